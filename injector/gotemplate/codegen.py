@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from injector.golang.strconv import quote, to_bytes
@@ -90,6 +91,7 @@ class Source:
         self.is_pure = is_pure
         self.namespace = dict(namespace)
         self.functions: dict[str, Func] = {}
+        self._names: dict[str, str] = {}
         self.lines: list[str] = []
         self.marks: list[Mark] = []
         self.places: list[Node] = []
@@ -150,9 +152,11 @@ class Source:
         return name
 
     def function(self, func: Func) -> str:
-        """Return a global name for a function."""
-        name = self.bind("f", func.call)
-        self.functions[name] = func
+        """Return the global name for a function."""
+        name = self._names.get(func.name)
+        if name is None:
+            name = self._names[func.name] = self.bind("f", metered(func).call)
+            self.functions[name] = func
         return name
 
     def literal(self, value: Any) -> str:
@@ -341,12 +345,12 @@ class TemplateWriter:
         self.line(f"{name} = {expression}", **mark)
         return name
 
-    def assign_once(self, expression: str, value: Operand, **mark: Any) -> str:
-        """Write a line that assigns an expression of ``value``, unless a name holds its value already; return the name.
+    def assign_once(self, expression: str, *values: Operand, **mark: Any) -> str:
+        """Write a line that assigns an expression of ``values``, unless a name holds its value already; return the name.
 
         An equal line that ran before, in the same block or in one around it, did not fail, and would give the same again.
         """
-        if value.code in self.changing:
+        if any(value.code in self.changing for value in values):
             return self.assign(expression, **mark)
         name = self.source.computed(expression)
         if not name:
@@ -384,7 +388,7 @@ class TemplateWriter:
             return NOTHING if value.value is None else value
         if not value.nilable:
             return replace(value, origin=None) if value.origin else value
-        return Operand(self.assign(f"{value.code} if {value.code} is not None else NO_VALUE"))
+        return Operand(self.assign_once(f"{value.code} if {value.code} is not None else NO_VALUE", value))
 
     def bind(self, name: str, value: Operand, *, is_assign: bool) -> None:
         """Declare or assign a variable (push and setVar)."""
@@ -561,7 +565,9 @@ class TemplateWriter:
     def call(self, func: Func, name: str, command: n.Node, given: Sequence[Operand], signature: Signature) -> Operand:
         """Write the call, which counts its cost."""
         arguments = ", ".join(operand.code for operand in given)
-        result = self.assign(f"{self.source.function(metered(func))}({arguments})", call=command, name=name)
+        expression = f"{self.source.function(func)}({arguments})"
+        assign = partial(self.assign_once, expression, *given) if func.hermetic else partial(self.assign, expression)
+        result = assign(call=command, name=name)
         is_any = signature.result in (ANY, REFLECT)
         sure = signature.result if signature.result in _CLASSES else ""
         return Operand(result, sure, is_any, Origin("") if is_any else None)
@@ -571,13 +577,20 @@ class TemplateWriter:
     ) -> Operand:
         """Write the call of one of Go's own functions, in line where that is short."""
         if func.name == "not":
-            return Operand(self.assign(f"not {given[0].code}"), "bool")
+            return Operand(self.assign_once(f"not {given[0].code}", *given), "bool")
         if func.name in _COMPARED and len(given) == 2:  # noqa: PLR2004 - the common case
             for one, other in (given, given[::-1]):
                 if type(one.value) is str and not other.is_constant:
                     fast = f"{other.code} {_COMPARED[func.name]} {one.code} if {other.code}.__class__ is str"
                     slow = f"{func.name.upper()}({given[0].code}, {given[1].code})"
-                    return Operand(self.assign(f"{fast} else {slow}", call=command, name=func.name), "bool")
+                    result = self.assign_once(f"{fast} else {slow}", *given, call=command, name=func.name)
+                    return Operand(result, "bool")
+        if func.name == "index" and len(given) == 2 and type(given[1].value) is str:  # noqa: PLR2004 - the common case
+            entries, key = (each.code for each in given)
+            fast = f"{entries}.get({key}, '') if {entries}.__class__ is MAP and {entries}.is_of_strings"
+            slow = f"{self.source.function(func)}({entries}, {key})"
+            result = self.assign_once(f"{fast} else {slow}", *given, call=command, name=func.name)
+            return Operand(result, nilable=True, origin=Origin(""))
         if func.name == "slice":
             # Go's slice does not look inside an index that is an interface.
             given = [given[0], *map(self.as_reflected, given[1:])]
@@ -657,7 +670,9 @@ class TemplateWriter:
         if go_type == ANY:
             if value.type:
                 return value
-            return Operand(self.assign(f"{value.code} if {value.code} is not NO_VALUE else None"), nilable=True)
+            return Operand(
+                self.assign_once(f"{value.code} if {value.code} is not NO_VALUE else None", value), nilable=True
+            )
         slow = f"CHECK({value.code}, {go_type!r}, {container_of(value)})"
         python = _CLASSES.get(go_type)
         fast = f"{value.code} if {value.code}.__class__ is {python} else " if python else ""

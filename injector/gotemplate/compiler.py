@@ -18,7 +18,7 @@ from injector.gotemplate.nodes import IdentifierNode, within
 from injector.gotemplate.parser import parse
 from injector.gotemplate.reflect import INTERFACE, NO_VALUE, holds_interface, indirect, type_of
 from injector.gotemplate.runtime import checked, constant, elements, field_reader, method_reader, pairs, parse_signature
-from injector.gotemplate.values import Func
+from injector.gotemplate.values import Func, Map
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -168,6 +168,7 @@ _NAMES: Final[dict[str, Any]] = {
     "EQ": eq,
     "FAIL": _fail,
     "KEY_CONTAINER": _keyed,
+    "MAP": Map,
     "NE": ne,
     "NO_VALUE": NO_VALUE,
     "PAIRS": pairs,

@@ -148,13 +148,14 @@ class Slice(list[Any]):
 class Map(dict[Any, Any]):
     """A map of other types than map[string]interface {}; a nil map has ``nil`` set and no entries."""
 
-    __slots__ = ("elem", "key", "nil")
+    __slots__ = ("elem", "is_of_strings", "key", "nil")
 
     def __init__(self, key: str, elem: str, items: Any = (), *, nil: bool = False) -> None:
         super().__init__(items)
         self.key = key
         self.elem = elem
         self.nil = nil
+        self.is_of_strings = key == elem == "string"
 
     @property
     def go_type(self) -> str:
