@@ -10,6 +10,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+import orjson
+
 from injector.errors import DataError
 from injector.golang.json import go_json
 from injector.gotemplate import costs
@@ -117,9 +119,20 @@ def _to_yaml(value: Any, *, fold: bool = True) -> str:
     1.7 to 1.9 do not fold long lines.
     """
     try:
-        return dump_yaml(json_data(value), fold=fold)
+        return dump_yaml(value if _is_json(value) else json_data(value), fold=fold)
     except (DataError, FuncError):
         return ""
+
+
+def _is_json(value: Any) -> bool:
+    """Return whether a value is JSON data already: Python's own dictionaries, lists, texts and numbers, and nothing else."""
+    if type(value) not in (dict, list):
+        return False
+    try:
+        orjson.dumps(value, option=orjson.OPT_PASSTHROUGH_SUBCLASS)
+    except TypeError:
+        return False
+    return True
 
 
 def _indent(spaces: int, source: str) -> str:

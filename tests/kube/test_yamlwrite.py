@@ -64,6 +64,12 @@ def test_an_infinite_number_is_an_error() -> None:
         dump_yaml({"a": float("inf")})
 
 
+def test_an_infinite_number_is_an_error_after_an_equal_object_with_null() -> None:
+    assert dump_yaml([{"infinite": None}]) == "- infinite: null\n"
+    with pytest.raises(DataError):
+        dump_yaml([{"infinite": float("inf")}])
+
+
 HIDDEN = "\u202e\u2066\u2028\u200f\u061c\x85\x1b\x7f"
 
 

@@ -88,7 +88,7 @@ class _Writer:
             _NotPlainError: it is neither, or libyaml has to write a text in it.
         """
         if type(value) is dict and value:
-            self._object(value, 0, "")
+            self._block(value, 0, "")
         elif type(value) is list and value:
             self._list(value, 0, "")
         else:
@@ -102,7 +102,8 @@ class _Writer:
             data = orjson.dumps(value)
         except TypeError:
             data = b""
-        if not data or len(data) > _BLOCK:
+        # orjson writes an infinite number as null too.
+        if not data or len(data) > _BLOCK or b"null" in data:
             self._object(value, indent, lead)
             return
         key = (self._width, indent, data)
