@@ -585,12 +585,13 @@ class TemplateWriter:
                     slow = f"{func.name.upper()}({given[0].code}, {given[1].code})"
                     result = self.assign_once(f"{fast} else {slow}", *given, call=command, name=func.name)
                     return Operand(result, "bool")
-        if func.name == "index" and len(given) == 2 and type(given[1].value) is str:  # noqa: PLR2004 - the common case
-            entries, key = (each.code for each in given)
-            fast = f"{entries}.get({key}, '') if {entries}.__class__ is MAP and {entries}.is_of_strings"
-            slow = f"{self.source.function(func)}({entries}, {key})"
-            result = self.assign_once(f"{fast} else {slow}", *given, call=command, name=func.name)
-            return Operand(result, nilable=True, origin=Origin(""))
+        if func.name == "index" and len(given) == 2 and not given[0].is_constant:  # noqa: PLR2004 - the common case
+            entries, key = given
+            if type(key.value) is str:
+                fast = f"{entries.code}.get({key.code}, '') if {entries.code}.__class__ is MAP and {entries.code}.is_of_strings"
+                slow = f"{self.source.function(func)}({entries.code}, {key.code})"
+                result = self.assign_once(f"{fast} else {slow}", entries, call=command, name=func.name)
+                return Operand(result, nilable=True, origin=Origin(""))
         if func.name == "slice":
             # Go's slice does not look inside an index that is an interface.
             given = [given[0], *map(self.as_reflected, given[1:])]

@@ -16,7 +16,7 @@ from injector.gotemplate.lexer import Kind, Token, tokens
 from injector.gotemplate.parser import parse
 from injector.gotemplate.sprig import txt_func_map
 from tests.cases import cases
-from tests.property.templates import TEMPLATES
+from tests.property.templates import BODIES, TEMPLATES
 
 TIMELESS = settings(deadline=None)  # a slow machine proves nothing
 VALUES = st.recursive(
@@ -180,6 +180,14 @@ def test_reading_once_gives_what_reading_each_time_gives(text: str, data: Any) -
     assert outcome(text, data) == outcome(text + "{{if false}}{{touch}}{{end}}", data)
 
 
+@TIMELESS
+@given(st.lists(BODIES, max_size=4), VALUES)
+def test_calling_once_gives_what_calling_each_time_gives(bodies: list[str], data: Any) -> None:
+    text = f'{{{{$x := 1}}}}{{{{define "d"}}}}{{{{end}}}}{"".join(bodies * 2)}'
+
+    assert outcome(text, data) == outcome(text + "{{if false}}{{touch}}{{end}}", data)
+
+
 @cases("text", "expected")
 def test_what_changed_is_read_again(text: str, expected: str) -> None:
     data = {"d": {"a": "1"}, "e": {"a": "3"}, "l": [{"a": "4"}, {"a": "5"}]}
@@ -200,3 +208,18 @@ def test_a_field_that_is_read_twice_is_looked_up_once() -> None:
     text = "{{ .d.a }}{{ if .d.a }}{{ .d.a }}{{ end }}"
     assert compile_template("t", text, funcs={}).execute({"d": Counting(a="x")}) == "xx"
     assert Counting.looks == 1
+
+
+def test_a_function_runs_once_for_the_same_arguments_unless_its_result_may_differ() -> None:
+    calls: list[str] = []
+
+    def note(text: str) -> str:
+        calls.append(text)
+        return str(len(calls))
+
+    text = '{{ f .a }}{{ if f .a }}{{ f .a }}{{ f "b" }}{{ end }}{{ f "b" }}'
+    hermetic = {"f": Func("f", "func(string) string", note)}
+    assert compile_template("t", text, funcs=hermetic).execute({"a": "x"}) == "1123"
+    assert calls == ["x", "b", "b"]
+    other = {"f": Func("f", "func(string) string", note, hermetic=False)}
+    assert compile_template("t", text, funcs=other).execute({"a": "x"}) == "4678"
