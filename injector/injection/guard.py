@@ -36,10 +36,11 @@ from injector.kube.yaml import load_yaml
 from injector.memo import Memo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from injector.injection.data import Parameters
-    from injector.istio.template import Template, TemplateData
+    from injector.istio.revision import Revision
+    from injector.istio.template import TemplateData
 
 # Quotes, the escape of double quotes, flow collections, and all that is not printable text; with the line breaks of YAML 1.1.
 _SPECIAL: Final = "\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff\"'\\\\{}\\[\\]"
@@ -96,9 +97,9 @@ def none_dangerous(texts: list[str]) -> bool:
     return not any(each in joined for each in _AT_AN_END)
 
 
-def decodes(templates: Mapping[str, Template]) -> bool:
-    """Return whether a template calls one of ``DECODERS``."""
-    return any(not DECODERS.isdisjoint(template.called) for template in templates.values())
+def decodes(revision: Revision) -> bool:
+    """Return whether a template of a revision calls one of ``DECODERS``."""
+    return not DECODERS.isdisjoint(revision.functions_called)
 
 
 def is_document(text: str) -> bool:
@@ -256,7 +257,7 @@ class Guard:
 
     def _finding(self, real: Any) -> BreakOutError | None:
         """Return the error for a real rendering; None if no value breaks out."""
-        decoding, compared = decodes(self._params.revision.templates), []
+        decoding, compared = decodes(self._params.revision), []
         for fillers in (FILLERS, DOCUMENT_FILLERS) if any(map(is_document, self._texts)) else (FILLERS,):
             renderings = [self._rendering(self._texts, fillers[0])]
             if decoding or fillers is DOCUMENT_FILLERS or mismatch(real, renderings) is not None:
@@ -275,7 +276,7 @@ class Guard:
     def _rendering(self, texts: Sequence[str], filler: Filler) -> Any:
         """Render the templates with fillers in place of ``texts``; None if they fail."""
         try:
-            data = self._data(texts, replace(filler, decoding=decodes(self._params.revision.templates)))
+            data = self._data(texts, replace(filler, decoding=decodes(self._params.revision)))
             return self._templates.trees(self._templates.render(data))
         except DataError:
             return None
@@ -384,7 +385,7 @@ def _document(params: Parameters, seen: c.Pod) -> dict[str, Any]:
 def _without_unread(params: Parameters, given: dict[str, Any]) -> dict[str, Any]:
     """Return the document without the annotations that no template reads. If one decodes texts, none is left out."""
     keys = params.revision.annotations_read
-    if keys is None or decodes(params.revision.templates):
+    if keys is None or decodes(params.revision):
         return given
     keys |= {PROXY_IMAGE_TYPE}
     shortened = dict(given)
@@ -429,7 +430,7 @@ def texts_of(value: Any) -> list[str]:
 def _dangerous_texts(params: Parameters, given: dict[str, Any]) -> list[str]:
     """Return the dangerous texts of what templates see, each once; first those that most break-outs need, lines that are not JSON."""
     texts = texts_of(_without_unread(params, given))
-    if decodes(params.revision.templates):
+    if decodes(params.revision):
         found = [text for text in dict.fromkeys(texts) if is_encoded(text)]
     elif none_dangerous(texts):
         return []

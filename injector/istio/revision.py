@@ -98,6 +98,7 @@ class Revision:
 
     ``written`` is the name that goes into pods. ``hermetic`` is True if no template reads a clock, the environment or random numbers.
     ``shared_values`` are the values of templates that cannot change them, None if a template can.
+    ``functions_called`` are the Go functions that templates call.
     ``annotations_read`` are the annotations that templates can read (``reads.annotations_read``), None if any. ``versions_by_node`` is
     empty if all nodes have the same version.
     """
@@ -118,6 +119,7 @@ class Revision:
     templates: Mapping[str, Template]
     fingerprint: str
     hermetic: bool
+    functions_called: frozenset[str]
     annotations_read: frozenset[str] | None
     shared_values: dict[str, Any] | None = field(repr=False)
     versions_by_node: Mapping[str, str] = field(default_factory=dict)
@@ -178,6 +180,7 @@ def build_revision(
         templates=templates,
         fingerprint=_fingerprint(config, values, mesh, settings),
         hermetic=all(template.hermetic for template in templates.values()),
+        functions_called=frozenset().union(*(template.called for template in templates.values())),
         annotations_read=_annotations_read(templates.values()),
         shared_values=tree.tree if all(template.is_pure for template in templates.values()) else None,
     )

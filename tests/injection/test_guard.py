@@ -407,7 +407,7 @@ def test_templates_tell_whether_they_decode(pipe: str, *, expected: bool) -> Non
     config = json.dumps({"policy": "enabled", "templates": {"sidecar": "{{ .Revision | " + pipe + " }}"}})
     revision = build(make_raw("rev", config=config, settings={"istioVersion": "1.30"}))
 
-    assert decodes(revision.templates) is expected
+    assert decodes(revision) is expected
 
 
 def test_zero_values_of_a_proxy_config_are_read_alike_with_and_without_fillers() -> None:

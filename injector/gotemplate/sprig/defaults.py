@@ -130,7 +130,7 @@ class _JsonScanner:
 @FUNCTIONS.define("func(interface {}, ...interface {}) interface {}", "default", cost=costs.NOTHING)
 def dfault(default: Any, *given: Any) -> Any:
     """Return the value given, or the default where it is empty."""
-    return given[0] if given and is_true(given[0]) else default
+    return given[0] if given and given[0] else default
 
 
 @FUNCTIONS.define("func(string) (interface {}, error)", "mustFromJson", cost=costs.READ_JSON)

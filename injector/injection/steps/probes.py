@@ -6,6 +6,7 @@ Follows pkg/kube/inject/app_probe.go and ``applyRewrite`` in webhook.go (1.30.3)
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import DataError, ManifestError
@@ -58,6 +59,14 @@ _LIFECYCLE: Final = (
 )
 
 
+@cache
+def _probe_handlers(*, tcp: bool, grpc: bool) -> tuple[_Handler, ...]:
+    """Return the handlers of probes, which may have these actions beside ``httpGet``."""
+    handled = {"httpGet": True, "tcpSocket": tcp, "grpc": grpc}
+    actions = tuple(name for name, on in handled.items() if on)
+    return tuple(_Handler(path, url, actions) for path, url in _PROBES)
+
+
 @dataclass(frozen=True, slots=True)
 class Rewrite:
     """How a revision rewrites probes: which it handles, in which lists of containers, and how it notes them."""
@@ -78,10 +87,7 @@ class Rewrite:
         tcp = behaviours.tcp_probes and not (
             behaviours.tcp_probes_optional and parse_bool(env.get("REWRITE_TCP_PROBES", "")) is False
         )
-        handled = {"httpGet": True, "tcpSocket": tcp, "grpc": behaviours.grpc_probes}
-        actions = tuple(name for name, on in handled.items() if on)
-        places = _PROBES if behaviours.startup_probes else _PROBES[:2]
-        probes = tuple(_Handler(path, url, actions) for path, url in places)
+        probes = _probe_handlers(tcp=tcp, grpc=behaviours.grpc_probes)[: len(_PROBES) - (not behaviours.startup_probes)]
         return cls(
             handlers=probes + (_LIFECYCLE if behaviours.lifecycle_probes else ()),
             kinds=("initContainers", "containers") if behaviours.sidecar_among_init else ("containers",),
