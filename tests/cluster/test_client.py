@@ -5,7 +5,7 @@ import json
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -97,6 +97,12 @@ def streaming(*pieces: bytes, cut: bool = False, then: float = 0.0) -> Callable[
     return handler
 
 
+async def page_of(client: KubeClient, scope: Scope, *, token: str = "") -> Page:
+    """Return a page with its items read."""
+    page = await client.page(scope, token=token)
+    return replace(page, items=list(page.items))
+
+
 async def lines(client: KubeClient) -> list[bytes]:
     return [line async for line in client.watch(SCOPE, resource_version="7", seconds=300)]
 
@@ -106,9 +112,9 @@ async def test_a_page_is_asked_for_with_its_scope_and_the_token_of_the_page_befo
 ) -> None:
     api.handler = lambda _: _json({"metadata": {"resourceVersion": "9", "continue": "next"}, "items": [{"a": 1}]})
 
-    page = await client.page(SCOPE, token="before")  # noqa: S106 -- a page's
+    page = await page_of(client, SCOPE, token="before")  # noqa: S106 -- a page's
 
-    assert page == Page(({"a": 1},), "9", "next")
+    assert page == Page([{"a": 1}], "9", "next")
     method, path, query, headers, _ = api.asked[0]
     assert (method, path) == ("GET", "/api/v1/namespaces/istio-system/configmaps")
     assert query == {"labelSelector": "istio.io/rev", "limit": "100", "continue": "before"}
@@ -140,7 +146,7 @@ async def test_a_page_can_be_larger_and_its_scope_of_fields(api: Api, client: Ku
 async def test_an_empty_list_is_a_page(api: Api, client: KubeClient, items: list[Any] | None) -> None:
     api.handler = lambda _: _json({"metadata": {"resourceVersion": "9"}, "items": items})
 
-    assert await client.page(Scope(NODES)) == Page((), "9")
+    assert await page_of(client, Scope(NODES)) == Page([], "9")
 
 
 async def test_a_watch_gives_lines_however_they_arrive(api: Api, client: KubeClient) -> None:
@@ -306,6 +312,18 @@ async def test_a_response_that_is_not_a_list_is_garbage(api: Api, client: KubeCl
     assert caught.value.reason == "garbage"
 
 
+@pytest.mark.parametrize("item", [b"1", b'{"a": "\xff"}'])
+async def test_an_item_of_a_list_that_is_not_an_object_is_garbage(api: Api, client: KubeClient, item: bytes) -> None:
+    async def handler(_: web.Request) -> web.Response:
+        return web.Response(body=b'{"metadata": {}, "items": [{"metadata": {}}, %b]}' % item)
+
+    api.handler = handler
+    with pytest.raises(ClusterError, match=r"the list of .*cannot be read") as caught:
+        await client.all(SCOPE, lambda each: each)
+
+    assert caught.value.reason == "garbage"
+
+
 async def test_lines_before_a_closed_connection_are_yielded(api: Api, client: KubeClient) -> None:
     api.handler = streaming(b'{"a":1}\n{"b"', cut=True)
 
@@ -428,7 +446,7 @@ async def test_refused_credentials_are_read_again(api: Api, client: KubeClient) 
     server = json.loads(api.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
     api.points_at(server, "renewed")
 
-    assert await client.page(SCOPE) == Page((), "9")
+    assert await page_of(client, SCOPE) == Page([], "9")
 
 
 async def test_credentials_are_read_after_the_throttle(api: Api) -> None:
@@ -494,7 +512,7 @@ async def test_inside_a_pod_the_service_accounts_token_is_sent(tmp_path: Path, m
     monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(certificate))
     client = KubeClient()
     try:
-        assert await client.page(Scope(NODES)) == Page((), "9")
+        assert await page_of(client, Scope(NODES)) == Page([], "9")
     finally:
         await client.close()
         await runner.cleanup()
