@@ -18,6 +18,7 @@ from kubernetes_asyncio.client import ApiClient, Configuration
 from kubernetes_asyncio.config import ConfigException, load_incluster_config, load_kube_config
 
 from injector.cluster.kubeconfig import Kubeconfig, unusable
+from injector.cluster.resources import Resource
 from injector.errors import ClusterError, ConfigError, DataError
 from injector.kube.serial import load_json
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from injector.cluster.resources import Resource, Scope
+    from injector.cluster.resources import Scope
 
 T = TypeVar("T")
 
@@ -47,6 +48,8 @@ IDLE_TIMEOUT: Final = 150.0
 WATCH_GRACE: Final = 30.0
 # An object has at most 1.5 MiB in etcd and 3 MiB in a request; JSON escapes can double that.
 MAX_LINE: Final = 8 * 1024 * 1024
+# The versions of the group without a name.
+_CORE: Final = {"versions": [{"groupVersion": "v1"}]}
 _MAX_ERROR_BODY: Final = 64 * 1024
 _MAX_MESSAGE: Final = 300
 
@@ -265,6 +268,22 @@ class KubeClient:
     async def get(self, resource: Resource, name: str, *, namespace: str = "") -> dict[str, Any]:
         """Return one object."""
         return await self._json("GET", resource.path(namespace=namespace, name=name), {})
+
+    async def find_resource(self, kind: str, group: str) -> Resource | None:
+        """Return the resource of a kind; see ``ObjectReader``."""
+        try:
+            found = await self._json("GET", f"/apis/{group}", {}) if group else _CORE
+            for version in (each["groupVersion"] for each in found["versions"]):
+                listed = await self._json("GET", f"/apis/{version}" if group else f"/api/{version}", {})
+                for each in listed["resources"]:
+                    if each["kind"] == kind and "/" not in each["name"]:  # not a subresource
+                        return Resource(version, each["name"], kind, namespaced=each["namespaced"])
+        except ClusterError as error:
+            if error.reason != "missing":
+                raise
+        except (KeyError, TypeError) as error:
+            raise _garbage(f"the list of kinds of {group}") from error
+        return None
 
     async def apply(
         self,

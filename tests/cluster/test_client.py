@@ -27,7 +27,7 @@ from injector.cluster.client import (
     seconds_of,
 )
 from injector.cluster.kubeconfig import Kubeconfig
-from injector.cluster.resources import CONFIG_MAPS, NODES, PODS, SECRETS, WEBHOOKS, Scope
+from injector.cluster.resources import CONFIG_MAPS, NODES, PODS, SECRETS, WEBHOOKS, Resource, Scope
 from injector.errors import ClusterError, ConfigError
 from tests.cases import cases
 from tests.cluster.fakes import in_fake_time, kubeconfig_of
@@ -176,6 +176,52 @@ async def test_one_object_is_got_by_name(api: Api, client: KubeClient) -> None:
     assert await client.get(CONFIG_MAPS, "istio", namespace="istio-system") == {"kind": "ConfigMap"}
 
     assert api.asked[0][1] == "/api/v1/namespaces/istio-system/configmaps/istio"
+
+
+KINDS: dict[str, object] = {
+    "/apis/example.com": {"versions": [{"groupVersion": "example.com/v2"}, {"groupVersion": "example.com/v1"}]},
+    "/apis/example.com/v2": {"resources": [{"name": "others", "kind": "Other", "namespaced": True}]},
+    "/apis/example.com/v1": {
+        "resources": [
+            {"name": "foos/scale", "kind": "Foo", "namespaced": True},
+            {"name": "foos", "kind": "Foo", "namespaced": True},
+        ]
+    },
+    "/api/v1": {"resources": [{"name": "podtemplates", "kind": "PodTemplate", "namespaced": True}]},
+    "/apis/broken.com": {"versions": [{}]},
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "group", "resource"),
+    [
+        ("Foo", "example.com", Resource("example.com/v1", "foos", "Foo", namespaced=True)),
+        ("Other", "example.com", Resource("example.com/v2", "others", "Other", namespaced=True)),
+        ("Bar", "example.com", None),
+        ("Foo", "other.com", None),
+        ("PodTemplate", "", Resource("v1", "podtemplates", "PodTemplate", namespaced=True)),
+    ],
+)
+async def test_a_resource_is_found_by_kind_and_group(
+    api: Api, client: KubeClient, kind: str, group: str, resource: Resource | None
+) -> None:
+    api.handler = lambda request: _json(KINDS.get(request.path, {}), 200 if request.path in KINDS else 404)
+
+    assert await client.find_resource(kind, group) == resource
+
+
+@pytest.mark.parametrize(
+    ("group", "status", "reason"), [("broken.com", 200, "garbage"), ("example.com", 403, "forbidden")]
+)
+async def test_a_resource_that_cannot_be_looked_up_is_an_error(
+    api: Api, client: KubeClient, group: str, status: int, reason: str
+) -> None:
+    api.handler = lambda request: _json(KINDS[request.path], status)
+
+    with pytest.raises(ClusterError) as caught:
+        await client.find_resource("Foo", group)
+
+    assert caught.value.reason == reason
 
 
 async def test_apply_is_server_side_and_takes_nothing_by_force(api: Api, client: KubeClient) -> None:
