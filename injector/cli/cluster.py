@@ -25,7 +25,7 @@ from injector.cluster.session import open_session, run_for_result
 from injector.errors import ClusterError, ManifestError, UsageError
 from injector.injection.tools.drift import as_created
 from injector.istio.webhooks import INJECT_LABEL, TAG_LABEL, LiveWebhooks, live_webhooks
-from injector.kube.pods import Created, controller_of, created_pods
+from injector.kube.pods import KNATIVE, OTHER_KINDS, Created, OtherKinds, controller_of, created_pods
 from injector.kube.serial import load_json
 from injector.kube.typed import normalise
 from injector.kube.yaml import load_yaml, split_documents
@@ -73,6 +73,12 @@ class FileReader:
         raise ManifestError(
             f"{resource.kind} {shown} not found", where=self._where, hint="add it to the files, or name another"
         )
+
+    async def find_resource(self, kind: str, group: str) -> Resource | None:
+        """Return the resource of a kind, if the files have such objects."""
+        if kind not in self._objects:
+            return None
+        return Resource(f"{group}/v1", f"{kind.lower()}s", kind, namespaced=True)
 
     def _of(self, resource: Resource, namespace: str) -> Iterator[dict[str, Any]]:
         for each in self._objects.get(resource.kind, ()):
@@ -252,7 +258,7 @@ def _namespace(item: Mapping[str, Any]) -> tuple[str, tuple[dict[str, str], Mapp
     return name, (labels, openshift_annotations(item))
 
 
-TYPES: Final[Mapping[str, Resource]] = {
+TYPES: Final[Mapping[str, Resource | tuple[str, str]]] = {
     **dict.fromkeys(("pod", "pods", "po"), r.PODS),
     **dict.fromkeys(("deployment", "deployments", "deploy"), r.DEPLOYMENTS),
     **dict.fromkeys(("statefulset", "statefulsets", "sts"), r.STATEFUL_SETS),
@@ -260,8 +266,11 @@ TYPES: Final[Mapping[str, Resource]] = {
     **dict.fromkeys(("replicaset", "replicasets", "rs"), r.REPLICA_SETS),
     **dict.fromkeys(("job", "jobs"), r.JOBS),
     **dict.fromkeys(("cronjob", "cronjobs", "cj"), r.CRON_JOBS),
+    **dict.fromkeys(("rollout", "rollouts", "ro"), ("Rollout", "argoproj.io")),
+    **dict.fromkeys(("ksvc", "kservice"), ("Service", KNATIVE)),
+    **dict.fromkeys(("cloneset", "clonesets", "clone"), ("CloneSet", "apps.kruise.io")),
 }
-"""The types of workloads, with kubectl's short names."""
+"""The types of workloads, with kubectl's short names. A kind that Istio does not know is a key of ``OTHER_KINDS``."""
 
 LISTED: Final = (r.DEPLOYMENTS, r.STATEFUL_SETS, r.DAEMON_SETS, r.CRON_JOBS, r.JOBS)
 """The kinds that are listed themselves. Workloads of other kinds are found by their pods."""
@@ -275,21 +284,23 @@ _ENDED: Final = ("Succeeded", "Failed")
 class WorkloadName:
     """One workload of the cluster, as the command line names it."""
 
-    resource: Resource
+    resource: Resource | tuple[str, str]
     name: str
     namespace: str
 
 
-def parse_target(text: str, *, namespace: str | None, default: str) -> WorkloadName:
+def parse_target(text: str, *, namespace: str | None, default: str, others: OtherKinds = OTHER_KINDS) -> WorkloadName:
     """Read ``[TYPE/]NAME[.NAMESPACE]``. If ``namespace`` is given, the name may have dots of its own.
 
     Raises:
         UsageError: the type is unknown, or the name is missing.
     """
     kind, separator, name = text.rpartition("/")
-    resource = TYPES.get(kind.lower() if separator else "pod")
+    types = {**TYPES, **{each[0].lower(): each for each in others if each not in OTHER_KINDS}}
+    resource = types.get(kind.lower() if separator else "pod")
     if resource is None:
-        known = ", ".join(dict.fromkeys(each.kind.lower() for each in TYPES.values()))
+        first_names = {each: name for name, each in reversed(types.items())}
+        known = ", ".join(reversed(first_names.values()))
         raise UsageError(f"{kind[:80]!r} is not a type of workload", where=text[:80], hint=f"known types are {known}")
     if namespace is None and "." in name:
         name, _, namespace = name.rpartition(".")
@@ -298,22 +309,36 @@ def parse_target(text: str, *, namespace: str | None, default: str) -> WorkloadN
     return WorkloadName(resource, name, namespace or default)
 
 
-async def read_target(reader: ObjectReader, target: WorkloadName) -> Created:
+async def read_target(reader: ObjectReader, target: WorkloadName, others: OtherKinds = OTHER_KINDS) -> Created:
     """Return a workload of the cluster with the pod that it would create now.
 
     Raises:
         DataError: the workload cannot be read.
         ClusterError: the workload does not exist, or the API server cannot be reached or refuses.
     """
-    item = await reader.get(target.resource, target.name, namespace=target.namespace)
-    obj = {"apiVersion": target.resource.api_version, "kind": target.resource.kind, **item}
-    if target.resource is r.PODS:
+    resource = target.resource
+    if not isinstance(resource, Resource):
+        kind, group = resource
+        found = await reader.find_resource(kind, group)
+        if found is None:
+            hint = "check the name and the group of the kind"
+            raise ClusterError(f"the API server has no kind {kind} of {group}", hint=hint, reason="missing")
+        resource = found
+    item = await reader.get(resource, target.name, namespace=target.namespace)
+    obj = {"apiVersion": resource.api_version, "kind": resource.kind, **item}
+    if resource is r.PODS:
         return replace(_of_pod(obj), kind=r.PODS.kind, name=target.name)
-    return next(created_pods(obj, target.namespace))
+    created = next(created_pods(obj, target.namespace, others), None)
+    if created is None:
+        hint = "explain the Deployment of its workloadRef"
+        raise ManifestError(f"{resource.kind} {target.name} has no pod template", hint=hint)
+    return created
 
 
-async def read_targets(reader: ObjectReader, namespace: str | None) -> list[Created]:
+async def read_targets(reader: ObjectReader, namespace: str | None, others: OtherKinds = OTHER_KINDS) -> list[Created]:
     """Return every workload of a namespace, or of all, once: Deployments and the like, and one pod of every other workload.
+
+    A Knative Service counts as a workload by its pods, because Knative adds a container to its pod template.
 
     Raises:
         DataError: a workload cannot be read.
@@ -321,8 +346,9 @@ async def read_targets(reader: ObjectReader, namespace: str | None) -> list[Crea
     """
     place = namespace or ""
     workloads: dict[tuple[str, ...], Created] = {}
-    for resource in LISTED:
-        for each in await reader.all(Scope(resource, place), _workload):
+    found = [await reader.find_resource(*each) for each in others if each[1] != KNATIVE]
+    for resource in (*LISTED, *filter(None, found)):
+        for each in await reader.all(Scope(resource, place), lambda item: _workload(item, others)):
             workloads[each.namespace, each.kind, each.name] = each
     listed = frozenset(workloads)
     for each in await reader.all(Scope(r.PODS, place, fields=r.RUNNING), lambda pod: _unlisted(pod, listed)):
@@ -362,11 +388,11 @@ def has_ended(pod: Mapping[str, Any]) -> bool:
     return bool(pod["metadata"].get("deletionTimestamp")) or (pod.get("status") or {}).get("phase") in _ENDED
 
 
-def _workload(item: dict[str, Any]) -> Created | None:
+def _workload(item: dict[str, Any], others: OtherKinds) -> Created | None:
     """Return a workload, or None if it has ended or has a controller, as the Jobs of a CronJob have."""
     if controller_of(item["metadata"]) is not None or (item.get("status") or {}).get("completionTime"):
         return None
-    return next(created_pods(item, str(item["metadata"].get("namespace", ""))), None)
+    return next(created_pods(item, str(item["metadata"].get("namespace", "")), others), None)
 
 
 def _unlisted(pod: dict[str, Any], listed: frozenset[tuple[str, ...]]) -> Created | None:

@@ -13,7 +13,7 @@ import click
 from injector.cli.cluster import cluster_options, read_from, read_targets, read_view, refusal, try_pods
 from injector.cli.commands import EX_FAILED, verbose
 from injector.cli.explain import labels_of
-from injector.cli.manifests import read_workloads
+from injector.cli.manifests import OTHER_KINDS_OPTION, read_workloads
 from injector.cli.options import FILENAME, GUARD, RECURSIVE, exit_code_option
 from injector.cli.output import data_text, echo, one_line, printable, table, with_progress
 from injector.cli.route import called_last
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.cluster.resources import ObjectReader
     from injector.istio.revision import Revision
-    from injector.kube.pods import Created
+    from injector.kube.pods import Created, OtherKinds
 
 
 COLUMNS: Final = ("KIND", "WORKLOADS", "CHANGES")
@@ -85,6 +85,7 @@ class Comparison:
     help="Namespace for workloads that have none. With --live, only this namespace.",
 )
 @cluster_options
+@OTHER_KINDS_OPTION
 @GUARD
 @click.option("--only", multiple=True, type=click.Choice(KINDS), help="Show only changes of this kind. Repeatable.")
 @click.option("--ignore", multiple=True, type=click.Choice(KINDS), help="Hide changes of this kind. Repeatable.")
@@ -109,6 +110,7 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
     namespace: str | None,
     sources: Sources,
     kubeconfig: Kubeconfig,
+    others: OtherKinds,
     guard: str,
     only: tuple[str, ...],
     ignore: tuple[str, ...],
@@ -126,10 +128,10 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
         if filenames:
             raise UsageError("-f and --live exclude each other", hint="give one of the two")
         sides, workloads, notes = read_from(
-            (), kubeconfig, lambda reader: _read_live(reader, sources, namespace, names)
+            (), kubeconfig, lambda reader: _read_live(reader, sources, namespace, names, others)
         )
     else:
-        workloads = read_workloads(filenames, recursive=recursive, namespace=namespace).created
+        workloads = read_workloads(filenames, recursive=recursive, namespace=namespace, others=others).created
         sides = _read_sides(sources, kubeconfig, names)
     kinds = frozenset(only or KINDS) - frozenset(ignore)
     comparisons = [
@@ -152,12 +154,12 @@ def _read_sides(sources: Sources, kubeconfig: Kubeconfig, names: tuple[str, str]
 
 
 async def _read_live(
-    reader: ObjectReader, sources: Sources, namespace: str | None, names: tuple[str, str]
+    reader: ObjectReader, sources: Sources, namespace: str | None, names: tuple[str, str], others: OtherKinds
 ) -> tuple[tuple[Side, Side], tuple[Created, ...], tuple[str, ...]]:
     """Return both sides, the workloads that a webhook injects, and notes for the user."""
     view = await read_view(reader, sources, namespace)
     old, new = (Side(name, view.built.revision(view.revisions.find(name))) for name in names)
-    workloads = [each for each in await read_targets(reader, namespace) if each.namespace in view.namespaces]
+    workloads = [each for each in await read_targets(reader, namespace, others) if each.namespace in view.namespaces]
     injected = tuple(
         each
         for each in workloads

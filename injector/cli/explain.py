@@ -19,7 +19,7 @@ from injector.cli.cluster import (
     read_view,
 )
 from injector.cli.commands import EX_DATAERR, verbose
-from injector.cli.manifests import read_workloads
+from injector.cli.manifests import OTHER_KINDS_OPTION, read_workloads
 from injector.cli.options import FILENAME, GUARD, PRECEDENCE_FLAG, RECURSIVE, REVISION_FLAG, output_format
 from injector.cli.output import data_text, echo
 from injector.cli.route import (
@@ -40,6 +40,7 @@ from injector.injection.tools.explain import PASSED, REFUSED, Step, Trace, trace
 from injector.injection.tools.podchanges import hiding_of
 from injector.istio.webhooks import NAMESPACE, PRECEDENCES
 from injector.kube.escaping import escape_line
+from injector.kube.pods import OTHER_KINDS
 from injector.revisions.tags import workload_of_pod
 from injector.webhook.path import PREFIX, parse_path
 
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.cluster.resources import ObjectReader
     from injector.istio.revision import Revision
-    from injector.kube.pods import Created
+    from injector.kube.pods import Created, OtherKinds
     from injector.revisions.source import RawRevision
 
 PATH_FLAG: Final = "--path"
@@ -130,7 +131,11 @@ def labels_of(workload: Created, namespace_labels: Mapping[str, str]) -> PodLabe
 
 
 async def explain_live(
-    reader: ObjectReader, sources: Sources, wanted: WorkloadName | str | None, guard: str = ENFORCE
+    reader: ObjectReader,
+    sources: Sources,
+    wanted: WorkloadName | str | None,
+    guard: str = ENFORCE,
+    others: OtherKinds = OTHER_KINDS,
 ) -> tuple[list[Explanation], tuple[str, ...]]:
     """Return the traces of one workload of a cluster, or of all in a namespace, and notes for the user.
 
@@ -139,10 +144,10 @@ async def explain_live(
     """
     if isinstance(wanted, WorkloadName):
         namespace: str | None = wanted.namespace
-        workloads = [await read_target(reader, wanted)]
+        workloads = [await read_target(reader, wanted, others)]
     else:
         namespace = wanted
-        workloads = await read_targets(reader, namespace)
+        workloads = await read_targets(reader, namespace, others)
     view = await read_view(reader, sources, namespace)
     explanations = [await _explain_live(reader, each, view, guard) for each in workloads]
     missing = () if workloads else (f"there is no workload in namespace {namespace}",)
@@ -183,6 +188,7 @@ async def _explain_live(reader: ObjectReader, workload: Created, view: ClusterVi
     help="The label istio.io/rev that counts if a pod and its namespace have one. For FILES.",
 )
 @cluster_options
+@OTHER_KINDS_OPTION
 @GUARD
 @output_format("text", "json", "yaml")
 @verbose
@@ -198,6 +204,7 @@ def explain(  # noqa: PLR0913 -- one parameter for each flag
     precedence: str,
     sources: Sources,
     kubeconfig: Kubeconfig,
+    others: OtherKinds,
     guard: str,
     output: str,
 ) -> None:
@@ -220,11 +227,13 @@ def explain(  # noqa: PLR0913 -- one parameter for each flag
                 raise UsageError("only for FILES, not for the cluster", where=flag, hint="leave it out")
         wanted: WorkloadName | str | None = namespace
         if target is not None:
-            wanted = parse_target(target, namespace=namespace, default=kubeconfig.namespace())
-        explanations, notes = read_from((), kubeconfig, lambda reader: explain_live(reader, sources, wanted, guard))
+            wanted = parse_target(target, namespace=namespace, default=kubeconfig.namespace(), others=others)
+        explanations, notes = read_from(
+            (), kubeconfig, lambda reader: explain_live(reader, sources, wanted, guard, others)
+        )
     else:
         requested, labels = replace(_requested(revision, path), precedence=precedence), _labels(namespace_labels)
-        workloads = read_workloads(filenames, recursive=recursive, namespace=namespace)
+        workloads = read_workloads(filenames, recursive=recursive, namespace=namespace, others=others)
         by_namespace = (
             workloads.namespace_labels
             if labels is None

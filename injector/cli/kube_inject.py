@@ -7,13 +7,14 @@ Follows ``InjectCommand`` in istioctl/pkg/kubeinject/kubeinject.go and ``IntoRes
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from injector.cli.commands import verbose
-from injector.cli.manifests import FORMATS, changed_documents, read_manifests, write_manifests
+from injector.cli.manifests import FORMATS, OTHER_KINDS_OPTION, changed_documents, read_manifests, write_manifests
 from injector.cli.options import (
     FILE,
     FILENAME,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.cluster.resources import ObjectReader
     from injector.istio.revision import Revision
+    from injector.kube.pods import OtherKinds
     from injector.revisions.source import RawRevision
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -65,6 +67,7 @@ class ManifestOptions:
     recursive: bool
     format: str
     file: Path | None
+    others: OtherKinds
 
 
 def _manifest_options(
@@ -73,13 +76,14 @@ def _manifest_options(
     recursive: bool,  # noqa: FBT001 -- a flag's value
     output: str | None,
     file: Path | None,
+    others: OtherKinds,
 ) -> ManifestOptions:
     if output is None or output in FORMATS:
-        return ManifestOptions(filenames + names, recursive, output or FORMATS[0], file)
+        return ManifestOptions(filenames + names, recursive, output or FORMATS[0], file, others)
     if file is not None:
         hint = f"with --output-file, give one of {', '.join(FORMATS)}"
         raise UsageError(f"{output!r} is not an output format", where="-o", hint=hint)
-    return ManifestOptions(filenames + names, recursive, FORMATS[0], Path(output))
+    return ManifestOptions(filenames + names, recursive, FORMATS[0], Path(output), others)
 
 
 manifest_options: Final = option_group(
@@ -95,6 +99,7 @@ manifest_options: Final = option_group(
         help="Output format, yaml, json or patch (one JSON patch per line), or the file to write as YAML.",
     ),
     click.option(*both_spellings("outputFile"), "file", type=FILE, help="File to write, in the format of --output."),
+    OTHER_KINDS_OPTION,
 )
 
 
@@ -267,8 +272,8 @@ def old_options(command: F) -> F:
 def kube_inject(*, manifest: ManifestOptions, chosen: RevisionOptions, namespace: str | None, guard: str) -> None:
     """Inject the sidecar into every workload of the FILES and print the result.
 
-    FILES can contain workloads of all kinds, also in Lists. Other documents stay byte for byte the same. If one workload cannot be
-    injected, the command prints and writes nothing.
+    FILES can contain workloads of all kinds, also in Lists. Other documents stay byte for byte the same. A pod template of an unknown
+    kind is a warning. If one workload cannot be injected, the command prints and writes nothing.
 
     The revision comes from --injectConfigFile with --valuesFile and --meshConfigFile, or is the --revision of --revisions-dir, or of
     the cluster, or, if no cluster is configured, one of the embedded ones (default: `stable`).
@@ -277,13 +282,15 @@ def kube_inject(*, manifest: ManifestOptions, chosen: RevisionOptions, namespace
     revision = chosen.build()
     warnings: list[str] = []
 
+    inject_one = partial(inject_object, revision, warn=warnings.append, guard=guard, others=manifest.others)
+
     def inject(obj: dict[str, Any]) -> dict[str, Any] | None:
         if namespace is None:
-            return inject_object(revision, obj, warn=warnings.append, guard=guard)
-        injected = inject_object(revision, _with_namespace(obj, namespace), warn=warnings.append, guard=guard)
+            return inject_one(obj)
+        injected = inject_one(_with_namespace(obj, namespace))
         return None if injected is None else _without_namespace(injected, obj)
 
-    documents = changed_documents(manifests, inject)
+    documents = changed_documents(manifests, inject, manifest.others)
     for warning in warnings:
         echo(warning, err=True)
     write_manifests(documents, manifest.format, manifest.file, fold=revision.behaviours.yaml_folds)
@@ -322,5 +329,6 @@ def uninject(*, manifest: ManifestOptions) -> None:
 
     Other documents, and workloads without a sidecar, stay as they are.
     """
-    documents = changed_documents(read_manifests(manifest.names, recursive=manifest.recursive), uninject_object)
+    manifests = read_manifests(manifest.names, recursive=manifest.recursive)
+    documents = changed_documents(manifests, partial(uninject_object, others=manifest.others), manifest.others)
     write_manifests(documents, manifest.format, manifest.file)

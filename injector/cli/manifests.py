@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.cli.output import json_text
+import click
+
+from injector.cli.output import echo, json_text
 from injector.errors import DataError, InjectorError, ManifestError, UsageError
 from injector.kube.escaping import escape_controls
 from injector.kube.jsonpatch import create_patch
-from injector.kube.pods import Created, created_pods
+from injector.kube.pods import OTHER_KINDS, Created, OtherKinds, created_pods, unread_templates
+from injector.kube.schema import kind_type
 from injector.kube.typed import normalise
 from injector.kube.yaml import Document, dump_yaml, load_yaml, split_documents
 from injector.revisions.files import replace_file
@@ -96,24 +99,30 @@ class ChangedDocument:
         return self.before if self.after is None else self.after
 
 
-def changed_documents(manifests: Iterable[Manifest], change: Change) -> list[ChangedDocument]:
+def changed_documents(
+    manifests: Iterable[Manifest], change: Change, others: OtherKinds = OTHER_KINDS
+) -> list[ChangedDocument]:
     """Call ``change`` on each document that is an object, and return all documents with the results.
+
+    A pod template of a kind that is neither Istio's nor one of ``others`` is a warning on stderr.
 
     Raises:
         DataError: a document is not valid YAML, or ``change`` raises it. The error names the file, the line and the object.
     """
     return [
-        _changed(document, manifest.name, change)
+        _changed(document, manifest.name, change, others)
         for manifest in manifests
         for document in split_documents(manifest.text)
     ]
 
 
-def _changed(document: Document, name: str, change: Change) -> ChangedDocument:
+def _changed(document: Document, name: str, change: Change, others: OtherKinds) -> ChangedDocument:
     content = load_yaml(document.text, where=name, line=document.line)
     if not isinstance(content, dict):
         return ChangedDocument(document.text, content, None)
     try:
+        for message in unread_templates(content, others):
+            echo(f"warning: {name}:{_first_line(document)}: {message}", err=True)
         return ChangedDocument(document.text, content, change(content))
     except DataError as error:
         obj = _kind_and_name(content)
@@ -148,7 +157,9 @@ class Workloads:
     namespace_labels: Mapping[str, Mapping[str, str]]
 
 
-def read_workloads(names: Sequence[str], *, recursive: bool, namespace: str | None) -> Workloads:
+def read_workloads(
+    names: Sequence[str], *, recursive: bool, namespace: str | None, others: OtherKinds = OTHER_KINDS
+) -> Workloads:
     """Read every workload of the files. ``namespace`` is for workloads that have none.
 
     Raises:
@@ -159,16 +170,47 @@ def read_workloads(names: Sequence[str], *, recursive: bool, namespace: str | No
     labels: dict[str, Mapping[str, str]] = {}
 
     def collect(obj: dict[str, Any]) -> None:
-        created.extend(created_pods(obj, namespace or NAMESPACE))
+        created.extend(created_pods(obj, namespace or NAMESPACE, others))
         if obj.get("kind") == "Namespace":
             meta = normalise(obj, "v1.Namespace", coerce=True).get("metadata") or {}
             labels[meta.get("name", "")] = meta.get("labels") or {}
 
-    changed_documents(read_manifests(names, recursive=recursive), collect)
+    changed_documents(read_manifests(names, recursive=recursive), collect, others)
     if not created:
         hint = "give a manifest with a Pod, a Deployment or another kind that creates pods"
         raise ManifestError("the files have no workload", where=", ".join(names), hint=hint)
     return Workloads(tuple(created), labels)
+
+
+def _other_kinds(_context: click.Context, option: click.Parameter, rules: tuple[str, ...]) -> OtherKinds:
+    """Return the known kinds with those of the rules.
+
+    Raises:
+        UsageError: a rule is not valid, names a kind of Istio's, or repeats a kind.
+    """
+    flag, named = option.opts[0], dict[tuple[str, str], tuple[str, ...]]()
+    for rule in rules:
+        name, _, path = rule.partition("=")
+        kind, _, group = name.partition(".")
+        keys = tuple(path.split("."))
+        if not kind or not all(keys):
+            hint = "write KIND.GROUP=PATH, such as Foo.example.com=spec.template"
+            raise UsageError(f"{rule[:80]!r} is not a pod template path", where=flag, hint=hint)
+        if kind_type(kind) is not None or (kind, group) in named:
+            what = f"the pod template of {name[:80]} is already known"
+            raise UsageError(what, where=flag, hint="leave the rule out")
+        named[kind, group] = keys
+    return {**OTHER_KINDS, **named}
+
+
+OTHER_KINDS_OPTION: Final = click.option(
+    "--pod-template-path",
+    "others",
+    multiple=True,
+    metavar="KIND.GROUP=PATH",
+    callback=_other_kinds,
+    help="Pod template of another kind of workload, such as Foo.example.com=spec.template. Repeatable.",
+)
 
 
 def manifest_text(

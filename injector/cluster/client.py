@@ -12,19 +12,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import aiohttp
+import msgspec
 from aiohttp.http_exceptions import LineTooLong
 from kubernetes_asyncio.client import ApiClient, Configuration
 from kubernetes_asyncio.config import ConfigException, load_incluster_config, load_kube_config
 
 from injector.cluster.kubeconfig import Kubeconfig, unusable
+from injector.cluster.resources import Resource
 from injector.errors import ClusterError, ConfigError, DataError
 from injector.kube.serial import load_json
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from injector.cluster.resources import Resource, Scope
+    from injector.cluster.resources import Scope
 
 T = TypeVar("T")
 
@@ -46,6 +48,8 @@ IDLE_TIMEOUT: Final = 150.0
 WATCH_GRACE: Final = 30.0
 # An object has at most 1.5 MiB in etcd and 3 MiB in a request; JSON escapes can double that.
 MAX_LINE: Final = 8 * 1024 * 1024
+# The versions of the group without a name.
+_CORE: Final = {"versions": [{"groupVersion": "v1"}]}
 _MAX_ERROR_BODY: Final = 64 * 1024
 _MAX_MESSAGE: Final = 300
 
@@ -141,11 +145,29 @@ class ApiThrottle:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page of a list; ``token`` requests the next page and is empty on the last."""
+    """One page of a list; ``token`` requests the next page and is empty on the last.
 
-    items: tuple[dict[str, Any], ...]
+    The items can be read once. Each is decoded when it is read: all objects of a page at once take about ten times the memory of the JSON.
+    """
+
+    items: Iterable[dict[str, Any]]
     resource_version: str
     token: str = ""
+
+
+class _ListMeta(msgspec.Struct):
+    resource_version: str = msgspec.field(name="resourceVersion", default="")
+    token: str | None = msgspec.field(name="continue", default=None)
+
+
+class _List(msgspec.Struct):
+    """What is read of a list. The items are not decoded."""
+
+    metadata: _ListMeta
+    items: list[msgspec.Raw] | None = None
+
+
+_LIST_DECODER: Final = msgspec.json.Decoder(_List)
 
 
 class KubeClient:
@@ -172,15 +194,19 @@ class KubeClient:
         await self._connected()
 
     async def page(self, scope: Scope, *, token: str = "", limit: int = WATCH_PAGE_SIZE) -> Page:
-        """Return one page of the objects of ``scope``, with at most ``limit`` objects; ``token`` comes from the page before."""
+        """Return one page of the objects of ``scope``, with at most ``limit`` objects; ``token`` comes from the page before.
+
+        Reading an item raises ClusterError if it is not JSON.
+        """
         query = {**_selectors(scope), "limit": str(limit), **({"continue": token} if token else {})}
         accept = _METADATA_LIST if scope.metadata_only else _JSON
-        found = await self._json("GET", scope.resource.path(namespace=scope.namespace), query, accept=accept)
-        metadata = found.get("metadata")
-        items = found.get("items")
-        if not isinstance(metadata, dict) or not isinstance(items, list | None):
-            raise _garbage(f"the list of {scope}")
-        return Page(tuple(items or ()), str(metadata.get("resourceVersion", "")), str(metadata.get("continue") or ""))
+        text = await self._text("GET", scope.resource.path(namespace=scope.namespace), query, accept=accept)
+        try:
+            found = _LIST_DECODER.decode(text)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise _garbage(f"the list of {scope}") from error
+        items = (_object(memoryview(item), f"the list of {scope}") for item in found.items or ())
+        return Page(items, found.metadata.resource_version, found.metadata.token or "")
 
     async def all(self, scope: Scope, keep: Callable[[dict[str, Any]], T | None]) -> list[T]:
         """Return the results of ``keep`` for all objects of ``scope``, without None; see ``ObjectReader``.
@@ -243,6 +269,22 @@ class KubeClient:
         """Return one object."""
         return await self._json("GET", resource.path(namespace=namespace, name=name), {})
 
+    async def find_resource(self, kind: str, group: str) -> Resource | None:
+        """Return the resource of a kind; see ``ObjectReader``."""
+        try:
+            found = await self._json("GET", f"/apis/{group}", {}) if group else _CORE
+            for version in (each["groupVersion"] for each in found["versions"]):
+                listed = await self._json("GET", f"/apis/{version}" if group else f"/api/{version}", {})
+                for each in listed["resources"]:
+                    if each["kind"] == kind and "/" not in each["name"]:  # not a subresource
+                        return Resource(version, each["name"], kind, namespaced=each["namespaced"])
+        except ClusterError as error:
+            if error.reason != "missing":
+                raise
+        except (KeyError, TypeError) as error:
+            raise _garbage(f"the list of kinds of {group}") from error
+        return None
+
     async def apply(
         self,
         resource: Resource,
@@ -299,6 +341,11 @@ class KubeClient:
             await api.close()
 
     async def _json(
+        self, method: str, path: str, query: dict[str, str], body: Any = None, *, content_type: str = _JSON
+    ) -> dict[str, Any]:
+        return _object(await self._text(method, path, query, body, content_type=content_type), path)
+
+    async def _text(
         self,
         method: str,
         path: str,
@@ -307,18 +354,11 @@ class KubeClient:
         *,
         accept: str = _JSON,
         content_type: str = _JSON,
-    ) -> dict[str, Any]:
+    ) -> bytes:
         limits = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT, sock_connect=CONNECT_TIMEOUT)
         headers = {"Accept": accept} if body is None else {"Accept": accept, "Content-Type": content_type}
         async with self._requested(method, path, query, body=body, headers=headers, timeout=limits) as response:
-            text = await response.read()
-        try:
-            found = load_json(text)
-        except DataError as error:
-            raise _garbage(path) from error
-        if not isinstance(found, dict):
-            raise _garbage(path)
-        return found
+            return await response.read()
 
     @asynccontextmanager
     async def _requested(
@@ -439,6 +479,17 @@ def _broken(error: Exception, where: str) -> ClusterError:
         hint="check the address, the network and the CA",
         reason="unreachable",
     )
+
+
+def _object(text: bytes | memoryview, where: str) -> dict[str, Any]:
+    """Decode a JSON object of the API server."""
+    try:
+        found = load_json(text)
+    except DataError as error:
+        raise _garbage(where) from error
+    if not isinstance(found, dict):
+        raise _garbage(where)
+    return found
 
 
 def _garbage(where: str) -> ClusterError:

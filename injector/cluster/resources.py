@@ -92,3 +92,6 @@ class ObjectReader(Protocol):
 
     async def get(self, resource: Resource, name: str, *, namespace: str = "") -> dict[str, Any]:
         """Return one object."""
+
+    async def find_resource(self, kind: str, group: str) -> Resource | None:
+        """Return the resource of a kind in the preferred version of its group; None if the cluster does not have it."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from injector.errors import ManifestError
 from injector.kube.escaping import escape_line
@@ -34,6 +34,15 @@ _PATHS: Final[dict[str, tuple[str, ...]]] = {
     "ReplicaSet": _TEMPLATE,
     "ReplicationController": _TEMPLATE,
     "StatefulSet": _TEMPLATE,
+}
+OtherKinds: TypeAlias = "Mapping[tuple[str, str], tuple[str, ...]]"
+"""The keys that lead to the pod template, by kind and group, for kinds that Istio does not know."""
+
+KNATIVE: Final = "serving.knative.dev"
+OTHER_KINDS: Final[OtherKinds] = {
+    ("Rollout", "argoproj.io"): _TEMPLATE,
+    ("Service", KNATIVE): _TEMPLATE,
+    ("CloneSet", "apps.kruise.io"): _TEMPLATE,
 }
 
 
@@ -72,10 +81,83 @@ class OwnerRules:
 NEWEST_RULES: Final = OwnerRules()
 
 
-def pod_template_path(obj: Mapping[str, Any]) -> tuple[str, ...] | None:
+def pod_template_path(obj: Mapping[str, Any], others: OtherKinds = OTHER_KINDS) -> tuple[str, ...] | None:
     """Return the keys that lead to an object's pod template, none for a Pod; None for kinds without pods."""
-    kind = obj.get("kind")
-    return _PATHS.get(kind) if isinstance(kind, str) else None
+    kind, spec = obj.get("kind"), obj.get("spec")
+    if not isinstance(kind, str):
+        return None
+    if kind in _PATHS:
+        return _PATHS[kind]
+    if kind == "Rollout" and isinstance(spec, dict) and spec.get("workloadRef"):
+        return None  # it takes its pod template from a Deployment, which is a workload of its own
+    return others.get((kind, _group_of(obj)))
+
+
+def _group_of(obj: Mapping[str, Any]) -> str:
+    return str(obj.get("apiVersion")).rpartition("/")[0]
+
+
+def read_workload(
+    obj: dict[str, Any], others: OtherKinds = OTHER_KINDS
+) -> tuple[dict[str, Any], tuple[str, ...]] | None:
+    """Return a workload as Go reads it, and the keys that lead to its pod template; None for kinds without pods.
+
+    Raises:
+        ManifestError: a value does not fit its field, or a workload of another kind has no pod template.
+    """
+    path = pod_template_path(obj, others)
+    if path is None:
+        return None
+    type_name = kind_type(obj["kind"])
+    if type_name is not None:
+        return normalise(obj, type_name, coerce=True), path
+    template = normalise(template_at(obj, path), "v1.PodTemplateSpec", coerce=True)
+    if _group_of(obj) == KNATIVE:
+        template = _with_container_names(template)
+    obj = {**obj, "metadata": normalise(obj.get("metadata"), "v1.ObjectMeta", coerce=True)}
+    return changed_at(obj, path, lambda _: template), path
+
+
+def _with_container_names(template: dict[str, Any]) -> dict[str, Any]:
+    """Return a pod template of Knative with its default names of containers (serving, revision_defaults.go)."""
+    spec = template.get("spec") or {}
+    items = spec.get("containers") or []
+    names = ["user-container"] if len(items) == 1 else [f"user-container-{index}" for index in range(len(items))]
+    named = [item if item.get("name") else {**item, "name": name} for item, name in zip(items, names, strict=True)]
+    return {**template, "spec": {**spec, "containers": named}}
+
+
+def unread_templates(obj: Mapping[str, Any], others: OtherKinds = OTHER_KINDS) -> Iterator[str]:
+    """Yield a message for each pod template in an object, or in the items of a List, of a kind that is not known.
+
+    Raises:
+        ManifestError: an item of a List is not an object.
+    """
+    kind, group = obj.get("kind"), _group_of(obj)
+    if kind == "List":
+        for item in items_of(obj):
+            yield from unread_templates(item, others)
+    elif isinstance(kind, str) and kind not in _PATHS and (kind, group) not in others:
+        meta = obj.get("metadata")
+        name = f" {meta['name']}" if isinstance(meta, dict) and meta.get("name") else ""
+        for path in _template_paths(obj, ""):
+            what = f"{kind}{name}: the kind is not known, and its pod template at {path} is not used"
+            rule = f"{kind}.{group}".removesuffix(".")
+            yield escape_line(what if "[" in path else f"{what}; give --pod-template-path {rule}={path}")
+
+
+def _template_paths(node: Any, path: str) -> Iterator[str]:
+    if isinstance(node, list):
+        for index, item in enumerate(node):
+            yield from _template_paths(item, f"{path}[{index}]")
+    elif isinstance(node, dict):
+        spec = node.get("spec")
+        containers = spec.get("containers") if isinstance(spec, dict) else None
+        if path and isinstance(containers, list) and any(isinstance(each, dict) for each in containers):
+            yield path
+            return
+        for key, value in node.items():
+            yield from _template_paths(value, f"{path}.{key}" if path else str(key))
 
 
 def template_at(obj: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
@@ -175,7 +257,7 @@ class Created:
         return escape_line(f"{self.kind} {self.namespace}/{self.name}")
 
 
-def created_pods(obj: dict[str, Any], namespace: str) -> Iterator[Created]:
+def created_pods(obj: dict[str, Any], namespace: str, others: OtherKinds = OTHER_KINDS) -> Iterator[Created]:
     """Yield the pod of a workload, or of each workload in a List; nothing for kinds that have no pods.
 
     ``namespace`` is the namespace of workloads that name none.
@@ -183,17 +265,13 @@ def created_pods(obj: dict[str, Any], namespace: str) -> Iterator[Created]:
     Raises:
         ManifestError: the workload cannot be read, or has no pod template.
     """
-    type_name = kind_type(str(obj.get("kind")))
-    if type_name is None:
-        return
     if obj.get("kind") == "List":
         for item in items_of(obj):
-            yield from created_pods(item, namespace)
+            yield from created_pods(item, namespace, others)
         return
-    obj = normalise(obj, type_name, coerce=True)
-    path = pod_template_path(obj)
-    if path is not None:
-        yield _created(obj, path, namespace)
+    workload = read_workload(obj, others)
+    if workload is not None:
+        yield _created(*workload, namespace)
 
 
 def _created(obj: dict[str, Any], path: tuple[str, ...], namespace: str) -> Created:

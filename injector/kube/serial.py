@@ -9,7 +9,7 @@ import orjson
 from injector.errors import DataError, ManifestError
 
 
-def load_json(text: str | bytes, *, where: str = "") -> Any:
+def load_json(text: str | bytes | memoryview, *, where: str = "") -> Any:
     """Return JSON data; integers beyond 64 bits are floats, as encoding/json has them.
 
     Raises:

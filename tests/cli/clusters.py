@@ -105,6 +105,9 @@ class FakeKube(KubeClient):
         except ManifestError as error:
             raise ClusterError("has no such object", hint="x", reason="missing", status=404) from error
 
+    async def find_resource(self, kind: str, group: str) -> Resource | None:
+        return await self._reader.find_resource(kind, group)
+
     async def create(
         self, resource: Resource, manifest: Mapping[str, Any], *, manager: str, dry_run: bool = False
     ) -> dict[str, Any]:
@@ -125,6 +128,9 @@ class Refusing:
         raise failure(self.reason)
 
     async def get(self, *_: Any, **__: Any) -> dict[str, Any]:
+        raise failure(self.reason)
+
+    async def find_resource(self, *_: Any) -> Resource | None:
         raise failure(self.reason)
 
 

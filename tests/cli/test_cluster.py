@@ -228,6 +228,21 @@ def test_a_workload_is_listed_once() -> None:
     assert listed(*objects, namespace="data") == ["StatefulSet data/db"]
 
 
+def test_workloads_of_other_kinds_are_listed_once() -> None:
+    argo, knative = {"apiVersion": "argoproj.io/v1alpha1"}, {"apiVersion": "serving.knative.dev/v1"}
+    hashes = {"pod-template-hash": "x", "rollouts-pod-template-hash": "abc"}
+    objects = [
+        {**deployment("roll", "shop", kind="Rollout"), **argo},
+        owned("roll", "shop", labels=hashes),
+        {**deployment("web", "shop", kind="Rollout"), **argo, "spec": {"workloadRef": {"name": "web"}}},
+        deployment("web", "shop"),
+        {**deployment("hello", "shop", kind="Service"), **knative},
+        owned("hello-00001-deployment", "shop"),
+    ]
+
+    assert listed(*objects) == ["Deployment shop/hello-00001-deployment", "Deployment shop/web", "Rollout shop/roll"]
+
+
 def test_jobs_of_a_cron_job_and_what_has_ended_are_left_out() -> None:
     owner = [{"kind": "CronJob", "name": "tidy", "controller": True}]
     jobs = [

@@ -257,6 +257,22 @@ def test_the_workloads_of_a_cluster_are_grouped_by_what_changes(monkeypatch: pyt
     assert live("-n", "shop", "--exit-code=false").exit_code == 0
 
 
+def test_workloads_of_other_kinds_are_compared(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    foo = {**deployment("foo", "shop", kind="Foo"), "apiVersion": "example.com/v1"}
+    roll = {**deployment("roll", "shop", kind="Rollout"), "apiVersion": "argoproj.io/v1alpha1"}
+    flags = ("--pod-template-path", "Foo.example.com=spec.template")
+    reached(monkeypatch, FakeKube(*LIVE[:-4], foo, roll))
+    (folder / "m.yaml").write_text(yaml.safe_dump_all([foo, roll]))
+
+    plain, named = diff(folder, "1-24", "1-30", "-o", "summary"), diff(folder, "1-24", "1-30", "-o", "summary", *flags)
+
+    assert plain.stdout.startswith("1 image, metadata: Rollout shop/roll\n")
+    assert "Foo foo: the kind is not known" in plain.stderr
+    assert named.stdout.startswith("2 image, metadata: Foo shop/foo, Rollout shop/roll\n")
+    assert live().stdout.startswith("1 image only: Rollout shop/roll\n")
+    assert live(*flags).stdout.startswith("2 image only: Foo shop/foo, Rollout shop/roll\n")
+
+
 def test_the_guard_applies_to_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     pasting = CONFIG.replace("{{ .Values.global.tag }}", "{{ .ObjectMeta.Labels.a }}")
     hostile = owned("web", "shop", labels={"a": "x" + "\n  - name: other\n    image: other"})

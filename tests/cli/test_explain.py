@@ -240,6 +240,50 @@ def test_a_workload_of_the_cluster_is_explained(
     assert "  warning  none is ready: pods are refused  [Service injector-system/injector]\n" in result.stdout
 
 
+OTHER_KINDS = [
+    ("ro/web", "Rollout", "argoproj.io", ()),
+    ("ksvc/web", "Service", "serving.knative.dev", ()),
+    ("cloneset/web", "CloneSet", "apps.kruise.io", ()),
+    ("foo/web", "Foo", "example.com", ("--pod-template-path", "Foo.example.com=spec.template")),
+]
+
+
+@pytest.mark.parametrize(("target", "kind", "group", "flags"), OTHER_KINDS)
+def test_workloads_of_other_kinds_are_explained(
+    target: str, kind: str, group: str, flags: tuple[str, ...], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workload = {**deployment("web", "shop", kind=kind), "apiVersion": f"{group}/v1"}
+    reached(monkeypatch, FakeKube(*CLUSTER[:-1], workload))
+
+    of_files = explain(folder, *flags, documents=[labelled("shop", "prod"), workload])
+    found = of_cluster(target, "-n", "shop", *flags)
+
+    assert (of_files.exit_code, of_files.stderr) == (found.exit_code, found.stderr) == (0, "")
+    for result in of_files, found:
+        assert result.stdout.splitlines()[0] == f"{kind} shop/web: injected by 1-24 (policy_enabled)"
+
+
+def test_a_kind_that_the_cluster_does_not_have_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    reached(monkeypatch, FakeKube(*CLUSTER))
+
+    assert_fails(of_cluster("rollout/web", "-n", "shop"), 1, "the API server has no kind Rollout of argoproj.io")
+
+
+def test_a_rollout_of_a_deployment_is_explained_by_that_deployment(monkeypatch: pytest.MonkeyPatch) -> None:
+    workload = {**deployment("web", "shop", kind="Rollout"), "apiVersion": "argoproj.io/v1alpha1"}
+    reached(monkeypatch, FakeKube(*CLUSTER, {**workload, "spec": {"workloadRef": {"name": "web"}}}))
+
+    assert_fails(of_cluster("rollout/web", "-n", "shop"), 65, "explain the Deployment of its workloadRef")
+
+
+def test_a_pod_template_of_an_unknown_kind_is_reported(folder: Path) -> None:
+    foo = {**deployment("web", "shop", kind="Foo"), "apiVersion": "example.com/v1"}
+
+    result = explain(folder, documents=[make_pod(), foo])
+
+    assert "Foo web: the kind is not known, and its pod template at spec.template is not used" in result.stderr
+
+
 def test_without_a_namespace_that_of_the_kubeconfig_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reached(monkeypatch, FakeKube(*CLUSTER))
     context = {"name": "c", "context": {"cluster": "c", "user": "u", "namespace": "shop"}}

@@ -117,6 +117,100 @@ def test_workloads_of_every_kind_are_injected(files: Path, kind: str) -> None:
     assert len(images(found)) == 2
 
 
+OTHERS = [("Rollout", "argoproj.io"), ("Service", "serving.knative.dev"), ("CloneSet", "apps.kruise.io")]
+KEPT = {"replicas": 3, "strategy": {"canary": {"steps": [{"setWeight": 20}]}}}
+
+
+def other(kind: str, group: str, **spec: Any) -> dict[str, Any]:
+    """A workload of a kind that Istio does not know."""
+    made = workload(kind, **spec)
+    return {**made, "apiVersion": f"{group}/v1", "spec": {**KEPT, **made["spec"]}}
+
+
+@pytest.mark.parametrize(("kind", "group"), OTHERS)
+def test_only_the_pod_template_of_other_kinds_changes(files: Path, kind: str, group: str) -> None:
+    given = other(kind, group, containerConcurrency=5)
+
+    (found,) = injected(kube_inject(files, "-", text=yaml.safe_dump(given)))
+
+    assert sorted(images(found)) == sorted(PROXIED)
+    assert found["spec"]["template"]["spec"]["containerConcurrency"] == 5
+    assert {**found, "spec": {**found["spec"], "template": given["spec"]["template"]}} == given
+
+
+@pytest.mark.parametrize(("kind", "group"), OTHERS)
+def test_uninject_restores_other_kinds(files: Path, kind: str, group: str) -> None:
+    given = other(kind, group)
+    there = kube_inject(files, "-", text=yaml.safe_dump(given)).stdout
+
+    back = CliRunner().invoke(main, ["uninject", "-"], input=there)
+
+    assert injected(back) == [given]
+
+
+def test_a_kind_of_another_group_is_another_kind(files: Path) -> None:
+    text = yaml.safe_dump({**other("Rollout", "example.com"), "spec": {"template": {"image": "a"}}})
+
+    assert kube_inject(files, "-", text=text).stdout == f"{text}---\n"
+
+
+def test_a_rollout_of_a_deployment_has_no_pods_of_its_own(files: Path) -> None:
+    reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    text = yaml.safe_dump({**other("Rollout", "argoproj.io"), "spec": {"workloadRef": reference}})
+
+    result = kube_inject(files, "-", text=text)
+
+    assert (result.exit_code, result.stdout, result.stderr) == (0, f"{text}---\n", "")
+
+
+def test_a_container_of_knative_has_the_name_that_knative_gives_it(files: Path) -> None:
+    given = other("Service", "serving.knative.dev", containers=[{"image": "a"}])
+
+    (found,) = injected(kube_inject(files, "-", text=yaml.safe_dump(given)))
+
+    assert {"user-container", "istio-proxy"} == {
+        each["name"] for each in found["spec"]["template"]["spec"]["containers"]
+    }
+
+
+FOO = {
+    "apiVersion": "example.com/v1",
+    "kind": "Foo",
+    "metadata": {"name": "x"},
+    "spec": {"worker": workload()["spec"]["template"]},
+}
+
+
+@pytest.mark.parametrize("command", ["kube-inject", "uninject"])
+def test_a_pod_template_of_an_unknown_kind_is_reported_and_a_rule_names_it(files: Path, command: str) -> None:
+    chosen = ["--injectConfigFile", str(files / "config"), "--valuesFile", str(files / "values")]
+    arguments = [command, "-", *(chosen if command == "kube-inject" else ())]
+    text = f"{yaml.safe_dump(workload())}---\n{yaml.safe_dump(FOO)}"
+
+    plain = CliRunner().invoke(main, arguments, input=text)
+    named = CliRunner().invoke(main, [*arguments, "--pod-template-path", "Foo.example.com=spec.worker"], input=text)
+
+    what = "Foo x: the kind is not known, and its pod template at spec.worker is not used"
+    line = text.count("\n", 0, text.index("---")) + 2
+    assert plain.stderr == (f"warning: stdin:{line}: {what}; give --pod-template-path Foo.example.com=spec.worker\n")
+    assert plain.stdout.endswith(f"---\n{yaml.safe_dump(FOO)}---\n")
+    (_, foo) = injected(named)
+    assert len(foo["spec"]["worker"]["spec"]["containers"]) == (2 if command == "kube-inject" else 1)
+
+
+def test_pod_templates_in_lists_are_reported_too(files: Path) -> None:
+    nested = {"apiVersion": "v1", "kind": "Template", "objects": [workload()]}
+    text = yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": [workload(), FOO, nested]})
+
+    result = kube_inject(files, "-", text=text)
+
+    assert [line.partition(": the kind")[0] for line in result.stderr.splitlines()] == [
+        "warning: stdin:1: Foo x",
+        "warning: stdin:1: Template",
+    ]
+    assert result.stderr.endswith("its pod template at objects[0].spec.template is not used\n")
+
+
 def test_the_items_of_a_list_are_injected_in_place(files: Path) -> None:
     listed = {"apiVersion": "v1", "kind": "List", "items": [make_pod(), yaml.safe_load(SERVICE)]}
 

@@ -64,6 +64,19 @@ def test_the_table_has_a_row_for_each_workload_and_drift_ends_with_1(tmp_path: P
     )
 
 
+def test_pods_of_any_kind_of_workload_have_a_status(tmp_path: Path) -> None:
+    rolled = owned("roll", "shop", labels={"pod-template-hash": "x", "rollouts-pod-template-hash": "abc"})
+    pods = [rolled, owned("clone", "shop", kind="CloneSet"), owned("foo", "shop", kind="Foo")]
+
+    result = status("-f", filed(tmp_path, *REVISIONS, SHOP, *({**each, "kind": "Pod"} for each in pods)))
+
+    assert [line.split()[1] for line in result.stdout.splitlines()[1:4]] == [
+        "CloneSet/clone",
+        "Foo/foo",
+        "Rollout/roll",
+    ]
+
+
 def test_status_ends_with_0_if_all_pods_are_current(tmp_path: Path) -> None:
     assert status("-f", filed(tmp_path, *REVISIONS, SHOP, CURRENT_PODS)).exit_code == 0
     assert status("-f", filed(tmp_path, *REVISIONS, SHOP, OLDER), "--exit-code=false").exit_code == 0

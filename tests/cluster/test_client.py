@@ -5,7 +5,7 @@ import json
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from injector.cluster.client import (
     seconds_of,
 )
 from injector.cluster.kubeconfig import Kubeconfig
-from injector.cluster.resources import CONFIG_MAPS, NODES, PODS, SECRETS, WEBHOOKS, Scope
+from injector.cluster.resources import CONFIG_MAPS, NODES, PODS, SECRETS, WEBHOOKS, Resource, Scope
 from injector.errors import ClusterError, ConfigError
 from tests.cases import cases
 from tests.cluster.fakes import in_fake_time, kubeconfig_of
@@ -97,6 +97,12 @@ def streaming(*pieces: bytes, cut: bool = False, then: float = 0.0) -> Callable[
     return handler
 
 
+async def page_of(client: KubeClient, scope: Scope, *, token: str = "") -> Page:
+    """Return a page with its items read."""
+    page = await client.page(scope, token=token)
+    return replace(page, items=list(page.items))
+
+
 async def lines(client: KubeClient) -> list[bytes]:
     return [line async for line in client.watch(SCOPE, resource_version="7", seconds=300)]
 
@@ -106,9 +112,9 @@ async def test_a_page_is_asked_for_with_its_scope_and_the_token_of_the_page_befo
 ) -> None:
     api.handler = lambda _: _json({"metadata": {"resourceVersion": "9", "continue": "next"}, "items": [{"a": 1}]})
 
-    page = await client.page(SCOPE, token="before")  # noqa: S106 -- a page's
+    page = await page_of(client, SCOPE, token="before")  # noqa: S106 -- a page's
 
-    assert page == Page(({"a": 1},), "9", "next")
+    assert page == Page([{"a": 1}], "9", "next")
     method, path, query, headers, _ = api.asked[0]
     assert (method, path) == ("GET", "/api/v1/namespaces/istio-system/configmaps")
     assert query == {"labelSelector": "istio.io/rev", "limit": "100", "continue": "before"}
@@ -140,7 +146,7 @@ async def test_a_page_can_be_larger_and_its_scope_of_fields(api: Api, client: Ku
 async def test_an_empty_list_is_a_page(api: Api, client: KubeClient, items: list[Any] | None) -> None:
     api.handler = lambda _: _json({"metadata": {"resourceVersion": "9"}, "items": items})
 
-    assert await client.page(Scope(NODES)) == Page((), "9")
+    assert await page_of(client, Scope(NODES)) == Page([], "9")
 
 
 async def test_a_watch_gives_lines_however_they_arrive(api: Api, client: KubeClient) -> None:
@@ -170,6 +176,52 @@ async def test_one_object_is_got_by_name(api: Api, client: KubeClient) -> None:
     assert await client.get(CONFIG_MAPS, "istio", namespace="istio-system") == {"kind": "ConfigMap"}
 
     assert api.asked[0][1] == "/api/v1/namespaces/istio-system/configmaps/istio"
+
+
+KINDS: dict[str, object] = {
+    "/apis/example.com": {"versions": [{"groupVersion": "example.com/v2"}, {"groupVersion": "example.com/v1"}]},
+    "/apis/example.com/v2": {"resources": [{"name": "others", "kind": "Other", "namespaced": True}]},
+    "/apis/example.com/v1": {
+        "resources": [
+            {"name": "foos/scale", "kind": "Foo", "namespaced": True},
+            {"name": "foos", "kind": "Foo", "namespaced": True},
+        ]
+    },
+    "/api/v1": {"resources": [{"name": "podtemplates", "kind": "PodTemplate", "namespaced": True}]},
+    "/apis/broken.com": {"versions": [{}]},
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "group", "resource"),
+    [
+        ("Foo", "example.com", Resource("example.com/v1", "foos", "Foo", namespaced=True)),
+        ("Other", "example.com", Resource("example.com/v2", "others", "Other", namespaced=True)),
+        ("Bar", "example.com", None),
+        ("Foo", "other.com", None),
+        ("PodTemplate", "", Resource("v1", "podtemplates", "PodTemplate", namespaced=True)),
+    ],
+)
+async def test_a_resource_is_found_by_kind_and_group(
+    api: Api, client: KubeClient, kind: str, group: str, resource: Resource | None
+) -> None:
+    api.handler = lambda request: _json(KINDS.get(request.path, {}), 200 if request.path in KINDS else 404)
+
+    assert await client.find_resource(kind, group) == resource
+
+
+@pytest.mark.parametrize(
+    ("group", "status", "reason"), [("broken.com", 200, "garbage"), ("example.com", 403, "forbidden")]
+)
+async def test_a_resource_that_cannot_be_looked_up_is_an_error(
+    api: Api, client: KubeClient, group: str, status: int, reason: str
+) -> None:
+    api.handler = lambda request: _json(KINDS[request.path], status)
+
+    with pytest.raises(ClusterError) as caught:
+        await client.find_resource("Foo", group)
+
+    assert caught.value.reason == reason
 
 
 async def test_apply_is_server_side_and_takes_nothing_by_force(api: Api, client: KubeClient) -> None:
@@ -306,6 +358,18 @@ async def test_a_response_that_is_not_a_list_is_garbage(api: Api, client: KubeCl
     assert caught.value.reason == "garbage"
 
 
+@pytest.mark.parametrize("item", [b"1", b'{"a": "\xff"}'])
+async def test_an_item_of_a_list_that_is_not_an_object_is_garbage(api: Api, client: KubeClient, item: bytes) -> None:
+    async def handler(_: web.Request) -> web.Response:
+        return web.Response(body=b'{"metadata": {}, "items": [{"metadata": {}}, %b]}' % item)
+
+    api.handler = handler
+    with pytest.raises(ClusterError, match=r"the list of .*cannot be read") as caught:
+        await client.all(SCOPE, lambda each: each)
+
+    assert caught.value.reason == "garbage"
+
+
 async def test_lines_before_a_closed_connection_are_yielded(api: Api, client: KubeClient) -> None:
     api.handler = streaming(b'{"a":1}\n{"b"', cut=True)
 
@@ -428,7 +492,7 @@ async def test_refused_credentials_are_read_again(api: Api, client: KubeClient) 
     server = json.loads(api.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
     api.points_at(server, "renewed")
 
-    assert await client.page(SCOPE) == Page((), "9")
+    assert await page_of(client, SCOPE) == Page([], "9")
 
 
 async def test_credentials_are_read_after_the_throttle(api: Api) -> None:
@@ -494,7 +558,7 @@ async def test_inside_a_pod_the_service_accounts_token_is_sent(tmp_path: Path, m
     monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(certificate))
     client = KubeClient()
     try:
-        assert await client.page(Scope(NODES)) == Page((), "9")
+        assert await page_of(client, Scope(NODES)) == Page([], "9")
     finally:
         await client.close()
         await runner.cleanup()

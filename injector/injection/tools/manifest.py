@@ -17,7 +17,16 @@ from injector.injection.policy import ENABLED, injection_required
 from injector.injection.result import ENFORCE
 from injector.injection.steps.status import STATUS
 from injector.istio.config import SIDECAR_TEMPLATE_NAME, Policy
-from injector.kube.pods import WorkloadMeta, changed_at, items_of, pod_template_path, template_at, workload_of
+from injector.kube.pods import (
+    OTHER_KINDS,
+    OtherKinds,
+    WorkloadMeta,
+    changed_at,
+    items_of,
+    read_workload,
+    template_at,
+    workload_of,
+)
 from injector.kube.schema import kind_type
 from injector.kube.typed import go_encode, normalise
 
@@ -33,7 +42,12 @@ _ENABLED: Final = Policy(ENABLED)
 
 
 def inject_object(
-    revision: Revision, obj: dict[str, Any], *, warn: Callable[[str], None], guard: str = ENFORCE
+    revision: Revision,
+    obj: dict[str, Any],
+    *,
+    warn: Callable[[str], None],
+    guard: str = ENFORCE,
+    others: OtherKinds = OTHER_KINDS,
 ) -> dict[str, Any] | None:
     """Return a workload, or a List of them, with its pods injected; None for a kind that has no pods.
 
@@ -42,21 +56,20 @@ def inject_object(
         obj: one document of a manifest.
         warn: called with a line, in Istio's words, for each workload that is left alone, and for each finding of a guard that warns.
         guard: one of ``result.GUARDS``.
+        others: the kinds that Istio does not know. Of these, only the pod template changes.
 
     Raises:
         DataError: the object, an annotation or the template cannot be used.
     """
-    type_name = kind_type(str(obj.get("kind")))
-    if type_name is None:
-        return None
     if obj.get("kind") == "List":
-        items = [inject_object(revision, item, warn=warn, guard=guard) or item for item in items_of(obj)]
-        return {**_as_go_prints(revision, {**obj, "items": []}, type_name), "items": items}
-    obj = normalise(obj, type_name, coerce=True)
-    path = pod_template_path(obj)
-    if path is None:
+        items = [inject_object(revision, item, warn=warn, guard=guard, others=others) or item for item in items_of(obj)]
+        return {**_as_go_prints(revision, {**obj, "items": []}, "v1.List"), "items": items}
+    workload = read_workload(obj, others)
+    if workload is None:
         return None
-    return _as_go_prints(revision, _inject_workload(revision, obj, path, warn, guard), type_name)
+    injected = _inject_workload(revision, *workload, warn, guard)
+    type_name = kind_type(injected["kind"])
+    return injected if type_name is None else _as_go_prints(revision, injected, type_name)
 
 
 def _as_go_prints(revision: Revision, obj: dict[str, Any], type_name: str) -> dict[str, Any]:

@@ -23,7 +23,15 @@ from injector.injection.steps.probes import APP_PROBERS, REWRITE, STATUS_PORT
 from injector.injection.steps.status import STATUS, InjectionStatus, read_status
 from injector.injection.tools.manifest import METADATA_PATHS
 from injector.istio.webhooks import REVISION_LABEL
-from injector.kube.pods import changed_at, items_of, pod_template_path, template_at, workload_of
+from injector.kube.pods import (
+    OTHER_KINDS,
+    OtherKinds,
+    changed_at,
+    items_of,
+    pod_template_path,
+    template_at,
+    workload_of,
+)
 from injector.kube.serial import load_json
 
 if TYPE_CHECKING:
@@ -52,15 +60,17 @@ _LOW_PORTS: Final = {"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"
 _GLOBAL_DOMAIN: Final = "global"
 
 
-def uninject_object(obj: dict[str, Any]) -> dict[str, Any] | None:
+def uninject_object(obj: dict[str, Any], others: OtherKinds = OTHER_KINDS) -> dict[str, Any] | None:
     """Return a workload, or a List of them, without what injection added; None for a kind that has no pods.
 
     Raises:
         ManifestError: a workload has no pod template, or an annotation of the injector's own cannot be read.
     """
     if obj.get("kind") == "List" and obj.get("apiVersion") == "v1":
-        return _without_empty_metadata({**obj, "items": [uninject_object(item) or item for item in items_of(obj)]})
-    path = pod_template_path(obj)
+        return _without_empty_metadata(
+            {**obj, "items": [uninject_object(item, others) or item for item in items_of(obj)]}
+        )
+    path = pod_template_path(obj, others)
     if path is None:
         return None
     meta_path = METADATA_PATHS.get(obj["kind"], path)
