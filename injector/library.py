@@ -7,6 +7,7 @@ of them depend only on their arguments, change none of them, and can be called f
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,7 +22,6 @@ from injector.revisions.directory import DirectorySource, embedded_source, read_
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
 
 __all__ = [
     "ABSENT",

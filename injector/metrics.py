@@ -7,18 +7,14 @@ method counts a request together with its outcome. Unknown revisions and tags co
 from __future__ import annotations
 
 from collections import Counter as Tally
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from prometheus_client import CollectorRegistry
 
 UNKNOWN: Final = "unknown"
 TOTAL: Final = "total"

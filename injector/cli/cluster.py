@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -12,6 +13,7 @@ from injector.cli.options import NODE_VERSION, option_group
 from injector.cli.output import echo
 from injector.cli.sources import (
     ISTIO_NAMESPACE_OPTION,
+    ReadRevisions,
     RevisionChoice,
     RevisionList,
     Sources,
@@ -34,10 +36,8 @@ from injector.revisions.clustersource import Built, build_all, listed_state, ope
 from injector.revisions.tags import workload_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from injector.cli.sources import ReadRevisions
     from injector.cluster.client import KubeClient
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.istio.revision import Revision

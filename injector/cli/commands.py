@@ -8,9 +8,10 @@ from __future__ import annotations
 import importlib
 import platform
 import traceback
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import metadata
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, Any, Final
 
 import click
 from click.shell_completion import CompletionItem, get_completion_class
@@ -18,9 +19,6 @@ from click.shell_completion import CompletionItem, get_completion_class
 from injector.cli.oldinjector import arguments_of, is_old_flag
 from injector.cli.output import data_text, echo, one_line
 from injector.errors import InjectorError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 VERBOSE: Final = "injector.verbose"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,8 +27,6 @@ from injector.kube.escaping import escape_line
 from injector.kube.yaml import dump_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from injector.cluster.client import KubeClient
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.cluster.resources import ObjectReader

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,17 +41,14 @@ from injector.injection.tools.explain import PASSED, REFUSED, Step, Trace, trace
 from injector.injection.tools.podchanges import hiding_of
 from injector.istio.webhooks import NAMESPACE, PRECEDENCES
 from injector.kube.escaping import escape_line
-from injector.kube.pods import OTHER_KINDS
+from injector.kube.pods import OTHER_KINDS, Created, OtherKinds
 from injector.revisions.tags import workload_of_pod
 from injector.webhook.path import PREFIX, parse_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.cluster.resources import ObjectReader
     from injector.istio.revision import Revision
-    from injector.kube.pods import Created, OtherKinds
     from injector.revisions.source import RawRevision
 
 PATH_FLAG: Final = "--path"

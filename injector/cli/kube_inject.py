@@ -6,6 +6,7 @@ Follows ``InjectCommand`` in istioctl/pkg/kubeinject/kubeinject.go and ``IntoRes
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -36,7 +37,7 @@ from injector.cli.sources import (
     kubeconfig_options,
     revisions_dir,
 )
-from injector.cluster.resources import CONFIG_MAPS
+from injector.cluster.resources import CONFIG_MAPS, ObjectReader
 from injector.errors import UsageError
 from injector.injection.tools.manifest import inject_object
 from injector.injection.tools.uninject import uninject_object
@@ -45,16 +46,12 @@ from injector.revisions.build import Overrides, build, overridden
 from injector.revisions.configmaps import INJECTOR, MESH, named_revision
 from injector.revisions.directory import SingleSource
 from injector.revisions.files import required_text
-from injector.revisions.source import SourceState
+from injector.revisions.source import RawRevision, SourceState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from injector.cluster.kubeconfig import Kubeconfig
-    from injector.cluster.resources import ObjectReader
     from injector.istio.revision import Revision
     from injector.kube.pods import OtherKinds
-    from injector.revisions.source import RawRevision
 
 F = TypeVar("F", bound="Callable[..., Any]")
 

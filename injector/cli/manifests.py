@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, TypeAlias
 
 import click
 
@@ -21,10 +22,7 @@ from injector.kube.typed import normalise
 from injector.kube.yaml import Document, dump_yaml, load_yaml, split_documents
 from injector.revisions.files import replace_file
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    Change = Callable[[dict[str, Any]], dict[str, Any] | None]
+Change: TypeAlias = Callable[[dict[str, Any]], dict[str, Any] | None]
 
 STDIN: Final = "-"
 # The file names that kubectl reads in a folder (k8s.io/cli-runtime, resource.FileExtensions).

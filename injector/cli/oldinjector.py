@@ -6,11 +6,9 @@ Follows pilot/cmd/sidecar-injector/main.go (1.1.17) and sidecar-injector/cmd/sid
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from typing import Final
 
 PROGRAM: Final = "sidecar-injector"
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import click
 from click.core import ParameterSource
@@ -14,9 +15,6 @@ from click.core import ParameterSource
 from injector.errors import UsageError
 from injector.golang.time import parse_duration
 from injector.injection.result import GUARDS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 F = TypeVar("F", bound="Callable[..., Any]")
 

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import IO, Any, TypeVar
 
 import click
 
 from injector.kube.escaping import escape_controls, escape_line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 T = TypeVar("T")
 

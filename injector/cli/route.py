@@ -5,6 +5,7 @@ The result is a revision before it is built. ``istio.webhooks`` decides which we
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,8 +31,6 @@ from injector.revisions.tags import Workload, usable_tags
 from injector.webhook.path import parse_path
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from injector.cli.cluster import ClusterView
     from injector.cli.sources import RevisionList
     from injector.revisions.source import RawRevision

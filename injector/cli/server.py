@@ -9,6 +9,7 @@ import asyncio
 import gc
 import logging
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -34,7 +35,7 @@ from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
 from injector.revisions.unservednames import UnservedNames
 from injector.revisions.verify import RecentPods
-from injector.settings import DENY
+from injector.settings import DENY, Settings
 from injector.webhook.decisions import EXPLAINED, LOGGED, Decisions
 from injector.webhook.handler import HandlerOptions
 from injector.webhook.logs import log_to
@@ -50,10 +51,7 @@ from injector.webhook.tls.selfsigned import BundleRollout, CaSecret, ExternalRol
 from injector.webhook.tls.source import CertificateSource, Handshakes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from injector.revisions.source import RevisionSource
-    from injector.settings import Settings
     from injector.webhook.lifecycle import Follow
 
 _log = logging.getLogger(__name__)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,14 +18,11 @@ from injector.errors import ConfigError, UnknownRevisionError, UsageError
 from injector.istio.webhooks import ISTIO_NAMESPACE
 from injector.revisions.build import Overrides, build, overridden
 from injector.revisions.directory import TAGS_FILE, DirectorySource, embedded_source
-from injector.revisions.names import checked_name, is_label
+from injector.revisions.names import ResolvedName, checked_name, is_label
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
-
     from injector.cluster.resources import ObjectReader
     from injector.istio.revision import Revision
-    from injector.revisions.names import ResolvedName
     from injector.revisions.source import RawRevision, SourceState
     from injector.revisions.tags import Workload
 

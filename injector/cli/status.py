@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,8 +33,6 @@ from injector.kube.typed import normalise
 from injector.revisions.tags import workload_of_pod
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from injector.cli.sources import Sources
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.istio.revision import Revision

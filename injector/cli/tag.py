@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -18,15 +19,13 @@ from injector.errors import UsageError
 from injector.istio.webhooks import WebhookOptions, tag_webhook
 from injector.revisions.clustertags import ClusterTags, Placement, Plan
 from injector.revisions.names import is_label
-from injector.revisions.tags import Shadow, Tag, destination, namespace_weights, tag_annotations
+from injector.revisions.tags import Shadow, Tag, Weights, destination, namespace_weights, tag_annotations
 from injector.revisions.tagstore import DirectoryTags, TagState, checked_tag, remove_tag
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from injector.cluster.kubeconfig import Kubeconfig
-    from injector.revisions.tags import Weights
 
 NAMESPACE_WEIGHT: Final = "--namespace-weight"
 WHOLE: Final = 100

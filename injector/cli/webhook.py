@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -44,7 +45,6 @@ from injector.revisions.tags import Tag, tag_annotations, usable_tags
 from injector.revisions.tagstore import DirectoryTags, TagState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from injector.cluster.kubeconfig import Kubeconfig

@@ -7,6 +7,7 @@ before the next request, so that it uses renewed tokens and certificates.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -18,15 +19,13 @@ from kubernetes_asyncio.client import ApiClient, Configuration
 from kubernetes_asyncio.config import ConfigException, load_incluster_config, load_kube_config
 
 from injector.cluster.kubeconfig import Kubeconfig, unusable
-from injector.cluster.resources import Resource
+from injector.cluster.resources import Resource, Scope
 from injector.errors import ClusterError, ConfigError, DataError
 from injector.kube.serial import load_json
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from injector.cluster.resources import Scope
 
 T = TypeVar("T")
 

@@ -7,6 +7,7 @@ Several files are merged as by kubectl for ``KUBECONFIG``: the first file that s
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +15,6 @@ from injector.errors import ConfigError, DataError
 from injector.kube.yaml import load_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
 DEFAULT_NAMESPACE: Final = "default"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,8 +13,6 @@ from injector.cluster.watchstate import Effect, List, Wait, Watch, WatchState
 from injector.errors import ClusterError, InjectorError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from injector.cluster.client import KubeClient
     from injector.cluster.resources import Scope
     from injector.metrics import Metrics

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -9,8 +10,6 @@ from injector.cluster.resources import SECRETS
 from injector.errors import ClusterError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from injector.cluster.client import KubeClient
 
 MANAGER: Final = "injector-ca"

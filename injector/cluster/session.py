@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -10,8 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from injector.errors import ClusterError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
-
     from injector.cluster.client import KubeClient
     from injector.cluster.kubeconfig import Kubeconfig
 

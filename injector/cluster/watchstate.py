@@ -14,6 +14,7 @@ API server is back.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -22,8 +23,6 @@ from injector.errors import DataError
 from injector.kube.serial import load_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from injector.cluster.client import Page
 
 # Up to seven list/watches run at once: ConfigMaps, webhooks, nodes, pods, and three of namespaces. While the API server is down they

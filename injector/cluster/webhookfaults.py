@@ -10,8 +10,9 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from injector.cluster.webhooks import REVISION_MANAGER, TAG_MANAGER, endpoint_manager, managers
 from injector.errors import ConfigError
@@ -24,9 +25,6 @@ from injector.istio.webhooks import (
     is_deactivated,
     sidecar_webhooks,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _CERTIFICATE: Final = re.compile(rb"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
 

@@ -13,14 +13,12 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from injector.istio.webhooks import deactivated
 from injector.kube.serial import load_json
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 TAG_MANAGER: Final = "injector-tag"
 """The field manager of tags."""

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from json.encoder import encode_basestring
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import orjson
 
 from injector.golang.strconv import go_float
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _ESCAPES: Final = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 # What is special to HTML or to JavaScript's lines stands in strings only, and so can be escaped in the whole text.

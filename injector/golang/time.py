@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import calendar
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from injector.errors import ManifestError
 from injector.golang.strconv import to_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from datetime import tzinfo
 
 SECOND: Final = 1_000_000_000
 _MICROSECOND: Final = 1_000

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+from typing import Final
 
 # The longest label value (k8s.io/apimachinery/pkg/util/validation, LabelValueMaxLength). Admission webhooks see labels before the API
 # server checks them.

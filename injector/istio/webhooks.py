@@ -11,21 +11,17 @@ The other objects of a tag lead to istiod, as Istio's own do: a Service, and for
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit, urlunsplit
 
 from injector.errors import ManifestError
 from injector.istio.servednames import did_you_mean
-from injector.kube.selectors import Selector
+from injector.kube.selectors import Requirement, Selector
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
-    from injector.kube.selectors import Requirement
-
-    Labels = Mapping[str, str]
+Labels: TypeAlias = Mapping[str, str]
 
 DEFAULT_NAME: Final = "default"
 """The revision, and the tag, that also serves ``istio-injection=enabled``."""

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from injector.errors import DataError
-from injector.istio.behaviours import parse_minor
+from injector.errors import DataError, InjectorError
+from injector.istio.behaviours import Minor, parse_minor
 from injector.istio.config import newer_istio, parse_values, tagged_minor
 from injector.istio.frozen import frozen
 from injector.istio.revision import Revision, RevisionSettings, build_revision
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from injector.errors import InjectorError
-    from injector.istio.behaviours import Minor
     from injector.revisions.source import RawRevision
 
 

@@ -8,6 +8,7 @@ depend on them, and namespaces only if a revision is for OpenShift. ``listed_sta
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +25,6 @@ from injector.revisions.source import ClusterFacts, RawRevision, SourceState
 from injector.revisions.tags import TagObject, read_tags, tag_object
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
     from injector.cluster.client import KubeClient
     from injector.istio.revision import Revision
     from injector.metrics import Metrics

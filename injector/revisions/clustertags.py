@@ -13,6 +13,7 @@ They are created if the istioctl of the revision's minor creates them, and moved
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -55,8 +56,6 @@ from injector.revisions.tags import Tag, read_tags, tag_annotations, tag_object
 from injector.revisions.tagstore import TagState, followers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from injector.cluster.client import KubeClient
     from injector.cluster.session import ClusterSession
     from injector.istio.behaviours import Minor

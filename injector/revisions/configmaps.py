@@ -7,9 +7,10 @@ the other ConfigMaps of the namespace, some of which also have it (``istio-cni-c
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from injector.errors import ConfigError, DataError
 from injector.istio.webhooks import DEFAULT_NAME, REVISION_LABEL
@@ -17,9 +18,6 @@ from injector.kube.yaml import load_yaml
 from injector.memo import Memo
 from injector.revisions.names import checked_name
 from injector.revisions.source import SETTINGS_KEY, ClusterFacts, RawRevision, parse_settings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 INJECTOR: Final = "istio-sidecar-injector"
 MESH: Final = "istio"

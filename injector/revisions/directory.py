@@ -6,9 +6,10 @@ and are never revisions.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from injector.errors import ConfigError, DataError
 from injector.istio.webhooks import DEFAULT_NAME
@@ -16,10 +17,6 @@ from injector.revisions.files import read_nonempty, required_text
 from injector.revisions.names import checked_name
 from injector.revisions.source import SETTINGS_KEY, RawRevision, RevisionSource, SourceState, parse_settings
 from injector.revisions.tags import Tag, parse_tags
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
 
 CONFIG_FILES: Final = ("config", "config.yaml")
 TAGS_FILE: Final = "tags.yaml"

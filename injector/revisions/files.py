@@ -6,14 +6,12 @@ import os
 import shutil
 import stat
 import tempfile
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from injector.errors import ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Sequence
 
 CHECK_INTERVAL: Final = 0.6
 """Seconds between two checks for changes: a change is served within a second, and an idle server wakes less than 3 times a second.

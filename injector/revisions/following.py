@@ -17,6 +17,7 @@ import asyncio
 import logging
 import math
 import time
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -27,8 +28,6 @@ from injector.metrics import Metrics, RevisionRow
 from injector.revisions.reload import Loader, LoadReport, Prepared, RevisionState, changes
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-
     from injector.revisions.verify import RecentPods
 
 _log = logging.getLogger(__name__)

@@ -6,6 +6,7 @@ The server, the commands and ``explain`` all resolve names with ``resolve_name``
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -13,8 +14,6 @@ from injector.errors import ConfigError, UnknownRevisionError
 from injector.istio.webhooks import DEFAULT_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
-
     from injector.revisions.tags import Tag, Workload
 
 # RFC 1123 label, as Kubernetes checks it (k8s.io/apimachinery/pkg/util/validation, IsDNS1123Label).

@@ -5,6 +5,7 @@ A request reads ``registry.snapshot`` once and needs no lock: a snapshot never c
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -13,8 +14,6 @@ from injector.istio.webhooks import DEFAULT_NAME
 from injector.revisions.names import default_name, resolve_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
-
     from injector.istio.revision import Revision
     from injector.revisions.tags import Tag, Workload
 

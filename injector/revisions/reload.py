@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from injector.errors import ConfigError, DataError, InjectorError, InternalError, detach, whereabouts
 from injector.revisions.build import build, explain_newer, with_facts
@@ -25,12 +26,10 @@ from injector.revisions.tags import Tag, usable_tags
 from injector.revisions.verify import RecentPod, verify, verify_recent
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
     from injector.istio.revision import Revision
     from injector.revisions.source import ClusterFacts, RawRevision, RevisionSource, SourceState
 
-    Pods = Mapping[str, tuple[RecentPod, ...]]
+Pods: TypeAlias = Mapping[str, tuple[RecentPod, ...]]
 
 
 def changes(before: LoadReport, after: LoadReport) -> Iterator[tuple[int, str]]:

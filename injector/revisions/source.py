@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -10,8 +11,6 @@ from injector.kube.yaml import load_yaml
 from injector.revisions.names import ResolvedName, default_name, resolve_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from injector.revisions.tags import Tag, Workload
 
 SETTINGS_KEY: Final = "revision.yaml"

@@ -22,9 +22,10 @@ workloads away from it. Nothing is stored, so replicas agree, and the choice sur
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from injector.errors import ConfigError, DataError
 from injector.istio.webhooks import ANNOTATIONS, DEFAULT_NAME, REVISION_LABEL, TAG_LABEL
@@ -33,9 +34,6 @@ from injector.kube.serial import dump_json, load_json
 from injector.kube.typed import normalise
 from injector.kube.yaml import load_yaml
 from injector.revisions.names import checked_name, is_label
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 _HASH_BYTES: Final = 8
 # A float holds 53 bits: 52 of the hash, and the half that keeps a number off 0 and 1, where the logarithm cannot be used.

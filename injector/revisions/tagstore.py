@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
@@ -24,7 +25,6 @@ from injector.revisions.names import is_label, list_names
 from injector.revisions.tags import Tag, namespace_weights, parse_tags
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 T = TypeVar("T")

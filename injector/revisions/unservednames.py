@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,8 +23,6 @@ from injector.istio.servednames import MAX_LABEL_VALUE
 from injector.istio.webhooks import INJECT_LABEL, INJECTION_LABEL, REVISION_LABEL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
-
     from injector.cluster.client import KubeClient
     from injector.metrics import Metrics
     from injector.revisions.registry import Registry

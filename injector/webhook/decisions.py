@@ -7,20 +7,18 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ManifestError
 from injector.injection.policy import INJECT
-from injector.kube.admission import Request
+from injector.kube.admission import Broken, Request, Response
 from injector.metrics import UNKNOWN, Outcome
 from injector.revisions.tags import workload_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from injector.injection.result import Injected, Skipped
-    from injector.kube.admission import Broken, Response
     from injector.revisions.registry import Resolved
 
 _log = logging.getLogger(__name__)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -24,14 +25,12 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from injector.errors import InjectorError, whereabouts
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-
     from injector.metrics import Metrics
 
-    Work: TypeAlias = Callable[[], Awaitable[None]]
-    """Works until it is cancelled, or returns when it is done."""
-    Follow: TypeAlias = Callable[[asyncio.Event], Awaitable[None]]
-    """Follows the cluster until it is cancelled. Sets the event when it has the initial state."""
+Work: TypeAlias = Callable[[], Awaitable[None]]
+"""Works until it is cancelled, or returns when it is done."""
+Follow: TypeAlias = Callable[[asyncio.Event], Awaitable[None]]
+"""Follows the cluster until it is cancelled. Sets the event when it has the initial state."""
 
 _log = logging.getLogger(__name__)
 

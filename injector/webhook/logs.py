@@ -6,14 +6,11 @@ import json
 import logging
 import re
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, TextIO
 
 from injector.errors import whereabouts
 from injector.kube.escaping import escape_line
 from injector.webhook.decisions import FIELDS
-
-if TYPE_CHECKING:
-    from typing import TextIO
 
 _PLAIN: Final = re.compile(r"[\w./:+@%,-]+", re.ASCII)
 

@@ -14,16 +14,14 @@ before the pairs, and that segments are decoded after the path is split, so that
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import unquote_to_bytes
 
 from injector.errors import ReviewError, UnknownRevisionError
 from injector.revisions.names import RESERVED_NAMES, is_label
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 PREFIX: Final = "/inject"
 LEGACY: Final = ":ENV:"

@@ -14,11 +14,9 @@ import asyncio
 import math
 import time
 from collections import deque
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+from typing import Final
 
 MAX_WAITING: Final = 1000
 """Requests. At 4 ms each that is 4 s of work. An API server sends at most 200 at once (--max-mutating-requests-inflight)."""

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import signal
 import sys
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,16 +21,15 @@ from aiohttp import web
 from aiohttp.hdrs import METH_POST
 
 from injector.webhook.handler import HandlerOptions, InjectHandler
-from injector.webhook.lifecycle import Lifecycle, Phase, Supervisor
+from injector.webhook.lifecycle import Follow, Lifecycle, Phase, Supervisor
 from injector.webhook.listener import CLEANUP, Listener
 from injector.webhook.path import PREFIX
 from injector.webhook.shadow import Shadows
-from injector.webhook.status.health import LoopLag, Operations
+from injector.webhook.status.health import HealthFile, LoopLag, Operations
 from injector.webhook.unserved import UnservedHandler, unserved_path
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Awaitable, Callable, Mapping
 
     from injector.metrics import Metrics
     from injector.revisions.following import Follower
@@ -37,13 +37,11 @@ if TYPE_CHECKING:
     from injector.revisions.reload import Loader
     from injector.revisions.unservednames import UnservedNames
     from injector.revisions.verify import RecentPods
-    from injector.webhook.lifecycle import Follow
-    from injector.webhook.status.health import HealthFile
     from injector.webhook.tls.clients import ClientAuthority
     from injector.webhook.tls.selfcheck import SelfCheck
     from injector.webhook.tls.source import CertificateSource
 
-    Answerer: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+Answerer: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 _log = logging.getLogger(__name__)
 

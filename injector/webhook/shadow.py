@@ -10,18 +10,16 @@ import asyncio
 import logging
 import time
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from injector.errors import InjectorError
 from injector.injection.pipeline import inject_pod
-from injector.injection.result import Injected, Skipped
+from injector.injection.result import Injected, RequestFacts, Skipped
 from injector.injection.tools.podchanges import Change, changes
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from injector.injection.result import RequestFacts
     from injector.istio.revision import Revision
     from injector.metrics import Metrics
 

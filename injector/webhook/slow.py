@@ -14,6 +14,7 @@ import asyncio
 import gc
 import time
 from collections import OrderedDict
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
@@ -22,8 +23,6 @@ from injector.errors import PausedError, TemplateRenderError
 from injector.webhook.queue import DEADLINE, AdmissionQueue, Rejected
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from injector.istio.revision import Revision
 
 _T = TypeVar("_T")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,17 +19,13 @@ from injector.injection.steps.status import STATUS
 from injector.istio.servednames import MAX_LABEL_VALUE, did_you_mean, list_names
 from injector.istio.webhooks import REVISION_LABEL, UNSERVED_ACTIONS, UNSERVED_KINDS
 from injector.kube import admission
-from injector.webhook.lifecycle import Phase
-from injector.webhook.reading import JSON, Refusal
+from injector.webhook.lifecycle import Lifecycle, Phase
+from injector.webhook.reading import JSON, Reader, Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from injector.metrics import Metrics
     from injector.revisions.registry import Registry
     from injector.revisions.unservednames import UnservedNames
-    from injector.webhook.lifecycle import Lifecycle
-    from injector.webhook.reading import Reader
 
 _log = logging.getLogger(__name__)
 

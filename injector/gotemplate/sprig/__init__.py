@@ -6,6 +6,7 @@ marked so and take those from the caller; none reads the process's environment o
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from random import SystemRandom
 from typing import TYPE_CHECKING
@@ -26,8 +27,6 @@ from injector.gotemplate.sprig import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from injector.gotemplate.sprig.randoms import RandomSource
 
 __all__ = ["txt_func_map"]

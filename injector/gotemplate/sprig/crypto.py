@@ -10,6 +10,7 @@ import base64
 import hashlib
 import hmac
 import ipaddress
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -24,8 +25,6 @@ from injector.gotemplate.sprig.strings import decode_base64
 from injector.gotemplate.values import Struct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from injector.gotemplate.sprig.dates import Clock
     from injector.gotemplate.sprig.randoms import RandomSource
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
 
 from injector.golang import time as gotime
 from injector.golang.time import SECOND, UnsupportedDateError, go_duration, parse_duration
@@ -16,9 +17,6 @@ from injector.gotemplate.functions import FuncMap
 from injector.gotemplate.reflect import type_of
 from injector.gotemplate.sprig.numeric import atoi, wrapped_int64
 from injector.gotemplate.values import Func, Int64, OpaqueStruct
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 Clock: TypeAlias = "Callable[[], datetime]"
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from injector.errors import DataError
 from injector.golang.json import go_json
@@ -15,9 +16,6 @@ from injector.gotemplate import costs
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.functions import FuncMap
 from injector.gotemplate.reflect import is_true, json_data, kind_of, type_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 FUNCTIONS: Final = FuncMap()
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from decimal import Decimal, DivisionByZero, InvalidOperation, localcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from injector.golang import strconv
 from injector.golang.strconv import parse_float, parse_int
@@ -15,9 +16,6 @@ from injector.gotemplate.errors import FuncError
 from injector.gotemplate.fmt import sprint
 from injector.gotemplate.functions import FuncMap
 from injector.gotemplate.values import Int64
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 FUNCTIONS: Final = FuncMap()
 

@@ -6,16 +6,14 @@ import base64
 import re
 import string
 import uuid
+from collections.abc import Mapping, MutableSequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from injector.gotemplate import costs
 from injector.gotemplate.budget import check_size, spend
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.functions import FuncMap
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, MutableSequence
 
 RANDOM: Final = FuncMap()
 """Functions whose first argument is a source of randomness, less those of cryptography."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re as _re
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from injector.golang.strconv import byte_length, quote
 from injector.gotemplate import costs
@@ -13,9 +14,6 @@ from injector.gotemplate.budget import check_size, reserve, spend
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.functions import FuncMap
 from injector.gotemplate.values import Slice
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 FUNCTIONS: Final = FuncMap()
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from injector.golang.strconv import parse_uint
 from injector.gotemplate import costs
@@ -13,9 +14,6 @@ from injector.gotemplate.errors import FuncError
 from injector.gotemplate.functions import FuncMap
 from injector.gotemplate.reflect import type_of
 from injector.gotemplate.values import Func, OpaqueStruct, Pointer, Uint64
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 FUNCTIONS: Final = FuncMap()
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from injector.golang.strconv import quote as go_quote
@@ -11,9 +12,6 @@ from injector.gotemplate import costs
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.functions import FuncMap
 from injector.gotemplate.sprig.strings import strval
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 FUNCTIONS: Final = FuncMap()
 

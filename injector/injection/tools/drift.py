@@ -7,27 +7,22 @@ webhooks may have made after the injection are not drift.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from injector.errors import DataError
 from injector.injection import containers as c
-from injector.injection.result import Injected
+from injector.injection.result import Answer, Injected
 from injector.injection.steps import prometheus
 from injector.injection.steps.probes import APP_PROBERS
 from injector.injection.steps.status import STATUS, read_status
-from injector.injection.tools.podchanges import ABSENT, KINDS, pod_changes
+from injector.injection.tools.podchanges import ABSENT, KINDS, Change, pod_changes
 from injector.injection.tools.uninject import ANNOTATIONS_ENV, LABELS_ENV, uninject_pod
 from injector.istio.webhooks import REVISION_LABEL
 from injector.kube.defaults import defaulted_container, defaulted_volume
 from injector.kube.serial import load_json
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from collections.abc import Set as AbstractSet
-
-    from injector.injection.result import Answer
-    from injector.injection.tools.podchanges import Change
 
 CURRENT: Final = "current"
 OLDER_REVISION: Final = "older revision"

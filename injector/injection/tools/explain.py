@@ -5,22 +5,19 @@ Nothing is decided here: ``policy`` has the rules and ``pipeline`` checks and in
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import AnnotationError, BreakOutError, DataError, InvalidPodError
 from injector.injection import containers as c
 from injector.injection.pipeline import admitted_pod, inject_pod, validated
-from injector.injection.policy import verdicts
+from injector.injection.policy import Verdict, verdicts
 from injector.injection.render import TEMPLATES, select_templates
-from injector.injection.result import OFF, Injected
+from injector.injection.result import OFF, Injected, RequestFacts
 from injector.istio.annotations import checked_annotations
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from injector.injection.policy import Verdict
-    from injector.injection.result import RequestFacts
     from injector.istio.revision import Revision
 
 PASSED: Final = "passed"

@@ -7,6 +7,7 @@ Follows ``IntoObject`` in pkg/kube/inject/inject.go (1.30.3). It differs from th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,8 +32,6 @@ from injector.kube.schema import kind_type
 from injector.kube.typed import go_encode, normalise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from injector.istio.revision import Revision
 
 # Istio takes a CronJob's labels and annotations from its job template, and writes them there, not to the pod template.

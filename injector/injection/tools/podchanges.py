@@ -11,19 +11,15 @@ user gave settings, such as ``istio-proxy``, these are the variables in the user
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from injector.errors import DataError
 from injector.injection import containers as c
-from injector.injection.result import Injected
+from injector.injection.result import Answer, Injected
 from injector.kube.serial import load_json
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-
-    from injector.injection.result import Answer
 
 T = TypeVar("T")
 

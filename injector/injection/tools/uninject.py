@@ -11,7 +11,8 @@ values are those of the templates and of pkg/kube/inject in Istio 1.1 to 1.31.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Container, Mapping
+from typing import Any, Final
 
 from injector.errors import DataError, ManifestError
 from injector.injection import containers as c
@@ -33,9 +34,6 @@ from injector.kube.pods import (
     workload_of,
 )
 from injector.kube.serial import load_json
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
 
 BEFORE_STATUS: Final = InjectionStatus(
     init_containers=(c.INIT, c.VALIDATION, c.ENABLE_CORE_DUMP),

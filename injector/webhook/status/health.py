@@ -10,25 +10,23 @@ import asyncio
 import logging
 import time
 from collections import deque
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp import web
 
-from injector.metrics import CONTENT_TYPE
-from injector.webhook.lifecycle import Phase
+from injector.metrics import CONTENT_TYPE, Metrics
+from injector.webhook.lifecycle import Lifecycle, Phase, Supervisor
 from injector.webhook.status.page import DATA_HEADERS, HEADERS, status_page
 from injector.webhook.status.report import request_rows, status
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
-    from injector.metrics import Metrics
     from injector.revisions.registry import Registry
     from injector.revisions.reload import Loader
     from injector.revisions.unservednames import UnservedNames
-    from injector.webhook.lifecycle import Lifecycle, Supervisor
     from injector.webhook.shadow import Shadows
     from injector.webhook.tls.source import CertificateSource
 

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from jinja2 import DictLoader, Environment, StrictUndefined
+from jinja2 import DictLoader, Environment, StrictUndefined, Template
 from markupsafe import Markup
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from jinja2 import Template
 
 _FOLDER: Final = files(__package__)
 _STYLE: Final = _FOLDER.joinpath("sections", "style.css").read_text(encoding="utf-8")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from injector.revisions.following import failure_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from injector.metrics import Metrics, RequestRow
     from injector.revisions.registry import Snapshot
     from injector.revisions.reload import LoadReport, RevisionState

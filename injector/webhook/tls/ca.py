@@ -18,8 +18,9 @@ from __future__ import annotations
 import base64
 import binascii
 import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -29,9 +30,6 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from injector.errors import ConfigError
 from injector.webhook.tls.certificate import Pair, not_after, not_before, pem_of, read_certificates
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 BACKDATED: Final = 3600.0
 """How many seconds before its creation a certificate is valid."""

@@ -12,20 +12,18 @@ import logging
 import math
 import random
 import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.cluster.listwatch import ListWatch
 from injector.cluster.resources import WEBHOOKS, Scope
-from injector.cluster.webhooks import MANAGER, bundle_patch
+from injector.cluster.webhooks import MANAGER, OwnWebhooks, WebhookSelector, bundle_patch
 from injector.errors import ClusterError, InjectorError, whereabouts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from injector.cluster.client import KubeClient
-    from injector.cluster.webhooks import OwnWebhooks, WebhookSelector
     from injector.metrics import Metrics
     from injector.webhook.tls.selfsigned import BundleRollout
 

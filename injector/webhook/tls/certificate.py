@@ -6,6 +6,7 @@ An API server verifies the first certificate of the chain. It requires a name in
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +18,6 @@ from cryptography.hazmat.primitives import hashes, serialization
 from injector.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
 _BEGIN: Final = b"-----BEGIN CERTIFICATE-----"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import ssl
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from injector.errors import ConfigError
@@ -16,7 +17,6 @@ from injector.webhook.tls.certificate import read_certificates
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 _log = logging.getLogger(__name__)

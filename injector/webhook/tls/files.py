@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ConfigError, detach
-from injector.webhook.tls.certificate import Certificate, Pair, read_pair
+from injector.webhook.tls.certificate import Certificate, CertificateFiles, Pair, read_pair
 from injector.webhook.tls.source import FAILURE, SUCCESS, CertificateSource, Handshakes, Loaded
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
     from injector.metrics import Metrics
-    from injector.webhook.tls.certificate import CertificateFiles
 
 _log = logging.getLogger(__name__)
 

@@ -11,23 +11,32 @@ import asyncio
 import logging
 import random
 import time
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ClusterError, ConfigError, InjectorError, whereabouts
-from injector.webhook.tls.ca import BACKDATED, BUNDLE, Lifetimes, advance, data_of, new_ca, read_rotation, restore
+from injector.webhook.tls.ca import (
+    BACKDATED,
+    BUNDLE,
+    Authority,
+    CaRotation,
+    Lifetimes,
+    advance,
+    data_of,
+    new_ca,
+    read_rotation,
+    restore,
+)
 from injector.webhook.tls.certificate import CertificateFiles, not_after, read_pair
 from injector.webhook.tls.source import FAILURE, SUCCESS, CertificateSource, Handshakes, Loaded
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
     from cryptography import x509
 
     from injector.cluster.secrets import SecretStore, Stored
     from injector.metrics import Metrics
-    from injector.webhook.tls.ca import Authority, CaRotation
 
 _log = logging.getLogger(__name__)
 

@@ -13,6 +13,7 @@ import ssl
 import tempfile
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Final
 from injector.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from injector.metrics import Metrics
