@@ -144,9 +144,9 @@ async def serve(
                 supervisor.start("configuration", services.follower.run)
             lifecycle.enter(Phase.SERVING)
             started(port, ops_port)
-            await stop.get()
+            received = await stop.get()
             lifecycle.enter(Phase.DRAINING)
-            await _delay(stop, listeners.shutdown_delay)
+            await _delay(stop, listeners.shutdown_delay, received)
             if left := await webhook.drain():
                 _log.warning("drain timed out with %d open connections, whose requests are incomplete", left)
     finally:
@@ -193,8 +193,9 @@ async def _settled(supervisor: Supervisor, follow: Mapping[str, Follow], stop: a
         stopped.cancel()
 
 
-async def _delay(stop: asyncio.Queue[signal.Signals], seconds: float) -> None:
-    _log.info("draining for %g s", seconds)
+async def _delay(stop: asyncio.Queue[signal.Signals], seconds: float, received: signal.Signals) -> None:
+    remedy = "; press Ctrl-C again to stop at once" if received is signal.SIGINT else ""
+    _log.info("draining for %g s%s", seconds, remedy)
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await stop.get()

@@ -194,6 +194,18 @@ async def test_while_it_drains_it_is_unready_and_still_injects(services: Service
         await server.end()
 
 
+@pytest.mark.parametrize(("number", "hint"), [(signal.SIGINT, True), (signal.SIGTERM, False)])
+async def test_ctrl_c_says_how_to_stop_at_once(
+    services: Services, caplog: pytest.LogCaptureFixture, number: signal.Signals, *, hint: bool
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with running(replace(LISTENERS, shutdown_delay=LIMIT), services) as server:
+        os.kill(os.getpid(), number)
+        await until(lambda: "draining for" in caplog.text)
+        await server.end()
+    assert ("press Ctrl-C again to stop at once" in caplog.text) is hint
+
+
 async def test_the_shadow_of_a_tag_tries_its_candidate_and_the_status_tells(
     services: Services, core: Core, monkeypatch: pytest.MonkeyPatch
 ) -> None:
