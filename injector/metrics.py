@@ -6,11 +6,12 @@ method counts a request together with its outcome. Unknown revisions and tags co
 
 from __future__ import annotations
 
+import math
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -29,8 +30,6 @@ REFUSED: Final = "refused"
 WARNED: Final = "warned"
 RELOAD_FAILURES: Final = ("source", "revision", "tags", "internal")
 """Reasons of a failed reload, in order of precedence: the source cannot be read, a revision or a tag is not valid, an internal error."""
-
-_TARGET: Final = ("revision", "tag")
 
 
 class Outcome(Enum):
@@ -51,163 +50,137 @@ class Metrics:
 
     def __init__(self, registry: CollectorRegistry, *, version: str = "") -> None:
         self._registry = registry
-        self._add_request_metrics()
-        self._add_configuration_metrics(version)
-        self._add_tls_metrics()
-        self._add_process_metrics()
+        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
+        self._add_request_metrics(counter, gauge)
+        self._add_configuration_metrics(counter, gauge)
+        self._add_tls_metrics(counter, gauge)
+        gauge("injector_build_info", "Always 1, with the version as a label.", ("version",)).labels(version).set(1)
+        self.loop_lag = gauge("injector_event_loop_lag_seconds", "Maximum event loop lag of the last minute.")
+        self.background_failures = counter(
+            "injector_background_failures_total", "Failures, with a restart, of background tasks.", ("task",)
+        )
 
-    def _add_request_metrics(self) -> None:
-        self._requests = self._counter("sidecar_injection_requests_total", "AdmissionReviews received.", *_TARGET)
-        self._successes = self._counter("sidecar_injection_success_total", "Pods injected.", *_TARGET)
-        self._failures = self._counter(
-            "sidecar_injection_failure_total", "Denied or failed requests.", *_TARGET, "reason"
-        )
-        self._skips = self._counter(
-            "sidecar_injection_skip_total", "Pods admitted without a sidecar.", *_TARGET, "reason"
-        )
+    def _add_request_metrics(self, counter: partial[Counter], gauge: partial[Gauge]) -> None:
+        target = "revision", "tag"
+        self._requests = counter("sidecar_injection_requests_total", "AdmissionReviews received.", target)
+        self._successes = counter("sidecar_injection_success_total", "Pods injected.", target)
+        self._failures = counter("sidecar_injection_failure_total", "Denied or failed requests.", (*target, "reason"))
+        self._skips = counter("sidecar_injection_skip_total", "Pods admitted without a sidecar.", (*target, "reason"))
         self._seconds = Histogram(
             "sidecar_injection_time_seconds",
             "Duration of requests in seconds, by stage. Stage `total` is the whole request.",
-            ("stage", *_TARGET),
+            ("stage", *target),
             buckets=BUCKETS,
             registry=self._registry,
         )
         # The label sets of requests are never removed. Looking one up takes longer than counting, so they are cached.
         self._request_of, self._seconds_of = cache(self._requests.labels), cache(self._seconds.labels)
         outcomes = {Outcome.SUCCESS: self._successes, Outcome.FAILURE: self._failures, Outcome.SKIP: self._skips}
-        self._outcome_of = {outcome: cache(counter.labels) for outcome, counter in outcomes.items()}
-        self._cache_hits = self._counter(
+        self._outcome_of = {outcome: cache(each.labels) for outcome, each in outcomes.items()}
+        hits = counter(
             "injector_answer_cache_hits_total",
             "AdmissionReviews answered from the answer cache, by revision.",
-            "revision",
+            ("revision",),
         )
-        self._cache_hits_of = cache(self._cache_hits.labels)
-        self._waiting = self._gauge("injector_requests_waiting", "Reviews waiting for injection.")
-        self._aside = self._gauge("injector_requests_aside", "Reviews in, or waiting for, the worker thread.")
-        self._guarded = self._counter(
+        self._cache_hits_of = cache(hits.labels)
+        self.waiting = gauge("injector_requests_waiting", "Reviews waiting for injection.")
+        self.aside = gauge("injector_requests_aside", "Reviews in, or waiting for, the worker thread.")
+        self.guard_findings = counter(
             "injector_guard_findings_total",
             "Pods whose values break out of the template, by revision and outcome: refused or warned.",
-            "revision",
-            "outcome",
+            ("revision", "outcome"),
         )
-        self._shadowed = self._counter(
+        self._shadowed = counter(
             "injector_shadow_requests_total",
             "Admissions also injected with the candidate of a tag's shadow, by outcome: same, different or error.",
-            "tag",
-            "revision",
-            "outcome",
+            ("tag", "revision", "outcome"),
         )
-        self._differences = self._counter(
+        self._differences = counter(
             "injector_shadow_differences_total",
             "Admissions where the candidate's result differs, by kind of difference.",
-            "tag",
-            "revision",
-            "kind",
+            ("tag", "revision", "kind"),
         )
-        self._dropped = self._counter("injector_shadow_dropped_total", "Sampled admissions that a shadow dropped.")
-        self._unserved_reviews = self._counter(
+        self.shadow_dropped = counter("injector_shadow_dropped_total", "Sampled admissions that a shadow dropped.")
+        self.unserved_reviews = counter(
             "injector_unserved_reviews_total",
             "AdmissionReviews of the webhook for unknown names, by kind (whose label was checked) and outcome.",
-            "kind",
-            "outcome",
+            ("kind", "outcome"),
         )
 
-    def _add_configuration_metrics(self, version: str) -> None:
-        self._build = self._gauge("injector_build_info", "Always 1, with the version as a label.", "version")
-        self._build.labels(version).set(1)
-        self._valid = self._gauge(
+    def _add_configuration_metrics(self, counter: partial[Counter], gauge: partial[Gauge]) -> None:
+        self._valid = gauge(
             "injector_revision_config_valid",
             "1 if the current configuration of the revision is served, 0 if it is not valid.",
-            "revision",
+            ("revision",),
         )
-        self._loaded = self._gauge(
-            "injector_revision_loaded_timestamp_seconds", "Load time of the served configuration.", "revision"
+        self._loaded = gauge(
+            "injector_revision_loaded_timestamp_seconds", "Load time of the served configuration.", ("revision",)
         )
-        self._removed = self._gauge(
+        self._removed = gauge(
             "injector_revision_removed",
             "1 if the revision was removed and is served for a limited time, else 0.",
-            "revision",
+            ("revision",),
         )
-        self._info = self._gauge(
+        self._info = gauge(
             "injector_revision_info",
             "1 for each served revision, with the Istio version whose behaviours it has, the fingerprint of its configuration, and the "
             "version of its images if that is newer than any supported one.",
-            "revision",
-            "istio_version",
-            "fingerprint",
-            "newer_istio",
+            ("revision", "istio_version", "fingerprint", "newer_istio"),
         )
-        self._tags_valid = self._gauge("injector_tags_valid", "1 if every tag and shadow has a served revision.")
-        self._webhook_faults = self._gauge(
+        self._tags_valid = gauge("injector_tags_valid", "1 if every tag and shadow has a served revision.")
+        self._webhook_faults = gauge(
             "injector_webhook_faults",
             "MutatingWebhookConfigurations of the cluster that lead elsewhere, or that API servers cannot verify.",
         )
-        self._reloads = self._counter("injector_config_reloads_total", "Reloads of the configuration.")
-        self._reload_failures = self._counter(
+        self._reloads = counter("injector_config_reloads_total", "Reloads of the configuration.")
+        self._reload_failures = counter(
             "injector_config_reload_failures_total",
             "Reloads after which a part of the configuration is not served, by reason.",
-            "reason",
+            ("reason",),
         )
         for reason in RELOAD_FAILURES:
             self._reload_failures.labels(reason)
-        self._watch_faults = self._counter(
+        self.watch_faults = counter(
             "injector_watch_faults_total",
             "Failures of a watch of cluster resources, by reason. Each one is retried after a wait.",
-            "resource",
-            "reason",
+            ("resource", "reason"),
         )
-        self._watch_synced = self._gauge(
-            "injector_watch_synced",
-            "1 if a watch is up to date, 0 since its last failure.",
-            "resource",
+        self.watch_synced = gauge(
+            "injector_watch_synced", "1 if a watch is up to date, 0 since its last failure.", ("resource",)
         )
-        self._unserved_names = self._gauge(
+        self.unserved_names = gauge(
             "injector_unserved_names",
             "Namespaces, and pods without a sidecar, whose label istio.io/rev names an unknown revision or tag, by kind.",
-            "kind",
+            ("kind",),
         )
 
-    def _add_tls_metrics(self) -> None:
-        self._certificate_reloads = self._counter(
+    def _add_tls_metrics(self, counter: partial[Counter], gauge: partial[Gauge]) -> None:
+        self._certificate_reloads = counter(
             "injector_certificate_reloads_total",
             "New certificates, and new client CAs, by outcome: success if used, failure if rejected.",
-            "outcome",
+            ("outcome",),
         )
         for outcome in (Outcome.SUCCESS, Outcome.FAILURE):
             self._certificate_reloads.labels(outcome.value)
-        self._expiry = self._gauge(
+        self._expiry = gauge(
             "injector_certificate_expiry_timestamp_seconds", "Expiry of the served certificate. NaN without TLS."
         )
-        self._ca_expiry = self._gauge(
+        self.ca_expiry = gauge(
             "injector_ca_expiry_timestamp_seconds",
             "Expiry time of the CA that signs the self-signed certificate. NaN with certificate files.",
         )
-        self._probe = self._gauge(
+        self.tls_probe = gauge(
             "injector_tls_probe_success",
             "1 if the last TLS self-check of the webhook's port succeeded. NaN without TLS.",
         )
         # No comparison with NaN is true, so alerts on these metrics stay silent without TLS.
-        for gauge in (self._expiry, self._ca_expiry, self._probe):
-            gauge.set(float("nan"))
-        self._outdated = self._gauge(
+        for each in (self._expiry, self.ca_expiry, self.tls_probe):
+            each.set(math.nan)
+        self.cabundle_outdated = gauge(
             "injector_cabundle_outdated", "MutatingWebhookConfigurations with a missing or outdated caBundle."
         )
-        self._attempts = self._counter("injector_cabundle_patch_attempts_total", "Attempts to patch caBundle.")
-        self._patches = self._counter("injector_cabundle_patches_total", "Successful patches of caBundle.")
-
-    def _add_process_metrics(self) -> None:
-        self._lag = self._gauge("injector_event_loop_lag_seconds", "Maximum event loop lag of the last minute.")
-        self._background_failures = self._counter(
-            "injector_background_failures_total",
-            "Failures, with a restart, of background tasks.",
-            "task",
-        )
-
-    def _counter(self, name: str, summary: str, *labels: str) -> Counter:
-        return Counter(name, summary, labels, registry=self._registry)
-
-    def _gauge(self, name: str, summary: str, *labels: str) -> Gauge:
-        return Gauge(name, summary, labels, registry=self._registry)
+        self.cabundle_attempts = counter("injector_cabundle_patch_attempts_total", "Attempts to patch caBundle.")
+        self.cabundle_patches = counter("injector_cabundle_patches_total", "Successful patches of caBundle.")
 
     def count_request(
         self, outcome: Outcome, seconds: Mapping[str, float], reason: str = "", revision: str = UNKNOWN, tag: str = ""
@@ -229,18 +202,6 @@ class Metrics:
         for kind in kinds:
             self._differences.labels(tag, revision, kind).inc()
 
-    def guarded(self, revision: str, outcome: str) -> None:
-        """Count one pod whose values break out of a template; ``outcome`` is ``REFUSED`` or ``WARNED``."""
-        self._guarded.labels(revision, outcome).inc()
-
-    def background_failed(self, task: str) -> None:
-        """Count one failure of a background task."""
-        self._background_failures.labels(task).inc()
-
-    def shadow_dropped(self) -> None:
-        """Count one admission that a shadow skipped because too many were waiting."""
-        self._dropped.inc()
-
     def loaded(self, rows: Mapping[str, RevisionRow], *, tags_valid: bool, webhook_faults: int = 0) -> None:
         """Show the state of the revisions, and remove the series of all others."""
         for gauge in (self._valid, self._loaded, self._removed, self._info):
@@ -254,24 +215,6 @@ class Metrics:
         self._tags_valid.set(tags_valid)
         self._webhook_faults.set(webhook_faults)
 
-    def watch_fault(self, resource: str, reason: str) -> None:
-        """Count a failure of a watch. The reasons are a closed list."""
-        self._watch_faults.labels(resource, reason).inc()
-
-    def watch_synced(self, resource: str, *, synced: bool) -> None:
-        """Show whether the watch of a resource is up to date."""
-        self._watch_synced.labels(resource).set(synced)
-
-    def unserved_names(self, namespaces: int, pods: int | None) -> None:
-        """Show how many namespaces and pods name an unknown revision or tag. Without ``pods`` their series is left as it is."""
-        for kind, count in (("namespace", namespaces), ("pod", pods)):
-            if count is not None:
-                self._unserved_names.labels(kind).set(count)
-
-    def unserved_review(self, kind: str, outcome: str) -> None:
-        """Count one review of the webhook for unknown names. Kinds and outcomes are closed lists."""
-        self._unserved_reviews.labels(kind, outcome).inc()
-
     def reloaded(self, failure: str = "") -> None:
         """Count one reload; if it failed, ``failure`` is one of ``RELOAD_FAILURES``."""
         self._reloads.inc()
@@ -283,33 +226,6 @@ class Metrics:
         self._expiry.set(not_after)
         if outcome:
             self._certificate_reloads.labels(outcome).inc()
-
-    def authority(self, not_after: float) -> None:
-        """Show the expiry time of the CA that signs the served certificate."""
-        self._ca_expiry.set(not_after)
-
-    def tls_probe(self, *, success: bool) -> None:
-        """Show the result of the TLS self-check."""
-        self._probe.set(success)
-
-    def cabundle_attempt(self, *, patched: bool) -> None:
-        """Count one attempt to patch ``caBundle``, and its success."""
-        self._attempts.inc()
-        if patched:
-            self._patches.inc()
-
-    def cabundle_outdated(self, count: int) -> None:
-        """Show how many objects have a missing or outdated ``caBundle``."""
-        self._outdated.set(count)
-
-    def event_loop_lag(self, seconds: float) -> None:
-        """Show the maximum lag of the event loop."""
-        self._lag.set(seconds)
-
-    def waiting(self, count: Callable[[], float], aside: Callable[[], float]) -> None:
-        """Set the functions that return, for each scrape, how many requests wait and how many the worker thread has."""
-        self._waiting.set_function(count)
-        self._aside.set_function(aside)
 
     def requests(self) -> list[RequestRow]:
         """Return the requests since the start by revision and tag, with their outcomes."""

@@ -119,7 +119,7 @@ class ListWatch:
         if self._current_fault:
             _log.info("%s: watching again", self._scope)
         self._current_fault = self.fault = ""
-        self._metrics.watch_synced(self._name, synced=True)
+        self._metrics.watch_synced.labels(self._name).set(1)
         if not self.synced.is_set():
             self._notify()
             self.synced.set()
@@ -140,8 +140,8 @@ class ListWatch:
     def _report(self) -> None:
         """Count the fault, and log the first of consecutive faults."""
         error, self._error = self._error, None
-        self._metrics.watch_fault(self._name, self.state.last_fault)
-        self._metrics.watch_synced(self._name, synced=False)
+        self._metrics.watch_faults.labels(self._name, self.state.last_fault).inc()
+        self._metrics.watch_synced.labels(self._name).set(0)
         self.fault = f"{self._scope}: {error or _FAULTS[self.state.last_fault]}"
         if not self._current_fault:
             unexpected = error if error is not None and not isinstance(error, InjectorError) else None

@@ -180,7 +180,9 @@ class UnservedNames:
             named, with_injection = (watch.state.objects for watch in self._namespaces.values())
             pods = None if self._pods is None else self._pods.watch.state.objects
             self._count = count_unserved(named, with_injection, pods, served)
-            metrics.unserved_names(self._count.namespaces, self._count.pods)
+            metrics.unserved_names.labels("namespace").set(self._count.namespaces)
+            if self._count.pods is not None:
+                metrics.unserved_names.labels("pod").set(self._count.pods)
 
     def _watch_pods(self, tasks: asyncio.TaskGroup, served: frozenset[str], metrics: Metrics) -> None:
         """Watch the pods whose name is not in ``served``. The previous watch counts until the new one is synced."""

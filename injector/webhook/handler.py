@@ -332,7 +332,7 @@ class InjectHandler:
             if answer.cached:
                 self._metrics.cache_hit(revision)
             if answer.findings or answer.reason == GUARD_REASON:
-                self._metrics.guarded(revision, WARNED if answer.findings else REFUSED)
+                self._metrics.guard_findings.labels(revision, WARNED if answer.findings else REFUSED).inc()
         self._metrics.count_request(answer.outcome, seconds, answer.reason, revision, tag)
         if self._options.decisions.wants(answer.outcome, answer.reason):
             decision = Decision(answer.review, answer.outcome, answer.reason, revision, tag, answer.where)

@@ -144,7 +144,7 @@ class Supervisor:
         wait = RESTARTS[min(failures, len(RESTARTS) - 1)]
         cause = error if isinstance(error, InjectorError) else whereabouts(error)
         _log.error("background task %s failed, restarting in %g s: %s", name, wait, cause)
-        self._metrics.background_failed(name)
+        self._metrics.background_failures.labels(name).inc()
         self._down.add(name)
         await self._sleep(wait)
         self._down.discard(name)

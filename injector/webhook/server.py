@@ -161,7 +161,8 @@ def _webhook(services: Services, lifecycle: Lifecycle, shadows: Shadows) -> web.
     inject = InjectHandler(
         registry, metrics, lifecycle, shadows=shadows, recent=services.recent, options=services.options
     )
-    metrics.waiting(services.options.queue.waiting, inject.slow.waiting)
+    metrics.waiting.set_function(services.options.queue.waiting)
+    metrics.aside.set_function(inject.slow.waiting)
     unserved = UnservedHandler(inject.reader, registry, metrics, lifecycle, services.unserved, services.elsewhere)
     return web.ServerRunner(web.Server(webhook_requests(inject, unserved)), shutdown_timeout=CLEANUP)
 

@@ -146,7 +146,7 @@ class Shadows:
         too_large = self._waiting_bytes and self._waiting_bytes + admission.size > MAX_WAITING_BYTES
         if too_large or self._waiting.full():
             self.dropped += 1
-            self._metrics.shadow_dropped()
+            self._metrics.shadow_dropped.inc()
             return
         self._waiting_bytes += admission.size
         self._waiting.put_nowait(admission)

@@ -84,10 +84,10 @@ class UnservedHandler:
             finally:
                 self.reader.done(body)
         except Refusal as refusal:
-            self.metrics.unserved_review(kind, FAILED)
+            self.metrics.unserved_reviews.labels(kind, FAILED).inc()
             return self.reader.refused(refusal)
         response, outcome = self._answer(review, action, kind)
-        self.metrics.unserved_review(kind, outcome)
+        self.metrics.unserved_reviews.labels(kind, outcome).inc()
         return self.reader.closing(web.Response(body=response.encode(review), content_type=JSON))
 
     def _answer(self, review: admission.Request, action: str, kind: str) -> tuple[admission.Response, str]:

@@ -10,6 +10,8 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
+from prometheus_client import CollectorRegistry
+
 from injector.cluster.client import KubeClient, Page
 from injector.cluster.resources import Scope
 from injector.errors import ClusterError
@@ -133,18 +135,26 @@ class FakeClient(KubeClient):
         self.asked.append((asyncio.get_running_loop().time(), what))
 
 
-@dataclass
 class Observed(Metrics):
-    """Records the reports of a watch."""
+    """Metrics that a test reads."""
 
-    faults: list[tuple[str, str]] = field(default_factory=list)
-    synced: dict[str, bool] = field(default_factory=dict)
+    def __init__(self) -> None:
+        super().__init__(CollectorRegistry())
 
-    def watch_fault(self, resource: str, reason: str) -> None:
-        self.faults.append((resource, reason))
+    @property
+    def faults(self) -> list[tuple[str, str]]:
+        """The resource and the reason of every fault of a watch."""
+        return [
+            (each.labels["resource"], each.labels["reason"])
+            for each in next(iter(self.watch_faults.collect())).samples
+            if each.name.endswith("_total")
+            for _ in range(int(each.value))
+        ]
 
-    def watch_synced(self, resource: str, *, synced: bool) -> None:
-        self.synced[resource] = synced
+    @property
+    def synced(self) -> dict[str, bool]:
+        """Whether the watch of each resource is up to date."""
+        return {each.labels["resource"]: bool(each.value) for each in next(iter(self.watch_synced.collect())).samples}
 
 
 def page(*items: dict[str, Any], version: int = 10, more: str = "") -> Page:

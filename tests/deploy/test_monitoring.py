@@ -31,19 +31,19 @@ def used_metrics() -> Metrics:
     for outcome in Outcome:
         metrics.count_request(outcome, {"total": 0.002, "render": 0.001}, "template", "1-24", "prod")
     metrics.shadowed("prod", "1-30", "different", ("image",))
-    metrics.shadow_dropped()
+    metrics.shadow_dropped.inc()
     metrics.loaded(
         {"1-24": RevisionRow(valid=True, loaded_at=1.0, istio_version="1.24", fingerprint="f")}, tags_valid=True
     )
-    metrics.unserved_review("pod", "warned")
-    metrics.guarded("1-24", "refused")
+    metrics.unserved_reviews.labels("pod", "warned").inc()
+    metrics.guard_findings.labels("1-24", "refused").inc()
     metrics.cache_hit("1-24")
-    metrics.background_failed("certificates")
-    metrics.watch_fault("configmaps", "gone")
-    metrics.watch_synced("configmaps", synced=True)
+    metrics.background_failures.labels("certificates").inc()
+    metrics.watch_faults.labels("configmaps", "gone").inc()
+    metrics.watch_synced.labels("configmaps").set(1)
     metrics.reloaded("revision")
     metrics.certificate(2.0, "success")
-    metrics.event_loop_lag(0.1)
+    metrics.loop_lag.set(0.1)
     return metrics
 
 

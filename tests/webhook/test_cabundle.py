@@ -5,7 +5,6 @@ import base64
 import itertools
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -19,34 +18,35 @@ from tests.cluster.fakes import Observed, in_fake_time, no_chance
 from tests.tasks import running
 
 
-@dataclass
 class Loop(Observed):
     """The loop of one injector against an API server of this process; its clock is the event loop's."""
 
-    api: FakeApi = field(default_factory=FakeApi)
-    target: WebhookSelector = field(default_factory=lambda: WebhookSelector("injector", "injector-system"))
-    bundle: bytes | None = b"new"
-    attempts: list[bool] = field(default_factory=list)
-    outdated: list[int] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
+    def __init__(self, bundle: bytes | None = b"new") -> None:
+        super().__init__()
+        self.api, self.bundle, self.turns = FakeApi(), bundle, 0
+        self.target = WebhookSelector("injector", "injector-system")
         clock = asyncio.get_running_loop().time
         self.spread = BundleRollout(delay=5.0, clock=clock)
         self.bundles = CaBundles(
             self.api,
             self.target,
-            lambda: self.bundle,
+            self._current_bundle,
             rollout=self.spread,
             metrics=self,
             clock=clock,
             chance=no_chance(),
         )
 
-    def cabundle_attempt(self, *, patched: bool) -> None:
-        self.attempts.append(patched)
+    def _current_bundle(self) -> bytes | None:
+        self.turns += 1
+        return self.bundle
 
-    def cabundle_outdated(self, count: int) -> None:
-        self.outdated.append(count)
+    @property
+    def counts(self) -> tuple[float, float, float]:
+        """Successful patches, failed ones, and the objects that are outdated now."""
+        metrics = self.cabundle_attempts, self.cabundle_patches, self.cabundle_outdated
+        attempts, patches, outdated = (next(iter(each.collect())).samples[0].value for each in metrics)
+        return patches, attempts - patches, outdated
 
     async def run(self, seconds: float) -> None:
         """Follow the webhooks for so long."""
@@ -75,7 +75,7 @@ async def test_each_webhook_that_calls_its_service_gets_the_bundle_once() -> Non
 
     assert loop.bundles_of() == [b"new", b"new"]
     assert (loop.bundles_of("tag"), loop.bundles_of("certs")) == ([b"new"], [b""])
-    assert (loop.attempts, loop.outdated[0], set(loop.outdated[1:])) == ([True, True], 0, {0})
+    assert loop.counts == (2, 0, 0)
     assert loop.spread.is_trusted(b"new")
 
 
@@ -108,7 +108,7 @@ async def test_a_bundle_that_changes_is_written_at_once() -> None:
         await asyncio.sleep(0.0)
         await asyncio.sleep(0.1)
 
-        assert (before, loop.bundles_of(), loop.attempts) == ([b""], [b"newer"], [True])
+        assert (before, loop.bundles_of(), loop.counts) == ([b""], [b"newer"], (1, 0, 0))
 
 
 @in_fake_time
@@ -123,7 +123,7 @@ async def test_after_errors_it_is_tried_ever_more_rarely_and_told_of_once(caplog
     waits = [after - before for before, after in itertools.pairwise(moments)]
     assert waits == [*RETRIES, *[RETRIES[-1]] * (len(waits) - len(RETRIES))]
     assert len(waits) > len(RETRIES)
-    assert (set(loop.attempts), loop.outdated[-1], loop.spread.is_trusted(b"new")) == ({False}, 1, False)
+    assert (loop.counts, loop.spread.is_trusted(b"new")) == ((0, len(moments), 1), False)
 
     assert [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING] == [
         "caBundle of MutatingWebhookConfiguration injector: api: told forbidden; wait"
@@ -145,7 +145,7 @@ async def test_an_object_that_is_deleted_while_another_is_patched_is_no_failure(
         loop.api.drop(WEBHOOKS, "second")
         await asyncio.sleep(20.0)
 
-        assert (loop.bundles_of("first"), set(loop.attempts), loop.outdated[-1]) == ([b"new"], {True}, 0)
+        assert (loop.bundles_of("first"), loop.counts[1:]) == ([b"new"], (0, 0))
 
     assert [each for each in caplog.records if each.levelno >= logging.WARNING] == []
 
@@ -160,7 +160,7 @@ async def test_an_object_that_is_deleted_before_the_watch_reports_it_is_no_failu
 
     await loop.run(30.0)
 
-    assert (loop.attempts, loop.outdated[-1]) == ([], 1)
+    assert loop.counts == (0, 0, 1)
     assert 1 < len(loop.patches()) <= 31
 
     assert [each for each in caplog.records if each.levelno >= logging.WARNING] == []
@@ -198,7 +198,7 @@ async def test_a_list_that_has_moved_is_not_patched_in_the_wrong_place() -> None
 
     await loop.bundles.step()
 
-    assert (loop.attempts, loop.bundles_of()) == ([False], [b"", b""])
+    assert (loop.counts[:2], loop.bundles_of()) == ((0, 1), [b"", b""])
 
 
 @in_fake_time
@@ -211,7 +211,7 @@ async def test_webhooks_that_are_deleted_are_forgotten() -> None:
         loop.api.drop(WEBHOOKS, "injector")
         await asyncio.sleep(5.0)
 
-        assert (loop.attempts, loop.outdated[-1]) == ([True], 0)
+        assert loop.counts == (1, 0, 0)
 
 
 @in_fake_time
@@ -252,4 +252,4 @@ async def test_against_somebody_else_each_object_is_patched_once_a_second_and_co
         assert [loop.bundles_of(name) for name in names] == [[b"new"]] * objects
         assert max(loop.patches()) - stopped < 2.0
         # Nor does it turn in vain: what the watch tells is told at most five times a second.
-        assert len(loop.outdated) < 60 * 7
+        assert loop.turns < 60 * 7

@@ -65,7 +65,7 @@ class LoopLag:
             self._due = self._clock() + LAG_INTERVAL
             await self._sleep(LAG_INTERVAL)
             self._last.append(max(0.0, self._clock() - self._due))
-            metrics.event_loop_lag(max(self._last))
+            metrics.loop_lag.set(max(self._last))
 
     def fault(self) -> str:
         """Return how long the loop is, or just was, stuck; empty if it is not."""

@@ -128,7 +128,7 @@ class CaBundles:
                 wait = self._retries[name].earliest - self._clock() if name in self._retries else 0.0
             pause = min(pause, max(wait, 0.0))
         left = self._outdated(bundle)
-        self._metrics.cabundle_outdated(len(left))
+        self._metrics.cabundle_outdated.set(len(left))
         self._rollout.note(None if self._webhooks is None or left else bundle)
         return None if math.isinf(pause) else pause
 
@@ -151,14 +151,15 @@ class CaBundles:
                 # It was deleted. The watch will report that.
                 retry.earliest = self._clock() + PATCH_INTERVAL
                 return
-            self._metrics.cabundle_attempt(patched=False)
+            self._metrics.cabundle_attempts.inc()
             wait = RETRIES[min(retry.failures, len(RETRIES) - 1)] * (1 + JITTER * self._chance())
             if not retry.failures:
                 cause = error if isinstance(error, InjectorError) else whereabouts(error)
                 _log.warning("caBundle of MutatingWebhookConfiguration %s: %s", name, cause)
             retry.failures += 1
         else:
-            self._metrics.cabundle_attempt(patched=True)
+            self._metrics.cabundle_attempts.inc()
+            self._metrics.cabundle_patches.inc()
             _log.info("caBundle of MutatingWebhookConfiguration %s: updated", name)
             wait, retry.failures = PATCH_INTERVAL, 0
             self._note_patched(name, patched)

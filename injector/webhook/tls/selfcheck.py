@@ -37,7 +37,7 @@ class SelfCheck:
         while True:
             if self.certificates.certificate is not None:
                 fault = await self.fault(port)
-                metrics.tls_probe(success=not fault)
+                metrics.tls_probe.set(not fault)
                 if fault and not last:
                     _log.error("TLS self-check failed on port %d: %s", port, fault)
                 elif last and not fault:

@@ -173,7 +173,7 @@ class SelfSigned(CertificateSource):
                 outcome = FAILURE
             if self._loaded is not None and self._rotation is not None:
                 metrics.certificate(self._loaded.certificate.not_after, outcome or "")
-                metrics.authority(not_after(self._rotation.signing.certificate))
+                metrics.ca_expiry.set(not_after(self._rotation.signing.certificate))
             await self._wait(sleep)
 
     async def _wait(self, sleep: Callable[[float], Awaitable[None]]) -> None:
