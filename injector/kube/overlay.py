@@ -31,11 +31,12 @@ from injector.kube.strategicpatch import (
     partitioned,
     strategic_merge,
 )
-from injector.kube.typed import ALWAYS_WRITTEN, drops_empty, normalise, pruned, zero_of
+from injector.kube.typed import always_written, drops_empty, normalise, pruned, zero_of
 from injector.kube.yaml.read import load_yaml, read_part, resolve_plain
 from injector.memo import Memo
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from collections.abc import Set as AbstractSet
 
     from injector.kube.typed import FieldName
@@ -167,15 +168,14 @@ class _Shape:
         self.type_name = type_name.removeprefix("*")
         self.missing = missing
         self.fields: dict[str, tuple[str, bool]] = {}
-        self.always: dict[str, Any] = {}
+        self.always: Mapping[str, Any] = {}
         self.element = ""
         base = underlying(self.type_name)
         if is_struct(self.type_name):
             self.kind = "struct"
-            for field in struct_type(self.type_name).by_json.values():
-                self.fields[field.json] = (field.type, drops_empty(field))
-                if field.type in ALWAYS_WRITTEN:
-                    self.always[field.json] = zero_of(field.type)
+            struct = struct_type(self.type_name)
+            self.fields = {field.json: (field.type, drops_empty(field)) for field in struct.by_json.values()}
+            self.always = always_written(struct)
         elif base.startswith(("[]", "map[")):
             self.kind = "list" if base.startswith("[]") else "map"
             self.element = base.partition("]")[2]
@@ -473,7 +473,7 @@ def _merged_list(original: list[Any], tree: list[Any], normal: list[Any], meta: 
         raise _WholeError
     ours = [merge_key_of(item, key) for item in tree]
     theirs = {merge_key_of(item, key): place for place, item in enumerate(original)}
-    if len(set(ours)) < len(ours) or len(theirs) < len(original):
+    if len(set(ours)) < len(ours) or len(theirs) < len(original) or None in ours:
         raise _WholeError
     if theirs.keys().isdisjoint(ours):
         return [*normal, *original]

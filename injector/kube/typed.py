@@ -38,7 +38,16 @@ _ZEROS: Final[Mapping[str, Any]] = {
     "intstr.IntOrString": 0,
 }
 # Structs that encode as scalars: Go writes them wherever they are not pointers, such as ``divisor: "0"``.
-ALWAYS_WRITTEN: Final = frozenset({"resource.Quantity", "intstr.IntOrString"})
+_SCALAR_STRUCTS: Final = frozenset({"resource.Quantity", "intstr.IntOrString"})
+# The API server refuses an object without one of its required fields. Only the name of a variable can be missing in what Istio's templates
+# render, from an empty key of proxyMetadata. Go writes it, and the next merge needs it.
+_REQUIRED: Final[Mapping[str, Mapping[str, Any]]] = {"v1.EnvVar": {"name": ""}}
+
+
+def always_written(struct: StructType) -> Mapping[str, Any]:
+    """Return the zero values that Go writes for fields of a struct that have no value, if a merge or a reader needs them."""
+    scalars = {field.json: zero_of(field.type) for field in struct.by_json.values() if field.type in _SCALAR_STRUCTS}
+    return {**scalars, **_REQUIRED.get(struct.name, {})}
 
 
 def zero_of(type_name: str) -> Any:
@@ -200,7 +209,7 @@ def _fields_of(struct: StructType, options: _Options) -> dict[str, _Field]:
 def _struct_decoder(struct: StructType, options: _Options) -> Codec:
     fields = _fields_of(struct, options)
     keep_unknown = options.keep_unknown
-    always = {field.json: zero_of(field.type) for field in struct.by_json.values() if field.type in ALWAYS_WRITTEN}
+    always = always_written(struct)
 
     def find(key: str) -> _Field | None:
         found = struct.json_field(key)

@@ -63,6 +63,18 @@ def test_what_cannot_be_split_or_merged_in_parts_is_read_as_a_whole(kind: str, n
     assert found.normal == (normalise(strategic_merge({}, found.tree), "v1.Pod") if kind == "split" else None)
 
 
+def test_a_variable_without_a_name_has_an_empty_one_by_which_it_is_merged_again() -> None:
+    def text(name: str) -> str:
+        return f"spec:\n  containers:\n  - name: app\n    env:\n    - name: {name}\n      value: x\n"
+
+    merged: Any = POD
+    for each in ("", '""', "B"):
+        assert read(text(each), merged) == plain(text(each), merged)
+        merged = read(text(each), merged)[1]
+
+    assert [each["name"] for each in merged["spec"]["containers"][0]["env"]] == ["B", "", "A"]
+
+
 def test_equal_blocks_are_read_once() -> None:
     first, second = (read_overlay(text, "v1.Pod", RESTART) for text in (SPLIT, SPLIT.replace("mine", "yours")))
 

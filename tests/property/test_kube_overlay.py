@@ -24,7 +24,7 @@ MOST = 2_000
 PROXY = {
     "name": "istio-proxy",
     "image": "auto",
-    "env": [{"name": "MINE", "value": "1"}, {"name": "POD_NAME", "value": "x"}],
+    "env": [{"name": "MINE", "value": "1"}, {"value": "nameless"}, {"name": "POD_NAME", "value": "x"}],
 }
 VOLUMES = [{"name": "workload-socket", "emptyDir": {"medium": "Memory"}}, {"name": "istio-token", "secret": {}}]
 
