@@ -124,18 +124,18 @@ async def file_changes(paths: Sequence[Path]) -> AsyncGenerator[None]:
     # Imported here, because commands that only read files start in half the time without it.
     import asyncio  # noqa: PLC0415
 
-    known = _file_states(paths)
+    known = file_states(paths)
     while True:
         yield
         current, checks = known, 0
         while current == known:
             await asyncio.sleep(BURST_INTERVAL if checks < BURST else CHECK_INTERVAL)
-            current = _file_states(paths)
+            current = file_states(paths)
             checks += 1
         known = current
 
 
-def _file_states(paths: Sequence[Path]) -> dict[Path, tuple[int, int, int]]:
+def file_states(paths: Sequence[Path]) -> dict[Path, tuple[int, int, int]]:
     """Return the inode, the time of the last change and the size of each file. Links, as in a mounted ConfigMap, are followed."""
     states: dict[Path, tuple[int, int, int]] = {}
     level = list(paths)

@@ -3,7 +3,7 @@
 ::
 
     a change on disk ----> wait until it is quiet --.
-    the poll interval ---> read: did it change? ----+--> read, build, verify (a thread) --> swap, report
+    the poll interval ------------------------------+--> read, build, verify (a thread) --> swap, report
     SIGHUP -----------------------------------------+
     a recent pod kept a revision out, RETRY ago ----|
     a removed revision has been served long enough -'
@@ -47,7 +47,6 @@ class Trigger(Enum):
     """The cause of a reload."""
 
     CHANGE = "change"
-    POLL = "poll"
     SIGNAL = "signal"
     RETRY = "retry"
     EXPIRY = "expiry"
@@ -136,7 +135,7 @@ class Follower:
     async def _polls(self) -> None:
         while True:
             await self._timing.sleep(self._timing.interval)
-            self._triggers.put_nowait(Trigger.POLL)
+            self._triggers.put_nowait(Trigger.CHANGE)
 
     async def _watches(self, watch: Watch) -> None:
         async for _ in watch():
@@ -161,8 +160,6 @@ class Follower:
     async def _prepared(self, triggers: set[Trigger]) -> Prepared | None:
         """Return the new state of the source, or its error; None if nothing changed."""
         try:
-            if triggers == {Trigger.POLL} and not await asyncio.to_thread(self._loader.changed):
-                return None
             if Trigger.SIGNAL not in triggers:
                 triggers |= await self._settled()
             again = not triggers.isdisjoint((Trigger.SIGNAL, Trigger.RETRY))

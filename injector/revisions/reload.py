@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -205,13 +205,6 @@ class Loader:
             raise prepared.report.source_error
         return self.adopt(prepared)
 
-    def changed(self) -> bool:
-        """Read the source once, and tell whether it differs from the state that was adopted last."""
-        try:
-            return self._source.read().content != self._content
-        except ConfigError as error:
-            return str(error) != self._content
-
     def prepare(self, now: float, pods: Pods = _NO_PODS, *, again: bool = False) -> Prepared | None:
         """Read the source, build the changes and verify them with built-in pods and ``pods``; nothing is served yet.
 
@@ -300,8 +293,7 @@ class Loader:
         usable, faults = usable_tags(state.tags, served)
         preferred = {**_left(last, served), **_left(state.tags, served), **kept, **usable}
         found = {name: preferred[name] for name in (*state.tags, *state.tag_faults) if name in preferred}
-        leading = (_leads_to_removed(tag, removed) for tag in found.values())
-        return found, (*faults, *(error for error in leading if error is not None), *state.tag_faults.values())
+        return found, (*faults, *_leading_to_removed(found.values(), removed), *state.tag_faults.values())
 
     def _load_one(self, raw: RawRevision, now: float, pods: Pods, *, again: bool) -> _Built:
         last = self._last(raw.name, raw.facts)
@@ -341,12 +333,11 @@ def _left(tags: Mapping[str, Tag], served: set[str]) -> dict[str, Tag]:
     return usable_tags({name: tag for name, tag in left.items() if tag is not None}, served)[0]
 
 
-def _leads_to_removed(tag: Tag, removed: Collection[str]) -> ConfigError | None:
-    names = [name for name in tag.revisions if name in removed]
-    if not names:
-        return None
-    what = f"it names `{'`, `'.join(names)}`, which was removed and is served for a limited time"
-    return ConfigError(what, where=f"tag `{tag.name}`", hint="add the revision again, or move the tag")
+def _leading_to_removed(tags: Iterable[Tag], removed: Collection[str]) -> Iterator[ConfigError]:
+    for tag in tags:
+        if names := [name for name in tag.revisions if name in removed]:
+            what = f"it names `{'`, `'.join(names)}`, which was removed and is served for a limited time"
+            yield ConfigError(what, where=f"tag `{tag.name}`", hint="add the revision again, or move the tag")
 
 
 def _reported(report: LoadReport) -> LoadReport:

@@ -359,19 +359,16 @@ def _check_keys(target: Mapping[str, Any], known: tuple[str, ...], at: str) -> N
 
 
 def _weights(tag: str, target: Mapping[str, Any], where: str) -> Weights:
-    if all(weight == 0 for weight in target.values()):
+    for revision, weight in target.items():
+        if isinstance(weight, bool) or not isinstance(weight, int) or not 0 <= weight <= _MAX_WEIGHT:
+            raise ConfigError(
+                f"the weight of `{revision}` in tag `{tag}` is {weight!r}",
+                where=where,
+                hint=f"make it a whole number from 0 to {_MAX_WEIGHT}",
+            )
+    if not any(target.values()):
         raise ConfigError("every weight of a tag is 0", where=where, hint="give one revision a weight")
-    return tuple(_weighted(tag, revision, weight, where) for revision, weight in target.items())
-
-
-def _weighted(tag: str, revision: str, weight: Any, where: str) -> tuple[str, int]:
-    if isinstance(weight, bool) or not isinstance(weight, int) or not 0 <= weight <= _MAX_WEIGHT:
-        raise ConfigError(
-            f"the weight of `{revision}` in tag `{tag}` is {weight!r}",
-            where=where,
-            hint=f"make it a whole number from 0 to {_MAX_WEIGHT}",
-        )
-    return checked_name(revision, where=f"{where}: {tag}"), weight
+    return tuple((checked_name(revision, where=f"{where}: {tag}"), weight) for revision, weight in target.items())
 
 
 @dataclass(frozen=True, slots=True)

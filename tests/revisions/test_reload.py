@@ -309,7 +309,6 @@ def test_a_restored_revision_is_not_built_again(setup: Setup) -> None:
 
 
 def test_an_unchanged_source_needs_no_load(setup: Setup) -> None:
-    assert not setup.loader.changed()
     assert setup.loader.prepare(2.0) is None
 
 
@@ -327,7 +326,6 @@ def test_nothing_is_served_before_it_is_adopted(setup: Setup) -> None:
     before = setup.registry.snapshot
     setup.source.state = SourceState((make_raw("c"),))
 
-    assert setup.loader.changed()
     prepared = setup.prepare(2.0)
     assert setup.registry.snapshot is before
 
@@ -345,11 +343,9 @@ def test_every_revision_reports_an_unreadable_source(setup: Setup) -> None:
     assert setup.registry.snapshot is before
     assert (report.source_error, report.errors) == (error, (error,))
     assert [(state.served is not None, state.error) for state in report.revisions.values()] == [(True, error)] * 2
-    assert not setup.loader.changed()
     assert setup.loader.prepare(3.0) is None
 
     setup.source.state = held
-    assert setup.loader.changed()
     assert setup.loader.load(4.0).errors == ()
 
 
@@ -476,7 +472,7 @@ def test_a_source_that_fails_again_and_again_takes_no_memory(setup: Setup) -> No
 
     for second in range(LOOKS):
         setup.source.state = ConfigError(f"cannot be read: {second}")
-        if setup.loader.changed() and (prepared := setup.loader.prepare(second)) is not None:
+        if (prepared := setup.loader.prepare(second)) is not None:
             setup.loader.adopt(prepared)
 
     assert str(setup.loader.report.source_error) == f"cannot be read: {LOOKS - 1}"

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ConfigError, detach
+from injector.revisions.files import file_states
 from injector.webhook.tls.certificate import Certificate, CertificateFiles, Pair, read_pair
 from injector.webhook.tls.source import FAILURE, SUCCESS, CertificateSource, Handshakes, Loaded
 
@@ -21,8 +22,6 @@ _log = logging.getLogger(__name__)
 
 # A mounted Secret changes all its files at once, by one rename, so of two readings in a row the second is complete.
 _READINGS: Final = 3
-# The files are read at every 60th poll even if their inodes, times and sizes are unchanged.
-_POLLS: Final = 60
 
 
 class FileSource(CertificateSource):
@@ -52,7 +51,6 @@ class FileSource(CertificateSource):
         self._files = files
         self._interval = interval
         self._rejected = ""
-        self._last_read: tuple[str, Certificate | ConfigError] = "", ConfigError("nothing was read")
         self.error: ConfigError | None = None
         self._use(self._load(self._read_stable()))
 
@@ -103,12 +101,14 @@ class FileSource(CertificateSource):
     async def follow(self, metrics: Metrics, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
         """Poll in a thread whenever the files may have changed, and count the outcomes."""
         metrics.certificate(self.certificate.not_after)
-        polls, stamps = 0, None
+        files = self._files.chain, self._files.key, self._files.authority, self._handshakes.clients_file
+        paths = [each for each in files if each is not None]
+        states = None
         while self._interval:
             await sleep(self._interval)
-            polls, before, stamps = polls + 1, stamps, self._stamps()
+            before, states = states, file_states(paths)
             # A rejected pair may become valid with time.
-            if stamps == before and self.error is None and polls % _POLLS:
+            if states == before and self.error is None:
                 continue
             try:
                 outcome = await asyncio.to_thread(self.poll)
@@ -118,11 +118,6 @@ class FileSource(CertificateSource):
             if outcome is not None:
                 metrics.certificate(self.certificate.not_after, outcome)
                 self.changed()
-
-    def _stamps(self) -> list[tuple[int, int, int]]:
-        """Return values that differ if a file has changed, without reading any file."""
-        files = (self._files.chain, self._files.key, self._files.authority, self._handshakes.clients_file)
-        return [_stamp(each) for each in files if each is not None]
 
     def _reject(self, content: str, error: ConfigError) -> str | None:
         detach(error)
@@ -144,7 +139,7 @@ class FileSource(CertificateSource):
 
     def _load(self, pair: Pair, current: Certificate | None = None) -> Loaded:
         """Check a pair and load it; ``current`` is the certificate to replace."""
-        certificate, now, where = self._facts(pair), self._clock(), str(self._files.chain)
+        certificate, now, where = read_pair(pair, self._files), self._clock(), str(self._files.chain)
         if fault := certificate.fault(now):
             raise ConfigError(fault, where=where, hint="have it renewed, or correct the clock")
         if current is not None and not current.fault(now) and not set(current.names) & set(certificate.names):
@@ -155,32 +150,10 @@ class FileSource(CertificateSource):
             )
         return Loaded(pair, certificate, self._handshakes.load(pair, where=where), now)
 
-    def _facts(self, pair: Pair) -> Certificate:
-        """Return the result of ``read_pair``; that of the last pair is cached, since a rejected one is polled every second."""
-        fingerprint, result = self._last_read
-        if fingerprint != pair.fingerprint:
-            try:
-                result = read_pair(pair, self._files)
-            except ConfigError as error:
-                result = error
-            self._last_read = pair.fingerprint, result
-        if isinstance(result, ConfigError):
-            # A new object, since an error that is raised again gets a longer traceback each time.
-            raise ConfigError(result.what, where=result.where, hint=result.hint)
-        return result
-
 
 def _read(files: CertificateFiles) -> Pair:
     authority = None if files.authority is None else _bytes(files.authority, "--caCertFile")
     return Pair(_bytes(files.chain, "--tlsCertFile"), _bytes(files.key, "--tlsKeyFile"), authority)
-
-
-def _stamp(path: Path) -> tuple[int, int, int]:
-    try:
-        stat = path.stat()
-    except OSError:
-        return (0, 0, 0)
-    return (stat.st_ino, stat.st_mtime_ns, stat.st_size)
 
 
 def _bytes(path: Path, flag: str) -> bytes:
