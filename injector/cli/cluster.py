@@ -335,10 +335,16 @@ async def read_target(reader: ObjectReader, target: WorkloadName, others: OtherK
     return created
 
 
-async def read_targets(reader: ObjectReader, namespace: str | None, others: OtherKinds = OTHER_KINDS) -> list[Created]:
+async def read_targets(
+    reader: ObjectReader,
+    namespace: str | None,
+    others: OtherKinds = OTHER_KINDS,
+    note: Callable[[dict[str, Any]], None] = lambda _: None,
+) -> list[Created]:
     """Return every workload of a namespace, or of all, once: Deployments and the like, and one pod of every other workload.
 
-    A Knative Service counts as a workload by its pods, because Knative adds a container to its pod template.
+    A Knative Service counts as a workload by its pods, because Knative adds a container to its pod template. ``note`` is called with
+    every object that is read: first the workloads, then all pods.
 
     Raises:
         DataError: a workload cannot be read.
@@ -348,12 +354,19 @@ async def read_targets(reader: ObjectReader, namespace: str | None, others: Othe
     workloads: dict[tuple[str, ...], Created] = {}
     found = [await reader.find_resource(*each) for each in others if each[1] != KNATIVE]
     for resource in (*LISTED, *filter(None, found)):
-        for each in await reader.all(Scope(resource, place), lambda item: _workload(item, others)):
+        for each in await reader.all(Scope(resource, place), lambda item: _workload(_noted(item, note), others)):
             workloads[each.namespace, each.kind, each.name] = each
     listed = frozenset(workloads)
-    for each in await reader.all(Scope(r.PODS, place, fields=r.RUNNING), lambda pod: _unlisted(pod, listed)):
+    for each in await reader.all(
+        Scope(r.PODS, place, fields=r.RUNNING), lambda pod: _unlisted(_noted(pod, note), listed)
+    ):
         workloads.setdefault(workload_key(each.pod, each.namespace), each)
     return [workloads[key] for key in sorted(workloads)]
+
+
+def _noted(item: dict[str, Any], note: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    note(item)
+    return item
 
 
 # The answers of an API server, or of its admission plugins and webhooks, that refuse an object.

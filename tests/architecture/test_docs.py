@@ -24,6 +24,7 @@ from injector.revisions.directory import DirectorySource, embedded_source
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
 from injector.revisions.tags import parse_tags
+from injector.upgrade.document import load_upgrade
 from injector.webhook.handler import FAILURE_REASONS
 from injector.webhook.lifecycle import Lifecycle, Supervisor
 from injector.webhook.server import operations_app
@@ -284,6 +285,10 @@ def read_istiod_values(text: str, folder: Path) -> None:
     assert yaml.safe_load(text).keys() <= {"istiodRemote", "pilot", "revisionTags"}
 
 
+def read_upgrade(text: str, _folder: Path) -> None:
+    assert load_upgrade(text, where="the page").waves
+
+
 def read_json(text: str, _folder: Path) -> None:
     found: Any = json.loads(text)
     assert found
@@ -295,6 +300,7 @@ READERS: dict[str, Callable[[str, Path], None]] = {
     "yaml values": read_values,
     "yaml manifests": read_manifests,
     "yaml istiod-values": read_istiod_values,
+    "yaml upgrade": read_upgrade,
     "json ": read_json,
 }
 """The check for the files of the pages, by the language and the mark of the block."""

@@ -1,0 +1,437 @@
+"""The document ``Upgrade``, as a file has it.
+
+::
+
+    apiVersion: revision-injector.dev/v1alpha1
+    kind: Upgrade
+    metadata: {name: istio-1-30}
+    spec:
+      tag: prod
+      from: 1-28
+      to: 1-30
+      waves:
+      - {name: test, namespaces: [dev, test]}
+      - {name: rest}
+
+Waves are of one sort (``Upgrade.moves``): all by weight, all by namespace, or in any other order. They decide how the tag moves.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+from urllib.parse import urlsplit
+
+from injector.errors import ConfigError, DataError
+from injector.golang.time import parse_duration
+from injector.kube.selectors import Selector, is_label_key
+from injector.kube.yaml import load_yaml
+from injector.revisions.names import checked_name, is_label
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+GROUP: Final = "revision-injector.dev"
+API_VERSION: Final = f"{GROUP}/v1alpha1"
+KIND: Final = "Upgrade"
+
+WEIGHTS: Final = "weights"
+NAMESPACES: Final = "namespaces"
+ORDER: Final = "order"
+PAUSE: Final = "Pause"
+ROLLBACK: Final = "Rollback"
+FAIL: Final = "Fail"
+PASS: Final = "Pass"  # noqa: S105 -- not a password
+_ALL: Final = 100
+_SECONDS: Final = 1e9
+_IMPORTANCE_LABEL: Final = f"{GROUP}/importance"
+SOAK: Final = 300.0
+TIMEOUT: Final = 600.0
+DEADLINE: Final = 86400.0
+MAX_RESTARTS: Final = 3
+_EXAMPLE: Final = "see docs/upgrades.md for an example"
+
+
+@dataclass(frozen=True, slots=True)
+class Wave:
+    """Some workloads of an upgrade, which are restarted together. A wave without filters has all workloads that are left.
+
+    Attributes:
+        name: the name for people.
+        weight: the percentage of workloads that have the new revision after this wave; None if filters choose the workloads.
+        namespaces: the names of namespaces; empty for all.
+        selector: a selector of the labels of workloads; None for all.
+        importance: the value of the importance label; empty for all.
+    """
+
+    name: str
+    weight: int | None = None
+    namespaces: frozenset[str] = frozenset()
+    selector: Selector | None = None
+    importance: str = ""
+
+    def takes(self, namespace: str, labels: Mapping[str, str], importance_label: str) -> bool:
+        """Return whether the filters match a workload with these labels."""
+        return (
+            (not self.namespaces or namespace in self.namespaces)
+            and (self.selector is None or self.selector.matches(labels))
+            and (not self.importance or labels.get(importance_label) == self.importance)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits on the restarts that are under way. The reasons of the defaults are in ``docs/upgrades.md``.
+
+    Attributes:
+        workloads: the workloads that are being restarted.
+        unavailable_pods: the pods of all workloads of the upgrade that are not available.
+        unavailable_pods_per_namespace: the same in each namespace.
+    """
+
+    workloads: int = 5
+    unavailable_pods: int = 10
+    unavailable_pods_per_namespace: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A PromQL query with thresholds.
+
+    Attributes:
+        name: the name for people, or of a built-in query.
+        query: a Jinja2 template; empty for the built-in query of this name.
+        min: the least value that passes.
+        max: the largest value that passes.
+        no_data: what an empty result counts as, ``Fail`` or ``Pass``.
+    """
+
+    name: str
+    query: str = ""
+    min: float | None = None
+    max: float | None = None
+    no_data: str = FAIL
+
+
+BUILT_IN: Final[Mapping[str, tuple[float | None, float | None]]] = {
+    "success-rate": (0.99, None),
+    "latency": (None, 1.5),
+}
+"""The built-in queries with the least and the largest value that pass: each is the new value divided by the one before the wave."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gates:
+    """Conditions that must hold after each wave, besides complete rollouts with ready sidecars of the new revision.
+
+    Attributes:
+        max_restarts: the container restarts that a new pod may have.
+        prometheus: the URL of Prometheus; empty for none.
+        metrics: the queries.
+    """
+
+    max_restarts: int = MAX_RESTARTS
+    prometheus: str = ""
+    metrics: tuple[Metric, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A time in which workloads may be restarted, in seconds since 1970. None means no limit."""
+
+    not_before: float | None = None
+    not_after: float | None = None
+
+    def contains(self, now: float) -> bool:
+        """Return whether ``now`` is inside."""
+        return (self.not_before is None or now >= self.not_before) and (self.not_after is None or now <= self.not_after)
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """An upgrade of the workloads of a tag, or of a revision, to another revision.
+
+    Attributes:
+        name: its name, unique in the cluster.
+        tag: the tag that is moved; empty if the labels of namespaces already lead to the new revision.
+        source: the revision that the workloads leave.
+        target: the revision that they get.
+        waves: in their order.
+        importance_label: the label of workloads that ``Wave.importance`` refers to.
+        limits: what may be under way at once.
+        gates: what must hold after each wave.
+        soak: the seconds to wait after the restarts of a wave, before the gates decide.
+        timeout: the seconds that the restart of one workload may take.
+        deadline: the seconds that the whole upgrade may take.
+        windows: the times in which workloads may be restarted; empty for any time.
+        on_failure: ``Pause`` or ``Rollback``.
+    """
+
+    name: str
+    tag: str
+    source: str
+    target: str
+    waves: tuple[Wave, ...]
+    importance_label: str = _IMPORTANCE_LABEL
+    limits: Limits = field(default_factory=Limits)
+    gates: Gates = field(default_factory=Gates)
+    soak: float = SOAK
+    timeout: float = TIMEOUT
+    deadline: float = DEADLINE
+    windows: tuple[Window, ...] = ()
+    on_failure: str = PAUSE
+
+    @property
+    def moves(self) -> str:
+        """How the tag moves: by ``weights``, by ``namespaces``, or before the first wave, which then only ``order`` the restarts."""
+        if self.waves[0].weight is not None:
+            return WEIGHTS
+        plain = all(each.selector is None and not each.importance for each in self.waves)
+        return NAMESPACES if plain and self.waves[0].namespaces else ORDER
+
+    def in_window(self, now: float) -> bool:
+        """Return whether workloads may be restarted now."""
+        return not self.windows or any(each.contains(now) for each in self.windows)
+
+
+def load_upgrade(text: str, *, where: str) -> Upgrade:
+    """Read an Upgrade from YAML or JSON.
+
+    Raises:
+        DataError: it is not valid.
+    """
+    return read_upgrade(load_yaml(text, where=where), where=where)
+
+
+def read_upgrade(raw: Any, *, where: str) -> Upgrade:
+    """Read an Upgrade from an object.
+
+    Raises:
+        ConfigError: a field is missing, unknown or not valid.
+    """
+    document = _Fields(raw, where)
+    if (raw.get("apiVersion"), raw.get("kind")) != (API_VERSION, KIND):
+        raise ConfigError("it is not an Upgrade", where=where, hint=f"write apiVersion: {API_VERSION} and kind: {KIND}")
+    name = _Fields(raw.get("metadata"), f"{where}: metadata").text("name")
+    if not is_label(name):
+        hint = "use at most 63 lower-case letters, digits and `-`"
+        raise ConfigError(f"{name[:80]!r} is not a valid name", where=f"{where}: metadata.name", hint=hint)
+    spec = document.part("spec", _SPEC)
+    upgrade = Upgrade(
+        name=name,
+        tag=spec.name("tag", "tag", default=""),
+        source=spec.name("from", "revision"),
+        target=spec.name("to", "revision"),
+        waves=tuple(_wave(each, index) for index, each in enumerate(spec.parts("waves", _WAVE), 1)),
+        importance_label=spec.text("importanceLabel", _IMPORTANCE_LABEL),
+        limits=_limits(spec.part("limits", _LIMITS)),
+        gates=_gates(spec.part("gates", _GATES)),
+        soak=spec.duration("soak", SOAK),
+        timeout=spec.duration("timeout", TIMEOUT),
+        deadline=spec.duration("deadline", DEADLINE),
+        windows=tuple(_window(each) for each in spec.parts("windows", _WINDOW)),
+        on_failure=spec.choice("onFailure", (PAUSE, ROLLBACK)),
+    )
+    _check(upgrade, spec)
+    return upgrade
+
+
+_SPEC: Final = (
+    *("tag", "from", "to", "waves", "importanceLabel", "limits", "gates", "soak", "timeout", "deadline", "windows"),
+    "onFailure",
+)
+_WAVE: Final = ("name", "weight", "namespaces", "selector", "importance")
+_LIMITS: Final = ("workloads", "unavailablePods", "unavailablePodsPerNamespace")
+_GATES: Final = ("maxRestarts", "prometheus", "metrics")
+_METRIC: Final = ("name", "query", "min", "max", "noData")
+_WINDOW: Final = ("notBefore", "notAfter")
+
+
+def _check(upgrade: Upgrade, spec: _Fields) -> None:
+    """Check what concerns several fields."""
+    if upgrade.source == upgrade.target:
+        spec.refuse("to", "it is the revision of `from`", "name the new revision")
+    if not upgrade.waves:
+        spec.refuse("waves", "it has no wave", "write `waves: [{name: all}]` for a single wave")
+    if not is_label_key(upgrade.importance_label):
+        spec.refuse("importanceLabel", "it is not the key of a label", f"write {_IMPORTANCE_LABEL}")
+    names = [each.name for each in upgrade.waves]
+    if len(set(names)) < len(names):
+        spec.refuse("waves", "two waves have one name", "give each its own name")
+    weights = [each.weight for each in upgrade.waves]
+    if any(each is not None for each in weights):
+        steps = [0 if each is None else each for each in weights]
+        if None in weights or steps != sorted(set(steps)):
+            spec.refuse("waves", "the weights do not rise", "give every wave a weight, such as 10, 50 and 100")
+        if not upgrade.tag:
+            spec.refuse("waves", "a weight needs a tag", "name the tag, or use namespaces or selectors")
+    open_waves = [each.name for each in upgrade.waves[:-1] if each == Wave(each.name)]
+    if open_waves:
+        hint = "put it last, or give it namespaces, a selector or an importance"
+        spec.refuse("waves", f"wave {open_waves[0]} has all workloads, so that later waves have none", hint)
+
+
+def _wave(raw: _Fields, number: int) -> Wave:
+    weight = None if raw.get("weight") is None else raw.number("weight", 0, minimum=1, maximum=_ALL)
+    namespaces = raw.get("namespaces", [])
+    if not isinstance(namespaces, list) or not all(isinstance(each, str) and is_label(each) for each in namespaces):
+        raw.refuse("namespaces", "it is not a list of namespaces", "write `namespaces: [dev, test]`")
+    selector = raw.get("selector")
+    wave = Wave(
+        name=raw.text("name", f"{weight}%" if weight is not None else f"wave {number}"),
+        weight=weight,
+        namespaces=frozenset(namespaces),
+        selector=None if selector is None else _selector(raw, selector),
+        importance=raw.text("importance", ""),
+    )
+    if weight is not None and wave != Wave(wave.name, weight):
+        raw.refuse("weight", "it has filters too", "use either weights or filters in all waves")
+    return wave
+
+
+def _selector(raw: _Fields, selector: Any) -> Selector:
+    if not isinstance(selector, dict) or not selector or selector.keys() - {"matchLabels", "matchExpressions"}:
+        raw.refuse("selector", "it is not a label selector", "write `selector: {matchLabels: {KEY: VALUE}}`")
+    try:
+        return Selector.compile(selector, where=f"{raw.where}.selector")
+    except DataError as error:
+        raise ConfigError(error.what, where=error.where, hint=error.hint) from error
+
+
+def _limits(raw: _Fields) -> Limits:
+    defaults = Limits()
+    return Limits(
+        workloads=raw.number("workloads", defaults.workloads),
+        unavailable_pods=raw.number("unavailablePods", defaults.unavailable_pods),
+        unavailable_pods_per_namespace=raw.number(
+            "unavailablePodsPerNamespace", defaults.unavailable_pods_per_namespace
+        ),
+    )
+
+
+def _gates(raw: _Fields) -> Gates:
+    url = raw.text("prometheus", "")
+    metrics = tuple(_metric(each) for each in raw.parts("metrics", _METRIC))
+    if url and (urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname or urlsplit(url).username):
+        raw.refuse("prometheus", "it is not a URL", "write http://HOST:PORT without credentials")
+    if metrics and not url:
+        raw.refuse("metrics", "they need a Prometheus", "give `prometheus: http://HOST:PORT`")
+    if url and raw.get("metrics") is None:
+        metrics = tuple(Metric(name, "", *bounds) for name, bounds in BUILT_IN.items())
+    restarts = raw.number("maxRestarts", MAX_RESTARTS, minimum=0)
+    return Gates(restarts, url, metrics)
+
+
+def _metric(raw: _Fields) -> Metric:
+    name, query = raw.text("name"), raw.text("query", "")
+    if not query and name not in BUILT_IN:
+        raw.refuse("query", "it is missing", f"write a query; the names of built-in queries are {', '.join(BUILT_IN)}")
+    bounds = raw.bound("min"), raw.bound("max")
+    if bounds == (None, None):
+        if query:
+            raw.refuse("min", "a threshold is missing", "give `min`, `max` or both")
+        bounds = BUILT_IN[name]
+    return Metric(name, query, *bounds, raw.choice("noData", (FAIL, PASS)))
+
+
+def _window(raw: _Fields) -> Window:
+    window = Window(raw.time("notBefore"), raw.time("notAfter"))
+    if window.not_before is not None and window.not_after is not None and window.not_after <= window.not_before:
+        raw.refuse("notAfter", "it is not after notBefore", "write the later time")
+    return window
+
+
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)", re.ASCII)
+
+
+def read_time(text: Any) -> float | None:
+    """Return the seconds since 1970 of a time of RFC 3339; None if it is not one."""
+    if not isinstance(text, str) or not _TIME.fullmatch(text):
+        return None
+    try:
+        return dt.datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        return None
+
+
+class _Fields:
+    """A mapping of the document, which refuses unknown keys and reads values by their type."""
+
+    def __init__(self, raw: Any, where: str, known: Collection[str] = ()) -> None:
+        self.where = where
+        if not isinstance(raw, dict):
+            raise ConfigError("it is not a mapping", where=where, hint=_EXAMPLE)
+        self._raw = raw
+        unknown = [key for key in raw if known and key not in known]
+        if unknown:
+            raise ConfigError(f"unknown key `{unknown[0]}`", where=where, hint=f"known are {', '.join(known)}")
+
+    def get(self, key: str, default: Any = None) -> Any:
+        value = self._raw.get(key)
+        return default if value is None else value
+
+    def refuse(self, key: str, what: str, hint: str) -> NoReturn:
+        raise ConfigError(what, where=f"{self.where}.{key}", hint=hint)
+
+    def part(self, key: str, known: Collection[str]) -> _Fields:
+        where = f"{self.where}: {key}" if key == "spec" else f"{self.where}.{key}"
+        return _Fields(self.get(key, {}), where, known)
+
+    def parts(self, key: str, known: Collection[str]) -> list[_Fields]:
+        found = self.get(key, [])
+        if not isinstance(found, list):
+            self.refuse(key, "it is not a list", _EXAMPLE)
+        return [_Fields(each, f"{self.where}.{key}[{index}]", known) for index, each in enumerate(found)]
+
+    def text(self, key: str, default: str | None = None) -> str:
+        value = self.get(key, default)
+        if not isinstance(value, str):
+            self.refuse(key, "it is missing" if value is None else f"it is {value!r}", "write a text; quote a number")
+        if not value.isprintable() and key != "query":
+            self.refuse(key, "it has a control character", "write printable text")
+        return value
+
+    def name(self, key: str, kind: str, default: str | None = None) -> str:
+        value = self.text(key, default)
+        return value if value == default else checked_name(value, where=f"{self.where}.{key}", kind=kind)
+
+    def choice(self, key: str, choices: tuple[str, ...]) -> str:
+        value = self.text(key, choices[0])
+        if value not in choices:
+            self.refuse(key, f"it is {value!r}", f"write {' or '.join(choices)}")
+        return value
+
+    def number(self, key: str, default: int, *, minimum: int = 1, maximum: int = 1_000_000) -> int:
+        value = self.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
+            self.refuse(key, f"it is {value!r}", f"write a whole number from {minimum} to {maximum}")
+        return value
+
+    def bound(self, key: str) -> float | None:
+        value = self.get(key)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            self.refuse(key, f"it is {value!r}", "write a number")
+        return float(value)
+
+    def duration(self, key: str, default: float) -> float:
+        value = self.get(key)
+        if value is None:
+            return default
+        try:
+            seconds = parse_duration(value) / _SECONDS if isinstance(value, str) else -1.0
+        except ValueError:
+            seconds = -1.0
+        if seconds < 0:
+            self.refuse(key, f"it is {value!r}", "write a duration such as 90s, 5m or 24h")
+        return seconds
+
+    def time(self, key: str) -> float | None:
+        value = self.get(key)
+        found = read_time(value)
+        if value is not None and found is None:
+            self.refuse(key, f"it is {value!r}", "write a time such as 2026-03-01T22:00:00Z")
+        return found

@@ -1,0 +1,238 @@
+"""The plan of an upgrade: for each workload its wave, the class of change, and why it does not move if it does not. It does no I/O."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from injector.errors import DataError, TagError
+from injector.injection.pipeline import try_inject_pod
+from injector.injection.result import RequestFacts
+from injector.injection.tools.podchanges import changes, decision_of, hiding_of
+from injector.revisions.tags import Workload as TagWorkload
+from injector.upgrade.document import NAMESPACES, WEIGHTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from injector.istio.revision import Revision
+    from injector.revisions.tags import Tag, Weights
+    from injector.upgrade.document import Upgrade, Wave
+    from injector.upgrade.workloads import Key, Workload
+
+IDENTICAL: Final = "identical"
+IMAGE_ONLY: Final = "image only"
+RESOURCES: Final = "resources"
+SECURITY: Final = "security"
+OTHER: Final = "other"
+REFUSED: Final = "refused"
+CLASSES: Final = (IDENTICAL, IMAGE_ONLY, RESOURCES, SECURITY, OTHER, REFUSED)
+"""The classes of change, from the one that needs the least review. A workload has the last class that applies to it."""
+
+RESTART: Final = "restart"
+DONE: Final = "done"
+BLOCKED: Final = "blocked"
+STAYS: Final = "stays"
+ACTIONS: Final = (RESTART, DONE, BLOCKED, STAYS)
+"""The actions: a workload is restarted, has the new revision already, cannot be restarted, or does not move."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A workload in the plan.
+
+    Attributes:
+        workload: the workload.
+        action: one of ``ACTIONS``.
+        note: the reason, for every action but a restart.
+        change: one of ``CLASSES``.
+        kinds: the kinds of changes, or the reason of a refusal.
+        wave: the index of its wave; None if it has none.
+    """
+
+    workload: Workload
+    action: str
+    note: str = ""
+    change: str = IDENTICAL
+    kinds: tuple[str, ...] = ()
+    wave: int | None = None
+
+    @property
+    def key(self) -> Key:
+        """The name of the workload."""
+        return self.workload.key
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The plan of an upgrade. ``notes`` are for the user."""
+
+    upgrade: Upgrade
+    entries: tuple[Entry, ...]
+    notes: tuple[str, ...] = field(default=())
+
+    def of_wave(self, index: int) -> list[Entry]:
+        """Return the workloads of a wave."""
+        return [each for each in self.entries if each.wave == index]
+
+    def count(self, entries: Iterable[Entry] | None = None) -> dict[str, int]:
+        """Return the number of workloads for each action that occurs."""
+        counts = Counter(each.action for each in (self.entries if entries is None else entries))
+        return {action: counts[action] for action in ACTIONS if counts[action]}
+
+
+def make_plan(
+    upgrade: Upgrade, tag: Tag | None, workloads: Sequence[Workload], source: Revision, target: Revision
+) -> Plan:
+    """Return the plan of an upgrade.
+
+    Args:
+        upgrade: the upgrade.
+        tag: its tag before the upgrade.
+        workloads: the workloads of the cluster.
+        source: the revision that they leave.
+        target: the revision that they get.
+
+    Raises:
+        TagError: the tag leads to other revisions than those of the upgrade.
+    """
+    if tag is not None:
+        check_tag(upgrade, tag)
+    tags = [] if tag is None else [moved_tag(upgrade, tag, index) for index in range(len(upgrade.waves))]
+    entries, direct = [], 0
+    for each in workloads:
+        if each.requested == (upgrade.tag or upgrade.target):
+            entry = _entry(upgrade, each, tags, (source.written, target.written))
+            if entry.action in (RESTART, BLOCKED) and entry.wave is not None:
+                change, kinds = change_of(each, source, target)
+                entry = replace(entry, change=change, kinds=kinds)
+                if change == REFUSED:
+                    entry = replace(entry, action=BLOCKED, note=entry.note or f"{upgrade.target} refuses its pods")
+            entries.append(entry)
+        elif each.requested == upgrade.source:
+            direct += 1
+    entries.sort(key=lambda each: (len(upgrade.waves) if each.wave is None else each.wave, each.key))
+    notes = []
+    if direct:
+        how = "not by the tag" if upgrade.tag else "and do not move"
+        notes.append(
+            f"{direct} workloads use revision {upgrade.source} by their own label or that of their namespace, {how}"
+        )
+    return Plan(upgrade, tuple(entries), tuple(notes))
+
+
+def check_tag(upgrade: Upgrade, tag: Tag) -> None:
+    """Check that a tag leads to the revisions of an upgrade.
+
+    Raises:
+        TagError: it leads to another one.
+    """
+    others = {name for name, weight in tag.weights if weight} - {upgrade.source, upgrade.target}
+    if others:
+        raise TagError(
+            f'tag "{tag.name}" leads to {tag.destination}, and the upgrade is from {upgrade.source} to {upgrade.target}',
+            hint="correct `from` of the upgrade, or set the tag",
+        )
+
+
+def prepared_tag(upgrade: Upgrade, tag: Tag) -> Tag:
+    """Return the tag with the new revision at weight 0: no workload moves, and a pod can be pinned to the new revision for a test."""
+    return tag if upgrade.target in tag.targets else replace(tag, weights=(*tag.weights, (upgrade.target, 0)))
+
+
+def moved_tag(upgrade: Upgrade, tag: Tag, index: int) -> Tag:
+    """Return the tag as it is in a wave.
+
+    Args:
+        upgrade: the upgrade.
+        tag: the tag before the upgrade.
+        index: the wave.
+    """
+    whole: Weights = ((upgrade.target, 1),)
+    wave = upgrade.waves[index]
+    if upgrade.moves == WEIGHTS and wave.weight is not None:
+        rest = 100 - wave.weight
+        return replace(tag, weights=((upgrade.source, rest), (upgrade.target, wave.weight)) if rest else whole)
+    if upgrade.moves == NAMESPACES:
+        listed = frozenset().union(*(each.namespaces for each in upgrade.waves[: index + 1]))
+        if wave.namespaces:
+            return replace(tag, namespaces={**tag.namespaces, **dict.fromkeys(sorted(listed), whole)})
+        own = {name: weights for name, weights in tag.namespaces.items() if name not in listed}
+        return replace(tag, weights=whole, namespaces=own)
+    return replace(tag, weights=whole)
+
+
+def _entry(upgrade: Upgrade, workload: Workload, tags: Sequence[Tag], written: tuple[str, str]) -> Entry:
+    """Return the entry of a workload, without the class of change."""
+    wave = _wave(upgrade, workload, tags)
+    if wave is None:
+        return Entry(workload, STAYS, _why_not(upgrade, workload, tags))
+    sidecars = {each for each in workload.pods if each is not None}
+    if not sidecars:
+        return Entry(workload, DONE, "no pod with a sidecar", wave=wave)
+    if sidecars == {written[1]}:
+        return Entry(workload, DONE, "its pods have the new revision", wave=wave)
+    if workload.restart.obstacle:
+        return Entry(workload, BLOCKED, workload.restart.obstacle, wave=wave)
+    fault = _over_limit(upgrade, workload.restart.disrupts)
+    return Entry(workload, BLOCKED if fault else RESTART, fault, wave=wave)
+
+
+def _over_limit(upgrade: Upgrade, disrupts: int) -> str:
+    """Return why the limits never allow a restart that takes away so many pods; empty if they do."""
+    limits = upgrade.limits
+    for name, limit in (
+        ("unavailablePods", limits.unavailable_pods),
+        ("unavailablePodsPerNamespace", limits.unavailable_pods_per_namespace),
+    ):
+        if disrupts > limit:
+            return f"a restart takes away {disrupts} pods at once, and limits.{name} is {limit}: raise it, or lower maxUnavailable"
+    return ""
+
+
+def _wave(upgrade: Upgrade, workload: Workload, tags: Sequence[Tag]) -> int | None:
+    """Return the first wave in which a workload gets the new revision; None if it does not move."""
+    for index, wave in enumerate(upgrade.waves):
+        if _filtered(upgrade, wave, workload) and (not tags or _revision(tags[index], workload) == upgrade.target):
+            return index
+    return None
+
+
+def _filtered(upgrade: Upgrade, wave: Wave, workload: Workload) -> bool:
+    return wave.takes(workload.key.namespace, workload.restart.labels, upgrade.importance_label)
+
+
+def _revision(tag: Tag, workload: Workload) -> str:
+    return tag.choice_for(lambda: TagWorkload(workload.key, workload.pin)).revision
+
+
+def _why_not(upgrade: Upgrade, workload: Workload, tags: Sequence[Tag]) -> str:
+    if not any(_filtered(upgrade, wave, workload) for wave in upgrade.waves):
+        return "no wave has it: add a last wave without filters"
+    if tags and workload.pin in tags[-1].targets:
+        return f"its pods are pinned to {workload.pin}"
+    if tags and workload.key.namespace in tags[-1].namespaces:
+        return "its namespace has its own weights in the tag"
+    return f"the waves leave it at {upgrade.source}"
+
+
+def change_of(workload: Workload, source: Revision, target: Revision) -> tuple[str, tuple[str, ...]]:
+    """Return the class of change between two revisions for a workload, and the kinds of changes or the reason of a refusal."""
+    created = workload.created
+    old, new = (
+        try_inject_pod(each, created.pod, RequestFacts(created.namespace, {}, each.namespaces.get(created.namespace)))
+        for each in (source, target)
+    )
+    if isinstance(new, DataError):
+        return REFUSED, (hiding_of(created.pod).without_values(" ".join(str(new).split())),)
+    kinds = tuple(dict.fromkeys(each.kind for each in changes(old, new, created.pod, (source.written, target.written))))
+    if not kinds:
+        return IDENTICAL, ()
+    if decision_of(old) != decision_of(new):
+        return OTHER, kinds
+    if "security" in kinds:
+        return SECURITY, kinds
+    if kinds == ("image",):
+        return IMAGE_ONLY, kinds
+    return (RESOURCES if set(kinds) <= {"image", "resources"} else OTHER), kinds

@@ -1,0 +1,113 @@
+"""The document ``Upgrade``."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import yaml
+
+from injector.errors import DataError
+from injector.upgrade.document import BUILT_IN, NAMESPACES, ORDER, ROLLBACK, WEIGHTS, Metric, Upgrade, load_upgrade
+from tests.cases import cases
+
+HEAD = {"apiVersion": "revision-injector.dev/v1alpha1", "kind": "Upgrade", "metadata": {"name": "up"}}
+SPEC = {"tag": "prod", "from": "1-28", "to": "1-30", "waves": [{"name": "all"}]}
+
+
+def upgrade(**spec: object) -> Upgrade:
+    return load_upgrade(yaml.safe_dump({**HEAD, "spec": {**SPEC, **spec}}), where="up.yaml")
+
+
+def test_a_short_document_has_the_documented_defaults() -> None:
+    found = upgrade()
+
+    assert (found.name, found.tag, found.source, found.target) == ("up", "prod", "1-28", "1-30")
+    assert (found.limits.workloads, found.limits.unavailable_pods, found.limits.unavailable_pods_per_namespace) == (
+        5,
+        10,
+        3,
+    )
+    assert (found.soak, found.timeout, found.deadline, found.on_failure) == (300, 600, 86400, "Pause")
+    assert (found.gates.prometheus, found.gates.metrics, found.gates.max_restarts) == ("", (), 3)
+    assert found.in_window(0)
+
+
+def test_every_field_is_read() -> None:
+    found = upgrade(
+        waves=[
+            {"namespaces": ["dev"], "importance": "low"},
+            {"name": "b", "selector": {"matchLabels": {"a": "b"}}},
+            {"name": "rest"},
+        ],
+        importanceLabel="tier",
+        limits={"workloads": 1, "unavailablePods": 2, "unavailablePodsPerNamespace": 1},
+        gates={
+            "prometheus": "http://p:9090",
+            "maxRestarts": 0,
+            "metrics": [{"name": "x", "query": "up", "min": 1, "noData": "Pass"}],
+        },
+        soak="1m30s",
+        timeout="5m",
+        deadline="2h",
+        windows=[{"notBefore": "2026-03-01T22:00:00Z", "notAfter": "2026-03-02T04:00:00+01:00"}],
+        onFailure="Rollback",
+    )
+
+    assert [each.name for each in found.waves] == ["wave 1", "b", "rest"]
+    assert found.waves[0].takes("dev", {"tier": "low"}, found.importance_label)
+    assert not found.waves[0].takes("prod", {"tier": "low"}, found.importance_label)
+    assert not found.waves[0].takes("dev", {}, found.importance_label)
+    assert found.waves[1].takes("any", {"a": "b"}, found.importance_label)
+    assert not found.waves[1].takes("any", {}, found.importance_label)
+    assert (found.soak, found.timeout, found.deadline, found.on_failure) == (90, 300, 7200, ROLLBACK)
+    assert found.gates.metrics == (Metric("x", "up", 1.0, None, "Pass"),)
+    assert [found.in_window(at) for at in (1772402399, 1772402400, 1772420400, 1772420401)] == [
+        False,
+        True,
+        True,
+        False,
+    ]
+
+
+def test_prometheus_alone_means_the_built_in_queries() -> None:
+    metrics = upgrade(gates={"prometheus": "https://p"}).gates.metrics
+
+    assert {each.name: (each.min, each.max) for each in metrics} == dict(BUILT_IN)
+
+
+@pytest.mark.parametrize(
+    ("waves", "moves"),
+    [
+        ([{"weight": 10}, {"weight": 100}], WEIGHTS),
+        ([{"namespaces": ["a"]}, {"name": "rest"}], NAMESPACES),
+        ([{"namespaces": ["a"]}, {"importance": "low"}], ORDER),
+        ([{"selector": {"matchLabels": {"a": "b"}}}], ORDER),
+        ([{"name": "all"}], ORDER),
+    ],
+)
+def test_the_waves_decide_how_the_tag_moves(waves: list[object], moves: str) -> None:
+    assert upgrade(waves=waves).moves == moves
+
+
+@cases("spec", "says")
+def test_invalid_fields_are_refused_with_their_place_and_a_remedy(spec: dict[str, object], says: str) -> None:
+    with pytest.raises(DataError) as caught:
+        upgrade(**spec)
+
+    assert says in str(caught.value)
+    assert caught.value.where.startswith("up.yaml: spec")
+    assert caught.value.hint
+    assert re.fullmatch(r"[^\n]+", str(caught.value))
+
+
+@pytest.mark.parametrize("text", ["", "[]", "kind: Upgrade", "{apiVersion: revision-injector.dev/v1, kind: Upgrade}"])
+def test_other_documents_are_refused(text: str) -> None:
+    with pytest.raises(DataError, match=r"up\.yaml"):
+        load_upgrade(text, where="up.yaml")
+
+
+@pytest.mark.parametrize("name", ["", "A", "a.b", "x" * 64])
+def test_a_name_that_cannot_be_part_of_an_object_is_refused(name: str) -> None:
+    with pytest.raises(DataError, match="is not a valid name"):
+        load_upgrade(yaml.safe_dump({**HEAD, "metadata": {"name": name}, "spec": SPEC}), where="up.yaml")

@@ -1,0 +1,180 @@
+"""The plan of an upgrade."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from textwrap import indent
+from typing import Any
+
+import pytest
+
+from injector.errors import TagError
+from injector.revisions.build import build
+from injector.revisions.tags import Tag
+from injector.revisions.tags import Workload as TagWorkload
+from injector.upgrade.document import Upgrade
+from injector.upgrade.plan import Entry, Plan, change_of, make_plan, moved_tag, prepared_tag
+from injector.upgrade.workloads import Restart, Workload, restart_of
+from tests.cases import cases
+from tests.revisions.fakes import CONFIG, VALUES, make_raw
+from tests.upgrade.fleets import NEW, OLD, PROD, SOURCE, TARGET, upgrade, workload
+
+
+def planned(document: Upgrade, *workloads: Workload, tag: Tag | None = PROD) -> Plan:
+    return make_plan(document, tag, workloads, SOURCE, TARGET)
+
+
+def only(document: Upgrade, each: Workload, tag: Tag | None = PROD) -> Entry:
+    (entry,) = planned(document, each, tag=tag).entries
+    return entry
+
+
+def test_every_workload_of_the_tag_has_a_wave_and_a_class_of_change() -> None:
+    found = only(upgrade(), workload("web"))
+
+    assert (found.wave, found.action, found.change, found.kinds) == (0, "restart", "image only", ("image",))
+
+
+@pytest.mark.parametrize(
+    ("fields", "action", "note"),
+    [
+        ({"has": NEW}, "done", "its pods have the new revision"),
+        ({"has": None}, "done", "no pod with a sidecar"),
+        ({"pods": Counter()}, "done", "no pod with a sidecar"),
+        ({"pods": Counter({OLD: 1, NEW: 1})}, "restart", ""),
+        ({"has": "1-26"}, "restart", ""),
+        ({"restart": Restart("a reason")}, "blocked", "a reason"),
+        ({"pin": OLD}, "stays", "its pods are pinned to 1-28"),
+        ({"restart": Restart("", 4)}, "blocked", "limits.unavailablePodsPerNamespace is 3"),
+        ({"restart": Restart("", 11)}, "blocked", "takes away 11 pods at once, and limits.unavailablePods is 10"),
+    ],
+)
+def test_a_workload_is_restarted_unless_there_is_a_reason(fields: dict[str, Any], action: str, note: str) -> None:
+    tag = Tag("prod", ((OLD, 1), (NEW, 0))) if "pin" in fields else PROD
+    document = upgrade({"weight": 50}) if "pin" in fields else upgrade()
+    found = only(document, workload("web", **fields), tag)
+
+    assert found.action == action
+    assert note in found.note
+    assert bool(found.note) == bool(note)
+
+
+def test_workloads_of_other_tags_are_not_in_the_plan_and_those_of_the_revision_are_a_note() -> None:
+    made = planned(
+        upgrade(), workload("a", requested="other"), workload("b", requested=OLD), workload("c", requested=None)
+    )
+
+    assert made.entries == ()
+    assert made.notes == (
+        "1 workloads use revision 1-28 by their own label or that of their namespace, not by the tag",
+    )
+
+
+def test_without_a_tag_the_workloads_that_would_get_the_new_revision_are_in_the_plan() -> None:
+    made = planned(upgrade(tag=None), workload("a", requested=NEW), workload("b", requested=OLD), tag=None)
+
+    assert [(each.key.name, each.action) for each in made.entries] == [("a", "restart")]
+
+
+def test_the_first_wave_whose_filters_match_has_the_workload() -> None:
+    document = upgrade(
+        {"name": "dev", "namespaces": ["dev"]},
+        {"name": "low", "importance": "low"},
+        {"name": "web", "selector": {"matchLabels": {"app": "web"}}},
+    )
+    low, web = {"revision-injector.dev/importance": "low"}, {"app": "web"}
+    made = planned(
+        document,
+        workload("a", "dev", labels=low),
+        workload("b", labels={**low, **web}),
+        workload("c", labels=web),
+        workload("d"),
+    )
+
+    assert [(each.key.name, each.wave) for each in made.entries] == [("a", 0), ("b", 1), ("c", 2), ("d", None)]
+    assert made.entries[-1].note == "no wave has it: add a last wave without filters"
+
+
+def test_by_weights_each_workload_moves_in_the_first_wave_whose_weight_gives_it_the_new_revision() -> None:
+    document = upgrade({"weight": 10}, {"weight": 50}, {"weight": 100})
+    made = planned(document, *(workload(f"w{number}") for number in range(200)))
+
+    for each in made.entries:
+        chosen = [
+            moved_tag(document, PROD, index).choice_for(partial(TagWorkload, each.key)).revision for index in range(3)
+        ]
+        assert chosen.index(NEW) == each.wave
+    sizes = [len(made.of_wave(index)) for index in range(3)]
+    assert sum(sizes) == 200
+    assert all(sizes)
+    assert sizes[0] < sizes[1] < sizes[2]
+
+
+def test_a_namespace_with_its_own_weights_does_not_move_unless_a_wave_names_it() -> None:
+    tag = Tag("prod", ((OLD, 1),), namespaces={"pay": ((OLD, 1),)})
+
+    stays = only(upgrade(), workload("web", "pay"), tag)
+    assert (stays.action, stays.note) == ("stays", "its namespace has its own weights in the tag")
+    assert only(upgrade({"namespaces": ["pay"]}), workload("web", "pay"), tag).wave == 0
+
+
+def test_the_tag_moves_by_namespaces_and_then_as_a_whole() -> None:
+    tag = Tag("prod", ((OLD, 1),), namespaces={"pay": ((OLD, 1),)})
+    document = upgrade({"namespaces": ["dev"]}, {"namespaces": ["test"]}, {"name": "rest"})
+    whole = ((NEW, 1),)
+
+    first, second, last = (moved_tag(document, tag, index) for index in range(3))
+    assert (first.weights, first.namespaces) == (((OLD, 1),), {"pay": ((OLD, 1),), "dev": whole})
+    assert (second.weights, second.namespaces) == (((OLD, 1),), {"pay": ((OLD, 1),), "dev": whole, "test": whole})
+    assert (last.weights, last.namespaces) == (whole, {"pay": ((OLD, 1),)})
+
+
+def test_the_tag_moves_by_weights_or_before_the_first_wave() -> None:
+    by_weight = upgrade({"weight": 10}, {"weight": 100})
+
+    assert [moved_tag(by_weight, PROD, index).destination for index in range(2)] == ["1-28=90,1-30=10", "1-30"]
+    assert moved_tag(upgrade({"importance": "low"}, {"name": "rest"}), PROD, 0).destination == "1-30"
+
+
+def test_a_prepared_tag_moves_nothing_and_can_be_pinned_to_the_new_revision() -> None:
+    prepared = prepared_tag(upgrade(), PROD)
+
+    key = ("shop", "Deployment", "web")
+    assert prepared.choice_for(lambda: TagWorkload(key)).revision == OLD
+    assert prepared.choice_for(lambda: TagWorkload(key, NEW)).revision == NEW
+    assert prepared_tag(upgrade(), prepared) == prepared
+
+
+def test_a_tag_of_another_revision_is_refused() -> None:
+    with pytest.raises(TagError, match=r'tag "prod" leads to 1-26, and the upgrade is from 1-28 to 1-30'):
+        planned(upgrade(), tag=Tag("prod", (("1-26", 1),)))
+
+
+@cases("template", "change", "kinds")
+def test_the_class_of_change_is_the_one_that_needs_most_review(
+    template: str, change: str, kinds: tuple[str, ...]
+) -> None:
+    head, sidecar, _ = CONFIG.partition("  sidecar: |\n    spec:\n      containers:\n      - name: istio-proxy\n")
+    config = head + sidecar + indent(template, " " * 8)
+    target = build(make_raw(NEW, config=config, values=VALUES.replace("1.24.6", "1.30.1")))
+
+    assert change_of(workload("web"), SOURCE, target) == (change, tuple(kinds))
+
+
+def test_a_pod_that_the_new_revision_refuses_is_blocked_and_the_reason_hides_values() -> None:
+    config = CONFIG.replace("        image:", "        {{ fail (index .Spec.Containers 0).Name }}\n        image:")
+    target = build(make_raw(NEW, config=config))
+    (found,) = make_plan(upgrade(), PROD, (workload("web"),), SOURCE, target).entries
+
+    assert (found.action, found.change, found.note) == ("blocked", "refused", "1-30 refuses its pods")
+    assert "app" in found.kinds[0]
+
+
+@cases("obj", "obstacle", "disrupts")
+def test_what_a_restart_means_follows_from_the_workload(obj: dict[str, Any], obstacle: str, disrupts: int) -> None:
+    found = restart_of({"metadata": {"name": "x", "namespace": "y"}, **obj})
+
+    assert obstacle in found.obstacle
+    assert bool(found.obstacle) == bool(obstacle)
+    assert found.disrupts == disrupts
