@@ -253,9 +253,10 @@ async def test_a_poll_that_finds_nothing_reads_once_and_does_nothing(revisions: 
     async with following(DirectorySource(revisions)) as at_work:
         before = at_work.registry.snapshot
         for _ in range(2):
+            at_work.source.readers.clear()
             await at_work.clock.wake(INTERVAL)
-            await at_work.clock.asleep(INTERVAL)
-        await until(lambda: len(at_work.source.readers) >= 2)
+            await until(lambda: len(at_work.source.readers) == 1)
+        await at_work.clock.asleep(INTERVAL)
         assert (at_work.registry.snapshot is before, at_work.count()) == (True, 0)
         assert at_work.shown.empty()
 
