@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from injector.cli.manifests import Manifest, read_manifests
+from injector.cli.manifests import Manifest, first_line, read_manifests
 from injector.cli.options import NODE_VERSION, option_group
 from injector.cli.output import echo
 from injector.cli.sources import (
@@ -47,13 +47,19 @@ T = TypeVar("T")
 
 
 class FileReader:
-    """An ``ObjectReader`` of objects in memory. It ignores field selectors."""
+    """An ``ObjectReader`` of objects in memory, each with the place of its document. It ignores field selectors."""
 
-    def __init__(self, objects: Iterable[dict[str, Any]], *, where: str) -> None:
+    def __init__(self, objects: Iterable[tuple[str, dict[str, Any]]], *, where: str) -> None:
         self._objects: dict[str, list[dict[str, Any]]] = {}
+        self._places: dict[tuple[str, str, str], str] = {}
         self._where = where
-        for each in objects:
+        for place, each in objects:
             self._objects.setdefault(str(each.get("kind")), []).append(each)
+            self._places[_key(str(each.get("kind")), each)] = place
+
+    def place_of(self, kind: str, obj: Mapping[str, Any]) -> str:
+        """Return the file and the line of an object of a kind."""
+        return self._places.get(_key(kind, obj), "")
 
     async def all(self, scope: Scope, keep: Callable[[dict[str, Any]], T | None]) -> list[T]:
         """Return the results of ``keep`` for all objects of a scope, without None."""
@@ -76,7 +82,7 @@ class FileReader:
 
     async def find_resource(self, kind: str, group: str) -> Resource | None:
         """Return the resource of a kind, if the files have such objects."""
-        if kind not in self._objects:
+        if all(str(each.get("apiVersion")).rpartition("/")[0] != group for each in self._objects.get(kind, ())):
             return None
         return Resource(f"{group}/v1", f"{kind.lower()}s", kind, namespaced=True)
 
@@ -84,6 +90,10 @@ class FileReader:
         for each in self._objects.get(resource.kind, ()):
             if not namespace or each["metadata"].get("namespace") == namespace:
                 yield each
+
+
+def _key(kind: str, obj: Mapping[str, Any]) -> tuple[str, str, str]:
+    return kind, str(obj["metadata"].get("namespace")), str(obj["metadata"].get("name"))
 
 
 def _has_label(obj: dict[str, Any], selector: str) -> bool:
@@ -131,19 +141,23 @@ def read_objects(names: Sequence[str], *, recursive: bool) -> FileReader:
         DataError: a file cannot be read.
     """
     manifests = read_manifests(names, recursive=recursive)
-    objects = [each for manifest in manifests for content in _contents(manifest) for each in _objects(content)]
+    objects = [
+        (place, each) for manifest in manifests for place, content in _contents(manifest) for each in _objects(content)
+    ]
     if not objects:
         hint = "write them with `kubectl get pods,ns,mutatingwebhookconfigurations -A -o yaml`"
         raise ManifestError("the files have no object", where=", ".join(names), hint=hint)
     return FileReader(objects, where=", ".join(manifest.name for manifest in manifests))
 
 
-def _contents(manifest: Manifest) -> Iterator[Any]:
+def _contents(manifest: Manifest) -> Iterator[tuple[str, Any]]:
+    """Yield the content of each document after its place."""
     if manifest.text.lstrip().startswith("{"):  # JSON is also YAML, but is read much faster as JSON
-        yield load_json(manifest.text, where=manifest.name)
+        yield manifest.name, load_json(manifest.text, where=manifest.name)
         return
     for document in split_documents(manifest.text, where=manifest.name):
-        yield load_yaml(document.text, where=manifest.name, line=document.line)
+        place = f"{manifest.name}:{first_line(document)}"
+        yield place, load_yaml(document.text, where=manifest.name, line=document.line)
 
 
 def _objects(content: Any) -> Iterator[dict[str, Any]]:
@@ -180,13 +194,15 @@ cluster_options: Final = option_group(
 class ClusterView:
     """Everything that decides which revision a pod of the cluster gets.
 
-    ``namespaces`` has the labels of each namespace. ``webhooks`` are those that call an injector, in the order of the calls.
+    ``namespaces`` has the labels of each namespace. ``webhooks`` are those of the ``configurations`` that call an injector, in the order
+    of the calls.
     """
 
     revisions: RevisionList
     built: Built
     webhooks: LiveWebhooks
     namespaces: Mapping[str, Mapping[str, str]]
+    configurations: Sequence[dict[str, Any]]
 
 
 async def read_revisions(reader: ObjectReader, sources: Sources) -> RevisionList:
@@ -240,14 +256,16 @@ async def read_view(reader: ObjectReader, sources: Sources, namespace: str | Non
         InjectorError: as in ``read_revisions``, or a webhook or the namespace cannot be read.
     """
     revisions = await read_revisions(reader, sources)
-    webhooks = live_webhooks(await reader.all(Scope(r.WEBHOOKS), lambda item: item))
+    configurations = await reader.all(Scope(r.WEBHOOKS), lambda item: item)
+    webhooks = live_webhooks(configurations)
     if namespace is None:
         namespaces = dict(await reader.all(Scope(r.NAMESPACES), _namespace))
     else:
         namespaces = dict([_namespace(await reader.get(r.NAMESPACES, namespace))])
     annotated = {name: facts for name, (_, facts) in namespaces.items() if facts is not None}
     built = await build_all(reader, revisions.state, annotated, sources.overrides)
-    return ClusterView(revisions, built, webhooks, {name: labels for name, (labels, _) in namespaces.items()})
+    labels = {name: labels for name, (labels, _) in namespaces.items()}
+    return ClusterView(revisions, built, webhooks, labels, configurations)
 
 
 def _namespace(item: Mapping[str, Any]) -> tuple[str, tuple[dict[str, str], Mapping[str, Any] | None]]:

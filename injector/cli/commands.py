@@ -26,15 +26,18 @@ EX_FAILED: Final = 1
 EX_USAGE: Final = 64
 EX_DATAERR: Final = 65
 EX_SOFTWARE: Final = 70
+EX_ISSUES: Final = 79
 EXIT_CODES: Final = (
     (0, "success"),
     (EX_FAILED, "failure, or a check or comparison that found a problem or a difference"),
     (EX_USAGE, "wrong flag or argument"),
     (EX_DATAERR, "invalid input: a manifest, template, values, mesh config or annotation"),
     (EX_SOFTWARE, "internal error: please report it with the output of -v"),
+    (EX_ISSUES, "analyze found issues"),
 )
 
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
+    "analyze": ("analyze", "Report mistakes that concern injection, for FILES or for the cluster, as istioctl does."),
     "completion": ("commands", "Print the shell completion script."),
     "diff": ("diff", "Compare the pods that two revisions or tags produce, for FILES or for the cluster."),
     "explain": ("explain", "Explain step by step why pods of the FILES or of the cluster are injected or not."),

@@ -35,11 +35,13 @@ from injector.cli.route import (
     route,
 )
 from injector.cli.sources import RevisionChoice, Sources, chosen_revisions
+from injector.cluster.resources import NAMESPACES, PODS, WEBHOOKS
 from injector.errors import UsageError
 from injector.injection.result import ENFORCE, RequestFacts
 from injector.injection.tools.explain import PASSED, REFUSED, Step, Trace, trace_pod
 from injector.injection.tools.podchanges import hiding_of
-from injector.istio.webhooks import NAMESPACE, PRECEDENCES
+from injector.istio.analysis import Item, Mesh, Message, analyze, item_of
+from injector.istio.webhooks import DEFAULT_NAME, NAMESPACE, PRECEDENCES, REVISION_LABEL
 from injector.kube.escaping import escape_line
 from injector.kube.pods import OTHER_KINDS, Created, OtherKinds
 from injector.revisions.tags import workload_of_pod
@@ -57,12 +59,13 @@ LABELS_FLAG: Final = "--namespace-labels"
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The trace of one workload, and the revision and tag that it leads to."""
+    """The trace of one workload, the revision and tag that it leads to, and what Istio's analyzer says about it."""
 
     workload: Created
     trace: Trace
     revision: str | None
     tag: str | None
+    messages: tuple[Message, ...] = ()
 
     def detail(self, step: Step) -> str:
         """Return the detail of a step without the values of the workload's environment variables."""
@@ -78,7 +81,8 @@ class Explanation:
             f"  {step.step:{names}}  {step.verdict:{verdicts}}  {escape_line(self.detail(step))}  [{escape_line(step.source)}]\n"
             for step in self.trace.steps
         )
-        return f"{self.workload}: {self.trace.outcome}{by} ({self.trace.reason})\n{steps}"
+        messages = "".join(f"  {each.level} {escape_line(each.line)}\n" for each in self.messages)
+        return f"{self.workload}: {self.trace.outcome}{by} ({self.trace.reason})\n{steps}{messages}"
 
     def data(self) -> dict[str, Any]:
         """Return the trace as JSON data."""
@@ -94,6 +98,7 @@ class Explanation:
                 {"step": step.step, "verdict": step.verdict, "detail": self.detail(step), "source": step.source}
                 for step in self.trace.steps
             ],
+            "messages": [each.data() for each in self.messages],
         }
 
 
@@ -121,6 +126,23 @@ def explain_workload(
     return Explanation(workload, trace, revision.name, routed.tag)
 
 
+def messages_about(
+    workload: Created, labels: Mapping[str, str] | None, mesh: Mesh, running: Item | None = None
+) -> tuple[Message, ...]:
+    """Return what Istio's analyzer says about a workload and its namespace.
+
+    Args:
+        workload: the workload.
+        labels: the labels of its namespace; None if they are not known.
+        mesh: what decides about its injection.
+        running: the workload itself, if it is a running pod.
+    """
+    items = [running or Item(workload.kind, workload.name, workload.namespace, pod=workload.pod)]
+    if labels is not None:
+        items.append(Item(NAMESPACES.kind, workload.namespace, labels=labels))
+    return tuple(analyze(items, mesh))
+
+
 def labels_of(workload: Created, namespace_labels: Mapping[str, str]) -> PodLabels:
     """Return the labels and annotations that decide which revision the pod of a workload gets."""
     meta = workload.pod["metadata"]
@@ -140,25 +162,39 @@ async def explain_live(
     Raises:
         InjectorError: the workload, its namespace, a webhook or the revisions cannot be read.
     """
+    running: Item | None = None
     if isinstance(wanted, WorkloadName):
         namespace: str | None = wanted.namespace
         workloads = [await read_target(reader, wanted, others)]
+        if wanted.resource is PODS:
+            pod = await reader.get(PODS, wanted.name, namespace=wanted.namespace)
+            running = item_of({**pod, "kind": PODS.kind}, wanted.namespace)
     else:
         namespace = wanted
         workloads = await read_targets(reader, namespace, others)
     view = await read_view(reader, sources, namespace)
-    explanations = [await _explain_live(reader, each, view, guard) for each in workloads]
+    mesh = Mesh(view.configurations, frozenset(), istio_namespace=sources.istio_namespace)
+    explanations = [await _explain_live(reader, each, view, mesh, running, guard) for each in workloads]
     missing = () if workloads else (f"there is no workload in namespace {namespace}",)
     return explanations, (*view.built.notes, *view.revisions.state.webhook_faults, *missing)
 
 
-async def _explain_live(reader: ObjectReader, workload: Created, view: ClusterView, guard: str) -> Explanation:
+async def _explain_live(
+    reader: ObjectReader, workload: Created, view: ClusterView, mesh: Mesh, running: Item | None, guard: str
+) -> Explanation:
     labels = labels_of(workload, view.namespaces[workload.namespace])
     routed = live_route(view, labels)
     webhook = called_last(view.webhooks, labels)
     delivery = () if webhook is None else await delivery_steps(reader, webhook)
     first, *rest = routed.steps
-    return explain_workload(workload, replace(routed, steps=(first, *delivery, *rest)), view.built.revision, guard)
+    routed = replace(routed, steps=(first, *delivery, *rest))
+    name = "" if webhook is None else webhook.configuration
+    messages = tuple(
+        each
+        for each in messages_about(workload, labels.namespace, mesh, running)
+        if each.item.kind != WEBHOOKS.kind or each.item.name == name
+    )
+    return replace(explain_workload(workload, routed, view.built.revision, guard), messages=messages)
 
 
 @click.command("explain")
@@ -264,12 +300,18 @@ def _explain_files(
             built[raw.name] = choice.build(raw)
         return built[raw.name]
 
+    mesh, wanted = Mesh(names=choice.revisions.state.served_names), None
+    if requested.name is not None:
+        wanted = {REVISION_LABEL: requested.name or DEFAULT_NAME}
+        mesh = Mesh(names=frozenset(wanted.values()))
     explanations = []
     for workload in workloads:
+        labels = by_namespace.get(workload.namespace)
         # The API server gives every namespace the label with its name.
-        namespace_labels = {**by_namespace.get(workload.namespace, {}), NAME_LABEL: workload.namespace}
+        namespace_labels = {**(labels or {}), NAME_LABEL: workload.namespace}
         routed = route(choice.revisions, requested, labels_of(workload, namespace_labels))
-        explanations.append(explain_workload(workload, routed, build_once, guard))
+        messages = messages_about(workload, wanted or labels, mesh)
+        explanations.append(replace(explain_workload(workload, routed, build_once, guard), messages=messages))
     return explanations
 
 

@@ -22,6 +22,12 @@ def echo(text: str, *, err: bool = False, nl: bool = True, file: IO[Any] | None 
     click.echo(escape_controls(text), file=file, err=err, nl=nl)  # noqa: TID251 -- the one place that may
 
 
+def echo_leading(word: str, rest: str, *, color: str = "") -> None:
+    """Print a line that begins with a word, in a color if there is one: an ANSI code such as ``33``."""
+    shown = f"\033[{color}m{word}\033[0m" if color else word
+    click.echo(f"{shown}{escape_line(rest)}", color=bool(color))  # noqa: TID251 -- the one place that may
+
+
 def confirm(question: str) -> bool:
     """Ask on stderr. An empty answer, or the end of the input, means no."""
     try:

@@ -93,8 +93,7 @@ def route(revisions: RevisionList, requested: RequestedName, labels: PodLabels) 
         raise state.tags_error
     if requested.name is not None:
         return _resolve(revisions, _forced_step(requested, labels), requested, labels.workload)
-    # Istio's webhooks for `default` exist if any revision is the default, whatever its name.
-    names = sorted(state.names | set(state.tags) | ({DEFAULT_NAME} if state.default_name else set()))
+    names = sorted(state.served_names)
     both, precedence = (labels.namespace, labels.pod), requested.precedence
     webhooks = called(names, *both, precedence)
     if not webhooks:

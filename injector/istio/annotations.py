@@ -87,23 +87,29 @@ def validate_annotations(annotations: Mapping[str, str], minor: Minor) -> str:
     listed = minor < _FIRST_UNORDERED
     faults = []
     for name in filter(annotations.__contains__, _BY_NAME) if listed else sorted(annotations):
-        validate = _validator(name, minor)
-        if validate is None:
-            continue
-        try:
-            validate(annotations[name], minor)
-        except RefusedError as error:
+        if fault := annotation_fault(name, annotations[name], minor):
             if listed:
                 head = f"injection failed. Invalid value for annotation {name}: {annotations[name]}. Error: "
             else:
                 head = f"invalid value '{annotations[name]}' for annotation '{name}': "
-            faults.append(f"{head}{error}")
+            faults.append(f"{head}{fault}")
     if not faults:
         return ""
     head = "1 error occurred" if len(faults) == 1 else f"{len(faults)} errors occurred"
     if listed:
         return f"{head}:\n\n* " + "\n* ".join(faults)
     return f"{head}:\n\t* " + "\n\t* ".join(faults) + "\n\n"
+
+
+def annotation_fault(name: str, value: str, minor: Minor) -> str:
+    """Return the reason why Istio's ``minor`` refuses the value of an annotation, or an empty text if it does not."""
+    validate = _validator(name, minor)
+    try:
+        if validate is not None:
+            validate(value, minor)
+    except RefusedError as error:
+        return str(error)
+    return ""
 
 
 def _validator(name: str, minor: Minor) -> Callable[[str, Minor], None] | None:

@@ -49,7 +49,8 @@ UNSERVED_KINDS: Final = ("namespace", "pod")
 
 _PATH: Final = "/inject"
 _SUFFIX: Final = "sidecar-injector.istio.io"
-_UNSERVED_SUFFIX: Final = "unserved.injector.istio.io"
+# Istio's analyzer takes each webhook whose name ends with istio.io for one that injects.
+_UNSERVED_SUFFIX: Final = "unserved.revision-injector"
 # This webhook only checks, so it must not delay pods for long if the injector does not answer.
 _UNSERVED_TIMEOUT: Final = 2
 # Stands for the revision or tag of a configuration.
@@ -60,7 +61,8 @@ _OWN_REVISION: Final = (REVISION_LABEL, "In", (_OWN,))
 _HAS_REVISION: Final = (REVISION_LABEL, "Exists", ())
 _NOT_REFUSED: Final = (INJECT_LABEL, "NotIn", ("false",))
 _NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
-_SYSTEM_NAMESPACES: Final = ("kube-system", "kube-public", "kube-node-lease", "local-path-storage")
+SYSTEM_NAMESPACES: Final = ("kube-system", "kube-public", "kube-node-lease", "local-path-storage")
+"""The namespaces that Istio never injects (pkg/kube/inject/inject.go, IgnoredNamespaces)."""
 # Selectors that match nothing (istioctl/pkg/util/common.go, NeverMatch).
 _NEVER: Final = {
     key: {"matchLabels": {"istio.io/deactivated": "never-match"}} for key in ("namespaceSelector", "objectSelector")
@@ -93,7 +95,7 @@ _DEFAULT: Final = (
 _AUTO: Final = (
     _Case(
         "auto.",
-        (_NO_ENABLEMENT, _NO_REVISION, (_NAMESPACE_NAME, "NotIn", _SYSTEM_NAMESPACES)),
+        (_NO_ENABLEMENT, _NO_REVISION, (_NAMESPACE_NAME, "NotIn", SYSTEM_NAMESPACES)),
         ((INJECT_LABEL, "DoesNotExist", ()), _NO_REVISION),
     ),
 )
@@ -328,7 +330,7 @@ def unserved_webhook(action: str, options: WebhookOptions) -> dict[str, Any]:
     options = replace(
         options, failure_policy="Ignore", reinvocation_policy="Never", timeout=options.timeout or _UNSERVED_TIMEOUT
     )
-    excluded = (_NAMESPACE_NAME, "NotIn", (*_SYSTEM_NAMESPACES, options.endpoint.namespace))
+    excluded = (_NAMESPACE_NAME, "NotIn", (*SYSTEM_NAMESPACES, options.endpoint.namespace))
     cases = _UNSERVED_POD_FIRST if options.precedence == POD else _UNSERVED
     webhooks = [
         _webhook(
@@ -613,9 +615,8 @@ def _of_configuration(configuration: Mapping[str, Any]) -> Iterator[LiveWebhook]
     where = f"MutatingWebhookConfiguration {name}"
     for raw in configuration.get("webhooks") or ():
         client = _mapping(raw.get("clientConfig") if isinstance(raw, dict) else None, where)
-        service = _mapping(client.get("service"), where)
-        path = str(service.get("path") or "") if service else urlsplit(str(client.get("url") or "")).path
-        if path.partition("?")[0].rstrip("/") != _PATH and not path.startswith(f"{_PATH}/"):
+        service, path = _mapping(client.get("service"), where), _path_of(client)
+        if not _is_injectors(path):
             continue
         if not any(_is_for_pods(_mapping(rule, where)) for rule in raw.get("rules") or ()):
             continue
@@ -633,6 +634,15 @@ def _of_configuration(configuration: Mapping[str, Any]) -> Iterator[LiveWebhook]
         )
 
 
+def _path_of(client: Mapping[str, Any]) -> str:
+    service = client.get("service") or {}
+    return str(service.get("path") or "") if service else urlsplit(str(client.get("url") or "")).path
+
+
+def _is_injectors(path: str) -> bool:
+    return path.partition("?")[0].rstrip("/") == _PATH or path.startswith(f"{_PATH}/")
+
+
 def _is_for_pods(rule: Mapping[str, Any]) -> bool:
     return all({"*", "*/*", *words} & set(rule.get(key) or ()) for key, words in _RULE.items())
 
@@ -646,57 +656,85 @@ def _mapping(value: Any, where: str = "MutatingWebhookConfiguration") -> Mapping
 
 
 def overlaps(configuration: Mapping[str, Any], others: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return a line for each webhook of ``configuration`` that selects pods of other webhooks, in the words of Istio's analyzer.
+    """Return the lines of ``overlapping`` about ``configuration``, which is to be written beside the others."""
+    return overlapping([configuration, *others]).get(configuration["metadata"]["name"], ())
 
-    As in the analyzer, only Istio's configurations among ``others`` count, and the webhooks of ``configuration`` itself. It tries every
-    combination of the labels in Istio's selectors, with each revision that any selector names.
+
+def overlapping(configurations: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
+    """Return the webhooks that select pods of other webhooks, by configuration, in the words of Istio's analyzer.
+
+    As in the analyzer, only Istio's configurations count. It tries every combination of the labels in Istio's selectors, with each
+    revision that any selector names, and has a line for every set of webhooks that are called together.
     """
-    known = [configuration, *(other for other in others if _is_istios(other))]
-    revisions = sorted({revision for each in known for revision in _revisions(each)})
-    namespaces = _label_sets(({}, {INJECTION_LABEL: "enabled"}, {INJECTION_LABEL: "disabled"}), revisions)
-    pods = _label_sets(({}, {INJECT_LABEL: "true"}, {INJECT_LABEL: "false"}), revisions)
-    webhooks = [
-        (
-            f"{each['metadata']['name']}/{webhook['name']}",
-            _matched(webhook.get("namespaceSelector"), namespaces),
-            _matched(webhook.get("objectSelector"), pods),
-        )
+    known = [each for each in configurations if is_istios(each)]
+    revisions = sorted({revision for each in known for revision in revisions_of(each)})
+    webhooks = {
+        f"{each['metadata']['name']}/{webhook['name']}": (each["metadata"]["name"], webhook)
         for each in known
         for webhook in each.get("webhooks") or ()
-    ]
-    lines: dict[str, None] = {}
-    for index in range(len(configuration["webhooks"])):
-        _, own_namespaces, own_pods = webhooks[index]
-        names = sorted(
-            name
-            for number, (name, matched, matched_pods) in enumerate(webhooks)
-            if number != index and own_namespaces & matched and own_pods & matched_pods
-        )
-        if names:
-            lines[f"Webhook overlaps with others: [{' '.join(names)}]. This may cause injection to occur twice."] = None
-    return tuple(lines)
+    }
+    base: Sequence[Labels] = ({}, {INJECTION_LABEL: "enabled"}, {INJECTION_LABEL: "disabled"})
+    namespaces = _called_together(webhooks, "namespaceSelector", _label_sets(base, revisions))
+    base = ({}, {INJECT_LABEL: "true"}, {INJECT_LABEL: "false"})
+    pods = _called_together(webhooks, "objectSelector", _label_sets(base, revisions))
+    lines: dict[str, set[str]] = {}
+    for names in sorted({tuple(sorted(one & other)) for one in namespaces for other in pods}):
+        for name in names if len(names) > 1 else ():
+            others = " ".join(other for other in names if other != name)
+            line = f"Webhook overlaps with others: [{others}]. This may cause injection to occur twice."
+            lines.setdefault(webhooks[name][0], set()).add(line)
+    return {name: tuple(sorted(found)) for name, found in lines.items()}
+
+
+def _called_together(
+    webhooks: Mapping[str, tuple[str, Mapping[str, Any]]], key: str, labels: Sequence[Labels]
+) -> set[frozenset[str]]:
+    """Return the sets of webhooks whose selector ``key`` matches the same labels."""
+    selectors = {name: _selector_of(webhook.get(key)) for name, (_, webhook) in webhooks.items()}
+    return {
+        frozenset(name for name, selector in selectors.items() if selector is not None and selector.matches(each))
+        for each in labels
+    }
+
+
+def _selector_of(raw: Mapping[str, Any] | None) -> Selector | None:
+    """Return a selector; None, which matches nothing, if it cannot be read."""
+    try:
+        return Selector.compile(raw or {})
+    except ManifestError:
+        return None
 
 
 def _label_sets(base: Sequence[Labels], revisions: Iterable[str]) -> list[Labels]:
     return [*base, *({**labels, REVISION_LABEL: revision} for revision in revisions for labels in base)]
 
 
-def _matched(raw: Mapping[str, Any] | None, labels: Sequence[Labels]) -> frozenset[int]:
-    """Return the numbers of the label sets that a selector matches; one that cannot be read matches none."""
-    try:
-        selector = Selector.compile(raw or {})
-    except ManifestError:
-        return frozenset()
-    return frozenset(number for number, each in enumerate(labels) if selector.matches(each))
-
-
-def _is_istios(configuration: Mapping[str, Any]) -> bool:
+def is_istios(configuration: Mapping[str, Any]) -> bool:
+    """Tell whether a configuration is Istio's, as its analyzer decides: by a revision or by the name of a webhook."""
     webhooks = configuration.get("webhooks") or ()
-    return any(_revisions(configuration)) or any(webhook["name"].endswith("istio.io") for webhook in webhooks)
+    return bool(revisions_of(configuration)) or any(map(_has_istios_name, webhooks))
+
+
+def _has_istios_name(webhook: Mapping[str, Any]) -> bool:
+    return bool(webhook["name"].endswith("istio.io"))
+
+
+def injecting(configurations: Iterable[Mapping[str, Any]]) -> tuple[Webhook, ...]:
+    """Return the webhooks that call an injector: those with its path, and those that Istio's analyzer takes for one by their name."""
+    return tuple(
+        Webhook(raw["name"], *(Selector.compile(raw.get(key) or {}) for key in _NEVER))
+        for each in configurations
+        for raw in each.get("webhooks") or ()
+        if _has_istios_name(raw) or _is_injectors(_path_of(raw.get("clientConfig") or {}))
+    )
+
+
+def revisions_of(configuration: Mapping[str, Any]) -> frozenset[str]:
+    """Return every revision that a configuration names in its labels and selectors."""
+    return frozenset(_revisions(configuration))
 
 
 def _revisions(configuration: Mapping[str, Any]) -> Iterator[str]:
-    """Yield every revision that a configuration names in its labels and selectors."""
     yield from _labelled(configuration["metadata"].get("labels"))
     for webhook in configuration.get("webhooks") or ():
         for key in _NEVER:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from injector.errors import ConfigError, DataError
+from injector.istio.webhooks import DEFAULT_NAME
 from injector.kube.yaml import load_yaml
 from injector.revisions.names import ResolvedName, default_name, resolve_name
 
@@ -110,6 +111,11 @@ class SourceState:
     def default_name(self) -> str | None:
         """The name for requests without one; None without a default."""
         return default_name(self.names, self.tags, stated=self.default)
+
+    @property
+    def served_names(self) -> frozenset[str]:
+        """The revisions and tags, and ``default`` if any revision is the default, as Istio's webhooks exist for it then."""
+        return self.names | self.tags.keys() | ({DEFAULT_NAME} if self.default_name else frozenset())
 
     def resolve(self, name: str, workload: Callable[[], Workload] | None = None) -> ResolvedName:
         """Return the revision that ``name`` leads to, as the server would resolve it; see ``resolve_name``.

@@ -25,7 +25,7 @@ REV = "istio.io/rev"
 
 
 def cluster(*objects: dict[str, Any]) -> FileReader:
-    return FileReader(objects, where="memory")
+    return FileReader((("", each) for each in objects), where="memory")
 
 
 def revision(name: str, version: str, *, config: str = CONFIG) -> tuple[dict[str, Any], ...]:

@@ -81,7 +81,7 @@ def test_the_trace_is_available_as_data(folder: Path, output: str) -> None:
 
     (found,) = (json.loads(result.stdout) if output == "json" else yaml.safe_load(result.stdout))["workloads"]
     assert [step["step"] for step in found["steps"]] == STEPS
-    by = {"outcome": "injected", "reason": "policy_enabled", "revision": "1-24", "tag": "prod"}
+    by = {"outcome": "injected", "reason": "policy_enabled", "revision": "1-24", "tag": "prod", "messages": []}
     del found["steps"]
     assert found == {"kind": "Pod", "namespace": "shop", "name": "hello", **by}
 
@@ -238,6 +238,49 @@ def test_a_workload_of_the_cluster_is_explained(
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.splitlines()[0] == first
     assert "  warning  none is ready: pods are refused  [Service injector-system/injector]\n" in result.stdout
+
+
+def messages_of(result: Result) -> list[str]:
+    return [f"{each['code']} {each['origin']}" for found in data_of(result) for each in found["messages"]]
+
+
+def test_istios_analyzer_messages_follow_the_steps(folder: Path) -> None:
+    pod = make_pod(namespace="shop", annotations={"sidecar.istio.io/inject": "true", "x.istio.io/y": "z"})
+    flags = ("--namespace-labels", "istio.io/rev=prod,istio-injection=enabled")
+    result = explain(folder, *flags, documents=[pod])
+
+    labels = "[istio-injection=enabled istio.io/rev=prod]"
+    assert [line.partition(")")[0] for line in result.stdout.splitlines()[-3:]] == [
+        "  Warning [IST0108] (Pod shop/hello",
+        "  Warning [IST0123] (Namespace shop",
+        "  Info [IST0135] (Pod shop/hello",
+    ]
+    assert f" injection labels {labels}, which may lead to undefined behavior. " in result.stdout
+    codes = ["IST0108 Pod shop/hello", "IST0123 Namespace shop", "IST0135 Pod shop/hello"]
+    assert messages_of(explain(folder, *flags, "-o", "json", documents=[pod])) == codes
+    assert messages_of(explain(folder, "-r", "1-24", "-o", "json", documents=[pod])) == [codes[0], codes[2]]
+
+
+def test_an_unknown_name_and_an_image_that_stays_auto_are_messages_too(folder: Path) -> None:
+    gateway = make_pod(containers=[make_container("istio-proxy", image="auto")], namespace="shop")
+
+    def messages(*flags: str) -> list[str]:
+        return messages_of(explain(folder, "-o", "json", *flags, documents=[gateway]))
+
+    assert messages("--namespace-labels", "istio.io/rev=1-25") == ["INJ0001 Namespace shop", "IST0146 Pod shop/hello"]
+    assert messages("--namespace-labels", "istio.io/rev=1-24") == messages("--path", "/inject") == []
+
+
+def test_the_messages_about_a_pod_of_the_cluster_are_those_of_analyze(monkeypatch: pytest.MonkeyPatch) -> None:
+    again = {**tag("prod", "1-24"), "metadata": {"name": "again"}}
+    other = {**tag("edge", "1-24"), "metadata": {"name": "other"}}
+    reached(monkeypatch, FakeKube(*CLUSTER, again, other, tag("edge", "1-24")))
+
+    overlaps = 4 * ["IST0139 MutatingWebhookConfiguration istio-revision-tag-prod"]
+    found = messages_of(of_cluster("web-abc-1.shop", "-o", "json"))
+    assert [each for each in found if "IST0139" not in each] == ["IST0103 Pod shop/web-abc-1"]
+    assert {each for each in found if "IST0139" in each} == set(overlaps)
+    assert "IST0103" not in of_cluster("deploy/web", "-n", "shop").stdout
 
 
 OTHER_KINDS = [

@@ -258,7 +258,7 @@ def test_the_unserved_name_webhook_never_blocks_pods_by_itself(action: str) -> N
         service = webhook["clientConfig"].pop("service")
         assert service["path"] == f"/unserved/{action}/{kind}"
         assert {key: webhook[key] for key in (*OPTIONS, "name", "sideEffects")} == {
-            "name": f"{kind}.unserved.injector.istio.io",
+            "name": f"{kind}.unserved.revision-injector",
             "clientConfig": {"caBundle": "Q0E="},
             "failurePolicy": "Ignore",
             "timeoutSeconds": 2,
@@ -500,7 +500,7 @@ def test_the_default_tag_overlaps_with_a_default_revision_that_is_not_deactivate
     suffix = "sidecar-injector.istio.io"
     assert found == tuple(
         overlap(f"istio-sidecar-injector/{prefix}.{suffix}")
-        for prefix in ("rev.namespace", "rev.object", "namespace", "object")
+        for prefix in ("namespace", "object", "rev.namespace", "rev.object")
     )
     assert overlaps(tag_webhook("default", "1-24", PLAIN), [deactivated(revision)]) == ()
 
@@ -513,4 +513,4 @@ def test_webhooks_that_are_called_for_the_same_pods_overlap(tag: str, other: dic
 def test_webhooks_of_one_configuration_can_overlap() -> None:
     twice = {"metadata": {"name": "x", "labels": {"istio.io/rev": "a"}}, "webhooks": [{"name": "a"}, {"name": "b"}]}
 
-    assert overlaps(twice, []) == (overlap("x/b"), overlap("x/a"))
+    assert overlaps(twice, []) == (overlap("x/a"), overlap("x/b"))

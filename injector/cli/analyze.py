@@ -1,0 +1,253 @@
+"""``injector analyze``: Istio's analyzer messages that concern injection, for manifests or for a cluster."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from injector.cli.cluster import LISTED, FileReader, read_from
+from injector.cli.commands import EX_ISSUES, verbose
+from injector.cli.manifests import NAMESPACE, OTHER_KINDS_OPTION
+from injector.cli.options import FILENAME, output_format
+from injector.cli.output import echo, echo_leading, is_terminal, json_text, yaml_text
+from injector.cli.sources import Sources, directory_revisions, revision_source_options
+from injector.cluster import resources as r
+from injector.cluster.resources import ObjectReader, Resource, Scope
+from injector.errors import ClusterError, DataError, ManifestError, UsageError
+from injector.istio import analysis
+from injector.istio.analysis import ERROR, INFO, LEVELS, MESSAGES, WARNING, Item, Mesh, Message
+from injector.istio.behaviours import parse_minor
+from injector.istio.webhooks import ISTIO_NAMESPACE
+from injector.revisions.build import known_minor
+from injector.revisions.clustersource import listed_state
+from injector.revisions.configmaps import INJECTOR
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from injector.cluster.kubeconfig import Kubeconfig
+    from injector.istio.behaviours import Minor
+    from injector.kube.pods import OtherKinds
+
+_LEVEL: Final = click.Choice(LEVELS, case_sensitive=False)
+_COLORS: Final = {ERROR: "1;31", WARNING: "33", INFO: "0"}
+
+
+async def read_items(reader: ObjectReader, namespace: str, default: str, others: OtherKinds) -> list[Item]:
+    """Return the objects to analyze.
+
+    Args:
+        reader: the files or the cluster.
+        namespace: the only namespace; empty for all.
+        default: the namespace of objects that name none.
+        others: the kinds of workloads that Istio does not know.
+
+    Raises:
+        DataError: an object cannot be read.
+        ClusterError: the API server cannot be reached or refuses.
+    """
+    found = [await reader.find_resource(*each) for each in others]
+    resources = (r.SERVICES, r.PODS, *LISTED, *(each for each in found if each is not None))
+    items = await _items(reader, Scope(r.NAMESPACES, name=namespace), "", others)
+    for resource in resources:
+        items += await _items(reader, Scope(resource, namespace), default, others)
+    return items
+
+
+async def _items(reader: ObjectReader, scope: Scope, default: str, others: OtherKinds) -> list[Item]:
+    resource = scope.resource
+
+    def keep(obj: dict[str, Any]) -> Item | None:
+        version = obj.get("apiVersion", resource.api_version)
+        if resource is r.SERVICES and version != resource.api_version:
+            return None  # a Service of Knative
+        typed = {**obj, "apiVersion": version, "kind": resource.kind}
+        return analysis.item_of(typed, default, others, place=_place(reader, resource, obj))
+
+    return await reader.all(scope, keep)
+
+
+def _place(reader: ObjectReader, resource: Resource, obj: Mapping[str, Any]) -> str:
+    return reader.place_of(resource.kind, obj) if isinstance(reader, FileReader) else ""
+
+
+async def read_mesh(reader: ObjectReader, sources: Sources, items: Sequence[Item], oldest: Minor | None = None) -> Mesh:
+    """Return the facts that decide about the injection of all objects.
+
+    In a cluster, the revisions and tags that webhooks are called for are served. For files, those of the directory of revisions or of
+    the ConfigMaps in the files are, unless the files have webhooks.
+
+    Args:
+        reader: the files or the cluster.
+        sources: where to find revisions.
+        items: the objects to analyze.
+        oldest: the minor that control planes are upgraded from; default: that of the oldest revision.
+
+    Raises:
+        DataError: a webhook or the revisions cannot be read.
+        ClusterError: the API server cannot be reached or refuses.
+    """
+    placed = await reader.all(
+        Scope(r.WEBHOOKS), lambda obj: (analysis.read_configuration(obj), _place(reader, r.WEBHOOKS, obj))
+    )
+    configurations = [configuration for configuration, _ in placed]
+    directory, namespace = sources.revisions_dir, sources.istio_namespace
+    state = await listed_state(reader, namespace) if directory is None else directory_revisions(directory).state
+    names = (state.served_names or None) if isinstance(reader, FileReader) else frozenset[str]()
+    values = await _find(reader, r.CONFIG_MAPS, INJECTOR, namespace)
+    zipkin = await _find(reader, r.SERVICES, analysis.ZIPKIN, ISTIO_NAMESPACE)
+    called = sorted({each for configuration in configurations for each in analysis.services_of(configuration)})
+    # Files may leave out the Services of a namespace.
+    known = {each.namespace for each in items if each.kind == r.SERVICES.kind}
+    checked = [each for each in called if not isinstance(reader, FileReader) or each.partition("/")[0] in known]
+    missing = [each for each in checked if await _find(reader, r.SERVICES, *reversed(each.split("/"))) is None]
+    minors = [minor for raw in state.revisions if (minor := known_minor(raw)) is not None]
+    return Mesh(
+        configurations,
+        names,
+        frozenset(missing),
+        namespace,
+        by_default=analysis.injects_by_default(values or {}),
+        oldest=oldest or min(minors, default=None),
+        zipkin=None if zipkin is None else Item(r.SERVICES.kind, analysis.ZIPKIN, ISTIO_NAMESPACE),
+        places={configuration["metadata"]["name"]: place for configuration, place in placed},
+    )
+
+
+async def _find(reader: ObjectReader, resource: Resource, name: str, namespace: str) -> dict[str, Any] | None:
+    try:
+        return await reader.get(resource, name, namespace=namespace)
+    except ManifestError:
+        return None
+    except ClusterError as error:
+        if error.reason != "missing":
+            raise
+        return None
+
+
+def _codes(_context: click.Context, _option: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 -- click's signature
+    if wanted:
+        echo("".join(f"{code} {level}: {text}\n" for code, (level, text) in MESSAGES.items()), nl=False)
+        click.get_current_context().exit()
+
+
+def _suppressions(_context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    for each in given:
+        code, separator, name = each.partition("=")
+        if not separator or not name:
+            hint = 'write "IST0103=Pod *.shop"'
+            raise UsageError(f"{each[:80]!r} is not CODE=KIND NAME", where=option.opts[-1], hint=hint)
+        if code not in MESSAGES:
+            echo(f"warning: {code[:80]!r} is not a known message code and has no effect", err=True)
+    return given
+
+
+def _from_version(_context: click.Context, option: click.Parameter, text: str | None) -> Minor | None:
+    try:
+        return None if text is None else parse_minor(text)
+    except DataError as error:
+        raise UsageError(error.what, where=option.opts[-1], hint="write it as 1.21") from error
+
+
+@click.command("analyze")
+@click.argument("arguments", nargs=-1, metavar="[FILE]...")
+@FILENAME
+@click.option(
+    "-n", "--namespace", metavar="NAME", help="Only this namespace. Default: the context's; with FILES, all namespaces."
+)
+@click.option("-A", "--all-namespaces", "every", is_flag=True, help="All namespaces of the cluster.")
+@click.option(
+    "-S",
+    "--suppress",
+    multiple=True,
+    metavar="CODE=KIND NAME",
+    callback=_suppressions,
+    help='Leave out a message, such as "IST0103=Pod *.shop". * stands for any text. Repeatable.',
+)
+@click.option(
+    "--failure-threshold", type=_LEVEL, default=ERROR, show_default=True, help="Least level for exit code 79."
+)
+@click.option("--output-threshold", type=_LEVEL, default=INFO, show_default=True, help="Least level to print.")
+@click.option(
+    "--from-version",
+    "oldest",
+    metavar="MINOR",
+    callback=_from_version,
+    help="Minor to upgrade from, for IST0169. Default: that of the oldest revision.",
+)
+@click.option(
+    "--color", is_flag=False, flag_value="true", type=bool, metavar="BOOL", help="Color levels. Default: on a terminal."
+)
+@click.option(
+    "-L",
+    "--list-analyzers",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_codes,
+    help="List the messages.",
+)
+@revision_source_options
+@OTHER_KINDS_OPTION
+@output_format("log", "json", "yaml")
+@verbose
+def analyze(  # noqa: PLR0913 -- one parameter for each flag
+    *,
+    arguments: tuple[str, ...],
+    filenames: tuple[str, ...],
+    namespace: str | None,
+    every: bool,
+    suppress: tuple[str, ...],
+    failure_threshold: str,
+    output_threshold: str,
+    oldest: Minor | None,
+    color: bool | None,
+    sources: Sources,
+    kubeconfig: Kubeconfig,
+    others: OtherKinds,
+    output: str,
+) -> None:
+    """Report mistakes that concern injection, for FILES or for the cluster, as istioctl does.
+
+    The messages have the codes, levels and texts of `istioctl analyze`. FILES are analyzed without a cluster. The exit code is 79 if a
+    message reaches the failure threshold, and as with istioctl only for the format `log`.
+    """
+    files = (*arguments, *filenames)
+    only = None if every else namespace or (None if files else kubeconfig.namespace())
+
+    async def work(reader: ObjectReader) -> list[Message]:
+        items = await read_items(reader, "" if files else only or "", namespace or NAMESPACE, others)
+        if only is not None and not files and not any(each.home == only for each in items):
+            raise ClusterError(f"namespace {only!r} not found", hint="check the name", reason="missing")
+        mesh = await read_mesh(reader, sources, items, oldest)
+        return analysis.analyze(items, mesh)
+
+    found = [
+        each
+        for each in read_from(files, kubeconfig, work, recursive=True)
+        if each.item.home in ("", only or each.item.home)
+        and not any(analysis.suppresses(pattern, each) for pattern in suppress)
+    ]
+    shown = [each for each in found if each.is_at_least(output_threshold)]
+    _print(shown, output, with_color=_has_color() if color is None else color)
+    target = "all namespaces" if only is None else f"namespace: {only}"
+    if not shown:
+        echo(f"\u2714 No validation issues found when analyzing {', '.join(files) or target}.", err=True)
+    if output == "log" and any(each.is_at_least(failure_threshold) for each in found):
+        echo(f"error: Analyzers found issues when analyzing {target}.", err=True)
+        click.get_current_context().exit(EX_ISSUES)
+
+
+def _has_color() -> bool:
+    return is_terminal() and os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR")
+
+
+def _print(messages: Sequence[Message], output: str, *, with_color: bool) -> None:
+    if output != "log":
+        data = [each.data() for each in messages]
+        echo(yaml_text(data) if output == "yaml" else json_text(data, indent="\t"), nl=False)
+        return
+    for each in messages:
+        echo_leading(each.level, f" {each.line}", color=_COLORS[each.level] if with_color else "")

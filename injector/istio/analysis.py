@@ -1,0 +1,499 @@
+"""Messages of Istio's analyzer that concern injection, with the same codes, levels and texts, and one of the injector's own.
+
+Follows Istio 1.30.3 and release-1.31, which agree: in pkg/config/analysis msg/messages.yaml, analyzers/injection/injection.go and
+image-auto.go, analyzers/annotations/annotations.go, analyzers/maturity/maturity.go, analyzers/webhook/webhook.go and
+local/istiod_analyze.go, and for IST0169 istioctl/pkg/precheck/precheck.go. ``apiannotations.json`` has the annotations of istio.io/api, see
+tests/istio/recorder/apiannotations.py.
+
+Istio's analyzer knows pods and Deployments, and only the namespace label ``istio-injection``. Here:
+
+- a pod without a proxy is reported if any webhook is called for it, whichever label selects it;
+- the pod templates of all workloads are checked, if none of the workload's pods is;
+- a revision or tag that nothing serves is reported (INJ0001);
+- a Deployment with ``image: auto`` is not reported only because the files have no webhook;
+- annotations that Istio's templates read are known, also if istio.io/api does not list them;
+- the name of a webhook's resource can be ``name.namespace``, as Istio documents it, or ``namespace/name`` to suppress messages.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from injector.errors import ManifestError
+from injector.golang.strconv import quote
+from injector.istio.annotations import annotation_fault
+from injector.istio.behaviours import NEWEST, format_minor
+from injector.istio.webhooks import (
+    DEFAULT_NAME,
+    INJECT_LABEL,
+    INJECTION_LABEL,
+    ISTIO_NAMESPACE,
+    REVISION_LABEL,
+    SYSTEM_NAMESPACES,
+    Webhook,
+    called,
+    injecting,
+    is_istios,
+    overlapping,
+    revisions_of,
+    unserved,
+    why_none,
+)
+from injector.kube.pods import OTHER_KINDS, controller_of, created_pods, workload_of
+from injector.kube.selectors import Selector
+from injector.kube.typed import normalise
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from injector.istio.behaviours import Minor
+    from injector.kube.pods import OtherKinds
+
+    Labels = Mapping[str, str]
+
+ERROR: Final = "Error"
+WARNING: Final = "Warning"
+INFO: Final = "Info"
+LEVELS: Final = (ERROR, WARNING, INFO)
+"""The levels, the worst first."""
+
+_DOCS: Final = f"https://istio.io/v{format_minor(NEWEST)}/docs/reference/config/analysis"
+_IMAGE_AUTO: Final = "%s %s contains `image: auto` but does not match any Istio injection webhook selectors."
+_NOT_INJECTED: Final = (
+    "The namespace is not enabled for Istio injection. Run 'kubectl label namespace %s istio-injection=enabled' to enable it, "
+    "or 'kubectl label namespace %s istio-injection=disabled' to explicitly mark it as not needing injection."
+)
+_SEVERAL_LABELS: Final = (
+    "The namespace has more than one type of injection labels %s, which may lead to undefined behavior. "
+    "Make sure only one injection label exists."
+)
+_CHANGED: Final = (
+    "The configuration %s changed in release %s: %s. "
+    "Or, install with `--set compatibilityVersion=%s` to retain the old default."
+)
+MESSAGES: Final[Mapping[str, tuple[str, str]]] = {
+    "INJ0001": (ERROR, "New pods get no sidecar: %s."),
+    "IST0102": (INFO, _NOT_INJECTED),
+    "IST0103": (
+        WARNING,
+        "The pod %s is missing the Istio proxy. This can often be resolved by restarting or redeploying the workload.",
+    ),
+    "IST0107": (WARNING, "Misplaced annotation: %s can only be applied to %s"),
+    "IST0108": (WARNING, "Unknown annotation: %s"),
+    "IST0123": (WARNING, _SEVERAL_LABELS),
+    "IST0125": (WARNING, "Invalid annotation %s: %s"),
+    "IST0135": (INFO, "Annotation %s has been deprecated%s and may not work in future Istio versions."),
+    "IST0136": (INFO, "Annotation %s is part of an alpha-phase feature and may be incompletely supported."),
+    "IST0139": (ERROR, "%s"),
+    "IST0146": (WARNING, _IMAGE_AUTO),
+    "IST0147": (ERROR, _IMAGE_AUTO),
+    "IST0148": (
+        INFO,
+        "is enabled for Istio injection, as Istio is installed with enableNamespacesByDefault as true.",
+    ),
+    "IST0169": (WARNING, _CHANGED),
+}
+"""The level and the text of each code. INJ0001 is the injector's own, all others are Istio's."""
+
+_AMBIENT_LABEL: Final = "istio.io/dataplane-mode"
+_SUPPRESS: Final = "galley.istio.io/analyze-suppress"
+_PROXY: Final = "istio-proxy"
+_NAME_LABEL: Final = "kubernetes.io/metadata.name"
+# istiod and the injector write them, so users cannot avoid them (maturity.go, AlwaysIgnoredAnnotations).
+_WRITTEN: Final = frozenset({"sidecar.istio.io/status", "gateway.istio.io/controller-version", REVISION_LABEL})
+# Read by the templates of a release, but not in istio.io/api.
+_READ_BY_TEMPLATES: Final = frozenset(
+    {
+        "gateway.istio.io/agentgatewayImage",
+        "prometheus.istio.io/scrape-targets",
+        "sidecar.istio.io/capNetBindService",
+    }
+)
+# The alpha annotations that are ignored in a pod without istio-init (maturity.go, conditionallyIgnoredAnnotations).
+_SET_WITH_CNI: Final = frozenset(
+    {
+        "sidecar.istio.io/interceptionMode",
+        "traffic.sidecar.istio.io/includeInboundPorts",
+        "traffic.sidecar.istio.io/excludeInboundPorts",
+        "traffic.sidecar.istio.io/includeOutboundIPRanges",
+    }
+)
+# The last minor whose default mesh config sends traces to the Service zipkin.
+_LAST_ZIPKIN: Final = (1, 21)
+ZIPKIN: Final = "zipkin"
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An object, as far as the analyzer reads it.
+
+    Attributes:
+        kind: its kind.
+        name: its name.
+        namespace: its namespace; empty for an object of the cluster.
+        labels: its labels.
+        annotations: its annotations.
+        pod: the pod itself, or the pod that a workload would create.
+        is_pod: whether ``pod`` is the object itself.
+        place: the file and the line of the object.
+    """
+
+    kind: str
+    name: str
+    namespace: str = ""
+    labels: Labels = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    pod: Mapping[str, Any] | None = None
+    is_pod: bool = False
+    place: str = ""
+
+    @property
+    def full_name(self) -> str:
+        """The name after the namespace."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    def names(self) -> tuple[str, str]:
+        """Return the kind and name as messages have them, and as Istio's documentation writes them."""
+        dotted = f"{self.name}.{self.namespace}" if self.namespace else self.name
+        return f"{self.kind} {self.full_name}", f"{self.kind} {dotted}"
+
+    @property
+    def home(self) -> str:
+        """The namespace that messages about the object belong to: the object itself if it is one. Empty for the cluster."""
+        return self.name if self.kind == "Namespace" else self.namespace
+
+
+def item_of(obj: Mapping[str, Any], default: str, others: OtherKinds = OTHER_KINDS, *, place: str = "") -> Item | None:
+    """Return an object for the analyzer; None for an object that a workload made, such as a Job of a CronJob, unless it is a pod.
+
+    Args:
+        obj: the object.
+        default: the namespace of an object that names none; empty for an object of the cluster.
+        others: the kinds of workloads that Istio does not know.
+        place: the file and the line of the object.
+
+    Raises:
+        ManifestError: it cannot be read.
+    """
+    meta = normalise(obj.get("metadata"), "v1.ObjectMeta", coerce=True) or {}
+    created = next(created_pods({**obj, "metadata": meta}, default, others), None)
+    is_pod = obj["kind"] == "Pod"
+    if not is_pod and controller_of(meta) is not None:
+        return None
+    return Item(
+        obj["kind"],
+        meta.get("name") or meta.get("generateName") or "",
+        meta.get("namespace") or default,
+        meta.get("labels") or {},
+        meta.get("annotations") or {},
+        None if created is None else created.pod,
+        is_pod,
+        place,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One finding about an object."""
+
+    code: str
+    item: Item
+    text: str
+
+    @property
+    def level(self) -> str:
+        """One of ``LEVELS``."""
+        return MESSAGES[self.code][0]
+
+    def is_at_least(self, level: str) -> bool:
+        """Tell whether the message is as bad as a level, or worse."""
+        return LEVELS.index(self.level) <= LEVELS.index(level)
+
+    @property
+    def line(self) -> str:
+        """The message as istioctl prints it, after its level."""
+        place = f" {self.item.place}" if self.item.place else ""
+        return f"[{self.code}] ({self.item.names()[0]}{place}) {self.text}"
+
+    def data(self) -> dict[str, str]:
+        """Return the message as JSON data, as istioctl prints it."""
+        docs = {} if self.code.startswith("INJ") else {"documentationUrl": f"{_DOCS}/{self.code.lower()}/"}
+        place = {"reference": self.item.place} if self.item.place else {}
+        data = {"code": self.code, "level": self.level, "message": self.text, "origin": self.item.names()[0]}
+        return dict(sorted({**data, **docs, **place}.items()))
+
+
+def _message(code: str, item: Item, *arguments: str) -> Message:
+    return Message(code, item, MESSAGES[code][1] % arguments)
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """The facts that decide about the injection of all objects.
+
+    Attributes:
+        configurations: the MutatingWebhookConfigurations, as ``read_configuration`` returns them.
+        names: the revisions and tags that are served; None if they are not known, so that all count as served.
+        missing: the Services that webhooks call and that do not exist, as ``namespace/name``.
+        istio_namespace: Istio's namespace.
+        by_default: whether namespaces without a label are injected.
+        oldest: the minor of the oldest revision.
+        zipkin: the Service that control planes up to 1.21 send traces to by default, if it exists.
+        places: the place of each configuration, by its name.
+    """
+
+    configurations: Sequence[Mapping[str, Any]] = ()
+    names: frozenset[str] | None = None
+    missing: frozenset[str] = frozenset()
+    istio_namespace: str = ISTIO_NAMESPACE
+    by_default: bool = False
+    oldest: Minor | None = None
+    zipkin: Item | None = None
+    places: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def _webhooks(self) -> tuple[Webhook, ...]:
+        return injecting(self.configurations)
+
+    @cached_property
+    def served(self) -> frozenset[str] | None:
+        """The revisions and tags that webhooks are called for, and ``names``; None if they are not known."""
+        if not self._webhooks:
+            return self.names
+        named = frozenset().union(*map(revisions_of, self.configurations)) - {DEFAULT_NAME}
+        served = frozenset(name for name in named if self.calls({REVISION_LABEL: name}, {}))
+        return served | {DEFAULT_NAME} if self.calls({INJECTION_LABEL: "enabled"}, {}) else served
+
+    def calls(self, namespace: Labels, pod: Labels) -> bool:
+        """Tell whether a webhook is called for a pod with these labels."""
+        if self._webhooks:
+            return any(not each.unmet(namespace, pod) for each in self._webhooks)
+        names = {DEFAULT_NAME, *(each[REVISION_LABEL] for each in (namespace, pod) if REVISION_LABEL in each)}
+        return bool(called(names if self.names is None else self.names, namespace, pod))
+
+
+def injects_by_default(config_map: Mapping[str, Any]) -> bool:
+    """Tell whether the ConfigMap istio-sidecar-injector says that namespaces without a label are injected."""
+    try:
+        values = orjson.loads((config_map.get("data") or {}).get("values") or "{}")
+        return values["sidecarInjectorWebhook"]["enableNamespacesByDefault"] is True
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return False  # without it, Istio's analyzer panics
+
+
+def read_configuration(obj: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a MutatingWebhookConfiguration with what the analyzer reads of it.
+
+    Raises:
+        ManifestError: it is not one that Kubernetes accepts.
+    """
+    metadata = normalise(obj.get("metadata"), "v1.ObjectMeta", coerce=True) or {}
+    where, webhooks = f"MutatingWebhookConfiguration {metadata.get('name', '')}", obj.get("webhooks") or []
+    if not isinstance(webhooks, list) or not all(map(_is_webhook, webhooks)):
+        hint = "read it with `kubectl get -o yaml`"
+        raise ManifestError("a webhook is not valid", where=where, hint=hint)
+    return {"metadata": {"name": "", **metadata}, "webhooks": [_read_webhook(each, where) for each in webhooks]}
+
+
+def _is_webhook(raw: Any) -> bool:
+    if (
+        not isinstance(raw, dict)
+        or not isinstance(raw.get("name"), str)
+        or not isinstance(raw.get("clientConfig"), dict)
+    ):
+        return False
+    service = raw["clientConfig"].get("service")
+    return service is None or (
+        isinstance(service, dict) and all(isinstance(service.get(key), str) for key in ("name", "namespace"))
+    )
+
+
+def _read_webhook(raw: Mapping[str, Any], where: str) -> dict[str, Any]:
+    selectors = {key: raw.get(key) or {} for key in ("namespaceSelector", "objectSelector")}
+    for key, selector in selectors.items():
+        Selector.compile(selector, where=f"{where}: {key}")
+        selectors[key] = normalise(selector, "v1.LabelSelector", keep_unknown=False, coerce=True)
+    return {**raw, **selectors}
+
+
+def analyze(items: Iterable[Item], mesh: Mesh) -> list[Message]:
+    """Return the messages about the objects and the webhooks, sorted as istioctl sorts them and each one once.
+
+    As for istioctl, objects in the system namespaces do not count, nor messages that an annotation of the object suppresses.
+    """
+    known = [each for each in items if each.home not in SYSTEM_NAMESPACES]
+    namespaces = {each.name: each for each in known if each.kind == "Namespace"}
+    messages = [
+        *(message for each in namespaces.values() for message in _of_namespace(each, mesh)),
+        *(message for each in known for message in _of_annotations(each.kind, each, each.annotations, each.labels)),
+        *(message for each in known if each.pod is not None for message in _of_pod(each, namespaces, mesh)),
+        *_of_templates(known),
+        *_of_webhooks(mesh),
+        *_of_upgrade(mesh),
+    ]
+    kept = {message.line: message for message in messages if not _is_suppressed(message)}
+    return sorted(kept.values(), key=_order)
+
+
+def _order(message: Message) -> tuple[int, str, str, str]:
+    item = message.item
+    return LEVELS.index(message.level), message.code, f"{item.kind}/{item.name}/{item.namespace}", message.line
+
+
+def _is_suppressed(message: Message) -> bool:
+    codes = message.item.annotations.get(_SUPPRESS, "").split(",")
+    return "*" in codes or message.code in codes
+
+
+def suppresses(pattern: str, message: Message) -> bool:
+    """Tell whether ``CODE=KIND NAME``, in which ``*`` stands for any text, suppresses a message."""
+    code, _, name = pattern.partition("=")
+    glob = ".*".join(map(re.escape, name.split("*")))
+    return code == message.code and any(re.fullmatch(glob, each, re.DOTALL) for each in message.item.names())
+
+
+def _of_namespace(item: Item, mesh: Mesh) -> Iterator[Message]:
+    if item.name == mesh.istio_namespace:
+        return
+    labels, injection = item.labels, item.labels.get(INJECTION_LABEL)
+    given = [INJECTION_LABEL, REVISION_LABEL, _AMBIENT_LABEL]
+    counted = [f"{key}={labels[key]}" for key in given if key in labels]
+    if injection not in (None, "enabled"):
+        counted = counted[:1]
+    if len(counted) > 1:
+        yield _message("IST0123", item, f"[{' '.join(counted)}]")
+    if labels.get(_AMBIENT_LABEL) == "ambient":
+        return
+    if not injection and REVISION_LABEL not in labels:
+        if mesh.by_default or mesh.calls(_labels_of(item), {}):
+            yield _message("IST0148", item)
+        else:
+            yield _message("IST0102", item, item.name, item.name)
+    yield from _unserved(item, _labels_of(item), {}, mesh)
+
+
+def _labels_of(namespace: Item) -> dict[str, str]:
+    """Return the labels of a namespace, with the one that the API server gives each namespace."""
+    return {**namespace.labels, _NAME_LABEL: namespace.name}
+
+
+def _unserved(item: Item, namespace: Labels, pod: Labels, mesh: Mesh) -> Iterator[Message]:
+    served = mesh.served
+    if served is None or mesh.calls(namespace, pod) or unserved(namespace, pod, served) is None:
+        return
+    yield _message("INJ0001", item, why_none(namespace, pod, served))
+
+
+def _of_pod(item: Item, namespaces: Mapping[str, Item], mesh: Mesh) -> Iterator[Message]:
+    """Yield the messages about the proxy of a pod, or of the pod of a workload."""
+    pod: Mapping[str, Any] = item.pod or {}
+    spec, meta = pod.get("spec") or {}, pod["metadata"]
+    labels: Labels = meta.get("labels") or {}
+    home = namespaces.get(item.namespace)
+    around = {_NAME_LABEL: item.namespace} if home is None else _labels_of(home)
+    if any(each.get("name") == _PROXY and each.get("image") == "auto" for each in spec.get("containers") or ()):
+        if item.is_pod:
+            yield _message("IST0147", item, item.kind, item.name)
+        elif not mesh.calls(around, labels):
+            yield _message("IST0146", item, item.kind, item.name)
+    decision = labels.get(INJECT_LABEL, (meta.get("annotations") or {}).get(INJECT_LABEL, ""))
+    containers = (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
+    has_proxy = any(each.get("name") == _PROXY and each.get("image") for each in containers)
+    if home is None or decision.lower() == "false" or spec.get("hostNetwork") or has_proxy:
+        return
+    if not list(_unserved(item, around, {}, mesh)):  # else the message about the namespace says it
+        yield from _unserved(item, around, labels, mesh)
+    is_enabled = around.get(INJECTION_LABEL) == "enabled" or mesh.calls(around, labels)
+    if item.is_pod and is_enabled and home.name != mesh.istio_namespace and around.get(_AMBIENT_LABEL) != "ambient":
+        yield _message("IST0103", item, item.full_name)
+
+
+def _of_templates(items: Sequence[Item]) -> Iterator[Message]:
+    """Yield the messages about the annotations of pod templates, unless a pod of the workload has them itself."""
+    pods = {_workload_of(each) for each in items if each.is_pod}
+    for item in items:
+        if item.pod is not None and not item.is_pod and (item.kind, item.namespace, item.name) not in pods:
+            meta = item.pod["metadata"]
+            yield from _of_annotations("Pod", item, meta.get("annotations") or {}, meta.get("labels") or {})
+
+
+def _workload_of(item: Item) -> tuple[str, str, str]:
+    workload = workload_of(item.pod or {})
+    return workload.kind, item.namespace, workload.name
+
+
+@cache
+def _api_annotations() -> Mapping[str, Mapping[str, Any]]:
+    table: Mapping[str, Mapping[str, Any]] = orjson.loads(
+        files(__package__).joinpath("apiannotations.json").read_bytes()
+    )
+    return table
+
+
+def _of_annotations(kind: str, item: Item, annotations: Mapping[str, str], labels: Labels) -> Iterator[Message]:
+    """Yield the messages about annotations of an object of a kind."""
+    init = ((item.pod or {}).get("spec") or {}).get("initContainers") or ()
+    ignored = _SET_WITH_CNI if kind == "Pod" and all(each.get("name") != "istio-init" for each in init) else ()
+    for name, value in annotations.items():
+        if not _is_istios(name) or name in _WRITTEN:
+            continue
+        row = _api_annotations().get(name)
+        if row is None:
+            if name not in _READ_BY_TEMPLATES:
+                yield _message("IST0108", item, name)
+            continue
+        if row.get("alpha") and name not in ignored:
+            yield _message("IST0136", item, quote(name))
+        if row.get("deprecated") and not (name == INJECT_LABEL and name in labels):
+            extra = f" in favor of the {quote(INJECT_LABEL)} label" if name == INJECT_LABEL else ""
+            yield _message("IST0135", item, quote(name), extra)
+        if "Any" in row["resources"]:
+            continue
+        if kind not in row["resources"]:
+            yield _message("IST0107", item, name, ", ".join(row["resources"]))
+        elif fault := annotation_fault(name, value, NEWEST):
+            yield _message("IST0125", item, name, fault)
+
+
+def _is_istios(name: str) -> bool:
+    return name == "kubernetes.io/ingress.class" or name.partition("/")[0].endswith("istio.io")
+
+
+def _of_webhooks(mesh: Mesh) -> Iterator[Message]:
+    """Yield the messages about webhooks that select the same pods, or that call a Service that does not exist."""
+    overlaps = overlapping(mesh.configurations)
+    for each in mesh.configurations:
+        meta = each["metadata"]
+        name, place = meta["name"], mesh.places.get(meta["name"], "")
+        annotations = meta.get("annotations") or {}
+        item = Item("MutatingWebhookConfiguration", name, annotations=annotations, place=place)
+        for text in overlaps.get(name, ()):
+            yield _message("IST0139", item, text)
+        for service in sorted(services_of(each) & mesh.missing):
+            yield _message(
+                "IST0139", item, f"Injector refers to a control plane service that does not exist: {service}."
+            )
+
+
+def services_of(configuration: Mapping[str, Any]) -> frozenset[str]:
+    """Return the Services that a configuration calls, as ``namespace/name``; none if it is not Istio's."""
+    services = (each["clientConfig"].get("service") for each in configuration["webhooks"])
+    found = (f"{each.get('namespace')}/{each.get('name')}" for each in services if each)
+    return frozenset(found) if is_istios(configuration) else frozenset()
+
+
+def _of_upgrade(mesh: Mesh) -> Iterator[Message]:
+    """Yield the messages of ``istioctl x precheck --from-version`` about the oldest revision."""
+    if mesh.zipkin is not None and mesh.oldest is not None and mesh.oldest <= _LAST_ZIPKIN:
+        info = (
+            "tracing is no longer by default enabled to send to 'zipkin.istio-system.svc'; "
+            "follow https://istio.io/latest/docs/tasks/observability/distributed-tracing/telemetry-api/"
+        )
+        release = format_minor(_LAST_ZIPKIN)
+        yield _message("IST0169", mesh.zipkin, quote("meshConfig.defaultConfig.tracer"), release, info, release)

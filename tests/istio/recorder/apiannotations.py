@@ -1,0 +1,32 @@
+"""Write down the annotations of istio.io/api, for Istio's analyzer messages.
+
+    python tests/istio/recorder/apiannotations.py DIR
+
+DIR is the source of istio.io/api at the version in the go.mod of Istio's newest release, here 1.31.0. Writes
+``injector/istio/apiannotations.json``: for each annotation the resources that it is for, and whether it is alpha or deprecated.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import yaml
+
+TABLE = Path(__file__).parents[3] / "injector" / "istio" / "apiannotations.json"
+
+
+def main() -> None:
+    """Write the table, a line for each annotation."""
+    source = yaml.safe_load((Path(sys.argv[1]) / "annotation" / "annotations.yaml").read_text())
+    rows = []
+    for each in sorted(source["annotations"], key=lambda row: row["name"]):
+        row = {"resources": each["resources"]}
+        row |= {"alpha": True} if each.get("featureStatus", "Alpha") == "Alpha" else {}
+        row |= {"deprecated": True} if each.get("deprecated") else {}
+        rows.append(f"{json.dumps(each['name'])}: {json.dumps(row)}")
+    TABLE.write_text("{\n" + ",\n".join(rows) + "\n}\n")
+
+
+main()
