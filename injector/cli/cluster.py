@@ -32,7 +32,7 @@ from injector.kube.serial import load_json
 from injector.kube.typed import normalise
 from injector.kube.yaml import load_yaml, split_documents
 from injector.revisions.build import Overrides
-from injector.revisions.clustersource import Built, build_all, listed_state, openshift_annotations
+from injector.revisions.clustersource import BuiltRevisions, build_all, listed_state, openshift_annotations
 from injector.revisions.tags import workload_key
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ class ClusterView:
     """
 
     revisions: RevisionList
-    built: Built
+    built: BuiltRevisions
     webhooks: LiveWebhooks
     namespaces: Mapping[str, Mapping[str, str]]
     configurations: Sequence[dict[str, Any]]

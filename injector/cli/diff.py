@@ -13,7 +13,7 @@ import click
 
 from injector.cli.cluster import cluster_options, read_from, read_targets, read_view, refusal, try_pods
 from injector.cli.commands import EX_FAILED, verbose
-from injector.cli.explain import labels_of
+from injector.cli.explain import pod_labels
 from injector.cli.manifests import OTHER_KINDS_OPTION, read_workloads
 from injector.cli.options import FILENAME, GUARD, RECURSIVE, exit_code_option
 from injector.cli.output import data_text, echo, one_line, printable, table, with_progress
@@ -162,7 +162,7 @@ async def _read_live(
     injected = tuple(
         each
         for each in workloads
-        if called_last(view.webhooks, labels_of(each, view.namespaces[each.namespace])) is not None
+        if called_last(view.webhooks, pod_labels(each, view.namespaces[each.namespace])) is not None
     )
     if not injected:
         raise ManifestError(

@@ -143,7 +143,7 @@ def messages_about(
     return tuple(analyze(items, mesh))
 
 
-def labels_of(workload: Created, namespace_labels: Mapping[str, str]) -> PodLabels:
+def pod_labels(workload: Created, namespace_labels: Mapping[str, str]) -> PodLabels:
     """Return the labels and annotations that decide which revision the pod of a workload gets."""
     meta = workload.pod["metadata"]
     own = workload_of_pod(workload.pod, workload.namespace)
@@ -182,7 +182,7 @@ async def explain_live(
 async def _explain_live(
     reader: ObjectReader, workload: Created, view: ClusterView, mesh: Mesh, running: Item | None, guard: str
 ) -> Explanation:
-    labels = labels_of(workload, view.namespaces[workload.namespace])
+    labels = pod_labels(workload, view.namespaces[workload.namespace])
     routed = live_route(view, labels)
     webhook = called_last(view.webhooks, labels)
     delivery = () if webhook is None else await delivery_steps(reader, webhook)
@@ -309,7 +309,7 @@ def _explain_files(
         labels = by_namespace.get(workload.namespace)
         # The API server gives every namespace the label with its name.
         namespace_labels = {**(labels or {}), NAME_LABEL: workload.namespace}
-        routed = route(choice.revisions, requested, labels_of(workload, namespace_labels))
+        routed = route(choice.revisions, requested, pod_labels(workload, namespace_labels))
         messages = messages_about(workload, wanted or labels, mesh)
         explanations.append(replace(explain_workload(workload, routed, build_once, guard), messages=messages))
     return explanations

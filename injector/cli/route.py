@@ -27,7 +27,7 @@ from injector.istio.webhooks import (
     webhooks_of,
     why_none,
 )
-from injector.revisions.tags import Workload, usable_tags
+from injector.revisions.tags import TagWorkload, usable_tags
 from injector.webhook.path import parse_path
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ WEBHOOK: Final = "webhook"
 TAG: Final = "tag"
 REVISION: Final = "revision"
 NO_WEBHOOK: Final = "no_webhook"
-UNKNOWN_WORKLOAD: Final = Workload(("", "", ""))
+UNKNOWN_WORKLOAD: Final = TagWorkload(("", "", ""))
 _SELECTORS: Final = "selectors of Istio's own webhooks"
 _WEBHOOKS: Final = "the cluster's webhooks"
 
@@ -54,7 +54,7 @@ class PodLabels:
     namespace: Mapping[str, str]
     pod: Mapping[str, str]
     annotations: Mapping[str, str] = field(default_factory=dict)
-    workload: Workload = UNKNOWN_WORKLOAD
+    workload: TagWorkload = UNKNOWN_WORKLOAD
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def _not_called(step: Step, source: str) -> Trace:
     return ended(SKIPPED, NO_WEBHOOK, detail, source).after(step)
 
 
-def _resolve(revisions: RevisionList, webhook: Step, requested: RequestedName, workload: Workload) -> Route | Trace:
+def _resolve(revisions: RevisionList, webhook: Step, requested: RequestedName, workload: TagWorkload) -> Route | Trace:
     """Return the revision that a requested name leads to for a workload, or the complete trace if it leads to none."""
     state, tags_where = revisions.state, revisions.tags_where
     name = requested.name or ""

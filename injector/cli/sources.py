@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from injector.cluster.resources import ObjectReader
     from injector.istio.revision import Revision
     from injector.revisions.source import RawRevision, SourceState
-    from injector.revisions.tags import Workload
+    from injector.revisions.tags import TagWorkload
 
 F = TypeVar("F", bound="Callable[..., Any]")
 ReadRevisions: TypeAlias = "Callable[[ObjectReader, Sources], Coroutine[Any, Any, RevisionList]]"
@@ -65,7 +65,7 @@ class RevisionList:
         """
         return self.state.revision(self.resolve(name).revision)
 
-    def resolve(self, name: str, workload: Callable[[], Workload] | None = None) -> ResolvedName:
+    def resolve(self, name: str, workload: Callable[[], TagWorkload] | None = None) -> ResolvedName:
         """Return the name of the revision that ``name`` leads to for a workload; see ``SourceState.resolve``.
 
         Raises:

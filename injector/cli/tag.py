@@ -17,7 +17,7 @@ from injector.cli.sources import ISTIO_NAMESPACE_OPTION, kubeconfig_options, rev
 from injector.cli.webhook import WEBHOOK_PARAMETERS, given_webhook_options, webhook_options
 from injector.errors import UsageError
 from injector.istio.webhooks import WebhookOptions, tag_webhook
-from injector.revisions.clustertags import ClusterTags, Placement, Plan
+from injector.revisions.clustertags import ClusterTags, Placement, TagPlan
 from injector.revisions.names import is_label
 from injector.revisions.tags import Shadow, Tag, Weights, destination, namespace_weights, tag_annotations
 from injector.revisions.tagstore import DirectoryTags, TagState, checked_tag, remove_tag
@@ -341,7 +341,7 @@ def _change_of(new: Tag, state: TagState) -> str:
     return "changed" if before is not None and before.destination == new.destination else "moved"
 
 
-def _print_conflicts(plan: Plan) -> None:
+def _print_conflicts(plan: TagPlan) -> None:
     if plan.conflicts:
         echo("creating tag would conflict, pass --skip-confirmation to proceed:", err=True)
     for conflict in plan.conflicts:

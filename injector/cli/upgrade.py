@@ -10,7 +10,7 @@ import click
 
 from injector.cli.cluster import cluster_options, has_ended, read_from, read_targets, read_view
 from injector.cli.commands import EX_FAILED, verbose
-from injector.cli.explain import labels_of
+from injector.cli.explain import pod_labels
 from injector.cli.manifests import read_manifests
 from injector.cli.options import FILENAME, RECURSIVE, exit_code_option
 from injector.cli.output import data_text, echo, printable, table
@@ -132,7 +132,7 @@ async def read_fleet(reader: ObjectReader, sources: Sources, document: Upgrade) 
     created = [each for each in await read_targets(reader, None, note=note) if each.namespace in view.namespaces]
     workloads = []
     for each in created:
-        labels = labels_of(each, view.namespaces[each.namespace])
+        labels = pod_labels(each, view.namespaces[each.namespace])
         key = Key(each.namespace, each.kind, each.name)
         restart = restarts.get(key) or unknown_restart(each.kind)
         name = requested_name(view.webhooks, labels)

@@ -210,7 +210,7 @@ _APPLIED: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class WebhookSelection:
     """The one revision or tag on the command line. Without any, the command works on all."""
 
     revision: str | None = None
@@ -238,10 +238,10 @@ class Choice:
         return state.revisions, tuple(tags.values())
 
 
-def _choice(revision: str | None, tag: str | None) -> Choice:
+def _choice(revision: str | None, tag: str | None) -> WebhookSelection:
     if revision is not None and tag is not None:
         raise UsageError("--revision and --tag exclude each other", hint="give one of the two")
-    return Choice(
+    return WebhookSelection(
         None if revision is None else revision_name(revision),
         None if tag is None else tag_name(tag),
     )
@@ -271,7 +271,9 @@ def webhook() -> None:
 @revisions_dir("the embedded revisions")
 @webhook_options
 @verbose
-def generate(*, choice: Choice, unserved: str | None, revisions_dir: Path | None, options: WebhookOptions) -> None:
+def generate(
+    *, choice: WebhookSelection, unserved: str | None, revisions_dir: Path | None, options: WebhookOptions
+) -> None:
     """Print the MutatingWebhookConfigurations of all revisions and tags, or of one, for `kubectl apply -f -`.
 
     With --unserved, print the one that warns about or refuses pods whose istio.io/rev label, or that of their namespace, names an
@@ -324,7 +326,7 @@ def _revision_manifest(name: str, options: WebhookOptions, *, has_default_tag: b
 @verbose
 def apply(
     *,
-    choice: Choice,
+    choice: WebhookSelection,
     revisions_dir: Path | None,
     kubeconfig: Kubeconfig,
     options: WebhookOptions,

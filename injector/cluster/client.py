@@ -105,7 +105,7 @@ def message_of(body: bytes) -> str:
     return " ".join(message.split())[:_MAX_MESSAGE] if isinstance(message, str) else ""
 
 
-def seconds_of(text: str) -> float:
+def retry_after_seconds(text: str) -> float:
     """Return the seconds of a Retry-After header; 0 if it is missing or a date."""
     return float(text) if text.isascii() and text.isdigit() else 0.0
 
@@ -410,7 +410,7 @@ class KubeClient:
             hint=meaning.hint,
             reason=meaning.reason,
             status=status,
-            retry_after=seconds_of(response.headers.get("Retry-After", "")),
+            retry_after=retry_after_seconds(response.headers.get("Retry-After", "")),
         )
 
     async def _connected(self) -> ApiClient:

@@ -129,7 +129,7 @@ INJECTED_BY_CERT_MANAGER: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class OwnWebhook:
     """One webhook of a configuration: its index, its name and its bundle."""
 
     index: int
@@ -142,9 +142,9 @@ class OwnWebhooks:
     """The webhooks of one MutatingWebhookConfiguration that call this injector."""
 
     name: str
-    entries: tuple[Entry, ...]
+    entries: tuple[OwnWebhook, ...]
 
-    def outdated(self, bundle: bytes) -> tuple[Entry, ...]:
+    def outdated(self, bundle: bytes) -> tuple[OwnWebhook, ...]:
         """Return the entries with a different bundle."""
         return tuple(entry for entry in self.entries if entry.bundle != bundle)
 
@@ -171,7 +171,7 @@ class WebhookSelector:
         if self.configuration and metadata["name"] != self.configuration:
             return None
         entries = tuple(
-            Entry(index, webhook["name"], _bundle(webhook))
+            OwnWebhook(index, webhook["name"], _bundle(webhook))
             for index, webhook in enumerate(item.get("webhooks") or ())
             if self._owns(webhook)
         )

@@ -26,7 +26,7 @@ def _most_similar(name: str, names: frozenset[str]) -> str | None:
     return matches[0] if matches else None
 
 
-def list_names(names: Iterable[str], *, room: int) -> str:
+def fitting_names(names: Iterable[str], *, room: int) -> str:
     """Return names in order, as many as fit into ``room`` characters, and the number of the others."""
     ordered = sorted(names)
     if not ordered:

@@ -211,7 +211,7 @@ async def listed_state(reader: ObjectReader, istio_namespace: str) -> SourceStat
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
+class BuiltRevisions:
     """The revisions of a source, built, and the errors of the others; ``notes`` are for the user."""
 
     revisions: Mapping[str, Revision]
@@ -234,7 +234,7 @@ async def build_all(
     state: SourceState,
     namespaces: Mapping[str, Mapping[str, Any]] | None,
     overrides: Overrides,
-) -> Built:
+) -> BuiltRevisions:
     """Build every revision of a source, with the cluster's facts about nodes and namespaces.
 
     ``namespaces`` are the annotations of OpenShift; None if they are not known. Nodes, and namespaces that are not known, are listed only
@@ -265,4 +265,4 @@ async def build_all(
         namespaces = dict(await reader.all(Scope(NAMESPACES), _named_annotations)) if is_needed else {}
     facts = ClusterFacts.of(dict(nodes), namespaces)
     found = {name: with_facts(revision, replace(raws[name], facts=facts)) for name, revision in revisions.items()}
-    return Built(found, failures, tuple(notes))
+    return BuiltRevisions(found, failures, tuple(notes))

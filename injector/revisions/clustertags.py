@@ -98,7 +98,7 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True)
-class Follower:
+class IstiodObject:
     """An object that leads to istiod for a tag.
 
     Args:
@@ -113,7 +113,7 @@ class Follower:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class TagPlan:
     """The changes that write a tag.
 
     Args:
@@ -130,7 +130,7 @@ class Plan:
     options: WebhookOptions
     conflicts: tuple[str, ...]
     deactivation: dict[str, Any] | None
-    followers: tuple[Follower, ...] = ()
+    followers: tuple[IstiodObject, ...] = ()
 
     @property
     def moves(self) -> bool:
@@ -219,7 +219,7 @@ def plan_tag(
     *,
     istio_namespace: str = ISTIO_NAMESPACE,
     minor: Minor | None = None,
-) -> Plan:
+) -> TagPlan:
     """Return the changes that write ``tag`` in a cluster with these configurations.
 
     Args:
@@ -242,17 +242,17 @@ def plan_tag(
     others = [each for each in seen.items if each is not current and each is not replaced]
     deactivation = None if replaced is None else _deactivation(replaced)
     followers = tuple(_followers(tag, seen, istio_namespace, minor))
-    return Plan(manifest, current, options, overlaps(manifest, others), deactivation, followers)
+    return TagPlan(manifest, current, options, overlaps(manifest, others), deactivation, followers)
 
 
-def _followers(tag: Tag, seen: Configurations, istio_namespace: str, minor: Minor | None) -> Iterator[Follower]:
+def _followers(tag: Tag, seen: Configurations, istio_namespace: str, minor: Minor | None) -> Iterator[IstiodObject]:
     """Yield the other objects of a tag."""
     if seen.services_of(tag.name) or (minor is not None and minor >= _HAS_SERVICE):
         manifest = tag_service(tag.name, tag.revision, istio_namespace)
-        yield Follower(SERVICES, manifest, manifest)
+        yield IstiodObject(SERVICES, manifest, manifest)
     if tag.name == DEFAULT_NAME and (seen.validator or (minor is not None and minor >= _HAS_VALIDATOR)):
         manifest = default_validator(tag.revision, istio_namespace, seen.validator)
-        yield Follower(VALIDATORS, manifest, merge_for_apply(manifest, seen.validator, manager=TAG_MANAGER))
+        yield IstiodObject(VALIDATORS, manifest, merge_for_apply(manifest, seen.validator, manager=TAG_MANAGER))
 
 
 def _derived(
@@ -417,7 +417,7 @@ class ClusterTags:
     def _all(self, scope: Scope) -> Sequence[dict[str, Any]]:
         return self.cluster.run(lambda client: client.all(scope, lambda item: item))
 
-    def plan(self, tag: Tag) -> Plan:
+    def plan(self, tag: Tag) -> TagPlan:
         """Return the changes that write ``tag``.
 
         Raises:
@@ -441,7 +441,7 @@ class ClusterTags:
                 raise
         return ()
 
-    def write(self, plan: Plan, *, force: bool = True, dry_run: bool = False) -> None:
+    def write(self, plan: TagPlan, *, force: bool = True, dry_run: bool = False) -> None:
         """Write a plan. A tag that moves takes over fields of other managers unless ``force`` is false."""
         later = [(each.resource, each.applied, force) for each in plan.followers]
         if plan.deactivation is not None:

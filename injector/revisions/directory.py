@@ -150,10 +150,10 @@ class MergedSource:
         Raises:
             ConfigError: one of them cannot be read.
         """
-        return merged(self.first.read(), self.second.read())
+        return merged_state(self.first.read(), self.second.read())
 
 
-def merged(first: SourceState, second: SourceState) -> SourceState:
+def merged_state(first: SourceState, second: SourceState) -> SourceState:
     """Return the revisions and tags of both; the facts of the second, a cluster, apply to the revisions of both."""
     own = first.names
     hidden = [raw for raw in second.revisions if raw.name in own]

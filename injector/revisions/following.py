@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from injector.errors import ConfigError, InjectorError, InternalError, RecentPodError, whereabouts
 from injector.istio.config import newer_istio
 from injector.metrics import Metrics, RevisionRow
-from injector.revisions.reload import Loader, LoadReport, Prepared, RevisionState, changes
+from injector.revisions.reload import Loader, LoadReport, Prepared, RevisionState, report_changes
 
 if TYPE_CHECKING:
     from injector.revisions.verify import RecentPods
@@ -195,7 +195,7 @@ class Follower:
             self._later(max(0.0, self._loader.expires_at - self._timing.now()), Trigger.EXPIRY)
 
     def _show(self, before: LoadReport, after: LoadReport) -> None:
-        for level, text in changes(before, after):
+        for level, text in report_changes(before, after):
             _log.log(level, "%s", text)
         self._metrics.loaded(
             revision_rows(after), tags_valid=not after.tag_errors, webhook_faults=len(after.webhook_faults)

@@ -14,7 +14,7 @@ from injector.errors import ConfigError, UnknownRevisionError
 from injector.istio.webhooks import DEFAULT_NAME
 
 if TYPE_CHECKING:
-    from injector.revisions.tags import Tag, Workload
+    from injector.revisions.tags import Tag, TagWorkload
 
 # RFC 1123 label, as Kubernetes checks it (k8s.io/apimachinery/pkg/util/validation, IsDNS1123Label).
 _LABEL: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
@@ -41,7 +41,7 @@ def resolve_name(
     tags: Mapping[str, Tag],
     *,
     default: str | None,
-    workload: Callable[[], Workload] | None = None,
+    workload: Callable[[], TagWorkload] | None = None,
 ) -> ResolvedName:
     """Return the revision that ``name`` leads to.
 

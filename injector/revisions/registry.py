@@ -15,7 +15,7 @@ from injector.revisions.names import default_name, resolve_name
 
 if TYPE_CHECKING:
     from injector.istio.revision import Revision
-    from injector.revisions.tags import Tag, Workload
+    from injector.revisions.tags import Tag, TagWorkload
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Snapshot:
         """
         return frozenset((*self.revisions, *self.tags, *((DEFAULT_NAME,) if self.default is not None else ())))
 
-    def resolve(self, name: str, workload: Callable[[], Workload] | None = None) -> Resolved:
+    def resolve(self, name: str, workload: Callable[[], TagWorkload] | None = None) -> Resolved:
         """Return the revision that serves requests for ``name``; see ``resolve_name``.
 
         Raises:

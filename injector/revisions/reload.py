@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Pods: TypeAlias = Mapping[str, tuple[RecentPod, ...]]
 
 
-def changes(before: LoadReport, after: LoadReport) -> Iterator[tuple[int, str]]:
+def report_changes(before: LoadReport, after: LoadReport) -> Iterator[tuple[int, str]]:
     """Yield a log level and a text for each difference, errors first."""
     if after.source_error is not None:
         if str(after.source_error) != str(before.source_error):

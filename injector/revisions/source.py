@@ -12,7 +12,7 @@ from injector.kube.yaml import load_yaml
 from injector.revisions.names import ResolvedName, default_name, resolve_name
 
 if TYPE_CHECKING:
-    from injector.revisions.tags import Tag, Workload
+    from injector.revisions.tags import Tag, TagWorkload
 
 SETTINGS_KEY: Final = "revision.yaml"
 """The file in a revision's folder, and the key of its ConfigMap, with the settings that Istio does not have."""
@@ -117,7 +117,7 @@ class SourceState:
         """The revisions and tags, and ``default`` if any revision is the default, as Istio's webhooks exist for it then."""
         return self.names | self.tags.keys() | ({DEFAULT_NAME} if self.default_name else frozenset())
 
-    def resolve(self, name: str, workload: Callable[[], Workload] | None = None) -> ResolvedName:
+    def resolve(self, name: str, workload: Callable[[], TagWorkload] | None = None) -> ResolvedName:
         """Return the revision that ``name`` leads to, as the server would resolve it; see ``resolve_name``.
 
         Raises:

@@ -64,7 +64,7 @@ Weights: TypeAlias = tuple[tuple[str, int], ...]
 """Revisions with their weights, one of them above 0."""
 
 
-class Workload(NamedTuple):
+class TagWorkload(NamedTuple):
     """The workload of a pod, by which a tag chooses its revision.
 
     Attributes:
@@ -152,7 +152,7 @@ class Tag:
         namespaces = {name: kept for name, each in self.namespaces.items() if (kept := _among(each, revisions))}
         return replace(self, weights=left, shadow=shadow, namespaces=namespaces) if left else None
 
-    def choice_for(self, workload: Callable[[], Workload] | None) -> Choice:
+    def choice_for(self, workload: Callable[[], TagWorkload] | None) -> Choice:
         """Return the revision for a workload; without one, the revision with the largest weight."""
         if workload is None or len(self.targets) == 1:
             return Choice(self.revision)
@@ -193,7 +193,7 @@ def workload_key(pod: Mapping[str, Any], namespace: str) -> tuple[str, str, str]
     return workload.namespace or namespace, workload.kind, name
 
 
-def workload_of_pod(pod: Mapping[str, Any], namespace: str) -> Workload:
+def workload_of_pod(pod: Mapping[str, Any], namespace: str) -> TagWorkload:
     """Return the workload of ``pod``, the object of a review, with its pin.
 
     Raises:
@@ -201,7 +201,7 @@ def workload_of_pod(pod: Mapping[str, Any], namespace: str) -> Workload:
     """
     key = workload_key(pod, namespace)
     annotations = (pod.get("metadata") or {}).get("annotations") or {}
-    return Workload(key, annotations.get(PIN) or "")
+    return TagWorkload(key, annotations.get(PIN) or "")
 
 
 def choose(weights: Sequence[tuple[str, int]], salt: str, key: Sequence[str]) -> str:

@@ -37,7 +37,7 @@ MAX_NAMES: Final = 100
 _MAX_SELECTOR_NAMES: Final = 200
 
 
-def named_revision(item: Mapping[str, Any]) -> str | None:
+def namespace_revision(item: Mapping[str, Any]) -> str | None:
     """Return the revision or tag that a namespace names; None if ``istio-injection`` takes precedence."""
     labels = labels_of(item)
     return None if INJECTION_LABEL in labels else labels.get(REVISION_LABEL)
@@ -167,7 +167,7 @@ class UnservedNames:
             await self.client.close()
 
     def _update(self, tasks: asyncio.TaskGroup, metrics: Metrics) -> None:
-        for label, keep in ((REVISION_LABEL, named_revision), (INJECTION_LABEL, has_injection_label)):
+        for label, keep in ((REVISION_LABEL, namespace_revision), (INJECTION_LABEL, has_injection_label)):
             if label not in self._namespaces:
                 scope = Scope(NAMESPACES, labels=label, metadata_only=True, watch_name=f"{NAMESPACES.plural}/{label}")
                 self._namespaces[label] = self._list_watch(scope, keep, metrics)

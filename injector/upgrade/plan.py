@@ -10,7 +10,7 @@ from injector.errors import DataError, TagError
 from injector.injection.pipeline import try_inject_pod
 from injector.injection.result import RequestFacts
 from injector.injection.tools.podchanges import changes, decision_of, hiding_of
-from injector.revisions.tags import Workload as TagWorkload
+from injector.revisions.tags import TagWorkload
 from injector.upgrade.document import NAMESPACES, WEIGHTS
 
 if TYPE_CHECKING:

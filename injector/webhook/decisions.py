@@ -49,7 +49,7 @@ _WORDS: Final = {Outcome.SUCCESS: "injected", Outcome.SKIP: "skipped", Outcome.F
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class ReviewDecision:
     """The decision about one review; ``where`` is the place of an error."""
 
     review: Request | Broken
@@ -80,7 +80,7 @@ class Decisions:
         """Return whether decisions of this kind are logged."""
         return outcome in self._logged or reason == FAULT
 
-    def log(self, decision: Decision, seconds: float) -> None:
+    def log(self, decision: ReviewDecision, seconds: float) -> None:
         """Log one decision, which took ``seconds``."""
         fields = {
             "outcome": decision.outcome.value,
@@ -109,7 +109,7 @@ class Decisions:
         self._refusals.clear()
 
 
-def _level(decision: Decision) -> int:
+def _level(decision: ReviewDecision) -> int:
     if decision.outcome is not Outcome.FAILURE:
         return logging.INFO
     return logging.ERROR if decision.reason == FAULT else logging.WARNING

@@ -35,7 +35,7 @@ from injector.kube import admission
 from injector.metrics import REFUSED, TOTAL, UNKNOWN, WARNED, Outcome, Stopwatch
 from injector.revisions.tags import sampled, workload_of_pod
 from injector.webhook.cache import AnswerCache, CachedAnswer, Key
-from injector.webhook.decisions import FAULT, Decision, Decisions
+from injector.webhook.decisions import FAULT, Decisions, ReviewDecision
 from injector.webhook.path import parse_path
 from injector.webhook.queue import AdmissionQueue, Rejected
 from injector.webhook.reading import JSON, Reader, Refusal, rejection, timeout_of
@@ -335,7 +335,7 @@ class InjectHandler:
                 self._metrics.guard_findings.labels(revision, WARNED if answer.findings else REFUSED).inc()
         self._metrics.count_request(answer.outcome, seconds, answer.reason, revision, tag)
         if self._options.decisions.wants(answer.outcome, answer.reason):
-            decision = Decision(answer.review, answer.outcome, answer.reason, revision, tag, answer.where)
+            decision = ReviewDecision(answer.review, answer.outcome, answer.reason, revision, tag, answer.where)
             self._options.decisions.log(decision, seconds[TOTAL])
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aiohttp import web
 
 from injector.injection.steps.status import STATUS
-from injector.istio.servednames import MAX_LABEL_VALUE, did_you_mean, list_names
+from injector.istio.servednames import MAX_LABEL_VALUE, did_you_mean, fitting_names
 from injector.istio.webhooks import REVISION_LABEL, UNSERVED_ACTIONS, UNSERVED_KINDS
 from injector.kube import admission
 from injector.webhook.lifecycle import Lifecycle, Phase
@@ -125,7 +125,7 @@ def message(name: str, whose: str, served: frozenset[str], *, longest: int) -> s
     hint = did_you_mean(name, served)
     if len(what) + len(hint) + len(todo) + _MIN_LIST > longest:
         hint = ""
-    return f"{what}{hint}{todo}{list_names(served, room=longest - len(what) - len(hint) - len(todo))}"
+    return f"{what}{hint}{todo}{fitting_names(served, room=longest - len(what) - len(hint) - len(todo))}"
 
 
 def _review(body: bytes) -> admission.Request:

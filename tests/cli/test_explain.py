@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from injector.cli import main
 from injector.cli.cluster import WorkloadName, read_target, read_view
-from injector.cli.explain import Explanation, explain_live, explain_workload, labels_of
+from injector.cli.explain import Explanation, explain_live, explain_workload, pod_labels
 from injector.cli.route import Route
 from injector.cli.sources import Sources
 from injector.cluster.resources import DEPLOYMENTS, PODS
@@ -20,7 +20,7 @@ from injector.injection.result import GUARDS
 from injector.injection.tools.explain import Step, Trace
 from injector.kube.pods import Created
 from injector.revisions.build import build
-from injector.revisions.tags import Workload
+from injector.revisions.tags import TagWorkload
 from tests.cases import cases
 from tests.cli.clusters import (
     HOME,
@@ -475,10 +475,10 @@ def test_explaining_a_broken_revision_fails() -> None:
 def test_the_labels_of_a_workload_are_its_pods_and_its_namespaces() -> None:
     reader = cluster(*OBJECTS)
     around = asyncio.run(read_view(reader, SOURCES, None))
-    found = labels_of(
+    found = pod_labels(
         asyncio.run(read_target(reader, WorkloadName(PODS, "web-abc-1", "shop"))), around.namespaces["shop"]
     )
 
     assert found.namespace["istio.io/rev"] == "prod"
     assert found.pod["app"] == "web"
-    assert found.workload == Workload(("shop", "Deployment", "web"))
+    assert found.workload == TagWorkload(("shop", "Deployment", "web"))

@@ -24,7 +24,7 @@ from injector.errors import ClusterError, ConfigError, UsageError
 from injector.injection.tools.explain import Step, Trace
 from injector.istio.webhooks import Endpoint, LiveWebhook, WebhookOptions, live_webhooks, revision_webhook, tag_webhook
 from injector.revisions.source import SourceState
-from injector.revisions.tags import Workload, choose, parse_tags
+from injector.revisions.tags import TagWorkload, choose, parse_tags
 from tests.cli.clusters import HOME, REV, FakeKube, Refusing, cluster, labelled, revision, tag
 from tests.revisions.fakes import make_raw, write_revision
 
@@ -89,7 +89,7 @@ def test_the_webhook_is_named_with_the_labels_that_ask_for_it_and_those_that_do_
 
 @pytest.mark.parametrize("name", ["a", "b", "c", "d", "e", "f"])
 def test_a_tag_with_weights_gives_a_workload_what_the_webhook_would(name: str) -> None:
-    workload = Workload(("shop", "Deployment", name))
+    workload = TagWorkload(("shop", "Deployment", name))
     tag = STATE.tags["half"]
 
     found = routed(RequestedName(), PodLabels({REV: "half"}, {}, {}, workload))
@@ -107,7 +107,7 @@ def test_a_tag_with_weights_gives_a_workload_what_the_webhook_would(name: str) -
 )
 def test_the_reason_of_a_choice_is_named(namespace: str, pin: str, says: str) -> None:
     tags = parse_tags("late: {weights: {1-24: 1, 1-30: 0}, namespaces: {payments: 1-24}}")
-    given = PodLabels({REV: "late"}, {}, workload=Workload((namespace, "Deployment", "web"), pin))
+    given = PodLabels({REV: "late"}, {}, workload=TagWorkload((namespace, "Deployment", "web"), pin))
 
     found = routed(RequestedName(), given, replace(STATE, tags=tags))
 
@@ -195,7 +195,7 @@ def around(*objects: dict[str, Any], revisions_dir: Path | None = None) -> Clust
 
 
 def labels_live(namespace: dict[str, str] | None = None, pod: dict[str, str] | None = None) -> PodLabels:
-    return PodLabels(namespace or {}, pod or {}, workload=Workload(("shop", "Deployment", "web")))
+    return PodLabels(namespace or {}, pod or {}, workload=TagWorkload(("shop", "Deployment", "web")))
 
 
 def routed_live(given: PodLabels, *objects: dict[str, Any]) -> Route:

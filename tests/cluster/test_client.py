@@ -24,7 +24,7 @@ from injector.cluster.client import (
     Page,
     meaning_of,
     message_of,
-    seconds_of,
+    retry_after_seconds,
 )
 from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.resources import CONFIG_MAPS, NODES, PODS, SECRETS, WEBHOOKS, Resource, Scope
@@ -607,7 +607,7 @@ def test_a_message_is_one_short_line(body: bytes, says: str) -> None:
     ("text", "seconds"), [("3", 3.0), ("", 0.0), ("Wed, 21 Oct 2026 07:28:00 GMT", 0.0), ("²", 0.0)]
 )
 def test_a_retry_after_is_read_where_it_has_seconds(text: str, seconds: float) -> None:
-    assert seconds_of(text) == seconds
+    assert retry_after_seconds(text) == seconds
 
 
 WATCHES = 7

@@ -10,7 +10,7 @@ import pytest
 
 from injector.cluster.webhooks import (
     INJECTED_BY_CERT_MANAGER,
-    Entry,
+    OwnWebhook,
     OwnWebhooks,
     WebhookSelector,
     blank_stale_annotations,
@@ -36,7 +36,7 @@ def test_the_webhooks_that_call_its_service_are_its_own() -> None:
     item["webhooks"][3]["clientConfig"] = {"service": {"name": "injector", "namespace": "other"}}
     item["webhooks"][4]["clientConfig"] = {**item["webhooks"][0]["clientConfig"], "caBundle": "eA=="}
 
-    assert own(item) == OwnWebhooks("w", (Entry(0, "a.test.io", b""), Entry(4, "e.test.io", b"x")))
+    assert own(item) == OwnWebhooks("w", (OwnWebhook(0, "a.test.io", b""), OwnWebhook(4, "e.test.io", b"x")))
 
 
 @pytest.mark.parametrize("webhooks", [None, []])

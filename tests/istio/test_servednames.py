@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from injector.istio.servednames import MAX_LABEL_VALUE, did_you_mean, list_names
+from injector.istio.servednames import MAX_LABEL_VALUE, did_you_mean, fitting_names
 from tests.cases import cases
 
 NAMES = ("1-24", "1-30", "default", "prod")
@@ -30,4 +30,4 @@ def test_the_number_of_compared_names_is_limited() -> None:
 
 @cases("names", "room", "expected")
 def test_names_are_listed_as_far_as_there_is_room(names: tuple[str, ...], room: int, expected: str) -> None:
-    assert list_names(names, room=room) == expected
+    assert fitting_names(names, room=room) == expected

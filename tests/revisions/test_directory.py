@@ -12,7 +12,7 @@ from injector.revisions.directory import (
     MergedSource,
     SingleSource,
     embedded_source,
-    merged,
+    merged_state,
     read_folder,
 )
 from injector.revisions.registry import Registry
@@ -238,27 +238,27 @@ def tag(revision: str) -> dict[str, Tag]:
 
 
 def test_revisions_of_either_source_are_merged() -> None:
-    state = merged(SourceState((OWN,), {"x": BROKEN}, tag("a")), SourceState((OTHER,), {"y": BROKEN}))
+    state = merged_state(SourceState((OWN,), {"x": BROKEN}, tag("a")), SourceState((OTHER,), {"y": BROKEN}))
 
     assert [raw.name for raw in state.revisions] == ["a", "b"]
     assert (set(state.failures), set(state.tags), dict(state.notes)) == ({"x", "y"}, {"prod"}, {})
 
 
 def test_the_first_source_takes_precedence_with_a_note() -> None:
-    state = merged(SourceState((OWN,)), SourceState((THEIRS, OTHER)))
+    state = merged_state(SourceState((OWN,)), SourceState((THEIRS, OTHER)))
 
     assert [raw.origin for raw in state.revisions] == ["revisions/a", "revisions/b"]
     assert state.notes == {"a": ("ConfigMap x/a has the same name and is not served",)}
 
 
 def test_a_failure_in_the_first_source_hides_the_second() -> None:
-    state = merged(SourceState((), {"a": BROKEN}), SourceState((THEIRS,)))
+    state = merged_state(SourceState((), {"a": BROKEN}), SourceState((THEIRS,)))
 
     assert (state.revisions, dict(state.failures)) == ((), {"a": BROKEN})
 
 
 def test_a_failure_in_the_second_source_is_hidden_by_the_first() -> None:
-    assert merged(SourceState((OWN,)), SourceState((), {"a": BROKEN})).failures == {}
+    assert merged_state(SourceState((OWN,)), SourceState((), {"a": BROKEN})).failures == {}
 
 
 @pytest.mark.parametrize(
@@ -268,21 +268,21 @@ def test_a_failure_in_the_second_source_is_hidden_by_the_first() -> None:
 def test_the_first_sources_tag_takes_precedence_and_a_difference_is_noted(
     theirs: str, notes: dict[str, tuple[str, ...]]
 ) -> None:
-    state = merged(SourceState((OWN,), tags=tag("a")), SourceState((OTHER,), tags=tag(theirs)))
+    state = merged_state(SourceState((OWN,), tags=tag("a")), SourceState((OTHER,), tags=tag(theirs)))
 
     assert (state.tags["prod"].revision, dict(state.notes)) == ("a", notes)
 
 
 def test_facts_of_the_cluster_apply_to_both_sources() -> None:
     facts = ClusterFacts(node_versions=("v1.33.0",))
-    state = merged(SourceState((OWN,)), SourceState((make_raw("b", facts=facts),), facts=facts))
+    state = merged_state(SourceState((OWN,)), SourceState((make_raw("b", facts=facts),), facts=facts))
 
     assert [raw.facts for raw in state.revisions] == [facts, facts]
 
 
 def test_faults_of_both_are_kept() -> None:
     own, theirs = ConfigError("own"), ConfigError("theirs")
-    state = merged(SourceState((), tags_error=own), SourceState((), tag_faults={"t": theirs}, default="b"))
+    state = merged_state(SourceState((), tags_error=own), SourceState((), tag_faults={"t": theirs}, default="b"))
 
     assert (state.tags_error, state.tag_faults, state.default) == (own, {"t": theirs}, "b")
 
@@ -290,7 +290,9 @@ def test_faults_of_both_are_kept() -> None:
 def test_a_tag_fault_in_the_second_source_is_hidden_by_the_first() -> None:
     faults = {"prod": ConfigError("theirs"), "other": ConfigError("theirs too")}
 
-    assert list(merged(SourceState((), tags=tag("a")), SourceState((), tag_faults=faults)).tag_faults) == ["other"]
+    assert list(merged_state(SourceState((), tags=tag("a")), SourceState((), tag_faults=faults)).tag_faults) == [
+        "other"
+    ]
 
 
 @pytest.mark.parametrize("broken", [0, 1])

@@ -7,7 +7,7 @@ import pytest
 from injector.errors import UnknownRevisionError
 from injector.revisions.names import default_name
 from injector.revisions.registry import Registry, Snapshot, snapshot_of
-from injector.revisions.tags import Workload, parse_tags
+from injector.revisions.tags import TagWorkload, parse_tags
 from tests.revisions.fakes import fake_revision
 
 
@@ -17,8 +17,8 @@ def snapshot(*names: str, tags: str = "", default: str | None = None) -> Snapsho
 
 def chosen(found: Snapshot, tag: str) -> list[str]:
     """The revisions that a tag leads forty workloads to."""
-    workloads = [Workload(("shop", "Deployment", f"web-{number}")) for number in range(40)]
-    return [found.resolve(tag, partial(Workload, *workload)).revision.name for workload in workloads]
+    workloads = [TagWorkload(("shop", "Deployment", f"web-{number}")) for number in range(40)]
+    return [found.resolve(tag, partial(TagWorkload, *workload)).revision.name for workload in workloads]
 
 
 def test_a_revision_is_found_by_its_name() -> None:
@@ -65,7 +65,7 @@ def test_the_salt_is_the_tags_name_unless_it_is_said() -> None:
 
 @pytest.mark.parametrize("tags", ["prod: a", "prod: {a: 9}"])
 def test_the_workload_is_not_computed_without_a_choice(tags: str) -> None:
-    def never() -> Workload:
+    def never() -> TagWorkload:
         raise AssertionError
 
     assert snapshot("a", "b", tags=tags).resolve("prod", never).revision.name == "a"
@@ -76,7 +76,7 @@ def test_a_choice_that_is_not_made_by_the_weights_of_the_tag_has_a_reason() -> N
     found = snapshot("a", "b", tags="prod: {weights: {a: 100, b: 0}, namespaces: {payments: b}}")
 
     def of(namespace: str, pin: str = "") -> tuple[str, str]:
-        resolved = found.resolve("prod", lambda: Workload((namespace, "Deployment", "web"), pin))
+        resolved = found.resolve("prod", lambda: TagWorkload((namespace, "Deployment", "web"), pin))
         return resolved.revision.name, resolved.reason
 
     assert of("shop") == ("a", "")

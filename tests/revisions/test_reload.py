@@ -15,9 +15,9 @@ from injector.istio.revision import Revision
 from injector.revisions import reload
 from injector.revisions.build import build
 from injector.revisions.registry import Registry
-from injector.revisions.reload import Loader, LoadReport, Prepared, RevisionState, changes
+from injector.revisions.reload import Loader, LoadReport, Prepared, RevisionState, report_changes
 from injector.revisions.source import ClusterFacts, RawRevision, SourceState
-from injector.revisions.tags import Workload, parse_tags
+from injector.revisions.tags import TagWorkload, parse_tags
 from tests.held import LOOKS, failures_held
 from tests.revisions.fakes import CONFIG, fake_revision, make_raw, recent_pods
 
@@ -533,13 +533,13 @@ def report(*states: RevisionState, tags: str = "") -> LoadReport:
     ],
 )
 def test_only_differences_are_logged(before: LoadReport, after: LoadReport, expected: list[tuple[int, str]]) -> None:
-    assert list(changes(before, after)) == expected
+    assert list(report_changes(before, after)) == expected
 
 
 def test_an_internal_error_is_logged_with_its_origin() -> None:
     error = InternalError("it cannot be built", where="a", origin="KeyError at revisions/build.py:7")
 
-    ((_, line),) = changes(EMPTY, report(RevisionState("a", None, error)))
+    ((_, line),) = report_changes(EMPTY, report(RevisionState("a", None, error)))
 
     assert line == "not served: a: it cannot be built (KeyError at revisions/build.py:7)"
 
@@ -558,7 +558,7 @@ def revisions_of(setup: Setup, tag: str, count: int = 200) -> list[str]:
     """The revisions of some workloads of a tag."""
     snapshot = setup.registry.snapshot
     return [
-        snapshot.resolve(tag, partial(Workload, ("shop", "Deployment", str(n)))).revision.name for n in range(count)
+        snapshot.resolve(tag, partial(TagWorkload, ("shop", "Deployment", str(n)))).revision.name for n in range(count)
     ]
 
 
@@ -633,7 +633,7 @@ def test_the_log_says_when_a_revision_is_removed_comes_back_and_is_dropped(keepi
         reports.append(keeping.loader.report)
     reports.append(keeping.loader.load(800.0))
 
-    told = [text for pair in pairwise(reports) for _, text in changes(*pair) if text.startswith("revision b")]
+    told = [text for pair in pairwise(reports) for _, text in report_changes(*pair) if text.startswith("revision b")]
     assert told == [
         "revision b: removed; it is served for another 600 s",
         "revision b: its source has it again",

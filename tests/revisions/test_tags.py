@@ -17,7 +17,7 @@ from injector.revisions.tags import (
     Shadow,
     Tag,
     TagObject,
-    Workload,
+    TagWorkload,
     choose,
     draw,
     parse_tags,
@@ -103,8 +103,8 @@ def test_a_tag_needs_the_revisions_of_its_namespaces() -> None:
 def test_the_pin_of_a_pod_is_its_annotation() -> None:
     pod = make_pod("web", annotations={"revision-injector/pin": "1-24"})
 
-    assert workload_of_pod(pod, "shop") == Workload(("shop", "Pod", "web"), "1-24")
-    assert workload_of_pod(make_pod("web"), "shop") == Workload(("shop", "Pod", "web"))
+    assert workload_of_pod(pod, "shop") == TagWorkload(("shop", "Pod", "web"), "1-24")
+    assert workload_of_pod(make_pod("web"), "shop") == TagWorkload(("shop", "Pod", "web"))
     with pytest.raises(ManifestError):
         workload_of_pod({"metadata": {"annotations": {"revision-injector/pin": 1}}}, "shop")
 

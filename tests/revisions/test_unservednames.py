@@ -19,7 +19,7 @@ from injector.revisions.unservednames import (
     UnservedNames,
     count_unserved,
     has_injection_label,
-    named_revision,
+    namespace_revision,
     pod_selector,
     unserved_name,
 )
@@ -45,7 +45,7 @@ def test_a_namespaces_name_is_remembered_unless_istio_injection_takes_precedence
 ) -> None:
     found = labelled("shop", labels)
 
-    assert (named_revision(found), has_injection_label(found)) == (revision, injection)
+    assert (namespace_revision(found), has_injection_label(found)) == (revision, injection)
 
 
 @cases("labels", "annotations", "kept")

@@ -11,8 +11,7 @@ import pytest
 
 from injector.errors import TagError
 from injector.revisions.build import build
-from injector.revisions.tags import Tag
-from injector.revisions.tags import Workload as TagWorkload
+from injector.revisions.tags import Tag, TagWorkload
 from injector.upgrade.document import Upgrade
 from injector.upgrade.plan import Entry, Plan, change_of, make_plan, moved_tag, prepared_tag
 from injector.upgrade.workloads import Restart, Workload, restart_of

@@ -24,9 +24,9 @@ from injector.webhook.decisions import (
     LOGGED,
     MAX_VALUE,
     REMEDIES,
-    Decision,
     Decisions,
     Explained,
+    ReviewDecision,
 )
 from tests.factories import UID, make_pod, make_review
 from tests.revisions.fakes import fake_revision
@@ -58,7 +58,7 @@ def everything(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_a_decision_says_what_of_whom_by_which_revision_and_how_long_it_took(caplog: pytest.LogCaptureFixture) -> None:
-    Decisions().log(Decision(asked_about(OWNED), Outcome.SKIP, "label", "1-24", "prod"), 0.0012345)
+    Decisions().log(ReviewDecision(asked_about(OWNED), Outcome.SKIP, "label", "1-24", "prod"), 0.0012345)
 
     by = {"revision": "1-24", "tag": "prod", "namespace": "shop", "owner": "Deployment/web"}
     fields = {"outcome": "skip", "reason": "label", **by, "uid": UID, "ms": 1.23}
@@ -77,13 +77,13 @@ def test_a_decision_says_what_of_whom_by_which_revision_and_how_long_it_took(cap
 def test_a_failure_is_a_warning_and_a_fault_of_the_injector_an_error(
     caplog: pytest.LogCaptureFixture, outcome: Outcome, reason: str, level: str, word: str
 ) -> None:
-    Decisions().log(Decision(asked_about(OWNED), outcome, reason), 0.0)
+    Decisions().log(ReviewDecision(asked_about(OWNED), outcome, reason), 0.0)
 
     assert [each[:2] for each in told(caplog)] == [(level, word)]
 
 
 def test_a_review_without_a_pod_is_told_by_its_uid(caplog: pytest.LogCaptureFixture) -> None:
-    Decisions().log(Decision(Broken(UID), Outcome.FAILURE, "review", where="AdmissionReview"), 0.0)
+    Decisions().log(ReviewDecision(Broken(UID), Outcome.FAILURE, "review", where="AdmissionReview"), 0.0)
 
     ((_, _, fields),) = told(caplog)
     denied = {"outcome": "failure", "reason": "review", "revision": "unknown"}
@@ -92,7 +92,7 @@ def test_a_review_without_a_pod_is_told_by_its_uid(caplog: pytest.LogCaptureFixt
 
 @pytest.mark.parametrize("meta", [None, [], {"ownerReferences": 7}, {"name": {}}, {"labels": [1]}])
 def test_a_pod_that_is_none_has_no_owner_and_its_line_all_the_same(caplog: pytest.LogCaptureFixture, meta: Any) -> None:
-    Decisions().log(Decision(asked_about({"metadata": meta}), Outcome.FAILURE, "pod"), 0.0)
+    Decisions().log(ReviewDecision(asked_about({"metadata": meta}), Outcome.FAILURE, "pod"), 0.0)
 
     ((_, _, fields),) = told(caplog)
     assert (fields["uid"], fields.get("owner", "")) == (UID, "")
@@ -102,7 +102,7 @@ def test_long_names_are_cut(caplog: pytest.LogCaptureFixture) -> None:
     pod = make_pod("n" * 10_000)
     review = asked_about(pod, uid="u" * 10_000, namespace="s" * 10_000)
 
-    Decisions().log(Decision(review, Outcome.FAILURE, "pod", where="w" * 10_000), 0.0)
+    Decisions().log(ReviewDecision(review, Outcome.FAILURE, "pod", where="w" * 10_000), 0.0)
 
     ((_, _, fields),) = told(caplog)
     assert len(str(fields)) < 1_500

@@ -60,16 +60,16 @@ class Certificate:
     fingerprint: str
 
     def __str__(self) -> str:
-        return f"for {', '.join(self.names)}, until {format_time(self.not_after)}, SHA-256 {self.fingerprint}"
+        return f"for {', '.join(self.names)}, until {utc_text(self.not_after)}, SHA-256 {self.fingerprint}"
 
     def fault(self, now: float) -> str:
         """Return why it cannot be used now; empty if it can."""
         if now > self.not_after:
-            return f"it expired at {format_time(self.not_after)}"
-        return f"it is not valid before {format_time(self.not_before)}" if now < self.not_before else ""
+            return f"it expired at {utc_text(self.not_after)}"
+        return f"it is not valid before {utc_text(self.not_before)}" if now < self.not_before else ""
 
 
-def format_time(seconds: float) -> str:
+def utc_text(seconds: float) -> str:
     """Format a time as ``2026-01-31T12:00:00Z``."""
     return dt.datetime.fromtimestamp(seconds, dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
