@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from injector.cluster.kubeconfig import Kubeconfig
+    from injector.cluster.resources import Resource
 
 NAMESPACE_WEIGHT: Final = "--namespace-weight"
 WHOLE: Final = 100
@@ -306,7 +307,7 @@ def _webhook_of(new: Tag, location: TagLocation) -> dict[str, Any]:
 def set_tag(*, change: TagChange, skip_confirmation: bool, dry_run: bool, location: TagLocation) -> None:
     """Create TAG, or move it with --overwrite."""
     location.check_unused("webhook_name", *WEBHOOK_PARAMETERS)
-    objects: tuple[str, ...] = ()
+    objects: tuple[tuple[Resource, str], ...] = ()
     with location.store() as store:
         state = store.list()
         new = change.checked(state)
@@ -323,7 +324,7 @@ def set_tag(*, change: TagChange, skip_confirmation: bool, dry_run: bool, locati
     done = _change_of(new, state)
     if dry_run:
         echo(f'Revision tag "{new.name}" would be {done}, referencing control plane revision "{new.destination}".')
-        echo("".join(f"{each} would be written\n" for each in objects), nl=False)
+        echo("".join(f"{resource.kind} {name} would be written\n" for resource, name in objects), nl=False)
         return
     # The texts are istioctl's, which says "created" in any case. Scripts may compare them.
     echo(

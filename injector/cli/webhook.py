@@ -23,6 +23,7 @@ from injector.cli.sources import (
     revisions_dir,
     tag_name,
 )
+from injector.cluster.resources import WEBHOOKS, Resource
 from injector.errors import ClusterError, ConfigError, InjectorError, TagError, UsageError
 from injector.istio.webhooks import (
     DEFAULT_NAME,
@@ -200,7 +201,6 @@ def _encoded_bundle(path: Path) -> str:
     return base64.b64encode(text.encode()).decode("ascii")
 
 
-_KIND: Final = "mutatingwebhookconfiguration.admissionregistration.k8s.io"
 _APPLIED: Final = {
     "none": "serverside-applied",
     "server": "serverside-applied (server dry run)",
@@ -333,7 +333,7 @@ def apply(
     dry_run: str,
     force_conflicts: bool,
 ) -> None:
-    """Apply the MutatingWebhookConfigurations of all revisions and tags, or of one, to the cluster.
+    """Apply the MutatingWebhookConfigurations of all revisions and tags, or of one, and the other objects of tags to the cluster.
 
     An existing caBundle stays unless --ca-bundle gives another one.
     """
@@ -349,8 +349,10 @@ def apply(
             state = DirectoryTags(revisions_dir).list()
             cluster.refresh()
         try:
-            for manifest in _apply(cluster, *choice.among(state), options, dry_run=dry_run, force=force_conflicts):
-                lines.append(f"{_KIND}/{manifest['metadata']['name']} {_APPLIED[dry_run]}\n")  # noqa: PERF401 -- an error ends it
+            for resource, name in _apply(
+                cluster, *choice.among(state), options, dry_run=dry_run, force=force_conflicts
+            ):
+                lines.append(f"{_kubectl_name(resource)}/{name} {_APPLIED[dry_run]}\n")
         except InjectorError as error:
             echo("".join(lines), err=True, nl=False)
             if isinstance(error, ClusterError) and error.reason == "conflict" and not force_conflicts:
@@ -368,8 +370,8 @@ def _apply(
     *,
     dry_run: str,
     force: bool,
-) -> Iterator[dict[str, Any]]:
-    """Write the configurations as the flags say, and yield each one that is written."""
+) -> Iterator[tuple[Resource, str]]:
+    """Write the objects as the flags say, and yield the resource and the name of each one that is written."""
     has_default_tag = False
     # Tags come first, so that the default tag exists before the revision of this name is deactivated.
     for tag in tags:
@@ -379,10 +381,16 @@ def _apply(
             echo(f"warning: {plan.manifest['metadata']['name']}: {conflict}", err=True)
         if dry_run != "client":
             cluster.write(plan, force=force, dry_run=dry_run == "server")
-        yield plan.manifest
+        yield from plan.objects
     has_default_tag = has_default_tag or bool(cluster.refresh().of_tag(DEFAULT_NAME))
     for name in revisions:
         manifest = _revision_manifest(name, options, has_default_tag=has_default_tag)
         if dry_run != "client":
             cluster.write_revision(manifest, force=force, dry_run=dry_run == "server")
-        yield manifest
+        yield WEBHOOKS, manifest["metadata"]["name"]
+
+
+def _kubectl_name(resource: Resource) -> str:
+    """Return the name of a resource in kubectl's messages, such as ``deployment.apps``."""
+    group = resource.api_version.rpartition("/")[0]
+    return f"{resource.kind.lower()}.{group}".rstrip(".")

@@ -29,7 +29,7 @@ from injector.cluster.resources import (
     Scope,
 )
 from injector.cluster.webhookfaults import webhook_facts, webhook_faults
-from injector.cluster.webhooks import REVISION_MANAGER, TAG_MANAGER, blank_stale_annotations, merge_for_apply
+from injector.cluster.webhooks import REVISION_MANAGER, TAG_MANAGER, blank_stale_annotations, managers, merge_for_apply
 from injector.errors import ClusterError, ConfigError, DataError, TagError
 from injector.injection.containers import labels_of
 from injector.istio.webhooks import (
@@ -138,11 +138,11 @@ class TagPlan:
         return self.current is not None
 
     @property
-    def objects(self) -> tuple[str, ...]:
-        """The kinds and names of the objects that change."""
+    def objects(self) -> tuple[tuple[Resource, str], ...]:
+        """The resources and names of the objects that change."""
         first = [self.manifest] if self.deactivation is None else [self.manifest, self.deactivation]
-        webhooks = [f"{WEBHOOKS.kind} {_name(each)}" for each in first]
-        return (*webhooks, *(f"{each.resource.kind} {_name(each.manifest)}" for each in self.followers))
+        followers = ((each.resource, _name(each.manifest)) for each in self.followers)
+        return (*((WEBHOOKS, _name(each)) for each in first), *followers)
 
     @property
     def applied(self) -> dict[str, Any]:
@@ -468,15 +468,26 @@ class ClusterTags:
         )
 
     def remove(self, name: str) -> None:
-        """Delete every object of a tag that the istioctl of its revision's minor deletes, and its Service in any case."""
+        """Delete every object of a tag that the istioctl of its revision's minor deletes, and each Service that the injector wrote.
+
+        Below 1.28, an istioctl leaves the Service of a newer one. Without webhooks, the tag has nothing else to delete.
+        """
         seen = self._with_validator(name)
-        webhooks, services, validator = seen.of_tag(name), seen.services_of(name), seen.validator
-        found = [*((WEBHOOKS, each) for each in webhooks), *((SERVICES, each) for each in services)]
+        webhooks, validator = seen.of_tag(name), seen.validator
+        found = [(WEBHOOKS, each) for each in webhooks]
+        found += [
+            (SERVICES, each)
+            for each in seen.services_of(name)
+            if not webhooks or TAG_MANAGER in managers(each) or self._is_since(_HAS_SERVICE, each)
+        ]
         if validator is not None and labels_of(validator).get(TAG_LABEL) == name:
-            minor = self._minor(labels_of(validator).get(REVISION_LABEL, ""))
-            if minor is None or minor >= _REMOVES_VALIDATOR:
-                found.append((VALIDATORS, validator))
+            found += [(VALIDATORS, validator)] if self._is_since(_REMOVES_VALIDATOR, validator) else []
         self._delete(found)
+
+    def _is_since(self, first: Minor, item: Mapping[str, Any]) -> bool:
+        """Tell whether the minor of an object's revision is ``first`` or later, or not known."""
+        minor = self._minor(labels_of(item).get(REVISION_LABEL, ""))
+        return minor is None or minor >= first
 
     def remove_revision(self, name: str) -> None:
         """Delete the configuration of a revision. Its ConfigMaps belong to its control plane and stay.

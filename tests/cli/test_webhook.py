@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from injector.cli import main
 from injector.cluster.resources import CONFIG_MAPS, SERVICES, WEBHOOKS
-from injector.istio.webhooks import WebhookOptions, is_deactivated, tag_webhook
+from injector.istio.webhooks import WebhookOptions, is_deactivated, revision_webhook, tag_service, tag_webhook
 from tests.cases import cases
 from tests.cli.clusters import assert_fails
 from tests.cluster.objects import Objects
@@ -169,6 +169,17 @@ def test_apply_writes_those_of_a_directory_and_leaves_the_clusters_config_maps_a
 
     assert (result.exit_code, result.stdout) == (0, line("istio-revision-tag-prod"))
     assert cluster.applied[0]["webhooks"][0]["timeoutSeconds"] == 5
+
+
+def test_apply_names_every_object_that_it_writes(cluster: Objects) -> None:
+    cluster.put(WEBHOOKS, tag_webhook("default", "1-24", WebhookOptions()))
+    cluster.put(WEBHOOKS, revision_webhook("default", WebhookOptions()))
+    cluster.put(SERVICES, tag_service("default", "1-24", "istio-system"))
+
+    result = apply("--tag", "default")
+
+    deactivated, service = line("istio-sidecar-injector"), "service/istiod-revision-tag-default serverside-applied\n"
+    assert result.stdout == line("istio-revision-tag-default") + deactivated + service
 
 
 @cases("dry_run", "said", "asked")

@@ -280,6 +280,26 @@ def test_the_other_objects_of_a_tag_move_with_it_to_any_minor(tags: ClusterTags,
     assert others(objects) == {}
 
 
+@pytest.mark.parametrize(
+    ("image_tag", "manager", "stays"),
+    [("1.24.6", "istioctl", True), ("1.24.6", "injector-tag", False), ("1.28.5", "istioctl", False)],
+)
+def test_below_1_28_the_service_that_a_newer_istioctl_wrote_stays_until_the_tag_has_nothing_else(
+    tags: ClusterTags, objects: Objects, image_tag: str, manager: str, *, stays: bool
+) -> None:
+    revision_of(objects, "new", image_tag)
+    set_tag(tags, Tag("prod", (("new", 1),)))
+    service = tag_service("prod", "new", HOME)
+    service["metadata"]["managedFields"] = [{"manager": manager, "operation": "Apply"}]
+    objects.put(SERVICES, service)
+
+    remove_tag(tags, "prod")
+    assert ("istiod-revision-tag-prod" in others(objects)) is stays
+    if stays:
+        remove_tag(tags, "prod")
+    assert others(objects) == {}
+
+
 def test_a_service_that_leads_elsewhere_or_without_a_tag_is_an_error(tags: ClusterTags, objects: Objects) -> None:
     set_tag(tags, PROD)
     objects.put(SERVICES, tag_service("prod", "1-30", HOME), tag_service("lost", "1-30", HOME))
