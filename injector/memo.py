@@ -5,10 +5,8 @@ A memo never changes an answer. Callers share the results that it holds, so noth
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
 
 K = TypeVar("K", bound="Hashable")
 V = TypeVar("V")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -18,17 +19,14 @@ from injector.cluster.resources import ObjectReader, Resource, Scope
 from injector.errors import ClusterError, DataError, ManifestError, UsageError
 from injector.istio import analysis
 from injector.istio.analysis import ERROR, INFO, LEVELS, MESSAGES, WARNING, Item, Mesh, Message
-from injector.istio.behaviours import parse_minor
+from injector.istio.behaviours import Minor, parse_minor
 from injector.istio.webhooks import ISTIO_NAMESPACE
 from injector.revisions.build import known_minor
 from injector.revisions.clustersource import listed_state
 from injector.revisions.configmaps import INJECTOR
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from injector.cluster.kubeconfig import Kubeconfig
-    from injector.istio.behaviours import Minor
     from injector.kube.pods import OtherKinds
 
 _LEVEL: Final = click.Choice(LEVELS, case_sensitive=False)

@@ -35,7 +35,7 @@ from injector.cli.route import (
     route,
 )
 from injector.cli.sources import RevisionChoice, Sources, chosen_revisions
-from injector.cluster.resources import NAMESPACES, PODS, WEBHOOKS
+from injector.cluster.resources import NAMESPACES, PODS, WEBHOOKS, ObjectReader
 from injector.errors import UsageError
 from injector.injection.result import ENFORCE, RequestFacts
 from injector.injection.tools.explain import PASSED, REFUSED, Step, Trace, trace_pod
@@ -49,7 +49,6 @@ from injector.webhook.path import PREFIX, parse_path
 
 if TYPE_CHECKING:
     from injector.cluster.kubeconfig import Kubeconfig
-    from injector.cluster.resources import ObjectReader
     from injector.istio.revision import Revision
     from injector.revisions.source import RawRevision
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from injector.cli.cluster import cluster_options, has_ended, read_from, read_targets, read_view
+from injector.cli.cluster import ClusterView, cluster_options, has_ended, read_from, read_targets, read_view
 from injector.cli.commands import EX_FAILED, verbose
 from injector.cli.explain import pod_labels
 from injector.cli.manifests import read_manifests
@@ -19,20 +20,16 @@ from injector.errors import ManifestError, TagError, UsageError
 from injector.injection.tools.drift import injected_revision
 from injector.kube.escaping import escape_line
 from injector.revisions.names import list_names
-from injector.revisions.tags import workload_key
+from injector.revisions.tags import Tag, workload_key
 from injector.upgrade.document import Upgrade, load_upgrade
 from injector.upgrade.plan import BLOCKED, CLASSES, REFUSED, RESTART, STAYS, Entry, Plan, make_plan
 from injector.upgrade.workloads import Key, Restart, Workload, key_of, restart_of, unknown_restart
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from injector.cli.cluster import ClusterView
     from injector.cli.sources import Sources
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.cluster.resources import ObjectReader
     from injector.istio.revision import Revision
-    from injector.revisions.tags import Tag
 
 FORMATS: Final = ("summary", "table", "json", "yaml", "markdown")
 COLUMNS: Final = ("WAVE", "NAMESPACE", "WORKLOAD", "PODS", "HAS", "CHANGE", "ACTION", "NOTE")

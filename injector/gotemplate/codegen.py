@@ -6,6 +6,7 @@ Each method follows the function of exec.go that its docstring names, and visits
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,15 +28,13 @@ from injector.gotemplate.errors import (
     Unprintable,
 )
 from injector.gotemplate.functions import metered
-from injector.gotemplate.nodes import ListNode, Node
+from injector.gotemplate.nodes import ListNode, Node, Tree
 from injector.gotemplate.reflect import ANY, NO_VALUE, holds_interface, type_of
 from injector.gotemplate.runtime import REFLECT, Signature, checked, constant, free_constant, parse_signature
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import FrameType, TracebackType
 
-    from injector.gotemplate.nodes import Tree
     from injector.gotemplate.values import Func
 
 # Python's own parser stops at 100 levels of indentation and at 20 loops inside each other (tokenizer.h MAXINDENT, CO_MAXBLOCKS).

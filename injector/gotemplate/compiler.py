@@ -6,24 +6,20 @@ Python calls ``runtime`` and ``builtins``, and writes to a ``budget.Rendering``.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from injector.gotemplate.budget import METER, Budget, Rendering, metered_by
 from injector.gotemplate.builtins import BUILTINS, call, eq, ne, shown_callee
 from injector.gotemplate.codegen import LineMap, Source, TemplateWriter
 from injector.gotemplate.errors import Failure, FuncError, ParseError, Spent, TemplateError, Unprintable
 from injector.gotemplate.fmt import sprint
-from injector.gotemplate.nodes import IdentifierNode, within
+from injector.gotemplate.nodes import IdentifierNode, Tree, within
 from injector.gotemplate.parser import parse
 from injector.gotemplate.reflect import INTERFACE, NO_VALUE, holds_interface, indirect, type_of
 from injector.gotemplate.runtime import checked, constant, elements, field_reader, method_reader, pairs, parse_signature
 from injector.gotemplate.values import Func, Map
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from injector.gotemplate.nodes import Tree
 
 
 @dataclass(frozen=True, slots=True)

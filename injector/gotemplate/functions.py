@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from injector.gotemplate.budget import METER, reserve
 from injector.gotemplate.costs import ANY, NOTHING, Cost
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.values import Func, Map, Pointer, Slice, Struct
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 _Call = TypeVar("_Call", bound="Callable[..., Any]")
 

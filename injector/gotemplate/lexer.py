@@ -7,14 +7,12 @@ becomes a token of kind ``ERROR`` that carries the reason, and it stops there.
 from __future__ import annotations
 
 import re
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from injector.golang.strconv import byte_length, is_alphanumeric, is_printable, quote, unicode_point
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
 
 
 class Kind(IntEnum):

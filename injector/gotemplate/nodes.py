@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from injector.golang.strconv import parse_float, parse_int, quote, read_float, unquote_char
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # The characters of unicode.IsSpace; Python's isspace adds four control characters.
 _SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"

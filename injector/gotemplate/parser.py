@@ -16,17 +16,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
 from injector.golang.strconv import quote, unquote
 from injector.gotemplate import nodes as n
 from injector.gotemplate.errors import ParseError
 from injector.gotemplate.lexer import Kind, Token, tokens
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator
 
 
 class TokenStream:

@@ -25,14 +25,12 @@ Func                 a function value with its Go signature
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from injector.golang.strconv import to_float32
 from injector.gotemplate.costs import ANY, Cost
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 
 class SizedInt(int):

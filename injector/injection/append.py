@@ -11,13 +11,14 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import DataError, ManifestError, OverlayError
 from injector.golang.json import go_json
 from injector.injection import containers as c
-from injector.injection.data import CLUSTER, NETWORK, NETWORK_LABEL
+from injector.injection.data import CLUSTER, NETWORK, NETWORK_LABEL, Parameters
 from injector.injection.render import MOST_VALUES, UNREADABLE
 from injector.injection.steps import probes, prometheus
 from injector.injection.steps.status import STATUS, read_status
@@ -30,9 +31,6 @@ from injector.kube.typed import normalise, pruned
 from injector.kube.yaml import load_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from injector.injection.data import Parameters
     from injector.istio.revision import Revision
     from injector.istio.template import TemplateData
 

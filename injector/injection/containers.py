@@ -5,10 +5,8 @@ Follows ``FindContainer``, ``moveContainer`` and ``modifyContainers`` in pkg/kub
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 Container: TypeAlias = dict[str, Any]
 Pod: TypeAlias = dict[str, Any]

@@ -7,12 +7,11 @@ Follows ``injectRequired`` in pkg/kube/inject/inject.go (1.30.3); what older min
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from injector.istio.behaviours import Behaviours
     from injector.istio.config import Policy
     from injector.kube.selectors import Selector

@@ -5,15 +5,10 @@ Follows ``postProcessPod`` and its callees in pkg/kube/inject/webhook.go (1.30.3
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from injector.injection import containers as c
-from injector.injection.data import NETWORK, NETWORK_LABEL
+from injector.injection.data import NETWORK, NETWORK_LABEL, Parameters
 from injector.injection.steps import probes, prometheus
 from injector.injection.steps.status import STATUS, status_text
-
-if TYPE_CHECKING:
-    from injector.injection.data import Parameters
 
 
 def cluster_info(pod: c.Pod, params: Parameters) -> c.Pod:

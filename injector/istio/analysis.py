@@ -18,6 +18,7 @@ Istio's analyzer knows pods and Deployments, and only the namespace label ``isti
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib.resources import files
@@ -28,7 +29,7 @@ import orjson
 from injector.errors import ManifestError
 from injector.golang.strconv import quote
 from injector.istio.annotations import annotation_fault
-from injector.istio.behaviours import NEWEST, format_minor
+from injector.istio.behaviours import NEWEST, Minor, format_minor
 from injector.istio.webhooks import (
     DEFAULT_NAME,
     INJECT_LABEL,
@@ -45,16 +46,11 @@ from injector.istio.webhooks import (
     unserved,
     why_none,
 )
-from injector.kube.pods import OTHER_KINDS, controller_of, created_pods, workload_of
+from injector.kube.pods import OTHER_KINDS, OtherKinds, controller_of, created_pods, workload_of
 from injector.kube.selectors import Selector
 from injector.kube.typed import normalise
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from injector.istio.behaviours import Minor
-    from injector.kube.pods import OtherKinds
-
     Labels = Mapping[str, str]
 
 ERROR: Final = "Error"

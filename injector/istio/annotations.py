@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from injector.errors import DataError
 from injector.golang.netip import NET_PREFIXES, NETIP_PREFIXES, parse_prefix
@@ -18,9 +19,6 @@ from injector.gotemplate.sprig.strings import SPACE, trim
 from injector.istio.behaviours import DEVELOPMENT, OLDEST, Minor
 from injector.istio.proxyconfig import validate_proxy_config
 from injector.kube.quantity import parse_quantity
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
 
 _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})

@@ -11,9 +11,10 @@ builds. Otherwise the newest minor that fits counts, judged by the shape of the 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from injector.errors import ConfigError, ManifestError
@@ -23,9 +24,6 @@ from injector.kube.selectors import Selector
 from injector.kube.serial import dump_json, load_json
 from injector.kube.typed import normalise
 from injector.kube.yaml import load_yaml
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 SIDECAR_TEMPLATE_NAME: Final = "sidecar"
 # Since 1.9 the ConfigMap also holds this template: older injectors must fail on it rather than misread the new format.

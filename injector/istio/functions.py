@@ -7,6 +7,7 @@ the first line, ``contains`` takes the needle first, ``env`` takes a default, ``
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,8 +29,6 @@ from injector.kube.serial import load_json
 from injector.kube.yaml import dump_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     from injector.gotemplate.costs import Cost
 
 _ATTRIBUTE_PREFIX: Final = "resource.opentelemetry.io/service."

@@ -6,16 +6,13 @@ zero value: an empty string, 0, a nil slice, a nil pointer. The types come from 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from functools import cache, lru_cache, partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from injector.gotemplate.values import Func, Int32, Int64, Map, NamedString, Pointer, SizedInt, Slice, Struct
 from injector.kube.schema import is_struct, struct_type, underlying
 from injector.kube.typed import go_encode
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
 
 _INTEGERS: Final[dict[str, type[SizedInt]]] = {"int32": Int32, "int64": Int64}
 _INT_DIGITS: Final = 19

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.resources import files
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
+from typing import Any, ClassVar, Final, Self, TypeVar
 
 import orjson
 
@@ -28,13 +29,8 @@ from injector.errors import ConfigError
 from injector.golang.json import go_json
 from injector.golang.time import go_duration, parse_duration
 from injector.gotemplate.values import Func, Int32, Int64, Map, Pointer, SizedInt, Slice, Struct, Uint32, Uint64
-from injector.istio.behaviours import format_minor, parse_minor
+from injector.istio.behaviours import Minor, format_minor, parse_minor
 from injector.istio.goview import FieldStruct
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from injector.istio.behaviours import Minor
 
 MESH_CONFIG: Final = "istio.mesh.v1alpha1.MeshConfig"
 PROXY_CONFIG: Final = "istio.mesh.v1alpha1.ProxyConfig"

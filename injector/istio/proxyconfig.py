@@ -8,6 +8,7 @@ defaults, not of the mesh config's, and the error names every fault.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import DataError
@@ -19,8 +20,6 @@ from injector.kube.yaml import load_yaml
 from injector.memo import Memo
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from injector.istio.behaviours import Minor
 
 _MILLISECOND: Final = 1_000_000

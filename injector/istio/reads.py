@@ -7,8 +7,9 @@ any way that is not known here, it can read all of them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from injector.gotemplate.nodes import (
     ActionNode,
@@ -24,14 +25,10 @@ from injector.gotemplate.nodes import (
     RangeNode,
     StringNode,
     TemplateNode,
+    Tree,
     VariableNode,
     WithNode,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from injector.gotemplate.nodes import Tree
 
 _ANNOTATIONS: Final = "Annotations"
 _METADATA: Final = frozenset({"ObjectMeta", "DeploymentMeta"})

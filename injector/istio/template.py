@@ -6,6 +6,7 @@ Istio 1.30 takes a fifth of a second and two megabytes.
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -22,8 +23,6 @@ from injector.istio.reads import annotations_read
 from injector.memo import Memo
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
-
     from injector.istio.behaviours import Minor
 
 

@@ -5,13 +5,12 @@ Follows the functions ``SetDefaults_*`` of Kubernetes' pkg/apis/core/v1/defaults
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.kube.typed import normalise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     Object = dict[str, Any]
 
 _CONTAINER: Final = {"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}

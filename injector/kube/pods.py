@@ -10,17 +10,15 @@ the workload itself is the owner, although a Deployment has a ReplicaSet and a C
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from injector.errors import ManifestError
 from injector.kube.escaping import escape_line
 from injector.kube.schema import kind_type
 from injector.kube.typed import normalise
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
 
 _TEMPLATE: Final = ("spec", "template")
 # kube-inject registers its types by kind alone, so any API version of a known kind is taken.

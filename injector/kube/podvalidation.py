@@ -11,14 +11,13 @@ names are compared with those that were accepted before.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from injector.kube.quantity import parse_quantity
 from injector.kube.selectors import is_label_key, is_label_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
     Object = Mapping[str, Any]
 
 MAX_ANNOTATIONS: Final = 256 << 10

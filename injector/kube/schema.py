@@ -7,15 +7,13 @@ strategic merge. OpenShift's types are spelled ``openshiftv1.DeploymentConfig``,
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import orjson
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # Go types that encode themselves; ``typed`` knows each.
 OPAQUE: Final = frozenset({"intstr.IntOrString", "resource.Quantity", "runtime.RawExtension", "v1.FieldsV1", "v1.Time"})

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from injector.errors import ManifestError
 from injector.kube.typed import normalise
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # The syntax of labels: k8s.io/apimachinery pkg/api/validate/content.
 _NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)

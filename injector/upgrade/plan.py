@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -10,15 +11,11 @@ from injector.errors import DataError, TagError
 from injector.injection.pipeline import try_inject_pod
 from injector.injection.result import RequestFacts
 from injector.injection.tools.podchanges import changes, decision_of, hiding_of
-from injector.revisions.tags import TagWorkload
-from injector.upgrade.document import NAMESPACES, WEIGHTS
+from injector.revisions.tags import Tag, TagWorkload, Weights
+from injector.upgrade.document import NAMESPACES, WEIGHTS, Upgrade, Wave
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from injector.istio.revision import Revision
-    from injector.revisions.tags import Tag, Weights
-    from injector.upgrade.document import Upgrade, Wave
     from injector.upgrade.workloads import Key, Workload
 
 IDENTICAL: Final = "identical"

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from injector.cluster.resources import DAEMON_SETS, DEPLOYMENTS, STATEFUL_SETS
+from injector.cluster.resources import DAEMON_SETS, DEPLOYMENTS, STATEFUL_SETS, Resource
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from injector.cluster.resources import Resource
     from injector.kube.pods import Created
 
 ROLLOUT: Final = "Rollout"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -32,25 +33,20 @@ from injector.errors import (
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import ENFORCE, Injected, RequestFacts, Skipped
 from injector.kube import admission
-from injector.metrics import REFUSED, TOTAL, UNKNOWN, WARNED, Outcome, Stopwatch
+from injector.metrics import REFUSED, TOTAL, UNKNOWN, WARNED, Metrics, Outcome, Stopwatch
 from injector.revisions.tags import sampled, workload_of_pod
 from injector.webhook.cache import AnswerCache, CachedAnswer, Key
-from injector.webhook.decisions import FAULT, Decisions, ReviewDecision
+from injector.webhook.decisions import FAULT, Decisions, Explained, ReviewDecision
 from injector.webhook.path import parse_path
 from injector.webhook.queue import AdmissionQueue, Rejected
 from injector.webhook.reading import JSON, Reader, Refusal, rejection, timeout_of
-from injector.webhook.shadow import Admission
+from injector.webhook.shadow import Admission, Shadows
 from injector.webhook.slow import SlowPool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from injector.metrics import Metrics
     from injector.revisions.registry import Registry, Resolved, Snapshot
     from injector.revisions.verify import RecentPods
-    from injector.webhook.decisions import Explained
     from injector.webhook.lifecycle import Lifecycle
-    from injector.webhook.shadow import Shadows
 
 _log = logging.getLogger(__name__)
 

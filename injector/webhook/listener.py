@@ -16,6 +16,7 @@ import math
 import select
 import socket
 from asyncio import sslproto
+from collections.abc import Iterable, Mapping
 from enum import Enum, auto
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -27,7 +28,6 @@ from injector.webhook import timeouts
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Iterable, Mapping
 
     from injector.webhook.tls.clients import ClientAuthority
 

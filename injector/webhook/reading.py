@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -13,14 +14,11 @@ from aiohttp import web
 
 from injector.golang.time import parse_duration
 from injector.webhook.listener import Connection
-from injector.webhook.queue import DEADLINE, OVERLOAD
+from injector.webhook.queue import DEADLINE, OVERLOAD, AdmissionQueue
 from injector.webhook.timeouts import READ
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from injector.webhook.lifecycle import Lifecycle
-    from injector.webhook.queue import AdmissionQueue
 
 JSON: Final = "application/json"
 MAX_BODY: Final = 8 * 1024 * 1024

@@ -5,10 +5,8 @@ Follows pkg/kube/inject/openshift.go and ``GetProxyIDs``, ``isSidecarUserMatchin
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 UID_RANGE: Final = "openshift.io/sa.scc.uid-range"
 SUPPLEMENTAL_GROUPS: Final = "openshift.io/sa.scc.supplemental-groups"

@@ -6,6 +6,7 @@ Follows ``reapplyOverwrittenContainers``, ``reinsertOverrides`` and ``adjustInit
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import AnnotationError, DataError, ManifestError
@@ -16,8 +17,6 @@ from injector.kube.strategicpatch import strategic_merge
 from injector.kube.typed import go_struct_json, normalise
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from injector.istio.behaviours import Behaviours
 
 OVERRIDES: Final = "proxy.istio.io/overrides"

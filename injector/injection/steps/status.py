@@ -5,16 +5,14 @@ Follows ``SidecarInjectionStatus``, ``getInjectionStatus``, ``parseStatus`` and 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from injector.errors import DataError
 from injector.golang.json import go_json
 from injector.injection import containers as c
 from injector.kube.serial import load_json
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 STATUS: Final = "sidecar.istio.io/status"
 _LISTS: Final = ("initContainers", "containers", "volumes", "imagePullSecrets")

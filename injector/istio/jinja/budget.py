@@ -7,17 +7,15 @@ charges the budget first.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import jinja2
 from jinja2.runtime import Undefined
 
 from injector.gotemplate.budget import TimeLimit, spend
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 _T = TypeVar("_T")
 

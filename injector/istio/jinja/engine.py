@@ -7,6 +7,7 @@ Templates and annotations are treated as hostile. ``sandbox`` limits what templa
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -26,8 +27,6 @@ from injector.kube.serial import load_json
 from injector.kube.typed import go_struct_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
     from injector.istio.behaviours import Minor
     from injector.istio.proto import Message
     from injector.istio.template import Template, TemplateData

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import functools
 import json
-from typing import TYPE_CHECKING, Any, Final, cast
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, cast
 
 import jinja2
 from jinja2.exceptions import SecurityError
@@ -19,9 +20,6 @@ from jinja2.tests import TESTS
 from injector.golang.json import go_json
 from injector.istio.jinja.budget import charged, check_size, counted, joined, measure, reserve, text_of, tick
 from injector.kube.yaml import dump_yaml
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
 
 _JINJAS_FILTERS: Final = cast("Mapping[str, Callable[..., Any]]", FILTERS)
 _JINJAS_TESTS: Final = cast("Mapping[str, Callable[..., Any]]", TESTS)

@@ -10,12 +10,13 @@ it compiles.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from types import CodeType, MethodType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import jinja2
 from jinja2 import nodes
-from jinja2.compiler import CodeGenerator, operators
+from jinja2.compiler import CodeGenerator, Frame, operators
 from jinja2.environment import TemplateModule
 from jinja2.exceptions import SecurityError, TemplateSyntaxError
 from jinja2.runtime import BlockReference, LoopContext, Macro, TemplateReference, Undefined
@@ -23,11 +24,6 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import object_type_repr
 
 from injector.istio.jinja.budget import charged, check_bits, check_size, counted, joined, measure, text_of, tick
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, MutableMapping
-
-    from jinja2.compiler import Frame
 
 _COUNTED: Final = "counted items"
 """The filter around the sequence of a loop. Templates cannot use it: its name has a space."""

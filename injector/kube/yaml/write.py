@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Callable, Iterable
 from functools import cmp_to_key, lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,8 +25,6 @@ from injector.kube.yaml.read import is_timestamp, resolve_plain
 from injector.memo import Memo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     Emit = Callable[[yaml.Event], None]
 
 _NO_FOLD: Final = 2**31 - 1
