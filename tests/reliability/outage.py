@@ -14,9 +14,10 @@ from tests.e2e.manifests import config_map
 from tests.reliability.kubeapi import FAULTS, STALL, Fault, KubeApi, kube_api
 from tests.reliability.long.rows import Row
 from tests.reliability.paired import Served, loaded
-from tests.reliability.replicas import Stage, resident, until
+from tests.reliability.replicas import Stage, resident
 from tests.reliability.storm import failed, istio_texts
 from tests.reliability.versions import SMALL, Texts, one_file_of
+from tests.tasks import until
 
 HOME: Final = "istio-system"
 REVISION: Final = "canary"

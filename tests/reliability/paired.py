@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tests.reliability.apiserver import ApiServer, Load, Reply
-from tests.reliability.replicas import Replica, until
+from tests.reliability.replicas import Replica
 from tests.reliability.versions import SAID, Fault, InPlace, Mount, Texts
+from tests.tasks import until
 
 AFTER: Final = 5
 """Answers that are looked at once a fault is told."""

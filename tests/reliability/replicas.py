@@ -8,17 +8,16 @@ import signal
 import ssl
 import subprocess
 import sys
-import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from tests.architecture.serving import free_ports
 from tests.reliability.apiserver import ApiServer
+from tests.tasks import LIMIT, until
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-LIMIT: Final = 60.0
 LOOK: Final = 0.02
 
 
@@ -62,7 +61,8 @@ class Replica:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.ops_port)
         try:
             writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
-            return await reader.read()
+            async with asyncio.timeout(LIMIT):
+                return await reader.read()
         finally:
             writer.close()
 
@@ -72,12 +72,12 @@ class Replica:
 
     async def until_ready(self) -> float:
         """Wait until it is ready; return how long that took."""
-        begun = time.monotonic()
-        async with asyncio.timeout(LIMIT):
-            while not await self.ready():
-                assert self._running().poll() is None, self.log.read_text()
-                await asyncio.sleep(LOOK)
-        return time.monotonic() - begun
+
+        async def seen() -> bool:
+            assert self._running().poll() is None, self.log.read_text()
+            return await self.ready()
+
+        return await until(seen)
 
     @property
     def pid(self) -> int:
@@ -90,10 +90,9 @@ class Replica:
 
     async def ended(self) -> int:
         """Wait until it has ended; return the exit status."""
-        async with asyncio.timeout(LIMIT):
-            while (status := self._running().poll()) is None:  # noqa: ASYNC110 -- a process has no event
-                await asyncio.sleep(LOOK)
-        return status
+        process = self._running()
+        await until(lambda: process.poll() is not None)
+        return process.returncode
 
     def kill(self) -> None:
         """End it, if it runs."""
@@ -129,21 +128,6 @@ class Service:
         if not self.known:
             raise ConnectionRefusedError("no replica is ready")
         return self.known
-
-
-async def until(seen: Callable[[], bool | Awaitable[bool]], limit: float = LIMIT) -> float:
-    """Wait until a condition is true; return the seconds that it took.
-
-    Raises:
-        TimeoutError: the condition was not true in time.
-    """
-    begun = time.monotonic()
-    async with asyncio.timeout(limit):
-        while True:
-            found = seen()
-            if found if isinstance(found, bool) else await found:
-                return time.monotonic() - begun
-            await asyncio.sleep(LOOK)
 
 
 async def restarted(replica: Replica, service: Service) -> None:

@@ -15,7 +15,8 @@ from tests.factories import UID, make_review
 from tests.reliability.apiserver import HEAD_END, Load, request_of
 from tests.reliability.long.client import CALLERS, RATE, WITHIN, Calling, Came, came, go, go_client, review_of
 from tests.reliability.long.rows import Row
-from tests.reliability.replicas import LIMIT, Replica, Stage, until
+from tests.reliability.replicas import Replica, Stage
+from tests.tasks import LIMIT, until
 
 RUNNING: Final = 50
 IDLE: Final = 200

@@ -19,8 +19,9 @@ from tests.fuzz.reviewing import PATHS, PODS, body_of, fault_of, mutated_review
 from tests.property.mutations import mutated
 from tests.reliability.apiserver import ApiServer
 from tests.reliability.long.rows import Row
-from tests.reliability.replicas import ROOT, Replica, Stage, memory, trusting, until
+from tests.reliability.replicas import ROOT, Replica, Stage, memory, trusting
 from tests.revisions.fakes import VALUES, write_revision
+from tests.tasks import until
 
 CALLERS: Final = 4
 SAMPLE: Final = 500

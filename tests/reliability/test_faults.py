@@ -14,10 +14,11 @@ from tests.cluster.fakes import item
 from tests.reliability.kubeapi import FAULTS, STALL, kube_api
 from tests.reliability.outage import REVISION, config_maps, flags, suffered
 from tests.reliability.paired import Served, broken, loaded
-from tests.reliability.replicas import Stage, resident, until
+from tests.reliability.replicas import Stage, resident
 from tests.reliability.storm import EDITED, MOUNTED, Storm, live
 from tests.reliability.versions import FAULTS as BROKEN
 from tests.reliability.versions import SMALL, InPlace, Mount, texts_of
+from tests.tasks import until
 
 CROWD = 8_000
 SUFFERED = [*(fault for fault in FAULTS if fault.name in ("410", "token expired", "refused")), STALL]

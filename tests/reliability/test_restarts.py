@@ -7,9 +7,9 @@ import signal
 from itertools import pairwise
 
 from tests.reliability.apiserver import ApiServer, Load
-from tests.reliability.replicas import Service, Stage, restarted, trusting, until
+from tests.reliability.replicas import Service, Stage, restarted, trusting
 from tests.reliability.shutdown import HALF, REQUEST, callers_of, closed, ended_by_sigterm
-from tests.tasks import running
+from tests.tasks import running, until
 
 CALLERS = 30
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.reliability.profile import Profile, questions, written
-from tests.reliability.replicas import Stage, until
+from tests.reliability.replicas import Stage
 from tests.reliability.tenants import (
     BOMB,
     GOOD,
@@ -22,6 +22,7 @@ from tests.reliability.tenants import (
     quick_questions,
     write_bad,
 )
+from tests.tasks import until
 
 SECONDS = 3.0
 

@@ -6,11 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-
-async def until(condition: Callable[[], object]) -> None:
-    """Let the event loop turn until something is so."""
-    while not condition():  # noqa: ASYNC110 -- what is waited for has no event
-        await asyncio.sleep(0)
+from tests.tasks import until
 
 
 @dataclass
@@ -32,7 +28,7 @@ class FakeClock:
 
     async def asleep(self, seconds: float) -> None:
         """Wait until a task sleeps that long."""
-        await until(lambda: any(length == seconds for length, _ in self.sleepers))
+        await until(lambda: any(length == seconds for length, _ in self.sleepers), every=0)
 
     async def wake(self, seconds: float) -> None:
         """End every sleep of that length, once there is one."""

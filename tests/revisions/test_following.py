@@ -25,9 +25,9 @@ from injector.revisions.source import RevisionSource, SourceState
 from injector.revisions.verify import KEEP, RecentPods
 from tests.factories import make_pod, make_review
 from tests.mounts import mount
-from tests.revisions.clock import FakeClock, until
+from tests.revisions.clock import FakeClock
 from tests.revisions.fakes import CONFIG, VALUES, write_revision
-from tests.tasks import running
+from tests.tasks import running, until
 
 LIMIT = 20.0
 INTERVAL = 30.0

@@ -4,7 +4,7 @@ import asyncio
 import socket
 import ssl
 from asyncio import sslproto
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +26,7 @@ from injector.webhook.listener import (
     State,
     readable,
 )
+from tests.tasks import until
 from tests.webhook.certificates import write_certificate
 
 LIMIT = 20.0
@@ -100,13 +101,8 @@ class Served:
         if asks:
             assert await client.ask()
         else:
-            await self.until(lambda: len(self.connections) == len(self.clients))
+            await until(lambda: len(self.connections) == len(self.clients))
         return client
-
-    async def until(self, condition: Callable[[], object]) -> None:
-        async with asyncio.timeout(LIMIT):
-            while not condition():  # noqa: ASYNC110 -- it has no event
-                await asyncio.sleep(0.001)
 
     async def drain(self) -> int:
         async with asyncio.timeout(LIMIT):
@@ -215,7 +211,7 @@ async def test_a_connection_with_a_request_in_work_is_never_closed_for_another_o
         working = [await served.connect() for _ in range(2)]
         for client in working:
             client.writer.write(REQUEST + BODY)
-        await served.until(lambda: len(served.bodies) == 2)
+        await until(lambda: len(served.bodies) == 2)
 
         refused = await served.connect()
         assert await refused.ended()
@@ -228,7 +224,7 @@ async def test_idle_connections_are_closed_before_one_that_sends_its_request() -
     async with serving(limit=2) as served:
         sending = await served.connect()
         sending.writer.write(REQUEST)
-        await served.until(lambda: [each for each in served.connections if each.state is State.RECEIVING])
+        await until(lambda: [each for each in served.connections if each.state is State.RECEIVING])
         idle = await served.idle()
 
         assert await (await served.connect()).ask()
@@ -242,7 +238,7 @@ async def test_without_an_idle_connection_the_one_that_sends_its_request_for_lon
         for number in (1, 2):
             sending.append(await served.connect())
             sending[-1].writer.write(REQUEST)
-            await served.until(
+            await until(
                 lambda: [each.state for each in served.connections] == [State.RECEIVING] * number  # noqa: B023 -- awaited here
             )
 
@@ -256,7 +252,7 @@ async def test_handshakes_count_as_idle_connections(tmp_path: Path) -> None:
         silent = [await asyncio.open_connection("127.0.0.1", served.port) for _ in range(3)]
         connections = served.listener._connections
         assert connections is not None
-        await served.until(lambda: len(connections._handshakes) == 3)
+        await until(lambda: len(connections._handshakes) == 3)
 
         assert await (await served.connect()).ask()
         assert await (await served.connect()).ask()
@@ -283,7 +279,7 @@ async def test_a_client_that_does_not_finish_its_handshake_is_disconnected(
             writer.close()
         connections = served.listener._connections
         assert connections is not None
-        await served.until(lambda: not connections._handshakes)
+        await until(lambda: not connections._handshakes)
 
 
 @pytest.mark.parametrize("sent", [REQUEST[:5], REQUEST[:-2], REQUEST, REQUEST + BODY[:1]])
@@ -292,7 +288,7 @@ async def test_a_client_that_does_not_finish_its_request_is_disconnected(
 ) -> None:
     client = await served.idle()
     client.writer.write(sent)
-    await served.until(lambda: [each for each in served.connections if each.state is State.RECEIVING])
+    await until(lambda: [each for each in served.connections if each.state is State.RECEIVING])
 
     await hurry.by(timeouts.REQUEST - 1)
     assert client.is_open()
@@ -307,7 +303,7 @@ async def test_a_request_in_work_may_take_longer_than_a_request_may_take_to_arri
     served.go.clear()
     client = await served.connect()
     client.writer.write(REQUEST + BODY)
-    await served.until(lambda: served.bodies)
+    await until(lambda: served.bodies)
 
     await hurry.by(2 * timeouts.REQUEST)
     served.go.set()
@@ -323,8 +319,8 @@ async def test_a_client_that_does_not_read_its_answer_is_disconnected(
     async with serving(tls=write_certificate(tmp_path) if tls else None) as served:
         client = await served.connect(limit=1)
         client.writer.write(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
-        await served.until(lambda: served.connections)
-        await served.until(lambda: not served.connections)
+        await until(lambda: served.connections)
+        await until(lambda: not served.connections)
 
 
 @pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="the platform has no such timeout")
@@ -348,8 +344,8 @@ async def test_the_kernel_disconnects_a_client_whose_answer_is_in_its_buffers(
         client.writer.transport.pause_reading()  # type: ignore[attr-defined]
         for _ in range(20):
             client.writer.write((REQUEST + BODY) * 50)
-        await served.until(lambda: served.connections)
-        await served.until(lambda: not served.connections)
+        await until(lambda: served.connections)
+        await until(lambda: not served.connections)
 
 
 @pytest.mark.parametrize("idle", [89.5, IDLE_OF_THE_API_SERVER, 90.5, 110.0])
@@ -497,7 +493,7 @@ async def test_a_drain_answers_a_connection_that_the_kernel_has_accepted(served:
 async def test_a_drain_waits_for_the_rest_of_a_request(served: Served, hurry: Hurry) -> None:
     client = await served.connect()
     client.writer.write(REQUEST)
-    await served.until(lambda: [each for each in served.connections if each.state is State.RECEIVING])
+    await until(lambda: [each for each in served.connections if each.state is State.RECEIVING])
     draining = asyncio.create_task(served.drain())
     await hurry.by(timeouts.QUIET + 0.1)
     await asyncio.sleep(2 * DRAIN_INTERVAL)
@@ -512,7 +508,7 @@ async def test_a_drain_waits_for_the_rest_of_a_request(served: Served, hurry: Hu
 async def test_a_drain_ends_after_its_time_and_says_how_many_connections_are_left(served: Served, hurry: Hurry) -> None:
     client = await served.connect()
     client.writer.write(REQUEST)
-    await served.until(lambda: [each for each in served.connections if each.state is State.RECEIVING])
+    await until(lambda: [each for each in served.connections if each.state is State.RECEIVING])
     draining = asyncio.create_task(served.drain())
     await asyncio.sleep(DRAIN_INTERVAL)
 
@@ -526,7 +522,7 @@ async def test_a_handshake_that_goes_on_is_waited_for_a_moment(tmp_path: Path, h
         _, writer = await asyncio.open_connection("127.0.0.1", served.port)
         connections = served.listener._connections
         assert connections is not None
-        await served.until(lambda: connections._handshakes)
+        await until(lambda: connections._handshakes)
 
         assert connections.left() == 1
         await hurry.by(timeouts.QUIET + 0.1)

@@ -50,7 +50,7 @@ from tests.factories import make_pod, make_review
 from tests.mounts import mount
 from tests.revisions.clock import FakeClock
 from tests.revisions.fakes import CONFIG
-from tests.tasks import running
+from tests.tasks import running, until
 from tests.webhook.certificates import BAD_PAIRS, MountedSecret, Order, ec_key, rsa_key
 from tests.webhook.chaos import EVENTS, EVERY, SECONDS
 from tests.webhook.conftest import Client, ClientFactory
@@ -307,12 +307,6 @@ class Load:
         self.serials.add(int(writer.get_extra_info("peercert")["serialNumber"], 16))
         return reader, writer
 
-    async def until(self, seen: Callable[[], bool]) -> None:
-        """Wait until it is seen; a slow machine may take its time."""
-        async with asyncio.timeout(30.0):
-            while not seen():  # noqa: ASYNC110 -- what is waited for has no event
-                await asyncio.sleep(0.01)
-
 
 @asynccontextmanager
 async def loaded(
@@ -352,7 +346,7 @@ async def test_under_rotations_no_handshake_fails_and_every_certificate_is_serve
         for number in range(EVENTS - 1):
             await asyncio.sleep(EVERY)
             issued.append(secret.put(Order(key=rsa_key if number % 7 == 3 else ec_key)))
-            await load.until(lambda: issued[-1].certificate.serial_number in load.serials)
+            await until(lambda: issued[-1].certificate.serial_number in load.serials)
 
     assert load.failed == []
     assert load.serials == {each.certificate.serial_number for each in issued}
@@ -372,13 +366,13 @@ async def test_bad_rotations_fail_no_handshake_and_each_is_counted(
     async with loaded(source, metrics, lambda: client) as load:
         for number, bad in enumerate(BAD_PAIRS.values(), 1):
             bad(secret)
-            await load.until(lambda: counted("failure") == number)  # noqa: B023 -- called at once
+            await until(lambda: counted("failure") == number)  # noqa: B023 -- called at once
             await asyncio.sleep(SECONDS / len(BAD_PAIRS) / 2)
             assert source.certificate.fingerprint == good[-1].fingerprint
             expiry = collector.get_sample_value("injector_certificate_expiry_timestamp_seconds")
             assert expiry == good[-1].certificate.not_valid_after_utc.timestamp()
             good.append(secret.put())
-            await load.until(lambda: counted("success") == number)  # noqa: B023 -- called at once
+            await until(lambda: counted("success") == number)  # noqa: B023 -- called at once
 
     assert load.failed == []
     assert counted("failure") == len(BAD_PAIRS)
@@ -411,7 +405,7 @@ async def test_an_authority_that_is_replaced_fails_no_handshake_of_clients_that_
             # Phase two: the new one signs, and whoever trusts both is served all along.
             held = CaRotation(following, time.time(), retired=(held.signing.certificate,))
             certificates.use_rotation(held)
-            await load.until(lambda: certificates._issuer == following)  # noqa: B023 -- called at once
+            await until(lambda: certificates._issuer == following)  # noqa: B023 -- called at once
             await asyncio.sleep(EVERY)
 
     assert load.failed == []

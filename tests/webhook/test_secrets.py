@@ -28,8 +28,9 @@ from injector.webhook.server import Services
 from injector.webhook.tls.certificate import CertificateFiles
 from injector.webhook.tls.files import FileSource
 from tests.factories import make_container, make_pod, make_review
+from tests.tasks import until
 from tests.webhook.certificates import write_certificate
-from tests.webhook.test_server import LIMIT, LISTENERS, Running, running
+from tests.webhook.test_server import LISTENERS, Running, running
 
 CANARY = "c4n4ry"
 """Stands in every secret of a request: values of annotations and variables, tokens."""
@@ -162,10 +163,8 @@ async def test_no_canary_comes_out_of_anything_that_goes_wrong(
         for text in RAW:
             await sent_raw(server, trusting, text)
         (tmp_path / "tls.key").write_text(f"-----BEGIN PRIVATE KEY-----\n{CANARY}\n-----END PRIVATE KEY-----\n")
-        async with asyncio.timeout(LIMIT):
-            while not (shown := source.status()).get("error"):  # noqa: ASYNC110 -- what is waited for has no event
-                await asyncio.sleep(0.01)
-        seen = [*await pages(session, server), str(shown)]
+        await until(lambda: source.status().get("error"))
+        seen = [*await pages(session, server), str(source.status())]
         await server.end()
 
     for metric in collector.collect():

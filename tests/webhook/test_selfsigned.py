@@ -32,7 +32,7 @@ from tests.cluster.fakeapi import FakeApi, refusal
 from tests.cluster.fakes import in_fake_time, no_chance
 from tests.held import failures_held
 from tests.revisions.clock import steps_between
-from tests.tasks import running
+from tests.tasks import running, until
 
 START = 1e9
 TIMES = Lifetimes()
@@ -274,9 +274,7 @@ async def test_a_new_authority_is_used_at_once_and_reported(certificates: SelfSi
         held = new_ca(START, TIMES)
         certificates.use_rotation(held)
         certificates.use_rotation(held)
-        async with asyncio.timeout(20.0):
-            while certificates.certificate is None:  # noqa: ASYNC110 -- it has no event
-                await asyncio.sleep(0.001)
+        await until(lambda: certificates.certificate)
 
         assert changes == [held.bundle]
 
@@ -473,8 +471,8 @@ async def test_an_authority_is_replaced_in_two_phases_by_the_clock() -> None:
     api = FakeApi()
     replica = Replica(api)
     seen: list[int] = []
-    for until in (599.0, 40.0, 40.0, 100.0):
-        await replica.run(until)
+    for end in (599.0, 40.0, 40.0, 100.0):
+        await replica.run(end)
         seen.append(len(read_certificates(bundle_of(api))))
         seen.append(api.count("replace"))
 

@@ -35,8 +35,8 @@ from injector.webhook.tls.clients import ClientAuthority
 from injector.webhook.tls.files import FileSource
 from injector.webhook.tls.source import Handshakes
 from tests.factories import UID, make_pod, make_review
-from tests.revisions.clock import until
 from tests.revisions.fakes import fake_revision
+from tests.tasks import until
 from tests.webhook.certificates import Order, authority, issue, write_certificate
 from tests.webhook.conftest import Core
 

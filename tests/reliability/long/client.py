@@ -14,7 +14,8 @@ from typing import Any
 
 from tests.factories import make_pod, make_review
 from tests.reliability.apiserver import ApiServer, Load
-from tests.reliability.replicas import Replica, Service, Stage, trusting, until
+from tests.reliability.replicas import Replica, Service, Stage, trusting
+from tests.tasks import until
 
 SOURCE = Path(__file__).with_name("apiserver.go")
 RATE = 150.0
