@@ -249,13 +249,21 @@ def cluster_revisions(sources: Sources, kubeconfig: Kubeconfig, read: ReadRevisi
         yield RevisionChoice(listed, build_listed)
 
 
-async def read_view(reader: ObjectReader, sources: Sources, namespace: str | None) -> ClusterView:
+async def read_view(
+    reader: ObjectReader, sources: Sources, namespace: str | None, names: Sequence[str] = ()
+) -> ClusterView:
     """Read everything that decides about the pods of one namespace, or of all.
 
+    If ``names`` of revisions or tags are given, only these are built: hundreds of others would take seconds and 100 MB.
+
     Raises:
-        InjectorError: as in ``read_revisions``, or a webhook or the namespace cannot be read.
+        InjectorError: as in ``read_revisions``, a name is unknown, or a webhook or the namespace cannot be read.
     """
     revisions = await read_revisions(reader, sources)
+    state = revisions.state
+    if names:
+        wanted = {raw.name: raw for raw in map(revisions.find, names)}
+        state = replace(state, revisions=tuple(wanted.values()), failures={})
     configurations = await reader.all(Scope(r.WEBHOOKS), lambda item: item)
     webhooks = live_webhooks(configurations)
     if namespace is None:
@@ -263,7 +271,7 @@ async def read_view(reader: ObjectReader, sources: Sources, namespace: str | Non
     else:
         namespaces = dict([_namespace(await reader.get(r.NAMESPACES, namespace))])
     annotated = {name: facts for name, (_, facts) in namespaces.items() if facts is not None}
-    built = await build_all(reader, revisions.state, annotated, sources.overrides)
+    built = await build_all(reader, state, annotated, sources.overrides)
     labels = {name: labels for name, (labels, _) in namespaces.items()}
     return ClusterView(revisions, built, webhooks, labels, configurations)
 
