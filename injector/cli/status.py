@@ -97,6 +97,7 @@ def sidecar_status(pod: Mapping[str, Any], view: ClusterView) -> SidecarStatus |
     meta = pod["metadata"]
     if has_ended(pod):
         return None
+    meta = {key: value for key, value in meta.items() if key != "managedFields"}
     running: c.Pod = normalise({"metadata": meta, "spec": pod.get("spec") or {}}, "v1.Pod")
     try:
         created: dict[str, Any] | None = as_created(running)

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.kube.typed import normalise
-
 if TYPE_CHECKING:
     Object = dict[str, Any]
 
@@ -27,22 +25,21 @@ _LATEST: Final = "latest"
 
 
 def defaulted_container(container: Mapping[str, Any]) -> Object:
-    """Return a container as the API server keeps it: normalised, with its defaults."""
-    given: Object = normalise(container, "v1.Container")
-    found = {**_CONTAINER, "imagePullPolicy": _pull_policy(str(given.get("image", ""))), **given}
+    """Return a normalised container as the API server keeps it: with its defaults."""
+    found = {**_CONTAINER, "imagePullPolicy": _pull_policy(str(container.get("image", ""))), **container}
     found = _each(found, "ports", lambda port: {**_PORT, **port})
     found = _each(found, "env", lambda item: _at(item, "valueFrom", _with_field))
     for key in _PROBES:
         found = _at(found, key, lambda probe: {**_PROBE, **_handler(probe)})
     found = _at(found, "lifecycle", _lifecycle)
-    resources = _resources(given.get("resources") or {})
+    resources = _resources(container.get("resources") or {})
     rest = {key: value for key, value in found.items() if key != "resources"}
     return {**rest, "resources": resources} if resources else rest
 
 
 def defaulted_volume(volume: Mapping[str, Any]) -> Object:
-    """Return a volume as the API server keeps it: normalised, with its defaults."""
-    found: Object = normalise(volume, "v1.Volume")
+    """Return a normalised volume as the API server keeps it: with its defaults."""
+    found = dict(volume)
     if set(found) <= {"name"}:
         return {**found, "emptyDir": {}}
     for key in ("secret", "configMap", "downwardAPI", "projected"):

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from injector.kube.defaults import defaulted_container, defaulted_volume
+from injector.kube.typed import normalise
 from tests.cases import cases
 
 # What a kube-apiserver 1.35 returned for such a container.
@@ -15,7 +16,7 @@ ALWAYS = {
 
 def with_defaults(**fields: Any) -> dict[str, Any]:
     """What the defaults make of a container, without those that every one gets."""
-    made = defaulted_container({"name": "a", "image": "a:1", **fields})
+    made = defaulted_container(normalise({"name": "a", "image": "a:1", **fields}, "v1.Container"))
     assert {key: made[key] for key in ALWAYS} == ALWAYS
     return {key: value for key, value in made.items() if key not in {*ALWAYS, "name", "image"}}
 
@@ -32,4 +33,4 @@ def test_an_image_whose_tag_may_move_is_always_pulled(image: str, policy: str) -
 
 @cases("given", "kept")
 def test_a_volume_is_as_the_api_server_keeps_it(given: dict[str, Any], kept: dict[str, Any]) -> None:
-    assert defaulted_volume({"name": "v", **given}) == {"name": "v", **kept}
+    assert defaulted_volume(normalise({"name": "v", **given}, "v1.Volume")) == {"name": "v", **kept}
