@@ -13,7 +13,7 @@ from tests.property import pairs, reviews
 from tests.property.conftest import Apart
 from tests.property.subjects import replica
 
-PAIRS = 300
+PAIRS = 120
 
 
 def test_no_answer_depends_on_the_pods_before_it(apart: Apart) -> None:
