@@ -14,7 +14,6 @@ from injector.cli.output import echo
 from injector.cli.sources import (
     ISTIO_NAMESPACE_OPTION,
     ReadRevisions,
-    RevisionChoice,
     RevisionList,
     Sources,
     directory_revisions,
@@ -123,16 +122,6 @@ def read_from(
         return session.run(work)
 
 
-def try_pods(kubeconfig: Kubeconfig, work: Callable[[KubeClient], Coroutine[Any, Any, T]]) -> T:
-    """Run ``work`` with a client of the cluster, and return its result.
-
-    Raises:
-        InjectorError: ``work`` raises it, or the credentials cannot be used.
-    """
-    with open_session(kubeconfig) as session:
-        return session.run(work)
-
-
 def read_objects(names: Sequence[str], *, recursive: bool) -> FileReader:
     """Read all objects of the files, also those in Lists.
 
@@ -228,7 +217,7 @@ async def read_revisions(reader: ObjectReader, sources: Sources) -> RevisionList
 
 
 @contextmanager
-def cluster_revisions(sources: Sources, kubeconfig: Kubeconfig, read: ReadRevisions | None) -> Iterator[RevisionChoice]:
+def cluster_revisions(sources: Sources, kubeconfig: Kubeconfig, read: ReadRevisions | None) -> Iterator[RevisionList]:
     """Choose the revisions that ``read``, or else ``read_revisions``, finds in the cluster.
 
     They are built with the cluster's facts about nodes and namespaces.
@@ -246,7 +235,7 @@ def cluster_revisions(sources: Sources, kubeconfig: Kubeconfig, read: ReadRevisi
                 echo(f"note: {note}", err=True)
             return built.revision(raw)
 
-        yield RevisionChoice(listed, build_listed)
+        yield replace(listed, build=build_listed)
 
 
 async def read_view(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from injector.cli.cluster import cluster_options, read_from, read_targets, read_view, refusal, try_pods
+from injector.cli.cluster import cluster_options, read_from, read_targets, read_view, refusal
 from injector.cli.commands import EX_FAILED, verbose
 from injector.cli.explain import pod_labels
 from injector.cli.manifests import OTHER_KINDS_OPTION, read_workloads
@@ -19,6 +19,7 @@ from injector.cli.options import FILENAME, GUARD, RECURSIVE, exit_code_option
 from injector.cli.output import data_text, echo, one_line, printable, table, with_progress
 from injector.cli.route import called_last
 from injector.cli.sources import Sources, chosen_revisions
+from injector.cluster.session import open_session
 from injector.errors import ClusterError, DataError, InvalidPodError, ManifestError, UsageError
 from injector.injection.pipeline import try_inject_pod
 from injector.injection.result import Answer, Injected, RequestFacts
@@ -134,7 +135,9 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
         )
     else:
         workloads = read_workloads(filenames, recursive=recursive, namespace=namespace, others=others).created
-        sides = _read_sides(sources, kubeconfig, names)
+        with chosen_revisions(sources, kubeconfig) as revisions:
+            old, new = (Side(name, revisions.build(revisions.find(name))) for name in names)
+        sides = old, new
     kinds = frozenset(only or KINDS) - frozenset(ignore)
     comparer = Comparer(sides, kinds, guard, keeps_pods=output == "unified")
     comparisons = [comparer.compare(each) for each in with_progress(workloads, f"{old_name} and {new_name}")]
@@ -146,12 +149,6 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
     echo(_text(comparisons, sides, output or ("summary" if live else "text")), nl=False)
     if exit_code and any(each.changes for each in comparisons):
         click.get_current_context().exit(EX_FAILED)
-
-
-def _read_sides(sources: Sources, kubeconfig: Kubeconfig, names: tuple[str, str]) -> tuple[Side, Side]:
-    with chosen_revisions(sources, kubeconfig) as choice:
-        old, new = (Side(name, choice.build(choice.revisions.find(name))) for name in names)
-    return old, new
 
 
 async def _read_live(
@@ -227,8 +224,11 @@ def _confirmed(
     async def check(client: KubeClient) -> dict[int, Comparison]:
         return {index: await _checked(client, comparisons[index].workload, comparer) for index in sample}
 
+    if not sample:
+        return comparisons, ()
     try:
-        found = try_pods(kubeconfig, check) if sample else {}
+        with open_session(kubeconfig) as session:
+            found = session.run(check)
     except ClusterError as error:
         return comparisons, (f"the API server did not check the injected pods: {error}",)
     return [found.get(index, each) for index, each in enumerate(comparisons)], ()

@@ -34,7 +34,7 @@ from injector.cli.route import (
     live_route,
     route,
 )
-from injector.cli.sources import RevisionChoice, Sources, chosen_revisions
+from injector.cli.sources import RevisionList, Sources, chosen_revisions
 from injector.cluster.resources import NAMESPACES, PODS, WEBHOOKS, ObjectReader
 from injector.errors import UsageError
 from injector.injection.result import ENFORCE, RequestFacts
@@ -272,8 +272,8 @@ def explain(  # noqa: PLR0913 -- one parameter for each flag
             if labels is None
             else dict.fromkeys((each.namespace for each in workloads.created), labels)
         )
-        with chosen_revisions(sources, kubeconfig) as choice:
-            explanations = _explain_files(workloads.created, requested, by_namespace, choice, guard)
+        with chosen_revisions(sources, kubeconfig) as revisions:
+            explanations = _explain_files(workloads.created, requested, by_namespace, revisions, guard)
         notes = _missing_labels(explanations, by_namespace)
     for note in notes:
         echo(f"note: {note}", err=True)
@@ -289,17 +289,17 @@ def _explain_files(
     workloads: tuple[Created, ...],
     requested: RequestedName,
     by_namespace: Mapping[str, Mapping[str, str]],
-    choice: RevisionChoice,
+    revisions: RevisionList,
     guard: str,
 ) -> list[Explanation]:
     built: dict[str, Revision] = {}
 
     def build_once(raw: RawRevision) -> Revision:
         if raw.name not in built:
-            built[raw.name] = choice.build(raw)
+            built[raw.name] = revisions.build(raw)
         return built[raw.name]
 
-    mesh, wanted = Mesh(names=choice.revisions.state.served_names), None
+    mesh, wanted = Mesh(names=revisions.state.served_names), None
     if requested.name is not None:
         wanted = {REVISION_LABEL: requested.name or DEFAULT_NAME}
         mesh = Mesh(names=frozenset(wanted.values()))
@@ -308,7 +308,7 @@ def _explain_files(
         labels = by_namespace.get(workload.namespace)
         # The API server gives every namespace the label with its name.
         namespace_labels = {**(labels or {}), NAME_LABEL: workload.namespace}
-        routed = route(choice.revisions, requested, pod_labels(workload, namespace_labels))
+        routed = route(revisions, requested, pod_labels(workload, namespace_labels))
         messages = messages_about(workload, wanted or labels, mesh)
         explanations.append(replace(explain_workload(workload, routed, build_once, guard), messages=messages))
     return explanations

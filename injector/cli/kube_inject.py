@@ -130,8 +130,8 @@ class RevisionOptions:
             return build(overridden(self._file(self.config), overrides))
         sources = Sources(self.revisions_dir, self.istio_namespace, overrides)
         read = self._read_config_maps if was_given("config_map") or was_given("mesh_map") else None
-        with chosen_revisions(sources, self.kubeconfig, read) as choice:
-            return choice.build(choice.revisions.find(self.revision or ""))
+        with chosen_revisions(sources, self.kubeconfig, read) as revisions:
+            return revisions.build(revisions.find(self.revision or ""))
 
     async def _read_config_maps(self, reader: ObjectReader, sources: Sources) -> RevisionList:
         """Return the revision of the named ConfigMaps, which need no labels."""

@@ -96,9 +96,9 @@ class _ReadSource:
 
 
 def _load(sources: Sources, kubeconfig: Kubeconfig) -> tuple[Registry, LoadReport]:
-    with chosen_revisions(sources, kubeconfig) as choice:
+    with chosen_revisions(sources, kubeconfig) as revisions:
         registry = Registry()
-        return registry, Loader(_ReadSource(choice.revisions.state), registry).load(time.time())
+        return registry, Loader(_ReadSource(revisions.state), registry).load(time.time())
 
 
 def _data(state: RevisionState, snapshot: Snapshot) -> dict[str, Any]:

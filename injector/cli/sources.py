@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
@@ -50,11 +50,19 @@ def offline_source(revisions_dir: Path | None) -> DirectorySource:
 
 @dataclass(frozen=True, slots=True)
 class RevisionList:
-    """The revisions and tags of a source, and what messages call the source and its tags."""
+    """The revisions and tags of a source.
+
+    Args:
+        state: the revisions and tags.
+        where: the source, for messages.
+        tags_where: the place of its tags, for messages.
+        build: builds a revision. It raises a DataError if the revision is not valid, and a ClusterError if the nodes cannot be read.
+    """
 
     state: SourceState
     where: str
     tags_where: str
+    build: Callable[[RawRevision], Revision] = build
 
     def find(self, name: str) -> RawRevision:
         """Return the revision that ``name`` leads to: a revision, a tag, or empty for the default.
@@ -176,21 +184,10 @@ revision_source_options: Final = option_group(
 """The options to find revisions, as the parameters ``sources`` and ``kubeconfig``."""
 
 
-@dataclass(frozen=True, slots=True)
-class RevisionChoice:
-    """The revisions that a command uses, and the function that builds one of them.
-
-    That function raises a DataError for a revision that is not valid, and a ClusterError if the nodes cannot be read.
-    """
-
-    revisions: RevisionList
-    build: Callable[[RawRevision], Revision]
-
-
 @contextmanager
 def chosen_revisions(
     sources: Sources, kubeconfig: Kubeconfig, read: ReadRevisions | None = None
-) -> Iterator[RevisionChoice]:
+) -> Iterator[RevisionList]:
     """Choose the revisions of a command that does not read anything else from the cluster.
 
     They are those of ``--revisions-dir`` (or INJECTOR_REVISIONS_DIR), or else of the cluster of the kubeconfig. If no cluster is
@@ -208,14 +205,14 @@ def chosen_revisions(
     if read is None and (sources.revisions_dir is not None or not kubeconfig.is_configured()):
         if sources.revisions_dir is None:
             echo("note: no cluster is configured: the embedded revisions are used", err=True)
-        revisions = directory_revisions(sources.revisions_dir)
-        yield RevisionChoice(revisions, lambda raw: build(overridden(raw, sources.overrides)))
+        found = directory_revisions(sources.revisions_dir)
+        yield replace(found, build=lambda raw: build(overridden(raw, sources.overrides)))
         return
     # Imported here, because it takes as long as an injection, and files alone do not need it.
     from injector.cli.cluster import cluster_revisions  # noqa: PLC0415
 
-    with cluster_revisions(sources, kubeconfig, read) as choice:
-        yield choice
+    with cluster_revisions(sources, kubeconfig, read) as found:
+        yield found
 
 
 def tag_name(name: str) -> str:

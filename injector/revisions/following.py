@@ -57,7 +57,6 @@ class Timing:
     """Waiting times and clocks; with ``interval`` 0 the source is neither polled nor watched."""
 
     interval: float
-    settle: float = SETTLE
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     now: Callable[[], float] = time.time
 
@@ -175,7 +174,7 @@ class Follower:
         """Wait until the source is quiet or a reload is requested; return the triggers in between."""
         found: set[Trigger] = set()
         for _ in range(MAX_SETTLES):
-            await self._timing.sleep(self._timing.settle)
+            await self._timing.sleep(SETTLE)
             triggers = self._pending()
             found |= triggers
             if Trigger.SIGNAL in triggers or Trigger.CHANGE not in triggers:

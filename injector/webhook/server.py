@@ -119,19 +119,7 @@ async def serve(
     stop = _signals(services.follower)
     lifecycle, lag = Lifecycle(), LoopLag()
     shadows, supervisor = Shadows(services.metrics), Supervisor(services.metrics)
-    operations = Operations(
-        registry=services.registry,
-        loader=services.loader,
-        metrics=services.metrics,
-        lifecycle=lifecycle,
-        version=services.version,
-        shadows=shadows,
-        supervisor=supervisor,
-        lag=lag,
-        certificates=services.certificates,
-        unserved=services.unserved,
-        pending=services.pending,
-    )
+    operations = Operations(services=services, lifecycle=lifecycle, shadows=shadows, supervisor=supervisor, lag=lag)
     webhook = Listener(_webhook(services, lifecycle, shadows), listeners.clients)
     ops = Listener(web.AppRunner(operations_app(operations), shutdown_timeout=CLEANUP))
     try:

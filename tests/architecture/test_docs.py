@@ -27,7 +27,7 @@ from injector.revisions.tags import parse_tags
 from injector.upgrade.document import load_upgrade
 from injector.webhook.handler import FAILURE_REASONS
 from injector.webhook.lifecycle import Lifecycle, Supervisor
-from injector.webhook.server import operations_app
+from injector.webhook.server import Services, operations_app
 from injector.webhook.shadow import Shadows
 from injector.webhook.status.health import Operations
 from tests.architecture.documents import GUIDES, PAGES, ROOT, Block, all_blocks, anchors, blocks, links, prints, prose
@@ -238,13 +238,9 @@ def test_every_line_of_the_changelog_is_below_a_heading_of_its_version() -> None
 
 def operations_routes() -> list[AbstractRoute]:
     registry, metrics, lifecycle = Registry(), Metrics(CollectorRegistry()), Lifecycle()
-    loader = Loader(embedded_source(), registry)
     operations = Operations(
-        registry=registry,
-        loader=loader,
-        metrics=metrics,
+        services=Services(registry, Loader(embedded_source(), registry), metrics, ""),
         lifecycle=lifecycle,
-        version="",
         shadows=Shadows(metrics),
         supervisor=Supervisor(metrics),
     )

@@ -141,7 +141,8 @@ def reached(monkeypatch: pytest.MonkeyPatch, client: FakeKube) -> None:
     def open_session(_: Kubeconfig) -> Iterator[Direct]:
         yield Direct(client)
 
-    monkeypatch.setattr("injector.cli.cluster.open_session", open_session)
+    for module in ("cluster", "diff"):
+        monkeypatch.setattr(f"injector.cli.{module}.open_session", open_session)
 
 
 def assert_fails(result: Result, code: int, text: str) -> None:

@@ -17,6 +17,7 @@ from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.reload import Loader, LoadReport, RevisionState
 from injector.revisions.tags import choose, parse_tags
 from injector.webhook.lifecycle import Lifecycle, Phase, Supervisor
+from injector.webhook.server import Services
 from injector.webhook.shadow import Admission, Shadows
 from injector.webhook.status.health import Operations
 from tests.revisions.fakes import fake_revision
@@ -57,11 +58,13 @@ class Cluster:
         states["1-30"] = RevisionState("1-30", NEW, None, START + 900, ("no policy: `enabled` is taken",))
         report = LoadReport(states, (ConfigError("leads nowhere", where="tag `old`"),), tags=tags, at=START + 5400)
         return Operations(
-            registry=Registry(snapshot_of([OLD, NEW], tags)),
-            loader=cast("Loader", SimpleNamespace(report=report)),
-            metrics=self.metrics,
+            services=Services(
+                Registry(snapshot_of([OLD, NEW], tags)),
+                cast("Loader", SimpleNamespace(report=report)),
+                self.metrics,
+                "1.2.3",
+            ),
             lifecycle=lifecycle,
-            version="1.2.3",
             shadows=self.shadows,
             supervisor=Supervisor(self.metrics),
             clock=lambda: self.now,

@@ -19,7 +19,7 @@ from injector.revisions.registry import Registry, Snapshot
 from injector.revisions.reload import Loader, LoadReport, RevisionState
 from injector.revisions.unservednames import UnservedNames
 from injector.webhook.lifecycle import Lifecycle, Phase, Supervisor
-from injector.webhook.server import operations_app
+from injector.webhook.server import Services, operations_app
 from injector.webhook.shadow import Shadows
 from injector.webhook.status.health import LAG_INTERVAL, LAGS, MAX_LAG, HealthFile, LoopLag, Operations
 from injector.webhook.tls.source import CertificateSource
@@ -72,16 +72,11 @@ async def operations(
     report = LoadReport({"default": RevisionState("default", fake_revision())})
     loader = cast("Loader", SimpleNamespace(report=report))
     handlers = Operations(
-        registry=registry,
-        loader=loader,
-        metrics=metrics,
+        services=Services(registry, loader, metrics, "1.2.3", certificates=parts.certificates, unserved=parts.watch),
         lifecycle=lifecycle,
-        version="1.2.3",
         shadows=Shadows(metrics),
         supervisor=parts.supervisor,
         lag=parts.lag,
-        certificates=parts.certificates,
-        unserved=parts.watch,
         clock=lambda: NOW,
     )
     return await aiohttp_client(operations_app(handlers))

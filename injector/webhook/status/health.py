@@ -24,11 +24,8 @@ from injector.webhook.status.report import request_rows, status
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from injector.revisions.registry import Registry
-    from injector.revisions.reload import Loader
-    from injector.revisions.unservednames import UnservedNames
+    from injector.webhook.server import Services
     from injector.webhook.shadow import Shadows
-    from injector.webhook.tls.source import CertificateSource
 
 _log = logging.getLogger(__name__)
 
@@ -108,17 +105,11 @@ class HealthFile:
 class Operations:
     """The handlers of the operations port, with the parts of the server that they report on."""
 
-    registry: Registry
-    loader: Loader
-    metrics: Metrics
+    services: Services
     lifecycle: Lifecycle
-    version: str
     shadows: Shadows
     supervisor: Supervisor
     lag: LoopLag = field(default_factory=LoopLag)
-    certificates: CertificateSource | None = None
-    unserved: UnservedNames | None = None
-    pending: Callable[[], str] = str
     clock: Callable[[], float] = time.time
 
     async def live(self, request: web.Request) -> web.Response:  # noqa: ARG002 -- aiohttp's signature
@@ -131,7 +122,7 @@ class Operations:
 
     async def series(self, request: web.Request) -> web.Response:  # noqa: ARG002 -- aiohttp's signature
         """Answer the metrics in the text format of Prometheus."""
-        return web.Response(body=self.metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
+        return web.Response(body=self.services.metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
 
     async def page(self, request: web.Request) -> web.Response:
         """Answer the status as a page, or as JSON with ``?format=json``."""
@@ -146,22 +137,24 @@ class Operations:
         return web.json_response(self._status(), headers=DATA_HEADERS)
 
     def _status(self) -> dict[str, Any]:
-        snapshot, report, phase = self.registry.snapshot, self.loader.report, self.lifecycle.phase
+        parts = self.services
+        snapshot, report, phase = parts.registry.snapshot, parts.loader.report, self.lifecycle.phase
         return {
-            **status(snapshot, report, phase, self.shadows, version=self.version),
-            "certificate": None if self.certificates is None else self.certificates.status(),
-            "unserved": None if self.unserved is None else self.unserved.to_dict(),
+            **status(snapshot, report, phase, self.shadows, version=parts.version),
+            "certificate": None if parts.certificates is None else parts.certificates.status(),
+            "unserved": None if parts.unserved is None else parts.unserved.to_dict(),
             "time": self.clock(),
-            "requests": request_rows(self.metrics),
+            "requests": request_rows(parts.metrics),
         }
 
     def _unready(self) -> str:
         if self.lifecycle.phase is not Phase.SERVING:
-            pending = self.pending() if self.lifecycle.phase is Phase.STARTING else ""
+            pending = self.services.pending() if self.lifecycle.phase is Phase.STARTING else ""
             return f"{self.lifecycle.phase.value}: {pending}" if pending else str(self.lifecycle.phase.value)
-        if not self.registry.snapshot.revisions:
+        if not self.services.registry.snapshot.revisions:
             return "no revision is served"
-        fault = "" if self.certificates is None else self.certificates.fault()
+        certificates = self.services.certificates
+        fault = "" if certificates is None else certificates.fault()
         return fault or self.supervisor.fault()
 
 
