@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from injector.cli.sources import ISTIO_NAMESPACE_OPTION, kubeconfig_options, rev
 from injector.cli.webhook import WEBHOOK_PARAMETERS, given_webhook_options, webhook_options
 from injector.errors import UsageError
 from injector.istio.webhooks import WebhookOptions, tag_webhook
+from injector.kube.selectors import is_subdomain
 from injector.revisions.clustertags import ClusterTags, Placement, TagPlan
 from injector.revisions.names import is_label
 from injector.revisions.tags import Shadow, Tag, Weights, destination, namespace_weights, tag_annotations
@@ -181,13 +181,9 @@ write_options: Final = option_group(
 )
 """The options of ``location_options`` and of a tag's webhook, as the parameter ``location``."""
 
-# RFC 1123 subdomain, as Kubernetes checks the name of a MutatingWebhookConfiguration.
-_SUBDOMAIN: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*", re.ASCII)
-_SUBDOMAIN_LENGTH: Final = 253
-
 
 def _checked_webhook_name(name: str) -> str:
-    if _SUBDOMAIN.fullmatch(name) and len(name) <= _SUBDOMAIN_LENGTH:
+    if is_subdomain(name):
         return name
     raise UsageError(
         f"{name[:80]!r} is not a valid name of a MutatingWebhookConfiguration",

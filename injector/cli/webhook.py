@@ -31,6 +31,7 @@ from injector.istio.webhooks import (
     NAMESPACE,
     PRECEDENCES,
     REINVOCATION_POLICIES,
+    SLASH,
     TIMEOUTS,
     UNSERVED_ACTIONS,
     Endpoint,
@@ -40,6 +41,7 @@ from injector.istio.webhooks import (
     tag_webhook,
     unserved_webhook,
 )
+from injector.kube.selectors import is_label_key, is_subdomain
 from injector.revisions.clustertags import ClusterTags, Placement
 from injector.revisions.files import required_text
 from injector.revisions.tags import Tag, tag_annotations, usable_tags
@@ -56,7 +58,10 @@ _CERTIFICATE: Final = "-----BEGIN CERTIFICATE-----"
 _PRIVATE: Final = "PRIVATE KEY-----"
 
 _ENDPOINT_FIELDS: Final = ("service", "namespace", "port", "url")
-_FIELDS: Final = ("ca_bundle", "failure_policy", "reinvocation_policy", "timeout", "precedence")
+_FIELDS: Final = (
+    *("ca_bundle", "failure_policy", "reinvocation_policy", "timeout", "precedence"),
+    *("cluster", "network", "match_conditions"),
+)
 _ALWAYS: Final = ("istio_namespace", "auto_inject")
 WEBHOOK_PARAMETERS: Final = (*_ENDPOINT_FIELDS, *_FIELDS, *_ALWAYS)
 """The parameters of ``webhook_options``, which are the fields of ``Endpoint`` and ``WebhookOptions``."""
@@ -75,6 +80,9 @@ def _webhook_options(  # noqa: PLR0913 -- one parameter for each flag
     istio_namespace: str,
     auto_inject: bool,
     precedence: str,
+    cluster: str,
+    network: str,
+    match_conditions: tuple[str, ...],
 ) -> WebhookOptions:
     if not _SERVICE.fullmatch(service):
         raise UsageError(
@@ -92,6 +100,9 @@ def _webhook_options(  # noqa: PLR0913 -- one parameter for each flag
         istio_namespace=istio_namespace,
         auto_inject=auto_inject,
         precedence=precedence,
+        cluster=_path_value(cluster, url, flag="--cluster"),
+        network=_path_value(network, url, flag="--network"),
+        match_conditions=tuple(map(_match_condition, match_conditions)),
     )
 
 
@@ -146,6 +157,15 @@ webhook_options: Final = option_group(
         show_default=True,
         help="The label istio.io/rev that counts if a pod and its namespace have one. All webhooks need the same.",
     ),
+    click.option("--cluster", default="", metavar="NAME", help="Cluster of the proxies, in the path of the webhooks."),
+    click.option("--network", default="", metavar="NAME", help="Network of the proxies, in the path of the webhooks."),
+    click.option(
+        "--match-condition",
+        "match_conditions",
+        multiple=True,
+        metavar="NAME=EXPRESSION",
+        help="Call the webhooks only for pods that meet this CEL expression. Repeatable.",
+    ),
 )
 """The options of ``WebhookOptions``, as the parameter ``options``."""
 
@@ -180,6 +200,22 @@ def _checked_url(url: str) -> str:
     if fault is None:
         return url
     raise UsageError(f"not a URL that the API server accepts: {fault}", where="--url", hint="write https://HOST:PORT")
+
+
+def _path_value(value: str, url: str | None, *, flag: str) -> str:
+    """Return a value for the path. That of a Service may only have the letters of DNS names, as the API server checks."""
+    if value and url is None and not is_subdomain(value.replace("/", SLASH)):
+        hint = "use lower-case letters, digits, `-` and `.`, or give --url"
+        raise UsageError(f"{value[:80]!r} cannot be in the path of a Service", where=flag, hint=hint)
+    return value
+
+
+def _match_condition(text: str) -> tuple[str, str]:
+    name, separator, expression = text.partition("=")
+    if not separator or not is_label_key(name) or not expression.strip():
+        hint = "write not-a-mirror-pod='EXPRESSION'"
+        raise UsageError(f"{text[:80]!r} is not NAME=EXPRESSION", where="--match-condition", hint=hint)
+    return name, expression
 
 
 def _webhook_timeout(text: str) -> int:

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Final, TypeAlias
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from injector.errors import ManifestError
 from injector.istio.servednames import did_you_mean
@@ -48,6 +48,9 @@ UNSERVED_KINDS: Final = ("namespace", "pod")
 """The objects whose label ``istio.io/rev`` names a revision or tag: the namespace's label takes precedence over the pod's."""
 
 _PATH: Final = "/inject"
+_PAIRS: Final = ("cluster", "net")
+SLASH: Final = "--slash--"
+"""Stands for a slash in the values of the pairs (pkg/kube/inject/webhook.go, URLParameterToEnv)."""
 _SUFFIX: Final = "sidecar-injector.istio.io"
 # Istio's analyzer takes each webhook whose name ends with istio.io for one that injects.
 _UNSERVED_SUFFIX: Final = "unserved.revision-injector"
@@ -158,6 +161,9 @@ class WebhookOptions:
         istio_namespace: Istio's namespace; one other than ``istio-system`` becomes a part of the names.
         auto_inject: whether the default also injects namespaces and pods without any label.
         precedence: one of ``PRECEDENCES``. All configurations of a cluster must have the same, or some pods match two.
+        cluster: the cluster of the proxies, if the revision's values do not name it.
+        network: the network of the proxies, if the revision's values do not name it.
+        match_conditions: the name and the CEL expression of each condition that a pod must meet.
     """
 
     endpoint: Endpoint = field(default_factory=Endpoint)
@@ -168,6 +174,15 @@ class WebhookOptions:
     istio_namespace: str = ISTIO_NAMESPACE
     auto_inject: bool = False
     precedence: str = NAMESPACE
+    cluster: str = ""
+    network: str = ""
+    match_conditions: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def pairs(self) -> str:
+        """The end of the path of a webhook: Istio's pairs for the cluster and the network."""
+        values = zip(_PAIRS, (self.cluster, self.network), strict=True)
+        return "".join(f"/{key}/{quote(value.replace('/', SLASH), safe='')}" for key, value in values if value)
 
 
 def revision_webhook(revision: str, options: WebhookOptions) -> dict[str, Any]:
@@ -262,7 +277,7 @@ def default_validator(revision: str, istio_namespace: str, current: Mapping[str,
 
 
 def options_of(configuration: Mapping[str, Any], name: str) -> WebhookOptions | None:
-    """Return the options of a configuration; None if its path is not ``/inject/<name>``.
+    """Return the options of a configuration; None if its path is not ``/inject/<name>`` with or without pairs.
 
     With another path, the configuration is not the injector's: all of Istio's have path ``/inject``. The options of the object's name
     and the caBundle keep their defaults.
@@ -272,15 +287,20 @@ def options_of(configuration: Mapping[str, Any], name: str) -> WebhookOptions | 
         return None
     client = webhook["clientConfig"]
     service, url = client.get("service") or {}, client.get("url")
-    path = f"{_PATH}/{name}"
+    below, _, pairs = f"{url or service['path']}/".partition(f"{_PATH}/{name}/")
+    keys, values = pairs.split("/")[::2], pairs.split("/")[1::2]
+    cluster, network = (dict(zip(keys, values, strict=False)).get(key, "") for key in _PAIRS)
     port = service.get("port") or 443
-    endpoint = Endpoint(url=url.removesuffix(path)) if url else Endpoint(service["name"], service["namespace"], port)
+    endpoint = Endpoint(url=below) if url else Endpoint(service["name"], service["namespace"], port)
     return WebhookOptions(
         endpoint=endpoint,
         failure_policy=webhook.get("failurePolicy") or FAILURE_POLICIES[0],
         timeout=webhook.get("timeoutSeconds"),
         reinvocation_policy=webhook.get("reinvocationPolicy") or REINVOCATION_POLICIES[0],
         precedence=_precedence_of(configuration),
+        cluster=unquote(cluster).replace(SLASH, "/"),
+        network=unquote(network).replace(SLASH, "/"),
+        match_conditions=tuple((each["name"], each["expression"]) for each in webhook.get("matchConditions") or ()),
     )
 
 
@@ -299,9 +319,9 @@ def sidecar_webhooks(configuration: Mapping[str, Any]) -> list[Mapping[str, Any]
 
 
 def has_path_of(client_config: Mapping[str, Any], name: str) -> bool:
-    """Tell whether a webhook calls ``/inject/<name>``."""
+    """Tell whether a webhook calls ``/inject/<name>``, with or without pairs."""
     path = client_config.get("url") or (client_config.get("service") or {}).get("path") or ""
-    return bool(path.endswith(f"{_PATH}/{name}"))
+    return f"{_PATH}/{name}/" in f"{path}/"
 
 
 def is_deactivated(configuration: Mapping[str, Any]) -> bool:
@@ -350,7 +370,8 @@ def _configuration(metadata: dict[str, Any], name: str, options: WebhookOptions)
     cases: tuple[_Case, ...] = _EVERY_POD_FIRST if options.precedence == POD else _EVERY
     if name == DEFAULT_NAME:
         cases += _DEFAULT + (_AUTO if options.auto_inject else ())
-    return _document(metadata, [_webhook(case, f"{_PATH}/{name}", options, name) for case in cases])
+    path = f"{_PATH}/{name}{options.pairs}"
+    return _document(metadata, [_webhook(case, path, options, name) for case in cases])
 
 
 def _document(metadata: dict[str, Any], webhooks: list[dict[str, Any]]) -> dict[str, Any]:
@@ -368,7 +389,7 @@ def _webhook(
     client = options.endpoint.client_config(path, name)
     if options.ca_bundle is not None:
         client["caBundle"] = options.ca_bundle
-    webhook = {
+    webhook: dict[str, Any] = {
         "name": case.prefix + suffix,
         "clientConfig": client,
         "sideEffects": "None",
@@ -379,7 +400,13 @@ def _webhook(
         "namespaceSelector": _selector(case.namespaces, name),
         "objectSelector": _selector(case.pods, name),
     }
-    return webhook if options.timeout is None else {**webhook, "timeoutSeconds": options.timeout}
+    if options.timeout is not None:
+        webhook["timeoutSeconds"] = options.timeout
+    if options.match_conditions:
+        webhook["matchConditions"] = [
+            {"name": name, "expression": expression} for name, expression in options.match_conditions
+        ]
+    return webhook
 
 
 def _selector(expressions: tuple[tuple[str, str, tuple[str, ...]], ...], name: str) -> dict[str, Any]:

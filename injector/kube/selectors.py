@@ -103,4 +103,9 @@ def _matches_key(key: str) -> bool:
     prefix, slash, name = key.rpartition("/")
     if not _NAME.fullmatch(name):
         return False
-    return not slash or (len(prefix) <= _MAX_SUBDOMAIN and _SUBDOMAIN.fullmatch(prefix) is not None)
+    return not slash or is_subdomain(prefix)
+
+
+def is_subdomain(name: str) -> bool:
+    """Return whether a name is a DNS subdomain (RFC 1123), such as ``web`` or ``shop.example.com``."""
+    return len(name) <= _MAX_SUBDOMAIN and _SUBDOMAIN.fullmatch(name) is not None

@@ -21,11 +21,11 @@ from typing import Final
 from urllib.parse import unquote_to_bytes
 
 from injector.errors import ReviewError, UnknownRevisionError
+from injector.istio.webhooks import SLASH
 from injector.revisions.names import RESERVED_NAMES, is_label
 
 PREFIX: Final = "/inject"
 LEGACY: Final = ":ENV:"
-SLASH: Final = "--slash--"
 VARIABLES: Final = MappingProxyType({"cluster": "ISTIO_META_CLUSTER_ID", "net": "ISTIO_META_NETWORK"})
 
 # Names of environment variables in Kubernetes: printable ASCII without `=`

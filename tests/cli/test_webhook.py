@@ -84,11 +84,17 @@ def test_one_revision_or_tag_can_be_asked_for(directory: Path) -> None:
     assert names(generate("-r", "1-99")) == ["istio-sidecar-injector-1-99"]
 
 
+PAIRS = "/cluster/C_1/net/a--slash--b"
+
+
 def test_the_flags_reach_every_webhook(tmp_path: Path) -> None:
     bundle = tmp_path / "ca.pem"
     bundle.write_text("-----BEGIN CERTIFICATE-----\nQQ==\n-----END CERTIFICATE-----\n")
 
-    flags = "--timeout 5s --failure-policy Ignore --reinvocation-policy IfNeeded -i mesh --auto-inject-namespaces"
+    flags = (
+        "--timeout 5s --failure-policy Ignore --reinvocation-policy IfNeeded -i mesh --auto-inject-namespaces "
+        "--cluster C_1 --network a/b"
+    )
 
     where = ("--url", "https://injector.example:9443", "--ca-bundle", str(bundle))
     (document,) = documents(generate("-r", "default", *where, *flags.split()))
@@ -96,11 +102,20 @@ def test_the_flags_reach_every_webhook(tmp_path: Path) -> None:
     assert document["metadata"]["name"] == "istio-sidecar-injector-mesh"
     assert len(document["webhooks"]) == 5
     for webhook in document["webhooks"]:
-        assert webhook["clientConfig"]["url"] == "https://injector.example:9443/inject/default"
+        assert webhook["clientConfig"]["url"] == f"https://injector.example:9443/inject/default{PAIRS}"
         assert webhook["clientConfig"]["caBundle"].startswith("LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t")
         assert (webhook["timeoutSeconds"], webhook["failurePolicy"], webhook["reinvocationPolicy"]) == (
             5, "Ignore", "IfNeeded",
         )  # fmt: skip
+
+
+def test_conditions_are_those_of_every_webhook_in_order() -> None:
+    flags = ("--match-condition", "b=x = 1", "--match-condition", "example.com/a=y == 'a=b'")
+    conditions = [{"name": "b", "expression": "x = 1"}, {"name": "example.com/a", "expression": "y == 'a=b'"}]
+
+    for command in (("-r", "1-24"), ("--unserved", "warn")):
+        (document,) = documents(generate(*command, *flags))
+        assert [webhook["matchConditions"] for webhook in document["webhooks"]] == 2 * [conditions]
 
 
 @pytest.mark.parametrize("action", ["warn", "deny"])

@@ -125,6 +125,14 @@ def test_a_webhook_is_what_the_command_line_prints(values: Object, command: str)
     assert configurations(values) == printed(*command.split())
 
 
+def test_the_match_conditions_are_those_of_the_flag() -> None:
+    (configuration,) = of_kind(rendered({"webhooks": [{"revision": "1-24"}]}), "MutatingWebhookConfiguration")
+    conditions = configuration["webhooks"][0]["matchConditions"]
+    flags = [word for each in conditions for word in ("--match-condition", f"{each['name']}={each['expression']}")]
+
+    assert [configuration] == printed("webhook", "generate", "--revision", "1-24", *COMMON.split(), *flags)
+
+
 def test_unless_said_there_is_a_webhook_for_each_revision_and_tag_as_the_command_line_has_them(tmp_path: Path) -> None:
     tags = {"default": {"1-24": 90, "default": 10}, "prod": "1-24"}
     for name in ("1-24", "default"):

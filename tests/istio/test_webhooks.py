@@ -317,6 +317,9 @@ def test_a_deactivated_configuration_is_recognised_matches_nothing_and_keeps_the
             Endpoint("our", "ours", 8443), failure_policy="Ignore", timeout=5, reinvocation_policy="IfNeeded"
         ),
         WebhookOptions(Endpoint(url="https://injector.example"), timeout=30),
+        WebhookOptions(cluster="one", network="net/one", match_conditions=(("a", "true"), ("b", "1 == 2"))),
+        WebhookOptions(network="net"),
+        WebhookOptions(Endpoint(url="https://injector.example"), cluster="Ä/b c", network="x_1"),
         WebhookOptions(Endpoint(url="https://injector.example/behind/a/proxy"), timeout=30),
     ],
 )
