@@ -47,6 +47,10 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "serve": ("serve", "Serve the admission webhook for pods."),
     "tag": ("tag", "Set, list and remove tags, or print the webhooks of a tag."),
     "uninject": ("kube_inject", "Remove the sidecar from every workload of the FILES and print the result."),
+    "uninstall": (
+        "uninstall",
+        "Remove the objects that the injector wrote to the cluster, webhooks first.",
+    ),
     "upgrade": ("upgrade", "Plan an upgrade: move workloads to another revision in waves."),
     "version": ("commands", "Print the version of the injector and the Istio versions that it supports."),
     "webhook": ("webhook", "Print or apply the MutatingWebhookConfigurations of revisions and tags."),

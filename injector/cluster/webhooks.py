@@ -103,6 +103,16 @@ def managers(item: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(_manager_of(entry)[0] for entry in item["metadata"].get("managedFields") or ())
 
 
+def creators(configuration: Mapping[str, Any]) -> frozenset[str]:
+    """Return the field managers that wrote the rules of a configuration's webhooks: those that created it, not those of a caBundle."""
+    return frozenset(
+        _manager_of(entry)[0]
+        for entry in configuration["metadata"].get("managedFields") or ()
+        for fields in ((entry.get("fieldsV1") or {}).get("f:webhooks") or {}).values()
+        if "f:rules" in fields
+    )
+
+
 def endpoint_manager(configuration: Mapping[str, Any]) -> str:
     """Return the field manager that wrote the path of a configuration's webhooks, or their URL, last; empty if it is not known."""
     written = []

@@ -53,6 +53,7 @@ SLASH: Final = "--slash--"
 """Stands for a slash in the values of the pairs (pkg/kube/inject/webhook.go, URLParameterToEnv)."""
 _SUFFIX: Final = "sidecar-injector.istio.io"
 # Istio's analyzer takes each webhook whose name ends with istio.io for one that injects.
+_UNSERVED_NAME: Final = "injector-unserved"
 _UNSERVED_SUFFIX: Final = "unserved.revision-injector"
 # This webhook only checks, so it must not delay pods for long if the injector does not answer.
 _UNSERVED_TIMEOUT: Final = 2
@@ -363,7 +364,12 @@ def unserved_webhook(action: str, options: WebhookOptions) -> dict[str, Any]:
     ]
     # None of Istio's labels: istioctl and `serve --from-cluster` would read it as the configuration of a revision or tag.
     labels = {"app.kubernetes.io/name": "injector"}
-    return _document({"name": _in_namespace("injector-unserved", options), "labels": labels}, webhooks)
+    return _document({"name": _in_namespace(_UNSERVED_NAME, options), "labels": labels}, webhooks)
+
+
+def is_unserved_webhook(configuration: Mapping[str, Any]) -> bool:
+    """Tell whether a configuration is that of ``unserved_webhook``."""
+    return bool(configuration["metadata"]["name"].startswith(_UNSERVED_NAME))
 
 
 def _configuration(metadata: dict[str, Any], name: str, options: WebhookOptions) -> dict[str, Any]:

@@ -376,6 +376,20 @@ class ClusterTags:
         self._seen = Configurations(tuple(self._all(Scope(WEBHOOKS))), tuple(self._all(services)))
         return self._seen
 
+    @property
+    def configurations(self) -> Sequence[dict[str, Any]]:
+        """The MutatingWebhookConfigurations that were read last."""
+        return self._seen.items
+
+    def find(self, resource: Resource, name: str, *, namespace: str) -> dict[str, Any] | None:
+        """Return one object; None if it does not exist."""
+        try:
+            return self.cluster.run(lambda client: client.get(resource, name, namespace=namespace))
+        except ClusterError as error:
+            if error.reason == "missing":
+                return None
+            raise
+
     def _with_validator(self, tag: str) -> Configurations:
         """Return the objects, with the ValidatingWebhookConfiguration if ``tag`` has one."""
         if tag != DEFAULT_NAME:
@@ -433,13 +447,13 @@ class ClusterTags:
         if endpoint.url is not None:
             return ()
         try:
-            self.cluster.run(lambda client: client.get(SERVICES, name, namespace=namespace))
+            found = self.find(SERVICES, name, namespace=namespace)
         except ClusterError as error:
-            if error.reason == "missing":
-                return (f"Injector refers to a control plane service that does not exist: {namespace}/{name}.",)
             if error.reason != "forbidden":  # the check needs a permission that setting a tag does not
                 raise
-        return ()
+            return ()
+        what = f"Injector refers to a control plane service that does not exist: {namespace}/{name}."
+        return (what,) if found is None else ()
 
     def write(self, plan: TagPlan, *, force: bool = True, dry_run: bool = False) -> None:
         """Write a plan. A tag that moves takes over fields of other managers unless ``force`` is false."""
@@ -467,8 +481,8 @@ class ClusterTags:
             lambda client: client.apply(WEBHOOKS, applied, manager=REVISION_MANAGER, force=force, dry_run=dry_run)
         )
 
-    def remove(self, name: str) -> None:
-        """Delete every object of a tag that the istioctl of its revision's minor deletes, and each Service that the injector wrote.
+    def objects_of(self, name: str) -> Sequence[tuple[Resource, Mapping[str, Any]]]:
+        """Return every object of a tag that the istioctl of its revision's minor deletes, and each Service that the injector wrote.
 
         Below 1.28, an istioctl leaves the Service of a newer one. Without webhooks, the tag has nothing else to delete.
         """
@@ -482,7 +496,11 @@ class ClusterTags:
         ]
         if validator is not None and labels_of(validator).get(TAG_LABEL) == name:
             found += [(VALIDATORS, validator)] if self._is_since(_REMOVES_VALIDATOR, validator) else []
-        self._delete(found)
+        return found
+
+    def remove(self, name: str) -> None:
+        """Delete the objects of a tag."""
+        self.delete(self.objects_of(name))
 
     def _is_since(self, first: Minor, item: Mapping[str, Any]) -> bool:
         """Tell whether the minor of an object's revision is ``first`` or later, or not known."""
@@ -501,9 +519,11 @@ class ClusterTags:
                 f'cannot remove revision "{name}": it has no MutatingWebhookConfiguration',
                 hint="uninstall its control plane with `istioctl uninstall --revision`",
             )
-        self._delete([(WEBHOOKS, each) for each in found])
+        self.delete([(WEBHOOKS, each) for each in found])
 
-    def _delete(self, objects: Sequence[tuple[Resource, Mapping[str, Any]]]) -> None:
+    def delete(self, objects: Sequence[tuple[Resource, Mapping[str, Any]]]) -> None:
+        """Delete objects in order, each only if it has not changed since it was read."""
+
         async def work(client: KubeClient) -> None:
             for resource, each in objects:
                 metadata = each["metadata"]

@@ -1,0 +1,216 @@
+"""``injector uninstall``: remove the objects that the injector wrote to a cluster, the webhooks first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from injector.cli.commands import EX_FAILED, verbose
+from injector.cli.options import SKIP_CONFIRMATION
+from injector.cli.output import confirm, echo
+from injector.cli.sources import ISTIO_NAMESPACE_OPTION, checked_namespace, kubeconfig_options
+from injector.cluster import secrets
+from injector.cluster.resources import SECRETS, SERVICES, WEBHOOKS, Resource
+from injector.cluster.webhooks import MANAGER, REVISION_MANAGER, TAG_MANAGER, creators, managers
+from injector.errors import TagError
+from injector.injection.containers import labels_of
+from injector.istio.webhooks import (
+    DEFAULT_NAME,
+    REVISION_LABEL,
+    TAG_LABEL,
+    Endpoint,
+    has_path_of,
+    is_deactivated,
+    is_unserved_webhook,
+    sidecar_webhooks,
+)
+from injector.revisions.clustertags import ClusterTags
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from injector.cluster.kubeconfig import Kubeconfig
+
+_OWN: Final = frozenset({TAG_MANAGER, REVISION_MANAGER, MANAGER})
+_RELEASE: Final = "meta.helm.sh/release-name"
+_SHOWN_USERS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """The changes of an uninstallation.
+
+    Args:
+        delete: the objects that belong to the injector, in the order of their deletion.
+        kept: lines about objects that stay, each with a remedy.
+        calling: how many webhook configurations of others still call the injector.
+        users: the namespaces and pods whose revision or tag has no webhook afterwards, by the way to keep an injector for them.
+    """
+
+    delete: tuple[tuple[Resource, Mapping[str, Any]], ...]
+    kept: tuple[str, ...]
+    calling: int
+    users: Mapping[str, Sequence[str]]
+
+
+def plan_removal(cluster: ClusterTags, endpoint: Endpoint, ca_secret: str) -> Removal:
+    """Return the objects that belong to the injector, and their users.
+
+    An object belongs to the injector if only its commands wrote the webhooks. Every other one that calls the injector stays: Helm,
+    istioctl or kubectl wrote it before.
+
+    Args:
+        cluster: the tags and revisions of the cluster.
+        endpoint: the injector's address.
+        ca_secret: the Secret of its CA.
+
+    Raises:
+        ClusterError: the API server cannot be reached or refuses.
+    """
+    cluster.list()
+    configurations = cluster.configurations
+    own: list[Mapping[str, Any]] = []
+    kept: list[str] = []
+    users: dict[str, Sequence[str]] = {}
+    calling = [each for each in configurations if _calls(each, endpoint)]
+    for each in calling:
+        if creators(each) and creators(each) <= _OWN:
+            own.append(each)
+        else:
+            kept.append(_remedy(each))
+    # The webhook for unknown names can refuse pods, so it must not outlive the others.
+    own.sort(key=lambda each: not is_unserved_webhook(each))
+    objects: list[tuple[Resource, Mapping[str, Any]]] = [(WEBHOOKS, item) for item in own]
+    for item in own:
+        tag, revision = labels_of(item).get(TAG_LABEL, ""), labels_of(item).get(REVISION_LABEL, "")
+        if tag:
+            objects += [found for found in cluster.objects_of(tag) if found[0] is not WEBHOOKS]
+        if (tag or revision) and not is_deactivated(item):
+            users[_way_back(tag, revision)] = cluster.users(tag or revision)
+        if tag == DEFAULT_NAME:
+            others = (other for other in configurations if other not in own and is_deactivated(other))
+            kept += [f"{_title(WEBHOOKS, other)}: it selects no pods; install its revision again" for other in others]
+    secret = cluster.find(SECRETS, ca_secret, namespace=endpoint.namespace)
+    if secret is not None and secrets.MANAGER in managers(secret):
+        if cluster.find(SERVICES, endpoint.service, namespace=endpoint.namespace) is None and len(own) == len(calling):
+            objects.append((SECRETS, secret))
+        else:
+            kept.append(
+                f"{_title(SECRETS, secret)}: the injector still uses it; remove the injector, and run this command again"
+            )
+    return Removal(
+        tuple(objects), tuple(kept), len(calling) - len(own), {key: each for key, each in users.items() if each}
+    )
+
+
+def _calls(configuration: Mapping[str, Any], endpoint: Endpoint) -> bool:
+    """Tell whether a configuration calls the injector at ``endpoint``."""
+    clients = [webhook.get("clientConfig") or {} for webhook in configuration.get("webhooks") or ()]
+    if endpoint.url is not None:
+        at_endpoint = any(str(client.get("url") or "").startswith(endpoint.url) for client in clients)
+    else:
+        server = (endpoint.namespace, endpoint.service)
+        services = [client.get("service") or {} for client in clients]
+        at_endpoint = any((each.get("namespace"), each.get("name")) == server for each in services)
+    labels = labels_of(configuration)
+    names = [labels[key] for key in (TAG_LABEL, REVISION_LABEL) if key in labels]
+    sidecars = [each["clientConfig"] for each in sidecar_webhooks(configuration)]
+    return at_endpoint and (
+        is_unserved_webhook(configuration) or any(has_path_of(each, name) for each in sidecars for name in names)
+    )
+
+
+def _remedy(configuration: Mapping[str, Any]) -> str:
+    """Return a line about a configuration of another owner: how to let it call istiod again."""
+    labels, annotations = labels_of(configuration), configuration["metadata"].get("annotations") or {}
+    tag, revision = labels.get(TAG_LABEL, ""), labels.get(REVISION_LABEL, "")
+    by = sorted(creators(configuration) - _OWN)
+    if release := annotations.get(_RELEASE):
+        remedy = f"run `helm upgrade` for the release {release}, without the injector's address, or `helm uninstall` it"
+    elif tag and "istioctl" in by:
+        remedy = f"run `{_istioctl(tag, revision)}`"
+    else:
+        remedy = "install its revision again with Istio's own tool, or delete it with kubectl"
+    return f"{_title(WEBHOOKS, configuration)}: it belongs to {', '.join(by) or 'another owner'}; {remedy}"
+
+
+def _way_back(tag: str, revision: str) -> str:
+    """Return how to keep an injector for the pods that name a tag or revision."""
+    if tag:
+        return f"`{_istioctl(tag, revision)}` leads them to istiod without a gap"
+    return f"label them with a tag of istiod first, or install revision {revision} with its webhooks again"
+
+
+def _istioctl(tag: str, revision: str) -> str:
+    return f"istioctl tag set {tag} --revision {revision} --overwrite"
+
+
+def _title(resource: Resource, item: Mapping[str, Any]) -> str:
+    metadata = item["metadata"]
+    place = f"{metadata['namespace']}/" if resource.namespaced else ""
+    return f"{resource.kind} {place}{metadata['name']}"
+
+
+@click.command("uninstall")
+@click.option("--dry-run", is_flag=True, help="Print the objects and their users, and delete nothing.")
+@SKIP_CONFIRMATION
+@click.option("--force", is_flag=True, help="Delete webhooks that namespaces or pods still use.")
+@click.option("--service", default=Endpoint().service, show_default=True, help="Name of the injector's Service.")
+@click.option(
+    "--service-namespace",
+    default=Endpoint().namespace,
+    show_default=True,
+    callback=lambda _, option, name: checked_namespace(name, flag=option.opts[0]),
+    help="Namespace of the Service.",
+)
+@click.option("--url", metavar="URL", help="URL of the injector in the webhooks, instead of a Service.")
+@click.option("--ca-secret", default="injector-ca", show_default=True, metavar="NAME", help="Secret of the CA.")
+@ISTIO_NAMESPACE_OPTION
+@kubeconfig_options
+@verbose
+def uninstall(  # noqa: PLR0913 -- one parameter for each flag
+    *,
+    dry_run: bool,
+    skip_confirmation: bool,
+    force: bool,
+    service: str,
+    service_namespace: str,
+    url: str | None,
+    ca_secret: str,
+    istio_namespace: str,
+    kubeconfig: Kubeconfig,
+) -> None:
+    """Remove the objects that the injector wrote to the cluster, webhooks first.
+
+    Then come the other objects of tags and the CA. Webhooks that Istio's tools, Helm or kubectl created stay, and the command prints how
+    to hand them back. Run it before you remove the injector itself, and again afterwards for the CA. The exit code is 1 if something
+    still calls the injector.
+    """
+    from injector.cluster.session import open_session  # noqa: PLC0415 -- --help needs no event loop
+
+    with open_session(kubeconfig) as session:
+        cluster = ClusterTags(session, istio_namespace)
+        plan = plan_removal(cluster, Endpoint(service, service_namespace, url=url), ca_secret)
+        for resource, item in plan.delete:
+            echo(f"delete {_title(resource, item)}")
+        for line in plan.kept:
+            echo(f"keep {line}")
+        for remedy, users in plan.users.items():
+            more = f" and {len(users) - _SHOWN_USERS} more" if len(users) > _SHOWN_USERS else ""
+            echo(f"warning: without an injector: {', '.join(users[:_SHOWN_USERS])}{more}; {remedy}", err=True)
+        if dry_run:
+            return
+        if plan.users and not force:
+            raise TagError("cannot uninstall: the webhooks are in use", hint="follow the warnings, or give --force")
+        if plan.delete:
+            if not (skip_confirmation or confirm(f"Delete {len(plan.delete)} objects?")):
+                echo("Aborting operation.", err=True)
+                click.get_current_context().exit(EX_FAILED)
+            cluster.delete(plan.delete)
+            echo(f"{len(plan.delete)} objects deleted")
+    if plan.calling:
+        what = f"{plan.calling} webhook configurations of others still call the injector"
+        raise TagError(what, hint="hand them back before you remove the injector")
+    echo("Nothing calls the injector: you can remove it, for example with `helm uninstall`")

@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from injector.cli import main
+from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, SERVICES, VALIDATORS, WEBHOOKS
+from injector.istio.webhooks import (
+    Endpoint,
+    WebhookOptions,
+    deactivated,
+    default_validator,
+    revision_webhook,
+    tag_service,
+    tag_webhook,
+    unserved_webhook,
+)
+from tests.cli.clusters import assert_fails, labelled, namespace
+from tests.cluster.objects import Objects
+from tests.revisions.fakes import CONFIG
+
+PLAIN = WebhookOptions()
+ISTIOD = WebhookOptions(endpoint=Endpoint("istiod", "istio-system"))
+NOTHING = "Nothing calls the injector: you can remove it, for example with `helm uninstall`\n"
+
+
+def uninstall(*arguments: str, answer: str | None = None) -> Result:
+    return CliRunner().invoke(main, ["uninstall", *arguments], input=answer)
+
+
+def written_by(configuration: dict[str, Any], *names: str, bundle: str = "injector-ca-bundle") -> dict[str, Any]:
+    """The configuration as these managers created it, and another one that wrote only a caBundle."""
+
+    def entry(manager: str, fields: dict[str, Any]) -> dict[str, Any]:
+        webhooks = {f'k:{{"name":"{each["name"]}"}}': fields for each in configuration["webhooks"]}
+        return {"manager": manager, "operation": "Apply", "fieldsV1": {"f:webhooks": {".": {}, **webhooks}}}
+
+    made = copy.deepcopy(configuration)
+    made["metadata"]["managedFields"] = [entry(name, {"f:rules": {}}) for name in names]
+    made["metadata"]["managedFields"].append(entry(bundle, {"f:clientConfig": {"f:caBundle": {}}}))
+    return made
+
+
+def of_tag(name: str, *managers: str, options: WebhookOptions = PLAIN) -> dict[str, Any]:
+    return written_by(tag_webhook(name, "1-24", options), *managers)
+
+
+def of_revision(name: str, *managers: str) -> dict[str, Any]:
+    return written_by(revision_webhook(name, PLAIN), *managers)
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Objects:
+    """A cluster with a revision, and the CA of an injector that is gone."""
+    objects = Objects()
+    for name, data in (("istio-sidecar-injector-1-24", {"config": CONFIG}), ("istio-1-24", {"mesh": "{}"})):
+        metadata = {"name": name, "namespace": "istio-system", "labels": {"istio.io/rev": "1-24"}}
+        objects.put(CONFIG_MAPS, {"metadata": metadata, "data": data})
+    secret = {"name": "injector-ca", "namespace": "injector-system", "managedFields": [{"manager": "injector-ca"}]}
+    objects.put(SECRETS, {"metadata": secret})
+    monkeypatch.setattr("injector.cluster.client.KubeClient", lambda _: objects)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return objects
+
+
+def deleted(objects: Objects) -> list[str]:
+    return [each.removeprefix("delete ") for each in objects.asked if each.startswith("delete ")]
+
+
+def serve(objects: Objects) -> None:
+    """Let the injector's Service exist."""
+    objects.put(SERVICES, {"metadata": {"name": "injector", "namespace": "injector-system"}})
+
+
+def test_webhooks_are_deleted_before_the_other_objects_of_tags_and_the_ca(cluster: Objects) -> None:
+    cluster.put(WEBHOOKS, of_revision("1-24", "injector-webhook"), of_tag("prod", "injector-tag"))
+    cluster.put(WEBHOOKS, written_by(unserved_webhook("deny", PLAIN), "injector-webhook"))
+    cluster.put(SERVICES, tag_service("prod", "1-24", "istio-system"))
+
+    result = uninstall("-y")
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == (
+        "delete MutatingWebhookConfiguration injector-unserved\n"
+        "delete MutatingWebhookConfiguration istio-revision-tag-prod\n"
+        "delete MutatingWebhookConfiguration istio-sidecar-injector-1-24\n"
+        "delete Service istio-system/istiod-revision-tag-prod\n"
+        "delete Secret injector-system/injector-ca\n"
+        "5 objects deleted\n" + NOTHING
+    )
+    assert [each.rpartition(" ")[2] for each in deleted(cluster)] == [
+        *("injector-unserved", "istio-revision-tag-prod", "istio-sidecar-injector-1-24"),
+        *("istiod-revision-tag-prod", "injector-ca"),
+    ]
+
+
+def test_a_dry_run_prints_the_same_and_deletes_nothing(cluster: Objects) -> None:
+    cluster.put(WEBHOOKS, of_tag("prod", "injector-tag"))
+    cluster.put(NAMESPACES, labelled("shop", "prod"))
+    cluster.put(PODS, {"metadata": {"name": "web", "namespace": "edge", "labels": {"istio.io/rev": "prod"}}})
+
+    result = uninstall("--dry-run")
+
+    assert result.exit_code == 0
+    assert result.stdout == (
+        "delete MutatingWebhookConfiguration istio-revision-tag-prod\ndelete Secret injector-system/injector-ca\n"
+    )
+    assert result.stderr == (
+        "warning: without an injector: namespace shop, pod edge/web; "
+        "`istioctl tag set prod --revision 1-24 --overwrite` leads them to istiod without a gap\n"
+    )
+    assert deleted(cluster) == []
+
+
+def test_webhooks_in_use_are_deleted_only_by_force(cluster: Objects) -> None:
+    cluster.put(WEBHOOKS, of_revision("1-24", "injector-webhook"))
+    cluster.put(NAMESPACES, *(labelled(f"shop-{number}", "1-24") for number in range(7)))
+
+    refused = uninstall("-y")
+    assert refused.exit_code == 1
+    first, last = refused.stderr.splitlines()
+    assert "namespace shop-4 and 2 more; label them with a tag of istiod first" in first
+    assert last == "error: cannot uninstall: the webhooks are in use; follow the warnings, or give --force"
+    assert deleted(cluster) == []
+
+    assert uninstall("-y", "--force").exit_code == 0
+    assert len(deleted(cluster)) == 2
+
+
+def test_it_asks_unless_told_not_to(cluster: Objects) -> None:
+    cluster.put(WEBHOOKS, of_tag("prod", "injector-tag"))
+
+    refused = uninstall(answer="n\n")
+    assert (refused.exit_code, "Delete 2 objects? [y/N]" in refused.stderr) == (1, True)
+    assert deleted(cluster) == []
+    assert uninstall(answer="y\n").exit_code == 0
+    assert len(deleted(cluster)) == 2
+
+
+@pytest.mark.parametrize(
+    ("configuration", "says"),
+    [
+        (
+            of_tag("prod", "istioctl", "injector-tag"),
+            "istio-revision-tag-prod: it belongs to istioctl; run `istioctl tag set prod --revision 1-24 --overwrite`",
+        ),
+        (
+            of_revision("1-24", "injector-webhook", "kubectl"),
+            "it belongs to kubectl; install its revision again with Istio's own tool, or delete it with kubectl",
+        ),
+        (of_revision("1-24"), "it belongs to another owner; install its revision again"),
+    ],
+)
+def test_webhooks_of_others_that_call_the_injector_are_handed_back(
+    cluster: Objects, configuration: dict[str, Any], says: str
+) -> None:
+    cluster.put(WEBHOOKS, configuration)
+
+    result = uninstall("-y")
+
+    assert result.exit_code == 1
+    assert says in result.stdout
+    assert "keep Secret injector-system/injector-ca: the injector still uses it" in result.stdout
+    assert result.stderr == (
+        "error: 1 webhook configurations of others still call the injector; hand them back before you remove the injector\n"
+    )
+    assert deleted(cluster) == []
+
+
+def test_the_release_of_a_helm_chart_is_named(cluster: Objects) -> None:
+    theirs = of_revision("1-24", "helm", "injector-webhook")
+    theirs["metadata"]["annotations"] = {"meta.helm.sh/release-name": "istiod-1-24"}
+    cluster.put(WEBHOOKS, theirs)
+
+    assert (
+        "it belongs to helm; run `helm upgrade` for the release istiod-1-24, without the injector's address"
+        in uninstall("--dry-run").stdout
+    )
+
+
+def test_webhooks_of_istiod_and_of_other_injectors_do_not_count(cluster: Objects) -> None:
+    elsewhere = WebhookOptions(endpoint=Endpoint("injector", "two"))
+    by_url = WebhookOptions(endpoint=Endpoint(url="https://injector.example"))
+    back = of_tag("prod", "injector-tag", "istioctl", options=ISTIOD)
+    for each in back["webhooks"]:
+        each["clientConfig"]["service"]["path"] = "/inject"
+    cluster.put(WEBHOOKS, back, of_tag("two", "injector-tag", options=elsewhere))
+    cluster.put(WEBHOOKS, of_tag("three", "injector-tag", options=by_url))
+    serve(cluster)
+
+    result = uninstall()
+    assert result.exit_code == 0
+    assert result.stdout == (
+        "keep Secret injector-system/injector-ca: the injector still uses it; "
+        "remove the injector, and run this command again\n" + NOTHING
+    )
+
+    flags = ("--service-namespace", "two", "--dry-run")
+    assert uninstall(*flags).stdout == "delete MutatingWebhookConfiguration istio-revision-tag-two\n"
+    flags = ("--url", "https://injector.example", "--dry-run")
+    assert "delete MutatingWebhookConfiguration istio-revision-tag-three\n" in uninstall(*flags).stdout
+
+
+def test_the_default_tag_goes_with_its_validator_and_names_the_revision_that_it_replaced(cluster: Objects) -> None:
+    cluster.put(WEBHOOKS, of_tag("default", "injector-tag"))
+    cluster.put(WEBHOOKS, written_by(deactivated(revision_webhook("default", ISTIOD)), "helm"))
+    validator = default_validator("1-31", "istio-system")
+    cluster.put(VALIDATORS, validator)
+    cluster.put(NAMESPACES, namespace("shop", **{"istio-injection": "enabled"}))
+
+    result = uninstall("--dry-run")
+
+    assert "delete ValidatingWebhookConfiguration istiod-default-validator\n" in result.stdout
+    assert (
+        "keep MutatingWebhookConfiguration istio-sidecar-injector: it selects no pods; install its revision again\n"
+        in result.stdout
+    )
+    assert "warning: without an injector: namespace shop; `istioctl tag set default --revision 1-24" in result.stderr
+
+
+def test_a_foreign_secret_stays(cluster: Objects) -> None:
+    cluster.items["secrets", "injector-system/injector-ca"]["metadata"]["managedFields"] = [{"manager": "kubectl"}]
+
+    assert uninstall().stdout == NOTHING
+
+
+def test_wrong_flags_are_one_line(cluster: Objects) -> None:
+    assert cluster.asked == []
+    assert_fails(
+        uninstall("--service-namespace", "Not_one"), 64, "--service-namespace: 'Not_one' is not a valid namespace"
+    )
