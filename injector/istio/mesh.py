@@ -16,6 +16,7 @@ from injector.errors import AnnotationError, ConfigError, DataError
 from injector.gotemplate.values import Pointer
 from injector.istio.behaviours import Minor, MinorValue, values_at
 from injector.istio.frozen import frozen
+from injector.istio.meshfaults import mesh_faults
 from injector.istio.proto import (
     Message,
     mesh_config_type,
@@ -179,7 +180,7 @@ def parse_mesh_config(text: str | None, minor: Minor, *, where: str = "mesh") ->
     """Read a mesh config on top of the minor's defaults; None gives the defaults.
 
     Raises:
-        ConfigError: the document is not a mapping, or a field has the wrong type.
+        ConfigError: the document is not a mapping, a field has the wrong type, or Istio refuses a value.
     """
     data = None if text is None else load_yaml(text, where=where)
     data = {} if data is None else data
@@ -196,6 +197,9 @@ def parse_mesh_config(text: str | None, minor: Minor, *, where: str = "mesh") ->
         fields["extensionProviders"] = _merged_providers(defaults["extensionProviders"], merged.values)
     if minor >= _ALIASES_SORTED and "trustDomainAliases" in fields:
         fields["trustDomainAliases"] = sorted(set(fields["trustDomainAliases"]))
+    fault = next(mesh_faults(fields), "")
+    if fault:
+        raise ConfigError(fault, where=where, hint="correct the mesh config; istiod refuses it too")
     return Message(merged.kind, frozen(fields))
 
 

@@ -16,37 +16,19 @@ from injector.golang.netip import is_address, split_host_port
 from injector.golang.strconv import atoi, quote
 from injector.golang.time import go_duration
 from injector.istio.mesh import MOST_VALUES, default_proxy_config, read_proxy_config
+from injector.istio.meshfaults import connection_faults, duration_fault
 from injector.kube.yaml import load_yaml
 from injector.memo import Memo
 
 if TYPE_CHECKING:
     from injector.istio.behaviours import Minor
 
-_MILLISECOND: Final = 1_000_000
 _SECOND: Final = 1_000_000_000
 _HOUR: Final = 3600 * _SECOND
 _TRACERS: Final = ("lightstep", "zipkin", "datadog")
 _DOMAIN_LABEL = re.compile(r"[a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?", re.ASCII)
 _MAX_DOMAIN: Final = 255
 _CONFIG_MAP: Final = "configmap://"
-_CONNECTION_LEAST: Final = {
-    "listener_per_connection_buffer_limit_bytes": 0,
-    "cluster_per_connection_buffer_limit_bytes": 0,
-    "http_idle_timeout": 0,
-    "http_max_connection_duration": 0,
-    "http_drain_timeout": 0,
-    "http_request_timeout": 0,
-    "http_request_headers_timeout": 0,
-    "http_stream_idle_timeout": 0,
-    "http_max_stream_duration": 0,
-    "http_max_concurrent_streams": 1,
-    "http2_initial_stream_window_size": 65535,
-    "http2_initial_connection_window_size": 65535,
-    "listener_connection_limit": 1,
-    "global_downstream_connection_limit": 1,
-}
-"""The least value of each field of connectionSettings, which ProxyConfigs of 1.31 have."""
-_AT_LEAST: Final = {0: "non-negative", 1: "positive"}
 _SIMPLE: Final = 1
 _MUTUAL: Final = 2
 
@@ -100,14 +82,7 @@ def _faults(config: Mapping[str, Any], minor: Minor) -> Iterator[str]:
         word = "confguration" if minor <= (1, 20) else "configuration"
         for fault in _key_provider_faults(config["privateKeyProvider"], word, minor):
             yield _prefixed(f"invalid private key provider {word}:", fault)
-    for name, least in _CONNECTION_LEAST.items():
-        value = (config.get("connectionSettings") or {}).get(_json_name(name))
-        if value is not None and value < least:
-            yield f"invalid connection settings: {name} must be {_AT_LEAST.get(least, f'at least {least}')}"
-
-
-def _json_name(name: str) -> str:
-    return re.sub("_([a-z])", lambda match: match[1].upper(), name)
+    yield from connection_faults(config)
 
 
 def _prefixed(prefix: str, fault: str) -> str:
@@ -141,9 +116,9 @@ def _drain_faults(config: Mapping[str, Any], minor: Minor) -> Iterator[str]:
     """Yield the faults of the drain duration and, up to 1.16, of the parent shutdown duration."""
     both = minor <= (1, 16)
     drain, parent = config.get("drainDuration") or 0, config.get("parentShutdownDuration") or 0
-    faults = [_prefixed("invalid drain duration:", _duration_fault(drain))]
+    faults = [_prefixed("invalid drain duration:", duration_fault(drain))]
     if both:
-        faults.append(_prefixed("invalid parent shutdown duration:", _duration_fault(parent)))
+        faults.append(_prefixed("invalid parent shutdown duration:", duration_fault(parent)))
     if not any(faults):
         if drain % _SECOND:
             faults.append("drain time only supports durations to seconds precision")
@@ -158,12 +133,6 @@ def _drain_faults(config: Mapping[str, Any], minor: Minor) -> Iterator[str]:
             faults.append(f"parent shutdown time {go_duration(parent)} must be <1h0m0s")
     for fault in faults:
         yield _prefixed("invalid parent and drain time combination", fault) if both else fault
-
-
-def _duration_fault(nanoseconds: int) -> str:
-    if nanoseconds < _MILLISECOND:
-        return "duration must be greater than 1ms"
-    return "only durations to ms precision are supported" if nanoseconds % _MILLISECOND else ""
 
 
 def _tracing_faults(tracing: Mapping[str, Any], minor: Minor) -> Iterator[str]:

@@ -65,6 +65,18 @@ def test_a_field_of_the_wrong_type_is_named(text: str, what: str) -> None:
     assert (caught.value.what, caught.value.where) == (what, "mesh")
 
 
+@cases("minor", "text", "what")
+def test_a_value_that_istio_refuses_is_refused_in_its_words(minor: Minor, text: str, what: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_mesh_config(text, minor)
+    assert (caught.value.what, caught.value.where) == (what, "mesh")
+
+
+@cases("minor", "text")
+def test_a_value_that_istio_accepts_or_does_not_read_is_accepted(minor: Minor, text: str) -> None:
+    parse_mesh_config(text, minor)
+
+
 def test_fields_override_and_messages_are_replaced_whole() -> None:
     mesh = parse_mesh_config("{rootNamespace: r, localityLbSetting: {}, defaultServiceExportTo: [.]}", NEWEST)
     assert mesh.values == {
