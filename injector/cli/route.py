@@ -101,10 +101,10 @@ def route(revisions: RevisionList, requested: RequestedName, labels: PodLabels) 
         if INJECT_LABEL in labels.annotations and INJECT_LABEL not in labels.pod:
             detail += f"; selectors match the label {INJECT_LABEL}, not the annotation"
         return _not_called(Step(WEBHOOK, SKIP, detail, _SELECTORS), _SELECTORS)
-    first = webhooks[0]
-    details = _call_text(first.webhook, first.name, labels), *passed_over(*both, precedence)
+    name, webhook = webhooks[0]
+    details = _call_text(webhook, name, labels), *passed_over(*both, precedence)
     return _resolve(
-        revisions, Step(WEBHOOK, PASSED, "; ".join(details), _SELECTORS), RequestedName(first.name), labels.workload
+        revisions, Step(WEBHOOK, PASSED, "; ".join(details), _SELECTORS), RequestedName(name), labels.workload
     )
 
 

@@ -170,7 +170,7 @@ def test_the_precedence_of_a_configuration_is_read_back(name: str, precedence: s
     ],
 )
 def test_one_webhook_is_called_if_pods_choose_first(namespace: dict[str, str], pod: dict[str, str], name: str) -> None:
-    assert [each.name for each in called(("a", "b", "default"), namespace, pod, "pod")] == [name]
+    assert [found for found, _ in called(("a", "b", "default"), namespace, pod, "pod")] == [name]
 
 
 def test_the_label_of_a_pod_that_nothing_serves_counts_too_if_pods_choose_first() -> None:
@@ -240,7 +240,7 @@ def test_the_unserved_name_webhook_is_called_for_the_same_pods_as_a_served_names
 ) -> None:
     names = sorted({labels[REV] for labels in (namespace, pod) if REV in labels})
 
-    found = [each.webhook.name.split(".")[1] for each in called(names, namespace, pod)]
+    found = [webhook.name.split(".")[1] for _, webhook in called(names, namespace, pod)]
 
     assert found == [{"namespace": "namespace", "pod": "object"}[kind] for kind in kinds]
 
@@ -344,7 +344,7 @@ NAMES = ("1-24", "1-30", "default", "prod")
 def test_one_webhook_is_called(namespace: dict[str, str], pod: dict[str, str], prefix: str, name: str) -> None:
     found = called(NAMES, namespace, pod)
 
-    assert [(each.name, each.webhook.name) for each in found] == [(name, f"{prefix}.sidecar-injector.istio.io")]
+    assert [(name, webhook.name) for name, webhook in found] == [(name, f"{prefix}.sidecar-injector.istio.io")]
 
 
 @cases("namespace", "pod", "says")
