@@ -139,6 +139,13 @@ class Tag:
         """Every revision that the tag needs: those of the weights, and the shadow's."""
         return self.targets if self.shadow is None else (*self.targets, self.shadow.revision)
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """Its salt, its shadow and the weights of its namespaces as they are written, without those that it does not have."""
+        shadow = None if self.shadow is None else self.shadow.to_dict()
+        found = {"salt": self.salt, "shadow": shadow, "namespaces": namespace_weights(self)}
+        return {key: value for key, value in found.items() if value}
+
     def among(self, revisions: Collection[str]) -> Tag | None:
         """Return the tag without the revisions that are missing among ``revisions``; None if no weight is left.
 
@@ -470,13 +477,6 @@ def namespace_weights(tag: Tag) -> dict[str, str | dict[str, int]]:
 
 def tag_annotations(tag: Tag) -> dict[str, str]:
     """Return the annotations of a tag's object; none if the label is sufficient."""
-    found: dict[str, str] = {}
-    if len(tag.weights) > 1:
-        found[WEIGHTS] = dump_json(dict(tag.weights)).decode()
-    if tag.salt:
-        found[SALT] = tag.salt
-    if tag.shadow is not None:
-        found[SHADOW] = dump_json(tag.shadow.to_dict()).decode()
-    if tag.namespaces:
-        found[NAMESPACES] = dump_json(namespace_weights(tag)).decode()
-    return found
+    found = {"weights": dict(tag.weights), **tag.options} if len(tag.weights) > 1 else tag.options
+    texts = {key: value if isinstance(value, str) else dump_json(value).decode() for key, value in found.items()}
+    return {f"{ANNOTATIONS}{key}": text for key, text in texts.items()}

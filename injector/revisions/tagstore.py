@@ -22,7 +22,7 @@ from injector.kube.yaml.edit import with_entry, without_entry
 from injector.revisions.directory import TAGS_FILE, DirectorySource
 from injector.revisions.files import read_text, remove_folder, replace_file
 from injector.revisions.names import is_label, list_names
-from injector.revisions.tags import Tag, namespace_weights, parse_tags
+from injector.revisions.tags import Tag, parse_tags
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -301,16 +301,9 @@ def _tags_in(text: str) -> list[Tag] | None:
 def _entry(tag: Tag) -> str | dict[str, Any]:
     """Return the value of a tag in ``tags.yaml``."""
     is_plain = len(tag.weights) == 1 and tag.weights[0][1] == 1
-    if not tag.salt and tag.shadow is None and not tag.namespaces:
+    if not tag.options:
         return tag.revision if is_plain else dict(tag.weights)
-    entry: dict[str, Any] = {"revision": tag.revision} if is_plain else {"weights": dict(tag.weights)}
-    if tag.salt:
-        entry["salt"] = tag.salt
-    if tag.shadow is not None:
-        entry["shadow"] = tag.shadow.to_dict()
-    if tag.namespaces:
-        entry["namespaces"] = namespace_weights(tag)
-    return entry
+    return {**({"revision": tag.revision} if is_plain else {"weights": dict(tag.weights)}), **tag.options}
 
 
 def _flow(value: Any) -> str:
