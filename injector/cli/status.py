@@ -18,7 +18,7 @@ from injector.cluster.resources import PODS, RUNNING, ObjectReader, Scope
 from injector.errors import DataError
 from injector.injection import containers as c
 from injector.injection.pipeline import try_inject_pod
-from injector.injection.result import Answer, RequestFacts, Skipped
+from injector.injection.result import RequestFacts, Skipped
 from injector.injection.tools.drift import (
     CURRENT,
     OLDER_REVISION,
@@ -35,7 +35,6 @@ from injector.revisions.tags import workload_of_pod
 if TYPE_CHECKING:
     from injector.cli.sources import Sources
     from injector.cluster.kubeconfig import Kubeconfig
-    from injector.istio.revision import Revision
 
 COLUMNS: Final = ("NAMESPACE", "WORKLOAD", "PODS", "HAS", "WOULD GET", "STATE")
 # A name in Kubernetes has at most 253 characters, and most have far fewer.
@@ -129,14 +128,11 @@ def _compare(running: c.Pod, created: c.Pod | None, labels: PodLabels, view: Clu
         if created is None:
             is_current = injected_revision(running) == revision.written
             return revision.name, Drift(CURRENT if is_current else OLDER_REVISION)
-        answer = _inject(revision, created, routed)
+        namespace = created["metadata"].get("namespace", "")
+        facts = RequestFacts(namespace, routed.envs, revision.namespaces.get(namespace))
+        answer = try_inject_pod(revision, created, facts)
         return None if isinstance(answer, Skipped) else revision.name, drift_of(running, answer)
     return requested_name(view.webhooks, labels), Drift(UNKNOWN)
-
-
-def _inject(revision: Revision, created: c.Pod, routed: Route) -> Answer:
-    namespace = created["metadata"].get("namespace", "")
-    return try_inject_pod(revision, created, RequestFacts(namespace, routed.envs, revision.namespaces.get(namespace)))
 
 
 @click.command("status")

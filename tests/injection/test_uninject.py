@@ -11,7 +11,7 @@ from injector.injection.result import Injected, RequestFacts
 from injector.injection.steps.probes import APP_PROBERS as PROBERS
 from injector.injection.steps.prometheus import ENV as SCRAPE
 from injector.injection.steps.prometheus import SECURE_PORT
-from injector.injection.tools.uninject import uninject_object, uninject_pod, users_annotations, users_labels
+from injector.injection.tools.uninject import remaining_annotations, remaining_labels, uninject_object, uninject_pod
 from injector.revisions.build import build
 from injector.revisions.directory import embedded_source
 from tests.cases import cases
@@ -220,7 +220,7 @@ APP = make_container(ports=[{"containerPort": 80}, {"containerPort": 90}])
 
 
 def annotations_of(annotations: dict[str, str], **known: str) -> dict[str, str]:
-    return users_annotations(make_pod(containers=[APP], annotations=annotations), {}, **known)
+    return remaining_annotations(make_pod(containers=[APP], annotations=annotations), {}, **known)
 
 
 @pytest.mark.parametrize(
@@ -258,10 +258,10 @@ def test_labels_of_the_value_that_injection_writes_are_not_the_users(
 ) -> None:
     pod: dict[str, Any] = make_pod(labels=labels)
 
-    assert users_labels(pod, "shop", env, revision_noted=noted) == expected
+    assert remaining_labels(pod, "shop", env, revision_noted=noted) == expected
 
 
 def test_the_template_of_gateways_still_writes_the_revision_as_a_label() -> None:
     pod = make_pod(labels={"istio.io/rev": "default"}, annotations={TEMPLATES: "gateway"})
 
-    assert users_labels(pod, "shop", {}, revision_noted=True) == {}
+    assert remaining_labels(pod, "shop", {}, revision_noted=True) == {}

@@ -19,7 +19,7 @@ from injector.revisions.tags import parse_tags
 from injector.webhook.lifecycle import Phase
 from injector.webhook.shadow import Admission, Shadows
 from injector.webhook.status.page import Share, milliseconds, number, percent, rate, reasons, shares, status_page, when
-from injector.webhook.status.report import quantile, request_rows, status
+from injector.webhook.status.report import quantile, request_rows, status_data
 from tests.cases import cases
 from tests.revisions.fakes import fake_revision
 
@@ -36,7 +36,7 @@ def test_the_status_says_what_is_served_and_what_is_wrong(metrics: Metrics) -> N
         parse_tags("prod: {weights: {a: 9, b: 1}, namespaces: {payments: a}}\ndefault: b"),
     )
 
-    found = status(snapshot, ASTRAY, Phase.SERVING, Shadows(metrics), version="1.2.3")
+    found = status_data(snapshot, ASTRAY, Phase.SERVING, Shadows(metrics), version="1.2.3")
 
     assert json.loads(json.dumps(found)) == found
     assert (found["version"], found["phase"], found["default"]) == ("1.2.3", "serving", "default")
@@ -66,7 +66,7 @@ def test_the_status_says_what_is_served_and_what_is_wrong(metrics: Metrics) -> N
 def test_a_source_that_cannot_be_read_is_shown(metrics: Metrics) -> None:
     report = LoadReport({}, (), ConfigError("cannot be read", where="revisions"))
 
-    found = status(snapshot_of([], {}), report, Phase.SERVING, Shadows(metrics), version="1.2.3")
+    found = status_data(snapshot_of([], {}), report, Phase.SERVING, Shadows(metrics), version="1.2.3")
 
     assert found["sourceError"] == "revisions: cannot be read"
 
@@ -77,7 +77,7 @@ def test_a_tag_shows_its_shadow_and_what_that_came_to(metrics: Metrics) -> None:
     admission = Admission("prod", fake_revision("a"), fake_revision("b"), {}, RequestFacts(), Skipped("x", "x"), 1)
     shadows._count(admission, [Change("env", "spec.containers[app].env[A].value", "s3cr3t", "other")])
 
-    found = status(
+    found = status_data(
         snapshot_of([fake_revision("a"), fake_revision("b")], tags), REPORT, Phase.SERVING, shadows, version="1.2.3"
     )
 
@@ -97,7 +97,7 @@ def test_a_tag_shows_its_shadow_and_what_that_came_to(metrics: Metrics) -> None:
 
 def test_the_last_reload_is_shown_with_what_was_wrong(metrics: Metrics) -> None:
     def reload(report: LoadReport) -> Any:
-        return status(snapshot_of([], {}), report, Phase.SERVING, Shadows(metrics), version="1.2.3")["reload"]
+        return status_data(snapshot_of([], {}), report, Phase.SERVING, Shadows(metrics), version="1.2.3")["reload"]
 
     assert reload(replace(REPORT, at=7.5)) == {
         "at": 7.5,

@@ -97,10 +97,12 @@ def uninject_pod(pod: c.Pod, *, workload: str = "") -> c.Pod:
     pod = _with_probes(pod, _json_object(env.get(APP_PROBERS, ""), APP_PROBERS))
     pod = _with_overridden(pod)
     noted = c.annotations_of(pod).get(STATUS, "")
-    labels = users_labels(pod, workload or workload_of(pod).name, env, revision_noted='"revision"' in noted)
+    labels = remaining_labels(pod, workload or workload_of(pod).name, env, revision_noted='"revision"' in noted)
     scrape = _json_object(env.get(prometheus.ENV, ""), prometheus.ENV)
     original = _original_annotations(env)
-    annotations = users_annotations(pod, scrape, agent_port=_agent_port(proxy or {})) if original is None else original
+    annotations = (
+        remaining_annotations(pod, scrape, agent_port=_agent_port(proxy or {})) if original is None else original
+    )
     secure_port = env.get(prometheus.SECURE_PORT_ENV)
     if secure_port and annotations.get(prometheus.SECURE_PORT) == secure_port:
         annotations = {key: value for key, value in annotations.items() if key != prometheus.SECURE_PORT}
@@ -252,7 +254,7 @@ _REDIRECTION: Final = {
 _STATUS_PORTS: Final = ("15020", "15021")
 
 
-def users_annotations(pod: c.Pod, scrape: Mapping[str, Any], *, agent_port: str = "") -> dict[str, str]:
+def remaining_annotations(pod: c.Pod, scrape: Mapping[str, Any], *, agent_port: str = "") -> dict[str, str]:
     """Return the annotations without those that injection added.
 
     Args:
@@ -315,7 +317,7 @@ def _other_networks(text: str) -> str:
     return ",".join(name for name in names if name.rpartition("/")[2] != "istio-cni")
 
 
-def users_labels(pod: c.Pod, workload: str, env: Mapping[str, str], *, revision_noted: bool) -> dict[str, str]:
+def remaining_labels(pod: c.Pod, workload: str, env: Mapping[str, str], *, revision_noted: bool) -> dict[str, str]:
     """Return the labels without those that injection added.
 
     Args:

@@ -19,7 +19,7 @@ from aiohttp import web
 from injector.metrics import CONTENT_TYPE, Metrics
 from injector.webhook.lifecycle import Lifecycle, Phase, Supervisor
 from injector.webhook.status.page import DATA_HEADERS, HEADERS, status_page
-from injector.webhook.status.report import request_rows, status
+from injector.webhook.status.report import request_rows, status_data
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -140,7 +140,7 @@ class Operations:
         parts = self.services
         snapshot, report, phase = parts.registry.snapshot, parts.loader.report, self.lifecycle.phase
         return {
-            **status(snapshot, report, phase, self.shadows, version=parts.version),
+            **status_data(snapshot, report, phase, self.shadows, version=parts.version),
             "certificate": None if parts.certificates is None else parts.certificates.status(),
             "unserved": None if parts.unserved is None else parts.unserved.to_dict(),
             "time": self.clock(),

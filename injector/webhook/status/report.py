@@ -18,13 +18,19 @@ if TYPE_CHECKING:
     from injector.webhook.shadow import Shadows
 
 
-def status(snapshot: Snapshot, report: LoadReport, phase: Phase, shadows: Shadows, *, version: str) -> dict[str, Any]:
+def status_data(
+    snapshot: Snapshot, report: LoadReport, phase: Phase, shadows: Shadows, *, version: str
+) -> dict[str, Any]:
     """Return revisions, tags and the last reload as JSON data."""
     return {
         "version": version,
         "phase": phase.value,
         "default": snapshot.default,
-        "reload": _reload(report),
+        "reload": {
+            "at": report.at,
+            "failure": failure_of(report) or None,
+            "errors": [str(error) for error in report.errors],
+        },
         "revisions": [_revision(state) for state in report.revisions.values()],
         "tags": [_tag(tag) | {"shadow": _shadow(tag, snapshot, shadows)} for _, tag in sorted(snapshot.tags.items())],
         "shadowDropped": shadows.dropped,
@@ -79,12 +85,6 @@ def _shadow(tag: Tag, snapshot: Snapshot, shadows: Shadows) -> dict[str, Any] | 
         return None
     tally = shadows.tally(tag.name, snapshot.revisions[tag.shadow.revision])
     return {"revision": tag.shadow.revision, "sample": tag.shadow.sample, **tally.status()}
-
-
-def _reload(report: LoadReport) -> dict[str, Any]:
-    """Return the time and the errors of the last reload."""
-    errors = [str(error) for error in report.errors]
-    return {"at": report.at, "failure": failure_of(report) or None, "errors": errors}
 
 
 def request_rows(metrics: Metrics) -> list[dict[str, Any]]:
