@@ -6,8 +6,13 @@ import os
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.factories import make_pod, make_review
+
+# How long an example takes says more about the machine than about the code.
+settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tests")
 
 
 @pytest.fixture(autouse=True)

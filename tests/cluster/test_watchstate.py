@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from injector.cluster.client import Page
@@ -212,7 +212,6 @@ def test_a_relist_forgets_deleted_objects(state: WatchState) -> None:
 EVENTS = st.sampled_from(["ADDED", "MODIFIED", "DELETED"])
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(EVENTS, st.sampled_from("abc"), st.integers(0, 2)), max_size=20))
 def test_events_update_the_known_objects(events: list[tuple[str, str, int]]) -> None:
     expected: dict[str, int] = {}
@@ -236,7 +235,6 @@ FAULTS = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(FAULTS, max_size=60), st.floats(0, 1))
 def test_no_order_of_faults_makes_a_hot_loop(faults: list[tuple[str, str, float]], chance: float) -> None:
     state = make_state(chance)
@@ -266,7 +264,6 @@ def test_no_order_of_faults_makes_a_hot_loop(faults: list[tuple[str, str, float]
     assert requests <= 2 * seconds + 3
 
 
-@settings(deadline=None)
 @given(
     st.binary(max_size=40)
     | st.recursive(

@@ -18,7 +18,6 @@ from injector.gotemplate.sprig import txt_func_map
 from tests.cases import cases
 from tests.property.templates import BODIES, TEMPLATES
 
-TIMELESS = settings(deadline=None)  # a slow machine proves nothing
 VALUES = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(-3, 300), st.floats(), st.text(max_size=4)),
     lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.sampled_from("abl"), inner, max_size=3)),
@@ -33,7 +32,6 @@ def lexed(text: str, delimiters: tuple[str, str]) -> list[Token]:
     return list(tokens(text, *delimiters))
 
 
-@TIMELESS
 @given(TEXTS, DELIMITERS)
 def test_every_text_ends_in_its_end_or_in_a_fault(text: str, delimiters: tuple[str, str]) -> None:
     found = lexed(text, delimiters)
@@ -41,7 +39,6 @@ def test_every_text_ends_in_its_end_or_in_a_fault(text: str, delimiters: tuple[s
     assert all(token.kind not in (Kind.EOF, Kind.ERROR) for token in found[:-1])
 
 
-@TIMELESS
 @given(TEXTS, DELIMITERS)
 def test_tokens_are_parts_of_the_text_in_its_order(text: str, delimiters: tuple[str, str]) -> None:
     raw = text.encode("utf-8", "surrogatepass")
@@ -54,7 +51,6 @@ def test_tokens_are_parts_of_the_text_in_its_order(text: str, delimiters: tuple[
         end = token.pos + len(part)
 
 
-@TIMELESS
 @given(TEXTS, DELIMITERS)
 def test_between_tokens_there_is_nothing_but_space_trim_markers_and_comments(
     text: str, delimiters: tuple[str, str]
@@ -72,7 +68,6 @@ def test_between_tokens_there_is_nothing_but_space_trim_markers_and_comments(
     assert end == len(raw)
 
 
-@TIMELESS
 @given(st.text(max_size=60).filter(lambda text: "{{" not in text))
 def test_text_without_delimiters_is_itself(text: str) -> None:
     assert "".join(token.text for token in tokens(text)) == text
@@ -83,7 +78,6 @@ def sources(text: str) -> dict[str, str]:
     return {name: str(tree.root) for name, tree in parse("t", text, functions=BUILTINS).items()}
 
 
-@TIMELESS
 @given(TEMPLATES)
 def test_parsing_what_a_tree_prints_gives_the_tree_again(text: str) -> None:
     found = sources(text)
@@ -91,7 +85,6 @@ def test_parsing_what_a_tree_prints_gives_the_tree_again(text: str) -> None:
     assert again == found
 
 
-@TIMELESS
 @given(TEMPLATES, st.integers(0, 300), st.integers(0, 300), st.text(alphabet="{}()|.$\"'`:=- ax1\n", max_size=3))
 def test_a_spoilt_template_parses_or_is_refused_with_its_line(text: str, begin: int, end: int, put: str) -> None:
     spoilt = text[:begin] + put + text[end:]
@@ -99,7 +92,6 @@ def test_a_spoilt_template_parses_or_is_refused_with_its_line(text: str, begin: 
     assert 1 <= refused_at(spoilt) <= spoilt.count("\n") + 1
 
 
-@TIMELESS
 @given(st.text(max_size=80))
 def test_any_text_inside_an_action_parses_or_is_refused(text: str) -> None:
     assert 1 <= refused_at(f"{{{{{text}}}}}") <= text.count("\n") + 1
@@ -125,7 +117,6 @@ class Clock:
         return 0.0
 
 
-@TIMELESS
 @given(TEMPLATES, VALUES)
 def test_a_template_renders_or_fails_as_templates_fail(text: str, data: Any) -> None:
     with contextlib.suppress(ExecError, ParseError):
@@ -133,7 +124,6 @@ def test_a_template_renders_or_fails_as_templates_fail(text: str, data: Any) -> 
         assert len(rendered.encode("utf-8", "surrogateescape")) <= Budget().output
 
 
-@TIMELESS
 @given(TEMPLATES, VALUES, st.integers(0, 60))
 def test_output_never_exceeds_its_budget(text: str, data: Any, size: int) -> None:
     with contextlib.suppress(ExecError, ParseError):
@@ -141,7 +131,6 @@ def test_output_never_exceeds_its_budget(text: str, data: Any, size: int) -> Non
         assert len(rendered.encode("utf-8", "surrogateescape")) <= size
 
 
-@TIMELESS
 @given(st.integers(1, 6), st.integers(0, 400))
 def test_loops_inside_each_other_stop_when_the_steps_are_spent(depth: int, steps: int) -> None:
     text = "{{range 100000}}" * depth + "x" + "{{end}}" * depth
@@ -151,7 +140,7 @@ def test_loops_inside_each_other_stop_when_the_steps_are_spent(depth: int, steps
     assert caught.value.reason == f"the template's budget is spent: more than {steps} steps"
 
 
-@settings(TIMELESS, max_examples=20)
+@settings(max_examples=20)
 @given(st.integers(1, 100), st.integers(1, 3))
 def test_templates_that_call_each_other_stop(depth: int, calls: int) -> None:
     text = '{{define "x"}}' + '{{template "x"}}' * calls + '{{end}}{{template "x"}}'
@@ -174,13 +163,11 @@ def outcome(text: str, data: Any) -> str:
         return f"fails: {error}"
 
 
-@TIMELESS
 @given(TEMPLATES, VALUES)
 def test_reading_once_gives_what_reading_each_time_gives(text: str, data: Any) -> None:
     assert outcome(text, data) == outcome(text + "{{if false}}{{touch}}{{end}}", data)
 
 
-@TIMELESS
 @given(st.lists(BODIES, max_size=4), VALUES)
 def test_calling_once_gives_what_calling_each_time_gives(bodies: list[str], data: Any) -> None:
     text = f'{{{{$x := 1}}}}{{{{define "d"}}}}{{{{end}}}}{"".join(bodies * 2)}'

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import jsonpatch
@@ -12,10 +11,9 @@ from hypothesis import Phase, given, settings
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
 from injector.istio.revision import Revision
-from injector.revisions.build import build
-from injector.revisions.directory import embedded_source
 from tests.conformance import compare, core, corpus, workloads
 from tests.property.pods import pods
+from tests.property.subjects import embedded_revisions
 
 STATUS = "sidecar.istio.io/status"
 """A pod that comes with it was injected by another control plane: only what comes after the first injection is ours."""
@@ -29,6 +27,7 @@ STABLE = [minor for minor in corpus.MINORS if int(minor.split(".")[1]) >= 12]
 """Up to 1.8 templates see what an earlier injection added, and up to 1.10 they print the annotations that they themselves write."""
 
 CASES = [case for minor in STABLE for case in corpus.cases(minor) if case.webhook and case.expected]
+SHIPPED = embedded_revisions()
 DEFAULTS = [corpus.default_settings(minor) for minor in STABLE] if corpus.present() else []
 
 
@@ -48,7 +47,7 @@ def test_a_pod_of_the_corpus_is_not_changed_by_a_second_injection(case: corpus.C
 @pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)
 @pytest.mark.parametrize("shared", DEFAULTS, ids=lambda shared: shared.istio_version)
 @given(pod=pods())
-@settings(max_examples=EXAMPLES, deadline=None, phases=PHASES)
+@settings(max_examples=EXAMPLES, phases=PHASES)
 def test_no_pod_is_changed_by_a_second_injection(shared: corpus.Settings, pod: dict[str, Any]) -> None:
     fault = second_injection(core.revision_of(shared), pod, "shop")
 
@@ -56,17 +55,11 @@ def test_no_pod_is_changed_by_a_second_injection(shared: corpus.Settings, pod: d
 
 
 @given(pod=pods())
-@settings(max_examples=EXAMPLES, deadline=None, phases=PHASES)
+@settings(max_examples=EXAMPLES, phases=PHASES)
 def test_nor_by_the_revisions_that_the_project_ships(pod: dict[str, Any]) -> None:
-    for revision in shipped():
+    for revision in SHIPPED:
         fault = second_injection(revision, pod, "shop")
         assert not fault, f"\n{fault}"
-
-
-@cache
-def shipped() -> list[Revision]:
-    """The embedded revisions."""
-    return [build(raw) for raw in embedded_source().read().revisions]
 
 
 def second_injection(revision: Revision, pod: dict[str, Any], namespace: str) -> str:

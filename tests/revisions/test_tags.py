@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from injector.errors import ConfigError, DataError, ManifestError
@@ -327,7 +327,6 @@ WORKLOADS = [("shop", "Deployment", f"web-{number}") for number in range(20_000)
 CHI_SQUARE = {1: 10.83, 2: 13.82, 3: 16.27}
 """The bound of the statistic in 999 of 1000 fair draws, by degrees of freedom."""
 
-TIMELESS = settings(deadline=None)
 
 names = st.text("abc-019", min_size=1, max_size=8)
 keys = st.tuples(names, st.sampled_from(["Deployment", "CronJob", "Pod"]), names)
@@ -363,7 +362,6 @@ def test_a_weight_of_zero_receives_no_workloads() -> None:
     assert {chosen({"a": 1, "b": 0}, key) for key in WORKLOADS[:2000]} == {"a"}
 
 
-@TIMELESS
 @given(weightings, st.data(), keys, st.integers(1, 10_000))
 def test_raising_a_weight_moves_workloads_only_to_its_revision(
     weights: dict[str, int], data: st.DataObject, key: tuple[str, str, str], more: int
@@ -375,7 +373,6 @@ def test_raising_a_weight_moves_workloads_only_to_its_revision(
     assert after in (before, raised)
 
 
-@TIMELESS
 @given(weightings, st.data(), keys)
 def test_lowering_a_weight_moves_only_its_own_workloads(
     weights: dict[str, int], data: st.DataObject, key: tuple[str, str, str]
@@ -390,7 +387,6 @@ def test_lowering_a_weight_moves_only_its_own_workloads(
     assert before in (after, lowered)
 
 
-@TIMELESS
 @given(keys, st.lists(st.integers(0, 100), min_size=2, max_size=6))
 def test_a_pair_that_is_shifted_step_by_step_moves_each_workload_once(
     key: tuple[str, str, str], steps: list[int]
@@ -400,7 +396,6 @@ def test_a_pair_that_is_shifted_step_by_step_moves_each_workload_once(
     assert course == sorted(course, reverse=True)
 
 
-@TIMELESS
 @given(keys, st.lists(st.integers(0, 1000), min_size=2, max_size=6), st.integers(1, 100), st.integers(1, 100))
 def test_with_three_revisions_a_workload_moves_once_while_a_weight_grows(
     key: tuple[str, str, str], steps: list[int], first: int, second: int
@@ -417,7 +412,6 @@ def test_ten_then_fifty_then_all_moves_each_workload_at_most_once() -> None:
     assert set(courses) == {("new", "new", "new"), ("old", "new", "new"), ("old", "old", "new")}
 
 
-@TIMELESS
 @given(weightings, keys)
 def test_the_order_of_the_revisions_does_not_matter(weights: dict[str, int], key: tuple[str, str, str]) -> None:
     assert chosen(weights, key) == chosen(dict(reversed(weights.items())), key)
