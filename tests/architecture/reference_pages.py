@@ -98,8 +98,9 @@ def _escaped(text: str) -> str:
 
 def series() -> dict[str, tuple[str, tuple[str, ...]]]:
     """Return the help text and the labels of each metric, by name."""
-    collectors = metrics.Metrics(CollectorRegistry())._registry._collector_to_names
-    wrappers = [each for each in collectors if isinstance(each, MetricWrapperBase)]
+    registry = CollectorRegistry()
+    metrics.Metrics(registry)
+    wrappers = [each for each in registry._collector_to_names if isinstance(each, MetricWrapperBase)]
     return {
         _exposed_name(family): (family.documentation, each._labelnames)
         for each in wrappers

@@ -46,9 +46,6 @@ class Ran:
     def reasons(self) -> list[str]:
         return [reason for _, reason in self.observed.faults]
 
-    def requests_after(self, second: float) -> list[float]:
-        return [at for at, _ in self.client.asked if at >= second]
-
 
 def watching(client: FakeClient, found: Ran | None = None, chance: float = 0.0) -> ListWatch:
     """A list/watch, whose reports and faults are noted."""

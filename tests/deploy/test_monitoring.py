@@ -25,9 +25,9 @@ SCRAPED = {"job", "namespace", "pod"}
 """Labels that Prometheus adds to what it reads from a pod."""
 
 
-def used_metrics() -> Metrics:
+def used_metrics(registry: CollectorRegistry) -> Metrics:
     """Metrics in which everything was counted once, so that each series has a sample."""
-    metrics = Metrics(CollectorRegistry(), version='0.1.0 "quoted"\n')
+    metrics = Metrics(registry, version='0.1.0 "quoted"\n')
     for outcome in Outcome:
         metrics.count_request(outcome, {"total": 0.002, "render": 0.001}, "template", "1-24", "prod")
     metrics.shadowed("prod", "1-30", "different", ("image",))
@@ -49,10 +49,11 @@ def used_metrics() -> Metrics:
 
 def series() -> dict[str, set[str]]:
     """The labels of every series that the injector has, by the name that Prometheus keeps it under."""
-    collectors = Metrics(CollectorRegistry())._registry._collector_to_names.items()
+    registry = CollectorRegistry()
+    Metrics(registry)
     return {
         name: {*getattr(collector, "_labelnames", ()), *(["le"] if name.endswith("_bucket") else [])}
-        for collector, names in collectors
+        for collector, names in registry._collector_to_names.items()
         for name in names
     }
 
@@ -193,7 +194,7 @@ def test_no_two_panels_share_a_number_or_a_place() -> None:
 
 
 def test_the_metrics_are_text_that_prometheus_reads_back() -> None:
-    metrics = used_metrics()
+    metrics = used_metrics(CollectorRegistry())
 
     read = {sample.name: sample for family in parse_text(metrics.exposition().decode()) for sample in family.samples}
 
@@ -202,7 +203,9 @@ def test_the_metrics_are_text_that_prometheus_reads_back() -> None:
 
 
 def test_the_metrics_are_open_metrics_too() -> None:
-    text = open_metrics(used_metrics()._registry).decode()  # type: ignore[no-untyped-call]
+    registry = CollectorRegistry()
+    used_metrics(registry)
+    text = open_metrics(registry).decode()  # type: ignore[no-untyped-call]
     parsed = parse_open_metrics(text)  # type: ignore[no-untyped-call]
 
     names = {sample.name for family in parsed for sample in family.samples}

@@ -176,10 +176,6 @@ class Lab:
         """Change one object by a JSON patch."""
         self._kubectl("patch", kind, name, "-n", namespace, "--type=json", "-p", json.dumps(operations))
 
-    def apply_file(self, path: Path) -> None:
-        """Create the objects of a file."""
-        self._kubectl("apply", "-f", str(path))
-
     def kubeconfig_of(self, account: str, namespace: str) -> Path:
         """A kubeconfig with a token of a service account."""
         admin = yaml.safe_load(self.kubeconfig.read_text())

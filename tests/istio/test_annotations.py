@@ -25,8 +25,6 @@ MODE = "sidecar.istio.io/interceptionMode"
 STATUS_PORT = "status.sidecar.istio.io/port"
 MERGE_METRICS = "prometheus.istio.io/merge-metrics"
 
-NO_NUMBER = 'strconv.ParseUint: parsing "x": invalid syntax'
-
 
 def names_of(test: str) -> list[str]:
     """The annotations that a test has cases of."""

@@ -24,7 +24,6 @@ from injector.kube.admission import (
 )
 from tests.factories import UID, make_pod, make_review
 
-V1 = "admission.k8s.io/v1"
 V1BETA1 = "admission.k8s.io/v1beta1"
 
 

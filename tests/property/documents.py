@@ -10,7 +10,6 @@ import json
 import random
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -22,6 +21,7 @@ from injector.errors import InjectorError
 from injector.injection.tools.manifest import inject_object
 from injector.istio.revision import Revision
 from tests.conformance import core, corpus, workloads
+from tests.conformance.test_kube_inject import options
 from tests.property import reviews
 from tests.property.forked import in_a_copy
 from tests.property.mutations import mutated
@@ -116,12 +116,10 @@ def _command(flags: list[str], text: str) -> bytes:
     return result.stdout_bytes if result.exit_code == 0 else b"refused " + result.stderr_bytes
 
 
-def flags_of(minor: str) -> list[str]:
-    """Return the flags of ``kube-inject`` for the default installation of a minor."""
+def installation_together(minor: str, documents: list[Json]) -> Together:
+    """Compare as ``commands_together`` does with the default installation of a minor, whose templates are compiled once."""
     settings = corpus.default_settings(minor)
-    files: dict[str, Path | None] = {
-        "--injectConfigFile": settings.config,
-        "--valuesFile": settings.values,
-        "--meshConfigFile": settings.mesh,
-    }
-    return [text for flag, path in files.items() if path is not None for text in (flag, str(path))]
+    revision = core.revision_of(settings)
+    result = commands_together([*options(settings)], minor, documents)
+    assert revision.templates, "a revision in use shares its templates"
+    return result

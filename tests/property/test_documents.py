@@ -43,7 +43,7 @@ def test_the_command_with_an_installation_prints_each_document_as_if_it_was_the_
     dice = random.Random(minor)  # noqa: S311 -- nothing secret
     workloads = [*dice.sample(documents.corpus_documents(minor), MOST // 2), *documents.generated(dice, MOST // 2)]
 
-    result = apart(documents.commands_together, documents.flags_of(minor), minor, workloads)
+    result = apart(documents.installation_together, minor, workloads)
 
     assert result.faults == []
     assert result.injected > MOST / 2

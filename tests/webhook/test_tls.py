@@ -37,7 +37,6 @@ from tests.webhook.certificates import (
     write_certificate,
 )
 
-ROTATIONS = 20
 HOUR = 3600.0
 LIMIT = 60.0
 
