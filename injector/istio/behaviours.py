@@ -74,9 +74,9 @@ def values_at(minor: Minor, rows: Iterable[MinorValue]) -> dict[str, Any]:
     return {row.name: row.value for row in rows if row.first <= minor <= row.last}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Behaviours:
-    """The behaviours of one minor. The comments of ``ROWS`` explain the fields."""
+    """The behaviours of one minor, of which there is one object. The comments of ``ROWS`` explain the fields."""
 
     template_fields: frozenset[str]
     ignored_namespaces: frozenset[str]
@@ -311,6 +311,7 @@ ROWS: Final[tuple[MinorValue, ...]] = (
 )
 
 
+@cache
 def behaviours_of(minor: Minor) -> Behaviours:
     """Return the behaviours of ``minor``; a test checks that each field has exactly one row for each supported minor."""
     values = values_at(minor, ROWS)

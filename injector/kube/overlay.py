@@ -241,7 +241,7 @@ def _boundary(column: int) -> re.Pattern[str]:
 
     Comments, and a line that closes a flow collection, belong to the entry before them.
     """
-    return re.compile(rf"\n(?! {{{column + 1}}})(?! *(?:[\n#}}\]]|\Z))")
+    return re.compile(rf"\n(?= {{0,{column}}}+[^ \n#}}\]])")
 
 
 def _ends_line(value: Any) -> bool:

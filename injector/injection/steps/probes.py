@@ -36,16 +36,17 @@ class _Handler:
     url: str
     actions: tuple[str, ...]
 
-    def get(self, container: Mapping[str, Any]) -> dict[str, Any] | None:
+    def find(self, container: Mapping[str, Any]) -> tuple[dict[str, Any], str] | None:
+        """Return the probe or handler, and the name of its action; None if the container has none with such an action."""
         value: Any = container
         for key in self.path:
-            value = (value or {}).get(key)
-        handler: dict[str, Any] | None = value
-        return handler
-
-    def action(self, container: Mapping[str, Any]) -> str | None:
-        handler = self.get(container)
-        return next((name for name in self.actions if handler is not None and handler.get(name) is not None), None)
+            value = value.get(key)
+            if value is None:
+                return None
+        for name in self.actions:
+            if value.get(name) is not None:
+                return value, name
+        return None
 
 
 _PROBES: Final = (
@@ -57,14 +58,6 @@ _LIFECYCLE: Final = (
     _Handler(("lifecycle", "preStop"), "/app-lifecycle/{}/prestopz", ("httpGet", "tcpSocket")),
     _Handler(("lifecycle", "postStart"), "/app-lifecycle/{}/poststartz", ("httpGet", "tcpSocket")),
 )
-
-
-@cache
-def _probe_handlers(*, tcp: bool, grpc: bool) -> tuple[_Handler, ...]:
-    """Return the handlers of probes, which may have these actions beside ``httpGet``."""
-    handled = {"httpGet": True, "tcpSocket": tcp, "grpc": grpc}
-    actions = tuple(name for name, on in handled.items() if on)
-    return tuple(_Handler(path, url, actions) for path, url in _PROBES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,18 +80,7 @@ class Rewrite:
         tcp = behaviours.tcp_probes and not (
             behaviours.tcp_probes_optional and parse_bool(env.get("REWRITE_TCP_PROBES", "")) is False
         )
-        probes = _probe_handlers(tcp=tcp, grpc=behaviours.grpc_probes)[: len(_PROBES) - (not behaviours.startup_probes)]
-        return cls(
-            handlers=probes + (_LIFECYCLE if behaviours.lifecycle_probes else ()),
-            kinds=("initContainers", "containers") if behaviours.sidecar_among_init else ("containers",),
-            merges=behaviours.merge_probers,
-            appends_missing=behaviours.append_missing_probers,
-            by_default=by_default,
-            scheme=behaviours.probe_scheme,
-            timeouts=behaviours.prober_timeouts,
-            passes_rewritten=behaviours.passes_rewritten_probes,
-            port_annotation=not behaviours.probe_port_from_args,
-        )
+        return _rewrite(behaviours, tcp=tcp, by_default=by_default)
 
     def probers(
         self, containers: Iterable[c.Container], status_port: int, *, injected_before: bool = False
@@ -120,11 +102,7 @@ class Rewrite:
         ports = {
             port["name"]: port.get("containerPort", 0) for port in container.get("ports") or () if port.get("name")
         }
-        for handler in self._handlers_of(container):
-            name = handler.action(container)
-            if name is None:
-                continue
-            probe = handler.get(container) or {}
+        for handler, probe, name in self._found_in(container):
             action = dict(probe[name])
             url = handler.url.format(container.get("name", ""))
             if injected_before and action.get("path") == url:
@@ -137,9 +115,11 @@ class Rewrite:
                     continue
             yield url, self._prober_json(handler, name, action, probe)
 
-    def _handlers_of(self, container: c.Container) -> list[_Handler]:
-        """Return the handlers that a container may have."""
-        return [handler for handler in self.handlers if handler.path[0] in container]
+    def _found_in(self, container: c.Container) -> Iterator[tuple[_Handler, dict[str, Any], str]]:
+        """Yield the handlers of a container, each with the probe and the name of its action."""
+        for handler in self.handlers:
+            if handler.path[0] in container and (found := handler.find(container)) is not None:
+                yield handler, *found
 
     def _prober_json(self, handler: _Handler, name: str, action: Mapping[str, Any], probe: Mapping[str, Any]) -> str:
         text = go_struct_json(action, _ACTIONS[name])
@@ -159,11 +139,27 @@ class Rewrite:
     def _redirected(self, container: c.Container, port: int) -> c.Container:
         if container.get("name") == c.PROXY:
             return container
-        for handler in self._handlers_of(container):
-            name = handler.action(container)
-            if name is not None:
-                container = _replaced(container, handler, name, port, scheme=self.scheme)
+        for handler, probe, name in self._found_in(container):
+            container = _replaced(container, handler, probe, name, port, scheme=self.scheme)
         return container
+
+
+@cache
+def _rewrite(behaviours: Behaviours, *, tcp: bool, by_default: bool) -> Rewrite:
+    handled = {"httpGet": True, "tcpSocket": tcp, "grpc": behaviours.grpc_probes}
+    actions = tuple(name for name, on in handled.items() if on)
+    probes = tuple(_Handler(path, url, actions) for path, url in _PROBES)[: 3 if behaviours.startup_probes else 2]
+    return Rewrite(
+        handlers=probes + (_LIFECYCLE if behaviours.lifecycle_probes else ()),
+        kinds=("initContainers", "containers") if behaviours.sidecar_among_init else ("containers",),
+        merges=behaviours.merge_probers,
+        appends_missing=behaviours.append_missing_probers,
+        by_default=by_default,
+        scheme=behaviours.probe_scheme,
+        timeouts=behaviours.prober_timeouts,
+        passes_rewritten=behaviours.passes_rewritten_probes,
+        port_annotation=not behaviours.probe_port_from_args,
+    )
 
 
 def rewritten(pod: c.Pod, rewrite: Rewrite, *, status_port: int) -> c.Pod:
@@ -248,14 +244,14 @@ def _quoted(text: str) -> str:
     return go_struct_json(text, "string")
 
 
-def _replaced(container: c.Container, handler: _Handler, name: str, port: int, *, scheme: bool) -> c.Container:
-    probe = dict(handler.get(container) or {})
-    original = probe.pop(name)
-    action = dict(original) if name == "httpGet" else {}
-    action.update(path=handler.url.format(container.get("name", "")), port=port)
+def _replaced(
+    container: c.Container, handler: _Handler, probe: dict[str, Any], name: str, port: int, *, scheme: bool
+) -> c.Container:
+    action = probe[name] if name == "httpGet" else {}
+    action = {**action, "path": handler.url.format(container.get("name", "")), "port": port}
     if scheme and action.get("scheme") == "HTTPS":
         action["scheme"] = "HTTP"
-    probe["httpGet"] = action
+    probe = {**{key: value for key, value in probe.items() if key != name}, "httpGet": action}
     if len(handler.path) == 1:
         return {**container, handler.path[0]: probe}
     outer, inner = handler.path

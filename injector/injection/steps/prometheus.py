@@ -61,10 +61,11 @@ def merged(pod: c.Pod, behaviours: Behaviours, *, mesh_setting: bool | None, sta
         AnnotationError: the application's port cannot be scraped (since Istio 1.31).
     """
     annotations = c.annotations_of(pod)
-    declined = behaviours.prometheus_sanitised and not _scraped(annotations)
+    fields = _fields(annotations, behaviours)
+    declined = behaviours.prometheus_sanitised and not _scraped(annotations, fields)
     if declined or not enabled(annotations, mesh_setting=mesh_setting):
         return pod
-    found = _scrape_config(annotations, behaviours)
+    found = {field: annotations[key] for key, field in fields.items()}
     if found.get("port") == str(status_port):
         return pod
     config: dict[str, Any] = {key: found.get(key, "") for key in _FIELDS}
@@ -77,7 +78,7 @@ def merged(pod: c.Pod, behaviours: Behaviours, *, mesh_setting: bool | None, sta
     sidecar = c.find_in_pod(c.PROXY, pod)
     if sidecar is not None and any(config.values()):
         pod = c.with_container(pod, c.env_appended(sidecar, ENV, go_json(config)))
-    kept = _cleared(annotations, behaviours)
+    kept = {key: value for key, value in annotations.items() if key not in fields}
     return c.with_metadata(pod, annotations={**kept, **agent_annotations(status_port)})
 
 
@@ -85,7 +86,7 @@ def with_secure_port(pod: c.Pod) -> c.Pod:
     """Return the pod with the annotation of the port where the proxy serves merged metrics over mTLS, unless it has one already."""
     annotations = c.annotations_of(pod)
     wanted = _INVALID.sub("_", SECURE_PORT)
-    if any(_INVALID.sub("_", key) == wanted for key in annotations):
+    if any(key.startswith("prometheus") and _INVALID.sub("_", key) == wanted for key in annotations):
         return pod
     sidecar = c.find_in_pod(c.PROXY, pod) or {}
     values = (item.get("value", "") for item in sidecar.get("env") or () if item.get("name") == SECURE_PORT_ENV)
@@ -146,9 +147,10 @@ def scrape_config_json(annotations: Mapping[str, str]) -> str | None:
 def without_agent_annotations(pod: c.Pod, behaviours: Behaviours, *, status_port: int) -> c.Pod:
     """Return the pod without the scrape annotations of an earlier injection, which have the agent's port."""
     annotations = c.annotations_of(pod)
-    if _scrape_config(annotations, behaviours).get("port") != str(status_port):
+    fields = _fields(annotations, behaviours)
+    if {field: annotations[key] for key, field in fields.items()}.get("port") != str(status_port):
         return pod
-    return c.with_metadata(pod, annotations=_cleared(annotations, behaviours))
+    return c.with_metadata(pod, annotations={key: text for key, text in annotations.items() if key not in fields})
 
 
 def enabled(annotations: Mapping[str, str], *, mesh_setting: bool | None) -> bool:
@@ -159,25 +161,17 @@ def enabled(annotations: Mapping[str, str], *, mesh_setting: bool | None) -> boo
     return True if mesh_setting is None else mesh_setting
 
 
-def _scraped(annotations: Mapping[str, str]) -> bool:
-    for key, value in annotations.items():
-        scrape = parse_bool(value) if _SANITISED.get(_INVALID.sub("_", key)) == "scrape" else None
-        if scrape is not None:
-            return scrape
-    return True
+def _scraped(annotations: Mapping[str, str], fields: Mapping[str, str]) -> bool:
+    asked = (parse_bool(annotations[key]) for key, field in fields.items() if field == "scrape")
+    return next((scrape for scrape in asked if scrape is not None), True)
 
 
-def _field_of(annotation: str, behaviours: Behaviours) -> str | None:
-    if not behaviours.prometheus_sanitised:
-        return _EXACT.get(annotation)
-    field = _SANITISED.get(_INVALID.sub("_", annotation)) if annotation.startswith("prometheus") else None
-    return field if field != "targets" or behaviours.prometheus_targets else None
-
-
-def _scrape_config(annotations: Mapping[str, str], behaviours: Behaviours) -> dict[str, str]:
-    fields = ((_field_of(key, behaviours), value) for key, value in annotations.items())
-    return {field: value for field, value in fields if field is not None}
-
-
-def _cleared(annotations: Mapping[str, str], behaviours: Behaviours) -> dict[str, str]:
-    return {key: value for key, value in annotations.items() if _field_of(key, behaviours) is None}
+def _fields(annotations: Mapping[str, str], behaviours: Behaviours) -> dict[str, str]:
+    """Return the annotations that configure the scraping, each with the field that it sets."""
+    found: dict[str, str] = {}
+    for key in annotations:
+        if key.startswith("prometheus"):
+            field = _SANITISED.get(_INVALID.sub("_", key)) if behaviours.prometheus_sanitised else _EXACT.get(key)
+            if field is not None and (field != "targets" or behaviours.prometheus_targets):
+                found[key] = field
+    return found
