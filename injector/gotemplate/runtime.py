@@ -230,6 +230,8 @@ def field_reader(missing_key: str) -> Callable[[Any, str], Any]:
     def field(receiver: Any, name: str) -> Any:
         value = receiver
         if value.__class__ not in structs:
+            if value.__class__ is dict:
+                return value[name] if name in value else _missing_entry(missing_key, value, name)
             if value is NO_VALUE:
                 return _field_of_nothing(missing_key, name)
             value = pointed(value)

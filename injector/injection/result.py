@@ -42,18 +42,16 @@ class RequestFacts:
 class Injected:
     """A pod with its sidecar, and the JSON patch from the original pod to it.
 
-    Both are stored as JSON, so that a result is immutable and shares no object with a revision. ``pod`` and ``patch`` decode a new
-    copy each time.
+    ``pod`` and ``patch`` return a new copy each time, so that a result is immutable and shares no object with a revision.
 
     Attributes:
-        pod_json: the injected pod, as Go would print it.
         patch_json: the operations of the JSON patch (RFC 6902).
         templates: the names of the templates that were rendered.
         warnings: texts for the creator of the pod.
         findings: the findings of a guard that only warns; each is also a warning.
     """
 
-    pod_json: bytes
+    _pod: dict[str, Any]  # Shares objects with the revision. A webhook needs only the patch, so the copy is made when it is asked for.
     patch_json: bytes
     templates: tuple[str, ...]
     warnings: tuple[str, ...] = ()
@@ -68,17 +66,21 @@ class Injected:
         warnings: tuple[str, ...] = (),
         findings: tuple[str, ...] = (),
     ) -> Injected:
-        """Return the result with ``pod`` and ``patch`` encoded.
+        """Return the result with ``patch`` encoded.
 
         Raises:
-            DataError: one of them is not JSON data, or is nested too deeply.
+            DataError: it is not JSON data, or is nested too deeply.
         """
-        return cls(dump_json(pod), dump_json(patch), templates, warnings, findings)
+        return cls(pod, dump_json(patch), templates, warnings, findings)
 
     @property
     def pod(self) -> dict[str, Any]:
-        """A new copy of the injected pod."""
-        pod: dict[str, Any] = load_json(self.pod_json)
+        """A new copy of the injected pod, as Go would print it.
+
+        Raises:
+            DataError: the pod is nested too deeply.
+        """
+        pod: dict[str, Any] = load_json(dump_json(self._pod))
         return pod
 
     @property
