@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import msgspec
 
 from injector.errors import DataError, ManifestError, ReviewError
-from injector.kube.serial import dump_json, load_json
+from injector.kube.serial import MAX_LEVELS, dump_json, load_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,7 +99,8 @@ class Request:
         """
         try:
             decoded: dict[str, Any] = load_json(self.object_json)
-            dump_json(decoded)
+            if self.object_json.count(b"{") + self.object_json.count(b"[") > MAX_LEVELS:
+                dump_json(decoded)
         except DataError as error:
             what = f"could not decode its object: {error.what}"
             raise BrokenReviewError(what, Broken(self.uid, self.api_version)) from error

@@ -72,7 +72,7 @@ def _by_name(items: list[Any], name: str) -> dict[Any, Any] | None:
     found: dict[Any, Any] = {}
     for item in items:
         value = item.get(name) if type(item) is dict else None
-        if not isinstance(value, str | int):
+        if type(value) is not str and not isinstance(value, int):
             return None
         found[value] = item
     return found if len(found) == len(items) else None

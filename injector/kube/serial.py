@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
 from injector.errors import DataError, ManifestError
+
+
+MAX_LEVELS: Final = 254
+"""The levels of objects and lists that orjson writes."""
 
 
 def load_json(text: str | bytes | memoryview, *, where: str = "") -> Any:
@@ -26,7 +30,7 @@ def dump_json(value: Any) -> bytes:
     """Return compact JSON in UTF-8, keys in the order they have.
 
     Raises:
-        DataError: it is not JSON data, or is nested beyond 254 levels, the limit of orjson.
+        DataError: it is not JSON data, or is nested beyond ``MAX_LEVELS``.
     """
     try:
         return orjson.dumps(value)

@@ -208,6 +208,7 @@ def _fields_of(struct: StructType, options: _Options) -> dict[str, _Field]:
 
 def _struct_decoder(struct: StructType, options: _Options) -> Codec:
     fields = _fields_of(struct, options)
+    kinds = {name: field.kind for name, field in fields.items() if field.kind is not None}
     keep_unknown = options.keep_unknown
     always = always_written(struct)
 
@@ -224,6 +225,10 @@ def _struct_decoder(struct: StructType, options: _Options) -> Codec:
         field: _Field | None = None
         try:
             for key, item in value.items():
+                if item and item.__class__ is kinds.get(key):
+                    if result is not None:
+                        result[key] = item
+                    continue
                 field = fields.get(key) or find(key)
                 if field is None:
                     if keep_unknown:
@@ -233,8 +238,8 @@ def _struct_decoder(struct: StructType, options: _Options) -> Codec:
                     decoded, drops = None, True
                     name = key
                 else:
-                    kind, decode_item, drops, name, _ = field
-                    decoded = item if item.__class__ is kind or item is None else decode_item(item)
+                    _, decode_item, drops, name, _ = field
+                    decoded = None if item is None else decode_item(item)
                 if decoded is None or (drops and not decoded):
                     if result is None:
                         result = _before(value, key)
@@ -279,19 +284,18 @@ def _list_decoder(type_name: str, element_type: str, options: _Options) -> Codec
 
 def _map_decoder(type_name: str, element_type: str, options: _Options) -> Codec:
     decode_item = _decoder(element_type, options)
-    kind = _UNDECODED.get(underlying(element_type))
+    kinds = frozenset({_UNDECODED[underlying(element_type)]} if underlying(element_type) in _UNDECODED else ())
 
     def decode(value: Any) -> Any:
         if type(value) is not dict:
             raise _mismatch(value, type_name)
+        if all(map(kinds.__contains__, map(type, value.values()))):
+            return value
         result: dict[str, Any] = {}
         key = ""
         try:
             for key, item in value.items():
-                if item.__class__ is kind:
-                    result[key] = item
-                else:
-                    result[key] = zero_of(element_type) if item is None else decode_item(item)
+                result[key] = zero_of(element_type) if item is None else decode_item(item)
         except _DecodeError as error:
             error.path.insert(0, key)
             raise
@@ -336,6 +340,8 @@ def _bool(value: Any, wanted: str) -> bool:
 def _integer(value: Any, wanted: str) -> int:
     """Decode an integer. A whole float is one: YAML's ``15.0`` is JSON's 15."""
     limit = _LIMITS[wanted]
+    if type(value) is int and -limit <= value < limit:
+        return value
     if isinstance(value, float) and value.is_integer() and abs(value) < _WHOLE:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
