@@ -51,7 +51,9 @@ class Injected:
         findings: the findings of a guard that only warns; each is also a warning.
     """
 
-    _pod: dict[str, Any]  # Shares objects with the revision. A webhook needs only the patch, so the copy is made when it is asked for.
+    _pod: dict[
+        str, Any
+    ]  # Shares objects with the revision. A webhook needs only the patch, so the copy is made when it is asked for.
     patch_json: bytes
     templates: tuple[str, ...]
     warnings: tuple[str, ...] = ()

@@ -8,7 +8,6 @@ import orjson
 
 from injector.errors import DataError, ManifestError
 
-
 MAX_LEVELS: Final = 254
 """The levels of objects and lists that orjson writes."""
 

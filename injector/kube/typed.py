@@ -208,13 +208,9 @@ def _fields_of(struct: StructType, options: _Options) -> dict[str, _Field]:
 
 def _struct_decoder(struct: StructType, options: _Options) -> Codec:
     fields = _fields_of(struct, options)
-    kinds = {name: field.kind for name, field in fields.items() if field.kind is not None}
+    kinds = {name: field.kind for name, field in fields.items()}
     keep_unknown = options.keep_unknown
     always = always_written(struct)
-
-    def find(key: str) -> _Field | None:
-        found = struct.json_field(key)
-        return fields[found.json] if found is not None else None
 
     def decode(value: Any) -> Any:
         if type(value) is not dict:
@@ -225,11 +221,9 @@ def _struct_decoder(struct: StructType, options: _Options) -> Codec:
         field: _Field | None = None
         try:
             for key, item in value.items():
-                if item and item.__class__ is kinds.get(key):
-                    if result is not None:
-                        result[key] = item
+                if result is None and item and item.__class__ is kinds.get(key):
                     continue
-                field = fields.get(key) or find(key)
+                field = fields.get(key) or _in_other_case(key, struct, fields)
                 if field is None:
                     if keep_unknown:
                         if result is not None:
@@ -256,6 +250,11 @@ def _struct_decoder(struct: StructType, options: _Options) -> Codec:
         return {**always, **found} if always and not always.keys() <= found.keys() else found
 
     return decode
+
+
+def _in_other_case(key: str, struct: StructType, fields: Mapping[str, _Field]) -> _Field | None:
+    found = struct.json_field(key)
+    return fields[found.json] if found is not None else None
 
 
 def _before(value: dict[str, Any], key: str) -> dict[str, Any]:

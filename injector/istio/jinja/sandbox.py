@@ -23,13 +23,24 @@ from jinja2.runtime import BlockReference, LoopContext, Macro, TemplateReference
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import object_type_repr
 
-from injector.istio.jinja.budget import charged, check_bits, check_size, counted, joined, measure, text_of, tick
+from injector.istio.jinja.budget import (
+    SEQUENCES,
+    charged,
+    check_bits,
+    check_size,
+    counted,
+    joined,
+    measure,
+    text_of,
+    tick,
+)
 
 _COUNTED: Final = "counted items"
 """The filter around the sequence of a loop. Templates cannot use it: its name has a space."""
 _SUBSCRIPTED: Final = (dict, list, tuple, str, range, TemplateReference)
 _CALL_STEPS: Final = 4
 """The steps for each item of an argument: Python functions walk it more than once."""
+_SEQUENCES: Final = (str, *SEQUENCES)
 _KEYS: Final = (str, int, float, type(None))
 # fmt: off
 _LOOP_NAMES: Final = frozenset({
@@ -52,6 +63,9 @@ class TemplateFunction:
         for value in (*args, *kwargs.values()):
             measure(value, cost=_CALL_STEPS)
         return self._call(*args, **kwargs)
+
+
+_CALLABLE: Final = (Macro, BlockReference, TemplateFunction)
 
 
 class _Generator(CodeGenerator):
@@ -169,13 +183,13 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def walked(self, value: Any) -> Any:
         """Measure a value that is going to be compared or hashed."""
-        if not isinstance(value, Undefined):
+        if value.__class__ is str or not isinstance(value, Undefined):
             measure(value)
         return value
 
     def sliced(self, value: Any, start: Any, stop: Any, step: Any) -> Any:
         """Return a slice."""
-        if isinstance(value, str | list | tuple):
+        if isinstance(value, _SEQUENCES):
             bounds = slice(start, stop, step)
             check_size(len(range(*bounds.indices(len(value)))))
             tick()
@@ -251,6 +265,11 @@ class Sandbox(ImmutableSandboxedEnvironment):
     def call(self, context: jinja2.runtime.Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Call a macro, a block, ``loop`` or a function of the sandbox."""
         tick(1 + len(args) + len(kwargs))
+        if obj.__class__ is TemplateFunction:
+            # What Context.call does with a function that does not take the context.
+            kwargs.pop("_block_vars", None)
+            kwargs.pop("_loop_vars", None)
+            return charged(obj(*args, **kwargs))
         if isinstance(obj, Undefined):
             str(obj)
         if isinstance(obj, LoopContext):
@@ -258,7 +277,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         elif isinstance(obj, MethodType) and isinstance(obj.__self__, LoopContext):
             for value in args:
                 measure(value)
-        elif not isinstance(obj, Macro | BlockReference | TemplateFunction):
+        elif not isinstance(obj, _CALLABLE):
             raise SecurityError(f"{type(obj).__name__} cannot be called")
         return charged(super().call(context, obj, *args, **kwargs))
 
@@ -270,10 +289,11 @@ def _is_open(obj: Any, name: str) -> bool:
 
 
 def _check_result(operator: str, left: Any, right: Any) -> None:
+    if operator == "+" and isinstance(left, _SEQUENCES) and isinstance(right, _SEQUENCES):
+        check_size(len(left) + len(right))
+        return
     for value, other in ((left, right), (right, left)):
-        if operator == "*" and isinstance(value, str | list | tuple) and isinstance(other, int):
+        if operator == "*" and isinstance(value, _SEQUENCES) and isinstance(other, int):
             check_size(len(value) * max(other, 0))
-        if operator == "+" and isinstance(value, str | list | tuple) and isinstance(other, str | list | tuple):
-            check_size(len(value) + len(other))
     bits = [value.bit_length() for value in (left, right) if isinstance(value, int)]
     check_bits(sum(bits) - 1 if operator == "*" else max(bits, default=0))
