@@ -48,6 +48,9 @@ class Budget:
     clock: Callable[[], float] = time.thread_time
 
 
+DEFAULT_BUDGET: Final = Budget()
+
+
 class TimeLimit:
     """The time that a rendering may work, by ``clock``, from the first reading on."""
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from injector.gotemplate.budget import METER, Budget, Rendering, metered_by
+from injector.gotemplate.budget import DEFAULT_BUDGET, METER, Budget, Rendering, metered_by
 from injector.gotemplate.builtins import BUILTINS, call, eq, ne, shown_callee
 from injector.gotemplate.codegen import LineMap, Source, TemplateWriter
 from injector.gotemplate.errors import Failure, FuncError, ParseError, Spent, TemplateError, Unprintable
@@ -46,7 +46,7 @@ class GoTemplate:
     trees: tuple[Tree, ...]
     is_pure: bool
 
-    def execute(self, data: Any, *, budget: Budget | None = None) -> str:
+    def execute(self, data: Any, *, budget: Budget = DEFAULT_BUDGET) -> str:
         """Return the rendered text.
 
         Args:
@@ -58,7 +58,7 @@ class GoTemplate:
             ExecError: a step failed; with Go's text.
             BudgetError: the budget is spent.
         """
-        rendering = Rendering(budget or Budget(), METER.get())
+        rendering = Rendering(budget, METER.get())
         try:
             with metered_by(rendering):
                 self.run(rendering, NO_VALUE if data is None else data)

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from injector.errors import DataError
 from injector.gotemplate.values import Int64
@@ -36,8 +35,7 @@ NETWORK: Final = "ISTIO_META_NETWORK"
 NETWORK_LABEL: Final = "topology.istio.io/network"
 
 
-@dataclass(frozen=True, slots=True)
-class Parameters:
+class Parameters(NamedTuple):
     """The inputs of one injection.
 
     Attributes:

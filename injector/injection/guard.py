@@ -340,8 +340,7 @@ class Guard:
         text = c.annotations_of(params.pod).get(_PROXY_CONFIG, "")
         if text in chosen and overlaid is not params.revision.mesh:
             overlaid = self._mesh(text, filler)
-        changed = replace(
-            params,
+        changed = params._replace(
             workload=replace(params.workload, **given["workload"]),
             owner_meta=given.get("owner", params.owner_meta),
             proxy_config=overlaid,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import jsonpatch
 
 from injector.errors import AnnotationError, DataError, InvalidPodError
-from injector.gotemplate.budget import Budget, metered_by
+from injector.gotemplate.budget import DEFAULT_BUDGET, Budget, metered_by
 from injector.gotemplate.budget import Rendering as GoRendering
 from injector.injection import containers as c
 from injector.injection.append import ListTemplate, appended, seen_by_template
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from injector.kube.pods import WorkloadMeta
 
 PROXY_CONFIG: Final = "proxy.istio.io/config"
-_BUDGET: Final = Budget(steps=4 * Budget().steps, memory=4 * Budget().memory)
+_BUDGET: Final = Budget(steps=4 * DEFAULT_BUDGET.steps, memory=4 * DEFAULT_BUDGET.memory)
 """For all renderings of an injection: the pod's templates, and the renderings that the guard compares them with."""
 _LONGEST_TEXT: Final = 300
 """Characters of a place or fault in a message: names can be as long as a pod."""

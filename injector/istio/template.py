@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import WeakValueDictionary
 
-from injector.gotemplate import Budget, BudgetError, FuncError, GoTemplate, TemplateError, compile_template
+from injector.gotemplate import BudgetError, FuncError, GoTemplate, TemplateError, compile_template
 from injector.gotemplate.budget import reserve, spend
 from injector.gotemplate.sprig import txt_func_map
 from injector.gotemplate.values import Func
@@ -97,7 +97,7 @@ class GoTextTemplate:
         """Return the rendered text."""
         token = _RENDERED.set((data, 0))
         try:
-            return self.compiled.execute(data, budget=Budget())
+            return self.compiled.execute(data)
         finally:
             _RENDERED.reset(token)
 
@@ -116,7 +116,7 @@ def _render(functions: Mapping[str, Func]) -> Func:
             raise FuncError(f"templates render themselves deeper than {_MAX_RENDER_DEPTH}")
         token = _RENDERED.set((data, depth + 1))
         try:
-            return templates.get(text, compiled).execute(data, budget=Budget())
+            return templates.get(text, compiled).execute(data)
         except BudgetError:
             raise
         except TemplateError:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from aiohttp import web
 
@@ -70,8 +70,7 @@ Result: TypeAlias = Injected | Skipped | Exception
 """The result of an injection."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """The answer to one review.
 
     Attributes:
@@ -97,8 +96,7 @@ class Answer:
     cached: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PendingInjection:
+class PendingInjection(NamedTuple):
     """A review whose pod has to be injected. ``sampled`` is whether the shadow of the tag compares it."""
 
     body: bytes
@@ -280,7 +278,7 @@ class InjectHandler:
         facts = replace(injection.facts, namespace_meta=candidate.namespaces.get(review.namespace))
         size = len(injection.body)
         admitted = Admission(resolved.tag, resolved.revision, candidate, review.object, facts, result, size)
-        return replace(answer, shadowed=admitted)
+        return answer._replace(shadowed=admitted)
 
     def _succeeded(self, injection: PendingInjection, result: Injected | Skipped) -> Answer:
         review, resolved, explained = injection.review, injection.resolved, self._options.explained

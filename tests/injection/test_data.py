@@ -227,7 +227,7 @@ def test_the_proxy_config_decides_unless_it_says_zero(
 
 def test_where_the_proxy_config_has_none_it_is_two_whatever_the_cpus_are() -> None:
     params = _params(annotations={LIMIT: "7"})
-    without = replace(params, proxy_config=replace(params.proxy_config, concurrency=None))
+    without = params._replace(proxy_config=replace(params.proxy_config, concurrency=None))
     assert estimated_concurrency(without) == 2
 
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -175,7 +174,7 @@ def test_the_configs_annotations_win_over_the_pods_and_over_the_status() -> None
         "own": "kept",
         STATUS: f'{STATUS_HEAD},"revision":"canary"}}',
     }
-    overriding = replace(_params(pod), injected_annotations={STATUS: "config"})
+    overriding = _params(pod)._replace(injected_annotations={STATUS: "config"})
     assert metadata(pod, TEMPLATE, overriding)["metadata"]["annotations"][STATUS] == "config"
 
 

@@ -8,7 +8,6 @@ Follows ``IntoObject`` in pkg/kube/inject/inject.go (1.30.3). It differs from th
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.injection import containers as c
@@ -100,7 +99,7 @@ def _inject_workload(
     if reason:
         warn(_warning(revision, pod, workload, reason))
         return obj
-    outcome = inject(replace(_parameters(revision, pod, workload, meta_in_data), guard=guard), webhook=False)
+    outcome = inject(_parameters(revision, pod, workload, meta_in_data)._replace(guard=guard), webhook=False)
     for finding in outcome.findings:
         warn(finding)
     obj = changed_at(obj, meta_path, lambda holder: {**holder, "metadata": outcome.pod["metadata"]})
