@@ -10,7 +10,6 @@ bytes, so that its answer cannot depend on anything else.
 
 from __future__ import annotations
 
-import base64
 import re
 import secrets
 import string
@@ -155,7 +154,7 @@ class Response:
         if self.patch and self.patch != _NO_OPERATIONS:
             patch = self.patch.replace(_CANONICAL, token_volume.encode()) if token_volume else self.patch
             content["patchType"] = "JSONPatch"
-            content["patch"] = base64.b64encode(patch).decode()
+            content["patch"] = patch  # msgspec writes bytes as base64, four times as fast as binascii
         if self.message:
             status: dict[str, Any] = {"message": _unicode(self.message)}
             content["status"] = {**status, "code": self.code} if self.code else status
@@ -164,7 +163,7 @@ class Response:
             content["warnings"] = [_CONTROL.sub(" ", _unicode(text))[:MAX_WARNING] for text in shown]
         if self.audit:
             content["auditAnnotations"] = {key: _unicode(value) for key, value in self.audit}
-        encoded = dump_json(content)
+        encoded = _ENCODER.encode(content)
         return encoded.replace(_CANONICAL, token_volume.encode()) if token_volume else encoded
 
     def encode(self, request: Request | Broken) -> bytes:
