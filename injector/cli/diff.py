@@ -6,7 +6,7 @@ import difflib
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -201,7 +201,9 @@ class Comparer:
 
 
 def _without_pod(answer: Answer) -> Answer:
-    return replace(answer, pod_json=b"", patch_json=b"") if isinstance(answer, Injected) else answer
+    if isinstance(answer, Injected):
+        return Injected.of({}, [], answer.templates, answer.warnings, answer.findings)
+    return answer
 
 
 def _confirmed(

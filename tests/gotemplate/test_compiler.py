@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from injector.gotemplate import Budget, BudgetError, ExecError, Func, FuncError, ParseError, compile_template
+from injector.gotemplate.budget import DEFAULT_BUDGET
 from tests.gotemplate.recorded import differences, recorded_cases, typed_differences, wrong_answers
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "corpus" / "gotemplate.json"
@@ -39,7 +40,7 @@ def test_the_shared_cases_are_answered_as_go_answers_them() -> None:
     assert wrong_answers(recorded["cases"], recorded["data"]) == []
 
 
-def render(source: str, data: object = None, budget: Budget | None = None, **functions: Func) -> str:
+def render(source: str, data: object = None, budget: Budget = DEFAULT_BUDGET, **functions: Func) -> str:
     return compile_template("t", source, funcs=functions).execute(data, budget=budget)
 
 
