@@ -229,6 +229,22 @@ def test_each_bad_pair_is_told_once(secret: MountedSecret, caplog: pytest.LogCap
     assert len(caplog.records) == 2
 
 
+def test_a_bad_pair_that_stays_is_checked_once(secret: MountedSecret, monkeypatch: pytest.MonkeyPatch) -> None:
+    good, checked = secret.put(), list[Pair]()
+    source = secret.source()
+
+    def counted(pair: Pair, paths: CertificateFiles) -> Certificate:
+        checked.append(pair)
+        return read_pair(pair, paths)
+
+    monkeypatch.setattr(files, "read_pair", counted)
+    secret.put_bytes(b"garbage", good.key_pem)
+    source.poll()
+    source.poll()
+
+    assert (len(checked), str(source.error).count("not a PEM certificate")) == (1, 1)
+
+
 def test_a_certificate_that_is_not_valid_yet_is_used_once_it_is(secret: MountedSecret) -> None:
     secret.put()
     source = secret.source()

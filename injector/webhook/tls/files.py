@@ -51,6 +51,7 @@ class FileSource(CertificateSource):
         self._files = files
         self._interval = interval
         self._rejected = ""
+        self._last_read: tuple[str, Certificate | ConfigError] = "", ConfigError("nothing was read")
         self.error: ConfigError | None = None
         self._use(self._load(self._read_stable()))
 
@@ -139,7 +140,7 @@ class FileSource(CertificateSource):
 
     def _load(self, pair: Pair, current: Certificate | None = None) -> Loaded:
         """Check a pair and load it; ``current`` is the certificate to replace."""
-        certificate, now, where = read_pair(pair, self._files), self._clock(), str(self._files.chain)
+        certificate, now, where = self._facts(pair), self._clock(), str(self._files.chain)
         if fault := certificate.fault(now):
             raise ConfigError(fault, where=where, hint="have it renewed, or correct the clock")
         if current is not None and not current.fault(now) and not set(current.names) & set(certificate.names):
@@ -149,6 +150,20 @@ class FileSource(CertificateSource):
                 hint="restart the injector if API servers now call it by another name",
             )
         return Loaded(pair, certificate, self._handshakes.load(pair, where=where), now)
+
+    def _facts(self, pair: Pair) -> Certificate:
+        """Return the result of ``read_pair``, cached for the last pair: a rejected one is polled every second, and RSA keys take 0.3 s."""
+        fingerprint, result = self._last_read
+        if fingerprint != pair.fingerprint:
+            try:
+                result = read_pair(pair, self._files)
+            except ConfigError as error:
+                result = error
+            self._last_read = pair.fingerprint, result
+        if isinstance(result, ConfigError):
+            # A new object, since an error that is raised again gets a longer traceback each time.
+            raise ConfigError(result.what, where=result.where, hint=result.hint)
+        return result
 
 
 def _read(files: CertificateFiles) -> Pair:
