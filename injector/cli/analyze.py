@@ -62,7 +62,13 @@ async def _items(reader: ObjectReader, scope: Scope, default: str, others: Other
         if resource is r.SERVICES and version != resource.api_version:
             return None  # a Service of Knative
         typed = {**obj, "apiVersion": version, "kind": resource.kind}
-        return analysis.item_of(typed, default, others, place=_place(reader, resource, obj))
+        place = _place(reader, resource, obj)
+        try:
+            return analysis.item_of(typed, default, others, place=place)
+        except ManifestError as error:
+            named = f"{resource.kind} {obj['metadata'].get('name')}"
+            error.where = ": ".join(filter(None, (place, named, error.where.removeprefix(named).removeprefix(": "))))
+            raise
 
     return await reader.all(scope, keep)
 

@@ -98,8 +98,8 @@ def _key(kind: str, obj: Mapping[str, Any]) -> tuple[str, str, str]:
 def _has_label(obj: dict[str, Any], selector: str) -> bool:
     """Return whether an object has the label of a selector, which is empty, ``key`` or ``key=value``."""
     key, separator, value = selector.partition("=")
-    labels = obj["metadata"].get("labels") or {}
-    return not key or (key in labels and (not separator or labels[key] == value))
+    labels = obj["metadata"].get("labels")
+    return not key or (isinstance(labels, dict) and key in labels and (not separator or labels[key] == value))
 
 
 def read_from(

@@ -71,8 +71,8 @@ def istio_config_map(item: Mapping[str, Any]) -> IstioConfigMap | None:
 
 
 def _texts(kind: str, item: Mapping[str, Any]) -> dict[str, str]:
-    data = item.get("data") or {}
-    texts = {key: data[key] for key in _KEYS[kind] if isinstance(data.get(key), str)}
+    data = item.get("data")
+    texts = {key: data[key] for key in _KEYS[kind] if isinstance(data, dict) and isinstance(data.get(key), str)}
     if "config" in texts:
         texts["config"] = _CONFIGS.get(texts["config"], str)
     return texts

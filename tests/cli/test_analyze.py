@@ -224,8 +224,18 @@ def test_objects_without_a_namespace_are_in_that_of_the_flag(tmp_path: Path) -> 
 
 @cases("arguments", "code", "says")
 def test_wrong_flags_and_files_are_one_line(tmp_path: Path, arguments: list[str], code: int, says: str) -> None:
+    (tmp_path / "odd.yaml").write_text(
+        "# A Rollout\nkind: Rollout\napiVersion: argoproj.io/v1alpha1\nmetadata: {name: x}\nspec: {template: 7}\n"
+    )
     (tmp_path / "bad.yaml").write_text(
         "kind: MutatingWebhookConfiguration\nmetadata: {name: x}\nwebhooks: [{name: 5}]\n"
     )
 
     assert_fails(analyze(*(str(tmp_path / each) if each.endswith(".yaml") else each for each in arguments)), code, says)
+
+
+def test_a_config_map_without_data_says_nothing(tmp_path: Path) -> None:
+    config_map = {**revision("1-24", "1.24.6")[0], "data": 5}
+
+    assert analyze(written(tmp_path, config_map)).exit_code == 0
+    assert analyze(written(tmp_path, {**config_map, "metadata": {"name": "x", "labels": 5}})).exit_code == 0

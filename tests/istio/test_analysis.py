@@ -194,6 +194,7 @@ def test_the_values_say_whether_namespaces_are_injected_by_default(values: str |
         [{"clientConfig": {}}],
         [{"name": "x"}],
         [{"name": "x", "clientConfig": {"service": {"name": "a"}}}],
+        [{"name": "x", "clientConfig": {"url": 5}}],
         [{"name": "x", "clientConfig": {}, "objectSelector": {"matchExpressions": [{"key": "a", "operator": "Is"}]}}],
         [{"name": "x", "clientConfig": {}, "objectSelector": {"matchLabels": 5}}],
     ],
