@@ -255,6 +255,8 @@ def _check(upgrade: Upgrade, spec: _Fields) -> None:
         spec.refuse("to", "it is the revision of `from`", "name the new revision")
     if not upgrade.waves:
         spec.refuse("waves", "it has no wave", "write `waves: [{name: all}]` for a single wave")
+    if upgrade.on_failure == ROLLBACK and not upgrade.tag:
+        spec.refuse("onFailure", "a rollback needs a tag", "name the tag, or write Pause")
     if not is_label_key(upgrade.importance_label):
         spec.refuse("importanceLabel", "it is not the key of a label", f"write {_IMPORTANCE_LABEL}")
     names = [each.name for each in upgrade.waves]

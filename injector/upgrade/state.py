@@ -1,0 +1,162 @@
+"""The state of an upgrade, which is stored after each decision, and the commands of users, which change it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from injector.errors import ConfigError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from injector.upgrade.document import Upgrade
+
+RUNNING: Final = "Running"
+PAUSED: Final = "Paused"
+ROLLING_BACK: Final = "RollingBack"
+COMPLETED: Final = "Completed"
+ROLLED_BACK: Final = "RolledBack"
+ABORTED: Final = "Aborted"
+ENDED: Final = (COMPLETED, ROLLED_BACK, ABORTED)
+
+PREFLIGHT: Final = "Preflight"
+MOVING: Final = "Moving"
+RESTARTING: Final = "Restarting"
+SOAKING: Final = "Soaking"
+
+VERBS: Final = ("pause", "resume", "promote", "abort", "rollback")
+"""The commands that change a state, as those of the kubectl plugin of Argo Rollouts."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The state of an upgrade. Times are seconds since 1970.
+
+    Attributes:
+        phase: running, paused, rolling back, or one of ``ENDED``.
+        step: the step of the wave.
+        wave: the index of the wave.
+        back: whether the upgrade goes back; it stays if a rollback is paused.
+        started: the start of the upgrade.
+        deadline: the time at which it fails.
+        since: the start of the step.
+        token: the time that marks the restarts of the wave or of the rollback. It is stored before the first of them, so that no runner
+            restarts a workload again.
+        progressed: the time of the last progress.
+        restarting: the workloads that are being restarted, with the time of the decision. A workload is added before its restart, and
+            removed when its pods are complete, so that every runner counts it for the limits.
+        tag_before: the annotations and label of the tag before the upgrade; see ``store``.
+        reason: why it waits, or is paused; empty if it does not.
+    """
+
+    phase: str = RUNNING
+    step: str = PREFLIGHT
+    wave: int = 0
+    back: bool = False
+    started: float = 0.0
+    deadline: float = 0.0
+    since: float = 0.0
+    token: float = 0.0
+    progressed: float = 0.0
+    restarting: Mapping[str, float] = field(default_factory=dict)
+    tag_before: Mapping[str, Any] = field(default_factory=dict)
+    reason: str = ""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing is left to do."""
+        return self.phase in ENDED
+
+    def at(self, step: str, now: float, **changed: Any) -> State:
+        """Return the state at the start of a step."""
+        return replace(self, step=step, since=now, progressed=now, reason="", **changed)
+
+    def next_token(self, now: float) -> float:
+        """Return the mark of further restarts: whole seconds, later than every mark before."""
+        return max(float(int(now)), self.token + 1)
+
+    def rolling_back(self, now: float, reason: str) -> State:
+        """Return the state at the start of a rollback."""
+        fresh = self.at(RESTARTING, now, phase=ROLLING_BACK, back=True, restarting={}, token=self.next_token(now))
+        return replace(fresh, reason=reason)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the state as JSON data."""
+        return {each.name: dict(value) if each.name in _MAPPINGS else value for each, value in self._items()}
+
+    def _items(self) -> list[tuple[Any, Any]]:
+        return [(each, getattr(self, each.name)) for each in fields(self)]
+
+
+_MAPPINGS: Final = ("restarting", "tag_before")
+
+
+def new_state(upgrade: Upgrade, now: float, tag_before: Mapping[str, Any]) -> State:
+    """Return the state of an upgrade that starts."""
+    return State(started=now, deadline=now + upgrade.deadline, since=now, progressed=now, tag_before=tag_before)
+
+
+def read_state(raw: Any, *, where: str) -> State:
+    """Read a state that ``State.to_dict`` returned.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    types = {each.name: type(value) for each, value in State()._items()}  # noqa: SLF001 -- the class is of this module
+    if not isinstance(raw, dict) or any(
+        name not in types or not isinstance(value, (int, float) if types[name] is float else types[name])
+        for name, value in raw.items()
+    ):
+        hint = "another version of the injector or a person wrote it: delete it to start again"
+        raise ConfigError("the state of the upgrade cannot be read", where=where, hint=hint)
+    return State(**raw)
+
+
+def commanded(state: State, verb: str, upgrade: Upgrade, now: float) -> State:
+    """Return the state after a command of a user.
+
+    Raises:
+        UsageError: the command does not fit the state.
+    """
+    if state.has_ended and (verb, state.phase) not in (("rollback", COMPLETED), ("rollback", ABORTED)):
+        raise UsageError(f"the upgrade {upgrade.name} has ended: it is {state.phase}", hint="start another upgrade")
+    match verb:
+        case "pause":
+            return replace(state, phase=PAUSED, reason="paused by a user")
+        case "resume":
+            return _resumed(state, upgrade, now)
+        case "promote":
+            if state.back:
+                raise UsageError("a rollback has no gates", hint="resume it, or abort it")
+            return promoted(_resumed(state, upgrade, now), upgrade, now)
+        case "abort":
+            return replace(
+                state, phase=ABORTED, restarting={}, reason="aborted by a user: the tag and the pods stay as they are"
+            )
+        case _:
+            if not upgrade.tag:
+                hint = "change the labels of the namespaces back, and write an upgrade in the other direction"
+                raise UsageError("an upgrade without a tag cannot go back", hint=hint)
+            if state.back:
+                raise UsageError("the upgrade goes back already", hint="resume it if it is paused")
+            return replace(state.rolling_back(now, "rolled back by a user"), deadline=now + upgrade.deadline)
+
+
+def _resumed(state: State, upgrade: Upgrade, now: float) -> State:
+    phase = ROLLING_BACK if state.back else RUNNING
+    restarting = dict.fromkeys(state.restarting, now)
+    return replace(state.at(state.step, now, phase=phase, restarting=restarting), deadline=now + upgrade.deadline)
+
+
+def promoted(state: State, upgrade: Upgrade, now: float) -> State:
+    """Return the state after a wave: at the start of the next wave, or at the end."""
+    if state.wave + 1 == len(upgrade.waves):
+        return state.at(state.step, now, phase=COMPLETED, restarting={})
+    return state.at(PREFLIGHT, now, wave=state.wave + 1, restarting={})
+
+
+def time_text(seconds: float) -> str:
+    """Return a time as RFC 3339 writes it."""
+    return dt.datetime.fromtimestamp(seconds, dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
