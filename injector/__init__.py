@@ -34,7 +34,7 @@ object, the Revision of ``istio/revision.py``:
 ::
 
     cli/         one module for each command, and the flags and output that they share
-    upgrade/     upgrades of the workloads of a cluster: the document, the plan
+    upgrade/     upgrades of the workloads of a cluster: the document, the plan, the steps, the runner
     webhook/     the aiohttp server: TLS, the handler, the admission queue, the shadow, the status page
     library.py   the functions above
     revisions/   where revisions and tags come from, how they are built, verified, followed and stored

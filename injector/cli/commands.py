@@ -51,7 +51,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
         "uninstall",
         "Remove the objects that the injector wrote to the cluster, webhooks first.",
     ),
-    "upgrade": ("upgrade", "Plan an upgrade: move workloads to another revision in waves."),
+    "upgrade": ("upgrade", "Plan and run an upgrade: move workloads to another revision in waves."),
     "version": ("commands", "Print the version of the injector and the Istio versions that it supports."),
     "webhook": ("webhook", "Print or apply the MutatingWebhookConfigurations of revisions and tags."),
 }

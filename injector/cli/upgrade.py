@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from prometheus_client import CollectorRegistry
 
 from injector.cli.cluster import ClusterView, cluster_options, has_ended, read_from, read_targets, read_view
 from injector.cli.commands import EX_FAILED, verbose
@@ -16,17 +19,25 @@ from injector.cli.manifests import read_manifests
 from injector.cli.options import FILENAME, RECURSIVE, exit_code_option
 from injector.cli.output import data_text, echo, printable, table
 from injector.cli.route import requested_name
+from injector.cli.sources import ISTIO_NAMESPACE_OPTION, kubeconfig_options
+from injector.cluster.session import open_session
 from injector.errors import ManifestError, TagError, UsageError
 from injector.injection.tools.drift import injected_revision
 from injector.kube.escaping import escape_line
+from injector.kube.yaml import load_yaml
+from injector.metrics import Metrics
 from injector.revisions.names import list_names
 from injector.revisions.tags import Tag, workload_key
-from injector.upgrade.document import Upgrade, load_upgrade
-from injector.upgrade.plan import BLOCKED, CLASSES, REFUSED, RESTART, STAYS, Entry, Plan, make_plan
+from injector.upgrade.document import Upgrade, read_upgrade
+from injector.upgrade.plan import BLOCKED, CLASSES, REFUSED, RESTART, STAYS, Entry, Plan, check_tag, make_plan
+from injector.upgrade.run import INTERVAL, Runner
+from injector.upgrade.state import COMPLETED, VERBS, State, commanded, time_text
+from injector.upgrade.store import Store, Stored, write_tag
 from injector.upgrade.workloads import Key, Restart, Workload, key_of, restart_of, unknown_restart
 
 if TYPE_CHECKING:
     from injector.cli.sources import Sources
+    from injector.cluster.client import KubeClient
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.cluster.resources import ObjectReader
     from injector.istio.revision import Revision
@@ -51,7 +62,7 @@ class Fleet:
 @click.group("upgrade", no_args_is_help=True)
 @verbose
 def upgrade() -> None:
-    """Plan an upgrade: move workloads to another revision in waves.
+    """Plan and run an upgrade: move workloads to another revision in waves.
 
     docs/upgrades.md describes the document `Upgrade`.
     """
@@ -82,7 +93,7 @@ def plan(  # noqa: PLR0913 -- one parameter for each flag
     FILE has an Upgrade; - is stdin. The workloads come from the cluster, or from the files of `-f`. Nothing is written. The exit code is 0
     if every workload of a wave can be restarted, else 1.
     """
-    read = read_document(document)
+    _, read = read_document(document)
     fleet = read_from(filenames, kubeconfig, lambda reader: read_fleet(reader, sources, read), recursive=recursive)
     made = make_plan(read, fleet.tag, fleet.workloads, fleet.source, fleet.target)
     for note in (*fleet.notes, *made.notes):
@@ -92,8 +103,136 @@ def plan(  # noqa: PLR0913 -- one parameter for each flag
         click.get_current_context().exit(EX_FAILED)
 
 
-def read_document(filename: str) -> Upgrade:
-    """Read an Upgrade from a file, or from stdin for ``-``.
+@upgrade.command("run")
+@click.argument("document", metavar="FILE")
+@cluster_options
+@verbose
+def run(*, document: str, sources: Sources, kubeconfig: Kubeconfig) -> None:
+    """Run the upgrade of FILE until it ends or is paused, or go on with it.
+
+    The state is in the ConfigMap upgrade-NAME of Istio's namespace. The command can be ended at any moment and started again, also
+    elsewhere. The exit code is 0 if the upgrade is completed, else 1.
+    """
+    raw, read = read_document(document)
+
+    def move_tag(tag: Tag, expected: Tag | None) -> None:
+        with open_session(kubeconfig) as session:
+            write_tag(session, sources.istio_namespace, tag, expected)
+
+    async def work(client: KubeClient) -> State:
+        async def survey(wanted: Upgrade, before: Tag | None) -> Plan:
+            fleet = await read_fleet(client, sources, wanted)
+            # A plan of 5,000 workloads takes half a minute, in which the watches must go on.
+            return await asyncio.to_thread(make_plan, wanted, before, fleet.workloads, fleet.source, fleet.target)
+
+        store = Store(client, sources.istio_namespace, read.name)
+        tag = (await read_fleet(client, sources, read)).tag
+        if tag is not None:
+            check_tag(read, tag)
+        await store.start(raw, read, tag, time.time())
+        metrics = Metrics(CollectorRegistry())
+        return await Runner(client, store, sources.istio_namespace, survey, move_tag, metrics, _say).run()
+
+    with open_session(kubeconfig) as session:
+        state = session.run(work)
+    if state.phase != COMPLETED:
+        click.get_current_context().exit(EX_FAILED)
+
+
+def _say(document: Upgrade, state: State) -> None:
+    echo(f"{time_text(time.time())} {state_line(document, state)}", err=True)
+
+
+@upgrade.command("status")
+@click.argument("name")
+@click.option("-w", "--watch", is_flag=True, help="Print each change until the upgrade ends.")
+@ISTIO_NAMESPACE_OPTION
+@kubeconfig_options
+@click.option("-o", "--output", type=click.Choice(("table", "json", "yaml")), default="table", help="Output format.")
+@verbose
+def status(*, name: str, watch: bool, istio_namespace: str, kubeconfig: Kubeconfig, output: str) -> None:
+    """Show the state of the upgrade NAME: its waves, the progress, the gates, and the reason of a wait."""
+
+    async def work(client: KubeClient) -> None:
+        store, shown = Store(client, istio_namespace, name), ""
+        while True:
+            stored = await store.existing()
+            text = status_text(stored.upgrade, stored.state, output)
+            if text != shown:
+                echo(text, nl=False)
+                shown = text
+            if not watch or stored.state.has_ended:
+                return
+            await asyncio.sleep(INTERVAL)
+
+    with open_session(kubeconfig) as session:
+        session.run(work)
+
+
+def status_text(document: Upgrade, state: State, output: str) -> str:
+    """Return the state of an upgrade for people, or as data."""
+    if output != "table":
+        head = {"name": document.name, "tag": document.tag or None, "from": document.source, "to": document.target}
+        return data_text({**head, **state.to_dict()}, output)
+    rows = []
+    for index, wave in enumerate(document.waves):
+        progress = "done" if index < state.wave or state.phase == COMPLETED else "-"
+        if index == state.wave and state.phase != COMPLETED:
+            progress = f"{state.step}: {counts_text(state)}" if not state.back else "going back"
+        rows.append((wave.name, progress))
+    gates = [(name, result) for name, result in state.gates.items()]
+    gate_text = f"\n{table(('GATE', 'RESULT'), gates)}" if gates else ""
+    return f"{state_line(document, state)}\n\n{table(('WAVE', 'PROGRESS'), rows)}{gate_text}"
+
+
+def state_line(document: Upgrade, state: State) -> str:
+    """Return the state of an upgrade in one line."""
+    place = "" if state.has_ended else f", wave {document.waves[state.wave].name}, {state.step}"
+    place = f", {state.step}: {counts_text(state)}" if state.back and not state.has_ended else place
+    counts = f": {counts_text(state)}" if state.counts and not state.back and not state.has_ended else ""
+    reason = f"; {state.reason}" if state.reason else ""
+    return escape_line(f"{document.name}: {state.phase}{place}{counts}{reason}")
+
+
+def counts_text(state: State) -> str:
+    """Return the workloads by their progress."""
+    return ", ".join(f"{count} {name}" for name, count in state.counts.items()) or "no workload"
+
+
+_HELP: Final = {
+    "pause": "Start no further restart and no further wave of the upgrade NAME.",
+    "resume": "Let the paused upgrade NAME go on. The deadline and the timeouts start again.",
+    "promote": "Skip the rest of the wave of the upgrade NAME: its gates, and its restarts that are not done. Resumes the upgrade.",
+    "abort": "End the upgrade NAME. The tag and the pods stay as they are.",
+    "rollback": "Move the tag of the upgrade NAME back, and restart the workloads that have the new revision.",
+}
+
+
+def _command(verb: str) -> click.Command:
+    @click.argument("name")
+    @ISTIO_NAMESPACE_OPTION
+    @kubeconfig_options
+    @verbose
+    def change(*, name: str, istio_namespace: str, kubeconfig: Kubeconfig) -> None:
+        async def work(client: KubeClient) -> Stored:
+            store = Store(client, istio_namespace, name)
+            stored = await store.existing()
+            state = commanded(stored.state, verb, stored.upgrade, time.time())
+            return await store.save(stored, state)
+
+        with open_session(kubeconfig) as session:
+            stored = session.run(work)
+        echo(state_line(stored.upgrade, stored.state))
+
+    return click.command(verb, help=_HELP[verb])(change)
+
+
+for _verb in VERBS:
+    upgrade.add_command(_command(_verb))
+
+
+def read_document(filename: str) -> tuple[dict[str, Any], Upgrade]:
+    """Read an Upgrade from a file, or from stdin for ``-``, and return it with the object of the file.
 
     Raises:
         DataError: the file cannot be read, or is not an Upgrade.
@@ -101,7 +240,8 @@ def read_document(filename: str) -> Upgrade:
     manifests = read_manifests((filename,), recursive=False)
     if len(manifests) != 1:
         raise ManifestError("it is a folder with several files", where=filename, hint="give one file")
-    return load_upgrade(manifests[0].text, where=manifests[0].name)
+    raw = load_yaml(manifests[0].text, where=manifests[0].name)
+    return raw, read_upgrade(raw, where=manifests[0].name)
 
 
 async def read_fleet(reader: ObjectReader, sources: Sources, document: Upgrade) -> Fleet:

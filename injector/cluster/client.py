@@ -57,6 +57,7 @@ _JSON: Final = "application/json"
 _METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _APPLY: Final = "application/apply-patch+yaml"
+_MERGE_PATCH: Final = "application/merge-patch+json"
 _JSON_PATCH: Final = "application/json-patch+json"
 
 
@@ -326,6 +327,14 @@ class KubeClient:
         """Change one cluster-scoped object by a JSON patch, atomically, and return the object; reason ``refused`` if a test fails."""
         query, body = {"fieldManager": manager}, list(operations)
         return await self._json("PATCH", resource.path(name=name), query, body, content_type=_JSON_PATCH)
+
+    async def merge(self, resource: Resource, manifest: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
+        """Change the fields of one object that ``manifest`` has, by a JSON merge patch, and return the object.
+
+        With ``metadata.resourceVersion`` only if the object still has it; otherwise the reason is ``conflict``.
+        """
+        query = {"fieldManager": manager}
+        return await self._json("PATCH", _path(resource, manifest), query, manifest, content_type=_MERGE_PATCH)
 
     async def delete(self, resource: Resource, name: str, *, namespace: str = "", resource_version: str = "") -> None:
         """Delete one object; with ``resource_version`` only if the object still has it."""

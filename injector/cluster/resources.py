@@ -46,6 +46,10 @@ STATEFUL_SETS: Final = Resource("apps/v1", "statefulsets", "StatefulSet", namesp
 DAEMON_SETS: Final = Resource("apps/v1", "daemonsets", "DaemonSet", namespaced=True)
 REPLICA_SETS: Final = Resource("apps/v1", "replicasets", "ReplicaSet", namespaced=True)
 JOBS: Final = Resource("batch/v1", "jobs", "Job", namespaced=True)
+BUDGETS: Final = Resource("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget", namespaced=True)
+ACCESS_REVIEWS: Final = Resource(
+    "authorization.k8s.io/v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
+)
 CRON_JOBS: Final = Resource("batch/v1", "cronjobs", "CronJob", namespaced=True)
 
 

@@ -1,5 +1,6 @@
 """Upgrades: move workloads from one revision to another in waves, behind gates, with a way back.
 
-``document`` reads an ``Upgrade``. The core is pure and does no I/O: ``plan`` says which workload moves in which wave and what changes in
-it. ``docs/upgrades.md`` describes the rules.
+The core is pure and does no I/O: ``document`` reads an ``Upgrade``, ``workloads`` says what a restart means, ``plan`` gives each workload
+its wave and class of change, ``state`` is what is stored, and ``step`` decides. Around it, ``store`` keeps the state, ``observe`` reads
+objects, ``preflight`` and ``gates`` ask the API server and Prometheus, and ``run`` is the loop. ``docs/upgrades.md`` describes the rules.
 """

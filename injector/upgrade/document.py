@@ -27,7 +27,6 @@ from urllib.parse import urlsplit
 from injector.errors import ConfigError, DataError
 from injector.golang.time import parse_duration
 from injector.kube.selectors import Selector, is_label_key
-from injector.kube.yaml import load_yaml
 from injector.revisions.names import checked_name, is_label
 
 if TYPE_CHECKING:
@@ -194,15 +193,6 @@ class Upgrade:
     def in_window(self, now: float) -> bool:
         """Return whether workloads may be restarted now."""
         return not self.windows or any(each.contains(now) for each in self.windows)
-
-
-def load_upgrade(text: str, *, where: str) -> Upgrade:
-    """Read an Upgrade from YAML or JSON.
-
-    Raises:
-        DataError: it is not valid.
-    """
-    return read_upgrade(load_yaml(text, where=where), where=where)
 
 
 def read_upgrade(raw: Any, *, where: str) -> Upgrade:

@@ -63,10 +63,11 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The plan of an upgrade. ``notes`` are for the user."""
+    """The plan of an upgrade. ``target`` is the name that the new revision writes into pods, and ``notes`` are for the user."""
 
     upgrade: Upgrade
     entries: tuple[Entry, ...]
+    target: str
     notes: tuple[str, ...] = field(default=())
 
     def of_wave(self, index: int) -> list[Entry]:
@@ -116,7 +117,7 @@ def make_plan(
         notes.append(
             f"{direct} workloads use revision {upgrade.source} by their own label or that of their namespace, {how}"
         )
-    return Plan(upgrade, tuple(entries), tuple(notes))
+    return Plan(upgrade, tuple(entries), target.written, tuple(notes))
 
 
 def check_tag(upgrade: Upgrade, tag: Tag) -> None:
@@ -146,6 +147,15 @@ def moved_tag(upgrade: Upgrade, tag: Tag, index: int) -> Tag:
         tag: the tag before the upgrade.
         index: the wave.
     """
+    moved = _moved(upgrade, tag, index)
+    has_all = moved.sole and moved.revision == upgrade.target
+    # As with `tag set`, a shadow ends once its candidate receives all workloads.
+    if has_all and moved.shadow is not None and moved.shadow.revision == upgrade.target:
+        return replace(moved, shadow=None)
+    return moved
+
+
+def _moved(upgrade: Upgrade, tag: Tag, index: int) -> Tag:
     whole: Weights = ((upgrade.target, 1),)
     wave = upgrade.waves[index]
     if upgrade.moves == WEIGHTS and wave.weight is not None:

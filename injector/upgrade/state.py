@@ -49,6 +49,8 @@ class State:
             removed when its pods are complete, so that every runner counts it for the limits.
         tag_before: the annotations and label of the tag before the upgrade; see ``store``.
         reason: why it waits, or is paused; empty if it does not.
+        counts: the workloads of the wave, or of a rollback, by progress.
+        gates: the last result of each gate.
     """
 
     phase: str = RUNNING
@@ -63,6 +65,8 @@ class State:
     restarting: Mapping[str, float] = field(default_factory=dict)
     tag_before: Mapping[str, Any] = field(default_factory=dict)
     reason: str = ""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    gates: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def has_ended(self) -> bool:
@@ -79,7 +83,9 @@ class State:
 
     def rolling_back(self, now: float, reason: str) -> State:
         """Return the state at the start of a rollback."""
-        fresh = self.at(RESTARTING, now, phase=ROLLING_BACK, back=True, restarting={}, token=self.next_token(now))
+        fresh = self.at(
+            RESTARTING, now, phase=ROLLING_BACK, back=True, restarting={}, counts={}, token=self.next_token(now)
+        )
         return replace(fresh, reason=reason)
 
     def to_dict(self) -> dict[str, Any]:
@@ -90,7 +96,7 @@ class State:
         return [(each, getattr(self, each.name)) for each in fields(self)]
 
 
-_MAPPINGS: Final = ("restarting", "tag_before")
+_MAPPINGS: Final = ("restarting", "tag_before", "counts", "gates")
 
 
 def new_state(upgrade: Upgrade, now: float, tag_before: Mapping[str, Any]) -> State:
@@ -151,10 +157,12 @@ def _resumed(state: State, upgrade: Upgrade, now: float) -> State:
 
 
 def promoted(state: State, upgrade: Upgrade, now: float) -> State:
-    """Return the state after a wave: at the start of the next wave, or at the end."""
+    """Return the state after a wave: at the start of the next wave, or at the end. A preflight alone is skipped within its wave."""
+    if state.step == PREFLIGHT:
+        return state.at(MOVING, now)
     if state.wave + 1 == len(upgrade.waves):
         return state.at(state.step, now, phase=COMPLETED, restarting={})
-    return state.at(PREFLIGHT, now, wave=state.wave + 1, restarting={})
+    return state.at(PREFLIGHT, now, wave=state.wave + 1, restarting={}, counts={}, gates={})
 
 
 def time_text(seconds: float) -> str:

@@ -1,7 +1,7 @@
 """One step of an upgrade: from its state and what was observed to the next state and actions. It does no I/O and has no clock.
 
-A runner loads the state, observes the cluster, calls ``step``, stores the state if nobody else has changed it, and only then performs the
-actions. It may die at any moment, and several may run:
+A runner loads the state, observes the cluster, calls ``step``, stores the state unless another writer has changed it, and only then
+performs the actions. It may die at any moment, and several may run:
 
 - A restart is decided by storing the workload in ``State.restarting``. Every runner performs it until the workload has the wave's mark.
   The API server accepts it only for the version of the workload that was observed, so that a late runner cannot repeat it.
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from injector.upgrade.document import PASS, ROLLBACK
-from injector.upgrade.plan import RESTART, moved_tag, prepared_tag
+from injector.upgrade.plan import BLOCKED, RESTART, moved_tag, prepared_tag
 from injector.upgrade.state import MOVING, PAUSED, PREFLIGHT, RESTARTING, ROLLED_BACK, RUNNING, SOAKING, State, promoted
 
 if TYPE_CHECKING:
@@ -176,7 +176,8 @@ def _back(upgrade: Upgrade, state: State, seen: Observation) -> Decision:
     """Move the tag back, and then restart the workloads that have the new revision, those of the last wave first."""
     if seen.tag != seen.tag_before:
         return Decision(state, tag=seen.tag_before)
-    due = [each for each in seen.workloads if each.new and each.mark != mark_of(upgrade, state)]
+    mark = mark_of(upgrade, state)
+    due = [each for each in seen.workloads if each.new and each.action != BLOCKED and each.mark != mark]
     ordered = sorted(due, key=lambda each: (-each.wave, each.key))
     return _restarted(upgrade, state, seen, seen.workloads, ordered)
 
@@ -227,16 +228,16 @@ def _fault_of(
                 f"{name}: its new pods do not have revision {upgrade.source if state.back else upgrade.target}"
             )
         elif seen.now - since > upgrade.timeout:
-            faults.append(
-                f"{name}: not complete after {int(upgrade.timeout)} s, {each.unavailable} pods are not available"
-            )
+            left = each.new if state.back else each.old
+            what = f"{left} pods are left, {each.unavailable} are not available"
+            faults.append(f"{name}: not complete after {int(upgrade.timeout)} s: {what}")
     return _first(faults)
 
 
 def _chosen(
     upgrade: Upgrade, seen: Observation, under_way: Mapping[str, float], due: Sequence[Seen]
 ) -> tuple[list[Seen], str]:
-    """Return the workloads that the limits allow to restart now, and what the others wait for."""
+    """Return the workloads that the limits allow to restart now, and the reason why the others wait."""
     limits = upgrade.limits
     away, places, budgets = 0, dict[str, int](), set[str]()
     for each in seen.workloads:

@@ -18,13 +18,14 @@ from prometheus_client import CollectorRegistry
 
 from injector.cli import main
 from injector.cluster.client import REASONS as WATCH_REASONS
+from injector.kube.yaml import load_yaml
 from injector.metrics import RELOAD_FAILURES, Metrics
 from injector.revisions.build import build
 from injector.revisions.directory import DirectorySource, embedded_source
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
 from injector.revisions.tags import parse_tags
-from injector.upgrade.document import load_upgrade
+from injector.upgrade.document import read_upgrade as read_document
 from injector.webhook.handler import FAILURE_REASONS
 from injector.webhook.lifecycle import Lifecycle, Supervisor
 from injector.webhook.server import Services, operations_app
@@ -282,7 +283,7 @@ def read_istiod_values(text: str, folder: Path) -> None:
 
 
 def read_upgrade(text: str, _folder: Path) -> None:
-    assert load_upgrade(text, where="the page").waves
+    assert read_document(load_yaml(text), where="the page").waves
 
 
 def read_json(text: str, _folder: Path) -> None:

@@ -134,14 +134,14 @@ class Refusing:
         raise failure(self.reason)
 
 
-def reached(monkeypatch: pytest.MonkeyPatch, client: FakeKube) -> None:
+def reached(monkeypatch: pytest.MonkeyPatch, client: KubeClient) -> None:
     """Let commands reach this cluster, whatever their flags."""
 
     @contextmanager
     def open_session(_: Kubeconfig) -> Iterator[Direct]:
         yield Direct(client)
 
-    for module in ("cluster", "diff"):
+    for module in ("cluster", "diff", "upgrade"):
         monkeypatch.setattr(f"injector.cli.{module}.open_session", open_session)
 
 

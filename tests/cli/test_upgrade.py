@@ -12,8 +12,11 @@ import yaml
 from click.testing import CliRunner, Result
 
 from injector.cli import main
+from injector.cluster.resources import CONFIG_MAPS
+from injector.upgrade.state import RESTARTING, State
 from tests.cases import cases
 from tests.cli.clusters import FakeKube, assert_fails, deployment, labelled, owned, reached, revision, tag
+from tests.cluster.fakeapi import FakeApi
 from tests.revisions.fakes import CONFIG
 from tests.upgrade.fleets import DOCUMENT
 
@@ -153,3 +156,98 @@ def test_an_upgrade_that_the_cluster_cannot_do_is_refused_in_one_line(
     reached(monkeypatch, FakeKube(*CLUSTER))
 
     assert_fails(run("plan", written(tmp_path, spec)), code, says)
+
+
+HOME = "istio-system"
+
+
+@pytest.fixture
+def stored(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
+    """A cluster with an upgrade of two waves that restarts the workloads of the first."""
+    api = FakeApi()
+    reached(monkeypatch, api)
+    raw = {
+        **DOCUMENT,
+        "spec": {**DOCUMENT["spec"], "waves": [{"name": "dev", "namespaces": ["dev"]}, {"name": "rest"}]},
+    }
+    state = State(
+        step=RESTARTING,
+        deadline=2e9,
+        token=900.0,
+        restarting={"Deployment dev/api": 900.0},
+        counts={"done": 3, "restarting": 1},
+        gates={"latency": "pass: 1.1"},
+        reason="waiting for a window",
+    )
+    data = {"upgrade": json.dumps(raw), "state": json.dumps(state.to_dict())}
+    api.put(CONFIG_MAPS, {"metadata": {"name": "upgrade-up", "namespace": HOME}, "data": data})
+    return api
+
+
+def state_of(api: FakeApi) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(api.objects["configmaps", HOME, "upgrade-up"]["data"]["state"])
+    return found
+
+
+@pytest.mark.usefixtures("stored")
+def test_status_shows_the_waves_the_progress_and_the_gates() -> None:
+    result = run("status", "up")
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == (
+        "up: Running, wave dev, Restarting: 3 done, 1 restarting; waiting for a window\n"
+        "\n"
+        "WAVE   PROGRESS\n"
+        "dev    Restarting: 3 done, 1 restarting\n"
+        "rest   -\n"
+        "\n"
+        "GATE      RESULT\n"
+        "latency   pass: 1.1\n"
+    )
+
+
+@pytest.mark.usefixtures("stored")
+def test_status_is_data_for_programs() -> None:
+    data = json.loads(run("status", "up", "-o", "json").stdout)
+
+    assert {key: data[key] for key in ("name", "tag", "from", "to", "phase", "wave", "counts")} == {
+        "name": "up", "tag": "prod", "from": "1-28", "to": "1-30", "phase": "Running", "wave": 0,
+        "counts": {"done": 3, "restarting": 1},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("verb", "phase", "says"),
+    [
+        ("pause", "Paused", "up: Paused, wave dev, Restarting: 3 done, 1 restarting; paused by a user"),
+        ("resume", "Running", "up: Running, wave dev, Restarting: 3 done, 1 restarting"),
+        ("promote", "Running", "up: Running, wave rest, Preflight"),
+        ("abort", "Aborted", "up: Aborted; aborted by a user: the tag and the pods stay as they are"),
+        ("rollback", "RollingBack", "up: RollingBack, Restarting: no workload; rolled back by a user"),
+    ],
+)
+def test_a_command_stores_the_next_state_and_prints_it(stored: FakeApi, verb: str, phase: str, says: str) -> None:
+    result = run(verb, "up")
+
+    assert (result.exit_code, result.stdout, result.stderr) == (0, f"{says}\n", "")
+    assert state_of(stored)["phase"] == phase
+
+
+@pytest.mark.parametrize("verb", ["status", "pause", "resume", "promote", "abort", "rollback"])
+def test_an_unknown_upgrade_is_an_error(stored: FakeApi, verb: str) -> None:
+    del stored
+    assert_fails(run(verb, "nope"), 64, "namespace istio-system: no upgrade is called nope; start it with")
+
+
+def test_a_command_after_the_end_is_refused(stored: FakeApi) -> None:
+    assert run("abort", "up").exit_code == 0
+
+    assert_fails(run("resume", "up"), 64, "the upgrade up has ended: it is Aborted")
+    assert state_of(stored)["phase"] == "Aborted"
+
+
+def test_watching_ends_with_the_upgrade(stored: FakeApi) -> None:
+    run("abort", "up")
+
+    assert run("status", "up", "--watch").stdout.startswith("up: Aborted")
+    assert stored.count("get") == 2

@@ -290,6 +290,17 @@ async def test_a_json_patch_is_sent_as_one(api: Api, client: KubeClient) -> None
     assert json.loads(body) == operations
 
 
+async def test_fields_are_merged_into_one_version_of_an_object(api: Api, client: KubeClient) -> None:
+    manifest = {"metadata": {"name": "s", "namespace": "n", "resourceVersion": "7"}, "data": {"a": "b"}}
+
+    await client.merge(SECRETS, manifest, manager="injector")
+
+    method, path, query, headers, body = api.asked[0]
+    assert (method, path, query) == ("PATCH", "/api/v1/namespaces/n/secrets/s", {"fieldManager": "injector"})
+    assert headers["Content-Type"] == "application/merge-patch+json"
+    assert json.loads(body) == manifest
+
+
 async def test_an_object_is_created_and_replaced_whole(api: Api, client: KubeClient) -> None:
     manifest = {"metadata": {"name": "s", "namespace": "n", "resourceVersion": "7"}, "data": {}}
 

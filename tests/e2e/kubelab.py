@@ -70,20 +70,26 @@ def _build() -> None:
 class Lab:
     """One API server; what it holds is kept while it is down.
 
-    With ``controllers`` Deployments make ReplicaSets and these make pods; without, objects stay as they were created. ``flags`` are
-    further ones of the API server.
+    With ``controllers`` Deployments make ReplicaSets and these make pods; without, objects stay as they were created. With ``nodes``
+    pods also become Running and Ready. ``flags`` are further ones of the API server.
     """
 
-    def __init__(self, home: Path, *, controllers: bool = False, flags: str = "") -> None:
+    def __init__(self, home: Path, *, controllers: bool = False, nodes: int = 0, flags: str = "") -> None:
         self.home = home
         self.kubeconfig = home / "admin.kubeconfig"
-        names = ("API_PORT", "ETCD_PORT", "ETCD_PEER_PORT", "KCM_PORT")
-        ports = dict(zip(names, map(str, free_ports(4)), strict=True))
+        names = ("API_PORT", "ETCD_PORT", "ETCD_PEER_PORT", "KCM_PORT", "SCHED_PORT", "KWOK_PORT")
+        ports = dict(zip(names, map(str, free_ports(len(names))), strict=True))
         self.url = f"https://127.0.0.1:{ports['API_PORT']}"
-        kept = {"KUBELAB": str(home), "NO_KCM": "" if controllers else "1", "KEEP": "1", "APISERVER_ARGS": flags}
+        kept = {
+            "KUBELAB": str(home),
+            "NO_KCM": "" if controllers else "1",
+            "NODES": str(nodes or ""),
+            "KEEP": "1",
+            "APISERVER_ARGS": flags,
+        }
         self._env = {**os.environ, **kept, **ports}
         (home / "bin").mkdir(parents=True)
-        for name in BINARIES:
+        for name in (*BINARIES, *(["kwok"] if nodes else ())):
             _same_file(BUILT / name, home / "bin" / name)
 
     def start(self) -> None:

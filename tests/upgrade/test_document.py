@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
-import yaml
 
 from injector.errors import DataError
-from injector.upgrade.document import BUILT_IN, NAMESPACES, ORDER, ROLLBACK, WEIGHTS, Metric, Upgrade, load_upgrade
+from injector.kube.yaml import load_yaml
+from injector.upgrade.document import BUILT_IN, NAMESPACES, ORDER, ROLLBACK, WEIGHTS, Metric, Upgrade, read_upgrade
 from tests.cases import cases
 
 HEAD = {"apiVersion": "revision-injector.dev/v1alpha1", "kind": "Upgrade", "metadata": {"name": "up"}}
@@ -16,7 +16,7 @@ SPEC = {"tag": "prod", "from": "1-28", "to": "1-30", "waves": [{"name": "all"}]}
 
 
 def upgrade(**spec: object) -> Upgrade:
-    return load_upgrade(yaml.safe_dump({**HEAD, "spec": {**SPEC, **spec}}), where="up.yaml")
+    return read_upgrade({**HEAD, "spec": {**SPEC, **spec}}, where="up.yaml")
 
 
 def test_a_short_document_has_the_documented_defaults() -> None:
@@ -104,10 +104,10 @@ def test_invalid_fields_are_refused_with_their_place_and_a_remedy(spec: dict[str
 @pytest.mark.parametrize("text", ["", "[]", "kind: Upgrade", "{apiVersion: revision-injector.dev/v1, kind: Upgrade}"])
 def test_other_documents_are_refused(text: str) -> None:
     with pytest.raises(DataError, match=r"up\.yaml"):
-        load_upgrade(text, where="up.yaml")
+        read_upgrade(load_yaml(text), where="up.yaml")
 
 
 @pytest.mark.parametrize("name", ["", "A", "a.b", "x" * 64])
 def test_a_name_that_cannot_be_part_of_an_object_is_refused(name: str) -> None:
     with pytest.raises(DataError, match="is not a valid name"):
-        load_upgrade(yaml.safe_dump({**HEAD, "metadata": {"name": name}, "spec": SPEC}), where="up.yaml")
+        read_upgrade({**HEAD, "metadata": {"name": name}, "spec": SPEC}, where="up.yaml")

@@ -179,7 +179,7 @@ def test_nothing_is_restarted_outside_a_window_or_while_the_control_plane_is_dow
         (
             seen("a", mark=MARK, complete=False, new=1, unavailable=1),
             {"now": NOW + 601},
-            "not complete after 600 s, 1 pods",
+            "not complete after 600 s: 2 pods are left, 1 are not available",
         ),
         (seen("a", mark=MARK, quiet=SETTLING), {}, "its new pods do not have revision 1-30"),
         (seen("a"), {"refused": {"Deployment shop/a": "no"}}, "Deployment shop/a: the restart is refused: no"),

@@ -1,0 +1,194 @@
+"""The gates that ask Prometheus: PromQL from sandboxed Jinja2 templates, by Prometheus' HTTP API.
+
+A template that uses ``workload`` is asked for each workload of the wave, one that uses only ``namespace`` for each namespace, and any other
+once. A gate fails if any answer is outside its thresholds. An empty answer, NaN and an error are "no data".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import aiohttp
+import jinja2
+from jinja2.meta import find_undeclared_variables
+
+from injector.errors import ConfigError, DataError
+from injector.istio.jinja.budget import JinjaBudget, spending
+from injector.istio.jinja.sandbox import Sandbox
+from injector.kube.serial import load_json
+from injector.upgrade.step import FAILED, NO_DATA, PASSED, GateResult
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from injector.upgrade.document import Metric, Upgrade
+    from injector.upgrade.state import State
+    from injector.upgrade.workloads import Key
+
+VARIABLES: Final = ("namespace", "workload", "from", "to", "interval", "before")
+REQUEST_TIMEOUT: Final = 20.0
+CONCURRENCY: Final = 5
+"""Queries at once: Prometheus runs 20 by default (--query.max-concurrency), and others use it too."""
+MIN_INTERVAL: Final = 60.0
+"""The least range of a rate, in seconds: two scrapes of Istio's default interval of 15 s, and some more."""
+_LABELS: Final = (
+    'reporter="destination",destination_workload_namespace="{{ namespace }}",destination_workload="{{ workload }}"'
+)
+_REQUESTS: Final = "sum(rate(istio_requests_total{%s}[{{ interval }}]%s))"
+_BUCKETS: Final = (
+    "histogram_quantile(0.99, sum by (le) (rate(istio_request_duration_milliseconds_bucket{%s}[{{ interval }}]%s)))"
+)
+_BEFORE: Final = " offset {{ before }}"
+
+
+def _success_rate(offset: str) -> str:
+    good = _REQUESTS % (f'{_LABELS},response_code!~"5.."', offset)
+    return f"({good} / {_REQUESTS % (_LABELS, offset)})"
+
+
+QUERIES: Final[Mapping[str, str]] = {
+    "success-rate": f"{_success_rate('')} / {_success_rate(_BEFORE)}",
+    "latency": f"{_BUCKETS % (_LABELS, '')} / {_BUCKETS % (_LABELS, _BEFORE)}",
+}
+"""The built-in queries, from Istio's standard metrics: the value since the wave divided by the value before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """The template of a gate, parsed, and the variables that it uses."""
+
+    metric: Metric
+    template: jinja2.Template
+    variables: frozenset[str]
+
+    def render(self, values: Mapping[str, str]) -> str:
+        """Return the PromQL.
+
+        Raises:
+            ConfigError: the template fails or exceeds its budget.
+        """
+        try:
+            with spending(JinjaBudget(time.thread_time)):
+                return self.template.render(values)
+        except Exception as error:
+            raise _bad(self.metric, str(error) or type(error).__name__) from error
+
+
+def parse_queries(upgrade: Upgrade) -> tuple[Query, ...]:
+    """Parse the templates of an upgrade.
+
+    Raises:
+        ConfigError: a template does not parse, or uses an unknown variable.
+    """
+    found = []
+    for metric in upgrade.gates.metrics:
+        text = metric.query or QUERIES[metric.name]
+        sandbox = Sandbox({metric.name: text})
+        try:
+            variables = frozenset(find_undeclared_variables(sandbox.parse(text)))
+            template = sandbox.load(metric.name)
+        except jinja2.TemplateError as error:
+            raise _bad(metric, str(error)) from error
+        unknown = variables - {*VARIABLES, *sandbox.globals}
+        if unknown:
+            raise _bad(metric, f"unknown variable {min(unknown)}; known are {', '.join(VARIABLES)}")
+        query = Query(metric, template, variables)
+        query.render(dict.fromkeys(VARIABLES, "x"))
+        found.append(query)
+    return tuple(found)
+
+
+def _bad(metric: Metric, what: str) -> ConfigError:
+    return ConfigError(" ".join(what.split()), where=f"gate {metric.name}", hint="correct the template of the query")
+
+
+async def evaluate(
+    upgrade: Upgrade, queries: Iterable[Query], state: State, workloads: Iterable[Key], now: float
+) -> tuple[GateResult, ...]:
+    """Return the results of the gates for the workloads of the wave, in the order of the document."""
+    interval = max(MIN_INTERVAL, now - state.since)
+    shared = {
+        "from": upgrade.source,
+        "to": upgrade.target,
+        "interval": f"{int(interval)}s",
+        "before": f"{max(int(now - state.token), 1)}s",
+    }
+    keys = sorted(workloads)
+    limit = asyncio.Semaphore(CONCURRENCY)
+    limits = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT)
+    async with aiohttp.ClientSession(timeout=limits, auto_decompress=True) as session:
+        prometheus = _Prometheus(session, upgrade.gates.prometheus, limit)
+        return tuple([await _result(prometheus, query, shared, keys) for query in queries])
+
+
+async def _result(prometheus: _Prometheus, query: Query, shared: Mapping[str, str], keys: Iterable[Key]) -> GateResult:
+    asked: dict[str, dict[str, str]] = {}
+    for key in keys:
+        values = {**shared, "namespace": key.namespace, "workload": key.name}
+        asked.setdefault(" ".join(query.render(values).split()), values)
+    answers = await asyncio.gather(*(prometheus.ask(text) for text in asked))
+    results = [_judged(query, values, answer) for values, answer in zip(asked.values(), answers, strict=True)] or [
+        GateResult(query.metric.name, PASSED, "no workload was restarted")
+    ]
+    ranks = {FAILED: 0, NO_DATA: 1, PASSED: 2}
+    worst = min(results, key=lambda each: ranks[each.result])
+    more = sum(each.result == worst.result for each in results) - 1
+    return GateResult(
+        worst.name,
+        worst.result,
+        f"{worst.detail} (and {more} more)" if more and worst.result != PASSED else worst.detail,
+    )
+
+
+def _judged(query: Query, values: Mapping[str, str], answer: list[float] | str) -> GateResult:
+    metric = query.metric
+    place = ""
+    if "workload" in query.variables:
+        place = f"{values['namespace']}/{values['workload']}: "
+    elif "namespace" in query.variables:
+        place = f"{values['namespace']}: "
+    if isinstance(answer, str):
+        return GateResult(metric.name, NO_DATA, f"{place}{answer}")
+    for value in answer:
+        if metric.min is not None and value < metric.min:
+            return GateResult(metric.name, FAILED, f"{place}{value:g} is below {metric.min:g}")
+        if metric.max is not None and value > metric.max:
+            return GateResult(metric.name, FAILED, f"{place}{value:g} is above {metric.max:g}")
+    return GateResult(metric.name, PASSED, f"{place}{', '.join(f'{value:g}' for value in answer[:3])}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Prometheus:
+    session: aiohttp.ClientSession
+    url: str
+    limit: asyncio.Semaphore
+
+    async def ask(self, query: str) -> list[float] | str:
+        """Return the values of an instant query, or the reason why it has no value."""
+        try:
+            async with (
+                self.limit,
+                self.session.post(f"{self.url.rstrip('/')}/api/v1/query", data={"query": query}) as answer,
+            ):
+                body = await answer.read()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            return f"Prometheus cannot be reached: {type(error).__name__}"
+        try:
+            return _values(load_json(body))
+        except (DataError, KeyError, TypeError, ValueError, IndexError):
+            return f"the answer of Prometheus cannot be read (HTTP {answer.status})"
+
+
+def _values(answer: Any) -> list[float] | str:
+    if answer["status"] != "success":
+        return f"Prometheus refuses the query: {' '.join(str(answer.get('error')).split())[:200]}"
+    data = answer["data"]
+    samples = [data["result"]] if data["resultType"] == "scalar" else [each["value"] for each in data["result"]]
+    values = [float(sample[1]) for sample in samples]
+    if not values or any(math.isnan(each) for each in values):
+        return "the query has no result"
+    return values

@@ -1,0 +1,212 @@
+"""The facts that a runner remembers of the objects that it watches, and the workloads of a plan as a step sees them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from injector.injection.tools.drift import injected_revision
+from injector.kube.selectors import Selector
+from injector.revisions.tags import workload_key
+from injector.upgrade.document import GROUP
+from injector.upgrade.step import Seen
+from injector.upgrade.workloads import ROLLOUT, Key, key_of, restart_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from injector.upgrade.plan import Plan
+
+MARK: Final = f"{GROUP}/restarted-by"
+"""The annotation of a workload with the mark of its last restart."""
+_ENDED: Final = ("Succeeded", "Failed")
+_FAULTS: Final = frozenset(
+    {
+        "CrashLoopBackOff",
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "RunContainerError",
+    }
+)
+"""The reasons of waiting containers that do not start by themselves soon."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadFacts:
+    """The facts about a workload; see ``Seen``. ``pod_labels`` are those of its pod template."""
+
+    key: Key
+    version: str
+    mark: str
+    complete: bool
+    disrupts: int
+    unavailable: int
+    fault: str
+    pod_labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class PodFacts:
+    """The facts about a pod: its workload, the revision of its sidecar, its container restarts, and a container that does not start."""
+
+    key: Key
+    revision: str
+    restarts: int
+    fault: str
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetFacts:
+    """The facts about a PodDisruptionBudget."""
+
+    namespace: str
+    name: str
+    selector: Selector
+    is_exhausted: bool
+
+
+def workload_facts(item: Mapping[str, Any], kind: str) -> WorkloadFacts:
+    """Return the facts about a workload of a kind; the objects of a list do not name theirs."""
+    obj = {**item, "kind": kind}
+    meta, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
+    desired = int(status.get("desiredNumberScheduled") or 0)
+    if kind != "DaemonSet":
+        desired = int(1 if spec.get("replicas") is None else spec["replicas"])
+    available = int(status.get("numberAvailable" if kind == "DaemonSet" else "availableReplicas") or 0)
+    return WorkloadFacts(
+        key=key_of(obj),
+        version=str(meta.get("resourceVersion", "")),
+        mark=str((meta.get("annotations") or {}).get(MARK, "")),
+        complete=_is_complete(kind, meta, spec, status, desired) and available >= desired,
+        disrupts=restart_of(obj).disrupts,
+        unavailable=max(desired - available, 0),
+        fault=_progress_fault(status),
+        pod_labels=((spec.get("template") or {}).get("metadata") or {}).get("labels") or {},
+    )
+
+
+def _is_complete(
+    kind: str, meta: Mapping[str, Any], spec: Mapping[str, Any], status: Mapping[str, Any], desired: int
+) -> bool:
+    """Return whether every pod belongs to the newest pod template.
+
+    Follows ``kubectl rollout status`` (k8s.io/kubectl 0.35, pkg/polymorphichelpers/rollout_status.go).
+    """
+    if kind == ROLLOUT:
+        wanted = spec.get("restartAt")
+        is_seen = str(status.get("observedGeneration", "")) == str(meta.get("generation", ""))
+        return is_seen and status.get("phase") == "Healthy" and (not wanted or status.get("restartedAt") == wanted)
+    if int(status.get("observedGeneration") or 0) < int(meta.get("generation") or 0):
+        return False
+    if kind == "DaemonSet":
+        return int(status.get("updatedNumberScheduled") or 0) >= desired
+    replicas, updated = (int(status.get(name) or 0) for name in ("replicas", "updatedReplicas"))
+    if kind == "StatefulSet":
+        # The StatefulSet controller counts no updated pods once both revisions are one.
+        return status.get("currentRevision") == status.get("updateRevision") and replicas == desired
+    return updated >= desired and replicas == updated
+
+
+def _progress_fault(status: Mapping[str, Any]) -> str:
+    for each in status.get("conditions") or ():
+        if each.get("type") == "Progressing" and each.get("reason") == "ProgressDeadlineExceeded":
+            return "its progress deadline is exceeded"
+    return ""
+
+
+def pod_facts(pod: Mapping[str, Any]) -> PodFacts | None:
+    """Return the facts about a pod; None if it has ended, is being deleted, or has no sidecar."""
+    meta, status = pod["metadata"], pod.get("status") or {}
+    revision = injected_revision(pod)
+    if revision is None or meta.get("deletionTimestamp") or status.get("phase") in _ENDED:
+        return None
+    statuses = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    reasons = [((each.get("state") or {}).get("waiting") or {}).get("reason") for each in statuses]
+    fault = next((str(each) for each in reasons if each in _FAULTS), "")
+    restarts = max((int(each.get("restartCount") or 0) for each in statuses), default=0)
+    return PodFacts(Key(*workload_key(pod, str(meta.get("namespace", "")))), revision, restarts, fault)
+
+
+def budget_facts(item: Mapping[str, Any]) -> BudgetFacts:
+    """Return the facts about a PodDisruptionBudget."""
+    meta, spec, status = item["metadata"], item.get("spec") or {}, item.get("status") or {}
+    selector = Selector.compile(spec.get("selector") or {}, where=f"PodDisruptionBudget {meta['name']}")
+    return BudgetFacts(meta["namespace"], meta["name"], selector, int(status.get("disruptionsAllowed") or 0) < 1)
+
+
+@dataclass
+class Observer:
+    """Combines what is remembered of the objects with a plan. It remembers when each workload changed last.
+
+    Args:
+        target: the name that the new revision writes into pods.
+        max_restarts: the container restarts that a new pod may have.
+    """
+
+    target: str
+    max_restarts: int
+    _changed: dict[Key, tuple[Seen, float]] = field(default_factory=dict)
+
+    def observe(
+        self,
+        plan: Plan,
+        workloads: Iterable[WorkloadFacts],
+        pods: Iterable[PodFacts],
+        budgets: Iterable[BudgetFacts],
+        now: float,
+    ) -> tuple[list[Seen], frozenset[str]]:
+        """Return the workloads of the plan, and the PodDisruptionBudgets that allow no disruption."""
+        facts, by_key = {each.key: each for each in workloads}, dict[Key, list[PodFacts]]()
+        for pod in pods:
+            by_key.setdefault(pod.key, []).append(pod)
+        by_namespace: dict[str, list[BudgetFacts]] = {}
+        for budget in budgets:
+            by_namespace.setdefault(budget.namespace, []).append(budget)
+        found = []
+        for entry in plan.entries:
+            known = facts.get(entry.key)
+            if known is not None and entry.wave is not None:
+                own = by_namespace.get(known.key.namespace, ())
+                names = frozenset(_name(each) for each in own if each.selector.matches(known.pod_labels))
+                found.append(self._seen(entry.action, entry.wave, known, by_key.get(entry.key, []), names, now))
+        exhausted = frozenset(_name(each) for own in by_namespace.values() for each in own if each.is_exhausted)
+        return found, exhausted
+
+    def _seen(
+        self, action: str, wave: int, known: WorkloadFacts, pods: list[PodFacts], budgets: frozenset[str], now: float
+    ) -> Seen:
+        new = [each for each in pods if each.revision == self.target]
+        seen = Seen(
+            key=known.key,
+            action=action,
+            wave=wave,
+            disrupts=known.disrupts,
+            mark=known.mark,
+            complete=known.complete,
+            new=len(new),
+            old=len(pods) - len(new),
+            unavailable=known.unavailable,
+            fault=self._fault(known, new),
+            budgets=budgets,
+        )
+        before, since = self._changed.get(known.key, (None, now))
+        if before != seen:
+            since = now
+        self._changed[known.key] = seen, since
+        return replace(seen, quiet=now - since)
+
+    def _fault(self, known: WorkloadFacts, new: list[PodFacts]) -> str:
+        crashing = next((each.fault for each in new if each.fault), "")
+        if crashing:
+            return f"a new pod does not start: {crashing}"
+        restarts = max((each.restarts for each in new), default=0)
+        if restarts > self.max_restarts:
+            return f"a new pod restarted {restarts} times"
+        return known.fault
+
+
+def _name(budget: BudgetFacts) -> str:
+    return f"{budget.namespace}/{budget.name}"

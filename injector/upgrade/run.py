@@ -1,0 +1,271 @@
+"""The loop of a runner: load the state, observe the cluster, decide, store the decision, act."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from injector.cluster.listwatch import ListWatch
+from injector.cluster.resources import BUDGETS, PODS, WEBHOOKS, Scope
+from injector.errors import ClusterError
+from injector.istio.webhooks import TAG_LABEL
+from injector.revisions.tags import read_tags, tag_object
+from injector.upgrade.gates import evaluate, parse_queries
+from injector.upgrade.observe import MARK, Observer, budget_facts, pod_facts, workload_facts
+from injector.upgrade.plan import BLOCKED, RESTART, STAYS
+from injector.upgrade.preflight import control_plane_fault, preflight
+from injector.upgrade.state import PAUSED, time_text
+from injector.upgrade.step import GATE_INTERVAL, Observation, Seen, mark_of, step, wants_gates, wants_preflight
+from injector.upgrade.store import MANAGER, tag_before
+from injector.upgrade.workloads import RESTARTABLE, ROLLOUT, ROLLOUT_GROUP
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from injector.cluster.client import KubeClient
+    from injector.cluster.resources import Resource
+    from injector.metrics import Metrics
+    from injector.revisions.tags import Tag
+    from injector.upgrade.document import Upgrade
+    from injector.upgrade.gates import Query
+    from injector.upgrade.plan import Plan
+    from injector.upgrade.state import State
+    from injector.upgrade.step import Decision, GateResult
+    from injector.upgrade.store import Store, Stored
+    from injector.upgrade.workloads import Key
+
+RESTARTED_AT: Final = "kubectl.kubernetes.io/restartedAt"
+"""The annotation of `kubectl rollout restart`."""
+INTERVAL: Final = 2.0
+"""Seconds between two steps: each costs two small requests."""
+PREFLIGHT_INTERVAL: Final = 10.0
+
+
+@dataclass
+class Runner:
+    """Runs one upgrade. Several runners of one upgrade, in several processes, do no harm.
+
+    Args:
+        client: the API server.
+        store: the state.
+        istio_namespace: Istio's namespace.
+        survey: returns the plan, from the tag before the upgrade.
+        move_tag: writes a tag, if it is still the second one; it blocks.
+        metrics: counts the faults of watches.
+        say: reports a new state to people.
+    """
+
+    client: KubeClient
+    store: Store
+    istio_namespace: str
+    survey: Callable[[Upgrade, Tag | None], Awaitable[Plan]]
+    move_tag: Callable[[Tag, Tag | None], None]
+    metrics: Metrics
+    say: Callable[[Upgrade, State], None]
+    clock: Callable[[], float] = time.time
+    _resources: dict[str, Resource] = field(default_factory=dict)
+    _seen: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    _watches: list[ListWatch] = field(default_factory=list)
+    _plan: Plan | None = None
+    _observer: Observer | None = None
+    _planned: object = None
+    """The wave and direction that the plan was made for."""
+    _asked: dict[str, float] = field(default_factory=dict)
+    """The time of the last preflight, and of the last evaluation of the gates."""
+    _refused: dict[str, str] = field(default_factory=dict)
+
+    async def run(self) -> State:
+        """Run until the upgrade ends or is paused, and return its state.
+
+        Raises:
+            InjectorError: the upgrade cannot be read, or the API server refuses a request for which waiting does not help.
+        """
+        self._resources = dict(RESTARTABLE)
+        rollout = await self.client.find_resource(ROLLOUT, ROLLOUT_GROUP)
+        if rollout is not None:
+            self._resources[ROLLOUT] = rollout
+        queries = parse_queries((await self.store.existing()).upgrade)
+        tasks = [asyncio.create_task(each.run()) for each in self._watch()]
+        try:
+            await self._synced(tasks)
+            while True:
+                state = await self._turn(queries)
+                if state is not None and (state.has_ended or state.phase == PAUSED):
+                    return state
+                await asyncio.sleep(INTERVAL)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _watch(self) -> list[ListWatch]:
+        """Make the watches of workloads, pods and PodDisruptionBudgets."""
+
+        def make(name: str, scope: Scope, keep: Callable[[Mapping[str, Any]], Any]) -> ListWatch:
+            self._seen[name] = {}
+            watch = ListWatch(
+                self.client,
+                scope,
+                keep=keep,
+                changed=lambda found: self._seen.update({name: found}),
+                metrics=self.metrics,
+            )
+            self._watches.append(watch)
+            return watch
+
+        def keep_of(kind: str) -> Callable[[Mapping[str, Any]], Any]:
+            return lambda item: workload_facts(item, kind)
+
+        kinds = [make(kind, Scope(resource), keep_of(kind)) for kind, resource in self._resources.items()]
+        return [*kinds, make(PODS.kind, Scope(PODS), pod_facts), make(BUDGETS.kind, Scope(BUDGETS), budget_facts)]
+
+    async def _synced(self, tasks: list[asyncio.Task[None]]) -> None:
+        """Wait until everything has been listed.
+
+        Raises:
+            ClusterError: a list is forbidden.
+        """
+        del tasks
+        while not all(each.synced.is_set() for each in self._watches):
+            await asyncio.sleep(0.05)
+            for each in self._watches:
+                if each.state.last_fault == "forbidden" and not each.synced.is_set():
+                    raise ClusterError(each.fault, hint="grant the permission to list and watch it", reason="forbidden")
+
+    async def _turn(self, queries: tuple[Query, ...]) -> State | None:
+        """Make one step. Return the state; None if the API server cannot be reached, or another runner was faster."""
+        try:
+            stored = await self.store.existing()
+            before, tag = tag_before(stored), await self._tag(stored.upgrade)
+            if stored.state.has_ended or stored.state.phase == PAUSED:
+                return stored.state
+            if any(each.fault for each in self._watches):
+                return None
+            observation = await self._observe(stored, before, tag, queries)
+            decision = step(stored.upgrade, stored.state, observation)
+            state = _with_report(decision.state, observation, stored.upgrade)
+            if state != stored.state:
+                stored = await self.store.save(stored, state)
+                self.say(stored.upgrade, state)
+            await self._act(stored.upgrade, decision, tag)
+        except ClusterError as error:
+            if error.reason in ("forbidden", "refused", "unauthorized", "missing", "credentials"):
+                raise
+            return None
+        return stored.state
+
+    async def _tag(self, upgrade: Upgrade) -> Tag | None:
+        """Return the tag as it is now."""
+        if not upgrade.tag:
+            return None
+        found = await self.client.all(Scope(WEBHOOKS, labels=f"{TAG_LABEL}={upgrade.tag}"), tag_object)
+        tags, faults = read_tags(found)
+        if upgrade.tag in faults:
+            raise faults[upgrade.tag]
+        if upgrade.tag not in tags:
+            raise ClusterError(f"tag {upgrade.tag} does not exist", hint="set it again", reason="missing")
+        return tags[upgrade.tag]
+
+    async def _observe(
+        self, stored: Stored, before: Tag | None, tag: Tag | None, queries: tuple[Query, ...]
+    ) -> Observation:
+        upgrade, state = stored.upgrade, stored.state
+        if self._plan is None or (wants_preflight(state) and self._planned != (state.wave, state.back)):
+            self._plan = await self.survey(upgrade, before)
+            self._planned = state.wave, state.back
+        checked = None
+        if wants_preflight(state) and self._is_time("preflight", PREFLIGHT_INTERVAL) and _is_prepared(upgrade, tag):
+            rollout = self._resources.get(ROLLOUT)
+            checked = await preflight(self.client, self._plan, state.wave, self.istio_namespace, rollout)
+        hold = "" if state.back else await control_plane_fault(self.client, upgrade.target, self.istio_namespace)
+        now = self.clock()
+        workloads = [each for kind in self._resources for each in self._seen[kind].values()]
+        observer = self._observer = self._observer or Observer(self._plan.target, upgrade.gates.max_restarts)
+        seen, exhausted = observer.observe(
+            self._plan, workloads, self._seen[PODS.kind].values(), self._seen[BUDGETS.kind].values(), now
+        )
+        gates = await self._gates(
+            upgrade, queries, state, [each.key for each in seen if each.wave == state.wave and each.new]
+        )
+        return Observation(
+            now=now,
+            workloads=seen,
+            tag=tag,
+            tag_before=before,
+            exhausted=exhausted,
+            hold=hold,
+            refused=self._refused,
+            preflight=checked,
+            gates=gates,
+        )
+
+    async def _gates(
+        self, upgrade: Upgrade, queries: tuple[Query, ...], state: State, keys: list[Key]
+    ) -> tuple[GateResult, ...] | None:
+        if not wants_gates(state):
+            return None
+        is_last = self.clock() - state.since >= upgrade.soak
+        if not is_last and not self._is_time("gates", GATE_INTERVAL):
+            return None
+        return await evaluate(upgrade, queries, state, keys, self.clock())
+
+    def _is_time(self, what: str, interval: float) -> bool:
+        now = time.monotonic()
+        if now - self._asked.get(what, -interval) < interval:
+            return False
+        self._asked[what] = now
+        return True
+
+    async def _act(self, upgrade: Upgrade, decision: Decision, tag: Tag | None) -> None:
+        if decision.tag is not None:
+            await asyncio.to_thread(self.move_tag, decision.tag, tag)
+        mark = mark_of(upgrade, decision.state)
+        for key in decision.restarts:
+            facts = self._seen[key.kind].get(f"{key.namespace}/{key.name}")
+            if facts is not None:
+                await self._restart(key, facts.version, mark, decision.state.token)
+
+    async def _restart(self, key: Key, version: str, mark: str, token: float) -> None:
+        """Restart one workload, if it is still as it was observed."""
+        meta = {"name": key.name, "namespace": key.namespace, "resourceVersion": version, "annotations": {MARK: mark}}
+        at = time_text(token)
+        spec = (
+            {"restartAt": at}
+            if key.kind == ROLLOUT
+            else {"template": {"metadata": {"annotations": {RESTARTED_AT: at}}}}
+        )
+        try:
+            await self.client.merge(self._resources[key.kind], {"metadata": meta, "spec": spec}, manager=MANAGER)
+            self._refused.pop(str(key), None)
+        except ClusterError as error:
+            if error.reason in ("forbidden", "refused"):
+                self._refused[str(key)] = error.what
+            elif error.reason not in ("conflict", "missing"):
+                raise
+
+
+def _is_prepared(upgrade: Upgrade, tag: Tag | None) -> bool:
+    return tag is None or upgrade.target in tag.targets
+
+
+def _with_report(state: State, seen: Observation, upgrade: Upgrade) -> State:
+    """Return the state with the progress and the results of gates, for people."""
+    mark = mark_of(upgrade, state)
+    concerned = [each for each in seen.workloads if state.back or each.wave == state.wave]
+    counts = Counter(_progress(each, state, mark) for each in concerned)
+    gates = state.gates
+    if seen.gates is not None:
+        gates = {each.name: f"{each.result}: {each.detail}" if each.detail else each.result for each in seen.gates}
+    return replace(state, counts=dict(sorted(counts.items())), gates=gates)
+
+
+def _progress(each: Seen, state: State, mark: str) -> str:
+    if str(each.key) in state.restarting:
+        return "restarting"
+    if each.action in (BLOCKED, STAYS):
+        return each.action
+    left = each.new if state.back else each.old
+    return "waiting" if left and each.mark != mark and (state.back or each.action == RESTART) else "done"

@@ -1,0 +1,145 @@
+"""The gates that ask Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from aiohttp import web
+from promql_parser import parse
+
+from injector.errors import ConfigError
+from injector.upgrade.document import Upgrade
+from injector.upgrade.gates import QUERIES, VARIABLES, evaluate, parse_queries
+from injector.upgrade.state import State
+from injector.upgrade.workloads import Key
+from tests.architecture.serving import free_ports
+from tests.cases import cases
+from tests.upgrade.fleets import upgrade
+
+KEYS = (Key("shop", "Deployment", "web"), Key("shop", "Deployment", "api"), Key("pay", "Deployment", "web"))
+STATE = State(since=1000.0, token=900.0)
+
+
+class Prometheus:
+    """A Prometheus that gives one answer to everything."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.asked: list[str] = []
+        self.answer: Any = vector(1)
+        self.status = 200
+
+    async def query(self, request: web.Request) -> web.Response:
+        self.asked.append(str((await request.post())["query"]))
+        return web.json_response(self.answer, status=self.status)
+
+
+def vector(*values: float | str) -> dict[str, Any]:
+    result = [{"metric": {}, "value": [0, str(value)]} for value in values]
+    return {"status": "success", "data": {"resultType": "vector", "result": result}}
+
+
+@pytest.fixture
+async def prometheus() -> AsyncIterator[Prometheus]:
+    (port,) = free_ports(1)
+    made = Prometheus(f"http://127.0.0.1:{port}")
+    app = web.Application()
+    app.router.add_post("/api/v1/query", made.query)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", port).start()
+    yield made
+    await runner.cleanup()
+
+
+def gated(url: str, query: str, **bounds: Any) -> Upgrade:
+    return upgrade(gates={"prometheus": url, "metrics": [{"name": "x", "query": query, **(bounds or {"min": 1})}]})
+
+
+async def result(document: Upgrade, *keys: Key) -> tuple[str, str]:
+    (found,) = await evaluate(document, parse_queries(document), STATE, keys or KEYS, 1030.0)
+    return found.result, found.detail
+
+
+async def test_a_query_is_asked_for_each_workload_namespace_or_once_as_its_variables_say(
+    prometheus: Prometheus,
+) -> None:
+    for query, asked in (
+        ('up{n="{{ namespace }}", w="{{ workload }}"}', 3),
+        ('up{n="{{ namespace }}"}', 2),
+        ('up{from="{{ from }}", to="{{ to }}"}', 1),
+    ):
+        prometheus.asked.clear()
+        assert (await result(gated(prometheus.url, query)))[0] == "pass"
+        assert len(prometheus.asked) == asked
+    assert prometheus.asked == ['up{from="1-28", to="1-30"}']
+
+
+async def test_the_times_since_and_before_the_wave_are_variables(prometheus: Prometheus) -> None:
+    await result(gated(prometheus.url, "{{ interval }} {{ before }}"))
+
+    assert prometheus.asked == ["60s 130s"]  # the wave soaks for 30 s, and its restarts began 130 s ago
+
+
+@cases("values", "bounds", "outcome", "detail")
+async def test_every_value_must_be_inside_the_thresholds(
+    prometheus: Prometheus, values: list[float | str], bounds: dict[str, float], outcome: str, detail: str
+) -> None:
+    prometheus.answer = vector(*values)
+
+    assert await result(gated(prometheus.url, "up", **bounds)) == (outcome, detail)
+
+
+async def test_the_worst_workload_decides_and_is_named(prometheus: Prometheus) -> None:
+    prometheus.answer = vector(0.5)
+    found = await result(gated(prometheus.url, "{{ namespace }} {{ workload }}"))
+
+    assert found == ("fail", "pay/web: 0.5 is below 1 (and 2 more)")
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "detail"),
+    [
+        ({"status": "error", "error": "parse\nerror"}, 400, "Prometheus refuses the query: parse error"),
+        ({"status": "success"}, 200, "the answer of Prometheus cannot be read (HTTP 200)"),
+        ([], 502, "the answer of Prometheus cannot be read (HTTP 502)"),
+        ({"status": "success", "data": {"resultType": "scalar", "result": [0, "NaN"]}}, 200, "the query has no result"),
+    ],
+)
+async def test_an_answer_without_a_value_is_no_data(
+    prometheus: Prometheus, answer: Any, status: int, detail: str
+) -> None:
+    prometheus.answer, prometheus.status = answer, status
+
+    assert await result(gated(prometheus.url, "up")) == ("no data", detail)
+
+
+async def test_a_prometheus_that_is_down_is_no_data() -> None:
+    (port,) = free_ports(1)
+    outcome, detail = await result(gated(f"http://127.0.0.1:{port}", "up"))
+
+    assert (outcome, detail) == ("no data", "Prometheus cannot be reached: ClientConnectorError")
+
+
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ("{{ nmespace }}", "unknown variable nmespace; known are namespace, workload"),
+        ("{{ workload", "gate x"),
+        ("{{ workload.__class__.__mro__ }}", "gate x"),
+        ("{{ workload * 200000000 }}", "gate x"),
+    ],
+)
+def test_a_template_that_cannot_be_used_is_refused_before_the_upgrade(query: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        parse_queries(gated("http://p", query))
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_the_built_in_queries_are_promql(name: str) -> None:
+    document = upgrade(gates={"prometheus": "http://p", "metrics": [{"name": name}]})
+    (query,) = parse_queries(document)
+
+    parse(query.render({**dict.fromkeys(VARIABLES, "web"), "interval": "60s", "before": "90s"}))

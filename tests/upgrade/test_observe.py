@@ -1,0 +1,98 @@
+"""What a runner remembers of objects, and the workloads as a step sees them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from injector.upgrade.observe import MARK, BudgetFacts, Observer, PodFacts, budget_facts, pod_facts, workload_facts
+from injector.upgrade.plan import make_plan
+from injector.upgrade.workloads import Key
+from tests.cases import cases
+from tests.cli.clusters import owned
+from tests.upgrade.fleets import NEW, OLD, PROD, SOURCE, TARGET, upgrade, workload
+
+KEY = Key("shop", "Deployment", "web")
+PLAN = make_plan(upgrade(), PROD, [workload("web"), workload("gone")], SOURCE, TARGET)
+
+
+def deployment(**status: Any) -> dict[str, Any]:
+    full = {"observedGeneration": 2, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2, **status}
+    meta = {"name": "web", "namespace": "shop", "generation": 2, "resourceVersion": "7", "annotations": {MARK: "up/1"}}
+    template = {"metadata": {"labels": {"app": "web"}}}
+    return {"metadata": meta, "spec": {"replicas": 2, "template": template}, "status": full}
+
+
+def pod(revision: str | None = NEW, **fields: Any) -> dict[str, Any]:
+    status = {"sidecar.istio.io/status": json.dumps({"revision": revision})} if revision else {}
+    meta = fields.pop("metadata", {})
+    return {**owned("web", "shop", annotations=status, **meta), **fields}
+
+
+def waiting(reason: str, restarts: int = 0) -> dict[str, Any]:
+    return {"containerStatuses": [{"restartCount": restarts, "state": {"waiting": {"reason": reason}}}]}
+
+
+@cases("kind", "spec", "status", "complete", "unavailable")
+def test_a_rollout_is_complete_as_kubectl_says(
+    kind: str, spec: dict[str, Any], status: dict[str, Any], complete: bool, unavailable: int
+) -> None:
+    meta = {"name": "web", "namespace": "shop", "generation": 2}
+    found = workload_facts({"metadata": meta, "spec": spec, "status": status}, kind)
+
+    assert (found.complete, found.unavailable) == (complete, unavailable)
+
+
+def test_a_workload_has_its_version_its_mark_and_the_labels_of_its_pods() -> None:
+    found = workload_facts(deployment(), "Deployment")
+
+    assert (found.key, found.version, found.mark, found.pod_labels) == (KEY, "7", "up/1", {"app": "web"})
+
+
+def test_a_pod_has_the_revision_of_its_sidecar_and_its_restarts() -> None:
+    assert pod_facts(pod(status=waiting("PodInitializing", 2))) == PodFacts(KEY, NEW, 2, "")
+    assert pod_facts(pod(status=waiting("CrashLoopBackOff"))) == PodFacts(KEY, NEW, 0, "CrashLoopBackOff")
+
+
+def test_pods_without_a_sidecar_or_that_end_are_left_out() -> None:
+    assert pod_facts(pod(None)) is None
+    assert pod_facts(pod(status={"phase": "Succeeded"})) is None
+    assert pod_facts(pod(metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})) is None
+
+
+def test_a_step_sees_the_workloads_of_the_plan_with_their_pods_and_budgets() -> None:
+    observer = Observer(NEW, max_restarts=3)
+    facts = workload_facts(deployment(), "Deployment")
+    other = workload_facts({"metadata": {"name": "other", "namespace": "shop"}}, "Deployment")
+    budget = {"metadata": {"name": "b", "namespace": "shop"}, "spec": {"selector": {"matchLabels": {"app": "web"}}}}
+    elsewhere = {**budget, "metadata": {"name": "b", "namespace": "pay"}}
+    pods = [PodFacts(KEY, OLD, 9, "old pods may crash"), PodFacts(KEY, NEW, 3, ""), PodFacts(KEY, NEW, 0, "")]
+
+    (seen,), exhausted = observer.observe(
+        PLAN, [facts, other], pods, [budget_facts(budget), budget_facts(elsewhere)], 5.0
+    )
+
+    assert (seen.key, seen.action, seen.wave, seen.mark, seen.new, seen.old) == (KEY, "restart", 0, "up/1", 2, 1)
+    assert (seen.fault, set(seen.budgets), set(exhausted)) == ("", {"shop/b"}, {"shop/b", "pay/b"})
+
+
+def test_new_pods_that_crash_restart_or_exceed_their_deadline_are_a_fault() -> None:
+    exceeded = {"conditions": [{"type": "Progressing", "reason": "ProgressDeadlineExceeded"}]}
+    for pods, status, fault in (
+        ([PodFacts(KEY, NEW, 0, "ErrImagePull")], {}, "a new pod does not start: ErrImagePull"),
+        ([PodFacts(KEY, NEW, 4, "")], {}, "a new pod restarted 4 times"),
+        ([PodFacts(KEY, NEW, 0, "")], exceeded, "its progress deadline is exceeded"),
+    ):
+        facts = workload_facts(deployment(**status), "Deployment")
+        (seen,), _ = Observer(NEW, 3).observe(PLAN, [facts], pods, [], 0.0)
+        assert seen.fault == fault
+
+
+def test_a_workload_is_quiet_since_it_or_its_pods_changed_last() -> None:
+    observer, facts = Observer(NEW, 3), workload_facts(deployment(), "Deployment")
+
+    def quiet(now: float, *pods: PodFacts) -> float:
+        (seen,), _ = observer.observe(PLAN, [facts], pods, list[BudgetFacts](), now)
+        return seen.quiet
+
+    assert [quiet(10.0), quiet(25.0), quiet(30.0, PodFacts(KEY, NEW, 0, "")), quiet(31.0)] == [0, 15, 0, 0]

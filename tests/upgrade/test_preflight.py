@@ -1,0 +1,132 @@
+"""The preflight of a wave."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from injector.cluster.client import Page
+from injector.cluster.resources import Resource, Scope
+from injector.errors import ClusterError
+from injector.upgrade import preflight as module
+from injector.upgrade.plan import Plan, make_plan
+from injector.upgrade.preflight import preflight
+from tests.cli.clusters import FakeKube
+from tests.upgrade.fleets import NEW, OLD, PROD, SOURCE, TARGET, upgrade, workload
+
+HOME = "istio-system"
+PLAN = make_plan(upgrade(), PROD, [workload("web"), workload("api", "pay"), workload("done", has=NEW)], SOURCE, TARGET)
+
+
+class Api(FakeKube):
+    """Answers about permissions and dry runs. ``allows`` gets verb, resource and namespace; ``gives`` the pod's revision."""
+
+    def __init__(
+        self,
+        *,
+        allows: Callable[..., bool] = lambda *_: True,
+        gives: str | None = NEW,
+        endpoints: Any = None,
+        **more: Any,
+    ) -> None:
+        super().__init__(**more)
+        self.allows, self.gives, self.endpoints = allows, gives, endpoints
+
+    async def page(self, scope: Scope, *, token: str = "", limit: int = 0) -> Page:
+        del limit
+        assert (scope.resource.plural, scope.namespace, scope.labels, token) == (
+            "endpointslices", HOME, "kubernetes.io/service-name=istiod-1-30", "",
+        )  # fmt: skip
+        return Page([] if self.endpoints is None else [{"endpoints": self.endpoints}], "1")
+
+    async def create(
+        self, resource: Resource, manifest: Mapping[str, Any], *, manager: str, dry_run: bool = False
+    ) -> dict[str, Any]:
+        if resource.plural == "selfsubjectaccessreviews":
+            asked = manifest["spec"]["resourceAttributes"]
+            self.asked.append(f"may {asked['verb']} {asked['resource']} {asked['namespace']}".rstrip())
+            return {"status": {"allowed": self.allows(asked["verb"], asked["resource"], asked["namespace"])}}
+        made = await super().create(resource, manifest, manager=manager, dry_run=dry_run)
+        status = {"sidecar.istio.io/status": json.dumps({"revision": self.gives})} if self.gives else {}
+        return {**made, "metadata": {**made["metadata"], "annotations": status}}
+
+
+@pytest.fixture(autouse=True)
+def no_pace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PACE", 0.0)
+
+
+async def checked(api: Api, plan: Plan = PLAN) -> tuple[str, ...]:
+    return await preflight(api, plan, 0, HOME, None)
+
+
+async def test_a_pod_of_each_workload_is_tried_with_the_new_revision() -> None:
+    api = Api(endpoints=[{"conditions": {"ready": True}}])
+
+    assert await checked(api) == ()
+    assert [each["metadata"] for each in api.tried] == [
+        {
+            "generateName": f"{name}-",
+            "namespace": place,
+            "labels": {"app": name},
+            "annotations": {"revision-injector/pin": NEW},
+        }
+        for name, place in (("api", "pay"), ("web", "shop"))
+    ]
+
+
+async def test_without_a_tag_the_labels_of_the_namespace_decide() -> None:
+    api = Api()
+    plan = make_plan(upgrade(tag=None), None, [workload("web", requested=NEW)], SOURCE, TARGET)
+
+    assert await checked(api, plan) == ()
+    assert api.tried[0]["metadata"]["annotations"] == {}
+    assert not any("mutatingwebhookconfigurations" in each for each in api.asked)
+
+
+@pytest.mark.parametrize(
+    ("gives", "says"), [(OLD, "gets revision 1-28 instead of 1-30"), (None, "gets no sidecar instead")]
+)
+async def test_a_pod_that_gets_another_sidecar_is_a_fault(gives: str | None, says: str) -> None:
+    faults = await checked(Api(gives=gives))
+
+    assert [each.partition(": ")[0] for each in faults] == ["Deployment pay/api", "Deployment shop/web"]
+    assert says in faults[0]
+
+
+async def test_a_pod_that_the_api_server_refuses_is_a_fault_and_other_errors_are_raised() -> None:
+    faults = await checked(Api(refuses=lambda _: (403, "violates PodSecurity")))
+    assert faults[0] == "Deployment pay/api: the API server refuses its pod: violates PodSecurity"
+
+    with pytest.raises(ClusterError):
+        await checked(Api(refuses=lambda _: (500, "down")))
+
+
+async def test_a_control_plane_without_ready_endpoints_is_the_only_fault() -> None:
+    api = Api(endpoints=[{"conditions": {"ready": False}}])
+
+    assert await checked(api) == ("Service istio-system/istiod-1-30 has no ready endpoint",)
+    assert (api.tried, api.asked) == ([], [])
+
+
+async def test_a_missing_permission_is_named_with_its_namespace_and_nothing_is_tried() -> None:
+    api = Api(allows=lambda _, resource, place: resource != "deployments" or place == "pay")
+
+    assert await checked(api) == ("no permission to patch deployments in namespace shop",)
+    assert api.tried == []
+    assert api.asked == [
+        "may patch mutatingwebhookconfigurations",
+        "may patch deployments",
+        "may patch deployments pay",
+        "may patch deployments shop",
+        "may create pods",
+    ]
+
+
+async def test_a_preflight_ends_after_some_faults() -> None:
+    plan = make_plan(upgrade(), PROD, [workload(f"w{number}") for number in range(30)], SOURCE, TARGET)
+
+    assert len(await checked(Api(gives=None), plan)) == module.MAX_FAULTS

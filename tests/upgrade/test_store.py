@@ -1,0 +1,114 @@
+"""The ConfigMap with the state of an upgrade."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from injector.cluster.resources import CONFIG_MAPS, WEBHOOKS
+from injector.errors import ClusterError, DataError, UsageError
+from injector.revisions.tags import Tag
+from injector.upgrade.state import COMPLETED, PAUSED
+from injector.upgrade.store import Store, Stored, tag_before, write_tag
+from tests.cli.clusters import revision, tag
+from tests.cluster.fakeapi import FakeApi
+from tests.cluster.objects import Direct, Objects
+from tests.upgrade.fleets import DOCUMENT, NEW, OLD, PROD, upgrade
+
+HOME = "istio-system"
+
+
+def document(**spec: Any) -> dict[str, Any]:
+    return {**DOCUMENT, "spec": {**DOCUMENT["spec"], **spec}}
+
+
+def new_store() -> Store:
+    api = FakeApi()
+    return Store(api, HOME, "up")
+
+
+async def started(
+    store: Store, raw: dict[str, Any] = DOCUMENT, now: float = 100.0, before: Tag | None = PROD
+) -> Stored:
+    return await store.start(raw, upgrade(**raw["spec"]), before, now)
+
+
+async def test_an_upgrade_that_was_never_started_is_unknown() -> None:
+    assert await new_store().load() is None
+    with pytest.raises(UsageError, match="no upgrade is called up"):
+        await new_store().existing()
+
+
+async def test_a_started_upgrade_is_read_with_its_document_and_the_tag_before() -> None:
+    store = new_store()
+    weighted = Tag("prod", ((OLD, 90), (NEW, 10)), salt="x", namespaces={"pay": ((OLD, 1),)})
+    begun = await started(store, before=weighted)
+
+    found = await store.existing()
+    assert (found.upgrade, found.state) == (upgrade(), begun.state)
+    assert tag_before(found) == weighted
+    assert (found.state.started, found.state.deadline) == (100.0, 100.0 + 86400)
+    assert tag_before(await started(new_store(), document(tag=None), before=None)) is None
+
+
+async def test_only_the_version_that_was_read_is_changed() -> None:
+    store = new_store()
+    first = await started(store)
+    second = await store.existing()
+
+    saved = await store.save(second, replace(second.state, phase=PAUSED))
+    assert (await store.existing()).state.phase == PAUSED
+    with pytest.raises(ClusterError) as caught:
+        await store.save(first, first.state)
+    assert caught.value.reason == "conflict"
+    await store.save(saved, first.state)
+
+
+async def test_a_second_start_goes_on_and_may_change_limits_but_not_waves() -> None:
+    store = new_store()
+    begun = await started(store)
+
+    again = await started(store, document(limits={"workloads": 9}), now=200.0)
+    assert (again.state, (await store.existing()).upgrade.limits.workloads) == (begun.state, 9)
+    with pytest.raises(UsageError, match="the upgrade up is under way with another `waves`"):
+        await started(store, document(waves=[{"weight": 10}]))
+
+
+async def test_after_the_end_an_upgrade_starts_again_with_later_marks() -> None:
+    store = new_store()
+    begun = await started(store)
+    await store.save(begun, replace(begun.state, phase=COMPLETED, token=900.0))
+
+    again = await started(store, document(waves=[{"weight": 10}]), now=200.0)
+    assert (again.state.phase, again.state.wave) == ("Running", 0)
+    assert again.state.next_token(200.0) > 900.0
+
+
+@pytest.mark.parametrize("data", [{}, {"upgrade": "{}", "state": "{}"}, {"upgrade": "no"}])
+async def test_a_config_map_that_was_changed_by_hand_is_refused(data: dict[str, str]) -> None:
+    store = new_store()
+    begun = await started(store)
+    await store.client.replace(CONFIG_MAPS, {**begun.item, "data": data}, manager="hand")
+
+    with pytest.raises(DataError) as caught:
+        await store.load()
+    assert "ConfigMap istio-system/upgrade-up" in caught.value.where
+
+
+def test_a_tag_is_written_only_over_the_expected_one() -> None:
+    api = Objects()
+    for each in (*revision(OLD, "1.28.0"), *revision(NEW, "1.30.1"), tag("prod", OLD)):
+        resource = CONFIG_MAPS if each["kind"] == "ConfigMap" else WEBHOOKS
+        api.put(resource, each)
+    moved = Tag("prod", ((OLD, 90), (NEW, 10)))
+
+    with pytest.raises(ClusterError, match="changed by another writer"):
+        write_tag(Direct(api), HOME, moved, moved)
+    assert api.applied == []
+
+    write_tag(Direct(api), HOME, moved, PROD)
+    written = api.items["mutatingwebhookconfigurations", "istio-revision-tag-prod"]["metadata"]
+    assert json.loads(written["annotations"]["revision-injector/weights"]) == {OLD: 90, NEW: 10}
