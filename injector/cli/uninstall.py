@@ -126,14 +126,14 @@ def _remedy(configuration: Mapping[str, Any]) -> str:
     """Return a line about a configuration of another owner: how to let it call istiod again."""
     labels, annotations = labels_of(configuration), configuration["metadata"].get("annotations") or {}
     tag, revision = labels.get(TAG_LABEL, ""), labels.get(REVISION_LABEL, "")
-    by = sorted(creators(configuration) - _OWN)
     if release := annotations.get(_RELEASE):
         remedy = f"run `helm upgrade` for the release {release}, without the injector's address, or `helm uninstall` it"
-    elif tag and "istioctl" in by:
+    elif tag:
         remedy = f"run `{_istioctl(tag, revision)}`"
     else:
-        remedy = "install its revision again with Istio's own tool, or delete it with kubectl"
-    return f"{_title(WEBHOOKS, configuration)}: it belongs to {', '.join(by) or 'another owner'}; {remedy}"
+        by = ", ".join(sorted(creators(configuration) - _OWN)) or "an unknown tool"
+        remedy = f"apply Istio's own webhooks of revision {revision} with {by} again, or delete it"
+    return f"{_title(WEBHOOKS, configuration)}: the injector did not create it; {remedy}"
 
 
 def _way_back(tag: str, revision: str) -> str:

@@ -146,13 +146,13 @@ def test_it_asks_unless_told_not_to(cluster: Objects) -> None:
     [
         (
             of_tag("prod", "istioctl", "injector-tag"),
-            "istio-revision-tag-prod: it belongs to istioctl; run `istioctl tag set prod --revision 1-24 --overwrite`",
+            "istio-revision-tag-prod: the injector did not create it; run `istioctl tag set prod --revision 1-24 --overwrite`",
         ),
         (
             of_revision("1-24", "injector-webhook", "kubectl"),
-            "it belongs to kubectl; install its revision again with Istio's own tool, or delete it with kubectl",
+            "the injector did not create it; apply Istio's own webhooks of revision 1-24 with kubectl again, or delete it",
         ),
-        (of_revision("1-24"), "it belongs to another owner; install its revision again"),
+        (of_revision("1-24"), "webhooks of revision 1-24 with an unknown tool again, or delete it"),
     ],
 )
 def test_webhooks_of_others_that_call_the_injector_are_handed_back(
@@ -177,7 +177,7 @@ def test_the_release_of_a_helm_chart_is_named(cluster: Objects) -> None:
     cluster.put(WEBHOOKS, theirs)
 
     assert (
-        "it belongs to helm; run `helm upgrade` for the release istiod-1-24, without the injector's address"
+        "the injector did not create it; run `helm upgrade` for the release istiod-1-24, without the injector's address"
         in uninstall("--dry-run").stdout
     )
 
