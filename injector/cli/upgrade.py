@@ -29,6 +29,7 @@ from injector.metrics import Metrics
 from injector.revisions.names import list_names
 from injector.revisions.tags import Tag, workload_key
 from injector.upgrade.document import Upgrade, read_upgrade
+from injector.upgrade.gates import parse_queries
 from injector.upgrade.plan import BLOCKED, CLASSES, REFUSED, RESTART, STAYS, Entry, Plan, check_tag, make_plan
 from injector.upgrade.run import INTERVAL, Runner
 from injector.upgrade.state import COMPLETED, VERBS, State, commanded, time_text
@@ -135,6 +136,7 @@ def run(*, document: str, sources: Sources, kubeconfig: Kubeconfig) -> None:
 
     with open_session(kubeconfig) as session:
         state = session.run(work)
+    echo(state_line(read, state))
     if state.phase != COMPLETED:
         click.get_current_context().exit(EX_FAILED)
 
@@ -241,7 +243,9 @@ def read_document(filename: str) -> tuple[dict[str, Any], Upgrade]:
     if len(manifests) != 1:
         raise ManifestError("it is a folder with several files", where=filename, hint="give one file")
     raw = load_yaml(manifests[0].text, where=manifests[0].name)
-    return raw, read_upgrade(raw, where=manifests[0].name)
+    document = read_upgrade(raw, where=manifests[0].name)
+    parse_queries(document)  # before anything is started
+    return raw, document
 
 
 async def read_fleet(reader: ObjectReader, sources: Sources, document: Upgrade) -> Fleet:

@@ -88,12 +88,13 @@ def parse_queries(upgrade: Upgrade) -> tuple[Query, ...]:
     for metric in upgrade.gates.metrics:
         text = metric.query or QUERIES[metric.name]
         sandbox = Sandbox({metric.name: text})
+        sandbox.globals.clear()  # one of them is called `namespace`
         try:
             variables = frozenset(find_undeclared_variables(sandbox.parse(text)))
             template = sandbox.load(metric.name)
         except jinja2.TemplateError as error:
             raise _bad(metric, str(error)) from error
-        unknown = variables - {*VARIABLES, *sandbox.globals}
+        unknown = variables.difference(VARIABLES)
         if unknown:
             raise _bad(metric, f"unknown variable {min(unknown)}; known are {', '.join(VARIABLES)}")
         query = Query(metric, template, variables)

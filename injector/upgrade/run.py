@@ -90,7 +90,7 @@ class Runner:
         queries = parse_queries((await self.store.existing()).upgrade)
         tasks = [asyncio.create_task(each.run()) for each in self._watch()]
         try:
-            await self._synced(tasks)
+            await self._synced()
             while True:
                 state = await self._turn(queries)
                 if state is not None and (state.has_ended or state.phase == PAUSED):
@@ -122,13 +122,12 @@ class Runner:
         kinds = [make(kind, Scope(resource), keep_of(kind)) for kind, resource in self._resources.items()]
         return [*kinds, make(PODS.kind, Scope(PODS), pod_facts), make(BUDGETS.kind, Scope(BUDGETS), budget_facts)]
 
-    async def _synced(self, tasks: list[asyncio.Task[None]]) -> None:
+    async def _synced(self) -> None:
         """Wait until everything has been listed.
 
         Raises:
             ClusterError: a list is forbidden.
         """
-        del tasks
         while not all(each.synced.is_set() for each in self._watches):
             await asyncio.sleep(0.05)
             for each in self._watches:

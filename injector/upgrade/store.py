@@ -88,8 +88,13 @@ class Store:
         if stored is None:
             state = new_state(upgrade, now, _tag_data(tag))
             meta = {"name": f"{_PREFIX}{self.name}", "namespace": self.namespace, "labels": {LABEL: self.name}}
-            item = await self.client.create(CONFIG_MAPS, {"metadata": meta, "data": _data(raw, state)}, manager=MANAGER)
-            return Stored(upgrade, state, item)
+            manifest = {"metadata": meta, "data": _data(raw, state)}
+            try:
+                return Stored(upgrade, state, await self.client.create(CONFIG_MAPS, manifest, manager=MANAGER))
+            except ClusterError as error:
+                if error.reason != "conflict":
+                    raise
+                stored = await self.existing()  # another runner has started it in the meantime
         if stored.state.has_ended:
             # The marks of restarts go on, so that those of the upgrade before are not taken for this one's.
             state = replace(new_state(upgrade, now, _tag_data(tag)), token=stored.state.token)

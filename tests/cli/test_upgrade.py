@@ -12,8 +12,9 @@ import yaml
 from click.testing import CliRunner, Result
 
 from injector.cli import main
-from injector.cluster.resources import CONFIG_MAPS
-from injector.upgrade.state import RESTARTING, State
+from injector.cluster.client import Page
+from injector.cluster.resources import CONFIG_MAPS, Scope
+from injector.upgrade.state import PAUSED, RESTARTING, State
 from tests.cases import cases
 from tests.cli.clusters import FakeKube, assert_fails, deployment, labelled, owned, reached, revision, tag
 from tests.cluster.fakeapi import FakeApi
@@ -251,3 +252,23 @@ def test_watching_ends_with_the_upgrade(stored: FakeApi) -> None:
 
     assert run("status", "up", "--watch").stdout.startswith("up: Aborted")
     assert stored.count("get") == 2
+
+
+def test_a_paused_upgrade_is_not_run_and_its_reason_is_printed(document: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Paused(FakeApi):
+        """Lists nothing to restart; the tag and the revisions are those of the plan."""
+
+        async def page(self, scope: Scope, *, token: str = "", limit: int = 0) -> Page:
+            del limit
+            return await FakeKube(*CLUSTER).page(scope, token=token, limit=500)
+
+        async def find_resource(self, kind: str, group: str) -> None: ...
+
+    api = Paused()
+    reached(monkeypatch, api)
+    raw = yaml.safe_load(Path(document).read_text())
+    data = {"upgrade": json.dumps(raw), "state": json.dumps(State(phase=PAUSED, reason="why").to_dict())}
+    api.put(CONFIG_MAPS, {"metadata": {"name": "upgrade-up", "namespace": HOME}, "data": data})
+
+    result = run("run", document)
+    assert (result.exit_code, result.stdout) == (1, "up: Paused, wave dev, Preflight; why\n")

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import random
+import shutil
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +25,14 @@ import yaml
 from click.testing import CliRunner, Result
 
 from injector.cli import main
+from injector.cluster.client import KubeClient
 from injector.injection.tools.drift import injected_revision
 from injector.istio.webhooks import Endpoint, WebhookOptions, revision_webhook, tag_webhook
 from tests.architecture.serving import free_ports
+from tests.e2e.conftest import Figure
 from tests.e2e.kubelab import Lab, running
 from tests.e2e.manifests import control_plane, made, namespace_of
-from tests.e2e.served import ROOT, injector, of_cluster, until
+from tests.e2e.served import ROOT, injector, of_cluster, started, until
 from tests.factories import make_container
 from tests.webhook.certificates import Order, issue
 
@@ -43,6 +49,7 @@ class World:
     lab: Lab
     webhooks: WebhookOptions
     folder: Path
+    places: AbstractSet[str]
 
     def injector(self, *arguments: str) -> Result:
         return CliRunner().invoke(main, [*arguments, "--kubeconfig", str(self.lab.kubeconfig)])
@@ -71,7 +78,7 @@ class World:
 
     def items(self, kind: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = json.loads(self.lab.kubectl("get", kind, "-A", "-o", "json").stdout)["items"]
-        return [each for each in found if each["metadata"]["namespace"] in PLACES]
+        return [each for each in found if each["metadata"]["namespace"] in self.places]
 
     def revisions(self) -> Counter[str | None]:
         """The running pods by the revision of their sidecar."""
@@ -113,29 +120,40 @@ FLEET = (
 )
 
 
-@pytest.fixture
-def world(built: None, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+@contextmanager
+def world_of(fleet: Sequence[dict[str, Any]], pods: int, home: Path, folder: Path) -> Iterator[World]:
     """A fleet on the old revision."""
-    del built
-    lab = Lab(tmp_path_factory.mktemp("nodes"), controllers=True, nodes=3)
+    lab = Lab(home, controllers=True, nodes=3)
     (port,) = free_ports(1)
     issued = issue(Order(names=("127.0.0.1",)))
     bundle = base64.b64encode(issued.chain_pem).decode()
     options = WebhookOptions(Endpoint(url=f"https://127.0.0.1:{port}"), ca_bundle=bundle)
-    certificate, key = map(str, issued.write(tmp_path))
+    certificate, key = map(str, issued.write(folder))
     flags = ("--tlsCertFile", certificate, "--tlsKeyFile", key, *of_cluster(lab, HOME))
-    world = World(lab, options, tmp_path)
+    places = {each["metadata"]["namespace"] for each in fleet}
+    world = World(lab, options, folder, places)
     with running(lab):
         lab.apply(namespace_of(HOME), *control_plane(HOME, OLD, tag="1.28.0"), *control_plane(HOME, NEW, tag="1.30.1"))
         lab.apply(tag_webhook("prod", OLD, options), *(revision_webhook(name, options) for name in (OLD, NEW)))
-        lab.apply(*(namespace_of(place, {"istio.io/rev": "prod"}) for place in PLACES))
-        with injector(tmp_path, *flags, port=port):
-            lab.apply(*FLEET)
-            until(lambda: world.settled() and world.revisions() == {OLD: PODS})
+        lab.apply(*(namespace_of(place, {"istio.io/rev": "prod"}) for place in places))
+        with injector(folder, *flags, port=port):
+            for start in range(0, len(fleet), 100):
+                lab.apply(*fleet[start : start + 100])
+            until(lambda: world.settled() and world.revisions() == {OLD: pods})
             yield world
 
 
-PODS = 9 * 2 + 3 * 2 + 3
+@pytest.fixture
+def world(built: None, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """The small fleet."""
+    del built
+    with world_of(FLEET, PODS, tmp_path_factory.mktemp("nodes"), tmp_path) as made:
+        yield made
+
+
+PODS_OF_DEV = 3 * 2 + 2
+PODS = 3 * PODS_OF_DEV + 3
+PROMETHEUS = os.environ.get("PROMETHEUS") or shutil.which("prometheus")
 
 
 @dataclass
@@ -245,3 +263,139 @@ def test_budgets_are_waited_for_and_a_pod_that_is_refused_stops_the_wave_before_
     assert "preflight: Deployment pay/web-0: the API server refuses its pod" in world.state("back")["reason"]
     assert "violates PodSecurity" in world.state("back")["reason"]
     assert world.revisions() == {NEW: PODS}
+
+
+@dataclass
+class Exporter:
+    """An application with one metric for each namespace, and a Prometheus that reads it."""
+
+    folder: Path
+    ratio: float = 0.0
+    ports: list[int] = field(default_factory=lambda: free_ports(2))
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.ports[1]}"
+
+    def text(self) -> str:
+        return "".join(f'app_error_ratio{{namespace="{place}"}} {self.ratio}\n' for place in PLACES)
+
+    @contextmanager
+    def serving(self) -> Iterator[None]:
+        exporter = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(exporter.text().encode())
+
+            def log_message(self, *_: object) -> None: ...
+
+        server = ThreadingHTTPServer(("127.0.0.1", self.ports[0]), Handler)
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield
+        finally:
+            server.shutdown()
+            server.server_close()
+            thread.join()
+
+    @contextmanager
+    def prometheus(self) -> Iterator[None]:
+        config = self.folder / "prometheus.yaml"
+        targets = [{"targets": [f"127.0.0.1:{self.ports[0]}"]}]
+        jobs = [{"job_name": "app", "honor_labels": True, "static_configs": targets}]
+        config.write_text(yaml.safe_dump({"global": {"scrape_interval": "1s"}, "scrape_configs": jobs}))
+        flags = [f"--config.file={config}", f"--storage.tsdb.path={self.folder / 'tsdb'}"]
+        command = [str(PROMETHEUS), *flags, f"--web.listen-address=127.0.0.1:{self.ports[1]}"]
+        with started(command, self.folder / "prometheus.log", f"{self.url}/-/ready"):
+            yield
+
+
+@pytest.mark.skipif(PROMETHEUS is None, reason="Prometheus is not installed: the Debian package prometheus")
+def test_a_gate_that_fails_or_has_no_data_and_a_control_plane_that_is_down_stop_the_upgrade(world: World) -> None:
+    exporter = Exporter(world.folder, ratio=0.5)
+    query = 'max(app_error_ratio{namespace="{{ namespace }}"})'
+    gates = {"prometheus": exporter.url, "metrics": [{"name": "errors", "query": query, "max": 0.1}]}
+    document = world.document("gated", {"namespaces": ["dev"]}, {"name": "rest"}, gates=gates, soak="4s")
+
+    def stops(reason: str) -> None:
+        code, said = world.run(document)
+        assert (code, world.state("gated")["phase"]) == (1, "Paused"), said
+        assert world.state("gated")["reason"] == reason
+
+    def istiod(*endpoints: dict[str, Any]) -> None:
+        labels = {"kubernetes.io/service-name": f"istiod-{NEW}"}
+        own = {"apiVersion": "discovery.k8s.io/v1", "addressType": "IPv4", "endpoints": list(endpoints)}
+        world.lab.apply({**made("EndpointSlice", f"istiod-{NEW}", HOME, labels), **own})
+
+    with exporter.serving():
+        with exporter.prometheus():
+            stops("gate errors: dev: 0.5 is above 0.1")
+        assert (world.revisions(), world.state("gated")["gates"]) == (
+            {NEW: PODS_OF_DEV, OLD: PODS - PODS_OF_DEV}, {"errors": "fail: dev: 0.5 is above 0.1"},
+        )  # fmt: skip
+
+        assert world.injector("upgrade", "resume", "gated").exit_code == 0
+        stops("gate errors: no data: dev: Prometheus cannot be reached: ClientConnectorError")
+
+        istiod({"addresses": ["10.0.0.1"], "conditions": {"ready": False}})
+        assert world.injector("upgrade", "promote", "gated").exit_code == 0
+        stops(f"preflight: Service {HOME}/istiod-{NEW} has no ready endpoint")
+        assert world.revisions()[OLD] == PODS - PODS_OF_DEV
+
+        exporter.ratio = 0.0
+        istiod({"addresses": ["10.0.0.1"], "conditions": {"ready": True}})
+        assert world.injector("upgrade", "resume", "gated").exit_code == 0
+        with exporter.prometheus():
+            code, said = world.run(document)
+    assert (code, world.state("gated")["phase"]) == (0, "Completed"), said
+    assert world.revisions() == {NEW: PODS}
+
+
+LARGE = (
+    *(workload("Deployment", f"web-{number}", f"place-{number % 60}") for number in range(500)),
+    *(workload("StatefulSet", f"db-{number}", f"place-{number}") for number in range(40)),
+    *(workload("DaemonSet", f"agent-{number}", f"place-{number}") for number in range(10)),
+)
+PODS_OF_LARGE = 540 * 2 + 10 * 3
+
+
+@pytest.mark.skipif(not os.environ.get("E2E_LONG"), reason="it takes ten minutes: set E2E_LONG=1")
+def test_a_large_fleet_moves_by_weights_and_each_workload_is_restarted_once(
+    built: None,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    figure: Figure,
+) -> None:
+    del built
+    requests: list[float] = []
+    send = KubeClient._requested
+
+    def counted(self: KubeClient, *arguments: Any, **named: Any) -> Any:
+        requests.append(time.monotonic())
+        return send(self, *arguments, **named)
+
+    limits = {"workloads": 40, "unavailablePods": 60, "unavailablePodsPerNamespace": 5}
+    waves = [{"weight": 10}, {"weight": 50}, {"weight": 100}]
+    with world_of(LARGE, PODS_OF_LARGE, tmp_path_factory.mktemp("large"), tmp_path) as world:
+        document = world.document("large", *waves, limits=limits)
+        monkeypatch.setattr(KubeClient, "_requested", counted)
+        began = time.monotonic()
+        with Watcher(world).running() as watcher:
+            result = world.injector("upgrade", "run", str(document))
+        took = time.monotonic() - began
+
+        assert result.exit_code == 0, result.output
+        assert world.revisions() == {NEW: PODS_OF_LARGE}
+        assert set(world.templates().values()) == {2}
+        assert watcher.restarting <= 40
+        assert watcher.unavailable <= 60
+        rate = max(sum(at <= each < at + 10 for each in requests) for at in requests) / 10
+        figure(
+            f"550 workloads in three waves: {took:.0f} s, {len(requests) / 550:.1f} requests for each workload, "
+            f"at most {rate:.1f} requests a second, {watcher.restarting} restarts and {watcher.unavailable} pods at once"
+        )

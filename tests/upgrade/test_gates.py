@@ -97,6 +97,7 @@ async def test_the_worst_workload_decides_and_is_named(prometheus: Prometheus) -
     found = await result(gated(prometheus.url, "{{ namespace }} {{ workload }}"))
 
     assert found == ("fail", "pay/web: 0.5 is below 1 (and 2 more)")
+    assert await result(gated(prometheus.url, "{{ namespace }}")) == ("fail", "pay: 0.5 is below 1 (and 1 more)")
 
 
 @pytest.mark.parametrize(

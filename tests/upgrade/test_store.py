@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 from typing import Any
@@ -75,6 +76,13 @@ async def test_a_second_start_goes_on_and_may_change_limits_but_not_waves() -> N
     assert (again.state, (await store.existing()).upgrade.limits.workloads) == (begun.state, 9)
     with pytest.raises(UsageError, match="the upgrade up is under way with another `waves`"):
         await started(store, document(waves=[{"weight": 10}]))
+
+
+async def test_of_two_runners_that_start_an_upgrade_at_once_one_does() -> None:
+    store = new_store()
+    first, second = await asyncio.gather(started(store), started(store, now=200.0))
+
+    assert first.state == second.state == (await store.existing()).state
 
 
 async def test_after_the_end_an_upgrade_starts_again_with_later_marks() -> None:
