@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from injector.cli.manifests import Manifest, first_line, read_manifests
+from injector.cli.manifests import read_manifests
 from injector.cli.options import NODE_VERSION, option_group
 from injector.cli.output import echo
 from injector.cli.sources import (
@@ -27,9 +27,8 @@ from injector.errors import ClusterError, ManifestError, UsageError
 from injector.injection.tools.drift import as_created
 from injector.istio.webhooks import INJECT_LABEL, TAG_LABEL, LiveWebhooks, live_webhooks
 from injector.kube.pods import KNATIVE, OTHER_KINDS, Created, OtherKinds, controller_of, created_pods
-from injector.kube.serial import load_json
 from injector.kube.typed import normalise
-from injector.kube.yaml import load_yaml, split_documents
+from injector.kube.yaml import objects_in
 from injector.revisions.build import Overrides
 from injector.revisions.clustersource import BuiltRevisions, build_all, listed_state, openshift_annotations
 from injector.revisions.tags import workload_key
@@ -131,34 +130,15 @@ def read_objects(names: Sequence[str], *, recursive: bool) -> FileReader:
     """
     manifests = read_manifests(names, recursive=recursive)
     objects = [
-        (place, each) for manifest in manifests for place, content in _contents(manifest) for each in _objects(content)
+        (place, each)
+        for manifest in manifests
+        for place, each in objects_in(manifest.text, where=manifest.name)
+        if isinstance(each.get("metadata"), dict)
     ]
     if not objects:
         hint = "write them with `kubectl get pods,ns,mutatingwebhookconfigurations -A -o yaml`"
         raise ManifestError("the files have no object", where=", ".join(names), hint=hint)
     return FileReader(objects, where=", ".join(manifest.name for manifest in manifests))
-
-
-def _contents(manifest: Manifest) -> Iterator[tuple[str, Any]]:
-    """Yield the content of each document after its place."""
-    if manifest.text.lstrip().startswith("{"):  # JSON is also YAML, but is read much faster as JSON
-        yield manifest.name, load_json(manifest.text, where=manifest.name)
-        return
-    for document in split_documents(manifest.text, where=manifest.name):
-        place = f"{manifest.name}:{first_line(document)}"
-        yield place, load_yaml(document.text, where=manifest.name, line=document.line)
-
-
-def _objects(content: Any) -> Iterator[dict[str, Any]]:
-    if not isinstance(content, dict):
-        return
-    kind, items = str(content.get("kind")), content.get("items")
-    if kind.endswith("List") and isinstance(items, list):
-        for item in items:
-            # The items of a PodList, as the API server returns it, have no kind.
-            yield from _objects({"kind": kind.removesuffix("List"), **item} if isinstance(item, dict) else item)
-    elif isinstance(content.get("metadata"), dict):
-        yield content
 
 
 NAME_LABEL: Final = "kubernetes.io/metadata.name"

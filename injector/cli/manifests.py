@@ -120,21 +120,13 @@ def _changed(document: Document, name: str, change: Change, others: OtherKinds) 
         return ChangedDocument(document.text, content, None)
     try:
         for message in unread_templates(content, others):
-            echo(f"warning: {name}:{first_line(document)}: {message}", err=True)
+            echo(f"warning: {name}:{document.first_line}: {message}", err=True)
         return ChangedDocument(document.text, content, change(content))
     except DataError as error:
         obj = _kind_and_name(content)
-        parts = (f"{name}:{first_line(document)}", "" if error.where.startswith(obj) else obj, error.where)
+        parts = (f"{name}:{document.first_line}", "" if error.where.startswith(obj) else obj, error.where)
         error.where = ": ".join(part for part in parts if part)
         raise
-
-
-def first_line(document: Document) -> int:
-    """Return the line where the content starts, after blank lines and comments."""
-    for number, line in enumerate(document.text.split("\n")):
-        if line.strip() and not line.lstrip().startswith("#"):
-            return document.line + number
-    return document.line
 
 
 def _kind_and_name(content: dict[str, Any]) -> str:

@@ -65,7 +65,7 @@ class ListWatch:
         self._current_fault = ""
         self.state = WatchState(keep, chance, room=scope.room)
         self.synced = asyncio.Event()
-        """Set once the first list is complete and reported."""
+        """Set once the first list is complete and reported, or an optional scope is forbidden."""
         self.fault = ""
         """The last error, with what was asked for; empty once the watch works."""
 
@@ -131,7 +131,14 @@ class ListWatch:
         self._changed(dict(self.state.objects))
 
     def _failed(self, error: Exception, lasted: float) -> None:
+        excused = error.reason if self._scope.optional and isinstance(error, ClusterError) else ""
+        if excused == "missing":
+            self._update(self.state.absent())
+            return
         self._error = error
+        if excused == "forbidden" and not self.synced.is_set():
+            self._notify()
+            self.synced.set()
         if isinstance(error, ClusterError):
             self.state.failed(error.reason, lasted=lasted, retry_after=error.retry_after)
         else:

@@ -51,6 +51,7 @@ ACCESS_REVIEWS: Final = Resource(
     "authorization.k8s.io/v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
 )
 CRON_JOBS: Final = Resource("batch/v1", "cronjobs", "CronJob", namespaced=True)
+PROXY_CONFIGS: Final = Resource("networking.istio.io/v1beta1", "proxyconfigs", "ProxyConfig", namespaced=True)
 
 
 RUNNING: Final = "status.phase!=Succeeded,status.phase!=Failed"
@@ -70,6 +71,7 @@ class Scope:
         name: the name of the only object.
         fields: a field selector.
         watch_name: the name of a watch of it in the metrics; default: the plural of the resource.
+        optional: whether the cluster may lack the resource, which then has no objects, or forbid it.
     """
 
     resource: Resource
@@ -80,6 +82,7 @@ class Scope:
     name: str = ""
     fields: str = ""
     watch_name: str = ""
+    optional: bool = False
 
     def __str__(self) -> str:
         """Describe the objects for messages."""

@@ -5,6 +5,7 @@
     LIST --last page--> WATCH --ended, after a while--> WATCH
     LIST --fault--> WAIT --> LIST                     (with the same page token, unless that is gone)
     WATCH --cut, refused, ended at once--> WAIT --> WATCH    (from the last version seen)
+    LIST, WATCH --the cluster lacks the resource--> WAIT, without objects --> LIST
     WATCH --gone, an ERROR event, a line that cannot be read, the third fault in a row--> WAIT --> LIST
 
 A wait follows every fault, which prevents a hot loop. Every wait is short enough that the objects are listed within 5 s after the
@@ -25,12 +26,14 @@ from injector.kube.serial import load_json
 if TYPE_CHECKING:
     from injector.cluster.client import Page
 
-# Up to seven list/watches run at once: ConfigMaps, webhooks, nodes, pods, and three of namespaces. While the API server is down they
-# send less than two requests per second, and the longest wait is below the 5 s in which it must be listed once it is back.
+# Up to eight list/watches run at once: ConfigMaps, webhooks, nodes, pods, ProxyConfigs, and three of namespaces. While the API server is
+# down they send at most two requests per second, and the longest wait is below the 5 s in which it must be listed once it is back.
 WAITS: Final = (1.0, 2.0, 4.0)
 JITTER: Final = 0.125
 """The random part of a wait, so that replicas do not return at the same time."""
 MAX_RETRY_AFTER: Final = 30.0
+ABSENT: Final = 30.0
+"""Seconds until a resource that the cluster does not have is listed again: it may have been installed."""
 # A watch that lasted this long was successful, and earlier faults no longer count.
 STEADY: Final = 10.0
 # After etcd is restored, known versions can lie in the future, and every watch from them fails.
@@ -171,6 +174,14 @@ class WatchState:
         if reason in _RELIST:
             self._token, self._pages = "", {}
         self._wait = max(wait, min(retry_after, MAX_RETRY_AFTER))
+
+    def absent(self) -> Effect:
+        """Note that the cluster does not have the resource, and therefore no objects."""
+        before, self.objects, self._pages = self.objects, {}, {}
+        first, self.listed = not self.listed, True
+        self._version, self._token, self._in_a_row = "", "", 0
+        self._wait = ABSENT
+        return Effect.CHANGED if first or before else Effect.SAME
 
     def _stop(self, reason: str) -> Effect:
         self.failed(reason)

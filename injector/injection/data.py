@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from injector.errors import DataError
@@ -18,8 +19,10 @@ from injector.injection.result import ENFORCE
 from injector.injection.steps.openshift import proxy_ids
 from injector.istio.annotations import parse_bool
 from injector.istio.goview import string_struct, view
+from injector.istio.mesh import mesh_facts, overlaid_mesh_config
 from injector.istio.template import TemplateData
 from injector.kube.quantity import parse_quantity
+from injector.kube.serial import dump_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -35,20 +38,50 @@ NETWORK: Final = "ISTIO_META_NETWORK"
 NETWORK_LABEL: Final = "topology.istio.io/network"
 
 
+_NO_RESOURCES: Final[Mapping[str, dict[str, Any]]] = MappingProxyType({})
+
+
+class ProxyOverlays(NamedTuple):
+    """The ProxyConfigs of one pod.
+
+    Attributes:
+        merge: how they are merged, one of ``Behaviours.proxy_config_merge``.
+        below: those below the annotation, by the name of their resource, the last one on top.
+        annotation: the text of the annotation; None if the pod has none, or if the minor does not read it.
+        above: those above the annotation.
+    """
+
+    merge: str = ""
+    below: Mapping[str, dict[str, Any]] = _NO_RESOURCES
+    annotation: str | None = None
+    above: Mapping[str, dict[str, Any]] = _NO_RESOURCES
+
+    def on(self, revision: Revision) -> MeshFacts:
+        """Return the revision's mesh config with the ProxyConfigs on top of its own.
+
+        Raises:
+            AnnotationError: the annotation is not a ProxyConfig.
+        """
+        below, above = ([dump_json(each).decode() for each in some.values()] for some in (self.below, self.above))
+        texts = [*below, *([] if self.annotation is None else [self.annotation]), *above]
+        if not texts and not self.merge:
+            return revision.mesh
+        return mesh_facts(overlaid_mesh_config(texts, revision.mesh.mesh_config, revision.minor, self.merge))
+
+
 class Parameters(NamedTuple):
     """The inputs of one injection.
 
     Attributes:
         workload: the owner of the pod; ``owner_meta`` is its metadata as templates see it.
         mesh: the mesh config.
-        proxy_config: the pod's own ProxyConfig. In the webhook it differs from ``mesh`` if the pod has the annotation
-            ``proxy.istio.io/config``.
+        proxy_config: the pod's own ProxyConfig: that of ``overlays`` on top of the mesh config's.
         mesh_in_data: the one of the two that templates see.
         default_templates: the templates of a pod that names none.
         injected_annotations: empty for kube-inject, as in Istio.
         hidden_label: a label of the pod that templates do not see.
         guard: one of ``result.GUARDS``.
-        zeros_override: whether zero values of that annotation override the mesh config; see ``mesh.apply_proxy_config``.
+        overlays: the pod's ProxyConfigs, from the annotation ``proxy.istio.io/config`` and from ProxyConfig resources.
     """
 
     revision: Revision
@@ -66,14 +99,18 @@ class Parameters(NamedTuple):
     namespace_meta: Mapping[str, Any] | None = None
     hidden_label: str = ""
     guard: str = ENFORCE
-    zeros_override: bool = True
+    overlays: ProxyOverlays = ProxyOverlays()
 
     @property
     def hold_application(self) -> bool:
         """Whether the proxy starts before the application: by mesh config, annotation or values."""
         source = self.revision.behaviours.hold_application
-        by_values = bool(source) and self.revision.values.hold_application
-        return by_values or (source == "mesh" and self.proxy_config.hold_application)
+        if not source or self.revision.values.hold_application:
+            return bool(source)
+        # Istio merges the annotation into the mesh config for this alone (ApplyProxyConfig in reorderPod).
+        return (
+            source == "mesh" and ProxyOverlays(annotation=self.overlays.annotation).on(self.revision).hold_application
+        )
 
 
 def cluster_envs(revision: Revision, pod: c.Pod, proxy_envs: Mapping[str, str]) -> dict[str, str]:

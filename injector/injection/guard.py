@@ -25,10 +25,8 @@ from operator import getitem, or_
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from injector.errors import BreakOutError, DataError
-from injector.injection import containers as c
 from injector.injection.data import PROXY_IMAGE_TYPE, namespaced_name, template_data
 from injector.injection.result import ENFORCE, OFF
-from injector.istio.mesh import apply_proxy_config, mesh_facts
 from injector.istio.reads import reads
 from injector.kube.schema import struct_type
 from injector.kube.serial import dump_json
@@ -38,6 +36,7 @@ from injector.memo import Memo
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from injector.injection import containers as c
     from injector.injection.data import Parameters
     from injector.istio.revision import Revision
     from injector.istio.template import TemplateData
@@ -182,6 +181,7 @@ parts of the value that the template changes."""
 Path = tuple[str | int, ...]
 
 _PROXY_CONFIG: Final = "proxy.istio.io/config"
+_RESOURCES: Final = "proxyConfigs"
 _MAPS: Final = ("annotations", "labels")
 # Each probe halves the values that a refusal may mean.
 _PROBES: Final = 10
@@ -336,10 +336,10 @@ class Guard:
                         entries = self._given[kind][name].items()
                         given[kind][name] = {k: v for k, v in entries if _key(k, chosen) == k and v not in chosen}
         params = self._params
-        overlaid = params.proxy_config
-        text = c.annotations_of(params.pod).get(_PROXY_CONFIG, "")
-        if text in chosen and overlaid is not params.revision.mesh:
-            overlaid = self._mesh(text, filler)
+        overlays = params.overlays._replace(**given.get(_RESOURCES, {}))
+        if overlays.annotation in chosen:
+            overlays = overlays._replace(annotation=_filled(overlays.annotation, filler))
+        overlaid = params.proxy_config if overlays == params.overlays else overlays.on(params.revision)
         changed = params._replace(
             workload=replace(params.workload, **given["workload"]),
             owner_meta=given.get("owner", params.owner_meta),
@@ -348,20 +348,19 @@ class Guard:
         )
         return template_data(changed, {**self._seen, "metadata": given["metadata"], "spec": given["spec"]})
 
-    def _mesh(self, text: str, filler: Filler | None) -> Any:
-        """Return the mesh with a ProxyConfig whose dangerous texts are replaced: the injector decodes it, whatever templates do."""
-        revision = self._params.revision
-        if filler is None:
-            return revision.mesh
-        proxy = load_yaml(text) or {}
-        texts = [each for each in texts_of(proxy) if is_dangerous(each)]
-        if filler.decoding:
-            texts += [each for each in texts_of(proxy.get("proxyMetadata")) if is_encoded(each)]
-        if not texts:
-            return self._params.proxy_config
-        chosen = {each: replace(filler, space=None).fill(each) for each in texts}
-        filled, zeros = dump_json(_replaced(proxy, chosen)).decode(), self._params.zeros_override
-        return mesh_facts(apply_proxy_config(filled, revision.mesh.mesh_config, revision.minor, zeros=zeros))
+
+def _filled(text: str, filler: Filler | None) -> str | None:
+    """Return a ProxyConfig with fillers for its dangerous texts, None without a filler: the injector decodes it, whatever templates do."""
+    if filler is None:
+        return None
+    proxy = load_yaml(text) or {}
+    texts = [each for each in texts_of(proxy) if is_dangerous(each)]
+    if filler.decoding:
+        texts += [each for each in texts_of(proxy.get("proxyMetadata")) if is_encoded(each)]
+    if not texts:
+        return text
+    chosen = {each: replace(filler, space=None).fill(each) for each in texts}
+    return dump_json(_replaced(proxy, chosen)).decode()
 
 
 def is_clean(params: Parameters, seen: c.Pod) -> bool:
@@ -370,7 +369,7 @@ def is_clean(params: Parameters, seen: c.Pod) -> bool:
 
 
 def _document(params: Parameters, seen: c.Pod) -> dict[str, Any]:
-    """Return the parts of the pod, ``seen``, and of its workload that templates see."""
+    """Return the parts of the pod, ``seen``, of its workload and of its ProxyConfig resources that templates see."""
     workload = params.workload
     names = ("name", "namespace", "kind", "api_version")
     given = {
@@ -378,6 +377,8 @@ def _document(params: Parameters, seen: c.Pod) -> dict[str, Any]:
         "spec": seen.get("spec") or {},
         "workload": {name: getattr(workload, name) for name in names},
     }
+    if params.overlays.below or params.overlays.above:
+        given[_RESOURCES] = {"below": params.overlays.below, "above": params.overlays.above}
     return given if namespaced_name(params.revision) else {**given, "owner": params.owner_meta}
 
 

@@ -14,7 +14,7 @@ from injector.gotemplate.budget import DEFAULT_BUDGET, Budget, metered_by
 from injector.gotemplate.budget import Rendering as GoRendering
 from injector.injection import containers as c
 from injector.injection.append import ListTemplate, appended, seen_by_template
-from injector.injection.data import Parameters, cluster_envs, native_sidecar, template_data
+from injector.injection.data import Parameters, ProxyOverlays, cluster_envs, native_sidecar, template_data
 from injector.injection.guard import Guard
 from injector.injection.policy import injection_required
 from injector.injection.postprocess import post_processed
@@ -25,7 +25,6 @@ from injector.injection.steps.overrides import init_user_adjusted, reapplied, re
 from injector.injection.steps.status import read_status, stripped
 from injector.istio.annotations import LONGEST_LIST, list_too_long, validate_annotations
 from injector.istio.config import SIDECAR_TEMPLATE_NAME
-from injector.istio.mesh import MeshFacts, apply_proxy_config, mesh_facts
 from injector.kube.escaping import escape_line
 from injector.kube.jsonpatch import create_patch
 from injector.kube.pods import workload_of
@@ -121,10 +120,10 @@ def without_namespace(final: c.Pod, given: c.Pod) -> c.Pod:
 
 
 def webhook_parameters(revision: Revision, pod: c.Pod, facts: RequestFacts) -> Parameters:
-    """Return the webhook's parameters for ``pod``: the pod's ProxyConfig annotation changes the proxy, not the mesh."""
+    """Return the webhook's parameters for ``pod``: the pod's ProxyConfigs change the proxy, not the mesh."""
     namespace_meta = facts.namespace_meta if revision.openshift else None
-    zeros = revision.behaviours.mesh_overlay_in_data
-    overlaid = overlaid_mesh(revision, pod, zeros=zeros)
+    overlays = proxy_overlays(revision, pod)
+    overlaid = overlays.on(revision)
     workload = workload_of(pod, revision.behaviours.owner_rules)
     of_config = workload.kind == "DeploymentConfig"
     return Parameters(
@@ -133,7 +132,7 @@ def webhook_parameters(revision: Revision, pod: c.Pod, facts: RequestFacts) -> P
         workload=workload,
         owner_meta=owner_meta(revision, pod, workload),
         mesh=revision.mesh,
-        mesh_in_data=overlaid if revision.behaviours.mesh_overlay_in_data else revision.mesh,
+        mesh_in_data=revision.mesh if overlays.merge else overlaid,
         proxy_config=overlaid,
         default_templates=revision.config.default_templates,
         injected_annotations=revision.config.injected_annotations,
@@ -143,7 +142,7 @@ def webhook_parameters(revision: Revision, pod: c.Pod, facts: RequestFacts) -> P
         namespace_meta=namespace_meta,
         hidden_label=_DEPLOYMENT_CONFIG if of_config and revision.behaviours.hides_deployment_config else "",
         guard=facts.guard,
-        zeros_override=zeros,
+        overlays=overlays,
     )
 
 
@@ -157,17 +156,20 @@ def owner_meta(revision: Revision, pod: c.Pod, workload: WorkloadMeta) -> dict[s
     return meta
 
 
-def overlaid_mesh(revision: Revision, pod: c.Pod, *, zeros: bool = True) -> MeshFacts:
-    """Return the revision's mesh config with the pod's ``proxy.istio.io/config`` on top, as ``apply_proxy_config`` does.
+def proxy_overlays(revision: Revision, pod: c.Pod) -> ProxyOverlays:
+    """Return the ProxyConfigs of a pod, as its webhook merges them.
 
     Raises:
-        AnnotationError: the annotation is not a ProxyConfig.
+        AnnotationError: Istio refuses the annotation ``proxy.istio.io/config``, or another annotation of the pod.
     """
-    text = c.annotations_of(pod).get(PROXY_CONFIG)
-    if text is None or not revision.behaviours.proxy_config_annotation:
-        return revision.mesh
-    validated(revision, pod)
-    return mesh_facts(apply_proxy_config(text, revision.mesh.mesh_config, revision.minor, zeros=zeros))
+    behaviours, applying = revision.behaviours, revision.proxy_configs_of(pod["metadata"])
+    below, above = (
+        {str(each): each.proxy_config(behaviours) for each in some} for some in (applying.below, applying.above)
+    )
+    annotation = c.annotations_of(pod).get(PROXY_CONFIG) if behaviours.proxy_config_annotation else None
+    if annotation is not None:
+        validated(revision, pod)
+    return ProxyOverlays(behaviours.proxy_config_merge, below, annotation, above)
 
 
 def check_size(pod: c.Pod) -> None:

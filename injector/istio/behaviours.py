@@ -83,7 +83,9 @@ class Behaviours:
     inject_label: bool
     strict_inject_values: bool
     proxy_config_annotation: bool
-    mesh_overlay_in_data: bool
+    proxy_config_merge: str
+    proxy_config_image: bool
+    proxy_configs_by_full_name: bool
     sidecar_among_init: bool
     status_revision: bool
     skip_injected_overrides: bool
@@ -187,9 +189,18 @@ ROWS: Final[tuple[MinorValue, ...]] = (
     *_since("strict_inject_values", (1, 27)),
     # The annotation proxy.istio.io/config.
     *_since("proxy_config_annotation", (1, 6)),
-    # Templates see the annotation proxy.istio.io/config in .MeshConfig as well as in .ProxyConfig.
-    MinorValue("mesh_overlay_in_data", value=True, last=(1, 12)),
-    MinorValue("mesh_overlay_in_data", value=False, first=(1, 13)),
+    # How the webhook merges ProxyConfigs: the defaults, the mesh config's, resources of this kind and the annotation. Up to 1.12 there are
+    # no resources, the annotation is read on top of the mesh config, and templates see it in .MeshConfig too. Later, numbers, texts and
+    # lists that are zero or empty override nothing. `gogo` and `proto` merge messages by field and append lists, `json` replaces both.
+    MinorValue("proxy_config_merge", "", last=(1, 12)),
+    MinorValue("proxy_config_merge", "gogo", first=(1, 13), last=(1, 13)),
+    MinorValue("proxy_config_merge", "proto", first=(1, 14), last=(1, 15)),
+    MinorValue("proxy_config_merge", "json", first=(1, 16)),
+    # The image type of ProxyConfig resources counts.
+    *_since("proxy_config_image", (1, 14)),
+    # ProxyConfig resources of one second are in the order of `NAME.NAMESPACE`; later of their names.
+    MinorValue("proxy_configs_by_full_name", value=True, last=(1, 22)),
+    MinorValue("proxy_configs_by_full_name", value=False, first=(1, 23)),
     # The proxy may be an init container (native sidecar), so the proxy is also found, moved, ordered and probed there.
     *_since("sidecar_among_init", (1, 19)),
     # The status annotation names the revision.

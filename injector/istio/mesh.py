@@ -2,8 +2,9 @@
 
 The defaults are those of ``DefaultProxyConfig`` and ``DefaultMeshConfig`` at the last tag of each minor (pkg/config/mesh/mesh.go;
 pilot/pkg/model/context.go before 1.4). The merging follows ``ApplyMeshConfig``, ``MergeProxyConfig`` and ``ApplyProxyConfig`` in
-pkg/config/mesh/mesh.go (1.30.3), and ``cleanProxyConfig`` in pkg/kube/inject/template.go. Values are in the plain form of
-``proto.Message``: durations in nanoseconds, enums as numbers, wrapped scalars as the scalar.
+pkg/config/mesh/mesh.go (1.30.3), ``mergeWithPrecedence`` in pilot/pkg/model/proxy_config.go, and ``cleanProxyConfig`` in
+pkg/kube/inject/template.go. Values are in the plain form of ``proto.Message``: durations in nanoseconds, enums as numbers, wrapped
+scalars as the scalar.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from injector.istio.behaviours import Minor, MinorValue, values_at
 from injector.istio.frozen import frozen
 from injector.istio.meshfaults import mesh_faults
 from injector.istio.proto import (
+    DURATION,
+    WRAPPERS,
     Message,
     mesh_config_type,
     message_type,
@@ -29,7 +32,7 @@ from injector.kube.yaml import load_yaml
 from injector.memo import Memo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from injector.istio.behaviours import Minor
 
@@ -131,6 +134,7 @@ class MeshFacts:
     prometheus_merge: bool | None
     inbound_traffic_policy: str
     image_type: str | None
+    root_namespace: str
     sds_uds_path: str
     enable_sds_token_mount: bool
 
@@ -157,6 +161,7 @@ def _mesh_facts(mesh_config: Message) -> MeshFacts:
         prometheus_merge=mesh.get("enablePrometheusMerge"),
         inbound_traffic_policy="localhost" if policy.get("mode") == _LOCALHOST else "passthrough",
         image_type=None if image is None else image.get("imageType", ""),
+        root_namespace=mesh.get("rootNamespace", ""),
         sds_uds_path=mesh.get("sdsUdsPath", ""),
         enable_sds_token_mount=mesh.get("enableSdsTokenMount", False),
     )
@@ -230,34 +235,103 @@ def _merged_proxy_config(base: Mapping[str, Any], overlay: Any, minor: Minor, wh
     return merged
 
 
-_APPLIED: Final[Memo[tuple[str, Message, Minor, bool], Message]] = Memo(256, 256 << 10, lambda key: len(key[0]))
+_JSON: Final = "json"
+_GOGO: Final = "gogo"
+_APPLIED: Final[Memo[tuple[str, Message, Minor, str], Message]] = Memo(256, 256 << 10, lambda key: len(key[0]))
 """Results by the arguments. Mesh configs never change, so they are compared by identity."""
 
 
-def apply_proxy_config(text: str, mesh: Message, minor: Minor, *, zeros: bool = True) -> Message:
-    """Return the mesh config with a pod's annotation ``proxy.istio.io/config`` on top of its default ProxyConfig.
+def overlaid_mesh_config(texts: Iterable[str], mesh: Message, minor: Minor, merge: str) -> Message:
+    """Return the mesh config with ProxyConfigs on top of its default ProxyConfig, the last one on top.
 
-    Without ``zeros``, numbers, texts and enums that are zero or empty, and empty lists, do not override the mesh config, as in
-    ``mergeWithPrecedence`` (pilot/pkg/model/proxy_config.go).
+    ``merge`` is one of ``Behaviours.proxy_config_merge``. If it is not empty, the mesh config's own ProxyConfig is also merged into the
+    minor's defaults, as ``EffectiveProxyConfig`` does it (pilot/pkg/model/proxy_config.go).
 
     Raises:
-        AnnotationError: the annotation is not a ProxyConfig.
+        AnnotationError: a text is not a ProxyConfig.
     """
-    return _APPLIED.get((text, mesh, minor, zeros), _apply_proxy_config)
+    found = mesh.derived(_effective(minor, merge)) if merge else mesh
+    for text in texts:
+        found = apply_proxy_config(text, found, minor, merge=merge)
+    return found
 
 
-def _apply_proxy_config(key: tuple[str, Message, Minor, bool]) -> Message:
-    text, mesh, minor, zeros = key
+@cache
+def _effective(minor: Minor, merge: str) -> Callable[[Message], Message]:
+    return partial(_with_effective_default, minor, merge)
+
+
+def _with_effective_default(minor: Minor, merge: str, mesh: Message) -> Message:
+    own = mesh.values["defaultConfig"]
+    proxy = _with_precedence(default_proxy_config(minor), own, minor, merge)
+    return mesh if proxy == own else Message(mesh.kind, frozen({**mesh.values, "defaultConfig": proxy}))
+
+
+def apply_proxy_config(text: str, mesh: Message, minor: Minor, *, merge: str = "") -> Message:
+    """Return the mesh config with a ProxyConfig, such as a pod's annotation, on top of its default ProxyConfig.
+
+    Raises:
+        AnnotationError: the text is not a ProxyConfig.
+    """
+    return _APPLIED.get((text, mesh, minor, merge), _apply_proxy_config)
+
+
+def _apply_proxy_config(key: tuple[str, Message, Minor, str]) -> Message:
+    text, mesh, minor, merge = key
     where = "metadata.annotations[proxy.istio.io/config]"
+    base = mesh.values["defaultConfig"]
     try:
         data = load_yaml(text, where=where, most=MOST_VALUES)
         data = {} if data is None else data
-        if not zeros:
-            data = parse_message(proxy_config_type(minor), data, where=where).json_value()
-        proxy = _merged_proxy_config(mesh.values["defaultConfig"], data, minor, where)
+        if merge:
+            overlay = parse_message(proxy_config_type(minor), data, where=where)
+            proxy = _with_precedence(base, overlay.values, minor, merge)
+        else:
+            proxy = _merged_proxy_config(base, data, minor, where)
     except DataError as error:
         raise AnnotationError(f"could not parse proxy config: {error.what}", where=where, hint=error.hint) from error
     return Message(mesh.kind, frozen({**mesh.values, "defaultConfig": proxy}))
+
+
+def _with_precedence(base: Mapping[str, Any], overlay: Mapping[str, Any], minor: Minor, merge: str) -> dict[str, Any]:
+    """Return one ProxyConfig on top of another: numbers, texts and enums that are zero, and empty lists, override nothing."""
+    kind = message_type(proxy_config_type(minor))
+    if merge == _JSON:
+        return _merged_proxy_config(base, Message(kind, overlay).json_value(), minor, "")
+    merged = _merged_message(kind.name, base, overlay, durations=merge == _GOGO)
+    return {**merged, **{name: overlay[name] for name in ("concurrency", "image") if name in overlay}}
+
+
+def _merged_message(
+    type_name: str, base: Mapping[str, Any], overlay: Mapping[str, Any], *, durations: bool
+) -> dict[str, Any]:
+    """Merge two messages as ``proto.Merge`` does: messages and maps field by field, lists one after the other.
+
+    A duration is replaced, or with ``durations`` merged as a message: its seconds and its nanoseconds each override if they are not zero.
+    """
+    kind = message_type(type_name)
+    merged = dict(base)
+    for name, value in overlay.items():
+        field, old = kind.by_json[name], base.get(name)
+        if field.oneof and old is None:
+            merged = {key: each for key, each in merged.items() if kind.by_json[key].oneof != field.oneof}
+        if field.map_key:
+            merged[name] = {**(old or {}), **value}
+        elif field.repeated:
+            merged[name] = [*(old or ()), *value]
+        elif field.type == DURATION:
+            merged[name] = _merged_duration(old or 0, value) if durations else value
+        elif field.kind == "message" and field.type not in WRAPPERS:
+            merged[name] = _merged_message(field.type, old or {}, value, durations=durations)
+        elif field.oneof or (value or old is None if field.type in WRAPPERS else not field.codec.is_zero(value)):
+            merged[name] = value
+    return merged
+
+
+def _merged_duration(old: int, new: int) -> int:
+    old_seconds, old_nanos = divmod(old, _SECOND)
+    seconds, nanos = divmod(new, _SECOND)
+    return (seconds or old_seconds) * _SECOND + (nanos or old_nanos)
 
 
 def proto_to_json(message: Message, minor: Minor) -> str:

@@ -15,6 +15,7 @@ from injector.istio.behaviours import Behaviours, Minor, behaviours_of, format_m
 from injector.istio.config import InjectConfig, Values, infer_minor, parse_inject_config, parse_values
 from injector.istio.frozen import frozen
 from injector.istio.mesh import MeshFacts, mesh_facts, parse_mesh_config
+from injector.istio.proxyresources import Applying, ProxyConfigs
 from injector.istio.template import Template, compile_go_templates
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class Revision:
     ``shared_values`` are the values of templates that cannot change them, None if a template can.
     ``functions_called`` are the Go functions that templates call.
     ``annotations_read`` are the annotations that templates can read (``reads.annotations_read``), None if any. ``versions_by_node`` is
-    empty if all nodes have the same version.
+    empty if all nodes have the same version. ``proxy_configs`` are the ProxyConfig resources of the cluster.
     """
 
     name: str
@@ -123,6 +124,7 @@ class Revision:
     annotations_read: frozenset[str] | None
     shared_values: dict[str, Any] | None = field(repr=False)
     versions_by_node: Mapping[str, str] = field(default_factory=dict)
+    proxy_configs: ProxyConfigs = field(default=ProxyConfigs(), repr=False)
 
     @property
     def istio_version(self) -> str:
@@ -143,6 +145,11 @@ class Revision:
     def native_sidecars(self) -> str:
         """The feature variable ENABLE_NATIVE_SIDECARS, or the default of the minor."""
         return self.env.get("ENABLE_NATIVE_SIDECARS", self.behaviours.native_sidecars)
+
+    def proxy_configs_of(self, metadata: Mapping[str, Any]) -> Applying:
+        """Return the ProxyConfig resources that apply to a pod with this metadata."""
+        root, namespace = self.mesh.root_namespace, metadata.get("namespace", "")
+        return self.proxy_configs.applying(root, namespace, metadata.get("labels") or {}, self.behaviours)
 
     @property
     def asks_nodes(self) -> bool:

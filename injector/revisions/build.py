@@ -80,7 +80,7 @@ def explain_newer(error: InjectorError, raw: RawRevision) -> None:
 def with_facts(revision: Revision, raw: RawRevision) -> Revision:
     """Return ``revision`` with the facts of ``raw``, which otherwise has the texts that it was built from.
 
-    A change of nodes or namespaces thus does not compile the templates again.
+    A change of nodes, namespaces or ProxyConfigs thus does not compile the templates again.
     """
     settings = _settings(raw)
     namespaces = raw.facts.namespaces
@@ -89,6 +89,7 @@ def with_facts(revision: Revision, raw: RawRevision) -> Revision:
         node_versions=settings.node_versions or raw.facts.node_versions,
         versions_by_node={} if settings.node_versions else raw.facts.versions_by_node,
         namespaces=frozen({**namespaces, **settings.namespaces} if settings.namespaces else namespaces),
+        proxy_configs=raw.facts.proxy_configs,
     )
 
 

@@ -2,22 +2,25 @@
 
 ``ClusterSource`` follows a cluster for the server: ``read`` returns the last known state, ``follow`` keeps it up to date. If all ConfigMaps
 are deleted, the state has no revisions, and the loader keeps what it serves. Nodes are watched only if the native sidecars of a revision
-depend on them, and namespaces only if a revision is for OpenShift. ``listed_state`` and ``build_all`` are for commands, which read once.
+depend on them, namespaces only if a revision is for OpenShift, and ProxyConfigs only if a revision's Istio reads them. ``listed_state``
+and ``build_all`` are for commands, which read once.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from injector.cluster.listwatch import ListWatch
-from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, NODES, WEBHOOKS, ObjectReader, Scope
+from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, NODES, PROXY_CONFIGS, WEBHOOKS, ObjectReader, Scope
 from injector.cluster.webhookfaults import WebhookFacts, webhook_facts, webhook_faults
-from injector.errors import ClusterError, DataError
+from injector.errors import ClusterError, ConfigError, DataError
 from injector.injection.steps.openshift import SUPPLEMENTAL_GROUPS, UID_RANGE
 from injector.istio.frozen import frozen
+from injector.istio.proxyresources import ProxyConfigResource, ProxyConfigs, read_proxy_config_resource
 from injector.istio.webhooks import ISTIO_NAMESPACE, REVISION_LABEL
 from injector.revisions.build import Overrides, build, overridden, with_facts
 from injector.revisions.configmaps import istio_config_map, raw_revisions
@@ -28,6 +31,9 @@ if TYPE_CHECKING:
     from injector.cluster.client import KubeClient
     from injector.istio.revision import Revision
     from injector.metrics import Metrics
+
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +54,15 @@ def openshift_annotations(item: Mapping[str, Any]) -> Mapping[str, Any] | None:
     annotations = item["metadata"].get("annotations") or {}
     kept = {key: annotations[key] for key in (UID_RANGE, SUPPLEMENTAL_GROUPS) if key in annotations}
     return frozen({"annotations": kept}) if kept else None
+
+
+def proxy_config(item: Mapping[str, Any]) -> ProxyConfigResource | None:
+    """Return what to remember of a ProxyConfig; None if a field has another type than in Istio's CustomResourceDefinition."""
+    try:
+        return read_proxy_config_resource(item)
+    except ConfigError as error:
+        _log.warning("ignoring %s: it is not valid", error.where or "a ProxyConfig")
+        return None
 
 
 def kubelet_version(item: Mapping[str, Any]) -> str | None:
@@ -81,6 +96,11 @@ class Watched:
     needed_by: Callable[[Revision], bool] | None = None
 
 
+def reads_proxy_configs(revision: Revision) -> bool:
+    """Return whether the Istio of a revision reads ProxyConfig resources."""
+    return bool(revision.behaviours.proxy_config_merge)
+
+
 def watched_resources(istio_namespace: str) -> dict[str, Watched]:
     """Return the resources to watch by their plural."""
     return {
@@ -88,6 +108,7 @@ def watched_resources(istio_namespace: str) -> dict[str, Watched]:
         WEBHOOKS.plural: Watched(Scope(WEBHOOKS, labels=REVISION_LABEL), seen_webhooks),
         NODES.plural: Watched(Scope(NODES), kubelet_version, lambda revision: revision.asks_nodes),
         NAMESPACES.plural: Watched(Scope(NAMESPACES), openshift_annotations, lambda revision: revision.openshift),
+        PROXY_CONFIGS.plural: Watched(Scope(PROXY_CONFIGS, optional=True), proxy_config, reads_proxy_configs),
     }
 
 
@@ -187,7 +208,8 @@ class ClusterSource:
 
 def cluster_state(seen: Mapping[str, Mapping[str, Any]], namespace: str) -> SourceState:
     """Return the state of a source from the remembered objects of a cluster."""
-    facts = ClusterFacts.of(seen.get(NODES.plural, {}), frozen(seen.get(NAMESPACES.plural, {})))
+    proxy_configs = ProxyConfigs.of(seen.get(PROXY_CONFIGS.plural, {}).values())
+    facts = ClusterFacts.of(seen.get(NODES.plural, {}), frozen(seen.get(NAMESPACES.plural, {})), proxy_configs)
     revisions, failures = raw_revisions(seen.get(CONFIG_MAPS.plural, {}).values(), namespace=namespace, facts=facts)
     webhooks: Iterable[SeenWebhooks] = seen.get(WEBHOOKS.plural, {}).values()
     tags, faults = read_tags(each.tag for each in webhooks if each.tag is not None)
@@ -237,8 +259,8 @@ async def build_all(
 ) -> BuiltRevisions:
     """Build every revision of a source, with the cluster's facts about nodes and namespaces.
 
-    ``namespaces`` are the annotations of OpenShift; None if they are not known. Nodes, and namespaces that are not known, are listed only
-    if a revision depends on them. If listing nodes is forbidden, no version is known and a note says so.
+    ``namespaces`` are the annotations of OpenShift; None if they are not known. Nodes, ProxyConfigs, and namespaces that are not known,
+    are listed only if a revision depends on them. If listing nodes or ProxyConfigs is forbidden, there are none and a note says so.
 
     Raises:
         ClusterError: the API server cannot be reached.
@@ -263,6 +285,16 @@ async def build_all(
     if namespaces is None:
         is_needed = any(revision.openshift for revision in revisions.values())
         namespaces = dict(await reader.all(Scope(NAMESPACES), _named_annotations)) if is_needed else {}
-    facts = ClusterFacts.of(dict(nodes), namespaces)
+    proxy_configs = state.facts.proxy_configs
+    if any(map(reads_proxy_configs, revisions.values())):
+        try:
+            listed = ProxyConfigs.of(await reader.all(Scope(PROXY_CONFIGS), proxy_config))
+            proxy_configs = proxy_configs.over(listed)
+        except ClusterError as error:
+            if error.reason not in ("forbidden", "missing"):
+                raise
+            if error.reason == "forbidden":
+                notes.append(f"ignoring ProxyConfigs, because they cannot be listed: {error}")
+    facts = ClusterFacts.of(dict(nodes), namespaces, proxy_configs)
     found = {name: with_facts(revision, replace(raws[name], facts=facts)) for name, revision in revisions.items()}
     return BuiltRevisions(found, failures, tuple(notes))

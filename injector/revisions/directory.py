@@ -11,20 +11,30 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from injector.errors import ConfigError, DataError
+from injector.errors import ConfigError, DataError, ManifestError
+from injector.istio.proxyresources import GROUP, KIND, ProxyConfigResource, ProxyConfigs, read_proxy_config_resource
 from injector.istio.webhooks import DEFAULT_NAME
+from injector.kube.yaml import objects_in
 from injector.revisions.files import read_nonempty, required_text
 from injector.revisions.names import checked_name
-from injector.revisions.source import SETTINGS_KEY, RawRevision, RevisionSource, SourceState, parse_settings
+from injector.revisions.source import (
+    SETTINGS_KEY,
+    ClusterFacts,
+    RawRevision,
+    RevisionSource,
+    SourceState,
+    parse_settings,
+)
 from injector.revisions.tags import Tag, parse_tags
 
 CONFIG_FILES: Final = ("config", "config.yaml")
 TAGS_FILE: Final = "tags.yaml"
+PROXY_CONFIGS_FILE: Final = "proxyconfigs.yaml"
 
 
 @dataclass(frozen=True, slots=True)
 class DirectorySource:
-    """The revisions below one directory, and its ``tags.yaml``."""
+    """The revisions below one directory, its ``tags.yaml`` and its ``proxyconfigs.yaml``."""
 
     path: Path
     default: str | None = None
@@ -33,17 +43,19 @@ class DirectorySource:
         """Return every revision that can be read, and the errors of the others.
 
         Raises:
-            ConfigError: the directory itself cannot be read.
+            ConfigError: the directory itself cannot be read, or its ProxyConfigs are not valid.
         """
+        folders = self._folders()
+        facts = ClusterFacts(proxy_configs=read_proxy_configs(self.path / PROXY_CONFIGS_FILE))
         revisions: list[RawRevision] = []
         failures: dict[str, DataError] = {}
-        for folder in self._folders():
+        for folder in folders:
             try:
-                revisions.append(read_folder(folder))
+                revisions.append(replace(read_folder(folder), facts=facts))
             except DataError as error:
                 failures[folder.name] = error
         tags, tags_error = self._tags()
-        return SourceState(tuple(revisions), failures, tags, tags_error, self.default)
+        return SourceState(tuple(revisions), failures, tags, tags_error, self.default, facts=facts)
 
     def _folders(self) -> list[Path]:
         try:
@@ -63,6 +75,29 @@ class DirectorySource:
             return ({} if text is None else parse_tags(text, where=str(path))), None
         except DataError as error:
             return {}, error
+
+
+def read_proxy_configs(path: Path) -> ProxyConfigs:
+    """Read ProxyConfig resources as ``kubectl get proxyconfigs -A -o yaml`` prints them; none if the file does not exist.
+
+    They are checked as Istio's validating webhook does it (``ValidateProxyConfig`` in pkg/config/validation/validation.go, 1.30.3).
+
+    Raises:
+        ConfigError: a resource is not valid, or the file cannot be read.
+    """
+    found: dict[str, ProxyConfigResource] = {}
+    try:
+        for where, each in objects_in(read_nonempty(path) or "", where=str(path)):
+            if each.get("kind") != KIND or not str(each.get("apiVersion")).startswith(f"{GROUP}/"):
+                raise ConfigError("an object of another kind", where=where, hint=f"keep only {GROUP} {KIND} objects")
+            resource = read_proxy_config_resource(each, where=where)
+            if (fault := resource.fault()) or str(resource) in found:
+                what = fault or "it occurs twice"
+                raise ConfigError(what, where=f"{where}: {KIND} {resource}", hint="correct it, or delete it")
+            found[str(resource)] = resource
+    except ManifestError as error:
+        raise ConfigError(error.what, where=error.where, hint=error.hint) from error
+    return ProxyConfigs.of(found.values())
 
 
 def read_folder(folder: Path) -> RawRevision:
@@ -154,22 +189,21 @@ class MergedSource:
 
 
 def merged_state(first: SourceState, second: SourceState) -> SourceState:
-    """Return the revisions and tags of both; the facts of the second, a cluster, apply to the revisions of both."""
+    """Return the revisions and tags of both; the facts of both, of which the second is a cluster, apply to all revisions."""
     own = first.names
     hidden = [raw for raw in second.revisions if raw.name in own]
+    facts = replace(second.facts, proxy_configs=first.facts.proxy_configs.over(second.facts.proxy_configs))
+    raws = (*first.revisions, *(raw for raw in second.revisions if raw.name not in own))
     return replace(
         first,
-        revisions=(
-            *(replace(raw, facts=second.facts) for raw in first.revisions),
-            *(raw for raw in second.revisions if raw.name not in own),
-        ),
+        revisions=tuple(replace(raw, facts=facts) for raw in raws),
         failures={**_unnamed(second.failures, own), **first.failures},
         tags={**second.tags, **first.tags},
         tags_error=first.tags_error or second.tags_error,
         default=first.default or second.default,
         notes=_notes(first, second, hidden),
         tag_faults={**_unnamed(second.tag_faults, first.tags), **first.tag_faults},
-        facts=second.facts,
+        facts=facts,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from injector.errors import ConfigError, DataError
+from injector.istio.proxyresources import ProxyConfigs
 from injector.istio.webhooks import DEFAULT_NAME
 from injector.kube.yaml import load_yaml
 from injector.revisions.names import ResolvedName, default_name, resolve_name
@@ -22,18 +23,22 @@ SETTINGS_KEY: Final = "revision.yaml"
 class ClusterFacts:
     """Facts about a cluster; ``revision.yaml`` of a revision takes precedence.
 
-    ``versions_by_node`` has the versions by node; it is empty if all nodes have the same version.
+    ``versions_by_node`` has the versions by node; it is empty if all nodes have the same version. ``proxy_configs`` are the ProxyConfig
+    resources.
     """
 
     node_versions: tuple[str, ...] = ()
     namespaces: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     versions_by_node: Mapping[str, str] = field(default_factory=dict)
+    proxy_configs: ProxyConfigs = field(default=ProxyConfigs(), repr=False)
 
     @classmethod
-    def of(cls, nodes: Mapping[str, str], namespaces: Mapping[str, Mapping[str, Any]]) -> ClusterFacts:
-        """Return the facts about these nodes, by name, and namespaces."""
+    def of(
+        cls, nodes: Mapping[str, str], namespaces: Mapping[str, Mapping[str, Any]], proxy_configs: ProxyConfigs
+    ) -> ClusterFacts:
+        """Return the facts about these nodes, by name, namespaces and ProxyConfig resources."""
         versions = tuple(sorted(set(nodes.values())))
-        return cls(versions, namespaces, dict(nodes) if len(versions) > 1 else {})
+        return cls(versions, namespaces, dict(nodes) if len(versions) > 1 else {}, proxy_configs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -252,6 +252,11 @@ def read_tags(text: str, _folder: Path) -> None:
     assert parse_tags(text)
 
 
+def read_proxyconfigs(text: str, folder: Path) -> None:
+    (folder / "proxyconfigs.yaml").write_text(text)
+    assert DirectorySource(folder).read().facts.proxy_configs.by_namespace
+
+
 def read_revision(text: str, folder: Path) -> None:
     """Check a ``revision.yaml`` by building a revision with it."""
     home = folder / "1-30"
@@ -293,6 +298,7 @@ def read_json(text: str, _folder: Path) -> None:
 
 READERS: dict[str, Callable[[str, Path], None]] = {
     "yaml tags.yaml": read_tags,
+    "yaml proxyconfigs.yaml": read_proxyconfigs,
     "yaml revision.yaml": read_revision,
     "yaml values": read_values,
     "yaml manifests": read_manifests,

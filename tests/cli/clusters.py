@@ -66,6 +66,17 @@ def deployment(name: str, place: str, **fields: Any) -> dict[str, Any]:
     return {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": {"template": template}, **fields}
 
 
+def proxy_config(place: str, **variables: str) -> dict[str, Any]:
+    """A ProxyConfig for a whole namespace."""
+    metadata = {"name": "all", "namespace": place}
+    spec = {"environmentVariables": variables}
+    return {"apiVersion": "networking.istio.io/v1beta1", "kind": "ProxyConfig", "metadata": metadata, "spec": spec}
+
+
+SHOWS_A = CONFIG.replace("{{ .Values.global.tag }}", "{{ index .ProxyConfig.ProxyMetadata `A` | default `none` }}")
+"""An inject config whose proxy image shows the variable A of the pod's ProxyConfig."""
+
+
 def _config_map(name: str, rev: str, **data: str) -> dict[str, Any]:
     metadata = {"name": name, "namespace": HOME, "labels": {REV: rev}}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}

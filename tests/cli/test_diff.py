@@ -15,7 +15,19 @@ from injector.injection.result import Skipped
 from injector.injection.tools.podchanges import ABSENT, Change
 from injector.kube.pods import Created
 from tests.cases import cases
-from tests.cli.clusters import FakeKube, assert_fails, deployment, labelled, namespace, owned, reached, revision, tag
+from tests.cli.clusters import (
+    SHOWS_A,
+    FakeKube,
+    assert_fails,
+    deployment,
+    labelled,
+    namespace,
+    owned,
+    proxy_config,
+    reached,
+    revision,
+    tag,
+)
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import CONFIG, VALUES, write_revision
 
@@ -255,6 +267,15 @@ def test_the_workloads_of_a_cluster_are_grouped_by_what_changes(monkeypatch: pyt
         "2 of 2 workloads differ between prod (revision 1-24, Istio 1.24) and 1-30 (Istio 1.30)\n"
     )
     assert live("-n", "shop", "--exit-code=false").exit_code == 0
+
+
+def test_proxy_configs_of_the_cluster_apply_to_its_workloads(monkeypatch: pytest.MonkeyPatch) -> None:
+    revisions = (*revision("1-24", "1.12.0", config=SHOWS_A), *revision("1-30", "1.30.1", config=SHOWS_A))
+    reached(monkeypatch, FakeKube(*revisions, *LIVE[6:], proxy_config("shop", A="cluster")))
+
+    (found, _) = json.loads(live("-o", "json").stdout)["workloads"]
+
+    assert [(each["old"], each["new"]) for each in found["changes"]] == [("proxy:none", "proxy:cluster")]
 
 
 def test_workloads_of_other_kinds_are_compared(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

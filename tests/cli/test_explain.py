@@ -30,6 +30,7 @@ from tests.cli.clusters import (
     deployment,
     labelled,
     owned,
+    proxy_config,
     reached,
     revision,
     tag,
@@ -439,6 +440,15 @@ def test_the_delivery_steps_follow_the_webhook() -> None:
     steps = ["webhook", "failure_policy", "ca_bundle", "endpoints", "tag", "revision"]
     assert [step.step for step in found.trace.steps][:6] == steps
     assert found.trace.outcome == "injected"
+
+
+def test_the_proxy_configs_of_the_cluster_that_apply_are_named() -> None:
+    resources = proxy_config("istio-system"), proxy_config("shop"), proxy_config("lost")
+    (found,) = explanation(WorkloadName(PODS, "web-abc-1", "shop"), *resources)[0]
+
+    assert [step.detail for step in found.trace.steps if step.step == "proxy_configs"] == [
+        "istio-system/all, shop/all: each overrides the ones before it"
+    ]
 
 
 def test_a_deployment_is_explained_by_its_template() -> None:

@@ -20,7 +20,7 @@ from injector.istio.revision import Revision
 from injector.revisions.source import SourceState
 from injector.revisions.tags import parse_tags
 from tests.cases import cases
-from tests.cli.clusters import FakeKube, assert_fails, reached, revision, tag
+from tests.cli.clusters import SHOWS_A, FakeKube, assert_fails, proxy_config, reached, revision, tag
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import CONFIG, VALUES, make_raw, write_revision
 
@@ -605,6 +605,27 @@ def test_without_files_the_revision_is_that_of_the_cluster(
 
 
 @pytest.mark.usefixtures("in_cluster")
+@pytest.mark.parametrize(("place", "image"), [("demo", "proxy:cluster"), ("other", "proxy:none")])
+def test_proxy_configs_of_the_cluster_apply_as_in_the_webhook_that_istioctl_asks(
+    monkeypatch: pytest.MonkeyPatch, place: str, image: str
+) -> None:
+    reached(monkeypatch, FakeKube(*revision("1-30", "1.30.3", config=SHOWS_A), proxy_config(place, A="cluster")))
+
+    result = CliRunner().invoke(main, ["kube-inject", "-f", HELLO, "-r", "1-30"])
+
+    assert (result.exit_code, result.stderr, image in result.stdout) == (0, "", True)
+
+
+def test_proxy_configs_beside_the_revisions_of_a_directory_apply(tmp_path: Path) -> None:
+    write_revision(tmp_path / "1-30", SHOWS_A, VALUES.replace("1.24.6", "1.30.3"))
+    (tmp_path / "proxyconfigs.yaml").write_text(json.dumps(proxy_config("demo", A="file")))
+
+    result = CliRunner().invoke(main, ["kube-inject", "-f", HELLO, "--revisions-dir", str(tmp_path), "-r", "1-30"])
+
+    assert "proxy:file" in result.stdout
+
+
+@pytest.mark.usefixtures("in_cluster")
 def test_a_directory_is_used_before_the_cluster(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert select(revisions_dir=folder / "revisions", revision="b").name == "b"
     monkeypatch.setenv("INJECTOR_REVISIONS_DIR", str(folder / "revisions"))
@@ -639,6 +660,7 @@ def test_named_config_maps_need_no_label(in_cluster: FakeKube) -> None:
         "get configmaps istio-system/istio-sidecar-injector-1-30",
         "get configmaps istio-system/istio-1-24",
         "list nodes",
+        "list proxyconfigs",
     ]
 
 

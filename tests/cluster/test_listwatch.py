@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -26,6 +26,7 @@ from tests.cluster.fakes import (
 from tests.tasks import running
 
 SCOPE = Scope(CONFIG_MAPS, "istio-system")
+OPTIONAL = replace(SCOPE, optional=True)
 SILENT: list[Told] = [3600.0]
 A, B = item("a", 5, x=1), item("b", 11, x=2)
 
@@ -47,7 +48,7 @@ class Ran:
         return [reason for _, reason in self.observed.faults]
 
 
-def watching(client: FakeClient, found: Ran | None = None, chance: float = 0.0) -> ListWatch:
+def watching(client: FakeClient, found: Ran | None = None, chance: float = 0.0, scope: Scope = SCOPE) -> ListWatch:
     """A list/watch, whose reports and faults are noted."""
     told = found or Ran(client)
 
@@ -55,7 +56,7 @@ def watching(client: FakeClient, found: Ran | None = None, chance: float = 0.0) 
         told.told.append((asyncio.get_running_loop().time(), objects))
 
     return ListWatch(
-        client, SCOPE, keep=lambda each: each.get("x"), changed=changed, metrics=told.observed, chance=lambda: chance
+        client, scope, keep=lambda each: each.get("x"), changed=changed, metrics=told.observed, chance=lambda: chance
     )
 
 
@@ -65,10 +66,10 @@ async def _run(watch: ListWatch, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
 
-def ran(client: FakeClient, seconds: float) -> Ran:
+def ran(client: FakeClient, seconds: float, scope: Scope = SCOPE) -> Ran:
     """Run a list/watch for some seconds of a clock that costs none."""
     found = Ran(client)
-    _run(watching(client, found), seconds)
+    _run(watching(client, found, scope=scope), seconds)
     return found
 
 
@@ -200,6 +201,42 @@ def test_objects_are_kept_during_an_outage_and_synced_is_false() -> None:
     found = ran(FakeClient([page(A), failure("server")], [[status(410)], SILENT]), 60)
 
     assert (found.told, found.observed.synced) == ([(0.0, {"a": 1})], {"configmaps": False})
+
+
+def test_an_optional_resource_that_the_cluster_lacks_has_no_objects_until_it_is_installed() -> None:
+    found = ran(FakeClient([failure("missing"), failure("missing"), page(A)]), 90, OPTIONAL)
+
+    assert (found.told, found.reasons) == ([(0.0, {}), (60.0 + DEBOUNCE, {"a": 1})], [])
+    assert (found.asked, found.observed.synced) == ([*["list"] * 3, "watch 10"], {"configmaps": True})
+
+
+def test_an_optional_resource_that_is_uninstalled_has_no_objects() -> None:
+    found = ran(FakeClient([page(A), failure("missing")], [[2.0, failure("missing")], SILENT]), 20, OPTIONAL)
+
+    assert (found.told, found.reasons) == ([(0.0, {"a": 1}), (2.0 + DEBOUNCE, {})], [])
+
+
+def test_an_optional_resource_that_is_forbidden_is_a_fault_that_nothing_waits_for() -> None:
+    found = ran(FakeClient([failure("forbidden"), failure("forbidden"), page(A)]), 60, OPTIONAL)
+
+    assert (found.reasons, found.told[0], found.told[1:]) == (
+        ["forbidden"] * 2,
+        (0.0, {}),
+        [(3.0 + DEBOUNCE, {"a": 1})],
+    )
+
+
+def test_objects_of_an_optional_resource_are_kept_if_it_is_forbidden_later() -> None:
+    found = ran(FakeClient([page(A), failure("forbidden")], [[2.0, failure("forbidden")]]), 60, OPTIONAL)
+
+    assert (found.told, found.observed.synced) == ([(0.0, {"a": 1})], {"configmaps": False})
+
+
+@pytest.mark.parametrize("reason", ["missing", "forbidden"])
+def test_other_resources_must_exist_and_be_permitted(reason: str) -> None:
+    found = ran(FakeClient([failure(reason)]), 20)
+
+    assert (found.told, set(found.reasons)) == ([], {reason})
 
 
 def test_credentials_that_cannot_be_read_are_a_fault_as_any_other() -> None:

@@ -13,7 +13,7 @@ from click import Context
 from click.core import Command
 
 from injector.cli import main
-from injector.cluster.resources import CONFIG_MAPS, NODES, WEBHOOKS
+from injector.cluster.resources import CONFIG_MAPS, NODES, PROXY_CONFIGS, WEBHOOKS
 from injector.webhook.path import parse_path
 from tests.deploy.rendering import (
     BASES,
@@ -232,7 +232,7 @@ SELF_SIGNED = {
 }
 FROM_CLUSTER = {
     *(("Role", CONFIG_MAPS.plural, verb) for verb in READS),
-    *(("ClusterRole", NODES.plural, verb) for verb in READS),
+    *(("ClusterRole", resource.plural, verb) for resource in (NODES, PROXY_CONFIGS) for verb in READS),
 }
 ALLOWED = {"files": set(), "cert-manager": set(), "default": SELF_SIGNED, "ha": SELF_SIGNED | FROM_CLUSTER}
 

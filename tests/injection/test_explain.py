@@ -12,7 +12,7 @@ from injector.istio.revision import Revision
 from injector.revisions.build import build
 from tests.cases import cases
 from tests.factories import make_container, make_pod
-from tests.revisions.fakes import CONFIG, make_raw
+from tests.revisions.fakes import CONFIG, facts_with, make_raw
 
 FACTS = RequestFacts(namespace="shop")
 INJECT = "sidecar.istio.io/inject"
@@ -75,6 +75,21 @@ def test_the_trace_ends_as_the_injection_does(policy: str, label: str | None, mi
     assert isinstance(result, Injected) == (trace.outcome == "injected")
     if isinstance(result, Skipped):
         assert (trace.outcome, trace.reason) == ("skipped", result.reason)
+
+
+def test_the_proxy_config_resources_that_apply_are_named_in_their_order() -> None:
+    facts = facts_with({"concurrency": 1}, {"selector": {"matchLabels": {"app": "web"}}})
+    revision = build(make_raw("rev", settings={"istioVersion": "1.30"}, facts=facts))
+
+    def resources_of(**pod: Any) -> list[str]:
+        trace = trace_pod(revision, make_pod(**pod), FACTS)
+        return [step.detail for step in trace.steps if step.step == "proxy_configs"]
+
+    assert resources_of() == ["shop/a: each overrides the ones before it"]
+    assert resources_of(labels={"app": "web"}, annotations={"proxy.istio.io/config": "{}"}) == [
+        "shop/a, the annotation proxy.istio.io/config, shop/b: each overrides the ones before it"
+    ]
+    assert resources_of(namespace="other") == []
 
 
 def test_a_refused_annotation_ends_it_at_the_validation() -> None:

@@ -36,7 +36,7 @@ from tests.cases import cases, read_cases
 from tests.factories import make_pod
 from tests.property import realistic
 from tests.property.breakouts import EVIL
-from tests.revisions.fakes import make_raw
+from tests.revisions.fakes import facts_with, make_raw
 
 CONFIG = """\
 policy: enabled
@@ -81,6 +81,31 @@ def test_a_value_that_breaks_out_is_refused_by_name_and_not_shown() -> None:
     assert refused.value.where == "metadata.annotations[image]"
     assert "breaks out of the template: it changes spec.containers" in refused.value.what
     assert EVIL not in str(refused.value)
+
+
+def test_a_variable_of_a_proxy_config_resource_that_breaks_out_is_refused_and_one_that_does_not_is_let_through() -> (
+    None
+):
+    config = CONFIG.replace("index .ObjectMeta.Annotations `image`", "index .ProxyConfig.ProxyMetadata `IMAGE`")
+
+    def inject(*specs: dict[str, Any], **pod: Any) -> Injected:
+        raw = make_raw("rev", config=config, settings={"istioVersion": "1.30"}, facts=facts_with(*specs))
+        result = inject_pod(build(raw), make_pod(**pod), RequestFacts("shop"))
+        assert isinstance(result, Injected)
+        return result
+
+    hostile, harmless = ({"environmentVariables": {"IMAGE": value}} for value in (HOSTILE, "a:b # c"))
+    for spec in (hostile, {**hostile, "selector": {"matchLabels": {"app": "web"}}}):
+        with pytest.raises(BreakOutError) as refused:
+            inject(spec, labels={"app": "web"})
+        assert "proxyMetadata.IMAGE" in refused.value.where
+        assert EVIL not in str(refused.value)
+    assert names(inject(hostile, namespace="other"))[-1] == "istio-proxy"
+    # The annotation replaces the value of the resource below it.
+    assert (
+        names(inject(hostile, annotations={"proxy.istio.io/config": "proxyMetadata: {IMAGE: x}"}))[-1] == "istio-proxy"
+    )
+    assert names(inject(harmless))[-1] == "istio-proxy"
 
 
 def test_a_guard_that_warns_injects_it_and_says_what_one_that_enforces_says() -> None:

@@ -15,7 +15,7 @@ from injector.revisions.build import build
 from injector.revisions.directory import embedded_source
 from tests.cases import cases
 from tests.factories import make_container, make_pod
-from tests.revisions.fakes import CONFIG, VALUES, make_raw
+from tests.revisions.fakes import CONFIG, VALUES, facts_with, make_raw
 
 FACTS = RequestFacts(namespace="shop")
 UNCHECKED = RequestFacts(namespace="shop", deny_invalid=False)
@@ -291,6 +291,33 @@ def test_requests_and_results_are_empty_unless_told() -> None:
     assert facts.proxy_envs is not RequestFacts().proxy_envs
     assert Injected.of(pod={}, patch=[], templates=("sidecar",)).warnings == ()
     assert Skipped(reason="policy_disabled", detail="the policy is disabled").warnings == ()
+
+
+A_OF_PROXY = "index .ProxyConfig.ProxyMetadata `A`"
+FOR_ALL, FOR_WEB = ({"environmentVariables": {"A": value}} for value in ("all", "web"))
+RESOURCES = facts_with(FOR_ALL, {**FOR_WEB, "selector": {"matchLabels": {"app": "web"}}})
+
+
+@pytest.mark.parametrize(
+    ("minor", "labels", "annotation", "image"),
+    [
+        (30, {}, "", "all"),
+        (30, {}, "proxyMetadata: {A: annotation}", "annotation"),
+        (30, {"app": "web"}, "proxyMetadata: {A: annotation}", "web"),
+        (12, {"app": "web"}, "proxyMetadata: {A: annotation}", "annotation"),
+    ],
+)
+def test_a_pod_gets_the_proxy_config_resources_of_its_namespace(
+    minor: int, labels: dict[str, str], annotation: str, image: str
+) -> None:
+    pod = make_pod(labels=labels, annotations={"proxy.istio.io/config": annotation} if annotation else None)
+
+    def image_of(expression: str, minor: int) -> str:
+        return str(proxy_of(injected(revision_of(minor, saying(expression), facts=RESOURCES), pod))["image"])
+
+    assert image_of(A_OF_PROXY, minor) == image
+    mesh_config = 'index .MeshConfig.DefaultConfig.ProxyMetadata `A` | default "none"'
+    assert image_of(mesh_config, 30) == "none"
 
 
 @pytest.mark.parametrize("result", [RequestFacts(), Injected.of({}, [], ()), Skipped("reason", "detail")])

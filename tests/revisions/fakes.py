@@ -8,8 +8,9 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from injector.istio.config import parse_values
+from injector.istio.proxyresources import ProxyConfigs, read_proxy_config_resource
 from injector.istio.revision import Revision
-from injector.revisions.source import RawRevision
+from injector.revisions.source import ClusterFacts, RawRevision
 from injector.revisions.verify import RecentPod, RecentPods
 from tests.factories import make_pod, make_review
 
@@ -42,6 +43,15 @@ def write_revision(folder: Path, config: str = CONFIG, values: str = "") -> Path
     if values:
         (folder / "values").write_text(values)
     return folder
+
+
+def facts_with(*items: dict[str, Any]) -> ClusterFacts:
+    """The facts of a cluster with these ProxyConfig resources in namespace `shop`, by their specs, named `a`, `b` and so on."""
+    named = (
+        {"metadata": {"namespace": "shop", "name": name}, "spec": spec}
+        for name, spec in zip("abc", items, strict=False)
+    )
+    return ClusterFacts(proxy_configs=ProxyConfigs.of(map(read_proxy_config_resource, named)))
 
 
 def make_raw(name: str = "default", *, config: str = CONFIG, **fields: Any) -> RawRevision:

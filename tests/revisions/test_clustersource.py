@@ -314,7 +314,7 @@ def followed(cluster: Cluster, *, seconds: float = 30.0) -> tuple[Registry, list
 
 
 @cases("values", "asked")
-def test_nodes_and_namespaces_are_watched_only_where_a_revision_needs_them(values: str, asked: list[str]) -> None:
+def test_other_resources_are_watched_only_where_a_revision_needs_them(values: str, asked: list[str]) -> None:
     _, listed, settled = followed(Cluster({"configmaps": small_pair(values=values)}))
 
     assert (listed, settled) == (sorted(["configmaps", "mutatingwebhookconfigurations", *asked]), [True])
@@ -363,6 +363,39 @@ def test_served_revisions_have_the_facts_of_nodes_and_namespaces() -> None:
 
     revision = registry.snapshot.revisions["default"]
     assert (revision.node_versions, revision.namespaces) == (("v1.33.0",), {"app": {"annotations": {UIDS: "1/2"}}})
+
+
+def a_proxy_config(concurrency: Any) -> dict[str, Any]:
+    metadata = {"name": "a", "namespace": "shop"}
+    return {"kind": "ProxyConfig", "metadata": metadata, "spec": {"concurrency": concurrency}}
+
+
+def test_served_revisions_have_the_proxy_configs_that_can_be_read(caplog: pytest.LogCaptureFixture) -> None:
+    broken = {"kind": "ProxyConfig", "metadata": {"name": "b", "namespace": "shop"}, "spec": {"concurrency": "hidden"}}
+    objects = {"configmaps": small_pair(), "proxyconfigs": [a_proxy_config(3), broken]}
+    registry, _, settled = followed(Cluster(objects))
+
+    found = registry.snapshot.revisions["default"].proxy_configs_of({"namespace": "shop"})
+    assert ([(str(each), each.fields) for each in found.below], settled) == ([("shop/a", {"concurrency": 3})], [True])
+    assert [record.getMessage() for record in caplog.records if "shop/b" in record.getMessage()] == [
+        "ignoring ProxyConfig shop/b: it is not valid"
+    ]
+
+
+def test_a_replica_that_may_not_list_proxy_configs_is_ready_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    registry, _, settled = followed(Cluster({"configmaps": small_pair()}, refused=("proxyconfigs",)))
+
+    assert (list(registry.snapshot.revisions), settled) == (["default"], [True])
+    assert any(record.getMessage().startswith("proxyconfigs: ") for record in caplog.records)
+
+
+async def test_a_command_reads_the_proxy_configs_of_the_cluster() -> None:
+    raw = make_raw("1-24", facts=ClusterFacts())
+
+    built = await build_all(reader_of(a_proxy_config(3)), SourceState((raw,)), {}, Overrides())
+
+    assert list(map(str, built.revisions["1-24"].proxy_configs_of({"namespace": "shop"}).below)) == ["shop/a"]
+    assert (await build_all(Refusing("missing"), SourceState((raw,)), {}, Overrides())).notes == ()
 
 
 @pytest.mark.parametrize("refused", ["", "configmaps", "mutatingwebhookconfigurations", "nodes"])
@@ -434,7 +467,7 @@ async def test_nodes_are_not_listed_if_no_revision_needs_them_or_versions_are_gi
 ) -> None:
     built = await build_all(Refusing("forbidden"), SourceState((raw,)), {}, overrides)
 
-    assert built.notes == ()
+    assert [note.partition(",")[0] for note in built.notes] == ["ignoring ProxyConfigs"]
     assert built.revisions[raw.name].node_versions in ((), ("v1.30.0",))
 
 
@@ -442,7 +475,8 @@ async def test_without_the_permission_for_nodes_a_note_says_what_follows() -> No
     built = await build_all(Refusing("forbidden"), SourceState((ASKS,)), {}, Overrides())
 
     assert [note.partition(":")[0] for note in built.notes] == [
-        "assuming no native sidecars, because the nodes cannot be listed"
+        "assuming no native sidecars, because the nodes cannot be listed",
+        "ignoring ProxyConfigs, because they cannot be listed",
     ]
     with pytest.raises(ClusterError):
         await build_all(Refusing("unreachable"), SourceState((ASKS,)), {}, Overrides())

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from injector.errors import ConfigError
+from injector.istio.proxyresources import ProxyConfigs, read_proxy_config_resource
 from injector.revisions.directory import (
     EMBEDDED_DEFAULT,
     DirectorySource,
@@ -278,6 +280,68 @@ def test_facts_of_the_cluster_apply_to_both_sources() -> None:
     state = merged_state(SourceState((OWN,)), SourceState((make_raw("b", facts=facts),), facts=facts))
 
     assert [raw.facts for raw in state.revisions] == [facts, facts]
+
+
+def proxy_configs(*names: str, **spec: Any) -> ProxyConfigs:
+    items = ({"metadata": {"namespace": "shop", "name": name}, "spec": spec} for name in names)
+    return ProxyConfigs.of(map(read_proxy_config_resource, items))
+
+
+def test_proxy_configs_of_a_file_replace_those_of_the_cluster_by_name() -> None:
+    own = ClusterFacts(proxy_configs=proxy_configs("a", concurrency=1))
+    theirs = ClusterFacts(("v1.33.0",), proxy_configs=proxy_configs("a", "b", concurrency=2))
+    state = merged_state(SourceState((OWN,), facts=own), SourceState((OTHER,), facts=theirs))
+
+    expected = proxy_configs("a", concurrency=1).over(proxy_configs("b", concurrency=2))
+    assert state.facts == ClusterFacts(("v1.33.0",), proxy_configs=expected)
+    assert [raw.facts for raw in state.revisions] == [state.facts] * 2
+
+
+LISTED = """
+apiVersion: v1
+kind: List
+items:
+- apiVersion: networking.istio.io/v1beta1
+  kind: ProxyConfig
+  metadata: {name: a, namespace: shop, resourceVersion: "5"}
+  spec: {concurrency: 1}
+"""
+SECOND = """
+---
+apiVersion: networking.istio.io/v1beta1
+kind: ProxyConfig
+metadata: {name: b, namespace: shop}
+spec: {concurrency: 1}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "names"), [(LISTED, "a"), (LISTED + SECOND, "ab"), ('{"items": [], "kind": "List"}', "")]
+)
+def test_proxy_configs_are_read_as_kubectl_prints_them_for_every_revision(
+    tmp_path: Path, text: str, names: str
+) -> None:
+    for name in ("1-24", "1-30"):
+        write(tmp_path / name, config=CONFIG)
+    (tmp_path / "proxyconfigs.yaml").write_text(text)
+
+    state = DirectorySource(tmp_path).read()
+
+    facts = ClusterFacts(proxy_configs=proxy_configs(*names, concurrency=1))
+    assert [raw.facts for raw in state.revisions] == [facts, facts]
+    assert state.facts == facts
+
+
+@cases("text", "says")
+def test_proxy_configs_that_are_not_valid_are_an_error_of_the_directory(tmp_path: Path, text: str, says: str) -> None:
+    write(tmp_path / "1-24", config=CONFIG)
+    (tmp_path / "proxyconfigs.yaml").write_text(text)
+
+    with pytest.raises(ConfigError) as caught:
+        DirectorySource(tmp_path).read()
+
+    assert str(caught.value).removeprefix(f"{tmp_path}/").startswith(f"proxyconfigs.yaml{says}")
+    assert caught.value.hint
 
 
 def test_faults_of_both_are_kept() -> None:

@@ -19,7 +19,7 @@ from injector.revisions.reload import Loader, LoadReport, Prepared, RevisionStat
 from injector.revisions.source import ClusterFacts, RawRevision, SourceState
 from injector.revisions.tags import TagWorkload, parse_tags
 from tests.held import LOOKS, failures_held
-from tests.revisions.fakes import CONFIG, fake_revision, make_raw, recent_pods
+from tests.revisions.fakes import CONFIG, facts_with, fake_revision, make_raw, recent_pods
 
 BROKEN = CONFIG.replace("{{ .Values", "{{ .Values )")
 FAILS = CONFIG.replace(".Values.global.tag", "(index .Spec.Containers 99).Name")
@@ -223,6 +223,22 @@ def test_nodes_and_namespaces_that_change_do_not_build_a_revision_again(setup: S
     assert (after.node_versions, after.namespaces) == (("v1.33.0",), {"n": {"annotations": {"x": "y"}}})
     assert after.templates is before.templates
     assert (after.fingerprint, setup.loader.report.revisions["a"].loaded_at) == (before.fingerprint, 1.0)
+
+
+def test_a_changed_proxy_config_is_a_new_snapshot_and_does_not_build_a_revision_again(setup: Setup) -> None:
+    setup.becomes(make_raw("a", facts=facts_with({"concurrency": 1})), now=2.0)
+    before = setup.registry.snapshot
+    setup.becomes(make_raw("a", facts=facts_with({"concurrency": 1})), now=3.0)
+    assert setup.registry.snapshot is before
+
+    setup.becomes(make_raw("a", facts=facts_with({"concurrency": 2})), now=4.0)
+
+    after = setup.registry.snapshot
+    assert after is not before
+    assert after.revisions["a"].templates is before.revisions["a"].templates
+    assert [each.fields for each in after.revisions["a"].proxy_configs_of({"namespace": "shop"}).below] == [
+        {"concurrency": 2}
+    ]
 
 
 def test_a_text_that_changes_with_the_facts_builds_it_again(setup: Setup) -> None:

@@ -8,24 +8,29 @@ import re
 import tracemalloc
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import jsonpatch
 import pytest
+from prometheus_client import CollectorRegistry
 
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
 from injector.istio.revision import Revision
 from injector.kube import admission
 from injector.kube.serial import dump_json
-from injector.metrics import Outcome
+from injector.metrics import Metrics, Outcome
 from injector.revisions.build import build
-from injector.revisions.directory import embedded_source
-from injector.revisions.registry import Resolved, Snapshot, snapshot_of
+from injector.revisions.directory import DirectorySource, embedded_source
+from injector.revisions.registry import Registry, Resolved, Snapshot, snapshot_of
+from injector.revisions.reload import Loader
 from injector.webhook.cache import AnswerCache, CachedAnswer, Key
+from injector.webhook.handler import InjectHandler
+from injector.webhook.lifecycle import Lifecycle
 from tests.conformance import core, corpus
 from tests.handlers import handler_of, response_of
-from tests.revisions.fakes import fake_revision
+from tests.revisions.fakes import CONFIG, VALUES, fake_revision, write_revision
 from tests.webhook.recorded import NAMES, recorded
 
 PATH = "/inject/default"
@@ -150,6 +155,31 @@ def test_every_replica_after_the_first_is_answered_from_the_cache(name: str, wor
         response_of(handler, f"/inject/{revision.name}", body)
 
     assert handler.cache.hits == hits
+
+
+def test_an_equal_request_after_a_proxy_config_changed_is_not_answered_from_the_cache(tmp_path: Path) -> None:
+    config = CONFIG.replace("{{ .Values.global.tag }}", "{{ index .ProxyConfig.ProxyMetadata `A` | default `0` }}")
+    write_revision(tmp_path / "default", config, VALUES)
+    (body, *_) = recorded("deployment")
+    metadata = {"name": "a", "namespace": json.loads(body)["request"]["namespace"]}
+    registry, images = Registry(), []
+    loader = Loader(DirectorySource(tmp_path), registry)
+    handler = InjectHandler(registry, Metrics(CollectorRegistry()), Lifecycle())
+
+    for value in ("1", "1", "2"):
+        spec = {"environmentVariables": {"A": value}}
+        resource = {
+            "apiVersion": "networking.istio.io/v1beta1",
+            "kind": "ProxyConfig",
+            "metadata": metadata,
+            "spec": spec,
+        }
+        (tmp_path / "proxyconfigs.yaml").write_text(json.dumps(resource))
+        loader.load(1.0)
+        pod = patched(body, response_of(handler, PATH, body))
+        images += [each["image"] for each in pod["spec"]["containers"] if each["name"] == "istio-proxy"]
+
+    assert (images, handler.cache.hits) == (["proxy:1", "proxy:1", "proxy:2"], 1)
 
 
 def test_a_dry_run_is_answered_as_the_creation_after_it() -> None:

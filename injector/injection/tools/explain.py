@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import AnnotationError, BreakOutError, DataError, InvalidPodError
 from injector.injection import containers as c
-from injector.injection.pipeline import admitted_pod, inject_pod, validated
+from injector.injection.pipeline import PROXY_CONFIG, admitted_pod, inject_pod, validated
 from injector.injection.policy import Verdict, verdicts
 from injector.injection.render import TEMPLATES, select_templates
 from injector.injection.result import OFF, Injected, RequestFacts
@@ -35,12 +35,14 @@ SKIPPED: Final = "skipped"
 REFUSED: Final = "refused"
 
 VALIDATION: Final = "validation"
+RESOURCES: Final = "proxy_configs"
 SELECTION: Final = "templates"
 RENDER: Final = "render"
 GUARD: Final = "guard"
 INVALID: Final = "pod_validation"
 RESULT: Final = "result"
 _ANNOTATIONS: Final = "metadata.annotations"
+_RESOURCES: Final = "ProxyConfig resources"
 _LISTS: Final = ("initContainers", "containers")
 
 
@@ -109,7 +111,7 @@ def _injected(revision: Revision, pod: dict[str, Any], admitted: c.Pod, facts: R
         validated(revision, admitted)
     except AnnotationError as error:
         return refused(VALIDATION, str(error), _ANNOTATIONS)
-    steps = [_validation(revision, admitted)]
+    steps = [_validation(revision, admitted), *_proxy_configs(revision, admitted)]
     names, source = _selected(revision, admitted), _selection_source(revision, admitted)
     known = all(name in revision.templates for name in names)
     if known:
@@ -138,6 +140,15 @@ def _validation(revision: Revision, pod: c.Pod) -> Step:
     checked = checked_annotations(c.annotations_of(pod), revision.minor)
     detail = f"in order: {', '.join(checked)}" if checked else "the pod has none that this Istio checks"
     return Step(VALIDATION, PASSED, detail, _ANNOTATIONS)
+
+
+def _proxy_configs(revision: Revision, pod: c.Pod) -> Iterator[Step]:
+    """Yield a step with the ProxyConfig resources that apply to a pod, if there are any."""
+    found = revision.proxy_configs_of(pod["metadata"])
+    if found.below or found.above:
+        annotation = [f"the annotation {PROXY_CONFIG}"] if PROXY_CONFIG in c.annotations_of(pod) else []
+        names = ", ".join([*map(str, found.below), *annotation, *map(str, found.above)])
+        yield Step(RESOURCES, PASSED, f"{names}: each overrides the ones before it", _RESOURCES)
 
 
 def refused(step: str, detail: str, source: str) -> Trace:

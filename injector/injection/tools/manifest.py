@@ -2,7 +2,7 @@
 
 Follows ``IntoObject`` in pkg/kube/inject/inject.go (1.30.3). It differs from the webhook as Istio's does: the policy is always
 ``enabled`` without selectors, the template always ``sidecar``, the config's own annotations are not added, and the pod's
-``proxy.istio.io/config`` reaches the mesh config too.
+``proxy.istio.io/config``, with the ProxyConfig resources of its namespace, reaches the mesh config too.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.injection import containers as c
-from injector.injection.data import Parameters, cluster_envs, native_sidecar
-from injector.injection.pipeline import inject, overlaid_mesh, owner_meta
+from injector.injection.data import Parameters, ProxyOverlays, cluster_envs, native_sidecar
+from injector.injection.pipeline import inject, owner_meta, proxy_overlays
 from injector.injection.policy import ENABLED, injection_required
 from injector.injection.result import ENFORCE
 from injector.injection.steps.status import STATUS
@@ -145,9 +145,13 @@ def _warning(revision: Revision, pod: c.Pod, workload: WorkloadMeta, reason: str
 
 
 def _parameters(revision: Revision, pod: c.Pod, workload: WorkloadMeta, meta: dict[str, Any]) -> Parameters:
-    overlaid = overlaid_mesh(revision, pod)
+    # istioctl asks the webhook of the cluster, which reads ProxyConfig resources, or else merges only the annotation.
+    overlays = proxy_overlays(revision, {"metadata": {"namespace": workload.namespace, **pod["metadata"]}})
+    if not overlays.below and not overlays.above:
+        overlays = ProxyOverlays(annotation=overlays.annotation)
+    overlaid = overlays.on(revision)
     # Where templates see the annotation in .MeshConfig by either way, kube-inject's own reads still take the plain mesh config.
-    mesh = revision.mesh if revision.behaviours.mesh_overlay_in_data else overlaid
+    mesh = overlaid if revision.behaviours.proxy_config_merge else revision.mesh
     return Parameters(
         revision=revision,
         pod=pod,
@@ -161,4 +165,5 @@ def _parameters(revision: Revision, pod: c.Pod, workload: WorkloadMeta, meta: di
         written_revision=revision.written,
         native_sidecar=native_sidecar(revision, pod),
         proxy_envs=cluster_envs(revision, pod, {}),
+        overlays=overlays,
     )

@@ -23,9 +23,10 @@ from yaml.cyaml import CParser  # type: ignore[attr-defined] # its stub names th
 from injector.errors import ManifestError
 from injector.golang.strconv import format_g, name_of_non_finite
 from injector.golang.time import is_calendar
+from injector.kube.serial import load_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 _PREFIX: Final = "tag:yaml.org,2002:"
 _NAMED: Final[dict[str, Any]] = {
@@ -454,6 +455,14 @@ class Document:
     text: str
     line: int
 
+    @property
+    def first_line(self) -> int:
+        """The line where the content starts, after blank lines and comments."""
+        for number, line in enumerate(self.text.split("\n")):
+            if line.strip() and not line.lstrip().startswith("#"):
+                return self.line + number
+        return self.line
+
 
 def split_documents(text: str, *, where: str = "") -> list[Document]:
     """Split a manifest where k8s.io/apimachinery's yaml.NewYAMLReader (v0.35) does: at lines that begin with ``---``.
@@ -487,3 +496,29 @@ def _lines(text: str) -> list[str]:
     lines = [line + "\n" for line in text.split("\n")]
     last = lines.pop().removesuffix("\n")
     return [*lines, last] if last else lines
+
+
+def objects_in(text: str, *, where: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the mappings of a manifest in the form of ``load_yaml``, each after its place; those in a List instead of the List.
+
+    Raises:
+        DataError: a document cannot be read.
+    """
+    if text.lstrip().startswith("{"):  # JSON is also YAML, but is read much faster as JSON
+        yield from ((where, each) for each in _objects(load_json(text, where=where)))
+        return
+    for document in split_documents(text, where=where):
+        content = load_yaml(document.text, where=where, line=document.line)
+        yield from ((f"{where}:{document.first_line}", each) for each in _objects(content))
+
+
+def _objects(content: Any) -> Iterator[dict[str, Any]]:
+    if not isinstance(content, dict):
+        return
+    kind, items = str(content.get("kind")), content.get("items")
+    if kind.endswith("List") and isinstance(items, list):
+        for item in items:
+            # The items of a PodList, as the API server returns it, have no kind.
+            yield from _objects({"kind": kind.removesuffix("List"), **item} if isinstance(item, dict) else item)
+    else:
+        yield content
