@@ -46,7 +46,7 @@ WRAPPERS: Final = {
 FREE_FORM: Final = frozenset({"google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.ListValue"})
 
 _ISTIOS: Final = "istio."
-_LAST_GOGO: Final = "1.12"
+_LAST_GOGO: Final = "1.13"
 _AT: Final = "@"
 _MAX_QUOTED: Final = 100
 _NOT_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -254,7 +254,7 @@ class _WrapperCodec(_MessageCodec):
 class Field:
     """A field: its names in JSON, in protobuf and in Go, its kind, and the name of the message or enum that it holds.
 
-    ``writes_empty`` says whether JSON has a list or a map that is set and empty, as gogo/protobuf writes it, which Istio used up to 1.12.
+    ``writes_empty`` says whether JSON has a list or a map that is set and empty, as gogo/protobuf writes it, which Istio used up to 1.13.
     """
 
     json: str
