@@ -104,12 +104,16 @@ def managers(item: Mapping[str, Any]) -> frozenset[str]:
 
 
 def creators(configuration: Mapping[str, Any]) -> frozenset[str]:
-    """Return the field managers that wrote the rules of a configuration's webhooks: those that created it, not those of a caBundle."""
+    """Return the field managers that wrote whole webhooks of a configuration, not only a caBundle.
+
+    They are those of ``sideEffects``: all tools write the same value, so that each stays an owner. The rules do not tell: the API server
+    adds a scope to them, and the manager that applies them again becomes their only owner (API server 1.35).
+    """
     return frozenset(
         _manager_of(entry)[0]
         for entry in configuration["metadata"].get("managedFields") or ()
         for fields in ((entry.get("fieldsV1") or {}).get("f:webhooks") or {}).values()
-        if "f:rules" in fields
+        if "f:sideEffects" in fields
     )
 
 

@@ -40,8 +40,8 @@ def written_by(configuration: dict[str, Any], *names: str, bundle: str = "inject
         return {"manager": manager, "operation": "Apply", "fieldsV1": {"f:webhooks": {".": {}, **webhooks}}}
 
     made = copy.deepcopy(configuration)
-    made["metadata"]["managedFields"] = [entry(name, {"f:rules": {}}) for name in names]
-    made["metadata"]["managedFields"].append(entry(bundle, {"f:clientConfig": {"f:caBundle": {}}}))
+    made["metadata"]["managedFields"] = [entry(name, {"f:rules": {}, "f:sideEffects": {}}) for name in names]
+    made["metadata"]["managedFields"].append(entry(bundle, {"f:rules": {}, "f:clientConfig": {"f:caBundle": {}}}))
     return made
 
 
