@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"time"
 )
 
 // question is one pod; answer is what the webhook makes of it.
@@ -23,6 +24,14 @@ type answer struct {
 	Patch   json.RawMessage `json:"patch,omitempty"`
 	Error   string          `json:"error,omitempty"`
 	Skipped bool            `json:"skipped,omitempty"`
+}
+
+// proxyConfig is one resource of kind ProxyConfig; releases before 1.13 have none.
+type proxyConfig struct {
+	Name      string          `json:"name"`
+	Namespace string          `json:"namespace"`
+	Created   time.Time       `json:"created"`
+	Spec      json.RawMessage `json:"spec"`
 }
 
 func ask(handler http.Handler, q question) (result answer) {
@@ -80,11 +89,13 @@ func read(name string) []byte {
 	return data
 }
 
-// main: driver CONFIG VALUES MESH REVISION [NODE=VERSION...]; questions on stdin, answers on stdout, one JSON object a line.
+// main: driver CONFIG VALUES MESH PROXYCONFIGS REVISION [NODE=VERSION...]; questions on stdin, answers on stdout, one JSON object a line.
 func main() {
 	stdout := os.Stdout
 	os.Stdout = os.Stderr
-	handler := webhook(os.Args[1], os.Args[2], string(read(os.Args[3])), os.Args[4], os.Args[5:])
+	var configs []proxyConfig
+	must(json.Unmarshal(read(os.Args[4]), &configs))
+	handler := webhook(os.Args[1], os.Args[2], string(read(os.Args[3])), configs, os.Args[5], os.Args[6:])
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(make([]byte, 1<<20), 1<<26)
 	out := bufio.NewWriter(stdout)

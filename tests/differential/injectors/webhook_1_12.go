@@ -11,7 +11,7 @@ import (
 	"istio.io/pkg/log"
 )
 
-func webhook(config, values, meshText, revision string, nodes []string) http.Handler {
+func webhook(config, values, meshText string, configs []proxyConfig, revision string, nodes []string) http.Handler {
 	options := log.DefaultOptions()
 	options.SetOutputLevel(log.DefaultScopeName, log.NoneLevel)
 	must(log.Configure(options))

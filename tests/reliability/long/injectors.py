@@ -1,7 +1,9 @@
-"""Istio's own webhooks 1.8, 1.12, 1.26, 1.30 and 1.31 beside ours: random pods of every annotation, label and field of ProxyConfig.
+"""Istio's own webhooks beside ours, for the minors of ``tests/differential/injectors.py``: random pods of every annotation, label and
+field of ProxyConfig.
 
 Needs Go, git and Istio's repository. The first build of a release takes up to a quarter of an hour. The control planes are those of the
-corpus. ``tests/differential/injectors.py`` says what may differ; ``--record-cases`` writes its recorded cases again.
+corpus. ``tests/differential/injectors.py`` says what may differ. ``--record-cases`` writes its recorded cases again, with ``--only`` those
+of some minors.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ def main() -> int:
     parser.add_argument("--record", action="store_true", help="keep the rows for docs/reliability.md")
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
-    minors = RELEASES if options.record_cases else options.only or RELEASES
+    minors = options.only or RELEASES
     programs = {minor: built(minor, options.work.resolve(), options.source) for minor in minors}
     if options.record_cases:
         record(programs)
