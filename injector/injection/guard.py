@@ -417,13 +417,14 @@ def texts_of(value: Any) -> list[str]:
     texts: list[str] = []
     waiting: list[Any] = [value]
     for item in waiting:
-        if type(item) is dict:
+        kind = type(item)
+        if kind is str:
+            texts.append(item)
+        elif kind is dict:
             texts += item
             waiting += item.values()
-        elif type(item) is list:
+        elif kind is list:
             waiting += item
-        elif type(item) is str:
-            texts.append(item)
     return texts
 
 

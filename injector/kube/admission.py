@@ -154,7 +154,7 @@ class Response:
         if self.patch and self.patch != _NO_OPERATIONS:
             patch = self.patch.replace(_CANONICAL, token_volume.encode()) if token_volume else self.patch
             content["patchType"] = "JSONPatch"
-            content["patch"] = patch  # msgspec writes bytes as base64, four times as fast as binascii
+            content["patch"] = patch  # which msgspec writes in base64
         if self.message:
             status: dict[str, Any] = {"message": _unicode(self.message)}
             content["status"] = {**status, "code": self.code} if self.code else status
