@@ -12,7 +12,8 @@ Istio's analyzer knows pods and Deployments, and only the namespace label ``isti
 - a revision or tag that nothing serves is reported (INJ0001);
 - a Deployment with ``image: auto`` is not reported only because the files have no webhook;
 - annotations that Istio's templates read are known, also if istio.io/api does not list them;
-- the name of a webhook's resource can be ``name.namespace``, as Istio documents it, or ``namespace/name`` to suppress messages.
+- a pattern that suppresses messages may have ``name.namespace``, as Istio documents it, or ``namespace/name``;
+- the webhooks of all revisions count, and a webhook for pods without any label is injection by default.
 """
 
 from __future__ import annotations
