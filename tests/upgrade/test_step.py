@@ -456,10 +456,13 @@ def test_whatever_moment_runners_die_limits_hold_and_no_workload_is_restarted_tw
     if back and not fleet.state.has_ended:
         fleet.state, fleet.version = commanded(fleet.state, "rollback", document, fleet.now), fleet.version + 1
         for move in moves:
-            if isinstance(move, int):
-                next(runners[move])
+            if move == 0:
+                next(runners[0])  # the others are late
             fleet.tick()
     fleet.finish()
+    for late in runners:  # what they decided long ago must have no effect
+        for _ in range(30):
+            next(late)
 
     went_back = fleet.state.phase == ROLLED_BACK
     assert fleet.state.phase == (ROLLED_BACK if back and went_back else COMPLETED)
@@ -468,3 +471,19 @@ def test_whatever_moment_runners_die_limits_hold_and_no_workload_is_restarted_tw
     if not back:
         assert [len(each) for each in fleet.restarts] == [1] * len(sizes)
     assert all(len(each) <= 2 for each in fleet.restarts)
+
+
+def test_a_restart_that_arrives_after_a_rollback_has_no_effect() -> None:
+    document = upgrade(soak="0s")
+    fleet = Fleet(document, [("a", 1, 1)])
+    late = fleet.runner(0)
+    while not fleet.state.restarting:
+        next(late)
+    fleet.finish()
+    fleet.state, fleet.version = commanded(fleet.state, "rollback", document, fleet.now), fleet.version + 1
+    fleet.finish()
+    assert (fleet.state.phase, len(fleet.restarts[0])) == (ROLLED_BACK, 2)
+
+    for _ in range(5):
+        next(late)
+    assert len(fleet.restarts[0]) == 2
