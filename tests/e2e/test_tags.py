@@ -606,3 +606,70 @@ def test_the_permissions_of_the_docs_are_enough(lab: Lab) -> None:
     refused = command(lab, "tag", "set", "default", "-r", "1-30", "--overwrite", kubeconfig=kubeconfig)
     assert (refused.exit_code, refused.stdout, len(refused.stderr.splitlines())) == (1, "", 1)
     assert f'cannot list resource "{VALIDATOR}s"' in refused.stderr
+
+
+def test_after_the_way_back_istiod_has_its_tags_and_nothing_calls_the_injector(lab: Lab) -> None:
+    lab.apply(golden("tag-prod"), namespace_of("shop", {"istio.io/rev": "canary"}))
+    done(lab, "tag", "set", "prod", "-r", "1-24", "--overwrite")
+    done(lab, "tag", "set", "canary", "-r", "1-30")
+    done(lab, "webhook", "apply", "-r", "1-30")
+
+    plan = command(lab, "uninstall", "--dry-run")
+    deleted = (
+        f"delete {WEBHOOKS.kind} istio-revision-tag-canary\n"
+        f"delete {WEBHOOKS.kind} istio-sidecar-injector-1-30\n"
+        "delete Service istio-system/istiod-revision-tag-canary\n"
+    )
+    assert plan.stdout.startswith(f"{deleted}keep {WEBHOOKS.kind} istio-revision-tag-prod: the injector did not")
+    assert plan.stderr == (
+        "warning: without an injector: namespace shop; "
+        "`istioctl tag set canary --revision 1-30 --overwrite` leads them to istiod without a gap\n"
+    )
+    refused = command(lab, "uninstall", "-y")
+    assert (refused.exit_code, len(lab.names(KIND))) == (1, 3)
+
+    for tag in ("tag-prod", "tag-canary"):  # as `istioctl tag set --overwrite` writes them
+        flags = ("--server-side", "--force-conflicts", "--field-manager=istioctl")
+        assert lab.kubectl("apply", *flags, "-f", "-", given=golden(tag)).returncode == 0
+    done_again = command(lab, "uninstall", "-y")
+
+    assert (done_again.exit_code, done_again.stderr) == (0, "")
+    assert done_again.stdout.startswith(f"delete {WEBHOOKS.kind} istio-sidecar-injector-1-30\n1 objects deleted\n")
+    for name in ("istio-revision-tag-canary", "istio-revision-tag-prod"):
+        assert {each["clientConfig"]["service"]["path"] for each in webhooks(lab, name).values()} == {"/inject"}
+    assert len(lab.names(KIND)) == 2
+    lab.apply(namespace_of("shop"))
+
+
+def test_conditions_and_pairs_are_taken_by_the_api_server_and_kept_by_a_tag_that_moves(lab: Lab) -> None:
+    condition = '!has(object.metadata.annotations) || !("kubernetes.io/config.mirror" in object.metadata.annotations)'
+    flags = ("--cluster", "one", "--network", "net/one", "--match-condition", f"not-a-mirror-pod={condition}")
+    done(lab, "webhook", "apply", "-r", "1-24", *flags)
+    done(lab, "tag", "set", "prod", "-r", "1-24")
+    done(lab, "tag", "set", "prod", "-r", "1-30", "--overwrite")
+
+    for name, path in (("istio-revision-tag-prod", "prod"), ("istio-sidecar-injector-1-24", "1-24")):
+        for each in webhooks(lab, name).values():
+            assert each["clientConfig"]["service"]["path"] == f"/inject/{path}/cluster/one/net/net--slash--one"
+            assert each["matchConditions"] == [{"name": "not-a-mirror-pod", "expression": condition}]
+    refused = command(lab, "webhook", "apply", "-r", "1-24", "--match-condition", "x=no such CEL", "--force-conflicts")
+    assert (refused.exit_code, "expression" in refused.stderr) == (1, True)
+
+
+def test_the_mistakes_of_a_cluster_are_found(lab: Lab) -> None:
+    lab.apply(namespace_of("shop", {"istio.io/rev": "prod"}), namespace_of("edge", {"istio.io/rev": "prd"}))
+    lab.apply(*pod_of("web", "shop", "prod"))
+    done(lab, "tag", "set", "prod", "-r", "1-24")
+    done(lab, "webhook", "apply", "-r", "1-30", "--service", "gone")
+
+    found = command(lab, "analyze", "-A", "--output-threshold", "Warning")
+
+    assert (found.exit_code, found.stderr) == (79, "error: Analyzers found issues when analyzing all namespaces.\n")
+    assert [line[: line.find(")") + 1] for line in found.stdout.splitlines()] == [
+        "Error [INJ0001] (Namespace edge)",
+        "Error [IST0139] (MutatingWebhookConfiguration istio-sidecar-injector-1-30)",
+        "Warning [IST0103] (Pod shop/web)",
+    ]
+    assert "names `prd`, which is not served (did you mean prod?); known are 1-30, prod." in found.stdout
+    lab.delete("pod", "web", "shop")
+    lab.apply(namespace_of("shop"), namespace_of("edge"))
