@@ -255,7 +255,7 @@ def test_documents_are_split_at_separator_lines_and_kept_byte_for_byte() -> None
     assert split_documents(text) == [
         Document("# first\na: 1 \r\n", 1),
         Document("b: |\n  ---\n  x\n", 4),
-        Document("c: 1", 9),
+        Document("---\nc: 1", 8),
     ]
 
 
@@ -265,7 +265,11 @@ def test_only_line_feeds_end_lines() -> None:
 
 def test_a_text_without_lines_has_no_documents() -> None:
     assert split_documents("") == []
-    assert split_documents("---\n---") == []
+
+
+def test_a_separator_that_ends_no_document_begins_the_next_one() -> None:
+    assert split_documents("---\n# a\nb: 1\n---\n") == [Document("---\n# a\nb: 1\n", 1)]
+    assert split_documents("---\n---") == [Document("---\n", 1)]
 
 
 def test_dashes_before_text_are_no_separator() -> None:

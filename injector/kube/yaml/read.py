@@ -457,9 +457,9 @@ class Document:
 
     @property
     def first_line(self) -> int:
-        """The line where the content starts, after blank lines and comments."""
+        """The line where the content starts, after a separator, blank lines and comments."""
         for number, line in enumerate(self.text.split("\n")):
-            if line.strip() and not line.lstrip().startswith("#"):
+            if line.strip() and not line.lstrip().startswith(("#", _SEPARATOR)):
                 return self.line + number
         return self.line
 
@@ -467,7 +467,8 @@ class Document:
 def split_documents(text: str, *, where: str = "") -> list[Document]:
     """Split a manifest where k8s.io/apimachinery's yaml.NewYAMLReader (v0.35) does: at lines that begin with ``---``.
 
-    Separators are not part of a document, and a document has at least one line. ``where`` is the name of the source, for errors.
+    A separator ends a document. If there is none to end, as at the head of a file, it is the first line of the next document, as there.
+    ``where`` is the name of the source, for errors.
 
     Raises:
         ManifestError: a separator with more on its line than a comment.
@@ -485,7 +486,9 @@ def split_documents(text: str, *, where: str = "") -> list[Document]:
             raise ManifestError(what, where=where, hint="begin the document on the line after ---")
         if lines:
             documents.append(Document("".join(lines), start))
-        lines, start = [], number + 1
+            lines, start = [], number + 1
+        else:
+            lines = [line]
     if lines:
         documents.append(Document("".join(lines), start))
     return documents

@@ -1,0 +1,149 @@
+"""``istioctl kube-inject`` beside ``injector kube-inject``: ``scripts/reliability kubeinject --binaries DIR --checkouts DIR``.
+
+The binaries are programs ``istioctl-VERSION``, those of a release, or built from Istio's source with ``go build ./istioctl/cmd/istioctl``.
+The checkouts are folders ``istio-VERSION`` with Istio's source. Helm installs the chart of a checkout on a real API server (kubelab). Each
+istioctl that is not older injects every sample of the checkout that has a workload, with the files that the ConfigMaps of the cluster
+contain. The injector gets the same flags, and then none but ``--kubeconfig``, so that it reads the ConfigMaps itself. All three must print
+the same bytes, or all must fail. If the versions differ, the injector has ``--istio-version`` too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from injector.cli import main as injector
+from injector.istio.behaviours import format_minor, parse_minor
+from tests.e2e.kubelab import Lab, missing, running
+from tests.reliability.long.rows import ROOT, Row, keep, show
+
+NAMESPACE = "istio-system"
+CHART = Path("manifests/charts/istio-control/istio-discovery")
+WORKLOAD = re.compile(r"(?m)^kind: (CronJob|DaemonSet|Deployment|Job|Pod|ReplicaSet|StatefulSet|List)\b")
+FILES = {
+    "--injectConfigFile": ("istio-sidecar-injector", "config"),
+    "--valuesFile": ("istio-sidecar-injector", "values"),
+    "--meshConfigFile": ("istio", "mesh"),
+}
+"""The flags that istioctl gets, each with the ConfigMap and the key of its file."""
+SHOWN = 3
+
+
+@dataclass
+class Tally:
+    """What one istioctl and the injector made of the samples of one chart."""
+
+    same: int = 0
+    failed: int = 0
+    wrong: list[str] = field(default_factory=list)
+
+
+def versions(folder: Path, prefix: str) -> dict[str, Path]:
+    """Return what a folder has by version: ``PREFIX-VERSION``."""
+    found = {path.name.removeprefix(prefix): path.resolve() for path in sorted(folder.glob(f"{prefix}*"))}
+    return {version: path for version, path in found.items() if re.fullmatch(r"\d+\.\d+\.\d+\S*", version)}
+
+
+@contextmanager
+def installed(lab: Lab, checkout: Path, version: str) -> Iterator[None]:
+    """Install the chart of a checkout as the default revision, and uninstall it at the end."""
+    helm = [str(ROOT / "scripts" / "helm"), "--kubeconfig", str(lab.kubeconfig), "--namespace", NAMESPACE]
+    install = ["install", "istiod", str(checkout / CHART), "--create-namespace", "--set", f"global.tag={version}"]
+    subprocess.run([*helm, *install], check=True, capture_output=True)
+    try:
+        yield
+    finally:
+        subprocess.run([*helm, "uninstall", "istiod", "--wait"], check=True, capture_output=True)
+
+
+def flags(lab: Lab, folder: Path) -> list[str]:
+    """Write the keys of the cluster's ConfigMaps into a folder; return the flags that name the files."""
+    found = []
+    for flag, (config_map, key) in FILES.items():
+        file = folder / key
+        text = lab.kubectl("get", "configmap", "-n", NAMESPACE, config_map, "-o", f"jsonpath={{.data.{key}}}").stdout
+        file.write_text(text)
+        found += [flag, str(file)]
+    return found
+
+
+def samples(checkout: Path) -> list[Path]:
+    """Return the samples of a checkout that have a workload."""
+    found = sorted((checkout / "samples").rglob("*.yaml"))
+    return [path for path in found if WORKLOAD.search(path.read_text())]
+
+
+def compare(lab: Lab, istioctl: Path, files: Iterable[str], more: Iterable[str], paths: Iterable[Path]) -> Tally:
+    """Inject samples with an istioctl, with the injector and the same files, and with the injector and the cluster."""
+    where = ["--kubeconfig", str(lab.kubeconfig)]
+    tally = Tally()
+    for path in paths:
+        command = ["kube-inject", "-f", str(path), *where]
+        theirs = subprocess.run([istioctl, *command, *files], capture_output=True, check=False)
+        for way, arguments in {"files": [*command, *files, *more], "cluster": [*command, *more]}.items():
+            ours = CliRunner().invoke(injector, arguments)
+            if bool(ours.exit_code) != bool(theirs.returncode):
+                said = ours.stderr.strip() or theirs.stderr.decode().strip()
+                tally.wrong.append(f"{path}, {way}: exit code {ours.exit_code}, istioctl {theirs.returncode}: {said}")
+            elif theirs.returncode:
+                tally.failed += 1
+            elif ours.stdout_bytes != theirs.stdout:
+                tally.wrong.append(f"{path}, {way}: other bytes")
+            else:
+                tally.same += 1
+    return tally
+
+
+def main() -> int:
+    """Run the tests; the exit status tells whether all targets are met."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--binaries", type=Path, required=True, help="a folder with programs istioctl-VERSION")
+    parser.add_argument("--checkouts", type=Path, required=True, help="a folder with checkouts istio-VERSION")
+    parser.add_argument("--record", action="store_true", help="keep the rows for docs/reliability.md")
+    options = parser.parse_args()
+    if missing():
+        sys.exit(missing())
+    programs, checkouts = versions(options.binaries, "istioctl-"), versions(options.checkouts, "istio-")
+    rows = []
+    with tempfile.TemporaryDirectory() as name, running(Lab(Path(name, "lab"))) as lab:
+        for version, checkout in checkouts.items():
+            able = [each for each in programs if parse_minor(each) >= parse_minor(version)]
+            if not able:
+                continue
+            with installed(lab, checkout, version):
+                files = flags(lab, Path(name))
+                for each in able:
+                    minor = parse_minor(each)
+                    more = [] if minor == parse_minor(version) else ["--istio-version", format_minor(minor)]
+                    tally = compare(lab, programs[each], files, more, samples(checkout))
+                    print("\n".join(tally.wrong[:SHOWN]), file=sys.stderr)
+                    rows.append(row(each, version, tally))
+    if options.record:
+        keep(rows, "scripts/reliability kubeinject")
+    show(rows)
+    return 0 if rows and all(each.met for each in rows) else 1
+
+
+def row(istioctl: str, chart: str, tally: Tally) -> Row:
+    """Return the result of an istioctl with a chart."""
+    figure = f"{tally.same} the same, {len(tally.wrong)} differ, {tally.failed} refused by both"
+    test = f"T42 istioctl {istioctl} kube-inject, chart {chart}"
+    return Row(
+        test,
+        "samples of Istio: the same bytes from files and from the cluster",
+        figure,
+        bool(tally.same) and not tally.wrong,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
