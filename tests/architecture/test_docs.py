@@ -45,7 +45,7 @@ RUN_BY_CI = ("scripts/demo", "scripts/test")
 LANGUAGES = {"sh", "python", "yaml", "json", "text", "promql"}
 FOREIGN_FLAGS = {
     *("--all-namespaces", "--field-selector", "--label-columns", "--image", "--replicas"),  # kubectl
-    *("--concurrency", "--proxyLogLevel", "--write"),  # the proxy, and what writes docs/compatibility.md
+    *("--concurrency", "--proxyLogLevel", "--write", "--binaries"),  # the proxy, and what writes docs/compatibility.md
     "--log_output_level",  # sidecar-injector
     *(
         "--against",

@@ -1,0 +1,282 @@
+"""Tags and revisions of a cluster change while pods keep being created: no pod fails, and none misses its sidecar."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from injector.cli import main
+from injector.istio.webhooks import DEFAULT_NAME, Endpoint, WebhookOptions, revision_webhook
+from tests.e2e.conftest import Figure
+from tests.e2e.kubelab import Lab, running
+from tests.e2e.load import Load, Pod, created_meanwhile, sidecar
+from tests.e2e.manifests import account_of, control_plane, namespace_of
+from tests.e2e.served import Certificate, Injector, injector, of_cluster
+from tests.factories import make_pod
+from tests.revisions.fakes import CONFIG
+
+HOME = "istio-system"
+OLD, NEW, TAG = "1-24", "1-30", "prod"
+IMAGES = {OLD: "proxy:1.24.6", NEW: "proxy:1.30.3"}
+BUSY, USUAL, QUIET = "busy", "usual", "quiet"
+"""A namespace that names the tag, one with ``istio-injection=enabled``, and one that names the tag and has no pods of a load."""
+WORKLOADS = 12
+"""So many workloads in each of the first two, and so many pods a second."""
+KIND = "mutatingwebhookconfiguration"
+TAG_OBJECT = f"istio-revision-tag-{TAG}"
+
+
+@dataclass
+class Site:
+    """A cluster with two revisions and two tags, an injector that serves it, and pods that keep being created in two namespaces."""
+
+    lab: Lab
+    served: Injector
+    loads: tuple[Load, ...]
+    endpoint: tuple[str, ...]
+
+    def run(self, *arguments: str) -> Result:
+        """Run a command on the cluster."""
+        return CliRunner().invoke(main, [*arguments, "--kubeconfig", str(self.lab.kubeconfig)])
+
+    def done(self, *arguments: str) -> str:
+        """Run a command that must succeed; return its output."""
+        result = self.run(*arguments)
+        assert result.exit_code == 0, result.output
+        return str(result.stdout)
+
+    def tag(self, *arguments: str, tag: str = TAG) -> float:
+        """Set a tag; return the seconds until that is served."""
+        before = self.served.tag(tag)
+        self.done("tag", "set", tag, *arguments, "--overwrite")
+        return self.served.until(lambda: self.served.tag(tag) != before)
+
+    def pods(self, load: int = 0) -> list[Pod]:
+        """Return pods of every workload that are created from now on."""
+        return self.loads[load].each()
+
+    def images(self, load: int = 0) -> set[str]:
+        return {pod.image for pod in self.pods(load)}
+
+    def faults(self) -> str:
+        found: list[str] = self.served.status()["webhookErrors"]
+        return "\n".join(found)
+
+    @contextmanager
+    def losing_nothing(self) -> Iterator[None]:
+        """Hold that no pod fails or misses its sidecar while the block runs and shortly after."""
+        begun = time.monotonic()
+        yield
+        for load in self.loads:
+            load.each()
+            found = load.since(begun)
+            assert [pod.failure for pod in found if pod.failure] == []
+            assert "" not in {pod.image for pod in found}
+
+
+@pytest.fixture(scope="module")
+def site(built: None, trusted: Certificate, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    del built
+    with running(Lab(tmp_path_factory.mktemp("kubelab"))) as lab:
+        lab.apply(*(namespace_of(name) for name in (HOME, BUSY, USUAL, QUIET)))
+        lab.apply(*(account_of(name) for name in (BUSY, USUAL, QUIET)))
+        for revision in (OLD, NEW):
+            lab.apply(*control_plane(HOME, revision, tag=IMAGES[revision].partition(":")[2]))
+        flags = (*trusted.flags, *of_cluster(lab, HOME), "--keep-removed", "3s")
+        with injector(tmp_path_factory.mktemp("served"), *flags, ready=False) as served:
+            url = f"https://127.0.0.1:{served.port}"
+            endpoint = ("--url", url, "--ca-bundle", str(trusted.authority), "--timeout", "30s")
+            loads = tuple(Load(lab, name, workloads=WORKLOADS, rate=WORKLOADS) for name in (BUSY, USUAL))
+            made = Site(lab, served, loads, endpoint)
+            for revision in (OLD, NEW):
+                made.done("webhook", "apply", "--revision", revision, *endpoint)
+            for tag in (TAG, DEFAULT_NAME):
+                made.done("tag", "set", tag, "--revision", OLD)
+            lab.apply(*(namespace_of(name, {"istio.io/rev": TAG}) for name in (BUSY, QUIET)))
+            lab.apply(namespace_of(USUAL, {"istio-injection": "enabled"}))
+            served.until(lambda: served.readiness() == "ok")
+            served.until(lambda: all(calls(lab, name) for name in (BUSY, USUAL)))
+            with created_meanwhile(loads[0]), created_meanwhile(loads[1]):
+                yield made
+
+
+@pytest.fixture(autouse=True)
+def tag_of_the_old_revision(site: Site) -> None:
+    """Each test begins with both tags at the old revision, without weights."""
+    for tag in (TAG, DEFAULT_NAME):
+        if site.served.tag(tag)["weights"] != {OLD: 1}:
+            site.tag("--revision", OLD, "--no-namespace-weights", tag=tag)
+
+
+def test_a_weighted_tag_serves_while_config_maps_are_replaced_and_after_a_revision_is_deleted(site: Site) -> None:
+    maps = control_plane(HOME, NEW, tag="1.30.3")
+    with site.losing_nothing():
+        site.tag("--revision", OLD, "--weight", f"{NEW}=50")
+        before = {pod.workload: pod.image for pod in site.pods()}
+        assert set(before.values()) == set(IMAGES.values())
+
+        for each in maps:
+            assert site.lab.kubectl("replace", "--force", "-f", "-", given=each).returncode == 0
+        assert {pod.workload: pod.image for pod in site.pods()} == before
+
+        for each in maps:
+            site.lab.delete("configmap", each["metadata"]["name"], HOME)
+        site.served.until(lambda: site.served.total("injector_revision_removed", revision=NEW) == 1)
+        site.served.until(lambda: NEW not in {row["name"] for row in site.served.status()["revisions"]})
+        assert site.images() == {IMAGES[OLD]}
+
+        site.lab.apply(*maps)
+        site.served.until(lambda: NEW in {row["name"] for row in site.served.status()["revisions"]})
+
+
+def test_every_object_of_a_tag_moves_and_a_dry_run_moves_none(site: Site, figure: Figure) -> None:
+    with site.losing_nothing():
+        said = site.done("tag", "set", DEFAULT_NAME, "--revision", NEW, "--overwrite", "--dry-run")
+        assert f"Service istiod-revision-tag-{DEFAULT_NAME} would be written\n" in said
+        assert site.images(1) == {IMAGES[OLD]}
+
+        took = [site.tag("--revision", NEW, "--shadow", OLD, tag=tag) for tag in (TAG, DEFAULT_NAME)]
+        figure(f"a moved tag of a cluster was served {max(took):.2f} s after its command")
+        assert site.images(0) == site.images(1) == {IMAGES[NEW]}
+        rows = {line.split()[0]: line.split()[1:] for line in site.done("tag", "list").splitlines()}
+        assert {name: rows[name] for name in (TAG, DEFAULT_NAME)} == {
+            TAG: [NEW, f"{BUSY},{QUIET}", f"{OLD}=100"], DEFAULT_NAME: [NEW, USUAL, f"{OLD}=100"],
+        }  # fmt: skip
+        for tag in (TAG, DEFAULT_NAME):
+            assert (
+                site.lab.get("service", f"istiod-revision-tag-{tag}", HOME)["spec"]["selector"]["istio.io/rev"] == NEW
+            )
+        validator = site.lab.get("validatingwebhookconfiguration", "istiod-default-validator")
+        assert validator["metadata"]["labels"]["istio.io/rev"] == NEW
+        for tag in (TAG, DEFAULT_NAME):
+            site.tag("--revision", OLD, "--no-shadow", tag=tag)
+
+
+def test_a_webhook_that_is_taken_back_is_reported_until_it_is_written_again(site: Site) -> None:
+    with site.losing_nothing():
+        taken = site.lab.get(KIND, TAG_OBJECT)
+        del taken["metadata"]["managedFields"], taken["metadata"]["resourceVersion"]
+        for each in taken["webhooks"]:  # to where istiod's path is, which the tag `default` serves here
+            each["clientConfig"]["url"] = each["clientConfig"]["url"].removesuffix(f"/{TAG}")
+        flags = ("--server-side", "--force-conflicts", "--field-manager=helm")
+        assert site.lab.kubectl("apply", *flags, "-f", "-", given=taken).returncode == 0
+        site.served.until(lambda: "as `helm` wrote it; run `injector tag set prod" in site.faults())
+        assert "as `helm` wrote it" in site.run("tag", "list").stderr
+        site.pods()
+
+        site.done("tag", "set", TAG, "--revision", OLD, "--overwrite")
+        site.served.until(lambda: site.faults() == "")
+
+
+def test_a_revision_is_removed_once_no_pod_has_its_sidecar(site: Site) -> None:
+    with site.losing_nothing():
+        for tag in (TAG, DEFAULT_NAME):
+            site.tag("--revision", NEW, tag=tag)
+        assert site.images(0) == site.images(1) == {IMAGES[NEW]}
+        refused = site.run("revision", "remove", OLD, "-y")
+        assert refused.exit_code == 1
+        assert f"pod {BUSY}/" in refused.stderr
+
+        for name in (BUSY, USUAL):
+            assert site.lab.kubectl("delete", "--raw", f"/api/v1/namespaces/{name}/pods").returncode == 0
+        assert site.done("revision", "remove", OLD, "-y") == f"Revision {OLD} removed\n"
+        assert site.images(0) == site.images(1) == {IMAGES[NEW]}
+        site.done("webhook", "apply", "--revision", OLD, *site.endpoint)
+
+
+def test_a_webhook_without_a_bundle_is_reported_and_disturbs_no_other(site: Site) -> None:
+    fresh = revision_webhook("fresh", WebhookOptions(Endpoint("istiod-fresh", HOME)))
+    for each in fresh["webhooks"]:
+        each["clientConfig"]["service"]["path"] = "/inject"  # as Istio's chart renders it
+    with site.losing_nothing():
+        site.lab.apply(fresh)
+        site.served.until(lambda: "INJECTION_WEBHOOK_CONFIG_NAME is empty" in site.faults())
+        site.pods()
+        site.lab.delete(KIND, fresh["metadata"]["name"])
+        site.served.until(lambda: site.faults() == "")
+
+
+def test_a_namespace_has_its_own_weights_and_a_pod_its_pin(site: Site) -> None:
+    pinned = make_pod("pinned", namespace=QUIET, annotations={"revision-injector/pin": OLD})
+    with site.losing_nothing():
+        site.tag("--weight", f"{OLD}=0", "--weight", f"{NEW}=100", "--namespace-weight", f"{BUSY}/{OLD}")
+        assert site.images() == {IMAGES[OLD]}
+        assert image_of(site.lab.tried(make_pod("free", namespace=QUIET))) == IMAGES[NEW]
+        assert image_of(site.lab.tried(pinned)) == IMAGES[OLD]
+
+        site.tag("--weight", f"{OLD}=0", "--weight", f"{NEW}=100", "--no-namespace-weights")
+        assert site.images() == {IMAGES[NEW]}
+
+
+def test_the_label_of_a_pod_counts_before_that_of_its_namespace_if_asked_to(site: Site) -> None:
+    labelled = make_pod("labelled", namespace=QUIET, labels={"istio.io/rev": NEW})
+
+    def precedence(wanted: str) -> None:
+        flags = ("--revision-label-precedence", wanted)
+        for revision in (OLD, NEW):
+            site.done("webhook", "apply", "--revision", revision, *flags, *site.endpoint)
+        for tag in (TAG, DEFAULT_NAME):
+            site.done("tag", "set", tag, "--revision", OLD, "--overwrite", "-y", *flags)
+
+    with site.losing_nothing():
+        assert image_of(site.lab.tried(labelled)) == IMAGES[OLD]
+        precedence("pod")
+        site.served.until(lambda: image_of(site.lab.tried(labelled)) == IMAGES[NEW])
+        assert site.images() == {IMAGES[OLD]}
+        precedence("namespace")
+        site.served.until(lambda: image_of(site.lab.tried(labelled)) == IMAGES[OLD])
+
+
+def test_a_replica_without_permissions_is_not_ready_and_says_why(site: Site, tmp_path: Path) -> None:
+    site.lab.apply(account_of(HOME, "nobody"))
+    flags = of_cluster(site.lab, HOME, kubeconfig=site.lab.kubeconfig_of("nobody", HOME))
+    with site.losing_nothing(), injector(tmp_path, "--insecure-http", *flags, ready=False) as second:
+        second.until(lambda: "forbidden" in second.readiness())
+        site.pods()
+        assert 'cannot list resource "configmaps"' in second.readiness()
+
+
+def test_workloads_are_compared_and_their_status_is_shown(site: Site) -> None:
+    with site.losing_nothing():
+        site.pods(), site.pods(1)
+        compared = json.loads(site.done("diff", OLD, NEW, "--live", "--exit-code=false", "-o", "json"))
+        rows = json.loads(site.done("revision", "status", "-n", BUSY, "--exit-code=false", "-o", "json"))
+
+    names = {(BUSY, f"w{number}") for number in range(WORKLOADS)} | {
+        (USUAL, f"w{number}") for number in range(WORKLOADS)
+    }
+    assert {(each["namespace"], each["name"]) for each in compared["workloads"]} >= names
+    assert {row["name"] for row in rows["workloads"]} >= {f"w{number}" for number in range(WORKLOADS)}
+
+
+def test_a_pod_that_its_injection_makes_invalid_is_denied_with_the_reason_and_no_other(site: Site) -> None:
+    config = CONFIG.replace("name: istio-proxy", 'name: "{{ .ObjectMeta.Labels.app }}"')
+    site.lab.apply(namespace_of("odd", {"istio.io/rev": "odd"}), account_of("odd"))
+    with site.losing_nothing():
+        site.lab.apply(*control_plane(HOME, "odd", tag="1.30.3", config=config))
+        site.served.until(lambda: "odd" in {row["name"] for row in site.served.status()["revisions"] if row["served"]})
+        site.done("webhook", "apply", "--revision", "odd", *site.endpoint)
+        denied = "denied the request: spec.containers[App].name: Invalid value"
+        site.served.until(
+            lambda: denied in site.lab.refusal(make_pod("a", namespace="odd", labels={"app": "App"}), "odd")
+        )
+        site.pods()
+        site.lab.delete(KIND, "istio-sidecar-injector-odd")
+
+
+def calls(lab: Lab, namespace: str) -> bool:
+    """Tell whether the API server calls the injector for the pods of a namespace already."""
+    return bool(sidecar(lab.tried(make_pod("a", namespace=namespace)))[1])
+
+
+def image_of(pod: dict[str, Any]) -> str:
+    """Return the image of a pod's proxy."""
+    return sidecar(pod)[1]
