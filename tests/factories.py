@@ -18,6 +18,17 @@ def make_container(name: str = "app", **fields: Any) -> dict[str, Any]:
     return {"name": name, "image": f"registry.example.com/{name}:1.0", **fields}
 
 
+def named(*names: str) -> list[dict[str, Any]]:
+    """Items of a list that have nothing but a name."""
+    return [{"name": name} for name in names]
+
+
+def proxy_of(pod: dict[str, Any]) -> dict[str, Any]:
+    """The proxy among the containers of a pod."""
+    found: dict[str, Any] = next(each for each in pod["spec"]["containers"] if each["name"] == "istio-proxy")
+    return found
+
+
 def make_pod(
     name: str = "hello",
     *,

@@ -22,6 +22,7 @@ from injector.injection.tools.drift import CURRENT, OLDER_REVISION, OLDER_TEMPLA
 from injector.revisions.build import build
 from tests.cases import cases
 from tests.cli.clusters import HOME, FakeKube, assert_fails, cluster, labelled, namespace, owned, reached, revision, tag
+from tests.factories import proxy_of
 from tests.revisions.fakes import CONFIG, VALUES, make_raw, write_revision
 
 REVISIONS = (*revision("1-24", "1.24.6"), *revision("1-30", "1.30.1"), tag("prod", "1-30"))
@@ -184,11 +185,6 @@ def injected_pods(around: ClusterView, name: str, place: str, **meta: Any) -> di
     answer = inject_pod(around.built.revisions[name], owned("web", place, **meta), RequestFacts(place))
     assert isinstance(answer, Injected)
     return deepcopy(answer.pod)  # what a revision rendered is remembered, and not to be changed
-
-
-def proxy_of(pod: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = next(each for each in pod["spec"]["containers"] if each["name"] == "istio-proxy")
-    return found
 
 
 @cases("has", "place", "gets", "state")

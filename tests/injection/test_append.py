@@ -24,7 +24,7 @@ from injector.injection.result import RequestFacts
 from injector.kube.typed import normalise
 from injector.revisions.build import build
 from tests.cases import cases
-from tests.factories import make_container, make_pod
+from tests.factories import make_container, make_pod, proxy_of
 from tests.revisions.fakes import make_raw
 
 KINDS = ("initContainers", "containers", "volumes", "imagePullSecrets")
@@ -70,11 +70,6 @@ def inject(
 
 def names(pod: dict[str, Any], kind: str = "containers") -> list[str]:
     return [each["name"] for each in pod["spec"].get(kind, [])]
-
-
-def proxy_of(pod: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = next(each for each in pod["spec"]["containers"] if each["name"] == "istio-proxy")
-    return found
 
 
 @cases("pod", "made_with", "expected")

@@ -28,7 +28,7 @@ from injector.kube.defaults import defaulted_container, defaulted_volume
 from injector.revisions.build import build
 from injector.revisions.directory import embedded_source
 from tests.cases import cases
-from tests.factories import make_container, make_pod
+from tests.factories import make_container, make_pod, proxy_of
 
 STATUS = "sidecar.istio.io/status"
 REV = "istio.io/rev"
@@ -71,11 +71,6 @@ def changed_proxy(pod: dict[str, Any], **fields: Any) -> dict[str, Any]:
     kept = {key: value for key, value in proxy.items() if value is not None}
     others = [each for each in pod["spec"]["containers"] if each["name"] != "istio-proxy"]
     return {**pod, "spec": {**pod["spec"], "containers": [*others, kept]}}
-
-
-def proxy_of(pod: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = next(each for each in pod["spec"]["containers"] if each["name"] == "istio-proxy")
-    return found
 
 
 @pytest.mark.parametrize("revision", [STABLE, CANARY], ids=lambda revision: revision.name)

@@ -10,7 +10,7 @@ from injector.istio.revision import Revision
 from injector.revisions.build import build
 from tests.cases import cases
 from tests.factories import make_container, make_pod
-from tests.revisions.fakes import CONFIG, make_raw
+from tests.revisions.fakes import CONFIG, make_raw, saying
 
 APPENDING = """\
 policy: disabled
@@ -25,11 +25,6 @@ template: |
 def revision_of(minor: int = 30, config: str = CONFIG) -> Revision:
     """A revision of Istio 1.``minor``."""
     return build(make_raw(config=config, settings={"istioVersion": f"1.{minor}"}))
-
-
-def saying(expression: str) -> str:
-    """A config whose proxy has what ``expression`` gives for its image."""
-    return CONFIG.replace("proxy:{{ .Values.global.tag }}", f'"{{{{ {expression} }}}}"')
 
 
 def workload(kind: str = "Deployment", *, namespace: str = "", **pod: Any) -> dict[str, Any]:

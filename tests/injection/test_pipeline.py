@@ -15,7 +15,7 @@ from injector.revisions.build import build
 from injector.revisions.directory import embedded_source
 from tests.cases import cases
 from tests.factories import make_container, make_pod
-from tests.revisions.fakes import CONFIG, VALUES, facts_with, make_raw
+from tests.revisions.fakes import CONFIG, VALUES, facts_with, make_raw, saying
 
 FACTS = RequestFacts(namespace="shop")
 UNCHECKED = RequestFacts(namespace="shop", deny_invalid=False)
@@ -25,11 +25,6 @@ IN_CONFIG = {"proxy.istio.io/config": "statusPort: 7"}
 def revision_of(minor: int = 30, config: str = CONFIG, *, env: dict[str, str] | None = None, **raw: Any) -> Revision:
     """A revision of Istio 1.``minor``; keywords are of a raw revision."""
     return build(make_raw("rev", config=config, settings={"istioVersion": f"1.{minor}", "env": env or {}}, **raw))
-
-
-def saying(expression: str) -> str:
-    """A config whose proxy has what ``expression`` gives for its image."""
-    return CONFIG.replace("proxy:{{ .Values.global.tag }}", f'"{{{{ {expression} }}}}"')
 
 
 def injected(revision: Revision, pod: dict[str, Any], facts: RequestFacts = FACTS) -> Injected:

@@ -34,7 +34,7 @@ from injector.injection.steps.prometheus import (
 from injector.istio.behaviours import behaviours_of, parse_minor
 from injector.istio.revision import RevisionSettings, build_revision
 from tests.cases import cases
-from tests.factories import make_container, make_pod
+from tests.factories import make_container, make_pod, named
 
 STATUS = "sidecar.istio.io/status"
 NETWORK_LABEL = "topology.istio.io/network"
@@ -178,16 +178,12 @@ def test_the_configs_annotations_win_over_the_pods_and_over_the_status() -> None
     assert metadata(pod, TEMPLATE, overriding)["metadata"]["annotations"][STATUS] == "config"
 
 
-def _listed(*names: str) -> list[dict[str, Any]]:
-    return [{"name": name} for name in names]
-
-
 @cases("given", "mesh", "expected")
 def test_the_proxy_is_the_last_container_unless_the_application_waits_for_it(
     given: tuple[str, ...], mesh: str | None, expected: tuple[str, ...]
 ) -> None:
-    pod = make_pod(containers=_listed(*given))
-    assert reorder(pod, _params(pod, mesh=mesh))["spec"]["containers"] == _listed(*expected)
+    pod = make_pod(containers=named(*given))
+    assert reorder(pod, _params(pod, mesh=mesh))["spec"]["containers"] == named(*expected)
 
 
 @pytest.mark.parametrize("mesh", [None, HOLD])
@@ -195,8 +191,8 @@ def test_the_proxy_is_the_last_container_unless_the_application_waits_for_it(
 def test_interception_starts_after_the_users_init_containers_unless_the_proxy_runs_by_then(
     mesh: str | None, given: tuple[str, ...], expected: tuple[str, ...]
 ) -> None:
-    pod = make_pod(initContainers=_listed(*given))
-    assert reorder(pod, _params(pod, mesh=mesh))["spec"]["initContainers"] == _listed(*expected)
+    pod = make_pod(initContainers=named(*given))
+    assert reorder(pod, _params(pod, mesh=mesh))["spec"]["initContainers"] == named(*expected)
 
 
 A: dict[str, str] = {"name": "A", "value": "a"}
@@ -261,15 +257,11 @@ def test_the_pod_given_is_not_changed() -> None:
     assert pod == _probed({REWRITE: "true", "prometheus.io/port": "80"})
 
 
-def _named(*names: str) -> list[c.Container]:
-    return [{"name": name} for name in names]
-
-
 def test_a_container_moves_to_the_front_or_the_end_and_of_equal_names_the_last_is_kept() -> None:
     twice: list[c.Container] = [{"name": "p", "n": 1}, {"name": "a"}, {"name": "p", "n": 2}]
-    assert c.moved_first("b", _named("a", "b", "d")) == _named("b", "a", "d")
-    assert c.moved_last("b", _named("a", "b", "d")) == _named("a", "d", "b")
-    assert c.moved_first("x", _named("a", "b")) == _named("a", "b")
+    assert c.moved_first("b", named("a", "b", "d")) == named("b", "a", "d")
+    assert c.moved_last("b", named("a", "b", "d")) == named("a", "d", "b")
+    assert c.moved_first("x", named("a", "b")) == named("a", "b")
     assert c.moved_last("p", twice) == [{"name": "a"}, {"name": "p", "n": 2}]
 
 
@@ -281,15 +273,15 @@ def test_containers_are_found_before_init_containers() -> None:
 
 
 def test_a_changed_container_takes_its_place_and_the_original_stays() -> None:
-    pod = {"spec": {"containers": _named("a", "b")}}
+    pod = {"spec": {"containers": named("a", "b")}}
     changed = c.with_container(pod, {"name": "b", "image": "new"})
     assert changed["spec"]["containers"] == [{"name": "a"}, {"name": "b", "image": "new"}]
-    assert pod == {"spec": {"containers": _named("a", "b")}}
+    assert pod == {"spec": {"containers": named("a", "b")}}
 
 
 def test_an_empty_list_and_empty_annotations_leave_their_key_out() -> None:
     pod = {"metadata": {"name": "p", "annotations": {"a": "b"}}}
-    assert c.with_spec({"spec": {"initContainers": _named("a"), "x": 1}}, initContainers=[]) == {"spec": {"x": 1}}
+    assert c.with_spec({"spec": {"initContainers": named("a"), "x": 1}}, initContainers=[]) == {"spec": {"x": 1}}
     assert c.with_metadata(pod, annotations={}) == {"metadata": {"name": "p"}}
 
 

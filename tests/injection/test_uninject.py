@@ -15,7 +15,7 @@ from injector.injection.tools.uninject import remaining_annotations, remaining_l
 from injector.revisions.build import build
 from injector.revisions.directory import embedded_source
 from tests.cases import cases
-from tests.factories import make_container, make_pod
+from tests.factories import make_container, make_pod, named
 
 STATUS = "sidecar.istio.io/status"
 AT_AGENT = {"path": "/app-health/app/livez", "port": 15020}
@@ -33,10 +33,6 @@ def injected(
     variables = [{"name": name, "value": json.dumps(value)} for name, value in (env or {}).items()]
     listed = [make_container() if app is None else app, make_container("istio-proxy", env=variables)]
     return make_pod(containers=listed, annotations=annotations, labels=labels, **spec)
-
-
-def named(*names: str) -> list[dict[str, Any]]:
-    return [{"name": name} for name in names]
 
 
 def test_a_pod_that_was_never_injected_is_the_very_same() -> None:

@@ -29,6 +29,11 @@ templates:
 VALUES = '{"global": {"tag": "1.24.6"}}'
 
 
+def saying(expression: str) -> str:
+    """A config whose proxy has what ``expression`` gives for its image."""
+    return CONFIG.replace("proxy:{{ .Values.global.tag }}", f'"{{{{ {expression} }}}}"')
+
+
 def fake_revision(name: str = "default", *, fingerprint: str = "f00d", version: str = "1.24") -> Revision:
     """A stand-in for a revision where only what identifies it matters."""
     known = {"version_reason": "stated", "engine": "go", "namespaces": {}, "hermetic": True}
