@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from prometheus_client import CollectorRegistry
 
 from injector.cli.cluster import ClusterView, cluster_options, has_ended, read_from, read_targets, read_view
 from injector.cli.commands import EX_FAILED, verbose
@@ -25,14 +24,12 @@ from injector.errors import ManifestError, TagError, UsageError
 from injector.injection.tools.drift import injected_revision
 from injector.kube.escaping import escape_line
 from injector.kube.yaml import load_yaml
-from injector.metrics import Metrics
 from injector.revisions.names import list_names
 from injector.revisions.tags import Tag, workload_key
 from injector.upgrade.document import Upgrade, read_upgrade
-from injector.upgrade.gates import parse_queries
 from injector.upgrade.plan import BLOCKED, CLASSES, REFUSED, RESTART, STAYS, Entry, Plan, check_tag, make_plan
-from injector.upgrade.run import INTERVAL, Runner
 from injector.upgrade.state import COMPLETED, VERBS, State, commanded, time_text
+from injector.upgrade.step import INTERVAL
 from injector.upgrade.store import Store, Stored, write_tag
 from injector.upgrade.workloads import Key, Restart, Workload, key_of, restart_of, unknown_restart
 
@@ -114,6 +111,12 @@ def run(*, document: str, sources: Sources, kubeconfig: Kubeconfig) -> None:
     The state is in the ConfigMap upgrade-NAME of Istio's namespace. The command can be ended at any moment and started again, also
     elsewhere. The exit code is 0 if the upgrade is completed, else 1.
     """
+    # Imported here, as they load the server's libraries, which --help and shell completion do not need.
+    from prometheus_client import CollectorRegistry
+
+    from injector.metrics import Metrics
+    from injector.upgrade.run import Runner
+
     raw, read = read_document(document)
 
     def move_tag(tag: Tag, expected: Tag | None) -> None:
@@ -244,6 +247,8 @@ def read_document(filename: str) -> tuple[dict[str, Any], Upgrade]:
         raise ManifestError("it is a folder with several files", where=filename, hint="give one file")
     raw = load_yaml(manifests[0].text, where=manifests[0].name)
     document = read_upgrade(raw, where=manifests[0].name)
+    from injector.upgrade.gates import parse_queries  # as in ``run``
+
     parse_queries(document)  # before anything is started
     return raw, document
 

@@ -18,7 +18,16 @@ from injector.upgrade.observe import MARK, Observer, budget_facts, pod_facts, wo
 from injector.upgrade.plan import BLOCKED, RESTART, STAYS
 from injector.upgrade.preflight import control_plane_fault, preflight
 from injector.upgrade.state import PAUSED, time_text
-from injector.upgrade.step import GATE_INTERVAL, Observation, Seen, mark_of, step, wants_gates, wants_preflight
+from injector.upgrade.step import (
+    GATE_INTERVAL,
+    INTERVAL,
+    Observation,
+    Seen,
+    mark_of,
+    step,
+    wants_gates,
+    wants_preflight,
+)
 from injector.upgrade.store import MANAGER, tag_before
 from injector.upgrade.workloads import RESTARTABLE, ROLLOUT, ROLLOUT_GROUP
 
@@ -39,8 +48,6 @@ if TYPE_CHECKING:
 
 RESTARTED_AT: Final = "kubectl.kubernetes.io/restartedAt"
 """The annotation of `kubectl rollout restart`."""
-INTERVAL: Final = 2.0
-"""Seconds between two steps: each costs two small requests."""
 PREFLIGHT_INTERVAL: Final = 10.0
 
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from injector.upgrade.document import Upgrade
     from injector.upgrade.workloads import Key
 
+INTERVAL: Final = 2.0
+"""Seconds between two steps: each costs two small requests."""
 PREFLIGHT_GRACE: Final = 30.0
 """Seconds for which a preflight may fail before the upgrade fails. The replicas of the injector see a changed tag within a second."""
 GATE_INTERVAL: Final = 30.0
