@@ -193,6 +193,7 @@ def test_a_missing_permission_is_named_and_those_of_deploy_are_enough(lab: Lab, 
             'injector_watch_synced{resource="configmaps"} 1.0',
             'injector_watch_synced{resource="mutatingwebhookconfigurations"} 1.0',
             'injector_watch_synced{resource="nodes"} 1.0',
+            'injector_watch_synced{resource="proxyconfigs"} 1.0',
         ]
         assert "injector_watch_faults_total{" not in served.metrics()
 
