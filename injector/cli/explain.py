@@ -128,7 +128,7 @@ def explain_workload(
 def messages_about(
     workload: Created, labels: Mapping[str, str] | None, mesh: Mesh, running: Item | None = None
 ) -> tuple[Message, ...]:
-    """Return what Istio's analyzer says about a workload and its namespace.
+    """Return the messages of Istio's analyzer about a workload and its namespace.
 
     Args:
         workload: the workload.

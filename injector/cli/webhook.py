@@ -203,7 +203,7 @@ def _checked_url(url: str) -> str:
 
 
 def _path_value(value: str, url: str | None, *, flag: str) -> str:
-    """Return a value for the path. That of a Service may only have the letters of DNS names, as the API server checks."""
+    """Return a value for the path. In the path of a Service, the API server accepts only the letters of DNS names."""
     if value and url is None and not is_subdomain(value.replace("/", SLASH)):
         hint = "use lower-case letters, digits, `-` and `.`, or give --url"
         raise UsageError(f"{value[:80]!r} cannot be in the path of a Service", where=flag, hint=hint)

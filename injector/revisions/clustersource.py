@@ -57,7 +57,7 @@ def openshift_annotations(item: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def proxy_config(item: Mapping[str, Any]) -> ProxyConfigResource | None:
-    """Return what to remember of a ProxyConfig; None if a field has another type than in Istio's CustomResourceDefinition."""
+    """Return the ProxyConfig in an object; None if a field has another type than in Istio's CustomResourceDefinition."""
     try:
         return read_proxy_config_resource(item)
     except ConfigError as error:
@@ -260,7 +260,7 @@ async def build_all(
     """Build every revision of a source, with the cluster's facts about nodes and namespaces.
 
     ``namespaces`` are the annotations of OpenShift; None if they are not known. Nodes, ProxyConfigs, and namespaces that are not known,
-    are listed only if a revision depends on them. If listing nodes or ProxyConfigs is forbidden, there are none and a note says so.
+    are listed only if a revision depends on them. If the injector may not list nodes or ProxyConfigs, it uses none, and a note says so.
 
     Raises:
         ClusterError: the API server cannot be reached.

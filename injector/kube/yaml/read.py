@@ -467,7 +467,7 @@ class Document:
 def split_documents(text: str, *, where: str = "") -> list[Document]:
     """Split a manifest where k8s.io/apimachinery's yaml.NewYAMLReader (v0.35) does: at lines that begin with ``---``.
 
-    A separator ends a document. If there is none to end, as at the head of a file, it is the first line of the next document, as there.
+    A separator ends a document. At the head of a file, it is the first line of the next document instead.
     ``where`` is the name of the source, for errors.
 
     Raises:
