@@ -8,6 +8,7 @@
     ├── ClusterError                 the API server cannot be reached, or refuses
     ├── InternalError                an internal error, where the injector must go on
     └── DataError                    invalid input                       exit 65
+        ├── MultipleError            several of these, of one input
         ├── ManifestError            a manifest or pod that cannot be read
         ├── ConfigError              a revision's config, values, mesh config or revision.yaml
         │   └── RecentPodError       a revision that fails on a recently injected pod
@@ -24,6 +25,15 @@
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, TypeVar
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+MAX_REPORTED: Final = 20
+"""The number of faulty workloads that a command reports."""
 
 
 class InjectorError(Exception):
@@ -95,6 +105,46 @@ class DataError(InjectorError):
     """Invalid input (BSD sysexits EX_DATAERR)."""
 
     exit_code = 65
+
+    @property
+    def errors(self) -> tuple[DataError, ...]:
+        """The errors to report, each on its own line."""
+        return (self,)
+
+
+class MultipleError(DataError):
+    """Several errors of one input, each with its own place."""
+
+    def __init__(self, errors: Iterable[DataError]) -> None:
+        self._errors = tuple(errors)
+        super().__init__("\n".join(map(str, self._errors)))
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self._errors))
+
+    @property
+    def errors(self) -> tuple[DataError, ...]:
+        """The errors to report, each on its own line."""
+        return self._errors
+
+
+def for_each(items: Iterable[T], function: Callable[[T], U]) -> Iterator[U]:
+    """Yield the result of ``function`` for each item, and raise the errors after the last one, or after ``MAX_REPORTED`` errors.
+
+    Raises:
+        DataError: ``function`` raises it for one item.
+        MultipleError: for several items.
+    """
+    errors: list[DataError] = []
+    for item in items:
+        try:
+            yield function(item)
+        except DataError as error:
+            errors += error.errors
+        if len(errors) >= MAX_REPORTED:
+            break
+    if errors:
+        raise errors[0] if len(errors) == 1 else MultipleError(errors[:MAX_REPORTED])
 
 
 class ManifestError(DataError):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import platform
+import re
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,9 +19,10 @@ from click.shell_completion import CompletionItem, get_completion_class
 
 from injector.cli.oldinjector import arguments_of, is_old_flag
 from injector.cli.output import data_text, echo, one_line
-from injector.errors import InjectorError
+from injector.errors import DataError, InjectorError
 
 VERBOSE: Final = "injector.verbose"
+_SHORT_FLAG: Final = re.compile(r"^(-[A-Za-z])=")
 
 EX_FAILED: Final = 1
 EX_USAGE: Final = 64
@@ -76,7 +78,8 @@ def command_error(error: Exception, *, command: str, verbose: bool) -> CommandEr
     """Return the error to print for an error that ended ``command``."""
     message, code = _message_and_code(error, command)
     trace = "".join(traceback.format_exception(error)) if verbose else ""
-    return CommandError(one_line(message), code, trace=trace)
+    lines = [str(each) for each in error.errors] if isinstance(error, DataError) else [message]
+    return CommandError("\nerror: ".join(map(one_line, lines)), code, trace=trace)
 
 
 def _message_and_code(error: Exception, command: str) -> tuple[str, int]:
@@ -146,6 +149,9 @@ class LazyGroup(click.Group):
         """Parse the options before the command's name; flags of the old ``sidecar-injector`` need no command."""
         if args and is_old_flag(args[0]):
             args = arguments_of(args)
+        # As in istioctl and kubectl, the value of a short flag can follow `=`.
+        end = args.index("--") if "--" in args else len(args)
+        args = [_SHORT_FLAG.sub(r"\1", each) if index < end else each for index, each in enumerate(args)]
         with _failures(info_name or "injector", {}):
             return super().make_context(info_name, args, parent, **extra)
 

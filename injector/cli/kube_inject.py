@@ -6,7 +6,7 @@ Follows ``InjectCommand`` in istioctl/pkg/kubeinject/kubeinject.go and ``IntoRes
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from injector.cli.commands import verbose
-from injector.cli.manifests import FORMATS, OTHER_KINDS_OPTION, changed_documents, read_manifests, write_manifests
+from injector.cli.manifests import (
+    FORMATS,
+    OTHER_KINDS_OPTION,
+    ChangedDocument,
+    changed_documents,
+    read_manifests,
+    write_manifests,
+)
 from injector.cli.options import (
     FILE,
     FILENAME,
@@ -41,6 +48,7 @@ from injector.cluster.resources import CONFIG_MAPS, ObjectReader
 from injector.errors import UsageError
 from injector.injection.tools.manifest import inject_object
 from injector.injection.tools.uninject import uninject_object
+from injector.istio.servednames import did_you_mean
 from injector.istio.webhooks import DEFAULT_NAME
 from injector.revisions.build import Overrides, build, overridden
 from injector.revisions.configmaps import INJECTOR, MESH, named_revision
@@ -67,6 +75,10 @@ class ManifestOptions:
     others: OtherKinds
 
 
+_KUBECTL_FORMATS: Final = (*FORMATS, "name", "wide", "jsonpath", "go-template", "table", "text")
+"""Names that ``--output`` does not take for a file."""
+
+
 def _manifest_options(
     names: tuple[str, ...],
     filenames: tuple[str, ...],
@@ -80,6 +92,9 @@ def _manifest_options(
     if file is not None:
         hint = f"with --output-file, give one of {', '.join(FORMATS)}"
         raise UsageError(f"{output!r} is not an output format", where="-o", hint=hint)
+    if not set("./") & set(output) and (similar := did_you_mean(output, _KUBECTL_FORMATS)):
+        hint = f"give one of {', '.join(FORMATS)}, or ./{output} to write a file of this name"
+        raise UsageError(f"{output!r} is not an output format{similar}", where="-o", hint=hint)
     return ManifestOptions(filenames + names, recursive, FORMATS[0], Path(output), others)
 
 
@@ -287,10 +302,12 @@ def kube_inject(*, manifest: ManifestOptions, chosen: RevisionOptions, namespace
         injected = inject_one(_with_namespace(obj, namespace))
         return None if injected is None else _without_namespace(injected, obj)
 
-    documents = changed_documents(manifests, inject, manifest.others)
-    for warning in warnings:
-        echo(warning, err=True)
-    write_manifests(documents, manifest.format, manifest.file, fold=revision.behaviours.yaml_folds)
+    def documents() -> Iterator[ChangedDocument]:
+        yield from changed_documents(manifests, inject, manifest.others)
+        for warning in warnings:
+            echo(warning, err=True)
+
+    write_manifests(documents(), manifest.format, manifest.file, fold=revision.behaviours.yaml_folds)
 
 
 def _with_namespace(obj: dict[str, Any], namespace: str) -> dict[str, Any]:

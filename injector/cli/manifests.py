@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
+from tempfile import SpooledTemporaryFile
+from textwrap import indent
 from typing import Any, Final, TypeAlias
 
 import click
 
-from injector.cli.output import echo, json_text
-from injector.errors import DataError, InjectorError, ManifestError, UsageError
+from injector.cli.output import echo, json_text, with_progress
+from injector.errors import DataError, InjectorError, ManifestError, UsageError, for_each
 from injector.kube.escaping import escape_controls
 from injector.kube.jsonpatch import create_patch
-from injector.kube.pods import OTHER_KINDS, Created, OtherKinds, created_pods, unread_templates
+from injector.kube.pods import OTHER_KINDS, Created, OtherKinds, add_place, created_pods, unread_templates
 from injector.kube.schema import kind_type
 from injector.kube.typed import normalise
 from injector.kube.yaml import Document, dump_yaml, load_yaml, split_documents
@@ -29,6 +32,7 @@ STDIN: Final = "-"
 SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
 FORMATS: Final = ("yaml", "json", "patch")
 SEPARATOR: Final = "---\n"
+_IN_MEMORY: Final = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,19 +103,21 @@ class ChangedDocument:
 
 def changed_documents(
     manifests: Iterable[Manifest], change: Change, others: OtherKinds = OTHER_KINDS
-) -> list[ChangedDocument]:
-    """Call ``change`` on each document that is an object, and return all documents with the results.
+) -> Iterator[ChangedDocument]:
+    """Call ``change`` on each document that is an object, and yield all documents with the results.
 
-    A pod template of a kind that is neither Istio's nor one of ``others`` is a warning on stderr.
+    A pod template of a kind that is neither Istio's nor one of ``others`` is a warning on stderr. A terminal shows the progress.
 
     Raises:
-        DataError: a document is not valid YAML, or ``change`` raises it. The error names the file, the line and the object.
+        DataError: a document is not valid YAML, or ``change`` raises it. The errors name the file, the line and the object. They are raised
+            after the last document, see ``for_each``.
     """
-    return [
-        _changed(document, manifest.name, change, others)
+    documents = [
+        (document, manifest.name)
         for manifest in manifests
-        for document in split_documents(manifest.text)
+        for document in split_documents(manifest.text, where=manifest.name)
     ]
+    return for_each(with_progress(documents, "documents"), lambda each: _changed(*each, change, others))
 
 
 def _changed(document: Document, name: str, change: Change, others: OtherKinds) -> ChangedDocument:
@@ -123,16 +129,8 @@ def _changed(document: Document, name: str, change: Change, others: OtherKinds) 
             echo(f"warning: {name}:{document.first_line}: {message}", err=True)
         return ChangedDocument(document.text, content, change(content))
     except DataError as error:
-        obj = _kind_and_name(content)
-        parts = (f"{name}:{document.first_line}", "" if error.where.startswith(obj) else obj, error.where)
-        error.where = ": ".join(part for part in parts if part)
+        add_place(error, content, f"{name}:{document.first_line}")
         raise
-
-
-def _kind_and_name(content: dict[str, Any]) -> str:
-    metadata = content.get("metadata")
-    name = metadata.get("name") or metadata.get("generateName") if isinstance(metadata, dict) else None
-    return " ".join(word for word in (content.get("kind"), name) if isinstance(word, str))
 
 
 NAMESPACE: Final = "default"
@@ -165,7 +163,8 @@ def read_workloads(
             meta = normalise(obj, "v1.Namespace", coerce=True).get("metadata") or {}
             labels[meta.get("name", "")] = meta.get("labels") or {}
 
-    changed_documents(read_manifests(names, recursive=recursive), collect, others)
+    for _ in changed_documents(read_manifests(names, recursive=recursive), collect, others):
+        pass  # ``collect`` keeps what is needed
     if not created:
         hint = "give a manifest with a Pod, a Deployment or another kind that creates pods"
         raise ManifestError("the files have no workload", where=", ".join(names), hint=hint)
@@ -204,9 +203,9 @@ OTHER_KINDS_OPTION: Final = click.option(
 
 
 def manifest_text(
-    documents: list[ChangedDocument], output_format: str, *, fold: bool = True, escape: bool = False
-) -> str:
-    """Return the documents in one of ``FORMATS``.
+    documents: Iterable[ChangedDocument], output_format: str, *, fold: bool = True, escape: bool = False
+) -> Iterator[str]:
+    """Yield the text of the documents in one of ``FORMATS``, piece by piece.
 
     YAML ends every document with ``---``, as istioctl does. JSON is the object itself, or a List of several, as kubectl prints them.
     A patch is one JSON patch per line and document, from the input to the result.
@@ -219,15 +218,26 @@ def manifest_text(
     """
     match output_format:
         case "json":
-            objects = [each.content for each in documents if each.content is not None]
-            content = objects[0] if len(objects) == 1 else {"apiVersion": "v1", "kind": "List", "items": objects}
-            return json_text(content, indent=4)
+            yield from _json_pieces(each.content for each in documents if each.content is not None)
         case "patch":
-            patches = ([] if each.after is None else create_patch(each.before, each.after) for each in documents)
-            return "".join(f"{json.dumps(patch)}\n" for patch in patches)
+            for each in documents:
+                yield f"{json.dumps([] if each.after is None else create_patch(each.before, each.after))}\n"
         case _:
-            texts = (_document_yaml(document, fold=fold, escape=escape) for document in documents)
-            return "".join(f"{text}{SEPARATOR}" for text in texts)
+            for each in documents:
+                yield f"{_document_yaml(each, fold=fold, escape=escape)}{SEPARATOR}"
+
+
+def _json_pieces(objects: Iterator[Any]) -> Iterator[str]:
+    first = list(islice(objects, 2))
+    if len(first) == 1:
+        yield json_text(first[0], indent=4)
+        return
+    head, tail = json_text({"apiVersion": "v1", "kind": "List", "items": []}, indent=4).split("[]")
+    comma = f"{head}[\n"
+    for each in chain(first, objects):
+        yield comma + indent(json_text(each, indent=4).removesuffix("\n"), " " * 8)
+        comma = ",\n"
+    yield f"\n    ]{tail}" if first else f"{head}[]{tail}"
 
 
 def _document_yaml(document: ChangedDocument, *, fold: bool, escape: bool) -> str:
@@ -237,24 +247,33 @@ def _document_yaml(document: ChangedDocument, *, fold: bool, escape: bool) -> st
 
 
 def write_manifests(
-    documents: list[ChangedDocument], output_format: str, path: Path | None, *, fold: bool = True
+    documents: Iterable[ChangedDocument], output_format: str, path: Path | None, *, fold: bool = True
 ) -> None:
     """Write documents to stdout, or to a file, which is replaced as a whole or not at all.
 
-    Control characters are escaped on a terminal: documents that pass through can have some in comments.
+    Nothing is written if ``documents`` raises an error: the text is kept until the last document, on disk if it is long. Control
+    characters are escaped on a terminal: documents that pass through can have some in comments.
 
     Raises:
         InjectorError: the file cannot be written.
     """
     escape = path is None and sys.stdout.isatty()
-    text = manifest_text(documents, output_format, fold=fold, escape=escape)
-    if path is None:
-        sys.stdout.write(escape_controls(text) if escape else text)
-        return
+    with SpooledTemporaryFile(_IN_MEMORY, "w+", encoding="utf-8", newline="\n") as text:
+        text.writelines(manifest_text(documents, output_format, fold=fold, escape=escape))
+        text.seek(0)
+        if path is None:
+            sys.stdout.writelines(map(escape_controls, text) if escape else text)
+            return
+        _replace(path, text)
+    echo(f"wrote {path}", err=True)
+
+
+def _replace(path: Path, text: Iterable[str]) -> None:
     try:
         # Only a plain file is replaced: a device, a pipe or a link must stay one.
         if path.exists() and (path.is_symlink() or not path.is_file()):
-            path.write_text(text, encoding="utf-8")
+            with path.open("w", encoding="utf-8") as file:
+                file.writelines(text)
         else:
             replace_file(path, text)
     except OSError as error:

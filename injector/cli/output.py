@@ -8,13 +8,16 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from typing import IO, Any, TypeVar
+from typing import IO, Any, Final, TypeVar
 
 import click
 
 from injector.kube.escaping import escape_controls, escape_line
 
 T = TypeVar("T")
+
+_MANY: Final = 100
+"""The number of workloads that take about half a second."""
 
 
 def echo(text: str, *, err: bool = False, nl: bool = True, file: IO[Any] | None = None) -> None:
@@ -80,8 +83,8 @@ def json_text(data: Any, *, indent: int | str = 2) -> str:
 
 
 def with_progress(items: Sequence[T], label: str) -> Iterator[T]:
-    """Yield the items, with a progress bar on stderr if that is a terminal."""
-    if not sys.stderr.isatty():
+    """Yield the items, with a progress bar on stderr if that is a terminal and there are many."""
+    if len(items) < _MANY or not sys.stderr.isatty():
         yield from items
         return
     with click.progressbar(items, label=escape_line(label), file=sys.stderr) as progress:

@@ -13,12 +13,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
-from injector.errors import ManifestError
+from injector.errors import DataError, ManifestError, for_each
 from injector.kube.escaping import escape_line
 from injector.kube.schema import kind_type
 from injector.kube.typed import normalise
+
+T = TypeVar("T")
 
 _TEMPLATE: Final = ("spec", "template")
 # kube-inject registers its types by kind alone, so any API version of a known kind is taken.
@@ -198,6 +200,33 @@ def items_of(obj: Mapping[str, Any]) -> list[dict[str, Any]]:
     return items
 
 
+def for_each_item(obj: Mapping[str, Any], function: Callable[[dict[str, Any]], T]) -> Iterator[T]:
+    """Yield the result of ``function`` for each item of a List. The errors of all items are raised at the end, see ``for_each``.
+
+    Raises:
+        DataError: an item is not an object, or ``function`` raises it. The error names the item.
+    """
+
+    def named(item: dict[str, Any]) -> T:
+        try:
+            return function(item)
+        except DataError as error:
+            add_place(error, item)
+            raise
+
+    return for_each(items_of(obj), named)
+
+
+def add_place(error: DataError, obj: Mapping[str, Any], place: str = "") -> None:
+    """Put a place, and the kind and the name of an object, in front of the place of an error."""
+    meta = obj.get("metadata")
+    name = meta.get("name") or meta.get("generateName") if isinstance(meta, dict) else None
+    named = " ".join(word for word in (obj.get("kind"), name) if isinstance(word, str))
+    for each in error.errors:
+        parts = (place, "" if obj.get("kind") == "List" or each.where.startswith(named) else named, each.where)
+        each.where = ": ".join(part for part in parts if part)
+
+
 def workload_of(pod: Mapping[str, Any], rules: OwnerRules = NEWEST_RULES) -> WorkloadMeta:
     """Return the workload of a pod by its controller, seen through the controller's naming conventions.
 
@@ -264,8 +293,8 @@ def created_pods(obj: dict[str, Any], namespace: str, others: OtherKinds = OTHER
         ManifestError: the workload cannot be read, or has no pod template.
     """
     if obj.get("kind") == "List":
-        for item in items_of(obj):
-            yield from created_pods(item, namespace, others)
+        for created in for_each_item(obj, lambda item: list(created_pods(item, namespace, others))):
+            yield from created
         return
     workload = read_workload(obj, others)
     if workload is not None:

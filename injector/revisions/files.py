@@ -6,7 +6,7 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -67,8 +67,8 @@ def required_text(path: Path, read: Callable[[Path], str | None] = read_text) ->
     return text
 
 
-def replace_file(path: Path, text: str) -> None:
-    """Replace the content of a file by one rename, so that readers see either the old or the new text.
+def replace_file(path: Path, pieces: Iterable[str]) -> None:
+    """Replace the content of a file by one rename, so that readers see either the old or the new text, whose ``pieces`` are written.
 
     The file keeps its mode; a new file gets the mode of the process's umask.
 
@@ -78,7 +78,7 @@ def replace_file(path: Path, text: str) -> None:
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
+            file.writelines(pieces)
             file.flush()
             os.fsync(file.fileno())
         Path(name).chmod(_mode(path))

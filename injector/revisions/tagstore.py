@@ -258,7 +258,7 @@ class DirectoryTags:
                 edited = without_entry(text, name) if tag is None else with_entry(text, name, _flow(_entry(tag)))
                 if edited is None or _tags_in(edited) != list(after.values()):
                     edited = _rewritten(text, name, tag)
-                replace_file(path, edited if edited.strip() else NO_TAGS)
+                replace_file(path, [edited if edited.strip() else NO_TAGS])
 
     @contextmanager
     def _locked(self, path: Path) -> Iterator[None]:

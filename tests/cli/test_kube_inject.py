@@ -242,14 +242,14 @@ def test_a_folder_and_several_files_are_one_stream(files: Path) -> None:
 def test_the_output_is_a_file_as_with_istioctl(files: Path) -> None:
     result = kube_inject(files, "-f", str(files / "hello.yaml"), "-o", str(files / "out.yaml"))
 
-    assert (result.exit_code, result.output) == (0, "")
+    assert (result.exit_code, result.output) == (0, f"wrote {files / 'out.yaml'}\n")
     assert len(images(next(yaml.safe_load_all((files / "out.yaml").read_text())))) == 2
 
 
 def test_the_output_is_a_format_as_with_kubectl(files: Path) -> None:
-    result = kube_inject(files, "-f", str(files / "hello.yaml"), "-o", "json", "--output-file", str(files / "out"))
+    result = kube_inject(files, "-f", str(files / "hello.yaml"), "-o=json", "--output-file", str(files / "out"))
 
-    assert result.output == ""
+    assert result.output == f"wrote {files / 'out'}\n"
     assert len(images(json.loads((files / "out").read_text()))) == 2
 
 

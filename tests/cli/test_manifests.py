@@ -20,7 +20,8 @@ from injector.cli.manifests import (
     read_workloads,
     write_manifests,
 )
-from injector.errors import AnnotationError, InjectorError, ManifestError, UsageError
+from injector.errors import AnnotationError, InjectorError, ManifestError, MultipleError, UsageError
+from injector.kube.pods import for_each_item
 from tests.cases import cases
 
 
@@ -99,7 +100,7 @@ def refused(obj: dict[str, Any]) -> dict[str, Any] | None:
 def test_each_document_of_each_manifest_is_changed_or_kept() -> None:
     manifests = [Manifest("a", "kind: Pod\n---\n# kept\nkind: Service\n"), Manifest("b", "kind: Pod\n")]
 
-    found = changed_documents(manifests, marked)
+    found = list(changed_documents(manifests, marked))
 
     assert [(each.text, each.after) for each in found] == [
         ("kind: Pod\n", {"kind": "Pod", "marked": True}),
@@ -117,7 +118,32 @@ def test_documents_that_are_not_objects_pass_through(text: str) -> None:
 
 def test_yaml_that_cannot_be_read_names_the_file_and_its_line_there() -> None:
     with pytest.raises(ManifestError, match=r"^a\.yaml: yaml: line 5: "):
-        changed_documents([Manifest("a.yaml", "kind: Pod\n---\n\n# x\n\ta: 1\n")], marked)
+        list(changed_documents([Manifest("a.yaml", "kind: Pod\n---\n\n# x\n\ta: 1\n")], marked))
+
+
+def test_a_document_is_changed_when_it_is_asked_for() -> None:
+    """So 20,000 workloads are never in memory at once."""
+    seen: list[dict[str, Any]] = []
+    documents = changed_documents([Manifest("a", "kind: Pod\n---\nkind: Job\n")], seen.append)
+
+    next(documents)
+
+    assert seen == [{"kind": "Pod"}]
+
+
+def test_every_faulty_object_is_named_also_in_lists_and_at_most_twenty() -> None:
+    listed = [{"kind": "Pod", "metadata": {"name": f"p{index}"}} for index in range(30)]
+    text = "kind: Pod\nmetadata: {name: first}\n---\n" + json.dumps({"kind": "List", "items": listed})
+
+    def change(obj: dict[str, Any]) -> dict[str, Any] | None:
+        return {"items": list(for_each_item(obj, change))} if "items" in obj else refused(obj)
+
+    with pytest.raises(MultipleError) as caught:
+        list(changed_documents([Manifest("a.yaml", text)], change))
+
+    said = str(caught.value).splitlines()
+    assert said[:2] == ["a.yaml:1: Pod first: is wrong; correct it", "a.yaml:4: Pod p0: is wrong; correct it"]
+    assert len(said) == 20
 
 
 @cases("text", "says")
@@ -126,7 +152,7 @@ def test_an_object_that_cannot_be_changed_is_named_with_file_and_line(text: str,
         return None if "x" in obj else refused(obj)
 
     with pytest.raises(AnnotationError) as caught:
-        changed_documents([Manifest("a.yaml", text)], change)
+        list(changed_documents([Manifest("a.yaml", text)], change))
 
     assert str(caught.value) == says
 
@@ -178,23 +204,23 @@ CHANGED = ChangedDocument("kind: Pod\n", {"kind": "Pod"}, {"kind": "Pod", "spec"
 
 def test_yaml_ends_every_document_as_istioctl_does_and_keeps_what_passes_through() -> None:
     assert (
-        manifest_text([KEPT, CHANGED], "yaml")
+        "".join(manifest_text([KEPT, CHANGED], "yaml"))
         == "# as it was\nkind:   Service\n---\nkind: Pod\nspec:\n  size: 1\n---\n"
     )
 
 
 def test_a_document_without_a_final_newline_gets_one() -> None:
-    assert manifest_text([ChangedDocument("a: 1", {"a": 1}, None)], "yaml") == "a: 1\n---\n"
+    assert "".join(manifest_text([ChangedDocument("a: 1", {"a": 1}, None)], "yaml")) == "a: 1\n---\n"
 
 
 def test_json_of_one_document_is_the_object() -> None:
-    assert json.loads(manifest_text([CHANGED], "json")) == CHANGED.after
+    assert json.loads("".join(manifest_text([CHANGED], "json"))) == CHANGED.after
 
 
 def test_json_of_several_is_a_list_without_the_empty_ones() -> None:
     empty = ChangedDocument("# nothing\n", None, None)
 
-    assert json.loads(manifest_text([KEPT, empty, CHANGED], "json")) == {
+    assert json.loads("".join(manifest_text([KEPT, empty, CHANGED], "json"))) == {
         "apiVersion": "v1",
         "kind": "List",
         "items": [KEPT.before, CHANGED.after],
@@ -202,7 +228,7 @@ def test_json_of_several_is_a_list_without_the_empty_ones() -> None:
 
 
 def test_a_patch_is_one_line_for_each_document() -> None:
-    lines = manifest_text([KEPT, CHANGED], "patch").splitlines()
+    lines = "".join(manifest_text([KEPT, CHANGED], "patch")).splitlines()
 
     assert [json.loads(line) for line in lines] == [[], [{"op": "add", "path": "/spec", "value": {"size": 1}}]]
 

@@ -36,7 +36,8 @@ def test_on_a_terminal_a_bar_is_on_standard_error(
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
 
     assert list(with_progress(["a", "b"], "work")) == ["a", "b"]
-
+    assert capsys.readouterr() == ("", ""), "two are done at once"
+    assert len(list(with_progress(range(100), "work"))) == 100
     out, err = capsys.readouterr()
     assert out == ""
     assert "work" in err

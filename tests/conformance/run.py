@@ -65,7 +65,7 @@ def text_fault(case: corpus.Case) -> str:
         read_manifests([str(case.source)], recursive=False),
         lambda each: inject_object(revision, each, warn=lambda _: None),
     )
-    got = manifest_text(documents, "yaml", fold=revision.behaviours.yaml_folds)
+    got = "".join(manifest_text(documents, "yaml", fold=revision.behaviours.yaml_folds))
     return "" if compare.same_text(got, case.expected.read_text()) else "the same documents in another text"
 
 

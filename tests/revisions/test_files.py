@@ -20,7 +20,7 @@ def test_a_file_is_replaced_whole_and_keeps_its_mode(tmp_path: Path) -> None:
     path.write_text("old")
     path.chmod(0o640)
     with path.open() as reader:
-        replace_file(path, "new, ä\n")
+        replace_file(path, ["new, ä\n"])
 
         assert reader.read() == "old"
     assert path.read_text(encoding="utf-8") == "new, ä\n"
@@ -31,7 +31,7 @@ def test_a_file_is_replaced_whole_and_keeps_its_mode(tmp_path: Path) -> None:
 def test_a_new_file_has_the_mode_that_the_user_gives_files(tmp_path: Path) -> None:
     mask = os.umask(0o027)
     try:
-        replace_file(tmp_path / "tags.yaml", "x")
+        replace_file(tmp_path / "tags.yaml", ["x"])
     finally:
         os.umask(mask)
 
@@ -47,7 +47,7 @@ def test_a_failure_leaves_what_was_there_and_nothing_else(tmp_path: Path, monkey
 
     monkeypatch.setattr(Path, "replace", fails)
     with pytest.raises(OSError, match="No space left"):
-        replace_file(path, "new")
+        replace_file(path, ["new"])
 
     assert path.read_text() == "old"
     assert [found.name for found in tmp_path.iterdir()] == ["tags.yaml"]

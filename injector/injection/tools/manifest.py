@@ -8,6 +8,7 @@ Follows ``IntoObject`` in pkg/kube/inject/inject.go (1.30.3). It differs from th
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.injection import containers as c
@@ -22,7 +23,7 @@ from injector.kube.pods import (
     OtherKinds,
     WorkloadMeta,
     changed_at,
-    items_of,
+    for_each_item,
     read_workload,
     template_at,
     workload_of,
@@ -60,7 +61,8 @@ def inject_object(
         DataError: the object, an annotation or the template cannot be used.
     """
     if obj.get("kind") == "List":
-        items = [inject_object(revision, item, warn=warn, guard=guard, others=others) or item for item in items_of(obj)]
+        inject_item = partial(inject_object, revision, warn=warn, guard=guard, others=others)
+        items = list(for_each_item(obj, lambda item: inject_item(item) or item))
         return {**_as_go_prints(revision, {**obj, "items": []}, "v1.List"), "items": items}
     workload = read_workload(obj, others)
     if workload is None:

@@ -28,7 +28,7 @@ from injector.kube.pods import (
     OTHER_KINDS,
     OtherKinds,
     changed_at,
-    items_of,
+    for_each_item,
     pod_template_path,
     template_at,
     workload_of,
@@ -65,9 +65,8 @@ def uninject_object(obj: dict[str, Any], others: OtherKinds = OTHER_KINDS) -> di
         ManifestError: a workload has no pod template, or an annotation of the injector's own cannot be read.
     """
     if obj.get("kind") == "List" and obj.get("apiVersion") == "v1":
-        return _without_empty_metadata(
-            {**obj, "items": [uninject_object(item, others) or item for item in items_of(obj)]}
-        )
+        items = list(for_each_item(obj, lambda item: uninject_object(item, others) or item))
+        return _without_empty_metadata({**obj, "items": items})
     path = pod_template_path(obj, others)
     if path is None:
         return None
