@@ -84,6 +84,22 @@ ANNOTATIONS: Mapping[str, Values] = {
     "prometheus.io/scrape": ("true", "false", "", "x"),
     "prometheus.io/port": ("8080", "15020", "", "x"),
     "prometheus.io/path": ("/metrics", ""),
+    "prometheus_io_path": ("/other",),
+    "prometheus.istio.io/scrape-targets": (
+        "8080:/metrics,9090",
+        " 8080 : /a:b , ,",
+        ":/metrics",
+        "15090",
+        "15020:/x",
+        "70000",
+        "+8080",
+        "08080",
+        "x",
+        "",
+        ",",
+    ),
+    "prometheus.istio.io/secure-port": ("15091", ""),
+    "prometheus_istio_io_secure_port": ("15091",),
     "kubectl.kubernetes.io/default-container": ("app", ""),
     "kubectl.kubernetes.io/default-logs-container": ("app",),
     "apm.datadoghq.com/env": ('{"DD_ENV":"prod"}', "{}", "x"),
@@ -190,6 +206,8 @@ class Pods:
             "hostNetwork": (False, False, True),
             "dnsPolicy": ("ClusterFirst", "Default"),
             "nodeName": ("node",),
+            "workloadRef": ({"name": "work", "podGroup": "group"},),
+            "schedulingGroup": ({"podGroupName": "group"},),
         }
         return spec | {key: dice.one_of(values) for key, values in options.items() if dice.happens(0.1)}
 
@@ -206,7 +224,11 @@ class Pods:
             hooks = {"preStop": self.handler(lifecycle=True), "postStart": self.handler(lifecycle=True)}
             made["lifecycle"] = {key: hooks[key] for key in dice.some_of(list(hooks))}
         options: dict[str, Sequence[Any]] = {
-            "env": ([{"name": "A", "value": "b"}], [{"name": "POD_NAME", "value": "x"}, {"name": "B"}]),
+            "env": (
+                [{"name": "A", "value": "b"}],
+                [{"name": "POD_NAME", "value": "x"}, {"name": "B"}],
+                [{"name": "ENVOY_SECURE_MERGED_METRICS_PORT", "value": dice.one_of(("15091", "0", ""))}],
+            ),
             "resources": ({"limits": {"cpu": "1"}}, {"requests": {"memory": "1Gi"}}),
             "securityContext": ({"runAsUser": 1000}, {"runAsUser": 0, "runAsGroup": 3}, {"privileged": True}),
             "volumeMounts": (

@@ -47,8 +47,9 @@ RELEASES = {
     "1.26": "1.26.8",
     "1.30": "1.30.3",
     "1.31": "1.31.0-rc.0",
+    "1.32": "master",
 }
-"""The releases to compare with, by minor."""
+"""The tags to compare with, by minor, and the branch of the minor in development: its recorded answers are of commit 86c9f01."""
 SOURCE = "https://github.com/istio/istio"
 FOLDER = Path(__file__).with_name("injectors")
 NAMESPACE = "shop"
@@ -72,7 +73,7 @@ class ControlPlane:
     def revision(self) -> Revision:
         """Our revision of it."""
         settings = RevisionSettings(
-            istio_version=RELEASES[self.minor], env=self.env, node_versions=tuple(self.nodes.values()), revision=""
+            istio_version=self.minor, env=self.env, node_versions=tuple(self.nodes.values()), revision=""
         )
         texts = {"config": self.config, "values": self.values, "mesh": self.mesh}
         return replace(
@@ -183,7 +184,8 @@ def cases() -> tuple[Case, ...]:
         texts = {"values": "{}", "mesh": "{}", **data["settings"][case["settings"]]}
         for minor in case["minors"]:
             own = {key: case.get(key, {}) for key in ("env", "nodes")}
-            template = {"template": texts["list"]} if minor == "1.8" else {"templates": {"sidecar": texts["overlay"]}}
+            templates = {"sidecar": texts["overlay"], **texts.get("templates", {})}
+            template = {"template": texts["list"]} if minor == "1.8" else {"templates": templates}
             config = json.dumps({"policy": "enabled", **template})
             mesh = case.get("mesh", texts["mesh"])
             plane = ControlPlane(
@@ -221,10 +223,10 @@ def record(programs: Mapping[str, Path]) -> None:
 
 
 RUNS_OF_A_DIFFERENCE = 30
-NEWER_FIELDS = ("1.26", "1.30", "1.31")
-"""The minors whose Kubernetes has gRPC probes and containers with a restart policy."""
-CORPUS = {"1.13": "1.12", "1.15": "1.12", "1.26": "1.24", "1.31": "1.30"}
-"""The minor of the corpus whose templates a minor gets, if it has none of its own."""
+NEWER_FIELDS = (1, 26)
+"""The first of the minors here whose Kubernetes has gRPC probes and containers with a restart policy."""
+NODES_COUNT = (1, 27)
+"""The first minor for which the versions of the nodes count."""
 NODES = {"node": "v1.34.0"}
 
 
@@ -237,23 +239,33 @@ class Tally:
     wrong: list[str] = field(default_factory=list)
 
 
-def corpus_planes(minor: str) -> list[ControlPlane]:
-    """Return the control planes of a minor's cases in the corpus."""
+def corpus_planes(minor: str, recordings: Path) -> list[ControlPlane]:
+    """Return the control planes of a minor's cases: those that ``scripts/new-minor`` recorded, else those of the corpus.
+
+    If the corpus has no cases of the minor, those of the newest older minor are used.
+    """
     found: dict[str, ControlPlane] = {}
-    for case in corpus.cases(CORPUS.get(minor, minor)):
+    if (recordings / minor).is_dir():
+        cases = corpus.cases(minor, recordings)
+    else:
+        cases = corpus.cases(
+            max((each for each in corpus.MINORS if parse_minor(each) <= parse_minor(minor)), key=parse_minor)
+        )
+    nodes = NODES if parse_minor(minor) >= NODES_COUNT else {}
+    for case in cases:
         settings = case.settings
         env = {"ENABLE_NATIVE_SIDECARS": "false", **dict(settings.env)}
         if settings.values is None or settings.revision or "PLATFORM" in env:
             continue
         config, values, mesh = (path.read_text() for path in (settings.config, settings.values, settings.mesh))
-        plane = ControlPlane(minor, config, values, mesh, env=env, nodes=NODES if minor in ("1.30", "1.31") else {})
+        plane = ControlPlane(minor, config, values, mesh, env=env, nodes=nodes)
         found[json.dumps([config, values, mesh, env])] = plane
     return list(found.values())
 
 
 def compared(program: Path, plane: ControlPlane, seed: str, count: int, tally: Tally) -> None:
     """Compare Istio's answers with ours for random pods."""
-    maker = Pods(Dice(f"{seed} {plane.minor}"), newer=plane.minor in NEWER_FIELDS)
+    maker = Pods(Dice(f"{seed} {plane.minor}"), newer=parse_minor(plane.minor) >= NEWER_FIELDS)
     pods = [as_served(maker.pod()) for _ in range(count)]
     for pod, answer in zip(pods, istios(program, plane, pods), strict=True):
         tally.answers[next(iter(answer))] += 1
@@ -273,7 +285,7 @@ def _excuse(program: Path, plane: ControlPlane, pod: Pod, answer: Answer, mine: 
     config = pod["metadata"].get("annotations", {}).get("proxy.istio.io/config", "")
     if "-0.0" in config:
         return "Istio loses the sign of -0.0"
-    if plane.minor not in NEWER_FIELDS and re.search(r"""["']null["']""", config):
+    if parse_minor(plane.minor) < NEWER_FIELDS and re.search(r"""["']null["']""", config):
         return "gogo/protobuf takes the text null for a number that is not set"
     before, after = (each.get("pod", {}).get("metadata", {}).get("labels", {}) for each in (answer, mine))
     if plane.minor == "1.12" and before == {key: after[key] for key in after if key != "deploymentconfig"}:

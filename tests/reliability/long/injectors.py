@@ -1,9 +1,9 @@
 """Istio's own webhooks beside ours, for the minors of ``tests/differential/injectors.py``: random pods of every annotation, label and
 field of ProxyConfig.
 
-Needs Go, git and Istio's repository. The first build of a release takes up to a quarter of an hour. The control planes are those of the
-corpus. ``tests/differential/injectors.py`` says what may differ. ``--record-cases`` writes its recorded cases again, with ``--only`` those
-of some minors.
+Needs Go, git and Istio's repository. The first build of a release takes up to a quarter of an hour. The control planes are those that
+``scripts/new-minor`` recorded, or those of the corpus. ``tests/differential/injectors.py`` says what may differ. ``--record-cases`` writes
+its recorded cases again, with ``--only`` those of some minors.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from tests.conformance.newminor import WORK
 from tests.differential.injectors import RELEASES, SOURCE, Tally, built, compared, corpus_planes, record
 from tests.reliability.long.rows import Row, keep, show
 
@@ -24,6 +25,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, required=True, help="keep Istio's sources and the built programs here")
     parser.add_argument("--source", default=SOURCE, help="Istio's repository (default: %(default)s)")
+    parser.add_argument(
+        "--recordings",
+        type=Path,
+        default=WORK,
+        help="the --work of scripts/new-minor: its control planes come before those of the corpus (default: %(default)s)",
+    )
     parser.add_argument("--only", choices=RELEASES, action="append", help="compare with this minor; repeatable")
     parser.add_argument("--pods", type=int, default=PODS, help="pods for each minor (default: %(default)s)")
     parser.add_argument("--seed", default="injectors", help="makes other pods")
@@ -39,7 +46,7 @@ def main() -> int:
     rows = []
     for minor, program in programs.items():
         tally = Tally()
-        planes = corpus_planes(minor)
+        planes = corpus_planes(minor, options.recordings)
         for number, plane in enumerate(planes):
             compared(program, plane, f"{options.seed} {number}", -(-options.pods // len(planes)), tally)
         for reason, times in tally.excused.most_common():
