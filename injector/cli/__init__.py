@@ -9,7 +9,7 @@ from __future__ import annotations
 import signal
 import sys
 
-from injector.cli.oldinjector import arguments_of, serves
+from injector.cli.commands import arguments_of, serves
 
 if serves(sys.argv):
     # By default SIGHUP would end a server that is starting. It stays pending until webhook/server.py can handle it. This comes before

@@ -21,8 +21,8 @@ from injector.cli.sources import (
     revisions_dir,
 )
 from injector.cluster import resources as r
+from injector.cluster.kubeconfig import open_session, run_for_result
 from injector.cluster.resources import ObjectReader, Resource, Scope
-from injector.cluster.session import open_session, run_for_result
 from injector.errors import ClusterError, ManifestError, UsageError
 from injector.injection.tools.drift import as_created
 from injector.istio.webhooks import INJECT_LABEL, TAG_LABEL, LiveWebhooks, live_webhooks

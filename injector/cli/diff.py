@@ -13,13 +13,12 @@ import click
 
 from injector.cli.cluster import cluster_options, read_from, read_targets, read_view, refusal
 from injector.cli.commands import EX_FAILED, verbose
-from injector.cli.explain import pod_labels
+from injector.cli.explain import called_last, pod_labels
 from injector.cli.manifests import OTHER_KINDS_OPTION, read_workloads
 from injector.cli.options import FILENAME, GUARD, RECURSIVE, exit_code_option
 from injector.cli.output import data_text, echo, one_line, printable, table, with_progress
-from injector.cli.route import called_last
 from injector.cli.sources import Sources, chosen_revisions
-from injector.cluster.session import open_session
+from injector.cluster.kubeconfig import open_session
 from injector.errors import ClusterError, DataError, InvalidPodError, ManifestError, UsageError
 from injector.injection.pipeline import try_inject_pod
 from injector.injection.result import Answer, Injected, RequestFacts

@@ -48,8 +48,7 @@ from injector.cluster.resources import CONFIG_MAPS, ObjectReader
 from injector.errors import UsageError
 from injector.injection.tools.manifest import inject_object
 from injector.injection.tools.uninject import uninject_object
-from injector.istio.servednames import did_you_mean
-from injector.istio.webhooks import DEFAULT_NAME
+from injector.istio.webhooks import DEFAULT_NAME, did_you_mean
 from injector.revisions.build import Overrides, build, overridden
 from injector.revisions.configmaps import INJECTOR, MESH, named_revision
 from injector.revisions.directory import SingleSource

@@ -20,8 +20,7 @@ from injector.errors import DataError, InjectorError, ManifestError, UsageError,
 from injector.kube.escaping import escape_controls
 from injector.kube.jsonpatch import create_patch
 from injector.kube.pods import OTHER_KINDS, Created, OtherKinds, add_place, created_pods, unread_templates
-from injector.kube.schema import kind_type
-from injector.kube.typed import normalise
+from injector.kube.typed import kind_type, normalise
 from injector.kube.yaml import Document, dump_yaml, load_yaml, split_documents
 from injector.revisions.files import replace_file
 

@@ -1,26 +1,216 @@
-"""``injector revision``: list, verify and remove the revisions of a source."""
+"""``injector revision``: list, verify and remove the revisions of a source, and compare the pods of a cluster with them (``status``)."""
 
 from __future__ import annotations
 
 import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from injector.cli.cluster import ClusterView, cluster_options, has_ended, read_from, read_view
 from injector.cli.commands import EX_DATAERR, EX_FAILED, verbose
-from injector.cli.options import SKIP_CONFIRMATION, output_format
-from injector.cli.output import confirm, data_text, echo, table
+from injector.cli.explain import PodLabels, Route, called_last, live_route, requested_name
+from injector.cli.options import FILENAME, RECURSIVE, SKIP_CONFIRMATION, exit_code_option, output_format
+from injector.cli.output import confirm, data_text, echo, printable, table
 from injector.cli.sources import Sources, chosen_revisions, revision_name, revision_source_options
-from injector.cli.status import status
 from injector.cli.tag import TagLocation, location_options
+from injector.cluster.resources import PODS, RUNNING, ObjectReader, Scope
+from injector.errors import DataError
+from injector.injection import containers as c
+from injector.injection.pipeline import try_inject_pod
+from injector.injection.result import RequestFacts, Skipped
+from injector.injection.tools.drift import (
+    CURRENT,
+    OLDER_REVISION,
+    STATES,
+    UNKNOWN,
+    Drift,
+    as_created,
+    drift_of,
+    injected_revision,
+)
+from injector.kube.typed import normalise
 from injector.revisions.registry import Registry, Snapshot
 from injector.revisions.reload import Loader, LoadReport, RevisionState
+from injector.revisions.tags import workload_of_pod
 from injector.revisions.tagstore import check_removable
 
 if TYPE_CHECKING:
+    from injector.cli.sources import Sources
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.revisions.source import SourceState
+
+STATUS_COLUMNS: Final = ("NAMESPACE", "WORKLOAD", "PODS", "HAS", "WOULD GET", "STATE")
+# A name in Kubernetes has at most 253 characters, and most have far fewer.
+_MAX_CELL: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class SidecarStatus:
+    """The sidecar of a pod compared with the one that it would get now.
+
+    ``workload`` is the namespace, kind and name of the pod's workload. ``has`` and ``gets`` are revisions, None for no sidecar.
+    """
+
+    workload: tuple[str, ...]
+    has: str | None
+    gets: str | None
+    drift: Drift
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The pods of one workload that have the same status."""
+
+    status: SidecarStatus
+    pods: int
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The row as JSON data."""
+        namespace, kind, name = self.status.workload
+        data: dict[str, Any] = {"namespace": namespace, "kind": kind, "name": name, "pods": self.pods}
+        drift = self.status.drift
+        data |= {"has": self.status.has, "wouldGet": self.status.gets, "state": drift.state}
+        return {**data, "changes": list(drift.kinds)} if drift.kinds else data
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The row of a table."""
+        namespace, kind, name = self.status.workload
+        cells = (namespace, f"{kind}/{name}", str(self.pods), self.status.has or "-", self.status.gets or "-")
+        # Kubernetes does not validate the names in a pod's annotations and owner references.
+        return (*(printable(text[:_MAX_CELL]) for text in cells), self.status.drift.state)
+
+
+def rows_of(statuses: Iterable[SidecarStatus]) -> list[Row]:
+    """Return the pods by workload. A workload has several rows if its pods differ, as in the middle of a rollout."""
+    counts = Counter(statuses)
+    ordered = sorted(counts, key=lambda each: (each.workload, STATES.index(each.drift.state), each.has or ""))
+    return [Row(each, counts[each]) for each in ordered]
+
+
+def sidecar_status(pod: Mapping[str, Any], view: ClusterView) -> SidecarStatus | None:
+    """Return the status of a pod, or None if it has ended, or if it has no sidecar and would get none.
+
+    Raises:
+        ManifestError: the pod cannot be read.
+        KeyError: the labels of its namespace are not known.
+    """
+    meta = pod["metadata"]
+    if has_ended(pod):
+        return None
+    meta = {key: value for key, value in meta.items() if key != "managedFields"}
+    running: c.Pod = normalise({"metadata": meta, "spec": pod.get("spec") or {}}, "v1.Pod")
+    try:
+        created: dict[str, Any] | None = as_created(running)
+    except DataError:
+        created = None  # the original pod cannot be restored, but its revision can be compared
+    own_labels = c.labels_of(running if created is None else created)
+    labels = PodLabels(
+        view.namespaces[meta["namespace"]], own_labels, workload=workload_of_pod(running, meta["namespace"])
+    )
+    sidecar = injected_revision(running)
+    has = None if sidecar is None else sidecar or "(no name)"
+    gets, drift = _compare(running, created, labels, view)
+    return None if has is None and drift.state == CURRENT else SidecarStatus(labels.workload.key, has, gets, drift)
+
+
+def _compare(running: c.Pod, created: c.Pod | None, labels: PodLabels, view: ClusterView) -> tuple[str | None, Drift]:
+    """Return the revision that a new pod would get, None for no sidecar, and how the running one differs."""
+    if called_last(view.webhooks, labels) is None:
+        wanted = requested_name(view.webhooks, labels)
+        return wanted, drift_of(running, None) if wanted is None else Drift(UNKNOWN)
+    try:
+        routed = live_route(view, labels)
+    except DataError:
+        return requested_name(view.webhooks, labels), Drift(UNKNOWN)
+    if isinstance(routed, Route):
+        revision = view.built.revisions.get(routed.raw.name)
+        if revision is None:
+            return routed.raw.name, Drift(UNKNOWN)
+        if created is None:
+            is_current = injected_revision(running) == revision.written
+            return revision.name, Drift(CURRENT if is_current else OLDER_REVISION)
+        namespace = created["metadata"].get("namespace", "")
+        facts = RequestFacts(namespace, routed.envs, revision.namespaces.get(namespace))
+        answer = try_inject_pod(revision, created, facts)
+        return None if isinstance(answer, Skipped) else revision.name, drift_of(running, answer)
+    return requested_name(view.webhooks, labels), Drift(UNKNOWN)
+
+
+@click.command("status")
+@FILENAME
+@RECURSIVE
+@click.option("-n", "--namespace", metavar="NAME", help="Only this namespace.")
+@cluster_options
+@output_format("table", "json", "yaml")
+@exit_code_option("pods are not current")
+@verbose
+def status(  # noqa: PLR0913 -- one parameter for each flag
+    *,
+    filenames: tuple[str, ...],
+    recursive: bool,
+    namespace: str | None,
+    sources: Sources,
+    kubeconfig: Kubeconfig,
+    output: str,
+    exit_code: bool,
+) -> None:
+    """Show for each workload the revision of its pods and the revision that new pods would get.
+
+    Pods, namespaces and webhooks come from the cluster, or from FILES as `kubectl get pods,ns,mutatingwebhookconfigurations -A -o yaml`
+    writes them. The exit code is 0 if every pod is current, else 1.
+    """
+    rows, notes = read_from(
+        filenames, kubeconfig, lambda reader: _read_rows(reader, sources, namespace), recursive=recursive
+    )
+    for note in notes:
+        echo(f"note: {note}", err=True)
+    echo(_text(rows, output), nl=False)
+    if exit_code and any(row.status.drift.state != CURRENT for row in rows):
+        click.get_current_context().exit(EX_FAILED)
+
+
+async def _read_rows(reader: ObjectReader, sources: Sources, namespace: str | None) -> tuple[list[Row], list[str]]:
+    """Return the rows, and notes for the user."""
+    view = await read_view(reader, sources, namespace)
+    unknown: set[str] = set()
+
+    def status_of(pod: dict[str, Any]) -> SidecarStatus | None:
+        place, name = (str(pod["metadata"].get(key, "")) for key in ("namespace", "name"))
+        if place not in view.namespaces:
+            unknown.add(place)
+            return None
+        try:
+            return sidecar_status(pod, view)
+        except DataError as error:
+            error.where = f"Pod {place}/{name}: {error.where}".removesuffix(": ")
+            raise
+
+    statuses = await reader.all(Scope(PODS, namespace or "", fields=RUNNING), status_of)
+    notes = list(view.built.notes)
+    if not view.webhooks:
+        notes.append("no webhook calls an injector: none has a path /inject and a rule for pods")
+    notes += [f"skipped namespace {name}: its labels are not known" for name in sorted(unknown)]
+    notes += [f"a revision cannot be used: {error}" for error in view.built.failures.values()]
+    notes += [f"a tag cannot be used: {error}" for error in view.revisions.state.tag_faults.values()]
+    notes += view.revisions.state.webhook_faults
+    return rows_of(statuses), notes
+
+
+def _text(rows: list[Row], output: str) -> str:
+    pods = {state: sum(row.pods for row in rows if row.status.drift.state == state) for state in STATES}
+    if output != "table":
+        return data_text({"workloads": [row.data for row in rows], "pods": pods}, output)
+    if not rows:
+        return "no pod has a sidecar or would get one\n"
+    counts = ", ".join(f"{count} {state}" for state, count in pods.items() if count)
+    return f"{table(STATUS_COLUMNS, [row.cells for row in rows])}\npods: {counts}\n"
+
 
 COLUMNS: Final = ("REVISION", "ISTIO", "WHY", "ENGINE", "TAGS", "DEFAULT", "FINGERPRINT")
 

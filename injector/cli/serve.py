@@ -1,7 +1,8 @@
-"""``injector serve``: its options, which are the table of settings, and what starts the server."""
+"""``injector serve``, whose options are the table of settings, and ``injector probe``, which checks the health check file of a server."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,6 +10,8 @@ import click
 
 from injector.cli.commands import verbose
 from injector.cli.options import Duration
+from injector.cli.output import echo
+from injector.errors import InjectorError, UsageError
 from injector.settings import SETTINGS, Setting, Settings
 
 OPTIONS: Final[dict[str, dict[str, Any]]] = {
@@ -61,3 +64,44 @@ def run(**settings: Any) -> None:
 
 serve = verbose(click.Command("serve", callback=run, help=run.__doc__, params=[option_of(each) for each in SETTINGS]))
 """The command."""
+
+
+# Istio allows the same for the file system and the scheduler (istio 1.4, pkg/probe/client.go).
+JITTER: Final = 0.01
+
+
+@click.command("probe")
+@click.option(
+    "--probe-path", "path", type=click.Path(path_type=Path), required=True, help="File that the server writes."
+)
+@click.option("--interval", type=Duration(), required=True, metavar="DURATION", help="Maximum age of the file.")
+@verbose
+def probe(path: Path, interval: float) -> None:
+    """Check that a server in this container is healthy, by its health check file.
+
+    The exit code is 0 if the server wrote the file within the interval, else 1.
+    """
+    if interval <= 0:
+        hint = "give more than --healthCheckInterval, such as 4s"
+        raise UsageError("the interval must be greater than 0", where="--interval", hint=hint)
+    check_fresh(path, interval, time.time())
+    echo("OK")
+
+
+def check_fresh(path: Path, interval: float, now: float) -> None:
+    """Check that a file was written within the interval.
+
+    Raises:
+        InjectorError: the file is older, or does not exist.
+    """
+    try:
+        age = now - path.stat().st_mtime
+    except OSError as error:
+        hint = "give the server's --healthCheckFile"
+        raise InjectorError(f"cannot be read: {error.strerror}", where=str(path), hint=hint) from error
+    if age > interval + JITTER:
+        raise InjectorError(
+            f"was written {age:.1f} s ago, which is more than {interval:g} s",
+            where=str(path),
+            hint="the server is stuck, or its --healthCheckInterval is longer",
+        )

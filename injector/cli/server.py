@@ -36,19 +36,16 @@ from injector.revisions.reload import Loader
 from injector.revisions.unservednames import UnservedNames
 from injector.revisions.verify import RecentPods
 from injector.settings import DENY, Settings
-from injector.webhook.decisions import EXPLAINED, LOGGED, Decisions
+from injector.webhook.decisions import EXPLAINED, LOGGED, Decisions, log_to
 from injector.webhook.handler import HandlerOptions
-from injector.webhook.logs import log_to
 from injector.webhook.queue import AdmissionQueue
 from injector.webhook.server import Listeners, Services, serve
 from injector.webhook.status.health import HealthFile
 from injector.webhook.tls.cabundle import CaBundles
-from injector.webhook.tls.certificate import CertificateFiles
-from injector.webhook.tls.clients import ClientAuthority
-from injector.webhook.tls.files import FileSource
+from injector.webhook.tls.certificate import CertificateFiles, ClientAuthority
 from injector.webhook.tls.selfcheck import SelfCheck
 from injector.webhook.tls.selfsigned import BundleRollout, CaSecret, ExternalRollout, SelfSigned, service_names
-from injector.webhook.tls.source import CertificateSource, Handshakes
+from injector.webhook.tls.source import CertificateSource, FileSource, Handshakes
 
 if TYPE_CHECKING:
     from injector.revisions.source import RevisionSource

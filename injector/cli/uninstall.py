@@ -188,7 +188,7 @@ def uninstall(  # noqa: PLR0913 -- one parameter for each flag
     to hand them back. Run it before you remove the injector itself, and again afterwards for the CA. The exit code is 1 if something
     still calls the injector.
     """
-    from injector.cluster.session import open_session  # noqa: PLC0415 -- --help needs no event loop
+    from injector.cluster.kubeconfig import open_session  # noqa: PLC0415 -- --help needs no event loop
 
     with open_session(kubeconfig) as session:
         cluster = ClusterTags(session, istio_namespace)

@@ -13,13 +13,12 @@ import click
 
 from injector.cli.cluster import ClusterView, cluster_options, has_ended, read_from, read_targets, read_view
 from injector.cli.commands import EX_FAILED, verbose
-from injector.cli.explain import pod_labels
+from injector.cli.explain import pod_labels, requested_name
 from injector.cli.manifests import read_manifests
 from injector.cli.options import FILENAME, RECURSIVE, exit_code_option
 from injector.cli.output import data_text, echo, printable, table
-from injector.cli.route import requested_name
 from injector.cli.sources import ISTIO_NAMESPACE_OPTION, kubeconfig_options
-from injector.cluster.session import open_session
+from injector.cluster.kubeconfig import open_session
 from injector.errors import ManifestError, TagError, UsageError
 from injector.injection.tools.drift import injected_revision
 from injector.kube.escaping import escape_line

@@ -373,7 +373,7 @@ def apply(
 
     An existing caBundle stays unless --ca-bundle gives another one.
     """
-    from injector.cluster.session import open_session  # noqa: PLC0415 -- the other commands need no event loop
+    from injector.cluster.kubeconfig import open_session  # noqa: PLC0415 -- the other commands need no event loop
 
     lines: list[str] = []
     with open_session(kubeconfig) as session:

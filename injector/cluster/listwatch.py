@@ -1,21 +1,218 @@
-"""Run a list/watch: send the requests that ``watchstate`` decides on, and report changes."""
+"""A list/watch: keeps the objects of a scope, and reports changes.
+
+``WatchState`` decides on the next action, and has the objects seen so far. It uses no clock, random numbers or network. ``ListWatch`` sends
+the requests::
+
+    LIST --last page--> WATCH --ended, after a while--> WATCH
+    LIST --fault--> WAIT --> LIST                     (with the same page token, unless that is gone)
+    WATCH --cut, refused, ended at once--> WAIT --> WATCH    (from the last version seen)
+    LIST, WATCH --the cluster lacks the resource--> WAIT, without objects --> LIST
+    WATCH --gone, an ERROR event, a line that cannot be read, the third fault in a row--> WAIT --> LIST
+
+A wait follows every fault, which prevents a hot loop. Every wait is short enough that the objects are listed within 5 s after the
+API server is back.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import random
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from injector.cluster.watchstate import Effect, List, Wait, Watch, WatchState
-from injector.errors import ClusterError, InjectorError
+from injector.errors import ClusterError, DataError, InjectorError
+from injector.kube.serial import load_json
 
 if TYPE_CHECKING:
-    from injector.cluster.client import KubeClient
+    from injector.cluster.client import KubeClient, Page
     from injector.cluster.resources import Scope
     from injector.metrics import Metrics
+
+# Up to eight list/watches run at once: ConfigMaps, webhooks, nodes, pods, ProxyConfigs, and three of namespaces. While the API server is
+# down they send at most two requests per second, and the longest wait is below the 5 s in which it must be listed once it is back.
+WAITS: Final = (1.0, 2.0, 4.0)
+JITTER: Final = 0.125
+"""The random part of a wait, so that replicas do not return at the same time."""
+MAX_RETRY_AFTER: Final = 30.0
+ABSENT: Final = 30.0
+"""Seconds until a resource that the cluster does not have is listed again: it may have been installed."""
+# A watch that lasted this long was successful, and earlier faults no longer count.
+STEADY: Final = 10.0
+# After etcd is restored, known versions can lie in the future, and every watch from them fails.
+RESUMES: Final = 3
+
+_GONE: Final = 410
+_ABSENT: Final = object()
+_RELIST: Final = frozenset({"gone", "garbage", "error"})
+
+
+@dataclass(frozen=True, slots=True)
+class List:
+    """Request a page; ``token`` is empty for the first."""
+
+    token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Watch from a version."""
+
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Do nothing for a while."""
+
+    seconds: float
+
+
+Action: TypeAlias = List | Watch | Wait
+
+
+class Effect(Enum):
+    """The effect of a line or a page."""
+
+    CHANGED = "changed"
+    SAME = "same"
+    STOP = "stop"
+    """The watch can no longer be used; end it."""
+
+
+class WatchState:
+    """One list/watch.
+
+    Args:
+        keep: returns what to remember of an object; None leaves the object out.
+        chance: returns a random number from 0 to 1.
+        room: the maximum number of objects to remember; None for all. It is not defined which are left out.
+    """
+
+    def __init__(
+        self, keep: Callable[[Mapping[str, Any]], Any], chance: Callable[[], float], *, room: int | None = None
+    ) -> None:
+        self._keep = keep
+        self._chance = chance
+        self._room = room
+        self._version = ""
+        self._token = ""
+        self._pages: dict[str, Any] = {}
+        self._wait: float | None = None
+        self._in_a_row = 0
+        self.objects: dict[str, Any] = {}
+        self.listed = False
+        self.faults: Counter[str] = Counter()
+        self.last_fault = ""
+
+    @property
+    def full(self) -> bool:
+        """Whether there may be more objects than remembered."""
+        return self._room is not None and len(self.objects) >= self._room
+
+    def next(self) -> Action:
+        """Return the next action."""
+        if self._wait is not None:
+            wait, self._wait = self._wait, None
+            return Wait(wait)
+        return Watch(self._version) if self._version else List(self._token)
+
+    def page(self, page: Page) -> Effect:
+        """Process a page of the list; the last one replaces the known objects."""
+        if not page.token and not page.resource_version:
+            return self._stop("garbage")
+        for item in page.items:
+            self._put(self._pages, item)
+        self._token = page.token
+        if page.token:
+            return Effect.SAME
+        before, self.objects, self._pages = self.objects, self._pages, {}
+        first, self.listed = not self.listed, True
+        self._version = page.resource_version
+        return Effect.CHANGED if first or before != self.objects else Effect.SAME
+
+    def line(self, line: bytes) -> Effect:
+        """Process one line of a watch."""
+        try:
+            event = load_json(line)
+            kind, item = event["type"], event["object"]
+            if kind == "ERROR":
+                return self._stop("gone" if item.get("code") == _GONE else "error")
+            version = item["metadata"]["resourceVersion"]
+            before = self._kept(item)
+            match kind:
+                case "ADDED" | "MODIFIED":
+                    self._put(self.objects, item)
+                case "DELETED":
+                    self.objects.pop(_key(item), None)
+                case "BOOKMARK":
+                    pass  # it has only a version
+                case _:
+                    return self._stop("garbage")
+        except (DataError, KeyError, TypeError, AttributeError):
+            return self._stop("garbage")
+        if not isinstance(version, str) or not version:
+            return self._stop("garbage")
+        self._version = version
+        return Effect.SAME if self._kept(item) == before else Effect.CHANGED
+
+    def ended(self, lasted: float) -> None:
+        """Note that the API server ended the watch after ``lasted`` seconds, which is a fault only if it was at once."""
+        if self._wait is None:
+            if lasted >= STEADY:
+                self._in_a_row = 0
+            else:
+                self.failed("short")
+
+    def failed(self, reason: str, *, lasted: float = 0.0, retry_after: float = 0.0) -> None:
+        """Note that a request failed, or a watch after ``lasted`` seconds."""
+        if lasted >= STEADY:
+            self._in_a_row = 0
+        self.faults[reason] += 1
+        self.last_fault = reason
+        wait = WAITS[min(self._in_a_row, len(WAITS) - 1)] * (1 + JITTER * self._chance())
+        self._in_a_row += 1
+        if reason in _RELIST or self._in_a_row >= RESUMES:
+            self._version = ""
+        if reason in _RELIST:
+            self._token, self._pages = "", {}
+        self._wait = max(wait, min(retry_after, MAX_RETRY_AFTER))
+
+    def absent(self) -> Effect:
+        """Note that the cluster does not have the resource, and therefore no objects."""
+        before, self.objects, self._pages = self.objects, {}, {}
+        first, self.listed = not self.listed, True
+        self._version, self._token, self._in_a_row = "", "", 0
+        self._wait = ABSENT
+        return Effect.CHANGED if first or before else Effect.SAME
+
+    def _stop(self, reason: str) -> Effect:
+        self.failed(reason)
+        return Effect.STOP
+
+    def _kept(self, item: Mapping[str, Any]) -> Any:
+        return self.objects.get(_key(item), _ABSENT)
+
+    def _put(self, objects: dict[str, Any], item: Mapping[str, Any]) -> None:
+        kept, key = self._keep(item), _key(item)
+        if kept == (known := self.objects.get(key)):
+            kept = known  # it may hold what was parsed of it
+        if kept is None:
+            objects.pop(key, None)
+        elif self._room is None or len(objects) < self._room or key in objects:
+            objects[key] = kept
+
+
+def _key(item: Mapping[str, Any]) -> str:
+    """Return the name of an object, with its namespace if it has one."""
+    metadata = item["metadata"]
+    name, namespace = metadata.get("name") or "", metadata.get("namespace")
+    return f"{namespace}/{name}" if namespace else name
+
 
 _log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ The dangerous characters are those of YAML 1.2: chapters 5.2 to 5.4 (character s
 filler replaces only these by a letter, so that a template that tests the value (``contains "/"``, ``trunc 63``) mostly treats the filler
 like the value.
 
-A pod without a dangerous value costs one look at its texts. Annotations that no template can read do not count (``istio.reads``). Any
+A pod without a dangerous value costs one look at its texts. Annotations that no template can read do not count (``istio.template``). Any
 other dangerous value costs one more rendering, even if no template reads it.
 """
 
@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from injector.errors import BreakOutError, DataError
 from injector.injection.data import PROXY_IMAGE_TYPE, namespaced_name, template_data
 from injector.injection.result import ENFORCE, OFF
-from injector.istio.reads import reads
-from injector.kube.schema import struct_type
+from injector.istio.template import reads
 from injector.kube.serial import dump_json
+from injector.kube.typed import struct_type
 from injector.kube.yaml import load_yaml
 from injector.memo import Memo
 

@@ -1,7 +1,7 @@
 """Kubernetes objects as the Go structs that templates read.
 
 A view wraps a plain, normalised dict, and its fields have Go's names: ``.Spec.Containers`` reads ``containers``. An absent field has Go's
-zero value: an empty string, 0, a nil slice, a nil pointer. The types come from the table of k8s.io/api in ``kube.schema``.
+zero value: an empty string, 0, a nil slice, a nil pointer. The types come from the table of k8s.io/api in ``kube.typed``.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from functools import cache, lru_cache, partial
 from typing import Any, Final
 
 from injector.gotemplate.values import Func, Int32, Int64, Map, NamedString, Pointer, SizedInt, Slice, Struct
-from injector.kube.schema import is_struct, struct_type, underlying
-from injector.kube.typed import go_encode
+from injector.kube.typed import go_encode, is_struct, struct_type, underlying
 
 _INTEGERS: Final[dict[str, type[SizedInt]]] = {"int32": Int32, "int64": Int64}
 _INT_DIGITS: Final = 19

@@ -15,7 +15,7 @@ from injector.istio.behaviours import Behaviours, Minor, behaviours_of, format_m
 from injector.istio.config import InjectConfig, Values, infer_minor, parse_inject_config, parse_values
 from injector.istio.frozen import frozen
 from injector.istio.mesh import MeshFacts, mesh_facts, parse_mesh_config
-from injector.istio.proxyresources import Applying, ProxyConfigs
+from injector.istio.proxyconfig import Applying, ProxyConfigs
 from injector.istio.template import Template, compile_go_templates
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class Revision:
     ``written`` is the name that goes into pods. ``hermetic`` is True if no template reads a clock, the environment or random numbers.
     ``shared_values`` are the values of templates that cannot change them, None if a template can.
     ``functions_called`` are the Go functions that templates call.
-    ``annotations_read`` are the annotations that templates can read (``reads.annotations_read``), None if any. ``versions_by_node`` is
+    ``annotations_read`` are the annotations that templates can read (``template.annotations_read``), None if any. ``versions_by_node`` is
     empty if all nodes have the same version. ``proxy_configs`` are the ProxyConfig resources of the cluster.
     """
 

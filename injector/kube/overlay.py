@@ -21,7 +21,6 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from injector.errors import DataError
-from injector.kube.schema import is_struct, struct_type, underlying
 from injector.kube.strategicpatch import (
     FieldMeta,
     field_meta,
@@ -31,7 +30,16 @@ from injector.kube.strategicpatch import (
     partitioned,
     strategic_merge,
 )
-from injector.kube.typed import always_written, drops_empty, normalise, pruned, zero_of
+from injector.kube.typed import (
+    always_written,
+    drops_empty,
+    is_struct,
+    normalise,
+    pruned,
+    struct_type,
+    underlying,
+    zero_of,
+)
 from injector.kube.yaml.read import load_yaml, read_part, resolve_plain
 from injector.memo import Memo
 

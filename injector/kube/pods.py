@@ -17,8 +17,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from injector.errors import DataError, ManifestError, for_each
 from injector.kube.escaping import escape_line
-from injector.kube.schema import kind_type
-from injector.kube.typed import normalise
+from injector.kube.typed import kind_type, normalise
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
 from injector.errors import ManifestError
-from injector.kube.schema import OPAQUE, is_struct, struct_type, underlying
+from injector.kube.typed import OPAQUE, is_struct, struct_type, underlying
 
 Object: TypeAlias = dict[str, Any]
 

@@ -28,8 +28,15 @@ from injector.cluster.resources import (
     Resource,
     Scope,
 )
-from injector.cluster.webhookfaults import webhook_facts, webhook_faults
-from injector.cluster.webhooks import REVISION_MANAGER, TAG_MANAGER, blank_stale_annotations, managers, merge_for_apply
+from injector.cluster.webhooks import (
+    REVISION_MANAGER,
+    TAG_MANAGER,
+    blank_stale_annotations,
+    managers,
+    merge_for_apply,
+    webhook_facts,
+    webhook_faults,
+)
 from injector.errors import ClusterError, ConfigError, DataError, TagError
 from injector.injection.containers import labels_of
 from injector.istio.webhooks import (
@@ -57,7 +64,7 @@ from injector.revisions.tagstore import TagState, followers
 
 if TYPE_CHECKING:
     from injector.cluster.client import KubeClient
-    from injector.cluster.session import ClusterSession
+    from injector.cluster.kubeconfig import ClusterSession
     from injector.istio.behaviours import Minor
     from injector.revisions.source import RawRevision
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from injector.errors import ConfigError, DataError
-from injector.istio.proxyresources import ProxyConfigs
+from injector.istio.proxyconfig import ProxyConfigs
 from injector.istio.webhooks import DEFAULT_NAME
 from injector.kube.yaml import load_yaml
 from injector.revisions.names import ResolvedName, default_name, resolve_name

@@ -19,8 +19,7 @@ from injector.cluster.listwatch import ListWatch
 from injector.cluster.resources import NAMESPACES, PODS, Scope
 from injector.injection.containers import labels_of
 from injector.injection.steps.status import STATUS
-from injector.istio.servednames import MAX_LABEL_VALUE
-from injector.istio.webhooks import INJECT_LABEL, INJECTION_LABEL, REVISION_LABEL
+from injector.istio.webhooks import INJECT_LABEL, INJECTION_LABEL, MAX_LABEL_VALUE, REVISION_LABEL
 
 if TYPE_CHECKING:
     from injector.cluster.client import KubeClient

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from injector.cluster.client import KubeClient
-    from injector.cluster.session import ClusterSession
+    from injector.cluster.kubeconfig import ClusterSession
     from injector.revisions.tags import Tag
 
 MANAGER: Final = "injector-upgrade"

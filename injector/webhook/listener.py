@@ -29,7 +29,7 @@ from injector.webhook import timeouts
 if TYPE_CHECKING:
     import ssl
 
-    from injector.webhook.tls.clients import ClientAuthority
+    from injector.webhook.tls.certificate import ClientAuthority
 
 MAX_CONNECTIONS: Final = 1000
 """Five API servers with 200 calls each (--max-mutating-requests-inflight). With TLS one takes 15 KiB, and 40 KiB once used."""

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from injector.revisions.reload import Loader
     from injector.revisions.unservednames import UnservedNames
     from injector.revisions.verify import RecentPods
-    from injector.webhook.tls.clients import ClientAuthority
+    from injector.webhook.tls.certificate import ClientAuthority
     from injector.webhook.tls.selfcheck import SelfCheck
     from injector.webhook.tls.source import CertificateSource
 

@@ -16,8 +16,14 @@ from typing import TYPE_CHECKING, Any, Final
 from aiohttp import web
 
 from injector.injection.steps.status import STATUS
-from injector.istio.servednames import MAX_LABEL_VALUE, did_you_mean, fitting_names
-from injector.istio.webhooks import REVISION_LABEL, UNSERVED_ACTIONS, UNSERVED_KINDS
+from injector.istio.webhooks import (
+    MAX_LABEL_VALUE,
+    REVISION_LABEL,
+    UNSERVED_ACTIONS,
+    UNSERVED_KINDS,
+    did_you_mean,
+    fitting_names,
+)
 from injector.kube import admission
 from injector.webhook.lifecycle import Lifecycle, Phase
 from injector.webhook.reading import JSON, Reader, Refusal

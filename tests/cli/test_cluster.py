@@ -22,7 +22,7 @@ from injector.cli.cluster import (
 )
 from injector.cli.sources import Sources
 from injector.cluster.client import KubeClient
-from injector.cluster.kubeconfig import Kubeconfig
+from injector.cluster.kubeconfig import Kubeconfig, open_session, run_for_result
 from injector.cluster.resources import (
     CONFIG_MAPS,
     CRON_JOBS,
@@ -35,7 +35,6 @@ from injector.cluster.resources import (
     Resource,
     Scope,
 )
-from injector.cluster.session import open_session, run_for_result
 from injector.errors import ClusterError, ConfigError, DataError, ManifestError, UsageError
 from injector.kube.pods import Created
 from tests.cases import cases

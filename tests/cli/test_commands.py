@@ -97,7 +97,7 @@ def test_no_command_but_serve_loads_what_only_a_server_needs() -> None:
 
 @pytest.mark.parametrize(
     ("module", "unneeded"),
-    [("probe", {"asyncio", "yaml", "injector.kube.typed"}), ("tag", {"asyncio"}), ("webhook", {"asyncio"})],
+    [("serve", {"asyncio", "yaml", "injector.kube.typed"}), ("tag", {"asyncio"}), ("webhook", {"asyncio"})],
 )
 def test_a_command_loads_only_what_it_needs(module: str, unneeded: set[str]) -> None:
     code = f"import sys, injector.cli.{module}; print(*sys.modules, sep='\\n')"

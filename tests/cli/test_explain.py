@@ -11,8 +11,7 @@ from click.testing import CliRunner, Result
 
 from injector.cli import main
 from injector.cli.cluster import WorkloadName, read_target, read_view
-from injector.cli.explain import Explanation, explain_live, explain_workload, pod_labels
-from injector.cli.route import Route
+from injector.cli.explain import Explanation, Route, explain_live, explain_workload, pod_labels
 from injector.cli.sources import Sources
 from injector.cluster.resources import DEPLOYMENTS, PODS
 from injector.errors import DataError

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from injector.cli import main
-from injector.cli.oldinjector import arguments_of, is_old_flag, serves
+from injector.cli.commands import arguments_of, is_old_flag, serves
 
 DEFAULTS = [
     "--meshConfig=/etc/istio/config/mesh",

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from injector.cli import main
-from injector.cli.probe import check_fresh
+from injector.cli.serve import check_fresh
 from injector.errors import InjectorError
 from tests.cases import cases
 from tests.cli.clusters import assert_fails

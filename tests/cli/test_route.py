@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from injector.cli.cluster import ClusterView, read_view
-from injector.cli.route import (
+from injector.cli.explain import (
     PodLabels,
     RequestedName,
     Route,

@@ -14,8 +14,8 @@ from injector.errors import ConfigError, UsageError
 from injector.metrics import Metrics
 from injector.settings import Settings
 from injector.webhook.tls.cabundle import CaBundles
-from injector.webhook.tls.files import FileSource
 from injector.webhook.tls.selfsigned import BundleRollout, CaSecret, ExternalRollout, SelfSigned
+from injector.webhook.tls.source import FileSource
 from tests.webhook.certificates import authority, issue
 
 SELF_SIGNED: dict[str, Any] = {"tls_mode": "self-signed", "namespace": "mesh"}

@@ -12,8 +12,8 @@ from click.testing import CliRunner, Result
 
 from injector.cli import main
 from injector.cli.cluster import ClusterView, read_view
+from injector.cli.revision import Row, SidecarStatus, rows_of, sidecar_status
 from injector.cli.sources import Sources
-from injector.cli.status import Row, SidecarStatus, rows_of, sidecar_status
 from injector.cluster.resources import RUNNING
 from injector.errors import ManifestError
 from injector.injection.pipeline import inject_pod

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from injector.cluster.client import Page
-from injector.cluster.watchstate import MAX_RETRY_AFTER, STEADY, WAITS, Effect, List, Wait, Watch, WatchState
+from injector.cluster.listwatch import MAX_RETRY_AFTER, STEADY, WAITS, Effect, List, Wait, Watch, WatchState
 from tests.cluster.fakes import bookmark, item, line, page, status
 
 LONG = STEADY + 1

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from injector.cluster.webhookfaults import webhook_facts, webhook_faults
+from injector.cluster.webhooks import webhook_facts, webhook_faults
 from injector.istio.webhooks import Endpoint, WebhookOptions, deactivated, revision_webhook, tag_webhook
 from tests.webhook.certificates import authority
 

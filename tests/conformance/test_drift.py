@@ -9,8 +9,15 @@ import pytest
 
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
-from injector.injection.tools.drift import CURRENT, Drift, as_created, drift_of, injected_revision
-from injector.kube.defaults import defaulted_container, defaulted_volume
+from injector.injection.tools.drift import (
+    CURRENT,
+    Drift,
+    as_created,
+    defaulted_container,
+    defaulted_volume,
+    drift_of,
+    injected_revision,
+)
 from tests.conformance import core, corpus, workloads
 
 pytestmark = pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)

@@ -6,8 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from injector.injection.tools.uninject import uninject_object
-from injector.kube.schema import kind_type
-from injector.kube.typed import normalise
+from injector.kube.typed import kind_type, normalise
 from tests.conformance import compare, core, corpus
 
 INJECTED_BEFORE = "it comes with a sidecar, and goes without"

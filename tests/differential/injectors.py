@@ -28,7 +28,7 @@ from injector.errors import DataError
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import OFF, Injected, RequestFacts
 from injector.istio.behaviours import parse_minor
-from injector.istio.proxyresources import ProxyConfigs, read_proxy_config_resource
+from injector.istio.proxyconfig import ProxyConfigs, read_proxy_config_resource
 from injector.istio.revision import Revision, RevisionSettings, build_revision
 from injector.kube.typed import go_encode, normalise
 from tests.conformance import corpus

@@ -7,7 +7,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from injector.kube.schema import OPAQUE, FieldType, is_struct, struct_type, underlying
+from injector.kube.typed import OPAQUE, FieldType, is_struct, struct_type, underlying
 from tests.differential.dice import Dice
 from tests.differential.golang import Question
 

@@ -43,7 +43,7 @@ PROGRAM = """\
 import sys
 from pathlib import Path
 from injector.cli import main
-from injector.cli.oldinjector import arguments_of
+from injector.cli.commands import arguments_of
 main(arguments_of(sys.argv[2:], Path(sys.argv[1])))
 """
 

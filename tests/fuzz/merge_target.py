@@ -16,9 +16,8 @@ import orjson
 
 from injector.errors import ManifestError
 from injector.kube.jsonpatch import create_patch
-from injector.kube.schema import OPAQUE, FieldType, is_struct, struct_type, underlying
 from injector.kube.strategicpatch import strategic_merge
-from injector.kube.typed import normalise
+from injector.kube.typed import OPAQUE, FieldType, is_struct, normalise, struct_type, underlying
 from tests.fuzz.draws import Draws
 from tests.fuzz.jsondata import json_data, json_scalar
 from tests.fuzz.target import Target, recorded

@@ -19,12 +19,13 @@ from injector.injection.tools.drift import (
     UNEXPECTED,
     Drift,
     as_created,
+    defaulted_container,
+    defaulted_volume,
     drift_of,
     injected_revision,
     template_changes,
 )
 from injector.istio.revision import Revision
-from injector.kube.defaults import defaulted_container, defaulted_volume
 from injector.revisions.build import build
 from injector.revisions.directory import embedded_source
 from tests.cases import cases

@@ -7,8 +7,7 @@ import pytest
 from injector.errors import AnnotationError
 from injector.injection import containers as c
 from injector.injection.data import Parameters
-from injector.injection.pipeline import webhook_parameters
-from injector.injection.postprocess import (
+from injector.injection.pipeline import (
     cluster_info,
     keep_env_order,
     metadata,
@@ -16,6 +15,7 @@ from injector.injection.postprocess import (
     prometheus_merge,
     reorder,
     rewrite_probes,
+    webhook_parameters,
 )
 from injector.injection.result import RequestFacts
 from injector.injection.steps.openshift import (

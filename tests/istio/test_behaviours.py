@@ -18,7 +18,7 @@ from injector.istio.behaviours import (
     missing_fields,
     parse_minor,
 )
-from injector.kube.schema import struct_type
+from injector.kube.typed import struct_type
 from tests.cases import cases
 
 DROPPED = {("v1.PodSpec", "workloadRef"), ("v1.PodResourceClaim", "source"), ("v1.EphemeralVolumeSource", "readOnly")}

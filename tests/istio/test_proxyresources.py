@@ -8,7 +8,7 @@ import pytest
 
 from injector.errors import ConfigError
 from injector.istio.behaviours import behaviours_of
-from injector.istio.proxyresources import Applying, ProxyConfigResource, ProxyConfigs, read_proxy_config_resource
+from injector.istio.proxyconfig import Applying, ProxyConfigResource, ProxyConfigs, read_proxy_config_resource
 from tests.cases import cases
 
 NOW = behaviours_of((1, 31))

@@ -7,9 +7,8 @@ import pytest
 from injector.gotemplate import compile_template
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import OFF, Injected, RequestFacts
-from injector.istio.reads import annotations_read, reads
 from injector.istio.revision import Revision
-from injector.istio.template import go_functions
+from injector.istio.template import annotations_read, go_functions, reads
 from tests.factories import make_pod
 from tests.property.test_guard import revisions
 

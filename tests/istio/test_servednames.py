@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from injector.istio.servednames import MAX_LABEL_VALUE, did_you_mean, fitting_names
+from injector.istio.webhooks import MAX_LABEL_VALUE, did_you_mean, fitting_names
 from tests.cases import cases
 
 NAMES = ("1-24", "1-30", "default", "prod")

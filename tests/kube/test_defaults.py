@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from injector.kube.defaults import defaulted_container, defaulted_volume
+from injector.injection.tools.drift import defaulted_container, defaulted_volume
 from injector.kube.typed import normalise
 from tests.cases import cases
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from injector.kube.schema import OPAQUE, is_struct, kind_type, struct_type, underlying
+from injector.kube.typed import OPAQUE, is_struct, kind_type, struct_type, underlying
 
 
 def test_a_struct_has_its_fields_in_gos_order_and_spelling() -> None:

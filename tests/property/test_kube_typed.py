@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from injector.errors import DataError, ManifestError
 from injector.kube.quantity import canonical_quantity, parse_quantity
-from injector.kube.schema import struct_type
 from injector.kube.strategicpatch import strategic_merge
-from injector.kube.typed import go_encode, normalise
+from injector.kube.typed import go_encode, normalise, struct_type
 
 SCALARS = (
     st.none() | st.booleans() | st.integers(-5, 2**40) | st.sampled_from(["", "a", "1", "100m", "2026-01-02T03:04:05Z"])

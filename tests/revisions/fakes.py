@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from injector.istio.config import parse_values
-from injector.istio.proxyresources import ProxyConfigs, read_proxy_config_resource
+from injector.istio.proxyconfig import ProxyConfigs, read_proxy_config_resource
 from injector.istio.revision import Revision
 from injector.revisions.source import ClusterFacts, RawRevision
 from injector.revisions.verify import RecentPod, RecentPods

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from injector.errors import ConfigError
-from injector.istio.proxyresources import ProxyConfigs, read_proxy_config_resource
+from injector.istio.proxyconfig import ProxyConfigs, read_proxy_config_resource
 from injector.revisions.directory import (
     EMBEDDED_DEFAULT,
     DirectorySource,

@@ -11,7 +11,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from injector.errors import ConfigError
-from injector.webhook.tls.ca import (
+from injector.webhook.tls.certificate import not_after, read_certificates
+from injector.webhook.tls.selfsigned import (
     BACKDATED,
     Authority,
     CaRotation,
@@ -23,7 +24,6 @@ from injector.webhook.tls.ca import (
     read_authority,
     read_rotation,
 )
-from injector.webhook.tls.certificate import not_after, read_certificates
 from tests.webhook.certificates import authority, issue, rsa_key
 from tests.webhook.tlspair import handshake
 

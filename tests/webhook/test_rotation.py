@@ -39,11 +39,20 @@ from injector.revisions.verify import RecentPods
 from injector.webhook.handler import InjectHandler
 from injector.webhook.lifecycle import Lifecycle
 from injector.webhook.server import webhook_requests
-from injector.webhook.tls.ca import CaRotation, Lifetimes, new_authority, new_ca
 from injector.webhook.tls.cabundle import CaBundles
 from injector.webhook.tls.certificate import read_certificates
-from injector.webhook.tls.files import FileSource
-from injector.webhook.tls.selfsigned import BundleRollout, CaSecret, ExternalRollout, SelfSigned, service_names
+from injector.webhook.tls.selfsigned import (
+    BundleRollout,
+    CaRotation,
+    CaSecret,
+    ExternalRollout,
+    Lifetimes,
+    SelfSigned,
+    new_authority,
+    new_ca,
+    service_names,
+)
+from injector.webhook.tls.source import FileSource
 from tests.cluster.fakeapi import FakeApi, refusal, webhook_configuration
 from tests.cluster.fakes import in_fake_time
 from tests.factories import make_pod, make_review
@@ -418,7 +427,7 @@ from prometheus_client import CollectorRegistry
 from injector.metrics import Metrics
 from injector.webhook.tls.selfsigned import SelfSigned
 from injector.webhook.tls.selfsigned import ExternalRollout
-from injector.webhook.tls.ca import Lifetimes, new_ca
+from injector.webhook.tls.selfsigned import Lifetimes, new_ca
 times = Lifetimes(leaf=1.5)
 certificates = SelfSigned(("localhost",), ExternalRollout(), times=times)
 certificates.use_rotation(new_ca(time.time(), times))

@@ -21,12 +21,11 @@ from injector.revisions.directory import embedded_source
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
 from injector.revisions.verify import RecentPods
-from injector.webhook.decisions import LOGGED, Decisions
+from injector.webhook.decisions import LOGGED, Decisions, JsonFormatter, TextFormatter
 from injector.webhook.handler import HandlerOptions
-from injector.webhook.logs import JsonFormatter, TextFormatter
 from injector.webhook.server import Services
 from injector.webhook.tls.certificate import CertificateFiles
-from injector.webhook.tls.files import FileSource
+from injector.webhook.tls.source import FileSource
 from tests.factories import make_container, make_pod, make_review
 from tests.tasks import until
 from tests.webhook.certificates import write_certificate

@@ -15,16 +15,20 @@ from injector.cluster.resources import SECRETS
 from injector.cluster.secrets import SecretStore
 from injector.errors import ClusterError, ConfigError
 from injector.metrics import Metrics
-from injector.webhook.tls.ca import CaRotation, Lifetimes, advance, data_of, new_ca
 from injector.webhook.tls.certificate import read_certificates
 from injector.webhook.tls.selfsigned import (
     RENEWAL_INTERVAL,
     RETRIES,
     SECRET_INTERVAL,
     BundleRollout,
+    CaRotation,
     CaSecret,
     ExternalRollout,
+    Lifetimes,
     SelfSigned,
+    advance,
+    data_of,
+    new_ca,
     service_names,
 )
 from injector.webhook.tls.source import FAILURE, SUCCESS, Handshakes

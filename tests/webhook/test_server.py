@@ -30,10 +30,8 @@ from injector.webhook.reading import MAX_BODY
 from injector.webhook.server import Listeners, Services, serve
 from injector.webhook.shadow import Shadows
 from injector.webhook.status.health import HealthFile
-from injector.webhook.tls.certificate import CertificateFiles
-from injector.webhook.tls.clients import ClientAuthority
-from injector.webhook.tls.files import FileSource
-from injector.webhook.tls.source import Handshakes
+from injector.webhook.tls.certificate import CertificateFiles, ClientAuthority
+from injector.webhook.tls.source import FileSource, Handshakes
 from tests.factories import UID, make_pod, make_review
 from tests.revisions.fakes import fake_revision
 from tests.tasks import until

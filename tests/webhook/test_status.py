@@ -18,8 +18,20 @@ from injector.revisions.reload import LoadReport, RevisionState
 from injector.revisions.tags import parse_tags
 from injector.webhook.lifecycle import Phase
 from injector.webhook.shadow import Admission, Shadows
-from injector.webhook.status.page import Share, milliseconds, number, percent, rate, reasons, shares, status_page, when
-from injector.webhook.status.report import quantile, request_rows, status_data
+from injector.webhook.status.page import (
+    Share,
+    milliseconds,
+    number,
+    percent,
+    quantile,
+    rate,
+    reasons,
+    request_rows,
+    shares,
+    status_data,
+    status_page,
+    when,
+)
 from tests.cases import cases
 from tests.revisions.fakes import fake_revision
 

@@ -17,10 +17,9 @@ from prometheus_client import CollectorRegistry
 
 from injector.errors import ConfigError
 from injector.metrics import Metrics
-from injector.webhook.tls import files
+from injector.webhook.tls import source as tls_source
 from injector.webhook.tls.certificate import Certificate, CertificateFiles, Pair, read_pair
-from injector.webhook.tls.files import FileSource
-from injector.webhook.tls.source import FAILURE, SUCCESS
+from injector.webhook.tls.source import FAILURE, SUCCESS, FileSource
 from tests.cases import cases
 from tests.held import LOOKS, failures_held
 from tests.revisions.clock import steps_between
@@ -191,7 +190,7 @@ def test_a_bad_pair_that_stays_takes_no_memory(
     BAD_PAIRS[fault](secret)
     source.poll()
     # The files do not change any more, so they need not be read each time.
-    monkeypatch.setattr(files, "_read", functools.cache(files._read))
+    monkeypatch.setattr(tls_source, "_read", functools.cache(tls_source._read))
     held = failures_held()
 
     for _ in range(LOOKS):
@@ -237,7 +236,7 @@ def test_a_bad_pair_that_stays_is_checked_once(secret: MountedSecret, monkeypatc
         checked.append(pair)
         return read_pair(pair, paths)
 
-    monkeypatch.setattr(files, "read_pair", counted)
+    monkeypatch.setattr(tls_source, "read_pair", counted)
     secret.put_bytes(b"garbage", good.key_pem)
     source.poll()
     source.poll()

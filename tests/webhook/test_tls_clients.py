@@ -19,11 +19,9 @@ from prometheus_client import CollectorRegistry
 from injector.errors import ConfigError
 from injector.metrics import Metrics
 from injector.webhook.listener import Listener
-from injector.webhook.tls.certificate import CertificateFiles, Pair
-from injector.webhook.tls.clients import ClientAuthority
-from injector.webhook.tls.files import FileSource
+from injector.webhook.tls.certificate import CertificateFiles, ClientAuthority, Pair
 from injector.webhook.tls.selfcheck import INTERVAL, SelfCheck
-from injector.webhook.tls.source import Handshakes
+from injector.webhook.tls.source import FileSource, Handshakes
 from tests.webhook.certificates import Issued, Order, authority, issue, rsa_key
 from tests.webhook.tlspair import joined
 

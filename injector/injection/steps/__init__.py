@@ -1,1 +1,1 @@
-"""The steps of an injection after the templates: what a template cannot do. ``injection.postprocess`` has their order."""
+"""The steps of an injection after the templates: what a template cannot do. ``injection.pipeline`` has their order."""

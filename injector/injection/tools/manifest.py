@@ -28,8 +28,7 @@ from injector.kube.pods import (
     template_at,
     workload_of,
 )
-from injector.kube.schema import kind_type
-from injector.kube.typed import go_encode, normalise
+from injector.kube.typed import go_encode, kind_type, normalise
 
 if TYPE_CHECKING:
     from injector.istio.revision import Revision

@@ -1,1 +1,1 @@
-"""The operations port: probes, metrics and the status (``health``, ``report``, ``page``)."""
+"""The operations port: probes, metrics and the status (``health``, ``page``)."""

@@ -18,8 +18,7 @@ from aiohttp import web
 
 from injector.metrics import CONTENT_TYPE, Metrics
 from injector.webhook.lifecycle import Lifecycle, Phase, Supervisor
-from injector.webhook.status.page import DATA_HEADERS, HEADERS, status_page
-from injector.webhook.status.report import request_rows, status_data
+from injector.webhook.status.page import DATA_HEADERS, HEADERS, request_rows, status_data, status_page
 
 if TYPE_CHECKING:
     from pathlib import Path
