@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -23,13 +24,22 @@ from injector.errors import ManifestError, TagError, UsageError
 from injector.injection.tools.drift import injected_revision
 from injector.kube.escaping import escape_line
 from injector.kube.yaml import load_yaml
-from injector.revisions.names import list_names
+from injector.revisions.names import is_label, list_names
 from injector.revisions.tags import Tag, workload_key
 from injector.upgrade.document import Upgrade, read_upgrade
 from injector.upgrade.plan import BLOCKED, CLASSES, REFUSED, RESTART, STAYS, Entry, Plan, check_tag, make_plan
-from injector.upgrade.state import COMPLETED, VERBS, State, commanded, time_text
+from injector.upgrade.state import (
+    COMPLETED,
+    VERBS,
+    State,
+    commanded,
+    counts_text,
+    progress_text,
+    seconds_left,
+    time_text,
+)
 from injector.upgrade.step import INTERVAL
-from injector.upgrade.store import Store, Stored, write_tag
+from injector.upgrade.store import UPGRADES, ResourceStore, Store, Stored, find_store, write_tag
 from injector.upgrade.workloads import Key, Restart, Workload, key_of, restart_of, unknown_restart
 
 if TYPE_CHECKING:
@@ -38,11 +48,19 @@ if TYPE_CHECKING:
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.cluster.resources import ObjectReader
     from injector.istio.revision import Revision
+    from injector.metrics import Metrics
+    from injector.upgrade.gates import Token
 
 FORMATS: Final = ("summary", "table", "json", "yaml", "markdown")
 COLUMNS: Final = ("WAVE", "NAMESPACE", "WORKLOAD", "PODS", "HAS", "CHANGE", "ACTION", "NOTE")
 SHOWN: Final = 10
 """The workloads that the summary names for each reason."""
+
+PROMETHEUS_TOKEN: Final = click.option(
+    "--prometheus-token",
+    metavar="URL=FILE",
+    help="Bearer token in FILE, for the gates whose `prometheus` is URL.",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +84,7 @@ def upgrade() -> None:
 
 
 @upgrade.command("plan")
-@click.argument("document", metavar="FILE")
+@click.argument("document", metavar="FILE|NAME")
 @FILENAME
 @RECURSIVE
 @cluster_options
@@ -87,10 +105,10 @@ def plan(  # noqa: PLR0913 -- one parameter for each flag
 ) -> None:
     """Show for each workload its wave, the class of change, and why it does not move if it does not.
 
-    FILE has an Upgrade; - is stdin. The workloads come from the cluster, or from the files of `-f`. Nothing is written. The exit code is 0
-    if every workload of a wave can be restarted, else 1.
+    FILE has an Upgrade; - is stdin. NAME is an Upgrade of the cluster. The workloads come from the cluster, or from the files of `-f`.
+    Nothing is written. The exit code is 0 if every workload of a wave can be restarted, else 1.
     """
-    _, read = read_document(document)
+    _, read = read_resource(document, kubeconfig) if is_resource_name(document) else read_document(document)
     fleet = read_from(filenames, kubeconfig, lambda reader: read_fleet(reader, sources, read), recursive=recursive)
     made = make_plan(read, fleet.tag, fleet.workloads, fleet.source, fleet.target)
     for note in (*fleet.notes, *made.notes):
@@ -101,40 +119,33 @@ def plan(  # noqa: PLR0913 -- one parameter for each flag
 
 
 @upgrade.command("run")
-@click.argument("document", metavar="FILE")
+@click.argument("document", metavar="FILE|NAME")
 @cluster_options
+@PROMETHEUS_TOKEN
 @verbose
-def run(*, document: str, sources: Sources, kubeconfig: Kubeconfig) -> None:
-    """Run the upgrade of FILE until it ends or is paused, or go on with it.
+def run(*, document: str, sources: Sources, kubeconfig: Kubeconfig, prometheus_token: str | None) -> None:
+    """Run the upgrade of FILE, or the Upgrade NAME of the cluster, until it ends or is paused, or go on with it.
 
-    The state is in the ConfigMap upgrade-NAME of Istio's namespace. The command can be ended at any moment and started again, also
-    elsewhere. The exit code is 0 if the upgrade is completed, else 1.
+    The state is in the status of the resource. The state of a FILE is in the ConfigMap upgrade-NAME of Istio's namespace. The command can
+    be ended at any moment and started again, also elsewhere. The exit code is 0 if the upgrade is completed, else 1.
     """
     # Imported here, as they load the server's libraries, which --help and shell completion do not need.
     from prometheus_client import CollectorRegistry
 
     from injector.metrics import Metrics
-    from injector.upgrade.run import Runner
+    from injector.upgrade.gates import read_token
 
-    raw, read = read_document(document)
-
-    def move_tag(tag: Tag, expected: Tag | None) -> None:
-        with open_session(kubeconfig) as session:
-            write_tag(session, sources.istio_namespace, tag, expected)
+    is_file = not is_resource_name(document)
+    raw, read = read_document(document) if is_file else read_resource(document, kubeconfig)
+    token = read_token(prometheus_token)
 
     async def work(client: KubeClient) -> State:
-        async def survey(wanted: Upgrade, before: Tag | None) -> Plan:
-            fleet = await read_fleet(client, sources, wanted)
-            # A plan of 5,000 workloads takes half a minute, in which the watches must go on.
-            return await asyncio.to_thread(make_plan, wanted, before, fleet.workloads, fleet.source, fleet.target)
-
-        store = Store(client, sources.istio_namespace, read.name)
-        tag = (await read_fleet(client, sources, read)).tag
-        if tag is not None:
-            check_tag(read, tag)
-        await store.start(raw, read, tag, time.time())
+        store = await find_store(client, sources.istio_namespace, read.name)
+        if is_file and isinstance(store, ResourceStore):
+            hint = f"run it by its name: `injector upgrade run {read.name}`"
+            raise UsageError(f"the cluster has an Upgrade {read.name}", where=document, hint=hint)
         metrics = Metrics(CollectorRegistry())
-        return await Runner(client, store, sources.istio_namespace, survey, move_tag, metrics, _say).run()
+        return await Launcher(client, sources, kubeconfig, metrics, _say, token).run(store, raw, read)
 
     with open_session(kubeconfig) as session:
         state = session.run(work)
@@ -145,6 +156,49 @@ def run(*, document: str, sources: Sources, kubeconfig: Kubeconfig) -> None:
 
 def _say(document: Upgrade, state: State) -> None:
     echo(f"{time_text(time.time())} {state_line(document, state)}", err=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Launcher:
+    """Runs upgrades of one cluster, for the command and for the server. See ``Runner`` for the arguments."""
+
+    client: KubeClient
+    sources: Sources
+    kubeconfig: Kubeconfig
+    metrics: Metrics
+    say: Callable[[Upgrade, State], None]
+    token: Token | None = None
+
+    async def run(self, store: Store, raw: Mapping[str, Any], document: Upgrade) -> State:
+        """Run an upgrade until it ends or is paused, and return its state.
+
+        Raises:
+            InjectorError: it cannot be started or go on.
+        """
+        from injector.upgrade.run import Runner  # as in ``run``
+
+        home = self.sources.istio_namespace
+
+        async def tag_now() -> Tag | None:
+            tag = (await read_fleet(self.client, self.sources, document)).tag
+            if tag is not None:
+                check_tag(document, tag)
+            return tag
+
+        async def survey(wanted: Upgrade, before: Tag | None, wave: int | None) -> Plan:
+            fleet = await read_fleet(self.client, self.sources, wanted)
+            waves = () if wave is None else (wave,)
+            # A plan of 5,000 workloads takes half a minute, in which the watches must go on.
+            return await asyncio.to_thread(
+                make_plan, wanted, before, fleet.workloads, fleet.source, fleet.target, waves
+            )
+
+        def move_tag(tag: Tag, expected: Tag | None) -> None:
+            with open_session(self.kubeconfig) as session:
+                write_tag(session, home, tag, expected)
+
+        await store.start(raw, document, tag_now, time.time())
+        return await Runner(self.client, store, home, survey, move_tag, self.metrics, self.say, self.token).run()
 
 
 @upgrade.command("status")
@@ -158,7 +212,7 @@ def status(*, name: str, watch: bool, istio_namespace: str, kubeconfig: Kubeconf
     """Show the state of the upgrade NAME: its waves, the progress, the gates, and the reason of a wait."""
 
     async def work(client: KubeClient) -> None:
-        store, shown = Store(client, istio_namespace, name), ""
+        store, shown = await find_store(client, istio_namespace, name), ""
         while True:
             stored = await store.existing()
             text = status_text(stored.upgrade, stored.state, output)
@@ -186,21 +240,20 @@ def status_text(document: Upgrade, state: State, output: str) -> str:
         rows.append((wave.name, progress))
     gates = [(name, result) for name, result in state.gates.items()]
     gate_text = f"\n{table(('GATE', 'RESULT'), gates)}" if gates else ""
-    return f"{state_line(document, state)}\n\n{table(('WAVE', 'PROGRESS'), rows)}{gate_text}"
+    left = f"left: {state.left} of {state.total} workloads{_forecast(state)}\n" if state.left else ""
+    return f"{state_line(document, state)}\n{left}\n{table(('WAVE', 'PROGRESS'), rows)}{gate_text}"
+
+
+def _forecast(state: State) -> str:
+    seconds = seconds_left(state, time.time())
+    return "" if seconds is None else f", about {seconds / 60:.0f} minutes at the pace so far"
 
 
 def state_line(document: Upgrade, state: State) -> str:
     """Return the state of an upgrade in one line."""
-    place = "" if state.has_ended else f", wave {document.waves[state.wave].name}, {state.step}"
-    place = f", {state.step}: {counts_text(state)}" if state.back and not state.has_ended else place
-    counts = f": {counts_text(state)}" if state.counts and not state.back and not state.has_ended else ""
+    progress = progress_text(document, state)
     reason = f"; {state.reason}" if state.reason else ""
-    return escape_line(f"{document.name}: {state.phase}{place}{counts}{reason}")
-
-
-def counts_text(state: State) -> str:
-    """Return the workloads by their progress."""
-    return ", ".join(f"{count} {name}" for name, count in state.counts.items()) or "no workload"
+    return escape_line(f"{document.name}: {state.phase}{', ' if progress else ''}{progress}{reason}")
 
 
 _HELP: Final = {
@@ -219,7 +272,7 @@ def _command(verb: str) -> click.Command:
     @verbose
     def change(*, name: str, istio_namespace: str, kubeconfig: Kubeconfig) -> None:
         async def work(client: KubeClient) -> Stored:
-            store = Store(client, istio_namespace, name)
+            store = await find_store(client, istio_namespace, name)
             stored = await store.existing()
             state = commanded(stored.state, verb, stored.upgrade, time.time())
             return await store.save(stored, state)
@@ -245,11 +298,31 @@ def read_document(filename: str) -> tuple[dict[str, Any], Upgrade]:
     if len(manifests) != 1:
         raise ManifestError("it is a folder with several files", where=filename, hint="give one file")
     raw = load_yaml(manifests[0].text, where=manifests[0].name)
-    document = read_upgrade(raw, where=manifests[0].name)
+    return raw, _checked(read_upgrade(raw, where=manifests[0].name))
+
+
+def _checked(document: Upgrade) -> Upgrade:
+    """Check the queries too, before anything is started."""
     from injector.upgrade.gates import parse_queries  # as in ``run``
 
-    parse_queries(document)  # before anything is started
-    return raw, document
+    parse_queries(document)
+    return document
+
+
+def is_resource_name(document: str) -> bool:
+    """Return whether an argument names an Upgrade of the cluster: it is a name, and no such file exists."""
+    return is_label(document) and not Path(document).exists()
+
+
+def read_resource(name: str, kubeconfig: Kubeconfig) -> tuple[dict[str, Any], Upgrade]:
+    """Read an Upgrade of the cluster.
+
+    Raises:
+        InjectorError: it does not exist, cannot be read, or is not valid.
+    """
+    with open_session(kubeconfig) as session:
+        raw = session.run(lambda client: client.get(UPGRADES, name))
+    return raw, _checked(read_upgrade(raw, where=f"Upgrade {name}"))
 
 
 async def read_fleet(reader: ObjectReader, sources: Sources, document: Upgrade) -> Fleet:

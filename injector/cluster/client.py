@@ -316,10 +316,15 @@ class KubeClient:
         query = {"fieldManager": manager, **({"dryRun": "All"} if dry_run else {})}
         return await self._json("POST", path, query, _with_kind(resource, manifest))
 
-    async def replace(self, resource: Resource, manifest: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
-        """Replace the version of an object that ``resourceVersion`` names, and return it; reason ``conflict`` if it has changed."""
-        query = {"fieldManager": manager}
-        return await self._json("PUT", _path(resource, manifest), query, _with_kind(resource, manifest))
+    async def replace(
+        self, resource: Resource, manifest: Mapping[str, Any], *, manager: str, subresource: str = ""
+    ) -> dict[str, Any]:
+        """Replace the version of an object that ``resourceVersion`` names, and return it; reason ``conflict`` if it has changed.
+
+        With a ``subresource`` such as ``/status``, only that part of the object.
+        """
+        path, query = f"{_path(resource, manifest)}{subresource}", {"fieldManager": manager}
+        return await self._json("PUT", path, query, _with_kind(resource, manifest))
 
     async def patch(
         self, resource: Resource, name: str, operations: Sequence[Mapping[str, Any]], *, manager: str

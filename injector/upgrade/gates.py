@@ -10,13 +10,14 @@ import asyncio
 import math
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
 import jinja2
 from jinja2.meta import find_undeclared_variables
 
-from injector.errors import ConfigError, DataError
+from injector.errors import ConfigError, DataError, UsageError
 from injector.istio.jinja.budget import JinjaBudget, spending
 from injector.istio.jinja.sandbox import Sandbox
 from injector.kube.serial import load_json
@@ -55,6 +56,29 @@ QUERIES: Final[Mapping[str, str]] = {
     "latency": f"{_BUCKETS % (_LABELS, '')} / {_BUCKETS % (_LABELS, _BEFORE)}",
 }
 """The built-in queries, from Istio's standard metrics: the value since the wave divided by the value before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """The file with the bearer token of one Prometheus. It is sent to no other URL, as another person may write the document."""
+
+    url: str
+    file: Path
+
+
+def read_token(text: str | None) -> Token | None:
+    """Read the setting ``URL=FILE``; None if it is not given.
+
+    Raises:
+        UsageError: it is not such a pair.
+    """
+    if not text:
+        return None
+    url, separator, file = text.rpartition("=")
+    if not separator or not url.startswith(("http://", "https://")) or not file:
+        hint = "write it as https://HOST:PORT=/path/to/token"
+        raise UsageError("it is not URL=FILE", where="--prometheus-token", hint=hint)
+    return Token(url, Path(file))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +132,14 @@ def _bad(metric: Metric, what: str) -> ConfigError:
 
 
 async def evaluate(
-    upgrade: Upgrade, queries: Iterable[Query], state: State, workloads: Iterable[Key], now: float
+    upgrade: Upgrade, state: State, workloads: Iterable[Key], now: float, token: Token | None = None
 ) -> tuple[GateResult, ...]:
-    """Return the results of the gates for the workloads of the wave, in the order of the document."""
+    """Return the results of the gates for the workloads of the wave, in the order of the document.
+
+    Raises:
+        ConfigError: as in ``parse_queries``.
+    """
+    queries = parse_queries(upgrade)
     interval = max(MIN_INTERVAL, now - state.since)
     shared = {
         "from": upgrade.source,
@@ -122,7 +151,8 @@ async def evaluate(
     limit = asyncio.Semaphore(CONCURRENCY)
     limits = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT)
     async with aiohttp.ClientSession(timeout=limits, auto_decompress=True) as session:
-        prometheus = _Prometheus(session, upgrade.gates.prometheus, limit)
+        file = token.file if token is not None and token.url == upgrade.gates.prometheus else None
+        prometheus = _Prometheus(session, upgrade.gates.prometheus, limit, file)
         return tuple([await _result(prometheus, query, shared, keys) for query in queries])
 
 
@@ -167,16 +197,24 @@ class _Prometheus:
     session: aiohttp.ClientSession
     url: str
     limit: asyncio.Semaphore
+    token: Path | None
 
     async def ask(self, query: str) -> list[float] | str:
         """Return the values of an instant query, or the reason why it has no value."""
+        url, headers = f"{self.url.rstrip('/')}/api/v1/query", {}
+        if self.token is not None:
+            try:
+                headers["Authorization"] = f"Bearer {self.token.read_text(encoding='utf-8').strip()}"
+            except (OSError, ValueError):
+                return "the file of --prometheus-token cannot be read"
         try:
+            # A redirect could lead the token elsewhere.
             async with (
                 self.limit,
-                self.session.post(f"{self.url.rstrip('/')}/api/v1/query", data={"query": query}) as answer,
+                self.session.post(url, data={"query": query}, headers=headers, allow_redirects=False) as answer,
             ):
                 body = await answer.read()
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             return f"Prometheus cannot be reached: {type(error).__name__}"
         try:
             return _values(load_json(body))

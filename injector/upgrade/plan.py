@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -81,7 +81,12 @@ class Plan:
 
 
 def make_plan(
-    upgrade: Upgrade, tag: Tag | None, workloads: Sequence[Workload], source: Revision, target: Revision
+    upgrade: Upgrade,
+    tag: Tag | None,
+    workloads: Sequence[Workload],
+    source: Revision,
+    target: Revision,
+    compared: Collection[int] | None = None,
 ) -> Plan:
     """Return the plan of an upgrade.
 
@@ -91,6 +96,7 @@ def make_plan(
         workloads: the workloads of the cluster.
         source: the revision that they leave.
         target: the revision that they get.
+        compared: the waves whose workloads get a class of change, which takes most of the time; None for all.
 
     Raises:
         TagError: the tag leads to other revisions than those of the upgrade.
@@ -102,7 +108,8 @@ def make_plan(
     for each in workloads:
         if each.requested == (upgrade.tag or upgrade.target):
             entry = _entry(upgrade, each, tags, (source.written, target.written))
-            if entry.action in (RESTART, BLOCKED) and entry.wave is not None:
+            is_compared = entry.wave is not None and (compared is None or entry.wave in compared)
+            if entry.action in (RESTART, BLOCKED) and is_compared:
                 change, kinds = change_of(each, source, target)
                 entry = replace(entry, change=change, kinds=kinds)
                 if change == REFUSED:

@@ -9,11 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.cluster.listwatch import ListWatch
-from injector.cluster.resources import BUDGETS, PODS, WEBHOOKS, Scope
+from injector.cluster.resources import BUDGETS, PODS, Scope
 from injector.errors import ClusterError
-from injector.istio.webhooks import TAG_LABEL
-from injector.revisions.tags import read_tags, tag_object
-from injector.upgrade.gates import evaluate, parse_queries
+from injector.upgrade.gates import evaluate
 from injector.upgrade.observe import MARK, Observer, budget_facts, pod_facts, workload_facts
 from injector.upgrade.plan import BLOCKED, RESTART, STAYS
 from injector.upgrade.preflight import control_plane_fault, preflight
@@ -28,7 +26,7 @@ from injector.upgrade.step import (
     wants_gates,
     wants_preflight,
 )
-from injector.upgrade.store import MANAGER, tag_before
+from injector.upgrade.store import MANAGER, read_tag, tag_before
 from injector.upgrade.workloads import RESTARTABLE, ROLLOUT, ROLLOUT_GROUP
 
 if TYPE_CHECKING:
@@ -39,7 +37,7 @@ if TYPE_CHECKING:
     from injector.metrics import Metrics
     from injector.revisions.tags import Tag
     from injector.upgrade.document import Upgrade
-    from injector.upgrade.gates import Query
+    from injector.upgrade.gates import Token
     from injector.upgrade.plan import Plan
     from injector.upgrade.state import State
     from injector.upgrade.step import Decision, GateResult
@@ -59,19 +57,21 @@ class Runner:
         client: the API server.
         store: the state.
         istio_namespace: Istio's namespace.
-        survey: returns the plan, from the tag before the upgrade.
+        survey: returns the plan, from the tag before the upgrade, with the classes of change of one wave.
         move_tag: writes a tag, if it is still the second one; it blocks.
         metrics: counts the faults of watches.
         say: reports a new state to people.
+        token: the token of Prometheus.
     """
 
     client: KubeClient
     store: Store
     istio_namespace: str
-    survey: Callable[[Upgrade, Tag | None], Awaitable[Plan]]
+    survey: Callable[[Upgrade, Tag | None, int | None], Awaitable[Plan]]
     move_tag: Callable[[Tag, Tag | None], None]
     metrics: Metrics
     say: Callable[[Upgrade, State], None]
+    token: Token | None = None
     clock: Callable[[], float] = time.time
     _resources: dict[str, Resource] = field(default_factory=dict)
     _seen: dict[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -94,12 +94,11 @@ class Runner:
         rollout = await self.client.find_resource(ROLLOUT, ROLLOUT_GROUP)
         if rollout is not None:
             self._resources[ROLLOUT] = rollout
-        queries = parse_queries((await self.store.existing()).upgrade)
         tasks = [asyncio.create_task(each.run()) for each in self._watch()]
         try:
             await self._synced()
             while True:
-                state = await self._turn(queries)
+                state = await self._turn()
                 if state is not None and (state.has_ended or state.phase == PAUSED):
                     return state
                 await asyncio.sleep(INTERVAL)
@@ -141,16 +140,16 @@ class Runner:
                 if each.state.last_fault == "forbidden" and not each.synced.is_set():
                     raise ClusterError(each.fault, hint="grant the permission to list and watch it", reason="forbidden")
 
-    async def _turn(self, queries: tuple[Query, ...]) -> State | None:
+    async def _turn(self) -> State | None:
         """Make one step. Return the state; None if the API server cannot be reached, or another runner was faster."""
         try:
             stored = await self.store.existing()
-            before, tag = tag_before(stored), await self._tag(stored.upgrade)
+            before, tag = tag_before(stored), await read_tag(self.client, stored.upgrade)
             if stored.state.has_ended or stored.state.phase == PAUSED:
                 return stored.state
             if any(each.fault for each in self._watches):
                 return None
-            observation = await self._observe(stored, before, tag, queries)
+            observation = await self._observe(stored, before, tag)
             decision = step(stored.upgrade, stored.state, observation)
             state = _with_report(decision.state, observation, stored.upgrade)
             if state != stored.state:
@@ -163,24 +162,10 @@ class Runner:
             return None
         return stored.state
 
-    async def _tag(self, upgrade: Upgrade) -> Tag | None:
-        """Return the tag as it is now."""
-        if not upgrade.tag:
-            return None
-        found = await self.client.all(Scope(WEBHOOKS, labels=f"{TAG_LABEL}={upgrade.tag}"), tag_object)
-        tags, faults = read_tags(found)
-        if upgrade.tag in faults:
-            raise faults[upgrade.tag]
-        if upgrade.tag not in tags:
-            raise ClusterError(f"tag {upgrade.tag} does not exist", hint="set it again", reason="missing")
-        return tags[upgrade.tag]
-
-    async def _observe(
-        self, stored: Stored, before: Tag | None, tag: Tag | None, queries: tuple[Query, ...]
-    ) -> Observation:
+    async def _observe(self, stored: Stored, before: Tag | None, tag: Tag | None) -> Observation:
         upgrade, state = stored.upgrade, stored.state
         if self._plan is None or (wants_preflight(state) and self._planned != (state.wave, state.back)):
-            self._plan = await self.survey(upgrade, before)
+            self._plan = await self.survey(upgrade, before, None if state.back else state.wave)
             self._planned = state.wave, state.back
         checked = None
         if wants_preflight(state) and self._is_time("preflight", PREFLIGHT_INTERVAL) and _is_prepared(upgrade, tag):
@@ -193,9 +178,7 @@ class Runner:
         seen, exhausted = observer.observe(
             self._plan, workloads, self._seen[PODS.kind].values(), self._seen[BUDGETS.kind].values(), now
         )
-        gates = await self._gates(
-            upgrade, queries, state, [each.key for each in seen if each.wave == state.wave and each.new]
-        )
+        gates = await self._gates(upgrade, state, [each.key for each in seen if each.wave == state.wave and each.new])
         return Observation(
             now=now,
             workloads=seen,
@@ -208,15 +191,13 @@ class Runner:
             gates=gates,
         )
 
-    async def _gates(
-        self, upgrade: Upgrade, queries: tuple[Query, ...], state: State, keys: list[Key]
-    ) -> tuple[GateResult, ...] | None:
+    async def _gates(self, upgrade: Upgrade, state: State, keys: list[Key]) -> tuple[GateResult, ...] | None:
         if not wants_gates(state):
             return None
         is_last = self.clock() - state.since >= upgrade.soak
         if not is_last and not self._is_time("gates", GATE_INTERVAL):
             return None
-        return await evaluate(upgrade, queries, state, keys, self.clock())
+        return await evaluate(upgrade, state, keys, self.clock(), self.token)
 
     def _is_time(self, what: str, interval: float) -> bool:
         now = time.monotonic()
@@ -265,7 +246,12 @@ def _with_report(state: State, seen: Observation, upgrade: Upgrade) -> State:
     gates = state.gates
     if seen.gates is not None:
         gates = {each.name: f"{each.result}: {each.detail}" if each.detail else each.result for each in seen.gates}
-    return replace(state, counts=dict(sorted(counts.items())), gates=gates)
+    left = sum(_is_left(each, state) for each in seen.workloads)
+    return replace(state, counts=dict(sorted(counts.items())), gates=gates, left=left, total=max(state.total, left))
+
+
+def _is_left(each: Seen, state: State) -> bool:
+    return bool(each.action != BLOCKED and each.new if state.back else each.action == RESTART and each.old)
 
 
 def _progress(each: Seen, state: State, mark: str) -> str:
@@ -273,5 +259,4 @@ def _progress(each: Seen, state: State, mark: str) -> str:
         return "restarting"
     if each.action in (BLOCKED, STAYS):
         return each.action
-    left = each.new if state.back else each.old
-    return "waiting" if left and each.mark != mark and (state.back or each.action == RESTART) else "done"
+    return "waiting" if _is_left(each, state) and each.mark != mark else "done"

@@ -50,6 +50,8 @@ class State:
         tag_before: the annotations and label of the tag before the upgrade; see ``store``.
         reason: why it waits, or is paused; empty if it does not.
         counts: the workloads of the wave, or of a rollback, by progress.
+        total: the workloads that were to be restarted when the upgrade, or its rollback, began.
+        left: those that are still to be restarted.
         gates: the last result of each gate.
     """
 
@@ -66,6 +68,8 @@ class State:
     tag_before: Mapping[str, Any] = field(default_factory=dict)
     reason: str = ""
     counts: Mapping[str, int] = field(default_factory=dict)
+    total: int = 0
+    left: int = 0
     gates: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -86,7 +90,7 @@ class State:
         fresh = self.at(
             RESTARTING, now, phase=ROLLING_BACK, back=True, restarting={}, counts={}, token=self.next_token(now)
         )
-        return replace(fresh, reason=reason)
+        return replace(fresh, reason=reason, started=now, total=0, left=0)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state as JSON data."""
@@ -168,3 +172,24 @@ def promoted(state: State, upgrade: Upgrade, now: float) -> State:
 def time_text(seconds: float) -> str:
     """Return a time as RFC 3339 writes it."""
     return dt.datetime.fromtimestamp(seconds, dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def counts_text(state: State) -> str:
+    """Return the workloads by their progress."""
+    return ", ".join(f"{count} {name}" for name, count in state.counts.items()) or "no workload"
+
+
+def progress_text(upgrade: Upgrade, state: State) -> str:
+    """Return the wave, its step and its workloads in one line; empty after the end."""
+    if state.has_ended:
+        return ""
+    if state.back:
+        return f"{state.step}: {counts_text(state)}"
+    counts = f": {counts_text(state)}" if state.counts else ""
+    return f"wave {upgrade.waves[state.wave].name}, {state.step}{counts}"
+
+
+def seconds_left(state: State, now: float) -> float | None:
+    """Forecast how long an upgrade still takes at its pace so far, with its soak times; None before the first workload is done."""
+    done = state.total - state.left
+    return None if state.has_ended or done <= 0 else state.left * (now - state.started) / done

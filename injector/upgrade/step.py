@@ -27,11 +27,13 @@ if TYPE_CHECKING:
 INTERVAL: Final = 2.0
 """Seconds between two steps: each costs two small requests."""
 PREFLIGHT_GRACE: Final = 30.0
-"""Seconds for which a preflight may fail before the upgrade fails. The replicas of the injector see a changed tag within a second."""
+"""Seconds after the first fault of a preflight for which it is repeated: the replicas of the injector see a changed tag within a second."""
 GATE_INTERVAL: Final = 30.0
 """Seconds between two evaluations of the gates while a wave soaks."""
 SETTLING: Final = 30.0
 """Seconds without a change after which a complete rollout has the pods that it will have. Pods are watched apart from workloads."""
+WINDOW: Final = "waiting for a window"
+_PREFLIGHT_FAULT: Final = "preflight: "
 FAILED: Final = "fail"
 PASSED: Final = "pass"
 NO_DATA: Final = "no data"
@@ -162,25 +164,31 @@ def step(upgrade: Upgrade, state: State, seen: Observation) -> Decision:
 def _preflight(upgrade: Upgrade, state: State, seen: Observation) -> Decision:
     prepared = None if seen.tag is None else prepared_tag(upgrade, seen.tag)
     if not upgrade.in_window(seen.now):
-        return Decision(replace(state, since=seen.now, reason="waiting for a window"))
+        return Decision(replace(state, reason=WINDOW))
     if prepared != seen.tag:
         return Decision(state, tag=prepared)
     if seen.preflight is None:
         return Decision(state)
     if not seen.preflight:
         return Decision(state.at(MOVING, seen.now))
+    reason = f"{_PREFLIGHT_FAULT}{_first(seen.preflight)}"
+    if not state.reason.startswith(_PREFLIGHT_FAULT):
+        return Decision(replace(state, since=seen.now, reason=reason))  # the grace starts with the first fault
     if seen.now - state.since <= PREFLIGHT_GRACE:
-        return Decision(replace(state, reason=f"preflight: {_first(seen.preflight)}"))
-    return _failed(upgrade, state, seen.now, f"preflight: {_first(seen.preflight)}")
+        return Decision(replace(state, reason=reason))
+    return _failed(upgrade, state, seen.now, reason)
 
 
 def _back(upgrade: Upgrade, state: State, seen: Observation) -> Decision:
-    """Move the tag back, and then restart the workloads that have the new revision, those of the last wave first."""
+    """Move the tag back, and then restart the workloads that have the new revision, those with unavailable pods first.
+
+    The others follow in the reverse order of the waves. A workload that does not recover holds up no other one.
+    """
     if seen.tag != seen.tag_before:
         return Decision(state, tag=seen.tag_before)
     mark = mark_of(upgrade, state)
     due = [each for each in seen.workloads if each.new and each.action != BLOCKED and each.mark != mark]
-    ordered = sorted(due, key=lambda each: (-each.wave, each.key))
+    ordered = sorted(due, key=lambda each: (not each.unavailable, -each.wave, each.key))
     return _restarted(upgrade, state, seen, seen.workloads, ordered)
 
 
@@ -190,15 +198,19 @@ def _restarted(
     """Restart what is due within the limits. The step ends when nothing is due and nothing is being restarted."""
     by_name = {str(each.key): each for each in concerned}
     under_way = {name: since for name, since in state.restarting.items() if _is_under_way(state, by_name.get(name))}
-    fault = _fault_of(upgrade, state, seen, by_name, under_way)
-    if fault:
-        return _failed(upgrade, replace(state, restarting=under_way), seen.now, fault)
-    hold = "" if state.back else seen.hold or ("" if upgrade.in_window(seen.now) else "a window")
     rest = [each for each in due if str(each.key) not in under_way]
+    faults = _faults_of(upgrade, state, seen, by_name, under_way)
+    if faults and not (state.back and (rest or under_way.keys() - faults)):
+        return _failed(upgrade, replace(state, restarting=under_way), seen.now, _first([*faults.values()]))
+    hold = "" if state.back else seen.hold and f"waiting for {seen.hold}"
+    if not state.back and not upgrade.in_window(seen.now):
+        hold = hold or WINDOW
     if hold and rest:
-        chosen, waiting = list[Seen](), f"waiting for {hold}"
+        chosen, waiting = list[Seen](), hold
     else:
-        chosen, waiting = _chosen(upgrade, seen, under_way, rest)
+        working = {name: since for name, since in under_way.items() if name not in faults}
+        concerned_pods = [each for each in seen.workloads if str(each.key) not in faults]
+        chosen, waiting = _chosen(upgrade, replace(seen, workloads=concerned_pods), working, rest, back=state.back)
     restarting = {**under_way, **{str(each.key): seen.now for each in chosen}}
     if restarting == state.restarting:
         now_state = replace(state, reason=waiting)
@@ -216,30 +228,32 @@ def _is_under_way(state: State, each: Seen | None) -> bool:
     return each is not None and not (each.complete and not (each.new if state.back else each.old))
 
 
-def _fault_of(
+def _faults_of(
     upgrade: Upgrade, state: State, seen: Observation, by_name: Mapping[str, Seen], under_way: Mapping[str, float]
-) -> str:
-    """Return why a restart has failed; empty if none has."""
-    faults = []
+) -> dict[str, str]:
+    """Return why restarts have failed, by workload."""
+    faults = {}
     for name, since in under_way.items():
         each = by_name[name]
         if name in seen.refused:
-            faults.append(f"{name}: the restart is refused: {seen.refused[name]}")
+            faults[name] = f"{name}: the restart is refused: {seen.refused[name]}"
         elif each.complete and each.mark == mark_of(upgrade, state) and each.quiet >= SETTLING:
-            faults.append(
-                f"{name}: its new pods do not have revision {upgrade.source if state.back else upgrade.target}"
-            )
+            wanted = upgrade.source if state.back else upgrade.target
+            faults[name] = f"{name}: its new pods do not have revision {wanted}"
         elif seen.now - since > upgrade.timeout:
             left = each.new if state.back else each.old
             what = f"{left} pods are left, {each.unavailable} are not available"
-            faults.append(f"{name}: not complete after {int(upgrade.timeout)} s: {what}")
-    return _first(faults)
+            faults[name] = f"{name}: not complete after {int(upgrade.timeout)} s: {what}"
+    return faults
 
 
 def _chosen(
-    upgrade: Upgrade, seen: Observation, under_way: Mapping[str, float], due: Sequence[Seen]
+    upgrade: Upgrade, seen: Observation, under_way: Mapping[str, float], due: Sequence[Seen], *, back: bool
 ) -> tuple[list[Seen], str]:
-    """Return the workloads that the limits allow to restart now, and the reason why the others wait."""
+    """Return the workloads that the limits allow to restart now, and the reason why the others wait.
+
+    In a rollback, a workload whose pods are away already does not wait for itself.
+    """
     limits = upgrade.limits
     away, places, budgets = 0, dict[str, int](), set[str]()
     for each in seen.workloads:
@@ -254,10 +268,13 @@ def _chosen(
         more = max(each.disrupts - each.unavailable, 0)
         place = each.key.namespace
         exhausted = each.budgets & (seen.exhausted | budgets)
+        is_broken = back and each.unavailable > 0 and not more
         if len(under_way) + len(chosen) >= limits.workloads:
             waiting = waiting or f"waiting for one of {limits.workloads} restarts (limits.workloads)"
             break
-        if away + more > limits.unavailable_pods:
+        if is_broken:
+            chosen.append(each)
+        elif away + more > limits.unavailable_pods:
             waiting = waiting or f"waiting for {away} unavailable pods (limits.unavailablePods)"
         elif places.get(place, 0) + more > limits.unavailable_pods_per_namespace:
             waiting = (

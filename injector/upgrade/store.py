@@ -1,28 +1,34 @@
-"""Where the state of an upgrade is: a ConfigMap in Istio's namespace, with the document, so that other commands need only the name.
+"""Where the state of an upgrade is: the status of its resource or, if it comes from a file, a ConfigMap in Istio's namespace.
 
-A change is accepted only for the version that was read. So of several runners, one decides at a time.
+The ConfigMap has the document too, so that other commands need only the name. A change is accepted only for the version that was read.
+So of several runners, one decides at a time.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from injector.cluster.resources import CONFIG_MAPS
+from injector.cluster.resources import CONFIG_MAPS, WEBHOOKS, Resource, Scope
 from injector.errors import ClusterError, UsageError
+from injector.istio.webhooks import TAG_LABEL
 from injector.kube.serial import dump_json, load_json
 from injector.revisions.clustertags import ClusterTags
-from injector.revisions.tags import TagObject, tag_annotations
-from injector.upgrade.document import GROUP, Upgrade, read_upgrade
-from injector.upgrade.state import State, new_state, read_state
+from injector.revisions.tags import Tag, TagObject, read_tags, tag_annotations, tag_object
+from injector.upgrade.document import API_VERSION, GROUP, KIND, Upgrade, read_upgrade
+from injector.upgrade.state import State, new_state, progress_text, read_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from injector.cluster.client import KubeClient
     from injector.cluster.kubeconfig import ClusterSession
-    from injector.revisions.tags import Tag
 
+UPGRADES: Final = Resource(API_VERSION, "upgrades", KIND, namespaced=False)
+ReadTag: TypeAlias = Callable[[], Awaitable[Tag | None]]
+"""Reads a tag as it is now; None if the upgrade has none."""
 MANAGER: Final = "injector-upgrade"
 LABEL: Final = f"{GROUP}/upgrade"
 _PREFIX: Final = "upgrade-"
@@ -32,7 +38,7 @@ _FIXED: Final = ("tag", "from", "to", "waves")
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """An upgrade with its state, and the ConfigMap that was read."""
+    """An upgrade with its state, and the object that was read."""
 
     upgrade: Upgrade
     state: State
@@ -40,19 +46,120 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
-    """The ConfigMap of one upgrade. All methods raise ClusterError if the API server cannot be reached or refuses."""
+class Store(ABC):
+    """Where one upgrade is stored. All methods raise ClusterError if the API server cannot be reached or refuses.
+
+    ``namespace`` is Istio's.
+    """
 
     client: KubeClient
     namespace: str
     name: str
 
+    @abstractmethod
     async def load(self) -> Stored | None:
         """Return the upgrade; None if it was never started.
 
         Raises:
-            DataError: the ConfigMap cannot be read.
+            DataError: the object cannot be read.
         """
+
+    @abstractmethod
+    async def start(self, raw: Mapping[str, Any], upgrade: Upgrade, tag: ReadTag, now: float) -> Stored:
+        """Return the upgrade that is under way, or start it; ``tag`` reads the tag before the upgrade.
+
+        Raises:
+            UsageError: it is under way with other waves, revisions or another tag.
+        """
+
+    @abstractmethod
+    async def save(self, stored: Stored, state: State) -> Stored:
+        """Store the next state.
+
+        Raises:
+            ClusterError: with the reason ``conflict`` if another runner or a user has changed it.
+        """
+
+    async def existing(self) -> Stored:
+        """Return the upgrade.
+
+        Raises:
+            UsageError: it was never started.
+        """
+        stored = await self.load()
+        if stored is None:
+            hint = "start it with `injector upgrade run`"
+            raise UsageError(f"no upgrade is called {self.name}", where=f"namespace {self.namespace}", hint=hint)
+        return stored
+
+
+async def find_store(client: KubeClient, namespace: str, name: str) -> Store:
+    """Return the store of an upgrade: its resource if the cluster has it, else a ConfigMap."""
+    try:
+        await client.get(UPGRADES, name)
+    except ClusterError as error:
+        if error.reason not in ("missing", "forbidden"):  # without the CRD or the permission, only files can be run
+            raise
+        return ConfigMapStore(client, namespace, name)
+    return ResourceStore(client, namespace, name)
+
+
+class ResourceStore(Store):
+    """The resource ``Upgrade``, with the state in its status. It runs once; the API server keeps its waves from changing."""
+
+    async def load(self) -> Stored | None:
+        """Return the upgrade; see ``Store``."""
+        try:
+            item = await self.client.get(UPGRADES, self.name)
+        except ClusterError as error:
+            if error.reason == "missing":
+                return None
+            raise
+        return stored_resource(item)
+
+    async def start(self, raw: Mapping[str, Any], upgrade: Upgrade, tag: ReadTag, now: float) -> Stored:
+        """Start the upgrade; see ``Store``. ``raw`` is the resource."""
+        stored = await self.load()
+        if stored is not None:
+            return stored
+        try:
+            return await self.save(Stored(upgrade, State(), raw), new_state(upgrade, now, _tag_data(await tag())))
+        except ClusterError as error:
+            if error.reason != "conflict":
+                raise
+        return await self.existing()  # another runner has started it in the meantime
+
+    async def save(self, stored: Stored, state: State) -> Stored:
+        """Store the next state; see ``Store``."""
+        status = {**state.to_dict(), "progress": progress_text(stored.upgrade, state)}
+        return Stored(stored.upgrade, state, await self._write({**stored.item, "status": status}))
+
+    async def refuse(self, raw: Mapping[str, Any], reason: str) -> None:
+        """Store why an upgrade that was never started cannot start."""
+        await self._write({**raw, "status": {"reason": reason}})
+
+    async def _write(self, item: Mapping[str, Any]) -> dict[str, Any]:
+        return await self.client.replace(UPGRADES, item, manager=MANAGER, subresource="/status")
+
+
+def stored_resource(item: Mapping[str, Any]) -> Stored | None:
+    """Return the upgrade and the state that a resource has; None if it was never started.
+
+    Raises:
+        DataError: it cannot be read.
+    """
+    where, status = f"Upgrade {item['metadata']['name']}", dict(item.get("status") or {})
+    if "phase" not in status:
+        return None
+    status.pop("progress", None)
+    return Stored(read_upgrade(item, where=where), read_state(status, where=where), item)
+
+
+class ConfigMapStore(Store):
+    """The ConfigMap of an upgrade that comes from a file."""
+
+    async def load(self) -> Stored | None:
+        """Return the upgrade; see ``Store``."""
         try:
             item = await self.client.get(CONFIG_MAPS, f"{_PREFIX}{self.name}", namespace=self.namespace)
         except ClusterError as error:
@@ -64,29 +171,11 @@ class Store:
         document, state = (load_json(str(data.get(key, "")), where=f"{where}: {key}") for key in ("upgrade", "state"))
         return Stored(read_upgrade(document, where=f"{where}: upgrade"), read_state(state, where=where), item)
 
-    async def existing(self) -> Stored:
-        """Return the upgrade.
-
-        Raises:
-            UsageError: it was never started.
-        """
+    async def start(self, raw: Mapping[str, Any], upgrade: Upgrade, tag: ReadTag, now: float) -> Stored:
+        """Start the upgrade; see ``Store``. The document of the user replaces the stored one."""
         stored = await self.load()
         if stored is None:
-            where = f"namespace {self.namespace}"
-            raise UsageError(
-                f"no upgrade is called {self.name}", where=where, hint="start it with `injector upgrade run FILE`"
-            )
-        return stored
-
-    async def start(self, raw: Mapping[str, Any], upgrade: Upgrade, tag: Tag | None, now: float) -> Stored:
-        """Return the upgrade that is under way, with the document of the user, or start it.
-
-        Raises:
-            UsageError: it is under way with other waves, revisions or another tag.
-        """
-        stored = await self.load()
-        if stored is None:
-            state = new_state(upgrade, now, _tag_data(tag))
+            state = new_state(upgrade, now, _tag_data(await tag()))
             meta = {"name": f"{_PREFIX}{self.name}", "namespace": self.namespace, "labels": {LABEL: self.name}}
             manifest = {"metadata": meta, "data": _data(raw, state)}
             try:
@@ -97,7 +186,7 @@ class Store:
                 stored = await self.existing()  # another runner has started it in the meantime
         if stored.state.has_ended:
             # The marks of restarts go on, so that those of the upgrade before are not taken for this one's.
-            state = replace(new_state(upgrade, now, _tag_data(tag)), token=stored.state.token)
+            state = replace(new_state(upgrade, now, _tag_data(await tag())), token=stored.state.token)
             return await self._write(stored, raw, upgrade, state)
         before = load_json(stored.item["data"]["upgrade"])
         changed = [key for key in _FIXED if before["spec"].get(key) != raw["spec"].get(key)]
@@ -107,11 +196,7 @@ class Store:
         return stored if before == raw else await self._write(stored, raw, upgrade, stored.state)
 
     async def save(self, stored: Stored, state: State) -> Stored:
-        """Store the next state.
-
-        Raises:
-            ClusterError: with the reason ``conflict`` if another runner or a user has changed it.
-        """
+        """Store the next state; see ``Store``."""
         return await self._write(stored, load_json(stored.item["data"]["upgrade"]), stored.upgrade, state)
 
     async def _write(self, stored: Stored, raw: Mapping[str, Any], upgrade: Upgrade, state: State) -> Stored:
@@ -125,6 +210,23 @@ def _data(raw: Mapping[str, Any], state: State) -> dict[str, str]:
 
 def _tag_data(tag: Tag | None) -> dict[str, Any]:
     return {} if tag is None else {"revision": tag.revision, "annotations": tag_annotations(tag)}
+
+
+async def read_tag(client: KubeClient, upgrade: Upgrade) -> Tag | None:
+    """Return the tag of an upgrade as it is now; None if the upgrade has none.
+
+    Raises:
+        InjectorError: it does not exist or cannot be read.
+    """
+    if not upgrade.tag:
+        return None
+    found = await client.all(Scope(WEBHOOKS, labels=f"{TAG_LABEL}={upgrade.tag}"), tag_object)
+    tags, faults = read_tags(found)
+    if upgrade.tag in faults:
+        raise faults[upgrade.tag]
+    if upgrade.tag not in tags:
+        raise ClusterError(f"tag {upgrade.tag} does not exist", hint="set it again", reason="missing")
+    return tags[upgrade.tag]
 
 
 def tag_before(stored: Stored) -> Tag | None:

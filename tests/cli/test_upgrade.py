@@ -15,6 +15,7 @@ from injector.cli import main
 from injector.cluster.client import Page
 from injector.cluster.resources import CONFIG_MAPS, Scope
 from injector.upgrade.state import PAUSED, RESTARTING, State
+from injector.upgrade.store import UPGRADES
 from tests.cases import cases
 from tests.cli.clusters import FakeKube, assert_fails, deployment, labelled, owned, reached, revision, tag
 from tests.cluster.fakeapi import FakeApi
@@ -251,7 +252,27 @@ def test_watching_ends_with_the_upgrade(stored: FakeApi) -> None:
     run("abort", "up")
 
     assert run("status", "up", "--watch").stdout.startswith("up: Aborted")
-    assert stored.count("get") == 2
+    assert stored.count("get") == 4  # each command looks for a resource of this name first
+
+
+def test_a_resource_is_commanded_by_its_name_and_hides_a_file_of_the_same_name(
+    document: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api = FakeApi()
+    reached(monkeypatch, api)
+    status = {**State(deadline=2e9, counts={"done": 1}, total=4, left=3, started=1.0).to_dict(), "progress": "x"}
+    api.put(UPGRADES, {**DOCUMENT, "status": status})
+
+    assert "left: 3 of 4 workloads, about " in run("status", "up").stdout
+    assert run("pause", "up").stdout == "up: Paused, wave all, Preflight: 1 done; paused by a user\n"
+    assert api.objects["upgrades", "", "up"]["status"]["phase"] == "Paused"
+    assert_fails(run("run", document), 64, "the cluster has an Upgrade up; run it by its name")
+
+
+def test_the_plan_of_a_resource_is_that_of_its_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    reached(monkeypatch, FakeKube(*CLUSTER, DOCUMENT))
+
+    assert run("plan", "up").stdout.endswith("workloads: 2 restart, 1 done, 2 blocked\n")
 
 
 def test_a_paused_upgrade_is_not_run_and_its_reason_is_printed(document: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,7 +67,9 @@ class FakeApi(KubeClient):
             raise refusal("conflict", 409)
         return self.put(resource, manifest)
 
-    async def replace(self, resource: Resource, manifest: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
+    async def replace(
+        self, resource: Resource, manifest: Mapping[str, Any], *, manager: str, subresource: str = ""
+    ) -> dict[str, Any]:
         await self._called("replace")
         assert manager
         before = self.objects.get(_key(resource, manifest))
@@ -75,7 +77,8 @@ class FakeApi(KubeClient):
             raise refusal("missing", 404)
         if before["metadata"]["resourceVersion"] != manifest["metadata"].get("resourceVersion"):
             raise refusal("conflict", 409)
-        return self.put(resource, manifest)
+        part = subresource.removeprefix("/")
+        return self.put(resource, {**before, part: manifest[part]} if part else manifest)
 
     async def patch(
         self, resource: Resource, name: str, operations: Sequence[Mapping[str, Any]], *, manager: str

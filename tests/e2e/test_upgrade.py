@@ -38,6 +38,8 @@ from tests.webhook.certificates import Order, issue
 
 HOME = "istio-system"
 OLD, NEW = "1-28", "1-30"
+CRD = ROOT / "deploy" / "chart" / "crds" / "upgrades.yaml"
+KILLS = 50 if os.environ.get("E2E_LONG") else 5
 PLACES = ("dev", "shop", "pay")
 RUN_LIMIT = 400.0
 
@@ -61,12 +63,19 @@ class World:
         path.write_text(yaml.safe_dump({**head, "spec": {**own, **spec}}))
         return path
 
-    def start(self, document: Path) -> subprocess.Popen[str]:
+    def resource(self, name: str, *waves: dict[str, Any], **spec: Any) -> str:
+        """The same as a resource of the cluster; its name."""
+        self.lab.kubectl("apply", "-f", str(CRD))
+        self.lab.kubectl("wait", "--for=condition=Established", "crd/upgrades.revision-injector.dev")
+        self.lab.apply(yaml.safe_load(self.document(name, *waves, **spec).read_text()))
+        return name
+
+    def start(self, document: Path | str) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "injector", "upgrade", "run", str(document)]
         command += ["--kubeconfig", str(self.lab.kubeconfig)]
         return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
-    def run(self, document: Path) -> tuple[int, str]:
+    def run(self, document: Path | str) -> tuple[int, str]:
         """Run an upgrade to its end; the exit code and everything that it said."""
         process = self.start(document)
         said, _ = process.communicate(timeout=RUN_LIMIT)
@@ -190,17 +199,22 @@ class Watcher:
             thread.join()
 
 
-def test_a_fleet_moves_by_namespaces_within_the_limits_though_its_runner_is_killed(world: World) -> None:
+def test_a_fleet_moves_by_namespaces_within_the_limits_though_its_runners_are_killed(
+    world: World, figure: Figure
+) -> None:
     limits = {"workloads": 3, "unavailablePods": 3, "unavailablePodsPerNamespace": 2}
-    document = world.document("fleet", {"namespaces": ["dev"]}, {"name": "rest"}, limits=limits)
+    document = world.resource("fleet", {"namespaces": ["dev"]}, {"name": "rest"}, limits=limits)
     chance = random.Random(18)  # noqa: S311 -- the same moments in every run
+    runners = [world.start(document), world.start(document)]
     with Watcher(world).running() as watcher:
-        for _ in range(6):
-            first, second = world.start(document), world.start(document)
-            time.sleep(chance.uniform(2, 9))
-            for each in (first, second):
-                each.kill()
-                each.communicate()
+        for turn in range(KILLS):
+            time.sleep(chance.uniform(0.5, 9))
+            runners[turn % 2].kill()
+            runners[turn % 2].communicate()
+            runners[turn % 2] = world.start(document)
+        for each in runners:
+            each.kill()
+            each.communicate()
         code, said = world.run(document)
 
     assert (code, world.state("fleet")["phase"]) == (0, "Completed"), said
@@ -210,6 +224,12 @@ def test_a_fleet_moves_by_namespaces_within_the_limits_though_its_runner_is_kill
     }
     assert watcher.restarting <= 3
     assert watcher.unavailable <= 3
+    figure(f"{KILLS} kills of one of two runners: {len(FLEET)} workloads moved, each restarted once")
+    listed = world.lab.kubectl("get", "upgrades").stdout.splitlines()
+    assert [line.split()[:4] for line in listed] == [["NAME", "FROM", "TO", "PHASE"], ["fleet", OLD, NEW, "Completed"]]
+    changed = {"spec": {"waves": [{"name": "all"}]}}
+    refused = world.lab.kubectl("patch", "upgrade", "fleet", "--type=merge", "-p", json.dumps(changed))
+    assert "its tag, from, to and waves must stay" in refused.stderr
     tag = world.lab.get("mutatingwebhookconfiguration", "istio-revision-tag-prod")["metadata"]
     assert tag["labels"]["istio.io/rev"] == NEW
     assert not any(tag.get("annotations", {}).get(f"revision-injector/{name}") for name in ("weights", "namespaces"))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 from injector.errors import DataError
 from injector.kube.yaml import load_yaml
+from injector.upgrade import document
 from injector.upgrade.document import BUILT_IN, NAMESPACES, ORDER, ROLLBACK, WEIGHTS, Metric, Upgrade, read_upgrade
+from injector.upgrade.state import State
 from tests.cases import cases
 
 HEAD = {"apiVersion": "revision-injector.dev/v1alpha1", "kind": "Upgrade", "metadata": {"name": "up"}}
@@ -111,3 +114,17 @@ def test_other_documents_are_refused(text: str) -> None:
 def test_a_name_that_cannot_be_part_of_an_object_is_refused(name: str) -> None:
     with pytest.raises(DataError, match="is not a valid name"):
         read_upgrade({**HEAD, "metadata": {"name": name}, "spec": SPEC}, where="up.yaml")
+
+
+def test_the_resource_has_the_fields_of_the_document_and_of_the_state() -> None:
+    path = Path(__file__).parents[2] / "deploy" / "chart" / "crds" / "upgrades.yaml"
+    (version,) = load_yaml(path.read_text(), where=path.name)["spec"]["versions"]
+    fields = version["schema"]["openAPIV3Schema"]["properties"]
+    spec = fields["spec"]["properties"]
+
+    assert (set(spec), set(spec["limits"]["properties"])) == (set(document._SPEC), set(document._LIMITS))
+    assert set(spec["waves"]["items"]["properties"]) == set(document._WAVE)
+    assert set(spec["gates"]["properties"]) == set(document._GATES)
+    assert set(spec["gates"]["properties"]["metrics"]["items"]["properties"]) == set(document._METRIC)
+    assert set(spec["windows"]["items"]["properties"]) == set(document._WINDOW)
+    assert set(fields["status"]["properties"]) == {*State().to_dict(), "progress"}

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
 from promql_parser import parse
 
-from injector.errors import ConfigError
+from injector.errors import ConfigError, UsageError
 from injector.upgrade.document import Upgrade
-from injector.upgrade.gates import QUERIES, VARIABLES, evaluate, parse_queries
+from injector.upgrade.gates import QUERIES, VARIABLES, Token, evaluate, parse_queries, read_token
 from injector.upgrade.state import State
 from injector.upgrade.workloads import Key
 from tests.architecture.serving import free_ports
@@ -28,11 +29,13 @@ class Prometheus:
     def __init__(self, url: str) -> None:
         self.url = url
         self.asked: list[str] = []
+        self.tokens: list[str] = []
         self.answer: Any = vector(1)
         self.status = 200
 
     async def query(self, request: web.Request) -> web.Response:
         self.asked.append(str((await request.post())["query"]))
+        self.tokens.append(request.headers.get("Authorization", ""))
         return web.json_response(self.answer, status=self.status)
 
 
@@ -58,8 +61,8 @@ def gated(url: str, query: str, **bounds: Any) -> Upgrade:
     return upgrade(gates={"prometheus": url, "metrics": [{"name": "x", "query": query, **(bounds or {"min": 1})}]})
 
 
-async def result(document: Upgrade, *keys: Key) -> tuple[str, str]:
-    (found,) = await evaluate(document, parse_queries(document), STATE, keys or KEYS, 1030.0)
+async def result(document: Upgrade, token: Token | None = None) -> tuple[str, str]:
+    (found,) = await evaluate(document, STATE, KEYS, 1030.0, token)
     return found.result, found.detail
 
 
@@ -122,6 +125,29 @@ async def test_a_prometheus_that_is_down_is_no_data() -> None:
     outcome, detail = await result(gated(f"http://127.0.0.1:{port}", "up"))
 
     assert (outcome, detail) == ("no data", "Prometheus cannot be reached: ClientConnectorError")
+
+
+async def test_a_token_is_read_for_each_request_and_sent_to_its_prometheus_alone(
+    prometheus: Prometheus, tmp_path: Path
+) -> None:
+    file, document = tmp_path / "token", gated(prometheus.url, "up")
+    token = read_token(f"{prometheus.url}={file}")
+
+    assert await result(document, token) == ("no data", "the file of --prometheus-token cannot be read")
+    file.write_text("secret\n")
+    assert (await result(document, token))[0] == "pass"
+    assert (await result(document, read_token(f"{prometheus.url}0={file}")))[0] == "pass"
+    assert prometheus.tokens == ["Bearer secret", ""]
+    file.write_text("a\nb")
+    outcome, detail = await result(document, token)
+    assert (outcome, detail) == ("no data", "Prometheus cannot be reached: ValueError")
+
+
+@pytest.mark.parametrize("text", ["x", "/token", "https://p=", "p=/token"])
+def test_a_token_without_its_prometheus_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="not URL=FILE"):
+        read_token(text)
+    assert read_token(None) is None
 
 
 @pytest.mark.parametrize(

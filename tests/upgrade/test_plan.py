@@ -35,6 +35,15 @@ def test_every_workload_of_the_tag_has_a_wave_and_a_class_of_change() -> None:
     assert (found.wave, found.action, found.change, found.kinds) == (0, "restart", "image only", ("image",))
 
 
+def test_only_the_waves_that_are_asked_for_are_compared() -> None:
+    document = upgrade({"name": "dev", "namespaces": ["dev"]}, {"name": "rest"})
+    made = make_plan(document, PROD, [workload("a", "dev"), workload("b")], SOURCE, TARGET, (1,))
+
+    assert [(each.wave, each.action, each.change) for each in made.entries] == [
+        (0, "restart", "identical"), (1, "restart", "image only"),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("fields", "action", "note"),
     [

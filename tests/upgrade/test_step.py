@@ -94,6 +94,7 @@ def test_a_preflight_that_fails_is_repeated_and_then_pauses() -> None:
     assert (again.phase, again.step, again.reason) == (RUNNING, PREFLIGHT, "preflight: a (and 1 more)")
     late = observed(tag=prepared, preflight=("b",), now=NOW + PREFLIGHT_GRACE + 1)
     assert (step(ONE, again, late).state.phase, step(ONE, again, late).state.reason) == (PAUSED, "preflight: b")
+    assert step(ONE, begun, late).state.phase == RUNNING, "a preflight may take longer than its grace"
 
 
 def test_the_tag_moves_before_the_first_restart() -> None:
@@ -271,6 +272,27 @@ def test_a_rollback_ignores_windows_and_pauses_if_it_fails() -> None:
     late = step(document, found.state, observed(seen("a", new=2, old=0), tag=PROD, now=NOW + 700)).state
     assert (late.phase, late.back) == (PAUSED, True)
     assert commanded(late, "resume", document, NOW).phase == ROLLING_BACK
+
+
+def test_a_rollback_begins_with_what_is_broken_and_a_workload_that_stays_broken_holds_up_no_other() -> None:
+    document = upgrade(limits={"unavailablePods": 9, "unavailablePodsPerNamespace": 1})
+    back = restarting().rolling_back(NOW, "why")
+    stuck = seen("stuck", disrupts=1, new=1, old=1, unavailable=2, complete=False)
+    other = seen("a", disrupts=1, new=2, old=0)
+
+    first = step(document, back, observed(other, stuck, tag=PROD))
+    assert (names(first), first.state.reason) == (
+        ["stuck"], "waiting for unavailable pods of namespace shop (limits.unavailablePodsPerNamespace)",
+    )  # fmt: skip
+    late = NOW + document.timeout + 1
+    rolling = replace(stuck, mark=mark_of(document, back), new=0)
+    second = step(document, first.state, observed(other, rolling, tag=PROD, now=late))
+    assert (names(second), second.state.phase) == (["a"], ROLLING_BACK)
+    done = replace(other, mark=mark_of(document, back), new=0, old=2)
+    last = step(document, second.state, observed(done, rolling, tag=PROD, now=late)).state
+    assert (last.phase, last.reason) == (
+        PAUSED, "Deployment shop/stuck: not complete after 600 s: 0 pods are left, 2 are not available",
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("verb", ["pause", "resume", "promote", "abort", "rollback"])

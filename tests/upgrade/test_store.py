@@ -1,4 +1,4 @@
-"""The ConfigMap with the state of an upgrade."""
+"""Where the state of an upgrade is: a ConfigMap, or the status of its resource."""
 
 from __future__ import annotations
 
@@ -13,7 +13,16 @@ from injector.cluster.resources import CONFIG_MAPS, WEBHOOKS
 from injector.errors import ClusterError, DataError, UsageError
 from injector.revisions.tags import Tag
 from injector.upgrade.state import COMPLETED, PAUSED
-from injector.upgrade.store import Store, Stored, tag_before, write_tag
+from injector.upgrade.store import (
+    UPGRADES,
+    ConfigMapStore,
+    ResourceStore,
+    Store,
+    Stored,
+    find_store,
+    tag_before,
+    write_tag,
+)
 from tests.cli.clusters import revision, tag
 from tests.cluster.fakeapi import FakeApi
 from tests.cluster.objects import Direct, Objects
@@ -26,25 +35,40 @@ def document(**spec: Any) -> dict[str, Any]:
     return {**DOCUMENT, "spec": {**DOCUMENT["spec"], **spec}}
 
 
-def new_store() -> Store:
+def new_store() -> ConfigMapStore:
+    return ConfigMapStore(FakeApi(), HOME, "up")
+
+
+def new_resource(**spec: Any) -> ResourceStore:
     api = FakeApi()
-    return Store(api, HOME, "up")
+    api.put(UPGRADES, document(**spec))
+    return ResourceStore(api, HOME, "up")
 
 
 async def started(
     store: Store, raw: dict[str, Any] = DOCUMENT, now: float = 100.0, before: Tag | None = PROD
 ) -> Stored:
-    return await store.start(raw, upgrade(**raw["spec"]), before, now)
+    async def tag_now() -> Tag | None:
+        return before
+
+    if isinstance(store, ResourceStore):
+        raw = await store.client.get(UPGRADES, store.name)
+    return await store.start(raw, upgrade(**raw["spec"]), tag_now, now)
 
 
-async def test_an_upgrade_that_was_never_started_is_unknown() -> None:
-    assert await new_store().load() is None
+@pytest.fixture(params=[new_store, new_resource])
+def store(request: pytest.FixtureRequest) -> Store:
+    made: Store = request.param()
+    return made
+
+
+async def test_an_upgrade_that_was_never_started_is_unknown(store: Store) -> None:
+    assert await store.load() is None
     with pytest.raises(UsageError, match="no upgrade is called up"):
-        await new_store().existing()
+        await store.existing()
 
 
-async def test_a_started_upgrade_is_read_with_its_document_and_the_tag_before() -> None:
-    store = new_store()
+async def test_a_started_upgrade_is_read_with_its_document_and_the_tag_before(store: Store) -> None:
     weighted = Tag("prod", ((OLD, 90), (NEW, 10)), salt="x", namespaces={"pay": ((OLD, 1),)})
     begun = await started(store, before=weighted)
 
@@ -52,11 +76,11 @@ async def test_a_started_upgrade_is_read_with_its_document_and_the_tag_before() 
     assert (found.upgrade, found.state) == (upgrade(), begun.state)
     assert tag_before(found) == weighted
     assert (found.state.started, found.state.deadline) == (100.0, 100.0 + 86400)
+    assert type(await find_store(store.client, HOME, "up")) is type(store)
     assert tag_before(await started(new_store(), document(tag=None), before=None)) is None
 
 
-async def test_only_the_version_that_was_read_is_changed() -> None:
-    store = new_store()
+async def test_only_the_version_that_was_read_is_changed(store: Store) -> None:
     first = await started(store)
     second = await store.existing()
 
@@ -78,8 +102,7 @@ async def test_a_second_start_goes_on_and_may_change_limits_but_not_waves() -> N
         await started(store, document(waves=[{"weight": 10}]))
 
 
-async def test_of_two_runners_that_start_an_upgrade_at_once_one_does() -> None:
-    store = new_store()
+async def test_of_two_runners_that_start_an_upgrade_at_once_one_does(store: Store) -> None:
     first, second = await asyncio.gather(started(store), started(store, now=200.0))
 
     assert first.state == second.state == (await store.existing()).state
@@ -93,6 +116,18 @@ async def test_after_the_end_an_upgrade_starts_again_with_later_marks() -> None:
     again = await started(store, document(waves=[{"weight": 10}]), now=200.0)
     assert (again.state.phase, again.state.wave) == ("Running", 0)
     assert again.state.next_token(200.0) > 900.0
+
+
+async def test_a_resource_runs_once_and_shows_its_progress_or_why_it_cannot_start() -> None:
+    store = new_resource()
+    await store.refuse(await store.client.get(UPGRADES, "up"), "no such tag")
+    assert (await store.client.get(UPGRADES, "up"))["status"] == {"reason": "no such tag"}
+    assert await store.load() is None
+
+    begun = await started(store)
+    assert begun.item["status"]["progress"] == "wave all, Preflight"
+    ended = await store.save(begun, replace(begun.state, phase=COMPLETED))
+    assert (await started(store, now=900.0)).state == ended.state
 
 
 @pytest.mark.parametrize("data", [{}, {"upgrade": "{}", "state": "{}"}, {"upgrade": "no"}])
