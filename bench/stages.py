@@ -25,7 +25,7 @@ from bench.recording import SHARED, record, show
 from bench.serving import Installation, missing
 from injector.gotemplate.builtins import BUILTINS
 from injector.gotemplate.lexer import tokens
-from injector.gotemplate.parser import parse
+from injector.gotemplate.parser import parse_template
 from injector.injection.data import template_data
 from injector.injection.pipeline import admitted_pod, finished, inject_pod, webhook_parameters
 from injector.injection.policy import injection_required
@@ -118,7 +118,7 @@ def template_stages(revision: Revision, installation: Installation) -> dict[str,
     delimiters = revision.config.delimiters
     runs: dict[str, Callable[[], Any]] = {
         "lex": lambda: list(tokens(text, *delimiters)),
-        "parse": lambda: parse("sidecar", text, functions={**BUILTINS, **functions}),
+        "parse": lambda: parse_template("sidecar", text, functions={**BUILTINS, **functions}),
         "compile": lambda: compile_go_template("sidecar", text, functions, delimiters),
     }
     found = {}

@@ -136,7 +136,11 @@ def explain(revision: Revision, pod: dict[str, Any], *, namespace: str = "defaul
 
 
 def _facts(
-    revision: Revision, pod: dict[str, Any], namespace: str, guard: Guard, proxy_env: Mapping[str, str] | None = None
+    revision: Revision,
+    pod: dict[str, Any],
+    namespace: str,
+    guard: Guard,
+    proxy_env: Mapping[str, str] | None = None,
 ) -> RequestFacts:
     metadata = pod.get("metadata")
     own = metadata.get("namespace") if isinstance(metadata, dict) else None

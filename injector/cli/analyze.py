@@ -18,7 +18,7 @@ from injector.cluster import resources as r
 from injector.cluster.resources import ObjectReader, Resource, Scope
 from injector.errors import ClusterError, DataError, ManifestError, UsageError
 from injector.istio import analysis
-from injector.istio.analysis import ERROR, INFO, LEVELS, MESSAGES, WARNING, Item, Mesh, Message
+from injector.istio.analysis import ERROR, INFO, LEVELS, MESSAGES, WARNING, Finding, Item, Mesh
 from injector.istio.behaviours import Minor, parse_minor
 from injector.istio.webhooks import ISTIO_NAMESPACE
 from injector.revisions.build import known_minor
@@ -221,7 +221,7 @@ def analyze(  # noqa: PLR0913 -- one parameter for each flag
     files = (*arguments, *filenames)
     only = None if every else namespace or (None if files else kubeconfig.namespace())
 
-    async def work(reader: ObjectReader) -> list[Message]:
+    async def work(reader: ObjectReader) -> list[Finding]:
         items = await read_items(reader, "" if files else only or "", namespace or NAMESPACE, others)
         if only is not None and not files and not any(each.home == only for each in items):
             raise ClusterError(f"namespace {only!r} not found", hint="check the name", reason="missing")
@@ -248,7 +248,7 @@ def _has_color() -> bool:
     return is_terminal() and os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR")
 
 
-def _print(messages: Sequence[Message], output: str, *, with_color: bool) -> None:
+def _print(messages: Sequence[Finding], output: str, *, with_color: bool) -> None:
     if output != "log":
         data = [each.data() for each in messages]
         echo(yaml_text(data) if output == "yaml" else json_text(data, indent="\t"), nl=False)

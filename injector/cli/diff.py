@@ -274,11 +274,11 @@ def _text(comparisons: list[Comparison], sides: tuple[Side, Side], output: str) 
         case "text":
             return as_text(comparisons, str(old), str(new))
         case "summary":
-            return as_summary(comparisons, str(old), str(new))
+            return comparison_summary(comparisons, str(old), str(new))
         case "unified":
             return "".join(_unified(each, old.name, new.name) for each in comparisons if each.changes)
         case _:
-            return data_text({"old": old.data(), "new": new.data(), **as_data(comparisons)}, output)
+            return data_text({"old": old.data(), "new": new.data(), **comparison_data(comparisons)}, output)
 
 
 def _unified(each: Comparison, old: str, new: str) -> str:
@@ -319,7 +319,7 @@ def as_text(comparisons: Sequence[Comparison], old: str, new: str) -> str:
     return f"{details}{table(COLUMNS, counts)}\n{_total(comparisons, old, new)}"
 
 
-def as_summary(comparisons: Sequence[Comparison], old: str, new: str) -> str:
+def comparison_summary(comparisons: Sequence[Comparison], old: str, new: str) -> str:
     """Return a line with a few examples for each group of workloads, and the number of all workloads."""
     lines = [_group_line(*group) for group in groups(comparisons)]
     return "".join((*lines, "\n" if lines else "", _total(comparisons, old, new)))
@@ -340,7 +340,7 @@ def _total(comparisons: Sequence[Comparison], old: str, new: str) -> str:
     return f"{differing} of {total} differ{'s' if differing == 1 else ''} between {old} and {new}\n"
 
 
-def as_data(comparisons: Sequence[Comparison]) -> dict[str, Any]:
+def comparison_data(comparisons: Sequence[Comparison]) -> dict[str, Any]:
     """Return the workloads with their changes, a summary and the groups as JSON data.
 
     A change has no ``old`` or ``new`` if the value is absent on that side.

@@ -24,7 +24,7 @@ from injector.kube.typed import kind_type, normalise
 from injector.kube.yaml import Document, dump_yaml, load_yaml, split_documents
 from injector.revisions.files import replace_file
 
-Change: TypeAlias = Callable[[dict[str, Any]], dict[str, Any] | None]
+ManifestChange: TypeAlias = Callable[[dict[str, Any]], dict[str, Any] | None]
 
 STDIN: Final = "-"
 # The file names that kubectl reads in a folder (k8s.io/cli-runtime, resource.FileExtensions).
@@ -101,7 +101,7 @@ class ChangedDocument:
 
 
 def changed_documents(
-    manifests: Iterable[Manifest], change: Change, others: OtherKinds = OTHER_KINDS
+    manifests: Iterable[Manifest], change: ManifestChange, others: OtherKinds = OTHER_KINDS
 ) -> Iterator[ChangedDocument]:
     """Call ``change`` on each document that is an object, and yield all documents with the results.
 
@@ -119,7 +119,7 @@ def changed_documents(
     return for_each(with_progress(documents, "documents"), lambda each: _changed(*each, change, others))
 
 
-def _changed(document: Document, name: str, change: Change, others: OtherKinds) -> ChangedDocument:
+def _changed(document: Document, name: str, change: ManifestChange, others: OtherKinds) -> ChangedDocument:
     content = load_yaml(document.text, where=name, line=document.line)
     if not isinstance(content, dict):
         return ChangedDocument(document.text, content, None)

@@ -39,7 +39,7 @@ WAITS: Final = (1.0, 2.0, 4.0)
 JITTER: Final = 0.125
 """The random part of a wait, so that replicas do not return at the same time."""
 MAX_RETRY_AFTER: Final = 30.0
-ABSENT: Final = 30.0
+ABSENT_RETRY: Final = 30.0
 """Seconds until a resource that the cluster does not have is listed again: it may have been installed."""
 # A watch that lasted this long was successful, and earlier faults no longer count.
 STEADY: Final = 10.0
@@ -187,7 +187,7 @@ class WatchState:
         before, self.objects, self._pages = self.objects, {}, {}
         first, self.listed = not self.listed, True
         self._version, self._token, self._in_a_row = "", "", 0
-        self._wait = ABSENT
+        self._wait = ABSENT_RETRY
         return Effect.CHANGED if first or before else Effect.SAME
 
     def _stop(self, reason: str) -> Effect:

@@ -17,7 +17,7 @@ MANAGER: Final = "injector-ca"
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class SecretContent:
     """The data of a Secret, in base64, and the rest of the object."""
 
     data: Mapping[str, str]
@@ -35,7 +35,7 @@ class SecretStore:
     def __str__(self) -> str:
         return f"Secret {self.namespace}/{self.name}"
 
-    async def read(self) -> Stored | None:
+    async def read(self) -> SecretContent | None:
         """Return its content; None if it does not exist."""
         try:
             found = await self.client.get(SECRETS, self.name, namespace=self.namespace)
@@ -44,9 +44,9 @@ class SecretStore:
                 return None
             raise
         data = {key: str(value) for key, value in (found.pop("data", None) or {}).items()}
-        return Stored(data, found)
+        return SecretContent(data, found)
 
-    async def write(self, data: Mapping[str, str], before: Stored | None) -> None:
+    async def write(self, data: Mapping[str, str], before: SecretContent | None) -> None:
         """Write ``data`` in place of ``before``, the content that was read; labels and annotations stay.
 
         If the Secret has changed since, the ``reason`` of the error is ``conflict``.

@@ -16,7 +16,7 @@ from injector.gotemplate.codegen import LineMap, Source, TemplateWriter
 from injector.gotemplate.errors import Failure, FuncError, ParseError, Spent, TemplateError, Unprintable
 from injector.gotemplate.fmt import sprint
 from injector.gotemplate.nodes import IdentifierNode, Tree, within
-from injector.gotemplate.parser import parse
+from injector.gotemplate.parser import parse_template
 from injector.gotemplate.reflect import INTERFACE, NO_VALUE, holds_interface, indirect, type_of
 from injector.gotemplate.runtime import checked, constant, elements, field_reader, method_reader, pairs, parse_signature
 from injector.gotemplate.values import Func, Map
@@ -99,7 +99,7 @@ def _compiled(
     name: str, source: str, functions: Mapping[str, Func], delimiters: tuple[str, str], missing_key: str
 ) -> GoTemplate:
     left, right = delimiters
-    trees = parse(name, source, functions=functions, left=left, right=right)
+    trees = parse_template(name, source, functions=functions, left=left, right=right)
     bodies = {each: f"b{index}" for index, each in enumerate(trees)}
     called = (
         functions[node.name]

@@ -287,7 +287,9 @@ class _Link:
     end: n.Node
 
 
-def parse(name: str, text: str, *, functions: Container[str], left: str = "{{", right: str = "}}") -> dict[str, n.Tree]:
+def parse_template(
+    name: str, text: str, *, functions: Container[str], left: str = "{{", right: str = "}}"
+) -> dict[str, n.Tree]:
     """Parse a template text.
 
     Args:

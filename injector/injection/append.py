@@ -291,7 +291,7 @@ def _with_probers(spec: AppendSpec, probers: dict[str, str], when_empty: bool) -
     proxy = c.find(c.PROXY, spec.containers)
     if proxy is None or not (probers or when_empty):
         return spec
-    return with_proxy(spec, c.env_appended(proxy, probes.APP_PROBERS, probes.joined(probers)))
+    return with_proxy(spec, c.env_appended(proxy, probes.APP_PROBERS, probes.probers_json(probers)))
 
 
 def _with_scrape_config(spec: AppendSpec, pod: c.Pod) -> AppendSpec:
@@ -408,5 +408,5 @@ def _with_probes_rewritten(pod: c.Pod, rewrite: probes.Rewrite, port: int, *, wh
     probers = rewrite.probers(c.containers_of(pod), port)
     proxy = c.find(c.PROXY, c.containers_of(pod))
     if proxy is not None and (probers or when_empty):
-        pod = c.with_container(pod, c.env_appended(proxy, probes.APP_PROBERS, probes.joined(probers)))
+        pod = c.with_container(pod, c.env_appended(proxy, probes.APP_PROBERS, probes.probers_json(probers)))
     return c.with_spec(pod, containers=rewrite.redirected(c.containers_of(pod), c.annotations_of(pod), port))

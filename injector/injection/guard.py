@@ -209,7 +209,7 @@ class PodTemplates(Protocol):
         """Make the result of what ``render`` returned."""
 
 
-class Guard:
+class TemplateGuard:
     """Compares what templates rendered for a pod with renderings of fillers, and finds the value to name.
 
     Args:

@@ -23,13 +23,13 @@ from injector.injection.data import (
     native_sidecar,
     template_data,
 )
-from injector.injection.guard import Guard
+from injector.injection.guard import TemplateGuard
 from injector.injection.policy import injection_required
 from injector.injection.render import OverlayTemplates, Rendered, select_templates
 from injector.injection.result import Injected, InjectedPod, RequestFacts, Skipped
 from injector.injection.steps import openshift, probes, prometheus
 from injector.injection.steps.overrides import init_user_adjusted, reapplied, reinserted
-from injector.injection.steps.status import STATUS, read_status, status_text, stripped
+from injector.injection.steps.status import STATUS, read_status, status_annotation, stripped
 from injector.istio.annotations import LONGEST_LIST, list_too_long, validate_annotations
 from injector.istio.config import SIDECAR_TEMPLATE_NAME
 from injector.kube.escaping import escape_line
@@ -70,12 +70,12 @@ def inject_pod(revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> 
     warnings = (decision.warning,) if decision.warning else ()
     if not decision.inject:
         return Skipped(decision.reason, decision.detail, warnings)
-    check_size(admitted)
+    check_annotations_size(admitted)
     seen = admitted
     if revision.openshift and revision.behaviours.openshift:
         with_init = revision.behaviours.openshift_init_containers
         seen = openshift.forget_assigned_user(admitted, with_init_containers=with_init)
-    outcome = inject(webhook_parameters(revision, seen, facts), webhook=True)
+    outcome = run_injection(webhook_parameters(revision, seen, facts), webhook=True)
     result = outcome.pod
     if seen is not admitted:
         # Istio's patch starts from the pod without OpenShift's user, which therefore stays if no template sets another.
@@ -179,7 +179,7 @@ def proxy_overlays(revision: Revision, pod: c.Pod) -> ProxyOverlays:
     return ProxyOverlays(behaviours.proxy_config_merge, below, annotation, above)
 
 
-def check_size(pod: c.Pod) -> None:
+def check_annotations_size(pod: c.Pod) -> None:
     """Check that the annotations are no longer than Kubernetes permits, before anything is looked for in them.
 
     Kubernetes checks it too, but after the webhooks (k8s.io/apimachinery, pkg/api/validation/objectmeta.go).
@@ -240,7 +240,7 @@ def validated(revision: Revision, pod: c.Pod) -> None:
         raise AnnotationError(f"failed to run injection template: {error}", hint="correct the annotation")
 
 
-def inject(params: Parameters, *, webhook: bool) -> InjectedPod:
+def run_injection(params: Parameters, *, webhook: bool) -> InjectedPod:
     """Run one injection on a pod that gets one; ``webhook`` is False for kube-inject.
 
     Raises:
@@ -270,7 +270,7 @@ def render_guarded(params: Parameters, seen: c.Pod, templates: PodTemplates) -> 
         BreakOutError: a value of the pod breaks out of the templates, and the guard enforces.
         DataError: the templates fail, or what they render cannot be merged.
     """
-    guard = Guard(params, seen, templates)
+    guard = TemplateGuard(params, seen, templates)
     try:
         rendered = templates.render(template_data(params, seen))
         merged = templates.merge(rendered)
@@ -337,7 +337,7 @@ def metadata(pod: c.Pod, template: c.Pod, params: Parameters) -> c.Pod:
 
 def _status(template: c.Pod, params: Parameters) -> str:
     revision = (params.written_revision or "default") if params.revision.behaviours.status_revision else None
-    return status_text(template.get("spec") or {}, revision)
+    return status_annotation(template.get("spec") or {}, revision)
 
 
 def reorder(pod: c.Pod, params: Parameters) -> c.Pod:

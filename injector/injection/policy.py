@@ -22,7 +22,7 @@ DISABLED: Final = "disabled"
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class PolicyDecision:
     """Whether a pod is injected; ``reason`` is the rule that decided, ``detail`` its sentence for people."""
 
     inject: bool
@@ -55,7 +55,7 @@ class Rule:
 
     step: str
     source: str
-    decide: Callable[[_Facts], Decision | None]
+    decide: Callable[[_Facts], PolicyDecision | None]
     silence: Callable[[_Facts], str]
 
 
@@ -64,11 +64,13 @@ class Verdict:
     """The result of one rule for a pod: a decision, or in ``silence`` why it does not apply."""
 
     rule: Rule
-    decision: Decision | None
+    decision: PolicyDecision | None
     silence: str = ""
 
 
-def injection_required(policy: Policy, behaviours: Behaviours, pod: Mapping[str, Any], namespace: str) -> Decision:
+def injection_required(
+    policy: Policy, behaviours: Behaviours, pod: Mapping[str, Any], namespace: str
+) -> PolicyDecision:
     """Decide whether ``pod``, which is created in ``namespace``, gets a sidecar."""
     facts = _facts(policy, behaviours, pod, namespace)
     decision = next(found for rule in RULES if (found := rule.decide(facts)) is not None)
@@ -90,33 +92,35 @@ def _facts(policy: Policy, behaviours: Behaviours, pod: Mapping[str, Any], names
     )
 
 
-def _host_network(facts: _Facts) -> Decision | None:
+def _host_network(facts: _Facts) -> PolicyDecision | None:
     if facts.spec.get("hostNetwork"):
-        return Decision(inject=False, reason="host_network", detail="the pod uses the host's network")
+        return PolicyDecision(inject=False, reason="host_network", detail="the pod uses the host's network")
     return None
 
 
-def _ignored_namespace(facts: _Facts) -> Decision | None:
+def _ignored_namespace(facts: _Facts) -> PolicyDecision | None:
     if facts.namespace in facts.behaviours.ignored_namespaces:
-        return Decision(
+        return PolicyDecision(
             inject=False, reason="ignored_namespace", detail=f"namespace {facts.namespace} is never injected"
         )
     return None
 
 
-def _illegal_policy(facts: _Facts) -> Decision | None:
+def _illegal_policy(facts: _Facts) -> PolicyDecision | None:
     if facts.policy.policy in (ENABLED, DISABLED):
         return None
     detail = f"policy {facts.policy.policy!r} is neither `{ENABLED}` nor `{DISABLED}`: nothing is injected"
-    return Decision(inject=False, reason="illegal_policy", detail=detail, warning=detail)
+    return PolicyDecision(inject=False, reason="illegal_policy", detail=detail, warning=detail)
 
 
-def _by_value(place: str) -> Callable[[_Facts], Decision | None]:
-    def decide(facts: _Facts) -> Decision | None:
+def _by_value(place: str) -> Callable[[_Facts], PolicyDecision | None]:
+    def decide(facts: _Facts) -> PolicyDecision | None:
         source, value = _inject_value(facts)
         wanted = facts.behaviours.wants_injection(value) if source == place else None
         return (
-            None if wanted is None else Decision(inject=wanted, reason=source, detail=f"{source} {INJECT} is {value!r}")
+            None
+            if wanted is None
+            else PolicyDecision(inject=wanted, reason=source, detail=f"{source} {INJECT} is {value!r}")
         )
 
     return decide
@@ -136,9 +140,11 @@ def _no_annotation(facts: _Facts) -> str:
     return _invalid_value_warning(facts) or f"the annotation {INJECT} is empty"
 
 
-def _never_selector(facts: _Facts) -> Decision | None:
+def _never_selector(facts: _Facts) -> PolicyDecision | None:
     if facts.behaviours.selectors and _any_matches(facts.policy.never, facts.labels):
-        return Decision(inject=False, reason="never_selector", detail="the pod's labels match neverInjectSelector")
+        return PolicyDecision(
+            inject=False, reason="never_selector", detail="the pod's labels match neverInjectSelector"
+        )
     return None
 
 
@@ -147,9 +153,11 @@ def _any_matches(selectors: tuple[Selector, ...], labels: Mapping[str, str]) -> 
     return any(not selector.is_empty and selector.matches(labels) for selector in selectors)
 
 
-def _always_selector(facts: _Facts) -> Decision | None:
+def _always_selector(facts: _Facts) -> PolicyDecision | None:
     if facts.behaviours.selectors and _any_matches(facts.policy.always, facts.labels):
-        return Decision(inject=True, reason="always_selector", detail="the pod's labels match alwaysInjectSelector")
+        return PolicyDecision(
+            inject=True, reason="always_selector", detail="the pod's labels match alwaysInjectSelector"
+        )
     return None
 
 
@@ -166,9 +174,9 @@ def _invalid_value_warning(facts: _Facts) -> str:
     return f"{source} {INJECT} has the value {value!r}; only `true` and `false` count, so the policy decides"
 
 
-def _default(facts: _Facts) -> Decision | None:
+def _default(facts: _Facts) -> PolicyDecision | None:
     policy = facts.policy.policy
-    return Decision(inject=policy == ENABLED, reason=f"policy_{policy}", detail=f"the policy is {policy}")
+    return PolicyDecision(inject=policy == ENABLED, reason=f"policy_{policy}", detail=f"the policy is {policy}")
 
 
 def _no_match(name: str) -> Callable[[_Facts], str]:

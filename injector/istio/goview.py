@@ -145,7 +145,7 @@ def string_struct(type_name: str, **fields: str) -> FieldStruct:
     return FieldStruct(type_name, fields)
 
 
-def wrap(go_type: str, value: Any) -> Any:
+def wrap_go(go_type: str, value: Any) -> Any:
     """Return JSON data as a value of a Go type, in the template engine's model; None is the type's zero value."""
     return _wrapper(go_type)(value)
 

@@ -38,7 +38,7 @@ from injector.kube.typed import (
     pruned,
     struct_type,
     underlying,
-    zero_of,
+    zero_json,
 )
 from injector.kube.yaml.read import load_yaml, read_part, resolve_plain
 from injector.memo import Memo
@@ -379,7 +379,7 @@ def _item(element: _Shape, part: str, column: int) -> _Read:
 
 
 def _of_list(element: _Shape, value: Any, normal: Any, size: int) -> _Read:
-    return value, zero_of(element.type_name) if value is None else normal, size
+    return value, zero_json(element.type_name) if value is None else normal, size
 
 
 def _on_the_line(shape: _Shape, part: str, start: int) -> _Read:

@@ -169,11 +169,11 @@ _REQUIRED: Final[Mapping[str, Mapping[str, Any]]] = {"v1.EnvVar": {"name": ""}}
 
 def always_written(struct: StructType) -> Mapping[str, Any]:
     """Return the zero values that Go writes for fields of a struct that have no value, if a merge or a reader needs them."""
-    scalars = {field.json: zero_of(field.type) for field in struct.by_json.values() if field.type in _SCALAR_STRUCTS}
+    scalars = {field.json: zero_json(field.type) for field in struct.by_json.values() if field.type in _SCALAR_STRUCTS}
     return {**scalars, **_REQUIRED.get(struct.name, {})}
 
 
-def zero_of(type_name: str) -> Any:
+def zero_json(type_name: str) -> Any:
     """Return the JSON of a type's zero value; that of a struct is an empty object."""
     return {} if is_struct(type_name) else _ZEROS.get(underlying(type_name))
 
@@ -212,7 +212,7 @@ def normalise(value: Any, type_name: str, *, keep_unknown: bool = True, coerce: 
         ManifestError: a value does not fit its field; with Go's words, and the path of keys.
     """
     if value is None:
-        return zero_of(type_name)
+        return zero_json(type_name)
     try:
         return _decoder(type_name, _Options(keep_unknown, coerce))(value)
     except _DecodeError as error:
@@ -394,7 +394,7 @@ def _list_decoder(type_name: str, element_type: str, options: _Options) -> Codec
         result: list[Any] = []
         try:
             for item in value:
-                decoded = zero_of(element_type) if item is None else decode_item(item)
+                decoded = zero_json(element_type) if item is None else decode_item(item)
                 result.append(decoded)
         except _DecodeError as error:
             error.path.insert(0, len(result))
@@ -417,7 +417,7 @@ def _map_decoder(type_name: str, element_type: str, options: _Options) -> Codec:
         key = ""
         try:
             for key, item in value.items():
-                result[key] = zero_of(element_type) if item is None else decode_item(item)
+                result[key] = zero_json(element_type) if item is None else decode_item(item)
         except _DecodeError as error:
             error.path.insert(0, key)
             raise

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-Watch: TypeAlias = "Callable[[], AsyncIterator[None]]"
+WatchSource: TypeAlias = "Callable[[], AsyncIterator[None]]"
 """Yields after each possible change of the source."""
 
 SETTLE: Final = 0.1
@@ -75,7 +75,7 @@ class Follower:
     def __init__(
         self,
         loader: Loader,
-        watch: Watch | None,
+        watch: WatchSource | None,
         timing: Timing,
         *,
         recent: RecentPods,
@@ -136,7 +136,7 @@ class Follower:
             await self._timing.sleep(self._timing.interval)
             self._triggers.put_nowait(Trigger.CHANGE)
 
-    async def _watches(self, watch: Watch) -> None:
+    async def _watches(self, watch: WatchSource) -> None:
         async for _ in watch():
             self._triggers.put_nowait(Trigger.CHANGE)
 

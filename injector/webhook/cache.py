@@ -22,7 +22,7 @@ MAX_BYTES: Final = 16 << 20
 """Bytes of keys and responses. A pod takes about 20 KiB, so about 800 workloads can scale at the same time."""
 
 
-class Key(NamedTuple):
+class CacheKey(NamedTuple):
     """Everything that an injection can read from a request."""
 
     path: str
@@ -30,7 +30,7 @@ class Key(NamedTuple):
     pod: bytes
 
     @classmethod
-    def of(cls, raw_path: str, request: Request) -> Key:
+    def of(cls, raw_path: str, request: Request) -> CacheKey:
         """Return the key of a request to ``raw_path``."""
         return cls(raw_path, request.namespace, request.object_json)
 
@@ -82,9 +82,9 @@ class AnswerCache:
     hits: int = 0
     size: int = 0
     _snapshot: Snapshot | None = None
-    _answers: OrderedDict[Key, CachedAnswer] = field(default_factory=OrderedDict)
+    _answers: OrderedDict[CacheKey, CachedAnswer] = field(default_factory=OrderedDict)
 
-    def get(self, snapshot: Snapshot, key: Key) -> CachedAnswer | None:
+    def get(self, snapshot: Snapshot, key: CacheKey) -> CachedAnswer | None:
         """Return the answer of ``snapshot`` to an equal request; None if there is none."""
         if snapshot is not self._snapshot:
             self._snapshot = snapshot
@@ -96,7 +96,7 @@ class AnswerCache:
             self._answers.move_to_end(key)
         return answer
 
-    def put(self, snapshot: Snapshot, key: Key, answer: CachedAnswer) -> None:
+    def put(self, snapshot: Snapshot, key: CacheKey, answer: CachedAnswer) -> None:
         """Store an answer of ``snapshot``, unless a newer snapshot is in use."""
         if snapshot is not self._snapshot:
             return
@@ -119,5 +119,5 @@ def _exact(data: bytes) -> bytes:
     return bytes(memoryview(data))
 
 
-def _size(key: Key, answer: CachedAnswer) -> int:
+def _size(key: CacheKey, answer: CachedAnswer) -> int:
     return len(key.path) + len(key.namespace) + len(key.pod) + answer.size

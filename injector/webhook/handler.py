@@ -35,7 +35,7 @@ from injector.injection.result import ENFORCE, Injected, RequestFacts, Skipped
 from injector.kube import admission
 from injector.metrics import REFUSED, TOTAL, UNKNOWN, WARNED, Metrics, Outcome, Stopwatch
 from injector.revisions.tags import sampled, workload_of_pod
-from injector.webhook.cache import AnswerCache, CachedAnswer, Key
+from injector.webhook.cache import AnswerCache, CachedAnswer, CacheKey
 from injector.webhook.decisions import FAULT, Decisions, Explained, ReviewDecision
 from injector.webhook.path import parse_path
 from injector.webhook.queue import AdmissionQueue, Rejected
@@ -70,7 +70,7 @@ Result: TypeAlias = Injected | Skipped | Exception
 """The result of an injection."""
 
 
-class Answer(NamedTuple):
+class ReviewAnswer(NamedTuple):
     """The answer to one review.
 
     Attributes:
@@ -101,7 +101,7 @@ class PendingInjection(NamedTuple):
 
     body: bytes
     review: admission.Request
-    key: Key
+    key: CacheKey
     snapshot: Snapshot
     resolved: Resolved
     facts: RequestFacts
@@ -185,16 +185,16 @@ class InjectHandler:
             asyncio.get_running_loop().call_soon(self._shadows.offer, answer.shadowed)
         return self.reader.closing(web.Response(body=answer.body, content_type=JSON))
 
-    def answer(self, raw_path: str, body: bytes, watch: Stopwatch) -> Answer:
+    def answer(self, raw_path: str, body: bytes, watch: Stopwatch) -> ReviewAnswer:
         """Answer the review ``body``, sent to ``raw_path``, without the queue and the worker thread.
 
         Raises:
             Refusal: the body is not an AdmissionReview.
         """
         answer = self._begin(raw_path, body, watch)
-        return answer if isinstance(answer, Answer) else self._finish(answer, self._run_inline(answer), watch)
+        return answer if isinstance(answer, ReviewAnswer) else self._finish(answer, self._run_inline(answer), watch)
 
-    def _begin(self, raw_path: str, body: bytes, watch: Stopwatch) -> Answer | PendingInjection:
+    def _begin(self, raw_path: str, body: bytes, watch: Stopwatch) -> ReviewAnswer | PendingInjection:
         """Decode a review. Return the answer if it is cached or an error, else the injection that it needs.
 
         Raises:
@@ -207,7 +207,7 @@ class InjectHandler:
                 raise Refusal(400, "undecodable", error.what) from error
             return self._failed(error.broken, error, None)
         watch.lap("decode")
-        snapshot, key = self._registry.snapshot, Key.of(raw_path, review)
+        snapshot, key = self._registry.snapshot, CacheKey.of(raw_path, review)
         if (answer := self._cached(snapshot, key, review)) is not None:
             return answer
         try:
@@ -224,15 +224,15 @@ class InjectHandler:
         facts = RequestFacts(review.namespace, path.envs, metadata, options.guard, options.deny_invalid)
         return PendingInjection(body, review, key, snapshot, resolved, facts, _is_sampled(review, resolved))
 
-    def _cached(self, snapshot: Snapshot, key: Key, review: admission.Request) -> Answer | None:
+    def _cached(self, snapshot: Snapshot, key: CacheKey, review: admission.Request) -> ReviewAnswer | None:
         """Return the cached answer to an equal request; None if it is not cached, or if a shadow compares this request."""
         cached = self.cache.get(snapshot, key)
         if cached is None or _is_sampled(review, cached.resolved):
             return None
         body = admission.encode_review(review, cached.content_for(review))
-        return Answer(body, cached.outcome, cached.reason, review, cached.resolved, cached=True)
+        return ReviewAnswer(body, cached.outcome, cached.reason, review, cached.resolved, cached=True)
 
-    async def _inject(self, injection: PendingInjection, deadline: float, watch: Stopwatch) -> Answer:
+    async def _inject(self, injection: PendingInjection, deadline: float, watch: Stopwatch) -> ReviewAnswer:
         """Inject a pod when it is its turn: on the event loop, or in the worker thread if it is predicted to be slow.
 
         Raises:
@@ -260,7 +260,7 @@ class InjectHandler:
         except Exception as error:  # noqa: BLE001 -- every error is answered and counted
             return error
 
-    def _finish(self, injection: PendingInjection, result: Result, watch: Stopwatch) -> Answer:
+    def _finish(self, injection: PendingInjection, result: Result, watch: Stopwatch) -> ReviewAnswer:
         """Answer a review whose injection had ``result``."""
         review, resolved = injection.review, injection.resolved
         watch.lap("inject")
@@ -280,7 +280,7 @@ class InjectHandler:
         admitted = Admission(resolved.tag, resolved.revision, candidate, review.object, facts, result, size)
         return answer._replace(shadowed=admitted)
 
-    def _succeeded(self, injection: PendingInjection, result: Injected | Skipped) -> Answer:
+    def _succeeded(self, injection: PendingInjection, result: Injected | Skipped) -> ReviewAnswer:
         review, resolved, explained = injection.review, injection.resolved, self._options.explained
         outcome, reason, findings = Outcome.SUCCESS, "", tuple[str, ...]()
         if isinstance(result, Skipped):
@@ -303,11 +303,11 @@ class InjectHandler:
         for finding in findings[:1]:
             _log.warning("guard: uid=%.64r revision=%s %.500r", review.uid, resolved.revision.name, finding)
         body = admission.encode_review(review, cached.content_for(review))
-        return Answer(body, outcome, reason, review, resolved, findings=findings)
+        return ReviewAnswer(body, outcome, reason, review, resolved, findings=findings)
 
     def _failed(
         self, review: admission.Request | admission.Broken, error: Exception, resolved: Resolved | None
-    ) -> Answer:
+    ) -> ReviewAnswer:
         if isinstance(error, InjectorError):
             reason, message, where = reason_of(error), str(error), error.where
         else:
@@ -316,9 +316,9 @@ class InjectHandler:
         response = admission.errored(message)
         if self._options.explained is not None:
             response = self._options.explained.refused(response, reason, resolved)
-        return Answer(response.encode(review), Outcome.FAILURE, reason, review, resolved, where)
+        return ReviewAnswer(response.encode(review), Outcome.FAILURE, reason, review, resolved, where)
 
-    def _count(self, answer: Answer, watch: Stopwatch) -> None:
+    def _count(self, answer: ReviewAnswer, watch: Stopwatch) -> None:
         """Count an answer, and log the decision."""
         seconds, resolved, revision, tag = watch.total(), answer.resolved, UNKNOWN, ""
         if resolved is not None:

@@ -61,7 +61,7 @@ HTTP: Final[Mapping[str, Any]] = MappingProxyType(
 """Arguments of aiohttp's RequestHandler for both ports."""
 
 
-class State(Enum):
+class ConnectionState(Enum):
     """The state of a connection."""
 
     IDLE = auto()
@@ -82,7 +82,7 @@ class Connection(web.RequestHandler):
         self._connections = connections
         self.deadline = math.inf
         self.accepted_by = accepted_by
-        self.state = State.IDLE
+        self.state = ConnectionState.IDLE
         self.since = loop.time()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -104,33 +104,33 @@ class Connection(web.RequestHandler):
 
     def data_received(self, data: bytes) -> None:
         """Start the timeout of a request at its first byte."""
-        if data and self.state is State.IDLE:
-            self._enter(State.RECEIVING, timeouts.REQUEST)
+        if data and self.state is ConnectionState.IDLE:
+            self._enter(ConnectionState.RECEIVING, timeouts.REQUEST)
         super().data_received(data)
 
     def received(self) -> None:
         """Note that the request is complete."""
-        self._enter(State.IN_HANDLER)
+        self._enter(ConnectionState.IN_HANDLER)
 
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
         """Send a response within the write timeout."""
-        self._enter(State.IN_HANDLER, timeouts.WRITE)
+        self._enter(ConnectionState.IN_HANDLER, timeouts.WRITE)
         sent = await super().finish_response(request, resp, start_time)
-        self._enter(State.IDLE)
+        self._enter(ConnectionState.IDLE)
         return sent
 
     def is_quiet(self, now: float) -> bool:
         """Return whether the connection has been idle for a while."""
-        return self.state is State.IDLE and now - self.since > timeouts.QUIET
+        return self.state is ConnectionState.IDLE and now - self.since > timeouts.QUIET
 
     def abort(self) -> None:
         """Close the connection at once."""
         if self.transport is not None:
             self.transport.abort()
 
-    def _enter(self, state: State, timeout: float = math.inf) -> None:
+    def _enter(self, state: ConnectionState, timeout: float = math.inf) -> None:
         self.state, self.since = state, self._loop.time()
         self.deadline = self.since + timeout
         if timeout < math.inf:
@@ -230,12 +230,12 @@ class Connections:
         if len(self._handshakes) + len(self._open) < self._limit:
             return
         task = next(iter(self._handshakes), None)
-        idle = _oldest(self._open, State.IDLE)
+        idle = _oldest(self._open, ConnectionState.IDLE)
         if task is not None and (idle is None or self._handshakes[task] <= idle.since):
             self._forget(task)
             task.cancel()
             return
-        connection = idle or _oldest(self._open, State.RECEIVING)
+        connection = idle or _oldest(self._open, ConnectionState.RECEIVING)
         if connection is None:
             accepting.cancel()
             return
@@ -347,7 +347,7 @@ def _configure(listening: Any) -> None:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(timeouts.WRITE * 1000))
 
 
-def _oldest(connections: Iterable[Connection], state: State) -> Connection | None:
+def _oldest(connections: Iterable[Connection], state: ConnectionState) -> Connection | None:
     """Return the connection that has been in ``state`` for longest."""
     return min((each for each in connections if each.state is state), key=lambda each: each.since, default=None)
 

@@ -41,7 +41,7 @@ ERROR: Final = "error"
 _WITH_VALUES: Final = (ERROR, DECISION)
 """Kinds whose values are texts of the injector, not of a pod."""
 
-Outcome: TypeAlias = Injected | Skipped | Exception
+InjectionOutcome: TypeAlias = Injected | Skipped | Exception
 """How one injection ended."""
 
 SAME: Final = "same"
@@ -67,7 +67,7 @@ class Admission:
     candidate: Revision
     pod: dict[str, Any]
     facts: RequestFacts
-    outcome: Outcome
+    outcome: InjectionOutcome
     size: int
 
 
@@ -203,7 +203,7 @@ def differences_of(admission: Admission) -> list[Change]:
     """
     served, candidate, before = admission.served, admission.candidate, admission.outcome
     try:
-        after: Outcome = inject_pod(candidate, admission.pod, admission.facts)
+        after: InjectionOutcome = inject_pod(candidate, admission.pod, admission.facts)
     except Exception as error:  # noqa: BLE001 -- an error of the candidate is a result
         after = error
     if isinstance(before, Injected) and isinstance(after, Injected):
@@ -215,12 +215,12 @@ def differences_of(admission: Admission) -> list[Change]:
     return [] if alike else [Change(DECISION, "", _describe(before), _describe(after))]
 
 
-def _describe(outcome: Outcome) -> str:
+def _describe(outcome: InjectionOutcome) -> str:
     """Describe a result without any text of the pod."""
     if isinstance(outcome, Injected):
         return "injected"
     return f"skipped: {outcome.reason}" if isinstance(outcome, Skipped) else f"failed: {type(outcome).__name__}"
 
 
-def _where(outcome: Outcome) -> str:
+def _where(outcome: InjectionOutcome) -> str:
     return outcome.where if isinstance(outcome, InjectorError) else ""

@@ -10,7 +10,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from injector.cli import main
-from injector.cli.diff import EXAMPLES, Comparison, as_data, as_summary, as_text, groups, tally
+from injector.cli.diff import EXAMPLES, Comparison, as_text, comparison_data, comparison_summary, groups, tally
 from injector.injection.result import Skipped
 from injector.injection.tools.podchanges import ABSENT, Change
 from injector.kube.pods import Created
@@ -476,7 +476,7 @@ def test_a_change_is_one_line_that_a_terminal_shows_as_it_is(change: Change, lin
     ],
 )
 def test_the_data_omits_absent_values(change: Change, data: dict[str, Any]) -> None:
-    data_of_one = as_data([changed("a", change)])
+    data_of_one = comparison_data([changed("a", change)])
     del data_of_one["groups"]
     assert data_of_one == {
         "workloads": [{"kind": "Deployment", "namespace": "shop", "name": "a", "changes": [data]}],
@@ -520,7 +520,7 @@ def test_workloads_are_grouped_by_their_changes() -> None:
         *(changed(f"d{number}", IMAGE) for number in range(EXAMPLES)),
     ]
 
-    assert as_summary(compared, "1-24", "1-30") == (
+    assert comparison_summary(compared, "1-24", "1-30") == (
         "5 image only: Deployment shop/a, Deployment shop/b, Deployment shop/d0 and 2 more\n"
         "1 image, NET_ADMIN gained: Deployment shop/c\n"
         "1 refused: bad: Deployment shop/x\n"
@@ -530,10 +530,10 @@ def test_workloads_are_grouped_by_their_changes() -> None:
 
 
 def test_the_summary_of_no_difference_is_one_line() -> None:
-    assert as_summary([changed("a")], "x", "y") == "no difference in 1 workload between x and y\n"
+    assert comparison_summary([changed("a")], "x", "y") == "no difference in 1 workload between x and y\n"
 
 
 def test_the_groups_are_data_with_every_workload() -> None:
     workloads = [{"kind": "Deployment", "namespace": "shop", "name": name} for name in "ab"]
-    (group,) = as_data([changed("a", IMAGE), changed("b", IMAGE), changed("c")])["groups"]
+    (group,) = comparison_data([changed("a", IMAGE), changed("b", IMAGE), changed("c")])["groups"]
     assert group == {"changes": ["image"], "count": 2, "workloads": workloads}

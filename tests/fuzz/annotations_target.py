@@ -186,7 +186,7 @@ def _stated(annotations: dict[str, str]) -> None:
     if found is None:
         return
     spec = {key: [{"name": name} for name in names] for key, names in found.by_list().items()}
-    again = {"metadata": {"annotations": {s.STATUS: s.status_text(spec, "x")}}}
+    again = {"metadata": {"annotations": {s.STATUS: s.status_annotation(spec, "x")}}}
     assert s.read_status(again) == found
 
 

@@ -12,7 +12,7 @@ from injector.golang.strconv import quote
 from injector.gotemplate import ParseError, compile_template
 from injector.gotemplate.builtins import BUILTINS
 from injector.gotemplate.nodes import Tree
-from injector.gotemplate.parser import parse
+from injector.gotemplate.parser import parse_template
 from tests.fuzz.draws import LONG, Draws
 from tests.fuzz.target import Target, recorded
 
@@ -32,7 +32,7 @@ def run(data: bytes) -> None:
     text = draws.whole_text()
     line = 1
     try:
-        trees = parse("t", text, functions=BUILTINS, left=left, right=right)
+        trees = parse_template("t", text, functions=BUILTINS, left=left, right=right)
     except ParseError as error:
         trees, line = {}, error.line
     assert 1 <= line <= text.count("\n") + 1
@@ -40,7 +40,7 @@ def run(data: bytes) -> None:
         return
     printed = source_of(trees)
     if left == "{{" and not _ambiguous(text, printed):
-        again = parse("t", printed, functions=BUILTINS)
+        again = parse_template("t", printed, functions=BUILTINS)
         assert source_of(again) == printed, printed
     compile_template("t", text, funcs={}, left=left, right=right)
 

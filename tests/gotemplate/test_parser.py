@@ -5,7 +5,7 @@ import pytest
 from injector.gotemplate import nodes as n
 from injector.gotemplate.errors import ParseError
 from injector.gotemplate.lexer import Kind, tokens
-from injector.gotemplate.parser import TokenStream, parse
+from injector.gotemplate.parser import TokenStream, parse_template
 from tests.cases import cases
 from tests.gotemplate.recorded import recorded_cases
 
@@ -20,7 +20,7 @@ class AnyName:
 
 
 def source(text: str) -> str:
-    return str(parse("t", text, functions=FUNCTIONS)["t"].root)
+    return str(parse_template("t", text, functions=FUNCTIONS)["t"].root)
 
 
 @cases("text")
@@ -38,33 +38,33 @@ def test_parsing_what_a_tree_prints_gives_the_tree_again() -> None:
     for case in (*recorded_cases("language"), *recorded_cases("typed"), *recorded_cases("random")):
         if "left" in case or case.get("stage") == "parse":
             continue
-        printed = str(parse("t", case["template"], functions=AnyName())["t"].root)
-        assert str(parse("t", printed, functions=AnyName())["t"].root) == printed
+        printed = str(parse_template("t", case["template"], functions=AnyName())["t"].root)
+        assert str(parse_template("t", printed, functions=AnyName())["t"].root) == printed
         checked += 1
     assert checked > 8000
 
 
 def test_definitions_are_trees_of_their_own() -> None:
-    trees = parse("t", '{{define "a"}}1{{end}}2{{block "b" .}}3{{end}}', functions=FUNCTIONS)
+    trees = parse_template("t", '{{define "a"}}1{{end}}2{{block "b" .}}3{{end}}', functions=FUNCTIONS)
     assert {name: str(tree.root) for name, tree in trees.items()} == {"a": "1", "b": "3", "t": '2{{template "b" .}}'}
     assert {tree.parse_name for tree in trees.values()} == {"t"}
 
 
 def test_an_empty_definition_gives_way_to_another() -> None:
     text = '{{define "a"}} {{end}}{{define "a"}}1{{end}}{{define "a"}}{{/* c */}}{{end}}'
-    assert str(parse("t", text, functions=FUNCTIONS)["a"].root) == "1"
-    assert str(parse("t", '{{define "t"}}1{{end}} ', functions=FUNCTIONS)["t"].root) == "1"
+    assert str(parse_template("t", text, functions=FUNCTIONS)["a"].root) == "1"
+    assert str(parse_template("t", '{{define "t"}}1{{end}} ', functions=FUNCTIONS)["t"].root) == "1"
 
 
 def test_a_definition_sees_neither_variables_nor_loops_around_it() -> None:
     for text in ('{{$x := 1}}{{block "b" .}}{{$x}}{{end}}', '{{range .}}{{block "b" .}}{{break}}{{end}}{{end}}'):
         with pytest.raises(ParseError):
-            parse("t", text, functions=FUNCTIONS)
+            parse_template("t", text, functions=FUNCTIONS)
 
 
 def test_a_long_chain_is_as_deep_as_it_is_long() -> None:
     text = "{{if 1}}" + "{{else if 1}}" * 3000 + "{{end}}"
-    root = parse("t", text, functions=FUNCTIONS)["t"].root
+    root = parse_template("t", text, functions=FUNCTIONS)["t"].root
     assert isinstance(root.nodes[0], n.IfNode)
     assert str(root) == "{{if 1}}" + "{{else}}{{if 1}}" * 3000 + "{{end}}" * 3001
 
@@ -72,7 +72,7 @@ def test_a_long_chain_is_as_deep_as_it_is_long() -> None:
 @cases("text", "reason", also=[("{{if 1}}" * 61, "1: blocks nest too deeply")])
 def test_what_is_no_template_is_refused_with_gos_words(text: str, reason: str) -> None:
     with pytest.raises(ParseError) as caught:
-        parse("t", text, functions=FUNCTIONS)
+        parse_template("t", text, functions=FUNCTIONS)
     assert str(caught.value) == f"template: t:{reason}"
 
 

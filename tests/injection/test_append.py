@@ -18,8 +18,7 @@ from injector.injection.append import (
     with_token_mount,
 )
 from injector.injection.data import template_data
-from injector.injection.pipeline import admitted_pod, webhook_parameters
-from injector.injection.pipeline import inject as run_injection
+from injector.injection.pipeline import admitted_pod, run_injection, webhook_parameters
 from injector.injection.result import RequestFacts
 from injector.kube.typed import normalise
 from injector.revisions.build import build

@@ -7,7 +7,7 @@ import pytest
 
 from injector.errors import AnnotationError
 from injector.injection.steps.overrides import OVERRIDES, init_user_adjusted, read_overrides, reapplied, reinserted
-from injector.injection.steps.status import STATUS, InjectionStatus, read_status, status_text, stripped
+from injector.injection.steps.status import STATUS, InjectionStatus, read_status, status_annotation, stripped
 from injector.istio.behaviours import Minor, behaviours_of
 from tests.cases import cases
 from tests.factories import make_container, make_pod
@@ -130,11 +130,11 @@ def test_a_pod_without_the_annotation_has_no_status(pod: dict[str, Any]) -> None
 
 @cases("spec", "revision", "expected")
 def test_the_text_is_what_go_prints(spec: dict[str, Any], revision: str | None, expected: str) -> None:
-    assert status_text(spec, revision) == expected
+    assert status_annotation(spec, revision) == expected
 
 
 def test_a_status_that_was_written_reads_back() -> None:
-    assert _read(status_text(OVERLAY, "canary")) == FULL
+    assert _read(status_annotation(OVERLAY, "canary")) == FULL
 
 
 def test_names_are_returned_by_list() -> None:

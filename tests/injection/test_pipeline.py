@@ -8,7 +8,7 @@ import jsonpatch
 import pytest
 
 from injector.errors import AnnotationError, OverlayError, TemplateRenderError
-from injector.injection.pipeline import admitted_pod, inject, inject_pod, webhook_parameters
+from injector.injection.pipeline import admitted_pod, inject_pod, run_injection, webhook_parameters
 from injector.injection.result import Injected, InjectedPod, RequestFacts, Skipped
 from injector.istio.revision import Revision
 from injector.revisions.build import build
@@ -238,7 +238,7 @@ def test_the_steps_can_be_run_one_by_one() -> None:
     revision = revision_of(values=VALUES)
     params = webhook_parameters(revision, admitted_pod(make_pod(), "shop"), FACTS)
 
-    assert inject(params, webhook=True) == InjectedPod(injected(revision, make_pod()).pod, ("sidecar",))
+    assert run_injection(params, webhook=True) == InjectedPod(injected(revision, make_pod()).pod, ("sidecar",))
 
 
 def test_annotations_longer_than_kubernetes_permits_are_refused_before_they_are_read() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from injector.injection.policy import Decision, Verdict, injection_required, verdicts
+from injector.injection.policy import PolicyDecision, Verdict, injection_required, verdicts
 from injector.istio.behaviours import NEWEST, Minor, behaviours_of
 from injector.istio.config import Policy, parse_inject_config
 from injector.kube.selectors import Selector
@@ -25,12 +25,12 @@ def _decided(
     namespace: str = "shop",
     minor: Minor = NEWEST,
     **spec: Any,
-) -> Decision:
+) -> PolicyDecision:
     pod = make_pod(labels=labels, annotations=annotations, **spec)
     return injection_required(policy, behaviours_of(minor), pod, namespace)
 
 
-def _asked(policy: str, value: str, minor: Minor = NEWEST) -> Decision:
+def _asked(policy: str, value: str, minor: Minor = NEWEST) -> PolicyDecision:
     return _decided(Policy(policy), annotations={INJECT: value}, minor=minor)
 
 
@@ -106,7 +106,7 @@ def test_a_selector_of_the_config_that_kubernetes_refuses_is_passed_over() -> No
 
 def test_a_pod_without_metadata_and_spec_follows_the_policy() -> None:
     decision = injection_required(Policy("enabled"), behaviours_of(NEWEST), {"metadata": None, "spec": None}, "shop")
-    assert decision == Decision(inject=True, reason="policy_enabled", detail="the policy is enabled")
+    assert decision == PolicyDecision(inject=True, reason="policy_enabled", detail="the policy is enabled")
 
 
 @pytest.mark.parametrize(

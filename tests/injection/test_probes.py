@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from injector.injection.steps.probes import APP_PROBERS, REWRITE, Rewrite, joined, rewritten
+from injector.injection.steps.probes import APP_PROBERS, REWRITE, Rewrite, probers_json, rewritten
 from injector.injection.steps.status import STATUS
 from injector.istio.behaviours import behaviours_of
 from tests.cases import cases
@@ -58,7 +58,7 @@ def test_probers_are_sorted_by_url_and_never_the_proxys() -> None:
 
 
 def test_the_probers_are_one_json_object_of_urls() -> None:
-    assert joined({"/a": "{}", "/b": '{"c":1}'}) == '{"/a":{},"/b":{"c":1}}'
+    assert probers_json({"/a": "{}", "/b": '{"c":1}'}) == '{"/a":{},"/b":{"c":1}}'
 
 
 @cases("fields", "minor", "annotations", "port", "expected")

@@ -7,7 +7,7 @@ import pytest
 from injector.gotemplate import compile_template
 from injector.gotemplate.reflect import json_data
 from injector.gotemplate.values import Int32, Int64, Map, NamedString, Pointer, Slice
-from injector.istio.goview import GoStruct, string_struct, view, wrap
+from injector.istio.goview import GoStruct, string_struct, view, wrap_go
 from tests.cases import cases
 
 
@@ -89,32 +89,32 @@ def test_there_are_no_other_getters(type_name: str, name: str) -> None:
     ],
 )
 def test_scalars_have_their_go_types(go_type: str, value: Any, expected: Any, python_type: type) -> None:
-    wrapped = wrap(go_type, value)
+    wrapped = wrap_go(go_type, value)
 
     assert (wrapped, type(wrapped)) == (expected, python_type)
 
 
 def test_a_defined_string_type_keeps_its_name() -> None:
-    assert wrap("v1.DNSPolicy", "Default").go_type == "v1.DNSPolicy"
+    assert wrap_go("v1.DNSPolicy", "Default").go_type == "v1.DNSPolicy"
 
 
 @cases("go_type", "value", "expected")
 def test_a_present_list_or_map_is_not_nil(go_type: str, value: Any, expected: Any) -> None:
-    wrapped = wrap(go_type, value)
+    wrapped = wrap_go(go_type, value)
 
     assert (wrapped, wrapped.go_type, wrapped.nil) == (expected, go_type, False)
 
 
 @pytest.mark.parametrize("go_type", ["[]string", "[]v1.Container", "map[string]string", "map[string]v1.Container"])
 def test_an_absent_list_or_map_is_nil(go_type: str) -> None:
-    wrapped = wrap(go_type, None)
+    wrapped = wrap_go(go_type, None)
 
     assert (len(wrapped), wrapped.go_type, wrapped.nil) == (0, go_type, True)
 
 
 def test_elements_are_wrapped() -> None:
-    listed = wrap("[]v1.Container", [{"name": "a"}])[0]
-    mapped = wrap("map[string]v1.Container", {"x": {"name": "b"}})["x"]
+    listed = wrap_go("[]v1.Container", [{"name": "a"}])[0]
+    mapped = wrap_go("map[string]v1.Container", {"x": {"name": "b"}})["x"]
 
     assert [(item.go_type, item.field("Name")) for item in (listed, mapped)] == [
         ("v1.Container", "a"),
@@ -127,13 +127,13 @@ def test_elements_are_wrapped() -> None:
     [("*int64", 5, True, 5), ("*bool", False, True, False), ("*int64", 0, True, 0), ("*int64", None, False, None)],
 )
 def test_a_pointer_is_nil_only_without_a_value(go_type: str, value: Any, there: bool, target: Any) -> None:
-    pointer = wrap(go_type, value)
+    pointer = wrap_go(go_type, value)
 
     assert (pointer.go_type, bool(pointer), pointer.target) == (go_type, there, target)
 
 
 def test_a_pointer_to_an_empty_struct_is_not_nil() -> None:
-    pointer = wrap("*v1.PodSecurityContext", {})
+    pointer = wrap_go("*v1.PodSecurityContext", {})
 
     assert isinstance(pointer.target, GoStruct)
 
@@ -166,7 +166,7 @@ def test_a_struct_of_strings_keeps_the_order_given() -> None:
         ([Pointer("*v1.Probe", None), {"a": Slice("string", nil=True)}], [None, {"a": None}]),
         (view("v1.ContainerPort", {"protocol": "TCP", "containerPort": 80}), {"containerPort": 80, "protocol": "TCP"}),
         (view("v1.ContainerPort", {}), {"containerPort": 0}),
-        (wrap("[]v1.EnvVar", [{"value": "1", "name": "A"}]), [{"name": "A", "value": "1"}]),
+        (wrap_go("[]v1.EnvVar", [{"value": "1", "name": "A"}]), [{"name": "A", "value": "1"}]),
         (view("v1.Container", {"name": "a"}), {"name": "a", "resources": {}}),
     ],
 )

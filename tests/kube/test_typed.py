@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from injector.errors import DataError, ManifestError
-from injector.kube.typed import go_encode, go_struct_json, normalise, pruned, zero_of
+from injector.kube.typed import go_encode, go_struct_json, normalise, pruned, zero_json
 from injector.kube.yaml import load_yaml
 from tests.cases import cases
 from tests.factories import make_container, make_pod
@@ -165,7 +165,7 @@ def test_fields_are_in_gos_order_and_map_keys_sorted_and_unknown_fields_last(
 
 def test_a_type_has_a_zero_value() -> None:
     names = ("v1.Pod", "v1.DNSPolicy", "*int64", "[]string", "resource.Quantity")
-    assert [zero_of(name) for name in names] == [{}, "", None, None, "0"]
+    assert [zero_json(name) for name in names] == [{}, "", None, None, "0"]
 
 
 RESTART = frozenset({("v1.Container", "restartPolicy")})

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from injector.gotemplate import Budget, BudgetError, ExecError, Func, ParseError, compile_template
 from injector.gotemplate.builtins import BUILTINS
 from injector.gotemplate.lexer import Kind, Token, tokens
-from injector.gotemplate.parser import parse
+from injector.gotemplate.parser import parse_template
 from injector.gotemplate.sprig import txt_func_map
 from tests.cases import cases
 from tests.property.templates import BODIES, TEMPLATES
@@ -75,7 +75,7 @@ def test_text_without_delimiters_is_itself(text: str) -> None:
 
 def sources(text: str) -> dict[str, str]:
     """Each template of a text, as its tree prints it."""
-    return {name: str(tree.root) for name, tree in parse("t", text, functions=BUILTINS).items()}
+    return {name: str(tree.root) for name, tree in parse_template("t", text, functions=BUILTINS).items()}
 
 
 @given(TEMPLATES)
@@ -100,7 +100,7 @@ def test_any_text_inside_an_action_parses_or_is_refused(text: str) -> None:
 def refused_at(text: str) -> int:
     """The line that the parser refuses a text at; the first where it takes it. Any other error is a fault."""
     try:
-        parse("t", text, functions=BUILTINS)
+        parse_template("t", text, functions=BUILTINS)
     except ParseError as error:
         return error.line
     return 1

@@ -25,7 +25,7 @@ from injector.revisions.build import build
 from injector.revisions.directory import DirectorySource, embedded_source
 from injector.revisions.registry import Registry, Resolved, Snapshot, snapshot_of
 from injector.revisions.reload import Loader
-from injector.webhook.cache import AnswerCache, CachedAnswer, Key
+from injector.webhook.cache import AnswerCache, CachedAnswer, CacheKey
 from injector.webhook.handler import InjectHandler
 from injector.webhook.lifecycle import Lifecycle
 from tests.conformance import core, corpus
@@ -41,8 +41,8 @@ def snapshot() -> Snapshot:
     return snapshot_of([fake_revision("default")], {})
 
 
-def key_of(number: int, length: int = 10) -> Key:
-    return Key(PATH, "shop", dump_json({"number": number, "text": "x" * length}))
+def key_of(number: int, length: int = 10) -> CacheKey:
+    return CacheKey(PATH, "shop", dump_json({"number": number, "text": "x" * length}))
 
 
 def answer_of(number: int, length: int = 10, *, token_volume: bool = False) -> CachedAnswer:

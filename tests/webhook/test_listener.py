@@ -22,8 +22,8 @@ from injector.webhook.listener import (
     PLAIN_BUFFER,
     TLS_BUFFER,
     Connection,
+    ConnectionState,
     Listener,
-    State,
     readable,
 )
 from tests.tasks import until
@@ -224,7 +224,7 @@ async def test_idle_connections_are_closed_before_one_that_sends_its_request() -
     async with serving(limit=2) as served:
         sending = await served.connect()
         sending.writer.write(REQUEST)
-        await until(lambda: [each for each in served.connections if each.state is State.RECEIVING])
+        await until(lambda: [each for each in served.connections if each.state is ConnectionState.RECEIVING])
         idle = await served.idle()
 
         assert await (await served.connect()).ask()
@@ -239,7 +239,7 @@ async def test_without_an_idle_connection_the_one_that_sends_its_request_for_lon
             sending.append(await served.connect())
             sending[-1].writer.write(REQUEST)
             await until(
-                lambda: [each.state for each in served.connections] == [State.RECEIVING] * number  # noqa: B023 -- awaited here
+                lambda: [each.state for each in served.connections] == [ConnectionState.RECEIVING] * number  # noqa: B023 -- awaited here
             )
 
         assert await (await served.connect()).ask()
@@ -288,7 +288,7 @@ async def test_a_client_that_does_not_finish_its_request_is_disconnected(
 ) -> None:
     client = await served.idle()
     client.writer.write(sent)
-    await until(lambda: [each for each in served.connections if each.state is State.RECEIVING])
+    await until(lambda: [each for each in served.connections if each.state is ConnectionState.RECEIVING])
 
     await hurry.by(timeouts.REQUEST - 1)
     assert client.is_open()
@@ -493,7 +493,7 @@ async def test_a_drain_answers_a_connection_that_the_kernel_has_accepted(served:
 async def test_a_drain_waits_for_the_rest_of_a_request(served: Served, hurry: Hurry) -> None:
     client = await served.connect()
     client.writer.write(REQUEST)
-    await until(lambda: [each for each in served.connections if each.state is State.RECEIVING])
+    await until(lambda: [each for each in served.connections if each.state is ConnectionState.RECEIVING])
     draining = asyncio.create_task(served.drain())
     await hurry.by(timeouts.QUIET + 0.1)
     await asyncio.sleep(2 * DRAIN_INTERVAL)
@@ -508,7 +508,7 @@ async def test_a_drain_waits_for_the_rest_of_a_request(served: Served, hurry: Hu
 async def test_a_drain_ends_after_its_time_and_says_how_many_connections_are_left(served: Served, hurry: Hurry) -> None:
     client = await served.connect()
     client.writer.write(REQUEST)
-    await until(lambda: [each for each in served.connections if each.state is State.RECEIVING])
+    await until(lambda: [each for each in served.connections if each.state is ConnectionState.RECEIVING])
     draining = asyncio.create_task(served.drain())
     await asyncio.sleep(DRAIN_INTERVAL)
 

@@ -22,7 +22,7 @@ from injector.webhook.shadow import (
     MAX_WAITING_BYTES,
     REST,
     Admission,
-    Outcome,
+    InjectionOutcome,
     Shadows,
     Tally,
     differences_of,
@@ -47,7 +47,7 @@ SERVED = Injected.of(make_pod(), [], ())
 CANDIDATE = fake_revision("1-30")
 
 
-def admission(outcome: Outcome = SERVED, *, tag: str = "prod", size: int = 1, **candidate: Any) -> Admission:
+def admission(outcome: InjectionOutcome = SERVED, *, tag: str = "prod", size: int = 1, **candidate: Any) -> Admission:
     """One admission through a tag whose shadow tries 1-30."""
     tried = fake_revision("1-30", **candidate)
     return Admission(tag, fake_revision("1-24"), tried, make_pod(), RequestFacts("shop"), outcome, size)
@@ -123,7 +123,7 @@ async def test_what_the_candidate_makes_is_counted_by_outcome_and_kind(  # noqa:
     shadows: Shadows,
     clock: Clock,
     collector: CollectorRegistry,
-    served: Outcome,
+    served: InjectionOutcome,
     tried: Injected | Skipped | Exception,
     outcome: str,
     kinds: list[str],

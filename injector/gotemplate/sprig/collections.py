@@ -151,7 +151,7 @@ def same(left: Any, right: Any) -> bool:
 
 
 @FUNCTIONS.define("func(interface {}, ...interface {}) []interface {}", "without", must=True)
-def without(items: Any, *omitted: Any) -> list[Any]:
+def list_without(items: Any, *omitted: Any) -> list[Any]:
     """Return a list without the values given."""
     return [item for item in _items(items, "Cannot find without on type {}") if not _contains(list(omitted), item)]
 

@@ -154,7 +154,7 @@ def find_all(pattern: str, text: str, count: int) -> Slice:
 
 
 @FUNCTIONS.define("func(string, string) string", "regexFind", cost=costs.SCAN, must=True)
-def find(pattern: str, text: str) -> str:
+def regex_find(pattern: str, text: str) -> str:
     """Return the first match, or nothing."""
     found = _search(pattern, text)
     return text[found.start() : found.end()] if found is not None else ""
@@ -200,7 +200,7 @@ def _expanded(replacement: str, text: str, found: Any) -> str:
 
 
 @FUNCTIONS.define("func(string, string, int) []string", "regexSplit", cost=costs.SCAN, must=True)
-def split(pattern: str, text: str, count: int) -> Slice:
+def regex_split(pattern: str, text: str, count: int) -> Slice:
     """Return the parts of a text between matches, at most ``count``, all where it is negative."""
     _compiled(pattern)
     if count == 0:

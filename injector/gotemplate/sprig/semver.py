@@ -101,10 +101,10 @@ def _version_of(value: Any) -> Version:
 @FUNCTIONS.define("func(string) (*semver.Version, error)", "semver", cost=costs.READ_JSON)
 def semver(text: str) -> Pointer:
     """Return a version."""
-    return Pointer("*semver.Version", parse(text))
+    return Pointer("*semver.Version", parse_version(text))
 
 
-def parse(text: str) -> Version:
+def parse_version(text: str) -> Version:
     """Read a version; minor and patch may be left out.
 
     Raises:
@@ -154,7 +154,7 @@ def semver_compare(constraint: str, text: str) -> bool:
     spend(len(constraint) ** 2 // _PER_STEP)
     expanded = _HYPHEN.sub(lambda match: f">= {match[1]}, <= {match[2]}", constraint)
     groups = [_conditions(group) for group in expanded.split("||")]
-    version = parse(text)
+    version = parse_version(text)
     return any(all(condition.holds(version) for condition in group) for group in groups)
 
 

@@ -99,7 +99,7 @@ def strslice(value: Any) -> Slice:
 
 
 @FUNCTIONS.define("func(...interface {}) string", "quote", cost=costs.QUOTED)
-def quote(*values: Any) -> str:
+def quote_values(*values: Any) -> str:
     """Return the values in double quotes, nil left out."""
     if len(values) == 1:
         return "" if values[0] is None else go_quote(strval(values[0]))

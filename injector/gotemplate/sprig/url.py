@@ -70,7 +70,7 @@ _PATH_SAFE: Final = "/$&+,:;=@!~*'()"
 
 
 @FUNCTIONS.define("func(string) map[string]interface {}", "urlParse", cost=costs.BY_CHARACTER)
-def parse(text: str) -> dict[str, Any]:
+def parse_url(text: str) -> dict[str, Any]:
     """Return a URL's parts: scheme, host, hostname, path, query, opaque, fragment, userinfo."""
     rest, _, fragment = text.partition("#")
     if _CONTROL.search(text.replace(" ", "")):
@@ -118,8 +118,8 @@ def _scheme(text: str, rest: str) -> tuple[str, str]:
 
 
 @FUNCTIONS.define("func(map[string]interface {}) string", "urlJoin", cost=costs.BY_CHARACTER)
-def join(parts: Mapping[str, Any]) -> str:
-    """Return the URL of parts as ``parse`` gives them."""
+def join_url(parts: Mapping[str, Any]) -> str:
+    """Return the URL of parts as ``parse_url`` gives them."""
     get = {
         name: strval(parts.get(name, ""))
         for name in ("scheme", "host", "path", "query", "opaque", "fragment", "userinfo")

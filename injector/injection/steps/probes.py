@@ -195,16 +195,16 @@ def _with_probers(
     sidecar: c.Container, probers: dict[str, str], rewrite: Rewrite, *, injected_before: bool
 ) -> c.Container:
     if not injected_before:
-        return c.env_appended(sidecar, APP_PROBERS, joined(probers))
+        return c.env_appended(sidecar, APP_PROBERS, probers_json(probers))
     env = list(sidecar.get("env") or ())
     for index, variable in enumerate(env):
         if variable.get("name") == APP_PROBERS:
             existing = _decoded(variable.get("value", ""))
             if existing is None:
                 return sidecar
-            env[index] = {"name": APP_PROBERS, "value": joined(dict(sorted({**probers, **existing}.items())))}
+            env[index] = {"name": APP_PROBERS, "value": probers_json(dict(sorted({**probers, **existing}.items())))}
             return {**sidecar, "env": env}
-    return c.env_appended(sidecar, APP_PROBERS, joined(probers)) if rewrite.appends_missing else sidecar
+    return c.env_appended(sidecar, APP_PROBERS, probers_json(probers)) if rewrite.appends_missing else sidecar
 
 
 def _decoded(text: str) -> dict[str, str] | None:
@@ -234,7 +234,7 @@ def _prober_json(prober: Any) -> str:
     return "{" + ",".join([*parts, f'"timeoutSeconds":{timeout}'] if timeout else parts) + "}"
 
 
-def joined(probers: Mapping[str, str]) -> str:
+def probers_json(probers: Mapping[str, str]) -> str:
     """Return the probers as the JSON object that the agent reads."""
     # URLs hold container names only, which are DNS labels or escape as JSON strings do.
     return "{" + ",".join(f"{_quoted(url)}:{text}" for url, text in probers.items()) + "}"

@@ -83,7 +83,7 @@ def _names(value: Any) -> tuple[str, ...] | None:
     return None
 
 
-def status_text(template_spec: Mapping[str, Any], revision: str | None) -> str:
+def status_annotation(template_spec: Mapping[str, Any], revision: str | None) -> str:
     """Return the annotation's value for ``template_spec``, the spec of the rendered overlay.
 
     Absent lists are null. ``revision`` is None for minors that do not name it.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.injection import containers as c
 from injector.injection.data import Parameters, ProxyOverlays, cluster_envs, native_sidecar
-from injector.injection.pipeline import inject, owner_meta, proxy_overlays
+from injector.injection.pipeline import owner_meta, proxy_overlays, run_injection
 from injector.injection.policy import ENABLED, injection_required
 from injector.injection.result import ENFORCE
 from injector.injection.steps.status import STATUS
@@ -100,7 +100,7 @@ def _inject_workload(
     if reason:
         warn(_warning(revision, pod, workload, reason))
         return obj
-    outcome = inject(_parameters(revision, pod, workload, meta_in_data)._replace(guard=guard), webhook=False)
+    outcome = run_injection(_parameters(revision, pod, workload, meta_in_data)._replace(guard=guard), webhook=False)
     for finding in outcome.findings:
         warn(finding)
     obj = changed_at(obj, meta_path, lambda holder: {**holder, "metadata": outcome.pod["metadata"]})

@@ -91,13 +91,13 @@ def tick(steps: int = 1) -> None:
     _CURRENT.get().tick(steps)
 
 
-def check_size(size: int) -> None:
+def check_value_size(size: int) -> None:
     """Refuse a value larger than the largest output, before it is created."""
     if size > MAX_OUTPUT:
         raise BudgetSpentError(f"a value of {size} bytes or items")
 
 
-def reserve(size: int) -> None:
+def reserve_bytes(size: int) -> None:
     """Refuse a value for which this rendering has no memory left, before it is created."""
     _CURRENT.get().reserve(size)
 
@@ -105,11 +105,11 @@ def reserve(size: int) -> None:
 def charged(value: _T) -> _T:
     """Count the memory of a new value and return it; its items were counted before."""
     if isinstance(value, str):
-        check_size(len(value))
-        reserve(len(value) if value.isascii() else _MAX_CHARACTER_SIZE * len(value))
+        check_value_size(len(value))
+        reserve_bytes(len(value) if value.isascii() else _MAX_CHARACTER_SIZE * len(value))
     elif isinstance(value, SEQUENCES):
-        check_size(len(value))
-        reserve(_POINTER_SIZE * len(value))
+        check_value_size(len(value))
+        reserve_bytes(_POINTER_SIZE * len(value))
     elif isinstance(value, int):
         check_bits(value.bit_length())
     return value
@@ -144,7 +144,7 @@ def measure(value: Any, cost: int = 1) -> int:
     if value.__class__ is str:
         size = len(value)
         if size > MAX_OUTPUT:
-            check_size(size)
+            check_value_size(size)
         budget.tick(cost + size // _TEXT_PER_STEP)
         return size
     size = 0
@@ -163,7 +163,7 @@ def measure(value: Any, cost: int = 1) -> int:
         else:
             size += _size_of_scalar(item)
         if size > MAX_OUTPUT:
-            check_size(size)
+            check_value_size(size)
     budget.tick(cost + size // _TEXT_PER_STEP)
     return size
 
@@ -185,17 +185,17 @@ def text_of(value: Any) -> str:
     size = measure(value)
     if isinstance(value, str):
         return value
-    check_size(size)
+    check_value_size(size)
     return charged(str(value))
 
 
-def joined(parts: Iterable[Any], between: str = "") -> str:
+def join_counted(parts: Iterable[Any], between: str = "") -> str:
     """Return the texts of the parts as one text."""
     texts: list[str] = []
     size = 0
     for part in counted(parts):
         text = text_of(part)
         size += len(text) + (len(between) if texts else 0)
-        check_size(size)
+        check_value_size(size)
         texts.append(text)
     return charged(between.join(texts))

@@ -18,7 +18,16 @@ from jinja2.runtime import Undefined
 from jinja2.tests import TESTS
 
 from injector.golang.json import go_json
-from injector.istio.jinja.budget import charged, check_size, counted, joined, measure, reserve, text_of, tick
+from injector.istio.jinja.budget import (
+    charged,
+    check_value_size,
+    counted,
+    join_counted,
+    measure,
+    reserve_bytes,
+    text_of,
+    tick,
+)
 from injector.kube.yaml import dump_yaml
 
 _JINJAS_FILTERS: Final = cast("Mapping[str, Callable[..., Any]]", FILTERS)
@@ -157,7 +166,7 @@ def _items(value: Any) -> list[tuple[Any, Any]]:
 
 def _indent(value: Any, width: int = 4, first: bool = False) -> str:  # noqa: FBT001, FBT002 -- Jinja's own signature
     text = text_of(value)
-    check_size(len(text) + (text.count("\n") + 1) * max(width, 0))
+    check_value_size(len(text) + (text.count("\n") + 1) * max(width, 0))
     pad = " " * max(width, 0)
     return charged((pad if first else "") + text.replace("\n", "\n" + pad))
 
@@ -165,14 +174,14 @@ def _indent(value: Any, width: int = 4, first: bool = False) -> str:  # noqa: FB
 @jinja2.pass_environment
 def _join(environment: jinja2.Environment, value: Any, d: Any = "", attribute: Any = None) -> str:
     items = value if attribute is None else map(make_attrgetter(environment, attribute), counted(value))
-    return joined(items, text_of(d))
+    return join_counted(items, text_of(d))
 
 
 def _replace(value: Any, old: Any, new: Any, count: int | None = None) -> str:
     text, old, new = text_of(value), text_of(old), text_of(new)
     found = text.count(old)
     replaced = found if count is None or count < 0 else min(found, count)
-    check_size(len(text) + replaced * (len(new) - len(old)))
+    check_value_size(len(text) + replaced * (len(new) - len(old)))
     return charged(text.replace(old, new, replaced))
 
 
@@ -192,7 +201,7 @@ def _split(value: Any, separator: Any) -> list[str]:
     text, separator = text_of(value), text_of(separator)
     parts = text.count(separator) + 1
     tick(parts)
-    reserve(_BYTES_PER_PART * parts)
+    reserve_bytes(_BYTES_PER_PART * parts)
     return charged(text.split(separator))
 
 
@@ -266,7 +275,7 @@ def _check_keys(value: Any) -> None:
 
 def _from_json(value: Any) -> Any:
     text = text_of(value)
-    reserve(_BYTES_PER_JSON_CHARACTER * len(text))
+    reserve_bytes(_BYTES_PER_JSON_CHARACTER * len(text))
     try:
         return json.loads(text)
     except ValueError as error:

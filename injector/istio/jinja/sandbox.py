@@ -27,9 +27,9 @@ from injector.istio.jinja.budget import (
     SEQUENCES,
     charged,
     check_bits,
-    check_size,
+    check_value_size,
     counted,
-    joined,
+    join_counted,
     measure,
     text_of,
     tick,
@@ -175,7 +175,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def concat(self, parts: Iterable[Any]) -> str:
         """Return the output of a macro, a block or ``{% set %}``, or the operands of ``~``, as one text."""
-        return joined(parts)
+        return join_counted(parts)
 
     def counted(self, items: Iterable[Any]) -> Iterable[Any]:
         """Return the items of a loop; each is a step."""
@@ -191,7 +191,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         """Return a slice."""
         if isinstance(value, _SEQUENCES):
             bounds = slice(start, stop, step)
-            check_size(len(range(*bounds.indices(len(value)))))
+            check_value_size(len(range(*bounds.indices(len(value)))))
             tick()
             return charged(value[bounds])
         if isinstance(value, Undefined):
@@ -290,10 +290,10 @@ def _is_open(obj: Any, name: str) -> bool:
 
 def _check_result(operator: str, left: Any, right: Any) -> None:
     if operator == "+" and isinstance(left, _SEQUENCES) and isinstance(right, _SEQUENCES):
-        check_size(len(left) + len(right))
+        check_value_size(len(left) + len(right))
         return
     for value, other in ((left, right), (right, left)):
         if operator == "*" and isinstance(value, _SEQUENCES) and isinstance(other, int):
-            check_size(len(value) * max(other, 0))
+            check_value_size(len(value) * max(other, 0))
     bits = [value.bit_length() for value in (left, right) if isinstance(value, int)]
     check_bits(sum(bits) - 1 if operator == "*" else max(bits, default=0))

@@ -50,7 +50,7 @@ from injector.webhook.tls.certificate import (
 from injector.webhook.tls.source import FAILURE, SUCCESS, CertificateSource, Handshakes, Loaded
 
 if TYPE_CHECKING:
-    from injector.cluster.secrets import SecretStore, Stored
+    from injector.cluster.secrets import SecretContent, SecretStore
     from injector.metrics import Metrics
 
 BACKDATED: Final = 3600.0
@@ -537,7 +537,7 @@ class CaSecret:
             return new_ca(now, self.times, self.certificates.issuers)
         return advance(rotation, self.times, now=now, trusted=self.rollout.is_trusted(rotation.bundle))
 
-    async def _write(self, wanted: CaRotation, stored: Stored | None, *, last: bool) -> bool:
+    async def _write(self, wanted: CaRotation, stored: SecretContent | None, *, last: bool) -> bool:
         """Write the Secret; return False if another replica was first."""
         try:
             await self.store.write(data_of(wanted), stored)

@@ -34,10 +34,10 @@ def test_bytes_that_are_no_utf8_match_as_the_replacement_character_and_come_out_
     text = "a\udcffb a\udce2 \udcffa☃"
 
     assert list(regex.find_all("(a.)(b)?", text, -1)) == ["a\udcffb", "a\udce2", "a☃"]
-    assert regex.find("..", "\udcff\udcfe") == "\udcff\udcfe"
+    assert regex.regex_find("..", "\udcff\udcfe") == "\udcff\udcfe"
     assert regex.match("^\ufffd$", "\udcff")
     assert regex.replace_all("(a.)(b)?", "xa\udcffb\udcfe", "<$1|$2>\udcfd") == "x<a\udcff|b>\udcfd\udcfe"
-    assert list(regex.split("b*", "a\udcffbbc\udcfe", -1)) == ["a", "\udcff", "c", "\udcfe"]
+    assert list(regex.regex_split("b*", "a\udcffbbc\udcfe", -1)) == ["a", "\udcff", "c", "\udcfe"]
 
 
 def test_an_expression_that_is_no_utf8_is_refused_from_there_on() -> None:

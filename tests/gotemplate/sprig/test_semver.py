@@ -10,7 +10,7 @@ from injector.gotemplate.sprig import semver
 @pytest.mark.parametrize("digits", ["99999999999999999999", "18446744073709551616", "9" * 5000])
 def test_a_number_beyond_64_bits_is_no_part_of_a_version(digits: str) -> None:
     with pytest.raises(FuncError) as caught:
-        semver.parse(f"{digits}.1")
+        semver.parse_version(f"{digits}.1")
     fault = f'strconv.ParseUint: parsing "{digits}": value out of range'
     assert str(caught.value) == f"Error parsing version segment: {fault}"
     with pytest.raises(FuncError, match=r"^constraint Parser Error$"):

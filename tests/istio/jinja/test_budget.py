@@ -20,11 +20,11 @@ from injector.istio.jinja.budget import (
     JinjaBudget,
     charged,
     check_bits,
-    check_size,
+    check_value_size,
     counted,
-    joined,
+    join_counted,
     measure,
-    reserve,
+    reserve_bytes,
     spending,
     text_of,
     tick,
@@ -71,19 +71,19 @@ def test_a_rendering_inside_another_spends_its_own_budget() -> None:
 
 
 def test_memory_is_counted_up_to_the_limit() -> None:
-    reserve(MAX_MEMORY)
+    reserve_bytes(MAX_MEMORY)
     with pytest.raises(BudgetSpentError, match=f"^more than {MAX_MEMORY} bytes of values$"):
-        reserve(1)
+        reserve_bytes(1)
 
 
 @pytest.mark.parametrize(
     ("value", "size"), [("a" * 1000, 1000), ("é" * 1000, 4000), ([0] * 1000, 8000), ((0, 1), 16), (5, 0), (None, 0)]
 )
 def test_a_new_value_takes_memory(value: Any, size: int) -> None:
-    reserve(MAX_MEMORY - size)
+    reserve_bytes(MAX_MEMORY - size)
     assert charged(value) is value
     with pytest.raises(BudgetSpentError):
-        reserve(1)
+        reserve_bytes(1)
 
 
 @pytest.mark.parametrize("value", ["a" * (MAX_OUTPUT + 1), [0] * (MAX_OUTPUT + 1), (0,) * (MAX_OUTPUT + 1)])
@@ -93,7 +93,7 @@ def test_the_size_of_a_new_value_is_limited(value: Any) -> None:
 
 
 def test_sizes_and_integers_may_be_as_large_as_the_limit() -> None:
-    check_size(MAX_OUTPUT)
+    check_value_size(MAX_OUTPUT)
     check_bits(MAX_BITS)
     assert charged(2**MAX_BITS - 1) == 2**MAX_BITS - 1
     with pytest.raises(BudgetSpentError, match=f"^an integer of more than {MAX_BITS} bits$"):
@@ -155,11 +155,11 @@ def test_a_value_has_the_text_that_jinja2_prints(value: Any, text: str) -> None:
 
 
 def test_parts_are_joined() -> None:
-    assert joined(["a", 1, None], ", ") == "a, 1, None"
-    assert joined([]) == ""
+    assert join_counted(["a", 1, None], ", ") == "a, 1, None"
+    assert join_counted([]) == ""
 
 
 @pytest.mark.parametrize(("parts", "between"), [(["a" * 600_000] * 2, ""), (["a"] * 3, "b" * 600_000)])
 def test_parts_that_are_too_long_together_are_not_joined(parts: list[str], between: str) -> None:
     with pytest.raises(BudgetSpentError, match="a value of 1200"):
-        joined(parts, between)
+        join_counted(parts, between)
