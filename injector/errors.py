@@ -11,7 +11,8 @@
         ├── MultipleError            several of these, of one input
         ├── ManifestError            a manifest or pod that cannot be read
         ├── ConfigError              a revision's config, values, mesh config or revision.yaml
-        │   └── RecentPodError       a revision that fails on a recently injected pod
+        │   ├── RecentPodError       a revision that fails on a recently injected pod
+        │   └── NoClusterError       no cluster is configured                exit 78
         ├── TemplateRenderError      a template that does not parse or run
         │   └── PausedError          a template that is paused, since it took too long several times
         ├── OverlayError             rendered text that is not a pod overlay
@@ -155,6 +156,12 @@ class ConfigError(DataError):
     """A revision's config, values, mesh config or revision.yaml that is not valid."""
 
 
+class NoClusterError(ConfigError):
+    """No cluster is configured (BSD sysexits EX_CONFIG)."""
+
+    exit_code = 78
+
+
 class RecentPodError(ConfigError):
     """A revision that fails on a pod which the current one injected recently."""
 
@@ -172,7 +179,14 @@ class OverlayError(DataError):
 
 
 class AnnotationError(DataError):
-    """A pod annotation whose value Istio refuses."""
+    """A pod annotation whose value Istio refuses.
+
+    ``names`` are the annotations, for the log, if ``where`` does not say so because the text is Istio's.
+    """
+
+    def __init__(self, what: str, *, where: str = "", hint: str = "", names: Iterable[str] = ()) -> None:
+        super().__init__(what, where=where, hint=hint)
+        self.names = tuple(names)
 
 
 class BreakOutError(DataError):

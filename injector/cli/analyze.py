@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,7 +11,7 @@ from injector.cli.cluster import LISTED, FileReader, read_from
 from injector.cli.commands import EX_ISSUES, verbose
 from injector.cli.manifests import NAMESPACE, OTHER_KINDS_OPTION
 from injector.cli.options import FILENAME, output_format
-from injector.cli.output import echo, echo_leading, is_terminal, json_text, yaml_text
+from injector.cli.output import echo, echo_leading, examples, has_color, json_text, yaml_text
 from injector.cli.sources import Sources, directory_revisions, revision_source_options
 from injector.cluster import resources as r
 from injector.cluster.resources import ObjectReader, Resource, Scope
@@ -155,7 +154,14 @@ def _from_version(_context: click.Context, option: click.Parameter, text: str | 
         raise UsageError(error.what, where=option.opts[-1], hint="write it as 1.21") from error
 
 
-@click.command("analyze")
+@click.command(
+    "analyze",
+    epilog=examples(
+        "analyze -f docs/samples/hello.yaml",
+        "analyze --all-namespaces",
+        "analyze -n shop -o json",
+    ),
+)
 @click.argument("arguments", nargs=-1, metavar="[FILE]...")
 @FILENAME
 @click.option(
@@ -235,17 +241,13 @@ def analyze(  # noqa: PLR0913 -- one parameter for each flag
         and not any(analysis.suppresses(pattern, each) for pattern in suppress)
     ]
     shown = [each for each in found if each.is_at_least(output_threshold)]
-    _print(shown, output, with_color=_has_color() if color is None else color)
+    _print(shown, output, with_color=has_color() if color is None else color)
     target = "all namespaces" if only is None else f"namespace: {only}"
     if not shown:
         echo(f"\u2714 No validation issues found when analyzing {', '.join(files) or target}.", err=True)
     if output == "log" and any(each.is_at_least(failure_threshold) for each in found):
         echo(f"error: Analyzers found issues when analyzing {target}.", err=True)
         click.get_current_context().exit(EX_ISSUES)
-
-
-def _has_color() -> bool:
-    return is_terminal() and os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR")
 
 
 def _print(messages: Sequence[Finding], output: str, *, with_color: bool) -> None:

@@ -22,9 +22,10 @@ from typing import IO, Any, Final
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
-from injector.cli.output import data_text, echo, one_line
+from injector.cli.output import data_text, echo, examples, one_line
 from injector.errors import DataError, InjectorError
 
+DISTRIBUTION: Final = "revision-injector"
 VERBOSE: Final = "injector.verbose"
 _SHORT_FLAG: Final = re.compile(r"^(-[A-Za-z])=")
 
@@ -32,20 +33,25 @@ EX_FAILED: Final = 1
 EX_USAGE: Final = 64
 EX_DATAERR: Final = 65
 EX_SOFTWARE: Final = 70
+EX_CONFIG: Final = 78
 EX_ISSUES: Final = 79
+EX_INTERRUPTED: Final = 130
 EXIT_CODES: Final = (
     (0, "success"),
     (EX_FAILED, "failure, or a check or comparison that found a problem or a difference"),
     (EX_USAGE, "wrong flag or argument"),
     (EX_DATAERR, "invalid input: a manifest, template, values, mesh config or annotation"),
     (EX_SOFTWARE, "internal error: please report it with the output of -v"),
+    (EX_CONFIG, "no cluster is configured, and the command needs one"),
     (EX_ISSUES, "analyze found issues"),
+    (EX_INTERRUPTED, "interrupted by Ctrl-C"),
 )
 
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "analyze": ("analyze", "Report mistakes that concern injection, for FILES or for the cluster, as istioctl does."),
     "completion": ("commands", "Print the shell completion script."),
     "diff": ("diff", "Compare the pods that two revisions or tags produce, for FILES or for the cluster."),
+    "help": ("commands", "Print the help of a command."),
     "explain": ("explain", "Explain step by step why pods of the FILES or of the cluster are injected or not."),
     "kube-inject": ("kube_inject", "Inject the sidecar into every workload of the FILES and print the result."),
     "probe": ("serve", "Check that a server in this container is healthy, by its health check file."),
@@ -110,6 +116,8 @@ def _failures(command: str, meta: dict[str, Any]) -> Iterator[None]:
         yield
     except (click.exceptions.Exit, click.Abort, CommandError, BrokenPipeError):
         raise
+    except KeyboardInterrupt as error:
+        raise CommandError("interrupted", EX_INTERRUPTED, prefix="") from error
     except click.exceptions.NoArgsIsHelpError as error:
         raise CommandError(error.format_message(), EX_USAGE, prefix="") from error
     except Exception as error:
@@ -130,6 +138,15 @@ class LazyGroup(click.Group):
         module = importlib.import_module(f"injector.cli.{COMMANDS[cmd_name][0]}")
         command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; the error for an unknown one suggests a similar name."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as error:
+            raise click.NoSuchCommand(error.command_name, possibilities=COMMANDS, ctx=ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 -- click's signature
         """Write the commands from the table, which imports none of them."""
@@ -187,12 +204,21 @@ verbose = click.option(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     no_args_is_help=True,
 )
+@click.version_option(package_name=DISTRIBUTION, message="%(package)s %(version)s", help="Print the version.")
 @verbose
 def root() -> None:
     """Istio sidecar injector for many control-plane revisions: a webhook and offline commands.
 
     Offline commands use the embedded revision `stable` unless flags select another one.
     """
+
+
+@click.command("help", epilog=examples("help", "help tag set"))
+@verbose
+@click.argument("names", metavar="[COMMAND]...", nargs=-1)
+def help(names: tuple[str, ...]) -> None:  # noqa: A001 -- the name of the command
+    """Print the help of a command."""
+    root.main([*names, "--help"], prog_name="injector", standalone_mode=False)
 
 
 SHELLS: Final = ("bash", "zsh", "fish", "powershell")
@@ -217,9 +243,6 @@ def completion(shell: str) -> None:
     click.echo(script(root, {}, "injector", "_INJECTOR_COMPLETE").source())  # noqa: TID251 -- see above
 
 
-DISTRIBUTION: Final = "revision-injector"
-
-
 def own_version() -> str:
     """Return the version of the installed distribution, or ``unknown`` if none is installed."""
     try:
@@ -228,7 +251,13 @@ def own_version() -> str:
         return "unknown"
 
 
-@click.command("version")
+@click.command(
+    "version",
+    epilog=examples(
+        "version",
+        "version -o json",
+    ),
+)
 @verbose
 @click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="Print all details in this format.")
 def version(output: str | None) -> None:

@@ -16,8 +16,18 @@ from injector.cli.commands import EX_FAILED, verbose
 from injector.cli.explain import called_last, pod_labels
 from injector.cli.manifests import OTHER_KINDS_OPTION, read_workloads
 from injector.cli.options import FILENAME, GUARD, RECURSIVE, exit_code_option
-from injector.cli.output import data_text, echo, one_line, printable, table, with_progress
-from injector.cli.sources import Sources, chosen_revisions
+from injector.cli.output import (
+    HEADINGS,
+    data_text,
+    echo,
+    echo_colored,
+    examples,
+    one_line,
+    printable,
+    table,
+    with_progress,
+)
+from injector.cli.sources import Sources, chosen_revisions, complete_names
 from injector.cluster.kubeconfig import open_session
 from injector.errors import ClusterError, DataError, InvalidPodError, ManifestError, UsageError
 from injector.injection.pipeline import try_inject_pod
@@ -42,6 +52,10 @@ CONFIRMED: Final = 3
 _CAPABILITIES: Final = "securityContext.capabilities.add"
 _PRIVILEGED: Final = "securityContext.privileged"
 _REFUSED: Final = "refused: "
+_COLORS: Final = {
+    "text": {r"^\S+ \S+/\S+$": "1", r"^  \w+$": "36", **HEADINGS},
+    "unified": {r"^-.*": "31", r"^\+.*": "32", r"^@@.*": "36"},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +88,16 @@ class Comparison:
     changes: tuple[Change, ...]
 
 
-@click.command("diff")
-@click.argument("old_name", metavar="REV_A")
-@click.argument("new_name", metavar="REV_B")
+@click.command(
+    "diff",
+    epilog=examples(
+        "diff stable canary -f docs/samples/hello.yaml",
+        "diff 1-24 1-30 --live --namespace shop",
+        "diff prod 1-30 -f app.yaml --only image -o unified",
+    ),
+)
+@click.argument("old_name", metavar="REV_A", shell_complete=complete_names)
+@click.argument("new_name", metavar="REV_B", shell_complete=complete_names)
 @FILENAME
 @RECURSIVE
 @click.option("--live", is_flag=True, help="Compare the workloads of the cluster that a webhook injects.")
@@ -145,7 +166,8 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
         notes += unconfirmed
     for line in (*(f"note: {note}" for note in notes), *_warnings(comparisons, sides)):
         echo(line, err=True)
-    echo(_text(comparisons, sides, output or ("summary" if live else "text")), nl=False)
+    shown = output or ("summary" if live else "text")
+    echo_colored(_text(comparisons, sides, shown), _COLORS.get(shown, {}))
     if exit_code and any(each.changes for each in comparisons):
         click.get_current_context().exit(EX_FAILED)
 

@@ -26,8 +26,8 @@ from injector.cli.cluster import (
 from injector.cli.commands import EX_DATAERR, verbose
 from injector.cli.manifests import OTHER_KINDS_OPTION, read_workloads
 from injector.cli.options import FILENAME, GUARD, PRECEDENCE_FLAG, RECURSIVE, REVISION_FLAG, output_format
-from injector.cli.output import data_text, echo
-from injector.cli.sources import RevisionList, Sources, chosen_revisions
+from injector.cli.output import data_text, echo, echo_colored, examples
+from injector.cli.sources import RevisionList, Sources, chosen_revisions, complete_names
 from injector.cluster.resources import ENDPOINT_SLICES, NAMESPACES, PODS, WEBHOOKS, ObjectReader, Scope
 from injector.errors import ClusterError, DataError, UsageError
 from injector.injection.result import ENFORCE, RequestFacts
@@ -322,6 +322,13 @@ def _ready_endpoints(item: Mapping[str, Any]) -> int:
 
 PATH_FLAG: Final = "--path"
 LABELS_FLAG: Final = "--namespace-labels"
+_COLORS: Final = {
+    r"^\S.*: injected(?: by \S+)? \([^()]*\)$": "32",
+    r"^\S.*: skipped(?: by \S+)? \([^()]*\)$": "33",
+    r"^\S.*: refused(?: by \S+)? \([^()]*\)$": "31",
+    r"^  Error .*": "31",
+    r"^  Warning .*": "33",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -464,11 +471,24 @@ async def _explain_live(
     return replace(explain_workload(workload, routed, view.built.revision, guard), messages=messages)
 
 
-@click.command("explain")
+@click.command(
+    "explain",
+    epilog=examples(
+        "explain deploy/hello.shop",
+        "explain -n shop",
+        "explain -f app.yaml --namespace-labels istio.io/rev=canary",
+    ),
+)
 @click.argument("target", metavar="[[TYPE/]NAME[.NAMESPACE]]", required=False)
 @FILENAME
 @RECURSIVE
-@click.option("-r", REVISION_FLAG, metavar="NAME", help="Use this revision or tag instead of the labels. For FILES.")
+@click.option(
+    "-r",
+    REVISION_FLAG,
+    metavar="NAME",
+    shell_complete=complete_names,
+    help="Use this revision or tag instead of the labels. For FILES.",
+)
 @click.option(PATH_FLAG, metavar="PATH", help="Use this path of a webhook, such as /inject/prod. For FILES.")
 @click.option(
     "-n", "--namespace", metavar="NAME", help="Default namespace. Without NAME or FILES, explain every workload in it."
@@ -546,7 +566,7 @@ def explain(  # noqa: PLR0913 -- one parameter for each flag
     for note in notes:
         echo(f"note: {note}", err=True)
     if output == "text":
-        echo("\n".join(each.text() for each in explanations), nl=False)
+        echo_colored("\n".join(each.text() for each in explanations), _COLORS)
     else:
         echo(data_text({"workloads": [each.data() for each in explanations]}, output), nl=False)
     if any(each.trace.outcome == REFUSED for each in explanations):

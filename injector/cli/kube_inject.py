@@ -35,12 +35,13 @@ from injector.cli.options import (
     option_group,
     was_given,
 )
-from injector.cli.output import echo
+from injector.cli.output import echo, examples
 from injector.cli.sources import (
     ISTIO_NAMESPACE_OPTION,
     RevisionList,
     Sources,
     chosen_revisions,
+    complete_names,
     kubeconfig_options,
     revisions_dir,
 )
@@ -199,7 +200,11 @@ revision_options: Final = option_group(
     ),
     revisions_dir("the revisions in the cluster; without a cluster the embedded ones"),
     click.option(
-        "-r", REVISION_FLAG, metavar="NAME", help="Revision or tag. With --injectConfigFile, the name of the revision."
+        "-r",
+        REVISION_FLAG,
+        metavar="NAME",
+        shell_complete=complete_names,
+        help="Revision or tag. With --injectConfigFile, the name of the revision.",
     ),
     click.option(
         "--istio-version",
@@ -273,7 +278,14 @@ def old_options(command: F) -> F:
     return command
 
 
-@click.command("kube-inject")
+@click.command(
+    "kube-inject",
+    epilog=examples(
+        "kube-inject -f app.yaml | kubectl apply -f -",
+        "kube-inject -f app.yaml --revision canary -o app-injected.yaml",
+        "kubectl get deploy -n shop -o yaml | injector kube-inject -f -",
+    ),
+)
 @manifest_options
 @revision_options
 @click.option("-n", "--namespace", metavar="NAME", help="Namespace for workloads that have none.")
@@ -302,7 +314,13 @@ def kube_inject(*, manifest: ManifestOptions, chosen: RevisionOptions, namespace
         return None if injected is None else _without_namespace(injected, obj)
 
     def documents() -> Iterator[ChangedDocument]:
-        yield from changed_documents(manifests, inject, manifest.others)
+        workloads = 0
+        for document in changed_documents(manifests, inject, manifest.others):
+            workloads += document.after is not None
+            yield document
+        if not workloads:
+            names = ", ".join(each.name for each in manifests)
+            echo(f"note: {names}: nothing is injected, because no document has a pod", err=True)
         for warning in warnings:
             echo(warning, err=True)
 
@@ -334,7 +352,12 @@ def _without_namespace(injected: dict[str, Any], original: dict[str, Any]) -> di
     return {**injected, "metadata": meta}
 
 
-@click.command("uninject")
+@click.command(
+    "uninject",
+    epilog=examples(
+        "uninject -f app-injected.yaml | kubectl apply -f -",
+    ),
+)
 @manifest_options
 @verbose
 def uninject(*, manifest: ManifestOptions) -> None:

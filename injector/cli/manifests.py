@@ -59,6 +59,10 @@ def read_manifests(names: Sequence[str], *, recursive: bool) -> list[Manifest]:
 def _paths(name: str, *, recursive: bool) -> list[str]:
     if name == STDIN or not os.path.isdir(name):  # noqa: PTH112 -- messages have the name as it was written
         return [name]
+    try:
+        os.listdir(name)  # noqa: PTH208 -- glob takes a folder that cannot be read for an empty one
+    except OSError as error:
+        raise ManifestError(f"cannot be read: {error.strerror}", where=name, hint="check its permissions") from error
     files = Path(name).glob("**/*" if recursive else "*")
     paths = sorted(str(path) for path in files if path.suffix in SUFFIXES and path.is_file())
     if not paths:
@@ -72,7 +76,9 @@ def _read(name: str) -> Manifest:
     try:
         raw = sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()
     except OSError as error:
-        raise ManifestError(f"cannot be read: {error.strerror}", where=where, hint="check the path") from error
+        is_url = name.startswith(("http://", "https://"))
+        hint = f"download it: curl -fsSL {name} | injector ... -f -" if is_url else "check the path"
+        raise ManifestError(f"cannot be read: {error.strerror}", where=where, hint=hint) from error
     try:
         return Manifest(where, raw.decode("utf-8-sig"))
     except UnicodeDecodeError as error:

@@ -6,8 +6,10 @@ Names and values come from manifests and from the cluster. Every line is printed
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any, Final, TypeVar
 
 import click
@@ -31,6 +33,24 @@ def echo_leading(word: str, rest: str, *, color: str = "") -> None:
     click.echo(f"{shown}{escape_line(rest)}", color=bool(color))  # noqa: TID251 -- the one place that may
 
 
+def has_color() -> bool:
+    """Return whether to print colors: on a terminal, unless ``NO_COLOR`` or ``TERM=dumb`` is set."""
+    return is_terminal() and os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR")
+
+
+def echo_colored(text: str, colors: Mapping[str, str]) -> None:
+    """Print text, on a terminal with colors: ANSI codes such as ``1;32`` by the patterns, of whole lines, that they are for."""
+    text = escape_controls(text)
+    if has_color():
+        for pattern, color in colors.items():
+            text = re.sub(f"(?m){pattern}", rf"\033[{color}m\g<0>\033[0m", text)
+    click.echo(text, nl=False, color=has_color())  # noqa: TID251 -- the escapes are in
+
+
+HEADINGS: Final = {r"^[A-Z][A-Z -]+$": "1"}
+"""The color of the first line of a table."""
+
+
 def confirm(question: str) -> bool:
     """Ask on stderr. An empty answer, or the end of the input, means no."""
     try:
@@ -42,6 +62,12 @@ def confirm(question: str) -> bool:
 def is_terminal() -> bool:
     """Return whether a person reads the output, and no script."""
     return sys.stdout.isatty()
+
+
+def examples(*lines: str) -> str:
+    """Return the epilog of a command's help. A line without a program is one of ``injector``."""
+    shown = "\n".join(f"  {line if line.startswith('kubectl ') else f'injector {line}'}" for line in lines)
+    return f"\b\nExamples:\n{shown}"
 
 
 def one_line(text: str) -> str:

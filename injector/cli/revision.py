@@ -14,8 +14,8 @@ from injector.cli.cluster import ClusterView, cluster_options, has_ended, read_f
 from injector.cli.commands import EX_DATAERR, EX_FAILED, verbose
 from injector.cli.explain import PodLabels, Route, called_last, live_route, requested_name
 from injector.cli.options import FILENAME, RECURSIVE, SKIP_CONFIRMATION, exit_code_option, output_format
-from injector.cli.output import confirm, data_text, echo, printable, table
-from injector.cli.sources import Sources, chosen_revisions, revision_name, revision_source_options
+from injector.cli.output import HEADINGS, confirm, data_text, echo, echo_colored, examples, printable, table
+from injector.cli.sources import Sources, chosen_revisions, complete_names, revision_name, revision_source_options
 from injector.cli.tag import TagLocation, location_options
 from injector.cluster.resources import PODS, RUNNING, ObjectReader, Scope
 from injector.errors import DataError
@@ -142,7 +142,10 @@ def _compare(running: c.Pod, created: c.Pod | None, labels: PodLabels, view: Clu
     return requested_name(view.webhooks, labels), Drift(UNKNOWN)
 
 
-@click.command("status")
+@click.command(
+    "status",
+    epilog=examples("revision status --namespace shop", "revision status -f cluster.yaml -o json --exit-code=false"),
+)
 @FILENAME
 @RECURSIVE
 @click.option("-n", "--namespace", metavar="NAME", help="Only this namespace.")
@@ -170,7 +173,7 @@ def status(  # noqa: PLR0913 -- one parameter for each flag
     )
     for note in notes:
         echo(f"note: {note}", err=True)
-    echo(_text(rows, output), nl=False)
+    echo_colored(_text(rows, output), HEADINGS)
     if exit_code and any(row.status.drift.state != CURRENT for row in rows):
         click.get_current_context().exit(EX_FAILED)
 
@@ -224,7 +227,13 @@ def revision() -> None:
 revision.add_command(status)
 
 
-@revision.command("list")
+@revision.command(
+    "list",
+    epilog=examples(
+        "revision list",
+        "revision list --revisions-dir revisions -o json",
+    ),
+)
 @revision_source_options
 @output_format("table", "json", "yaml")
 @verbose
@@ -232,12 +241,19 @@ def list_revisions(sources: Sources, kubeconfig: Kubeconfig, output: str) -> Non
     """List the revisions with their Istio versions and tags."""
     registry, report = _load(sources, kubeconfig)
     rows = [_data(state, registry.snapshot) for state in report.revisions.values()]
-    echo(table(COLUMNS, [_cells(row) for row in rows]) if output == "table" else data_text(rows, output), nl=False)
-    for error in (*report.errors, *report.webhook_faults):
-        echo(f"warning: {error}", err=True)
+    text = table(COLUMNS, [_cells(row) for row in rows]) if output == "table" else data_text(rows, output)
+    echo_colored(text, HEADINGS)
+    failed = {str(state.error): f"revision {state.name}: " for state in report.revisions.values()}
+    for error in map(str, (*report.errors, *report.webhook_faults)):
+        echo(f"warning: {failed.get(error, '')}{error}", err=True)
 
 
-@revision.command("verify")
+@revision.command(
+    "verify",
+    epilog=examples(
+        "revision verify --revisions-dir revisions",
+    ),
+)
 @revision_source_options
 @verbose
 def verify_revisions(sources: Sources, kubeconfig: Kubeconfig) -> None:
@@ -253,8 +269,13 @@ def verify_revisions(sources: Sources, kubeconfig: Kubeconfig) -> None:
         click.get_current_context().exit(EX_DATAERR)
 
 
-@revision.command("remove")
-@click.argument("name", metavar="REVISION")
+@revision.command(
+    "remove",
+    epilog=examples(
+        "revision remove 1-24 --revisions-dir revisions",
+    ),
+)
+@click.argument("name", metavar="REVISION", shell_complete=complete_names)
 @SKIP_CONFIRMATION
 @click.option("--force", is_flag=True, help="Do not ask, and remove the revision even if it is in use.")
 @location_options

@@ -10,7 +10,7 @@ import click
 
 from injector.cli.commands import verbose
 from injector.cli.options import Duration
-from injector.cli.output import echo
+from injector.cli.output import echo, examples
 from injector.errors import InjectorError, UsageError
 from injector.settings import SETTINGS, Setting, Settings
 
@@ -62,7 +62,48 @@ def run(**settings: Any) -> None:
     run_server(Settings(**settings).checked())
 
 
-serve = verbose(click.Command("serve", callback=run, help=run.__doc__, params=[option_of(each) for each in SETTINGS]))
+GROUPS: Final = {
+    "bind": "Addresses",
+    "tls_mode": "Certificate and webhooks",
+    "revisions_dir": "Revisions from files",
+    "from_cluster": "Revisions from the cluster",
+    "explain": "Admissions",
+    "reload_interval": "Load, reload and shutdown",
+    "log_format": "Logs and health",
+}
+"""The heading of each group of options in the help, by the first option of the group."""
+
+
+class ServeCommand(click.Command):
+    """``serve``, whose help has its many options in groups."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options under the headings of ``GROUPS``."""
+        heading, groups = "", dict[str, list[tuple[str, str]]]()
+        for option in self.get_params(ctx):
+            heading = GROUPS.get(option.name or "", heading)
+            record = option.get_help_record(ctx)
+            if record is not None:
+                is_general = option.name in ("help", "verbose")
+                groups.setdefault("Options" if is_general else heading, []).append(record)
+        for title, records in groups.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
+serve = verbose(
+    ServeCommand(
+        "serve",
+        callback=run,
+        help=run.__doc__,
+        params=[option_of(each) for each in SETTINGS],
+        epilog=examples(
+            "serve --insecure-http --bind 127.0.0.1 --revisions-dir revisions",
+            "serve --from-cluster --tls-mode self-signed --namespace injector-system",
+            "serve --revisions-dir revisions --tls-cert-file tls.crt --tls-key-file tls.key",
+        ),
+    )
+)
 """The command."""
 
 
@@ -70,7 +111,7 @@ serve = verbose(click.Command("serve", callback=run, help=run.__doc__, params=[o
 JITTER: Final = 0.01
 
 
-@click.command("probe")
+@click.command("probe", epilog=examples("probe --probe-path=/health --interval=4s"))
 @click.option(
     "--probe-path", "path", type=click.Path(path_type=Path), required=True, help="File that the server writes."
 )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
@@ -14,7 +15,7 @@ import click
 from injector.cli.options import FILE, REVISION_FLAG, both_spellings, option_group, was_given
 from injector.cli.output import echo
 from injector.cluster.kubeconfig import Kubeconfig
-from injector.errors import ConfigError, UnknownRevisionError, UsageError
+from injector.errors import ConfigError, InjectorError, UnknownRevisionError, UsageError
 from injector.istio.webhooks import ISTIO_NAMESPACE
 from injector.revisions.build import Overrides, build, overridden
 from injector.revisions.directory import TAGS_FILE, DirectorySource, embedded_source
@@ -95,7 +96,10 @@ def directory_revisions(revisions_dir: Path | None) -> RevisionList:
         ConfigError: the directory cannot be read.
     """
     source = offline_source(revisions_dir)
-    return RevisionList(source.read(), str(source.path), f"{source.path}/{TAGS_FILE}")
+    where = (
+        "the embedded revisions, because --revisions-dir is not given" if revisions_dir is None else str(source.path)
+    )
+    return RevisionList(source.read(), where, f"{source.path}/{TAGS_FILE}")
 
 
 def checked_namespace(name: str, *, flag: str) -> str:
@@ -117,6 +121,7 @@ ISTIO_NAMESPACE_OPTION: Final = click.option(
     "-i",
     "--istio-namespace",
     "--istioNamespace",
+    metavar="NAMESPACE",
     default=ISTIO_NAMESPACE,
     show_default=True,
     callback=lambda _, __, value: checked_namespace(value, flag="--istio-namespace"),
@@ -138,6 +143,13 @@ def _kubeconfig(paths: tuple[Path, ...], context_name: str | None) -> Kubeconfig
     return Kubeconfig(tuple(path for path in known if path.exists()) or paths, context_name)
 
 
+def complete_contexts(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the name of a context of the kubeconfig."""
+    with ctx.scope(cleanup=False), suppress(InjectorError):
+        return [name for name in _kubeconfig(ctx.params["paths"], None).contexts() if name.startswith(incomplete)]
+    return []
+
+
 kubeconfig_options: Final = option_group(
     "kubeconfig",
     _kubeconfig,
@@ -152,7 +164,11 @@ kubeconfig_options: Final = option_group(
         help="Kubeconfig file. Default: KUBECONFIG, ~/.kube/config, or the pod's service account.",
     ),
     click.option(
-        "--context", "context_name", metavar="NAME", help="Context of the kubeconfig. Default: the current one."
+        "--context",
+        "context_name",
+        metavar="NAME",
+        shell_complete=complete_contexts,
+        help="Context of the kubeconfig. Default: the current one.",
     ),
 )
 """``--kubeconfig`` and ``--context``, as the parameter ``kubeconfig``."""
@@ -213,6 +229,17 @@ def chosen_revisions(
 
     with cluster_revisions(sources, kubeconfig, read) as found:
         yield found
+
+
+def complete_names(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the name of a revision or tag, from the directory or the cluster of the other flags."""
+    given = ctx.params
+    with ctx.scope(cleanup=False), redirect_stderr(io.StringIO()), suppress(InjectorError):
+        sources = Sources(given.get("revisions_dir"), given.get("istio_namespace") or ISTIO_NAMESPACE)
+        kubeconfig = _kubeconfig(given.get("paths") or (), given.get("context_name"))
+        with chosen_revisions(sources, kubeconfig) as found:
+            return sorted(name for name in found.state.served_names if name.startswith(incomplete))
+    return []
 
 
 def tag_name(name: str) -> str:

@@ -11,8 +11,25 @@ import click
 
 from injector.cli.commands import EX_FAILED, verbose
 from injector.cli.options import REVISION_FLAG, SKIP_CONFIRMATION, option_group, output_format, was_given
-from injector.cli.output import confirm, echo, is_terminal, json_text, table, yaml_text
-from injector.cli.sources import ISTIO_NAMESPACE_OPTION, kubeconfig_options, revision_name, revisions_dir, tag_name
+from injector.cli.output import (
+    HEADINGS,
+    confirm,
+    echo,
+    echo_colored,
+    examples,
+    is_terminal,
+    json_text,
+    table,
+    yaml_text,
+)
+from injector.cli.sources import (
+    ISTIO_NAMESPACE_OPTION,
+    complete_names,
+    kubeconfig_options,
+    revision_name,
+    revisions_dir,
+    tag_name,
+)
 from injector.cli.webhook import WEBHOOK_PARAMETERS, given_webhook_options, webhook_options
 from injector.errors import UsageError
 from injector.istio.webhooks import WebhookOptions, tag_webhook
@@ -70,8 +87,10 @@ def _tag_change(  # noqa: PLR0913 -- one parameter for each flag
 tag_change_options: Final = option_group(
     "change",
     _tag_change,
-    click.argument("name", metavar="TAG"),
-    click.option("-r", REVISION_FLAG, metavar="REVISION", help="Revision that the tag refers to."),
+    click.argument("name", metavar="TAG", shell_complete=complete_names),
+    click.option(
+        "-r", REVISION_FLAG, metavar="REVISION", shell_complete=complete_names, help="Revision that the tag refers to."
+    ),
     click.option(
         "--weight",
         "weights",
@@ -263,7 +282,12 @@ def tag() -> None:
     """
 
 
-@tag.command("generate")
+@tag.command(
+    "generate",
+    epilog=examples(
+        "tag generate prod --revision 1-24 | kubectl apply -f -",
+    ),
+)
 @tag_change_options
 @SKIP_CONFIRMATION
 @click.option("--offline", is_flag=True, help="Read neither a cluster nor a directory, and skip all checks.")
@@ -292,7 +316,14 @@ def _webhook_of(new: Tag, location: TagLocation) -> dict[str, Any]:
     return tag_webhook(new.name, new.revision, location.options, webhook_name=name, annotations=annotations)
 
 
-@tag.command("set")
+@tag.command(
+    "set",
+    epilog=examples(
+        "tag set prod --revision 1-24",
+        "tag set prod --revision 1-24 --weight 1-30=10 --overwrite",
+        "tag set prod --revision 1-24 --shadow 1-30=5 --overwrite --dry-run",
+    ),
+)
 @tag_change_options
 @SKIP_CONFIRMATION
 @click.option(
@@ -345,7 +376,13 @@ def _print_conflicts(plan: TagPlan) -> None:
         echo(f"Error [IST0139] (MutatingWebhookConfiguration {plan.manifest['metadata']['name']}) {conflict}", err=True)
 
 
-@tag.command("list")
+@tag.command(
+    "list",
+    epilog=examples(
+        "tag list",
+        "tag list --revisions-dir revisions -o yaml",
+    ),
+)
 @output_format("table", "json", "yaml")
 @location_options
 @verbose
@@ -364,7 +401,7 @@ def list_tags(*, location: TagLocation, output: str) -> None:
         case _ if not tags:
             echo("No Istio revision tags found.")
         case _:
-            echo(_table(tags, namespaces), nl=False)
+            echo_colored(_table(tags, namespaces), HEADINGS)
 
 
 def _table(tags: Sequence[Tag], namespaces: Mapping[str, tuple[str, ...]]) -> str:
@@ -397,8 +434,13 @@ def _data(each: Tag, namespaces: Mapping[str, tuple[str, ...]]) -> dict[str, Any
     return data
 
 
-@tag.command("remove")
-@click.argument("name", metavar="TAG")
+@tag.command(
+    "remove",
+    epilog=examples(
+        "tag remove prod",
+    ),
+)
+@click.argument("name", metavar="TAG", shell_complete=complete_names)
 @click.option(
     "-y", "--skip-confirmation", is_flag=True, expose_value=False, help="No effect; accepted for compatibility."
 )

@@ -9,7 +9,7 @@ import click
 
 from injector.cli.commands import EX_FAILED, verbose
 from injector.cli.options import SKIP_CONFIRMATION
-from injector.cli.output import confirm, echo
+from injector.cli.output import confirm, echo, examples
 from injector.cli.sources import ISTIO_NAMESPACE_OPTION, checked_namespace, kubeconfig_options
 from injector.cluster import secrets
 from injector.cluster.resources import SECRETS, SERVICES, WEBHOOKS, Resource
@@ -153,13 +153,22 @@ def _title(resource: Resource, item: Mapping[str, Any]) -> str:
     return f"{resource.kind} {place}{metadata['name']}"
 
 
-@click.command("uninstall")
+@click.command(
+    "uninstall",
+    epilog=examples(
+        "uninstall --dry-run",
+        "uninstall --service-namespace injector-system",
+    ),
+)
 @click.option("--dry-run", is_flag=True, help="Print the objects and their users, and delete nothing.")
 @SKIP_CONFIRMATION
 @click.option("--force", is_flag=True, help="Delete webhooks that namespaces or pods still use.")
-@click.option("--service", default=Endpoint().service, show_default=True, help="Name of the injector's Service.")
+@click.option(
+    "--service", metavar="NAME", default=Endpoint().service, show_default=True, help="Name of the injector's Service."
+)
 @click.option(
     "--service-namespace",
+    metavar="NAMESPACE",
     default=Endpoint().namespace,
     show_default=True,
     callback=lambda _, option, name: checked_namespace(name, flag=option.opts[0]),

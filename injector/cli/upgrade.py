@@ -17,7 +17,7 @@ from injector.cli.commands import EX_FAILED, verbose
 from injector.cli.explain import pod_labels, requested_name
 from injector.cli.manifests import read_manifests
 from injector.cli.options import FILENAME, RECURSIVE, exit_code_option
-from injector.cli.output import data_text, echo, printable, table
+from injector.cli.output import HEADINGS, data_text, echo, echo_colored, examples, printable, table
 from injector.cli.sources import ISTIO_NAMESPACE_OPTION, kubeconfig_options
 from injector.cluster.kubeconfig import open_session
 from injector.errors import ManifestError, TagError, UsageError
@@ -83,7 +83,13 @@ def upgrade() -> None:
     """
 
 
-@upgrade.command("plan")
+@upgrade.command(
+    "plan",
+    epilog=examples(
+        "upgrade plan upgrade.yaml",
+        "upgrade plan upgrade.yaml -f cluster.yaml -o json",
+    ),
+)
 @click.argument("document", metavar="FILE|NAME")
 @FILENAME
 @RECURSIVE
@@ -113,12 +119,17 @@ def plan(  # noqa: PLR0913 -- one parameter for each flag
     made = make_plan(read, fleet.tag, fleet.workloads, fleet.source, fleet.target)
     for note in (*fleet.notes, *made.notes):
         echo(f"note: {note}", err=True)
-    echo(plan_text(made, output), nl=False)
+    echo_colored(plan_text(made, output), HEADINGS)
     if exit_code and BLOCKED in made.count():
         click.get_current_context().exit(EX_FAILED)
 
 
-@upgrade.command("run")
+@upgrade.command(
+    "run",
+    epilog=examples(
+        "upgrade run upgrade.yaml",
+    ),
+)
 @click.argument("document", metavar="FILE|NAME")
 @cluster_options
 @PROMETHEUS_TOKEN
@@ -201,7 +212,12 @@ class Launcher:
         return await Runner(self.client, store, home, survey, move_tag, self.metrics, self.say, self.token).run()
 
 
-@upgrade.command("status")
+@upgrade.command(
+    "status",
+    epilog=examples(
+        "upgrade status to-1-30 --watch",
+    ),
+)
 @click.argument("name")
 @click.option("-w", "--watch", is_flag=True, help="Print each change until the upgrade ends.")
 @ISTIO_NAMESPACE_OPTION
@@ -217,7 +233,7 @@ def status(*, name: str, watch: bool, istio_namespace: str, kubeconfig: Kubeconf
             stored = await store.existing()
             text = status_text(stored.upgrade, stored.state, output)
             if text != shown:
-                echo(text, nl=False)
+                echo_colored(text, HEADINGS)
                 shown = text
             if not watch or stored.state.has_ended:
                 return
@@ -281,7 +297,7 @@ def _command(verb: str) -> click.Command:
             stored = session.run(work)
         echo(state_line(stored.upgrade, stored.state))
 
-    return click.command(verb, help=_HELP[verb])(change)
+    return click.command(verb, help=_HELP[verb], epilog=examples(f"upgrade {verb} to-1-30"))(change)
 
 
 for _verb in VERBS:

@@ -13,10 +13,11 @@ import click
 
 from injector.cli.commands import verbose
 from injector.cli.options import FILE, PRECEDENCE_FLAG, REVISION_FLAG, option_group, seconds_of, was_given
-from injector.cli.output import echo, yaml_text
+from injector.cli.output import echo, examples, yaml_text
 from injector.cli.sources import (
     ISTIO_NAMESPACE_OPTION,
     checked_namespace,
+    complete_names,
     kubeconfig_options,
     offline_source,
     revision_name,
@@ -109,10 +110,17 @@ def _webhook_options(  # noqa: PLR0913 -- one parameter for each flag
 webhook_options: Final = option_group(
     "options",
     _webhook_options,
-    click.option("--service", default=Endpoint().service, show_default=True, help="Name of the injector's Service."),
+    click.option(
+        "--service",
+        metavar="NAME",
+        default=Endpoint().service,
+        show_default=True,
+        help="Name of the injector's Service.",
+    ),
     click.option(
         "--service-namespace",
         "namespace",
+        metavar="NAMESPACE",
         default=Endpoint().namespace,
         show_default=True,
         help="Namespace of the Service.",
@@ -120,6 +128,7 @@ webhook_options: Final = option_group(
     click.option(
         "--service-port",
         "port",
+        metavar="PORT",
         type=click.IntRange(1, 65535),
         default=Endpoint().port,
         show_default=True,
@@ -286,8 +295,8 @@ def _choice(revision: str | None, tag: str | None) -> WebhookSelection:
 _CHOICE: Final = option_group(
     "choice",
     _choice,
-    click.option("-r", REVISION_FLAG, metavar="REVISION", help="Only this revision."),
-    click.option("--tag", metavar="TAG", help="Only this tag."),
+    click.option("-r", REVISION_FLAG, metavar="REVISION", shell_complete=complete_names, help="Only this revision."),
+    click.option("--tag", metavar="TAG", shell_complete=complete_names, help="Only this tag."),
 )
 
 
@@ -297,7 +306,13 @@ def webhook() -> None:
     """Print or apply the MutatingWebhookConfigurations of revisions and tags."""
 
 
-@webhook.command("generate")
+@webhook.command(
+    "generate",
+    epilog=examples(
+        "webhook generate --revisions-dir revisions | kubectl apply -f -",
+        "webhook generate --unserved warn",
+    ),
+)
 @_CHOICE
 @click.option(
     "--unserved",
@@ -344,7 +359,13 @@ def _revision_manifest(name: str, options: WebhookOptions, *, has_default_tag: b
     return deactivated(manifest) if has_default_tag and name == DEFAULT_NAME else manifest
 
 
-@webhook.command("apply")
+@webhook.command(
+    "apply",
+    epilog=examples(
+        "webhook apply --dry-run server",
+        "webhook apply --revision 1-30",
+    ),
+)
 @_CHOICE
 @click.option(
     "--dry-run",

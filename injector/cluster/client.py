@@ -7,6 +7,7 @@ before the next request, so that it uses renewed tokens and certificates.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from kubernetes_asyncio.config import ConfigException, load_incluster_config, lo
 
 from injector.cluster.kubeconfig import Kubeconfig, unusable
 from injector.cluster.resources import Resource, Scope
-from injector.errors import ClusterError, ConfigError, DataError
+from injector.errors import ClusterError, DataError, NoClusterError
 from injector.kube.serial import load_json
 
 if TYPE_CHECKING:
@@ -448,11 +449,14 @@ async def _configuration(kubeconfig: Kubeconfig) -> Configuration:
         try:
             load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
         except (ConfigException, OSError) as error:
-            raise ConfigError(
-                "not given, and this process has no service account token",
-                where="kubeconfig",
-                hint="give --kubeconfig, or set automountServiceAccountToken: true",
-            ) from error
+            if "KUBERNETES_SERVICE_HOST" in os.environ:
+                what, hint = "this pod has no service account token", "set automountServiceAccountToken: true"
+            else:
+                what, hint = (
+                    "no cluster is configured",
+                    "give --kubeconfig FILE, or --revisions-dir DIR to work on files",
+                )
+            raise NoClusterError(what, where="kubeconfig", hint=hint) from error
         return configuration
     context = await asyncio.to_thread(kubeconfig.chosen_context)
     try:

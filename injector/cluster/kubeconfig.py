@@ -60,6 +60,14 @@ class Kubeconfig:
         in_pod = not self.paths and "KUBERNETES_SERVICE_HOST" in os.environ
         return self.context is not None or in_pod or self.chosen_context() is not None
 
+    def contexts(self) -> list[str]:
+        """Return the names of all contexts.
+
+        Raises:
+            ConfigError: a file cannot be read.
+        """
+        return sorted({name for path in self.paths for name in _contexts(_content(path))})
+
     def namespace(self) -> str:
         """Return the namespace of the context to use, ``default`` if it has none.
 

@@ -30,7 +30,7 @@ from injector.injection.result import Injected, InjectedPod, RequestFacts, Skipp
 from injector.injection.steps import openshift, probes, prometheus
 from injector.injection.steps.overrides import init_user_adjusted, reapplied, reinserted
 from injector.injection.steps.status import STATUS, read_status, status_annotation, stripped
-from injector.istio.annotations import LONGEST_LIST, list_too_long, validate_annotations
+from injector.istio.annotations import LONGEST_LIST, annotation_fault, list_too_long, validate_annotations
 from injector.istio.config import SIDECAR_TEMPLATE_NAME
 from injector.kube.escaping import escape_line
 from injector.kube.jsonpatch import create_patch
@@ -235,9 +235,12 @@ def validated(revision: Revision, pod: c.Pod) -> None:
             where=f"metadata.annotations[{name}]",
             hint="shorten the list",
         )
-    error = validate_annotations(c.annotations_of(pod), revision.minor)
+    annotations = c.annotations_of(pod)
+    error = validate_annotations(annotations, revision.minor)
     if error:
-        raise AnnotationError(f"failed to run injection template: {error}", hint="correct the annotation")
+        names = (name for name, value in annotations.items() if annotation_fault(name, value, revision.minor))
+        what, hint = f"failed to run injection template: {error}", "correct the annotation"
+        raise AnnotationError(what, hint=hint, names=names)
 
 
 def run_injection(params: Parameters, *, webhook: bool) -> InjectedPod:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import AnnotationError, ConfigError, DataError, OverlayError
 from injector.injection import containers as c
-from injector.istio.behaviours import missing_fields
+from injector.istio.annotations import annotation_fault
+from injector.istio.behaviours import NEWEST, missing_fields
 from injector.kube.overlay import Overlay, read_overlay
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ MOST_VALUES: Final = 20_000
 """Values in what a template renders, keys included; the largest of Istio's render 500."""
 _MOST_TEMPLATES: Final = 32
 UNREADABLE: Final = "failed parsing generated injected YAML (check Istio sidecar injector configuration)"
-_HINT: Final = "look at the annotations that the template inserts into its text"
 NATIVE_SIDECAR: Final = "sidecar.istio.io/nativeSidecar"
 
 
@@ -121,7 +121,9 @@ class OverlayTemplates:
         try:
             overlay = read_overlay(text, "v1.Pod", missing, where=f"{where}, rendered text", most=MOST_VALUES)
         except DataError as error:
-            raise OverlayError(f"{UNREADABLE}: {error.what}", where=error.where or where, hint=_HINT) from error
+            raise OverlayError(
+                f"{UNREADABLE}: {error.what}", where=error.where or where, hint=overlay_hint(self.pod)
+            ) from error
         if overlay is None:
             hint = "a template renders a part of a Pod"
             raise OverlayError("the rendered text is not a mapping", where=where, hint=hint)
@@ -132,13 +134,22 @@ class OverlayTemplates:
             return overlay.over(pod)
         except DataError as error:
             where = f"revision {self.revision.name}, template {name}"
-            raise OverlayError(f"failed applying injection overlay: {error.what}", where=where, hint=_HINT) from error
+            hint = overlay_hint(self.pod)
+            raise OverlayError(f"failed applying injection overlay: {error.what}", where=where, hint=hint) from error
 
     def _is_native(self, merged: c.Pod) -> bool:
         behaviours, native = self.revision.behaviours, self.native
         if behaviours.native_sidecar_annotation:
             native = {"true": True, "false": False}.get(c.annotations_of(merged).get(NATIVE_SIDECAR, ""), native)
         return native and behaviours.sidecar_among_init
+
+
+def overlay_hint(pod: c.Pod) -> str:
+    """Return the remedy for an overlay that is not valid: the annotations of the pod that the newest Istio would refuse."""
+    faulty = [name for name, value in c.annotations_of(pod).items() if annotation_fault(name, value, NEWEST)]
+    if faulty:
+        return f"correct the annotation {' and '.join(sorted(faulty))} of the pod"
+    return "look at the annotations that the template inserts into its text"
 
 
 def _proxy_among_init(merged: c.Pod, template: c.Pod) -> c.Pod:

@@ -218,7 +218,8 @@ class InjectHandler:
             path = parse_path(raw_path)
             resolved = snapshot.resolve(path.name, partial(workload_of_pod, pod, review.namespace))
         except Exception as error:  # noqa: BLE001 -- every error is answered and counted
-            return self._failed(review, error, None)
+            answer = self._failed(review, error, None)
+            return answer._replace(where=answer.where or f"path {raw_path}")
         metadata = resolved.revision.namespaces.get(review.namespace)
         options = self._options
         facts = RequestFacts(review.namespace, path.envs, metadata, options.guard, options.deny_invalid)
@@ -310,6 +311,8 @@ class InjectHandler:
     ) -> ReviewAnswer:
         if isinstance(error, InjectorError):
             reason, message, where = reason_of(error), str(error), error.where
+            if isinstance(error, AnnotationError) and not where:
+                where = ", ".join(f"metadata.annotations[{name}]" for name in sorted(error.names))
         else:
             reason, where = FAULT, whereabouts(error)
             message = f"internal error ({type(error).__name__}); the injector's log has the uid {review.uid}"

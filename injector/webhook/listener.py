@@ -289,7 +289,7 @@ class Listener:
             raise InjectorError(
                 f"cannot listen: {error.strerror or error}",
                 where=f"{bind}:{port}",
-                hint="choose another --bind or port",
+                hint="choose another --bind, --port or --ops-port",
             ) from error
         for each in self._server.sockets:
             _configure(each)

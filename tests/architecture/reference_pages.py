@@ -57,7 +57,8 @@ def _command(path: str, command: click.Command) -> str:
     table = f"\n| flag | meaning |\n|---|---|\n{shown}" if shown else ""
     idle = [each for each in options if each.hidden]
     without = f"\nAccepted for scripts of older releases: {', '.join(_idle(each) for each in idle)}.\n" if idle else ""
-    return f"## {path}\n\n```text\n{usage}\n```\n\n{_paragraphs(command.help or '')}{table}{without}"
+    examples = f"\n{_paragraphs(command.epilog)}" if command.epilog else ""
+    return f"## {path}\n\n```text\n{usage}\n```\n\n{_paragraphs(command.help or '')}{table}{without}{examples}"
 
 
 def _paragraphs(text: str) -> str:

@@ -395,7 +395,7 @@ def test_without_credentials_nothing_is_done(monkeypatch: pytest.MonkeyPatch) ->
         pytest.fail("there is no cluster to work in")
 
     with (
-        pytest.raises(ConfigError, match=r"^kubeconfig: not given, .*; give --kubeconfig"),
+        pytest.raises(ConfigError, match=r"^kubeconfig: no cluster is configured; give --kubeconfig"),
         open_session(Kubeconfig()) as session,
     ):
         session.run(work)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -17,9 +18,13 @@ from click.testing import CliRunner
 from injector.cli import main
 from injector.cli.commands import COMMANDS, EXIT_CODES, SHELLS, command_error, own_version
 from injector.cli.output import one_line
+from injector.cli.serve import GROUPS
 from injector.errors import ConfigError, InjectorError, TemplateRenderError, UsageError
+from injector.settings import SETTINGS
+from tests.architecture.reference_pages import commands
 from tests.cases import cases
 from tests.cli.clusters import assert_fails
+from tests.revisions.fakes import write_revision
 
 SLOW = ("aiohttp", "kubernetes_asyncio", "prometheus_client", "cryptography", "jinja2", "asyncio", "yaml", "orjson")
 
@@ -62,6 +67,37 @@ def test_verbose_may_stand_before_and_after_the_command(arguments: list[str]) ->
     result = CliRunner().invoke(main, arguments)
 
     assert ("Traceback" in result.stderr) == (result.exit_code != 0)
+
+
+EXAMPLES = [
+    (path, command, line.strip())
+    for path, command in commands(main)
+    if path != "injector completion"  # its help has a line for each shell
+    for line in (command.epilog or "").splitlines()[2:] or [""]
+]
+
+
+@pytest.mark.parametrize(("path", "command", "line"), EXAMPLES, ids=lambda each: each if isinstance(each, str) else "")
+def test_every_command_has_examples_with_flags_that_it_has(path: str, command: click.Command, line: str) -> None:
+    (own,) = [part for part in line.split(" | ") if part.startswith(path)]
+    arguments = shlex.split(own.partition(" > ")[0].removeprefix(path))
+
+    assert command.make_context(path, arguments, parent=click.Context(main, **main.context_settings)).args == []
+
+
+def test_the_help_of_serve_is_grouped_and_complete() -> None:
+    shown = CliRunner().invoke(main, ["serve", "--help"]).stdout
+
+    assert set(GROUPS) <= {each.name for each in SETTINGS}
+    assert [title for title in GROUPS.values() if f"\n{title}:\n" not in shown] == []
+    assert [each.name for each in SETTINGS if f"  {each.flags[0]}" not in shown and each.name != "revision"] == []
+
+
+def test_help_is_a_command_too() -> None:
+    assert [CliRunner().invoke(main, ["help", *names]).stdout for names in ([], ["tag", "set"])] == [
+        CliRunner().invoke(main, [*names, "--help"]).stdout for names in ([], ["tag", "set"])
+    ]
+    assert_fails(CliRunner().invoke(main, ["help", "nope"]), 64, "No such command 'nope'")
 
 
 @pytest.mark.parametrize("flag", ["-h", "--help"])
@@ -160,6 +196,17 @@ def test_an_internal_error_asks_for_a_report() -> None:
     assert failure.message == "internal error: ValueError: x; please report it with the output of -v"
 
 
+def test_ctrl_c_has_its_own_line_and_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt() -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("injector.cli.commands.own_version", interrupt)
+
+    result = CliRunner().invoke(main, ["version"])
+
+    assert (result.exit_code, result.output) == (130, "interrupted\n")
+
+
 def test_the_traceback_comes_before_the_error(capsys: pytest.CaptureFixture[str]) -> None:
     try:
         raise ConfigError("is empty")  # noqa: TRY301 -- a traceback needs a raise
@@ -178,7 +225,7 @@ def test_lines_are_joined_by_a_space() -> None:
 def test_every_exit_code_is_explained_once() -> None:
     codes = [code for code, _ in EXIT_CODES]
 
-    assert codes == sorted(set(codes)) == [0, 1, 64, 65, 70, 79]
+    assert codes == sorted(set(codes)) == [0, 1, 64, 65, 70, 78, 79, 130]
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -204,6 +251,33 @@ def test_the_program_completes_its_commands() -> None:
     assert sorted(line.partition(",")[2] for line in run.stdout.splitlines()) == sorted(COMMANDS)
 
 
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("diff ca", ["canary"]),
+        ("kube-inject --revisions-dir REVISIONS -r pr", ["prod"]),
+        ("kube-inject --revisions-dir REVISIONS -r ''", ["1-24", "default", "prod"]),
+        ("tag set --revisions-dir REVISIONS p", ["prod"]),
+        ("explain --kubeconfig KUBECONFIG --context st", ["staging"]),
+        ("explain -o j", ["json"]),
+        ("diff --kubeconfig /nope ca", []),
+    ],
+)
+def test_names_of_revisions_tags_formats_and_contexts_are_completed(
+    tmp_path: Path, words: str, found: list[str]
+) -> None:
+    write_revision(tmp_path / "revisions" / "1-24")
+    (tmp_path / "revisions" / "tags.yaml").write_text("prod: 1-24\n")
+    (tmp_path / "config").write_text(yaml.safe_dump({"contexts": [{"name": "staging"}, {"name": "prod"}]}))
+    line = f"injector {words}".replace("REVISIONS", f"{tmp_path}/revisions").replace("KUBECONFIG", f"{tmp_path}/config")
+    count = str(len(line.split()) - 1)
+    env = {**os.environ, "_INJECTOR_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": count}
+
+    run = subprocess.run([INJECTOR], env={**env, "HOME": str(tmp_path)}, capture_output=True, text=True, check=True)
+
+    assert (sorted(each.partition(",")[2] for each in run.stdout.split()), run.stderr) == (found, "")
+
+
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
 def test_bash_accepts_its_script() -> None:
     script = CliRunner().invoke(main, ["completion", "bash"]).stdout
@@ -225,6 +299,10 @@ def test_it_is_one_line_with_the_istio_versions() -> None:
     result = CliRunner().invoke(main, ["version"])
 
     assert (result.exit_code, result.stdout) == (0, f"revision-injector {VERSION} (Istio 1.0 to 1.31)\n")
+
+
+def test_the_flag_version_prints_it_too() -> None:
+    assert CliRunner().invoke(main, ["--version"]).stdout == f"revision-injector {VERSION}\n"
 
 
 def test_json_and_yaml_say_the_same() -> None:

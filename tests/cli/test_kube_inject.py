@@ -26,6 +26,7 @@ from tests.revisions.fakes import CONFIG, VALUES, make_raw, write_revision
 
 INJECTOR = str(Path(sys.executable).with_name("injector"))
 NO_CLUSTER = "note: no cluster is configured: the embedded revisions are used\n"
+NOTHING = "note: stdin: nothing is injected, because no document has a pod"
 SERVICE = "# kept as it is\napiVersion: v1\nkind:   Service\nmetadata: {name: hello}\n"
 
 
@@ -160,7 +161,7 @@ def test_a_rollout_of_a_deployment_has_no_pods_of_its_own(files: Path) -> None:
 
     result = kube_inject(files, "-", text=text)
 
-    assert (result.exit_code, result.stdout, result.stderr) == (0, f"{text}---\n", "")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, f"{text}---\n", f"{NOTHING}\n")
 
 
 def test_a_container_of_knative_has_the_name_that_knative_gives_it(files: Path) -> None:
@@ -227,6 +228,11 @@ def test_a_skipped_workload_is_named_on_stderr(files: Path) -> None:
     assert result.stderr.startswith("===> Skipping injection because ")
     assert "has host networking enabled" in result.stderr
     assert images(yaml.safe_load(result.stdout.removesuffix("---\n"))) == PROXIED[:1]
+
+
+@pytest.mark.parametrize("text", ["", "- a\n", SERVICE])
+def test_input_without_a_workload_is_reported(files: Path, text: str) -> None:
+    assert kube_inject(files, "-", text=text).stderr.splitlines() == [NOTHING]
 
 
 def test_a_folder_and_several_files_are_one_stream(files: Path) -> None:

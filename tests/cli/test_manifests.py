@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -74,6 +75,16 @@ def test_a_line_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
 def test_a_missing_file_is_bad_input(tmp_path: Path) -> None:
     with pytest.raises(ManifestError, match=r"nope.yaml: cannot be read: No such file or directory; check the path"):
         read_manifests([f"{tmp_path}/nope.yaml"], recursive=False)
+
+
+def test_a_folder_that_cannot_be_read_is_not_an_empty_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def listdir(name: str) -> list[str]:
+        raise PermissionError(errno.EACCES, "Permission denied", name)
+
+    monkeypatch.setattr(os, "listdir", listdir)
+
+    with pytest.raises(ManifestError, match="cannot be read: Permission denied; check its permissions"):
+        read_manifests([str(tmp_path)], recursive=False)
 
 
 @pytest.mark.parametrize(("recursive", "advice"), [(False, "give -R"), (True, "add a manifest to it")])

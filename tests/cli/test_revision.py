@@ -62,7 +62,7 @@ def test_a_broken_revision_is_listed_and_named_on_stderr(directory: Path) -> Non
 
     assert result.exit_code == 0
     assert any(line.split()[:3] == ["bad", "-", "broken"] for line in result.stdout.splitlines())
-    assert result.stderr.startswith(f"warning: {directory}/bad: ")
+    assert result.stderr.startswith(f"warning: revision bad: {directory}/bad: ")
 
 
 def test_verify_passes_for_revisions_that_render(directory: Path) -> None:

@@ -250,16 +250,16 @@ def test_a_certificate_that_cannot_be_used_is_one_line_and_65(
     assert_fails(result, 65, says)
 
 
-@cases("arguments", "says")
-def test_missing_cluster_credentials_are_one_line_and_65(
-    files: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], says: str
+@cases("arguments", "code", "says")
+def test_missing_cluster_credentials_are_one_line_and_a_code(
+    files: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int, says: str
 ) -> None:
     del files
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
 
     result = run(*PLAIN, "--ops-port", "0", "--from-cluster", *arguments)
 
-    assert_fails(result, 65, says)
+    assert_fails(result, code, says)
 
 
 def test_a_ca_that_did_not_sign_the_certificate_is_one_line_and_65(files: Path) -> None:

@@ -123,7 +123,7 @@ def test_credentials_that_are_missing_end_the_start(files: dict[str, Any], monke
     for given in ({**files, "patch_webhooks": True, "namespace": "n"}, SELF_SIGNED):
         tls = made(**given)
         for work in tls.follow.values():
-            with pytest.raises(ConfigError, match="this process has no service account token"):
+            with pytest.raises(ConfigError, match="no cluster is configured"):
                 asyncio.run(_followed(work))
 
 

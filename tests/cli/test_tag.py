@@ -434,7 +434,11 @@ def test_without_a_directory_and_credentials_it_fails(
 
     result = CliRunner().invoke(main, ["tag", *arguments])
 
-    assert_fails(result, 65, "kubeconfig: not given, and this process")
+    assert_fails(
+        result,
+        78,
+        "kubeconfig: no cluster is configured; give --kubeconfig FILE, or --revisions-dir DIR to work on files",
+    )
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -135,11 +136,12 @@ def test_explain_has_one_line_for_each_step(folder: Path, monkeypatch: pytest.Mo
     assert [line for line in result.stdout.splitlines() if line.startswith("forged")] == []
 
 
-def seen_on_a_terminal(folder: Path, *arguments: str) -> str:
+def seen_on_a_terminal(folder: Path, *arguments: str, **variables: str) -> str:
     """Return the output of a command on a terminal."""
     leader, follower = pty.openpty()
     command = [sys.executable, "-m", "injector", *arguments]
-    with subprocess.Popen(command, cwd=folder, stdout=follower, stderr=subprocess.DEVNULL) as process:
+    env = {**os.environ, "TERM": "xterm", **variables}
+    with subprocess.Popen(command, cwd=folder, env=env, stdout=follower, stderr=subprocess.DEVNULL) as process:
         os.close(follower)
         found = b""
         # The end of the other side is an error here.
@@ -170,3 +172,23 @@ def test_kube_inject_writes_escapes_of_yaml_to_a_terminal_and_gos_yaml_elsewhere
     (on_terminal, _), (elsewhere, _) = (list(yaml.safe_load_all(text))[:2] for text in (shown, piped))
     assert on_terminal == elsewhere
     assert on_terminal["metadata"]["name"] == HOSTILE
+
+
+@pytest.mark.parametrize(
+    ("arguments", "colored"),
+    [
+        (("revision", "list"), "\x1b[1mREVISION"),
+        (("explain", "-f", "refused.yaml", "--revision", "1-24"), "\x1b[31mDeployment "),
+        (("diff", "1-24", "1-30", "-f", "manifest.yaml"), "\x1b[36m  image\x1b[0m"),
+        (("diff", "1-24", "1-30", "-f", "manifest.yaml", "-o", "unified"), "\x1b[32m+"),
+    ],
+)
+def test_a_terminal_shows_colors_unless_they_are_not_wanted(
+    folder: Path, arguments: tuple[str, ...], colored: str
+) -> None:
+    with_directory = (*arguments, "--revisions-dir", "revisions")
+
+    shown = seen_on_a_terminal(folder, *with_directory)
+
+    assert colored in shown
+    assert re.sub(r"\x1b\[[0-9;]*m", "", shown) == seen_on_a_terminal(folder, *with_directory, NO_COLOR="1")

@@ -161,6 +161,12 @@ def test_rendered_text_that_is_not_an_overlay_is_refused_with_the_templates_name
     assert caught.value.where == where
 
 
+def test_the_faulty_annotation_of_an_overlay_that_does_not_merge_is_named() -> None:
+    with pytest.raises(OverlayError) as caught:
+        _rendered(make_pod(annotations={"sidecar.istio.io/proxyCPU": "lots", "a": "b"}), "sidecar", "wrongtype")
+    assert caught.value.hint == "correct the annotation sidecar.istio.io/proxyCPU of the pod"
+
+
 def test_a_template_that_fails_tells_where_in_its_text() -> None:
     with pytest.raises(TemplateRenderError) as caught:
         _rendered(make_pod(), "sidecar", "fails")

@@ -345,6 +345,23 @@ async def test_every_outcome_is_counted_for_the_revision_and_the_tag(
     ) == collector.get_sample_value("sidecar_injection_time_seconds_count", {**asked, "stage": "total"})
 
 
+@pytest.mark.parametrize(
+    ("path", "error", "place"),
+    [
+        ("/inject/nope", None, "path /inject/nope"),
+        ("/inject/prod", AnnotationError("x", names=("b", "a")), "metadata.annotations[a], metadata.annotations[b]"),
+    ],
+)
+async def test_the_log_has_the_requested_name_and_the_refused_annotations(
+    client: Client, core: Core, caplog: pytest.LogCaptureFixture, path: str, error: Exception | None, place: str
+) -> None:
+    core.answer = error or core.answer
+
+    await answer_of(client, path, make_review(make_pod()))
+
+    assert [each["at"] for each in decisions_of(caplog)] == [place]
+
+
 async def test_a_denial_is_logged_by_names_and_reason_and_never_by_value(
     client: Client, core: Core, caplog: pytest.LogCaptureFixture
 ) -> None:

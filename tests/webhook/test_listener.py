@@ -395,7 +395,7 @@ async def test_an_address_that_is_taken_is_named() -> None:
         number = taken.getsockname()[1]
 
         with pytest.raises(
-            InjectorError, match=rf"127.0.0.1:{number}: cannot listen: .*; choose another --bind or port"
+            InjectorError, match=rf"127.0.0.1:{number}: cannot listen: .*; choose another --bind, --port or --ops-port"
         ):
             await listener.listen("127.0.0.1", number)
     await listener.close()

@@ -287,7 +287,9 @@ async def test_a_port_that_is_taken_is_named(services: Services) -> None:
         taken.listen()
         port = taken.getsockname()[1]
 
-        with pytest.raises(InjectorError, match=rf"127.0.0.1:{port}: cannot listen: .*; choose another --bind or port"):
+        with pytest.raises(
+            InjectorError, match=rf"127.0.0.1:{port}: cannot listen: .*; choose another --bind, --port or --ops-port"
+        ):
             await serve(replace(LISTENERS, port=port), services, started=lambda *_: None)
 
 
