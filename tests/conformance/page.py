@@ -40,7 +40,8 @@ def keep(tally: Tally, note: str) -> None:
 
 def page(tallies: Iterable[Tally]) -> str:
     """The text of the page."""
-    names = {"oldest": format_minor(OLDEST), "newest": format_minor(NEWEST)}
+    minors = {"oldest": OLDEST, "newest": NEWEST, "development": DEVELOPMENT}
+    names = {name: format_minor(minor) for name, minor in minors.items()}
     tested = [_row(each.minor, each) for each in tallies]
     failed: list[str] = []
     for minor, kept in yaml.safe_load(KEPT.read_text()).items():
@@ -52,7 +53,7 @@ def page(tallies: Iterable[Tally]) -> str:
     special = [f"| {TEXTS['tells'][each.name]} | {_told(each.name)} |" for each in fields(Behaviours)]
     return "\n".join(
         [
-            TEXTS["head"].format(**names) + "\n".join(tested),
+            TEXTS["head"].format(**names) + "\n".join(tested) + "\n" + TEXTS["development"].format(**names).rstrip(),
             TEXTS["special"].format(**names) + "\n".join(special),
             TEXTS["differences"] + TEXTS["dates"],
         ]
