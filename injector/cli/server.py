@@ -38,9 +38,10 @@ from injector.revisions.verify import RecentPods
 from injector.settings import DENY, Settings
 from injector.webhook.decisions import EXPLAINED, LOGGED, Decisions, log_to
 from injector.webhook.handler import HandlerOptions
+from injector.webhook.lifecycle import HealthFile
 from injector.webhook.queue import AdmissionQueue
-from injector.webhook.server import Listeners, Services, serve
-from injector.webhook.status.health import HealthFile
+from injector.webhook.server import Listeners, serve
+from injector.webhook.services import Services
 from injector.webhook.tls.cabundle import CaBundles
 from injector.webhook.tls.certificate import CertificateFiles, ClientAuthority
 from injector.webhook.tls.selfcheck import SelfCheck

@@ -1,4 +1,4 @@
-"""The life of the server: its phases, and its background tasks.
+"""The life of the server: its phases, its background tasks, and two tasks about its health: the lag of the event loop and a health file.
 
 ::
 
@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -25,6 +26,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from injector.errors import InjectorError, whereabouts
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from injector.metrics import Metrics
 
 Work: TypeAlias = Callable[[], Awaitable[None]]
@@ -159,3 +162,75 @@ async def _until(event: asyncio.Event, task: asyncio.Task[None]) -> None:
         waiting.cancel()
     if not event.is_set():
         await task
+
+
+LAG_INTERVAL: Final = 5.0
+"""Seconds between two measurements of the lag. Each one wakes an idle server."""
+LAGS: Final = 12
+"""Measurements of which the maximum is shown: those of a minute, the usual scrape interval of Prometheus."""
+MAX_LAG: Final = 10.0
+"""API servers wait for 10 s by default (admissionregistration/v1, timeoutSeconds), so a longer lag loses requests."""
+
+
+class LoopLag:
+    """Measures the lag of the event loop that runs ``follow``.
+
+    Args:
+        clock: returns seconds from any start.
+        sleep: waits for so many seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._clock = clock
+        self._sleep = sleep
+        self._due: float | None = None
+        self._last: deque[float] = deque(maxlen=LAGS)
+
+    async def follow(self, metrics: Metrics) -> None:
+        """Measure until cancelled."""
+        while True:
+            self._due = self._clock() + LAG_INTERVAL
+            await self._sleep(LAG_INTERVAL)
+            self._last.append(max(0.0, self._clock() - self._due))
+            metrics.loop_lag.set(max(self._last))
+
+    def fault(self) -> str:
+        """Return how long the loop is, or just was, stuck; empty if it is not."""
+        if self._due is None:
+            return ""
+        lag = max(self._clock() - self._due, self._last[-1] if self._last else 0.0)
+        return f"the event loop is stuck: {lag:.1f} s late" if lag > MAX_LAG else ""
+
+
+@dataclass(frozen=True, slots=True)
+class HealthFile:
+    """The file that sidecar-injector (Istio 1.0 to 1.4) writes while it is healthy, and the seconds between two writes."""
+
+    path: Path
+    interval: float
+
+    async def follow(
+        self, fault: Callable[[], str], *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    ) -> None:
+        """Write the file until cancelled, except while ``fault`` returns a text. An error is logged once."""
+        last_error = ""
+        while True:
+            if not fault():
+                error = await asyncio.to_thread(self._write)
+                if error and error != last_error:
+                    _log.error("cannot write --healthCheckFile %s: %s", self.path, error)
+                last_error = error
+            await sleep(self.interval)
+
+    def _write(self) -> str:
+        """Write the file; return the error."""
+        try:
+            self.path.write_text("ok", encoding="utf-8")
+        except OSError as error:
+            return error.strerror or str(error)
+        return ""

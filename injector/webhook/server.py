@@ -13,33 +13,27 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from aiohttp import web
 from aiohttp.hdrs import METH_POST
 
-from injector.webhook.handler import HandlerOptions, InjectHandler
-from injector.webhook.lifecycle import Follow, Lifecycle, Phase, Supervisor
+from injector.webhook.handler import InjectHandler
+from injector.webhook.lifecycle import Follow, Lifecycle, LoopLag, Phase, Supervisor
 from injector.webhook.listener import CLEANUP, Listener
 from injector.webhook.path import PREFIX
 from injector.webhook.shadow import Shadows
-from injector.webhook.status.health import HealthFile, LoopLag, Operations
+from injector.webhook.status.operations import Operations, operations_app
 from injector.webhook.unserved import UnservedHandler, unserved_path
 
 if TYPE_CHECKING:
     import ssl
 
-    from injector.metrics import Metrics
     from injector.revisions.following import Follower
-    from injector.revisions.registry import Registry
-    from injector.revisions.reload import Loader
-    from injector.revisions.unservednames import UnservedNames
-    from injector.revisions.verify import RecentPods
+    from injector.webhook.services import Services
     from injector.webhook.tls.certificate import ClientAuthority
-    from injector.webhook.tls.selfcheck import SelfCheck
-    from injector.webhook.tls.source import CertificateSource
 
 Answerer: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -60,41 +54,6 @@ class Listeners:
     tls: ssl.SSLContext | None
     shutdown_delay: float
     clients: ClientAuthority | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Services:
-    """The parts of the server.
-
-    Attributes:
-        registry: the served revisions and tags.
-        loader: loads them.
-        metrics: the metrics.
-        version: the version of the injector.
-        recent: recent pods, on which new revisions are verified.
-        follower: reloads the configuration.
-        certificates: the certificate of the webhook's port; None without TLS.
-        probe: the TLS self-check.
-        health_file: the health file of sidecar-injector.
-        unserved: the watch for unknown names.
-        elsewhere: names that another injector serves.
-        options: options of the handler.
-        pending: returns what the cluster has not answered yet; empty if nothing.
-    """
-
-    registry: Registry
-    loader: Loader
-    metrics: Metrics
-    version: str
-    recent: RecentPods | None = None
-    follower: Follower | None = None
-    certificates: CertificateSource | None = None
-    probe: SelfCheck | None = None
-    health_file: HealthFile | None = None
-    unserved: UnservedNames | None = None
-    elsewhere: frozenset[str] = frozenset()
-    options: HandlerOptions = field(default_factory=HandlerOptions)
-    pending: Callable[[], str] = str
 
 
 async def serve(
@@ -221,20 +180,3 @@ def webhook_requests(handler: InjectHandler, unserved: UnservedHandler | None = 
         return await handler.handle(request)
 
     return answer
-
-
-def operations_app(operations: Operations) -> web.Application:
-    """Return the application of the operations port."""
-    app = web.Application()
-    app.add_routes(
-        [
-            web.get("/livez", operations.live),
-            web.get("/healthz", operations.live),
-            web.get("/readyz", operations.ready),
-            web.get("/metrics", operations.series),
-            web.get("/", operations.page),
-            web.get("/status", operations.page),
-            web.get("/status.json", operations.status),
-        ]
-    )
-    return app

@@ -23,7 +23,7 @@ from injector.revisions.directory import DirectorySource, MergedSource, SingleSo
 from injector.revisions.registry import Registry
 from injector.revisions.source import RevisionSource
 from injector.settings import SETTINGS, Setting, Settings
-from injector.webhook.status.health import HealthFile
+from injector.webhook.lifecycle import HealthFile
 from tests.cases import cases
 from tests.cli.clusters import assert_fails
 from tests.revisions.fakes import CONFIG, VALUES, write_revision

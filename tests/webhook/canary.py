@@ -17,9 +17,9 @@ from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.reload import Loader, LoadReport, RevisionState
 from injector.revisions.tags import choose, parse_tags
 from injector.webhook.lifecycle import Lifecycle, Phase, Supervisor
-from injector.webhook.server import Services
+from injector.webhook.services import Services
 from injector.webhook.shadow import Admission, Shadows
-from injector.webhook.status.health import Operations
+from injector.webhook.status.operations import Operations
 from tests.revisions.fakes import fake_revision
 
 START: Final = 1_767_225_600.0

@@ -26,10 +26,11 @@ from injector.revisions.tags import parse_tags
 from injector.webhook import lifecycle, shadow, timeouts
 from injector.webhook.decisions import EXPLAINED
 from injector.webhook.handler import HandlerOptions
+from injector.webhook.lifecycle import HealthFile
 from injector.webhook.reading import MAX_BODY
-from injector.webhook.server import Listeners, Services, serve
+from injector.webhook.server import Listeners, serve
+from injector.webhook.services import Services
 from injector.webhook.shadow import Shadows
-from injector.webhook.status.health import HealthFile
 from injector.webhook.tls.certificate import CertificateFiles, ClientAuthority
 from injector.webhook.tls.source import FileSource, Handshakes
 from tests.factories import UID, make_pod, make_review

@@ -14,8 +14,7 @@ from aiohttp.test_utils import TestServer
 
 from injector.errors import ConfigError
 from injector.revisions.reload import Loader, LoadReport, RevisionState
-from injector.webhook.server import operations_app
-from injector.webhook.status.health import Operations
+from injector.webhook.status.operations import Operations, operations_app
 from tests.revisions.fakes import fake_revision
 from tests.webhook.canary import Cluster
 from tests.webhook.chromium import EXECUTABLE, Page, browsing

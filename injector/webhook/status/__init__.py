@@ -1,1 +1,1 @@
-"""The operations port: probes, metrics and the status (``health``, ``page``)."""
+"""The operations port: probes, metrics and the status (``operations``, ``page``)."""

@@ -1,0 +1,55 @@
+"""The parts of a server, which the command line puts together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from injector.webhook.handler import HandlerOptions
+
+if TYPE_CHECKING:
+    from injector.metrics import Metrics
+    from injector.revisions.following import Follower
+    from injector.revisions.registry import Registry
+    from injector.revisions.reload import Loader
+    from injector.revisions.unservednames import UnservedNames
+    from injector.revisions.verify import RecentPods
+    from injector.webhook.lifecycle import HealthFile
+    from injector.webhook.tls.selfcheck import SelfCheck
+    from injector.webhook.tls.source import CertificateSource
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The parts of the server.
+
+    Attributes:
+        registry: the served revisions and tags.
+        loader: loads them.
+        metrics: the metrics.
+        version: the version of the injector.
+        recent: recent pods, on which new revisions are verified.
+        follower: reloads the configuration.
+        certificates: the certificate of the webhook's port; None without TLS.
+        probe: the TLS self-check.
+        health_file: the health file of sidecar-injector.
+        unserved: the watch for unknown names.
+        elsewhere: names that another injector serves.
+        options: options of the handler.
+        pending: returns what the cluster has not answered yet; empty if nothing.
+    """
+
+    registry: Registry
+    loader: Loader
+    metrics: Metrics
+    version: str
+    recent: RecentPods | None = None
+    follower: Follower | None = None
+    certificates: CertificateSource | None = None
+    probe: SelfCheck | None = None
+    health_file: HealthFile | None = None
+    unserved: UnservedNames | None = None
+    elsewhere: frozenset[str] = frozenset()
+    options: HandlerOptions = field(default_factory=HandlerOptions)
+    pending: Callable[[], str] = str
