@@ -174,6 +174,19 @@ def test_no_argument_is_changed(revisions: dict[str, injector.Revision]) -> None
     assert pod == before
 
 
+def test_a_difference_shares_nothing_with_the_revisions(revisions: dict[str, injector.Revision]) -> None:
+    def found() -> tuple[injector.Change, ...]:
+        return injector.diff(revisions["stable"], revisions["canary"], make_pod())
+
+    before = str(found())
+    objects = [side for change in found() for side in (change.old, change.new) if isinstance(side, dict)]
+    for each in objects:
+        each.clear()
+
+    assert objects
+    assert str(found()) == before
+
+
 def test_threads_that_inject_at_once_get_the_results_of_one_thread(revisions: dict[str, injector.Revision]) -> None:
     calls = [
         (revision, make_pod(annotations={"sidecar.istio.io/proxyCPU": f"{number}m", "note": f"a: {number % 7}"}))

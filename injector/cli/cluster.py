@@ -355,7 +355,7 @@ async def read_targets(
     for each in await reader.all(
         Scope(r.PODS, place, fields=r.RUNNING), lambda pod: _unlisted(_noted(pod, note), listed)
     ):
-        workloads.setdefault(workload_key(each.pod, each.namespace), each)
+        workloads.setdefault((each.namespace, each.kind, each.name), each)
     return [workloads[key] for key in sorted(workloads)]
 
 
@@ -416,7 +416,17 @@ def _unlisted(pod: dict[str, Any], listed: frozenset[tuple[str, ...]]) -> Create
 
 
 def _of_pod(pod: dict[str, Any]) -> Created:
-    created = as_created(normalise({"metadata": pod["metadata"], "spec": pod.get("spec") or {}}, "v1.Pod"))
     namespace = str(pod["metadata"].get("namespace", ""))
-    _, kind, name = workload_key(created, namespace)
-    return Created(kind, namespace, name, created)
+    _, kind, name = workload_key(pod, namespace)
+    return Created(kind, namespace, name, as_created(read_running(pod)))
+
+
+def read_running(pod: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a pod of the API server in normal form, without its status and managed fields.
+
+    Raises:
+        ManifestError: it cannot be read.
+    """
+    meta = {key: value for key, value in pod["metadata"].items() if key != "managedFields"}
+    running: dict[str, Any] = normalise({"metadata": meta, "spec": pod.get("spec") or {}}, "v1.Pod")
+    return running

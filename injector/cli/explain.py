@@ -179,10 +179,11 @@ def _resolve(revisions: RevisionList, webhook: Step, requested: RequestedName, w
     if name == DEFAULT_NAME and name not in {*state.names, *state.tags}:
         name = ""  # the path of this webhook has no name, because no revision or tag is called `default`
     wanted = name or state.default_name or ""
-    usable, faults = usable_tags({key: tag for key, tag in state.tags.items() if key == wanted}, state.names)
-    if wanted in state.tags and wanted not in usable:
-        return refused(TAG, str(faults[0]), tags_where).after(webhook)
     tag = state.tags.get(wanted)
+    if tag is not None:
+        usable, faults = usable_tags({wanted: tag}, state.names)
+        if not usable:
+            return refused(TAG, str(faults[0]), tags_where).after(webhook)
     detail = f"{wanted} is a revision, not a tag" if wanted in state.names else f"{wanted} is not a tag"
     try:
         resolved = revisions.resolve(name, lambda: workload)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from injector.cli.cluster import ClusterView, cluster_options, has_ended, read_from, read_view
+from injector.cli.cluster import ClusterView, cluster_options, has_ended, read_from, read_running, read_view
 from injector.cli.commands import EX_DATAERR, EX_FAILED, verbose
 from injector.cli.explain import PodLabels, Route, called_last, live_route, requested_name
 from injector.cli.options import FILENAME, RECURSIVE, SKIP_CONFIRMATION, exit_code_option, output_format
@@ -32,7 +32,6 @@ from injector.injection.tools.drift import (
     drift_of,
     injected_revision,
 )
-from injector.kube.typed import normalise
 from injector.revisions.registry import Registry, Snapshot
 from injector.revisions.reload import Loader, LoadReport, RevisionState
 from injector.revisions.tags import workload_of_pod
@@ -103,8 +102,7 @@ def sidecar_status(pod: Mapping[str, Any], view: ClusterView) -> SidecarStatus |
     meta = pod["metadata"]
     if has_ended(pod):
         return None
-    meta = {key: value for key, value in meta.items() if key != "managedFields"}
-    running: c.Pod = normalise({"metadata": meta, "spec": pod.get("spec") or {}}, "v1.Pod")
+    running: c.Pod = read_running(pod)
     try:
         created: dict[str, Any] | None = as_created(running)
     except DataError:

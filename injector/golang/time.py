@@ -423,6 +423,10 @@ _RFC3339 = re.compile(
     r"(Z|(?P<sign>[-+])(?P<zone_hour>[0-9]{2}):(?P<zone_minute>[0-9]{2}))",
     re.ASCII,
 )
+# Days up to 28 exist in every month, and the year of the zero time does not begin with 2.
+_CANONICAL: Final = re.compile(
+    r"2[0-9]{3}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z", re.ASCII
+)
 _LIMITS: Final = {"hour": 23, "minute": 59, "second": 59, "zone_hour": 24, "zone_minute": 60}
 _ZERO: Final = "0001-01-01T00:00:00Z"
 # Gregorian years repeat, which takes the years that Python has no dates for into those that it has.
@@ -445,6 +449,8 @@ def canonical_time(text: str) -> str | None:
     Raises:
         ManifestError: the text is not a time.
     """
+    if _CANONICAL.fullmatch(text):
+        return text
     match = _RFC3339.fullmatch(text)
     parts = (
         {name: int(digits) for name, digits in match.groupdict().items() if digits and name != "sign"} if match else {}

@@ -42,18 +42,17 @@ class RequestFacts:
 class Injected:
     """A pod with its sidecar, and the JSON patch from the original pod to it.
 
-    ``pod`` and ``patch`` return a new copy each time, so that a result is immutable and shares no object with a revision.
+    ``pod`` and ``patch`` return a new copy each time. A webhook needs only the patch, and a comparison only reads the pod.
 
     Attributes:
+        shared_pod: the injected pod, to read: it shares objects with the revision, and nothing may change it.
         patch_json: the operations of the JSON patch (RFC 6902).
         templates: the names of the templates that were rendered.
         warnings: texts for the creator of the pod.
         findings: the findings of a guard that only warns; each is also a warning.
     """
 
-    _pod: dict[
-        str, Any
-    ]  # Shares objects with the revision. A webhook needs only the patch, so the copy is made when it is asked for.
+    shared_pod: dict[str, Any]
     patch_json: bytes
     templates: tuple[str, ...]
     warnings: tuple[str, ...] = ()
@@ -82,7 +81,7 @@ class Injected:
         Raises:
             DataError: the pod is nested too deeply.
         """
-        pod: dict[str, Any] = load_json(dump_json(self._pod))
+        pod: dict[str, Any] = load_json(dump_json(self.shared_pod))
         return pod
 
     @property

@@ -95,6 +95,9 @@ class SourceState:
         tag_faults: errors of tags, by name. A tag that is not in ``tags`` keeps its last state.
         facts: facts about the cluster, if the source is one.
         webhook_faults: the faults of the cluster's webhooks, one line each.
+
+    Attributes:
+        names: the names of all revisions, readable or not.
     """
 
     revisions: tuple[RawRevision, ...]
@@ -106,11 +109,10 @@ class SourceState:
     tag_faults: Mapping[str, DataError] = field(default_factory=dict)
     facts: ClusterFacts = ClusterFacts()
     webhook_faults: tuple[str, ...] = ()
+    names: frozenset[str] = field(init=False, compare=False, repr=False)
 
-    @property
-    def names(self) -> frozenset[str]:
-        """The names of all revisions, readable or not."""
-        return frozenset((*(raw.name for raw in self.revisions), *self.failures))
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", frozenset((*(raw.name for raw in self.revisions), *self.failures)))
 
     @property
     def default_name(self) -> str | None:

@@ -193,7 +193,10 @@ def workload_key(pod: Mapping[str, Any], namespace: str) -> tuple[str, str, str]
     Raises:
         ManifestError: the pod's metadata is invalid.
     """
-    read = normalise({"metadata": pod.get("metadata")}, "v1.Pod")
+    given = pod.get("metadata")
+    if isinstance(given, dict):
+        given = {key: value for key, value in given.items() if key != "managedFields"}
+    read = normalise({"metadata": given}, "v1.Pod")
     meta = read.get("metadata") or {}
     workload = workload_of(read)
     name = (workload.kind == "Pod" and meta.get("generateName")) or workload.name

@@ -3,5 +3,6 @@
 A request: ``listener`` (connections) -> ``handler`` -> ``reading`` (headers and body) -> ``cache`` (answers to equal requests) -> ``path``
 (revision or tag) -> ``queue`` (turns), or ``slow`` (worker thread) -> ``injection.pipeline`` -> ``decisions`` (log and explanation).
 ``shadow`` compares a candidate revision after the response. ``unserved`` answers for unknown revisions and tags. ``server`` starts and
-drains both ports, ``services`` has its parts, ``lifecycle`` its phases and background tasks. ``tls`` has the certificates, ``status`` the operations port.
+drains both ports, ``services`` has its parts, ``lifecycle`` its phases and background tasks. ``tls`` has the certificates, ``status`` the
+operations port.
 """

@@ -143,7 +143,9 @@ def test_a_metav1_time_is_written_in_utc_and_whole_seconds(text: str, written: s
     assert canonical_time(text) == written
 
 
-@pytest.mark.parametrize("text", ["", "2024-01-02", "2023-02-29T00:00:00Z", "2024-01-02T03:04:05"])
+@pytest.mark.parametrize(
+    "text", ["", "2024-01-02", "2023-02-29T00:00:00Z", "2024-01-02T03:04:05", "2024-01-02T24:00:00Z"]
+)
 def test_a_text_that_is_not_a_metav1_time_is_refused(text: str) -> None:
     with pytest.raises(ManifestError, match="parsing time"):
         canonical_time(text)

@@ -108,9 +108,9 @@ def drift_of(pod: c.Pod, answer: Answer | None) -> Drift:
         return Drift(CURRENT if has is None else UNEXPECTED)
     if has is None:
         return Drift(MISSING)
-    if has != injected_revision(answer.pod):
+    if has != injected_revision(answer.shared_pod):
         return Drift(OLDER_REVISION)
-    found = {change.kind for change in template_changes(pod, answer.pod)}
+    found = {change.kind for change in template_changes(pod, answer.shared_pod)}
     return Drift(OLDER_TEMPLATE, tuple(kind for kind in KINDS if kind in found)) if found else Drift(CURRENT)
 
 

@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar
 from injector.errors import DataError
 from injector.injection import containers as c
 from injector.injection.result import Answer, Injected
-from injector.kube.serial import load_json
+from injector.kube.serial import dump_json, load_json
 
 T = TypeVar("T")
 
@@ -307,8 +307,17 @@ def changes(
         texts = [_decision_text(answer, hiding) for answer in (old, new)]
         return (Change("decision", "", *texts),)
     if isinstance(old, Injected) and isinstance(new, Injected):
-        return tuple(each for each in pod_changes(old.pod, new.pod, given) if not _is_own_name(each, names))
+        found = pod_changes(old.shared_pod, new.shared_pod, given)
+        return tuple(_unshared(each) for each in found if not _is_own_name(each, names))
     return ()
+
+
+def _unshared(change: Change) -> Change:
+    """Return a change that shares no object with a revision."""
+    sides = change.old, change.new
+    if not any(isinstance(side, dict | list) for side in sides):
+        return change
+    return Change(change.kind, change.path, *(side if side is ABSENT else load_json(dump_json(side)) for side in sides))
 
 
 def _is_own_name(change: Change, names: tuple[str, str]) -> bool:
