@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import yaml
 from click.testing import CliRunner
 
 from injector.cli import main
 from injector.revisions.tags import parse_tags
+from injector.settings import Settings
 from tests.cases import cases
 from tests.deploy.rendering import (
     CHART,
     NAMESPACE,
+    RELEASE,
     ROOT,
     Object,
     container,
+    documents,
     flags,
     helm,
     missing,
@@ -43,6 +49,7 @@ REVISIONS = {
     "1-24": {"configMap": "istio-sidecar-injector-1-24", "meshConfigMap": "istio-1-24"},
     "1-30": {"configMap": "all-in-one", "settings": {"istioVersion": "1.30"}},
 }
+DEMO: Object = {"demo": {"enabled": True}}
 EVERYTHING: Object = {
     "revisions": REVISIONS,
     "tags": {"prod": "1-24", "next": {"weights": {"1-24": 1, "1-30": 9}, "shadow": {"revision": "1-24", "sample": 5}}},
@@ -75,7 +82,7 @@ def test_every_value_has_a_description_and_a_default_that_the_schema_takes() -> 
     values = yaml.safe_load((CHART / "values.yaml").read_text())
 
     def check(properties: Object, given: Object, at: str) -> None:
-        assert set(properties) - {"global"} == set(given), at
+        assert set(properties) == set(given), at
         for name, each in properties.items():
             assert each.get("description"), f"{at}{name}"
             if name in given and "properties" in each and each.get("additionalProperties") is False and given[name]:
@@ -97,12 +104,12 @@ def open_objects(schema: Any, at: str = "") -> list[str]:
 
 
 def test_no_part_of_the_schema_with_names_of_its_own_takes_others() -> None:
-    assert open_objects(json.loads((CHART / "values.schema.json").read_text())) == []
+    assert open_objects(json.loads((CHART / "values.schema.json").read_text())) == ["/properties/global"]
 
 
 # --- webhooks: the same as `injector webhook generate` and `injector tag generate` print
 
-COMMON = "--timeout 5s --reinvocation-policy IfNeeded"
+COMMON = "--timeout 5s --reinvocation-policy Never"
 
 
 def printed(*arguments: str) -> list[Object]:
@@ -155,13 +162,19 @@ def test_unless_said_there_is_a_webhook_for_each_revision_and_tag_as_the_command
 
 
 def test_webhooks_can_be_left_to_others() -> None:
-    assert configurations({"webhooks": []}) == []
-    assert configurations({"fromCluster": {"enabled": True}}) == []
+    assert configurations({"webhooks": [], "demo": {"enabled": True}}) == []
+    assert configurations({}) == [], "the names of the revisions that Istio installed are not known"
+
+
+def test_the_demo_takes_no_name_of_istios_own() -> None:
+    names = [each["metadata"]["name"] for each in configurations({"demo": {"enabled": True}})]
+
+    assert names == ["demo-stable", "demo-canary"]
 
 
 def test_the_ca_is_in_the_webhooks_where_it_is_given_and_cert_managers_where_that_makes_it() -> None:
-    files = configurations({"tls": {"mode": "files", "caBundle": "eHg="}})
-    managed = rendered({"tls": {"mode": "cert-manager"}})
+    files = configurations({"tls": {"mode": "files", "caBundle": "eHg="}, "demo": {"enabled": True}})
+    managed = rendered({"tls": {"mode": "cert-manager"}, "demo": {"enabled": True}})
 
     assert {webhook["clientConfig"]["caBundle"] for each in files for webhook in each["webhooks"]} == {"eHg="}
     leaf = next(each for each in of_kind(managed, "Certificate") if not each["spec"].get("isCA"))
@@ -195,13 +208,13 @@ def test_an_issuer_of_ones_own_signs_alone() -> None:
 
 
 def test_self_signed_names_the_secret_and_the_service_of_the_release() -> None:
-    objects = rendered({"fullnameOverride": "other", "tls": {"caSecretName": "my-ca"}})
+    objects = rendered({"fullnameOverride": "other", "tls": {"caSecretName": "my-ca"}, **DEMO})
     given = flags(objects)
     secrets = [rule for rule in one(objects, "Role")["rules"] if "resourceNames" in rule]
 
     assert (given["--ca-secret"], given["--namespace"], given["--service"]) == ("my-ca", NAMESPACE, "other")
-    assert "--patch-webhooks" in given
-    assert "--no-patch-webhooks" in flags(rendered({"tls": {"patchWebhooks": False}})), "it is on unless said"
+    assert given["--patch-webhooks"] == "true"
+    assert flags(rendered({"tls": {"patchWebhooks": False}}))["--patch-webhooks"] == "false"
     assert secrets == [
         {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["my-ca"], "verbs": ["get", "update"]}
     ]
@@ -261,7 +274,7 @@ def test_the_api_servers_own_certificate_is_asked_for_where_its_ca_is_given() ->
 
 
 def test_who_looks_for_names_that_nobody_serves_may_read_namespaces_and_pods_and_nothing_else() -> None:
-    objects = rendered({"tls": {"mode": "files"}, "watchUnserved": True})
+    objects = rendered({"tls": {"mode": "files"}, "watchUnserved": True, "demo": {"enabled": True}})
     (rule,) = one(objects, "ClusterRole")["rules"]
 
     assert "--watch-unserved" in flags(objects)
@@ -300,7 +313,9 @@ def test_nodes_are_drained_zones_spread_over_and_admissions_never_throttled() ->
 
 def test_out_of_the_network_policy_goes_what_the_mode_needs() -> None:
     policies = {
-        mode: one(rendered({"networkPolicy": {"enabled": True}, "tls": {"mode": mode}}), "NetworkPolicy")["spec"]
+        mode: one(rendered({"networkPolicy": {"enabled": True}, "tls": {"mode": mode}, **DEMO}), "NetworkPolicy")[
+            "spec"
+        ]
         for mode in ("files", "self-signed")
     }
     outward = {(each["port"], each["protocol"]) for each in policies["self-signed"]["egress"][0]["ports"]}
@@ -313,6 +328,95 @@ def test_out_of_the_network_policy_goes_what_the_mode_needs() -> None:
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}
     }
     assert of_kind(rendered(), "NetworkPolicy") == []
+
+
+SWITCHES: dict[str, tuple[Any, ...]] = {
+    "fromCluster.enabled": (None, True, False),
+    "revisions": ({}, REVISIONS),
+    "tls.mode": ("self-signed", "cert-manager", "files"),
+    "tls.patchWebhooks": (True, False),
+    "watchUnserved": (False, True),
+    "apiServerClient.configMap": ("", "ca"),
+}
+"""The values that add or remove an argument of the container; a test checks that there are no others."""
+
+
+def with_value(path: str, value: Any) -> Object:
+    """The values with one at a path."""
+    for name in reversed(path.split(".")):
+        value = {name: value}
+    found: Object = value
+    return found
+
+
+def test_the_real_parser_takes_the_arguments_of_every_combination_of_values() -> None:
+    serve = main.get_command(click.Context(main), "serve")
+    assert serve is not None
+    tried = set()
+    for index, chosen in enumerate(itertools.product(*SWITCHES.values())):
+        nested = [f"--set-json={path}={json.dumps(value)}" for path, value in zip(SWITCHES, chosen, strict=True)]
+        others = ["--set=apiServerClient.names={kube-apiserver}", "--set=logFormat=text"] if index % 2 else []
+        done = helm("template", RELEASE, str(CHART), *nested, *others, "--show-only=templates/deployment.yaml")
+        assert done.returncode == 0, done.stderr
+        arguments = container(documents(done.stdout))["args"][1:]
+        Settings(**serve.make_context("serve", list(arguments)).params).checked()
+        tried.add(tuple(arguments))
+    assert len(tried) == 48
+
+
+def leaves(properties: Object, at: str = "") -> Iterator[tuple[str, Object]]:
+    """The values of the schema that hold no others."""
+    for name, each in properties.items():
+        if each.get("additionalProperties") is False and "properties" in each:
+            yield from leaves(each["properties"], f"{at}{name}.")
+        else:
+            yield f"{at}{name}", each
+
+
+def test_no_other_switch_of_the_schema_changes_the_flags() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    plain = flags(rendered())
+    for path, each in leaves(schema["properties"]):
+        choices = [True, False] if each.get("type") == "boolean" else each.get("enum", [])
+        for value in choices if path not in SWITCHES and path != "demo.enabled" else []:
+            assert flags(rendered(with_value(path, value))).keys() == plain.keys(), path
+
+
+def test_the_values_that_other_charts_have_reach_the_pod() -> None:
+    volume, mount = {"name": "a", "emptyDir": {}}, {"name": "a", "mountPath": "/a"}
+    given: Object = {
+        "global": {"imageRegistry": "registry.example.com"},
+        "commonLabels": {"team": "mesh"},
+        "extraEnv": [{"name": "A", "value": "b"}],
+        "extraVolumes": [volume],
+        "extraVolumeMounts": [mount],
+        "hostNetwork": True,
+        "containerPorts": {"webhook": 15017, "ops": 15014},
+        "strategy": {"type": "Recreate", "rollingUpdate": None},
+        "topologySpreadConstraints": [],
+        "securityContext": {"runAsUser": 1},
+        "podSecurityContext": {"fsGroup": None},
+        "probes": {"readiness": {"periodSeconds": 9}},
+        "autoscaling": {"behavior": {"scaleDown": {"stabilizationWindowSeconds": 60}}},
+        "monitoring": {"serviceMonitor": {"enabled": True, "relabelings": [{"action": "drop"}]}},
+        "enabled": True,
+    }
+
+    objects = rendered(given)
+    pod, own = pod_spec(objects), container(objects)
+
+    assert own["image"] == "registry.example.com/revision-injector:0.1.0"
+    assert all(each["metadata"]["labels"]["team"] == "mesh" for each in objects)
+    assert (own["env"], own["volumeMounts"], pod["volumes"]) == (given["extraEnv"], [mount], [volume])
+    assert (pod["hostNetwork"], pod["dnsPolicy"]) == (True, "ClusterFirstWithHostNet")
+    assert (flags(objects)["--port"], [each["containerPort"] for each in own["ports"]]) == ("15017", [15017, 15014])
+    assert one(objects, "Deployment")["spec"]["strategy"] == {"type": "Recreate"}
+    assert pod["topologySpreadConstraints"] == []
+    assert own["securityContext"]["runAsUser"] == 1
+    assert own["securityContext"]["readOnlyRootFilesystem"] is True
+    assert own["readinessProbe"] == {"httpGet": {"path": "/readyz", "port": "ops"}, "periodSeconds": 9}
+    assert one(objects, "HorizontalPodAutoscaler")["spec"]["behavior"] == given["autoscaling"]["behavior"]
+    assert one(objects, "ServiceMonitor")["spec"]["endpoints"][0]["relabelings"] == [{"action": "drop"}]
 
 
 def test_the_image_can_be_held_to_a_digest() -> None:

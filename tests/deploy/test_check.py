@@ -57,7 +57,7 @@ def test_it_fails_where_nobody_answers() -> None:
 def test_the_pod_asks_the_service_for_every_webhook() -> None:
     if missing():
         pytest.skip(missing())
-    objects = rendered({"service": {"port": 8443}})
+    objects = rendered({"service": {"port": 8443}, "demo": {"enabled": True}})
     paths = {
         webhook["clientConfig"]["service"]["path"].removeprefix("/inject/")
         for each in of_kind(objects, "MutatingWebhookConfiguration")

@@ -65,7 +65,7 @@ def own_deploy(tmp_path: Path) -> Path:
 
 
 def test_the_bases_are_those_that_the_documents_name() -> None:
-    assert NAMES == ["cert-manager", "default", "files", "ha"]
+    assert NAMES == ["cert-manager", "default", "demo", "files", "ha"]
 
 
 def test_each_base_is_what_the_chart_renders(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def webhooks() -> Iterator[tuple[str, Object]]:
 
 def test_each_webhook_asks_for_a_revision_that_is_served() -> None:
     tags = yaml.safe_load(one_config_map("files", "injector-revisions")["data"]["tags.yaml"])
-    served = {"files": {*folders(), *tags}, "default": {*folders()}, "cert-manager": {*folders()}}
+    served = {"files": {*folders(), *tags}, "demo": {*folders()}}
     seen = set()
 
     for name, webhook in webhooks():
@@ -155,7 +155,7 @@ def test_each_webhook_asks_for_a_revision_that_is_served() -> None:
         assert (client["namespace"], client["name"]) == (NAMESPACE, service["metadata"]["name"])
         assert client["port"] in [port["port"] for port in service["spec"]["ports"]]
         seen.add(name)
-    assert seen == set(served), "the base `ha` leaves its webhooks to `injector webhook generate`"
+    assert seen == set(served), "the other bases leave their webhooks to `injector webhook apply`"
 
 
 def test_no_webhook_is_called_for_the_injectors_namespace_or_those_of_the_nodes() -> None:
@@ -234,7 +234,13 @@ FROM_CLUSTER = {
     *(("Role", CONFIG_MAPS.plural, verb) for verb in READS),
     *(("ClusterRole", resource.plural, verb) for resource in (NODES, PROXY_CONFIGS) for verb in READS),
 }
-ALLOWED = {"files": set(), "cert-manager": set(), "default": SELF_SIGNED, "ha": SELF_SIGNED | FROM_CLUSTER}
+WATCHES = {("ClusterRole", WEBHOOKS.plural, verb) for verb in READS}
+ALLOWED = {
+    "files": set(),
+    "cert-manager": FROM_CLUSTER | WATCHES,
+    "demo": SELF_SIGNED,
+    **dict.fromkeys(("default", "ha"), SELF_SIGNED | FROM_CLUSTER),
+}
 
 
 @every_base

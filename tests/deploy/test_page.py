@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.deploy.rendering import BASES, CHART, ROOT, helm, missing, rendered
-from tests.deploy.values_page import MARK, PAGE, page, rows
+from tests.deploy.values_page import MARK, PAGE, commented, page, rows
 
 TEXT = PAGE.read_text()
 
@@ -17,6 +17,13 @@ TEXT = PAGE.read_text()
 def test_the_table_has_the_values_of_the_schema() -> None:
     assert TEXT.count(MARK) == 1
     assert page(TEXT) == TEXT, "run python -m tests.deploy.values_page"
+
+
+def test_each_value_has_the_description_of_the_schema_as_its_comment() -> None:
+    text = (CHART / "values.yaml").read_text()
+
+    assert commented(text) == text, "run python -m tests.deploy.values_page"
+    assert "# Port of the webhook in the pod.\n  webhook: 9443\n" in text
 
 
 def test_a_row_has_the_path_the_default_and_the_choice() -> None:

@@ -1,8 +1,10 @@
-"""Writes the table of values into deploy/README.md, from the chart's schema and its defaults."""
+"""Writes the comments of the chart's values.yaml, and the table of values in deploy/README.md, from the schema and the defaults."""
 
 from __future__ import annotations
 
 import json
+import re
+import textwrap
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -37,5 +39,27 @@ def page(text: str) -> str:
     return text.partition(MARK)[0] + MARK + HEAD + "".join(rows(schema["properties"], defaults))
 
 
+def commented(text: str) -> str:
+    """The defaults, with the description of each value of the schema above it."""
+    properties = [json.loads((CHART / "values.schema.json").read_text())["properties"]]
+    lines = []
+    for line in text.splitlines():
+        match = re.fullmatch(r"( *)([A-Za-z]+):.*", line)
+        if line.lstrip().startswith("#"):
+            continue
+        if match:
+            depth = len(match[1]) // 2
+            schema = (properties[depth] if depth < len(properties) else {}).get(match[2], {})
+            properties[depth + 1 :] = [schema.get("properties", {})]
+            if "description" in schema:
+                lines += textwrap.wrap(
+                    schema["description"], 110, initial_indent=f"{match[1]}# ", subsequent_indent=f"{match[1]}# "
+                )
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
 if __name__ == "__main__":
+    values = CHART / "values.yaml"
+    values.write_text(commented(values.read_text()))
     PAGE.write_text(page(PAGE.read_text()))

@@ -100,7 +100,7 @@ def test_the_pod_of_helm_test_is_created_under_the_restricted_standard(lab: Lab)
     if rendering.missing():
         pytest.skip(rendering.missing())
 
-    done = lab.kubectl("create", "-f", "-", given=one(rendering.rendered(), "Pod"))
+    done = lab.kubectl("create", "-f", "-", given=one(rendering.rendered({"demo": {"enabled": True}}), "Pod"))
 
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -149,7 +149,7 @@ def asking(namespace: str, **annotations: str) -> Object:
 
 
 def test_an_injector_that_is_down_holds_up_no_pod_that_must_start_without(lab: Lab) -> None:
-    objects = base("default")
+    objects = base("demo")
     label = {"istio.io/rev": "stable"}
     lab.apply(
         namespace_of("asks", label),
@@ -186,7 +186,7 @@ def test_an_injector_that_is_down_holds_up_no_pod_that_must_start_without(lab: L
 def test_a_release_is_installed_upgraded_without_undoing_what_the_injector_patched_and_removed_whole(lab: Lab) -> None:
     if rendering.missing():
         pytest.skip(rendering.missing())
-    name = "istio-sidecar-injector-canary"
+    name = "demo-canary"
     at = (f"--kubeconfig={lab.kubeconfig}", "--namespace=released")
     lab.apply(namespace_of("released"))
 
@@ -195,10 +195,10 @@ def test_a_release_is_installed_upgraded_without_undoing_what_the_injector_patch
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    assert "istio.io/rev=canary" in helm("install", "injector", str(rendering.CHART))
+    assert "istio.io/rev=canary" in helm("install", "injector", str(rendering.CHART), "--set=demo.enabled=true")
     patch = [{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": "eHg="}]
     lab.kubectl("patch", KIND, name, "--type=json", "-p", json.dumps(patch), "--field-manager=injector-ca-bundle")
-    helm("upgrade", "injector", str(rendering.CHART), "--set=timeoutSeconds=7")
+    helm("upgrade", "injector", str(rendering.CHART), "--set=timeoutSeconds=7", "--set=demo.enabled=true")
 
     first = json.loads(lab.kubectl("get", KIND, name, "-o", "json").stdout)["webhooks"][0]
     assert (first["clientConfig"]["caBundle"], first["timeoutSeconds"]) == ("eHg=", 7)
@@ -212,13 +212,14 @@ def test_a_release_is_installed_upgraded_without_undoing_what_the_injector_patch
 
 
 NOTES: list[tuple[tuple[str, ...], str]] = [
-    ((), "serves the two revisions in its image, stable and canary"),
-    ((), "kubectl label namespace NAMESPACE istio.io/rev=canary"),
+    (("demo.enabled=true",), "serves the two demo revisions in its image, stable and canary"),
+    (("demo.enabled=true",), "kubectl label namespace NAMESPACE istio.io/rev=canary"),
     (
-        ("fromCluster.enabled=true",),
+        (),
         "No webhook sends pods to the injector yet. Set `webhooks`, or run `injector webhook generate",
     ),
-    (("fromCluster.enabled=true",), "The injector has no permission to patch a caBundle. Add the names of webhooks"),
+    (("replicas=3",), "The value `replicas` has no effect"),
+    ((), "The injector has no permission to patch a caBundle. Add the names of webhooks"),
     (("webhooks[0].tag=default", "webhooks[0].revision=stable"), "NAMESPACE istio-injection=enabled"),
     (("tls.mode=files",), "The API server does not know which CA to trust. Set `tls.caBundle`"),
     (("tls.mode=files",), "when the Secret injector-tls contains tls.crt and tls.key for injector.noted.svc"),

@@ -24,7 +24,7 @@ from tests.e2e.manifests import account_of, namespace_of
 from tests.e2e.served import LIMIT, started
 from tests.factories import make_pod
 
-ADDRESSES = {"files": "127.96.77.1", "default": "127.96.77.2"}
+ADDRESSES = {"files": "127.96.77.1", "demo": "127.96.77.2"}
 """The addresses of the Services: there is no proxy, so the injector listens on them itself."""
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
@@ -103,7 +103,7 @@ def injected(lab: Lab, namespace: str, log: Path) -> Object:
     return pod
 
 
-@pytest.mark.parametrize("name", ["files", "default"])
+@pytest.mark.parametrize("name", ["files", "demo"])
 def test_a_pod_gets_its_sidecar_by_what_is_deployed(lab: Lab, tmp_path: Path, name: str) -> None:
     plain = from_files(lab, tmp_path) if name == "files" else kustomized(lab, BASES / name)
     port, ops_port = free_ports(2)

@@ -18,6 +18,9 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
 {{/* The name of a cluster-scoped object. It contains the namespace, because two namespaces can have releases of the same name. */}}
@@ -35,7 +38,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 
 {{- define "injector.image" -}}
 {{- with .Values.image -}}
-{{ .repository }}
+{{ with $.Values.global.imageRegistry }}{{ . }}/{{ end }}{{ .repository }}
 {{- if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end -}}
 {{- end -}}
 {{- end }}
@@ -49,9 +52,17 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{ include "injector.fullname" . }}.{{ .Release.Namespace }}.svc
 {{- end }}
 
+{{/* Not empty if the revisions of the cluster are served. */}}
+{{- define "injector.fromCluster" -}}
+{{- if kindIs "bool" .Values.fromCluster.enabled -}}
+{{- if .Values.fromCluster.enabled }}true{{ end -}}
+{{- else if not (or .Values.revisions .Values.demo.enabled) -}}true
+{{- end -}}
+{{- end }}
+
 {{/* Not empty if the injector calls the API server. */}}
 {{- define "injector.callsAPI" -}}
-{{- if or .Values.fromCluster.enabled .Values.watchUnserved (eq .Values.tls.mode "self-signed") }}true{{ end -}}
+{{- if or (include "injector.fromCluster" .) .Values.watchUnserved (eq .Values.tls.mode "self-signed") }}true{{ end -}}
 {{- end }}
 
 {{/* Not empty if there is a folder of revisions to mount. */}}
@@ -60,17 +71,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 
 {{- define "injector.podSecurity" -}}
-runAsNonRoot: true
-runAsUser: 65532
-runAsGroup: 65532
-fsGroup: 65532
-seccompProfile:
-  type: RuntimeDefault
+{{- $default := dict "runAsNonRoot" true "runAsUser" 65532 "runAsGroup" 65532 "fsGroup" 65532 "seccompProfile" (dict "type" "RuntimeDefault") -}}
+{{- merge (deepCopy .Values.podSecurityContext) $default | toYaml -}}
 {{- end }}
 
 {{- define "injector.containerSecurity" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-capabilities:
-  drop: [ALL]
+{{- $default := dict "allowPrivilegeEscalation" false "readOnlyRootFilesystem" true "capabilities" (dict "drop" (list "ALL")) -}}
+{{- merge (deepCopy .Values.securityContext) $default | toYaml -}}
 {{- end }}

@@ -2,7 +2,7 @@
 
 {{- define "injector.mounts" -}}
 {{- $files := ne .Values.tls.mode "self-signed" -}}
-{{- if or (include "injector.hasFolder" .) $files .Values.apiServerClient.configMap -}}
+{{- if or (include "injector.hasFolder" .) $files .Values.apiServerClient.configMap .Values.extraVolumeMounts -}}
 volumeMounts:
   {{- if include "injector.hasFolder" . }}
   - name: revisions
@@ -19,12 +19,15 @@ volumeMounts:
     mountPath: /etc/injector/client-ca
     readOnly: true
   {{- end }}
+  {{- with .Values.extraVolumeMounts }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 {{- end -}}
 {{- end }}
 
 {{- define "injector.volumes" -}}
 {{- $files := ne .Values.tls.mode "self-signed" -}}
-{{- if or (include "injector.hasFolder" .) $files .Values.apiServerClient.configMap -}}
+{{- if or (include "injector.hasFolder" .) $files .Values.apiServerClient.configMap .Values.extraVolumes -}}
 volumes:
   {{- if include "injector.hasFolder" . }}
   - name: revisions
@@ -61,6 +64,9 @@ volumes:
   - name: client-ca
     configMap:
       name: {{ . | quote }}
+  {{- end }}
+  {{- with .Values.extraVolumes }}
+  {{- toYaml . | nindent 2 }}
   {{- end }}
 {{- end -}}
 {{- end }}

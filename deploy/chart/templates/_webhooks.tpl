@@ -26,8 +26,9 @@
   {{- else -}}
     {{- range $name, $_ := .Values.revisions }}{{ $wanted = append $wanted (dict "revision" $name) }}{{ end -}}
     {{- range $name, $_ := .Values.tags }}{{ $wanted = append $wanted (dict "tag" $name) }}{{ end -}}
-    {{- if not (or $wanted .Values.fromCluster.enabled) -}}
-      {{- $wanted = list (dict "revision" "stable") (dict "revision" "canary") -}}
+    {{- if .Values.demo.enabled -}}
+      {{- if or $wanted (include "injector.fromCluster" .) }}{{ fail "demo: it excludes revisions, tags and fromCluster; leave them out" }}{{ end -}}
+      {{- range list "stable" "canary" }}{{ $wanted = append $wanted (dict "revision" . "name" (printf "demo-%s" .)) }}{{ end -}}
     {{- end -}}
   {{- end -}}
   {{- toJson $wanted -}}
@@ -38,7 +39,7 @@
   {{- $wanted := include "injector.wantedWebhooks" . | fromJsonArray -}}
   {{- $suffix := "" -}}
   {{- if ne .Values.fromCluster.istioNamespace "istio-system" }}{{ $suffix = printf "-%s" .Values.fromCluster.istioNamespace }}{{ end -}}
-  {{- $known := and .Values.revisions (not .Values.fromCluster.enabled) -}}
+  {{- $known := and .Values.revisions (not (include "injector.fromCluster" .)) -}}
   {{- $default := false -}}
   {{- range $wanted }}{{ if eq (default "" .tag) "default" }}{{ $default = true }}{{ end }}{{ end -}}
   {{- $all := list -}}
