@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, ProcessCollector
 
 from injector.cli.commands import own_version
 from injector.cli.options import key_values
@@ -65,7 +65,9 @@ def run_server(settings: Settings) -> None:
     for warning in settings.warnings():
         _log.warning("%s", warning)
     registry, throttle = Registry(), ApiThrottle()
-    metrics = Metrics(CollectorRegistry(), version=own_version())
+    collectors = CollectorRegistry()
+    ProcessCollector(registry=collectors)
+    metrics = Metrics(collectors, version=own_version())
     client = KubeClient(settings.kubeconfig, throttle) if settings.asks_cluster else None
     tls = tls_of(settings, client, metrics)
     cluster = ClusterSource(client, metrics, settings.istio_namespace) if client and settings.from_cluster else None

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import promql_parser as promql
@@ -16,11 +20,15 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from injector.metrics import Metrics, Outcome, RevisionRow
+from tests.cases import cases, read_cases
 from tests.deploy.rendering import CHART, ROOT, missing, of_kind, one, rendered
 
 ALERTS = yaml.safe_load((CHART / "files" / "alerts.yaml").read_text())
 RULES = [rule for group in ALERTS["groups"] for rule in group["rules"]]
 DASHBOARDS = {path.name: json.loads(path.read_text()) for path in (CHART / "dashboards").glob("*.json")}
+PROMETHEUS = os.environ.get("PROMETHEUS")
+PROMTOOL = (shutil.which("promtool") if PROMETHEUS is None else str(Path(PROMETHEUS).with_name("promtool"))) or ""
+needs_promtool = pytest.mark.skipif(not PROMTOOL, reason="promtool is not installed: the Debian package prometheus")
 SCRAPED = {"job", "namespace", "pod"}
 """Labels that Prometheus adds to what it reads from a pod."""
 
@@ -127,8 +135,57 @@ def test_an_alert_says_how_bad_it_is_what_is_wrong_and_where_to_read_on(rule: di
     named = set(re.findall(r"\$labels\.(\w+)", f"{annotations['summary']} {annotations['description']}"))
 
     assert rule["labels"]["severity"] in ("warning", "critical")
-    assert re.fullmatch(r"docs/troubleshooting\.md#[a-z]+(-[a-z]+)*", annotations["runbook"])
+    assert re.fullmatch(r"docs/troubleshooting\.md#[a-z]+(-[a-z]+)*", annotations["runbook_url"])
     assert named <= grouped(rule["expr"]), "a label that the expression loses is empty in the message"
+
+
+@needs_promtool
+def test_promtool_finds_no_fault_in_the_rules() -> None:
+    done = subprocess.run(
+        [PROMTOOL, "check", "rules", CHART / "files" / "alerts.yaml"], capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def with_scrape_labels(series: str) -> str:
+    name, _, labels = series.partition("{")
+    return f'{name}{{job="injector",namespace="injector-system",pod="p"{"," if labels else "}"}{labels}'
+
+
+@needs_promtool
+@cases("fault", "minutes", "fires")
+def test_each_alert_fires_on_its_fault_alone(
+    tmp_path: Path, fault: dict[str, str], minutes: int, fires: list[str]
+) -> None:
+    """Prometheus's own engine evaluates the rules."""
+    series = {"injector_build_info": "1x100", **fault}
+    expected = [{"labels": f'{{alertname="{name}"}}', "value": 1} for name in fires]
+    test = {
+        "interval": "1m",
+        "input_series": [{"series": with_scrape_labels(name), "values": each} for name, each in series.items()],
+        "promql_expr_test": [
+            {
+                "expr": 'count by (alertname) (ALERTS{alertstate="firing"})',
+                "eval_time": f"{minutes}m",
+                "exp_samples": expected,
+            }
+        ],
+    }
+    rules = {"rule_files": [str(CHART / "files" / "alerts.yaml")], "evaluation_interval": "1m", "tests": [test]}
+    (tmp_path / "test.yaml").write_text(yaml.safe_dump(rules))
+
+    done = subprocess.run(
+        [PROMTOOL, "test", "rules", tmp_path / "test.yaml"], capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_alert_has_a_fault() -> None:
+    tables = read_cases(Path(__file__).with_suffix(".yaml"))["each_alert_fires_on_its_fault_alone"]
+
+    assert {name for each in tables.values() for name in each["fires"]} == {rule["alert"] for rule in RULES}
 
 
 def test_the_alerts_cover_what_an_operator_must_know() -> None:
@@ -227,7 +284,7 @@ def test_the_chart_gives_rules_and_dashboards_the_name_of_the_release() -> None:
     assert len(rule["spec"]["groups"][0]["rules"]) == len(RULES)
     assert 'job=\\"injector\\"' not in given
     assert given.count('job=\\"mine\\"') == json.dumps(ALERTS).count('job=\\"injector\\"')
-    assert given.count('"runbook": "https://example.com/runbooks#') == len(RULES)
+    assert given.count('"runbook_url": "https://example.com/runbooks#') == len(RULES)
     assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
     assert {each["port"] for each in monitor["spec"]["endpoints"]} <= {
         port["name"] for port in service["spec"]["ports"]

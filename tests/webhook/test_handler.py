@@ -341,7 +341,7 @@ async def test_every_outcome_is_counted_for_the_revision_and_the_tag(
     assert collector.get_sample_value("sidecar_injection_success_total", asked) == 1
     assert collector.get_sample_value("sidecar_injection_skip_total", {**asked, "reason": "label"}) == 1
     assert collector.get_sample_value(
-        "sidecar_injection_time_seconds_count", {**asked, "stage": "inject"}
+        "sidecar_injection_time_seconds_count", {**asked, "stage": "inject", "tag": ""}
     ) == collector.get_sample_value("sidecar_injection_time_seconds_count", {**asked, "stage": "total"})
 
 

@@ -161,6 +161,8 @@ async def test_metrics_are_those_of_the_injector(operations: Client, metrics: Me
     metrics.count_request(Outcome.SUCCESS, {"total": 0.001}, revision="1-24")
 
     response = await operations.get("/metrics")
+    assert "Server" not in response.headers
+    assert "_created" not in await response.text()
 
     assert response.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
     assert 'sidecar_injection_requests_total{revision="1-24",tag=""} 1.0' in await response.text()

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
+from aiohttp.hdrs import SERVER
 
 from injector.metrics import CONTENT_TYPE
 from injector.webhook.lifecycle import Lifecycle, LoopLag, Phase, Supervisor
@@ -84,9 +85,15 @@ def _probe_response(fault: str) -> web.Response:
     return web.Response(text=fault or "ok", status=503 if fault else 200)
 
 
+async def _without_server_header(_request: web.Request, response: web.StreamResponse) -> None:
+    """Leave out the versions of Python and aiohttp, which only an attacker needs."""
+    response.headers.pop(SERVER, None)
+
+
 def operations_app(operations: Operations) -> web.Application:
     """Return the application of the operations port."""
     app = web.Application()
+    app.on_response_prepare.append(_without_server_header)
     app.add_routes(
         [
             web.get("/livez", operations.live),
