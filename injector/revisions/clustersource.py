@@ -125,7 +125,8 @@ class ClusterSource:
     client: KubeClient
     metrics: Metrics
     namespace: str = ISTIO_NAMESPACE
-    _seen: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    seen: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The objects of each resource that was listed, by resource and name."""
     _last: tuple[Mapping[str, Mapping[str, Any]], SourceState] | None = None
     """The objects that were read last, and their state."""
     _watches: dict[str, ListWatch] = field(default_factory=dict)
@@ -133,7 +134,7 @@ class ClusterSource:
 
     def read(self) -> SourceState:
         """Return the last known state, empty before the first list is complete. It may be called on any thread."""
-        seen, last = self._seen, self._last
+        seen, last = self.seen, self._last
         if last is None or last[0] is not seen:
             # Tags that are listed before the revisions would all lead to nothing.
             state = cluster_state(seen if CONFIG_MAPS.plural in seen else {}, self.namespace)
@@ -189,8 +190,8 @@ class ClusterSource:
 
     def _store(self, name: str, changed: Callable[[], None]) -> Callable[[Mapping[str, Any]], None]:
         def store(objects: Mapping[str, Any]) -> None:
-            self._seen = {**self._seen, name: objects}
-            if CONFIG_MAPS.plural in self._seen:
+            self.seen = {**self.seen, name: objects}
+            if CONFIG_MAPS.plural in self.seen:
                 changed()
 
         return store

@@ -153,8 +153,8 @@ class Connections:
         self._clients = clients
         self._limit = limit
         # The start times of handshakes, by task: asyncio accepts each connection in its own task, which ends with the handshake.
-        self._handshakes: dict[asyncio.Task[Any], float] = {}
-        self._open: set[Connection] = set()
+        self.handshakes: dict[asyncio.Task[Any], float] = {}
+        self.open: set[Connection] = set()
         self._check: asyncio.TimerHandle | None = None
 
     def __call__(self) -> Connection:
@@ -162,7 +162,7 @@ class Connections:
         task = asyncio.current_task()
         if task is not None:
             self._make_room(task)
-            self._handshakes[task] = asyncio.get_running_loop().time()
+            self.handshakes[task] = asyncio.get_running_loop().time()
             task.add_done_callback(self._forget)
         return Connection(self, self._server, task)
 
@@ -171,11 +171,11 @@ class Connections:
         if connection.accepted_by is not None:
             self._forget(connection.accepted_by)
             connection.accepted_by = None
-        self._open.add(connection)
+        self.open.add(connection)
 
     def lost(self, connection: Connection) -> None:
         """Note the end of a connection."""
-        self._open.discard(connection)
+        self.open.discard(connection)
 
     def admits(self, transport: asyncio.Transport) -> bool:
         """Return whether the client of a connection may send requests."""
@@ -192,54 +192,54 @@ class Connections:
         The kernel is asked about each connection just before it is closed: a request that arrives in between is lost.
         """
         now = asyncio.get_running_loop().time()
-        for connection in [each for each in self._open if each.is_quiet(now)]:
+        for connection in [each for each in self.open if each.is_quiet(now)]:
             if not readable([_file_of(connection)]):
                 connection.force_close()
 
     def left(self) -> int:
         """Return the number of open connections and recent handshakes."""
         now = asyncio.get_running_loop().time()
-        recent = sum(now - since <= timeouts.QUIET for since in self._handshakes.values())
-        return recent + sum(each.connected for each in self._open)
+        recent = sum(now - since <= timeouts.QUIET for since in self.handshakes.values())
+        return recent + sum(each.connected for each in self.open)
 
     def abort(self) -> None:
         """Close every connection in a handshake."""
         if self._check is not None:
             self._check.cancel()
-        for task in tuple(self._handshakes):
+        for task in tuple(self.handshakes):
             task.cancel()
 
     def _check_deadlines(self) -> None:
         """Close the connections that missed their deadline, and check again later if others have one."""
         self._check = None
         now = asyncio.get_running_loop().time()
-        for connection in tuple(self._open):
+        for connection in tuple(self.open):
             if connection.deadline <= now:
                 connection.abort()
             elif connection.deadline < math.inf:
                 self.check_later()
 
     def _forget(self, task: asyncio.Task[Any]) -> None:
-        self._handshakes.pop(task, None)
+        self.handshakes.pop(task, None)
 
     def _make_room(self, accepting: asyncio.Task[Any]) -> None:
         """At the limit, close the connection that has been idle for longest, else the one that has been receiving for longest.
 
         A handshake counts as idle since its start. If every connection has a request in the handler, the new one is closed.
         """
-        if len(self._handshakes) + len(self._open) < self._limit:
+        if len(self.handshakes) + len(self.open) < self._limit:
             return
-        task = next(iter(self._handshakes), None)
-        idle = _oldest(self._open, ConnectionState.IDLE)
-        if task is not None and (idle is None or self._handshakes[task] <= idle.since):
+        task = next(iter(self.handshakes), None)
+        idle = _oldest(self.open, ConnectionState.IDLE)
+        if task is not None and (idle is None or self.handshakes[task] <= idle.since):
             self._forget(task)
             task.cancel()
             return
-        connection = idle or _oldest(self._open, ConnectionState.RECEIVING)
+        connection = idle or _oldest(self.open, ConnectionState.RECEIVING)
         if connection is None:
             accepting.cancel()
             return
-        self._open.discard(connection)
+        self.open.discard(connection)
         connection.abort()
 
 
@@ -261,7 +261,7 @@ class Listener:
         self._runner = runner
         self._clients = clients
         self._limit = limit
-        self._connections: Connections | None = None
+        self.connections: Connections | None = None
         self._server: asyncio.Server | None = None
 
     async def listen(self, bind: str, port: int, tls: ssl.SSLContext | None = None) -> int:
@@ -272,7 +272,7 @@ class Listener:
         """
         await self._runner.setup()
         assert self._runner.server is not None  # noqa: S101 -- setup() makes it, for the type checker
-        self._connections = Connections(self._runner.server, self._clients, self._limit)
+        self.connections = Connections(self._runner.server, self._clients, self._limit)
         sslproto.SSLProtocol.max_size = TLS_BUFFER
         options: dict[str, Any] = {}
         if tls is not None:
@@ -283,7 +283,7 @@ class Listener:
             }
         try:
             self._server = await asyncio.get_running_loop().create_server(
-                self._connections, bind or None, port, backlog=ACCEPTED_AT_ONCE, **options
+                self.connections, bind or None, port, backlog=ACCEPTED_AT_ONCE, **options
             )
         except OSError as error:
             raise InjectorError(
@@ -301,15 +301,15 @@ class Listener:
         Returns:
             The number of connections that are open after ``timeouts.DRAIN``, with incomplete requests.
         """
-        if self._server is None or self._connections is None:
+        if self._server is None or self.connections is None:
             return 0
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeouts.DRAIN
         while True:
             if not readable(each.fileno() for each in self._server.sockets):
                 self._server.close()
-            self._connections.close_idle()
-            left = self._connections.left()
+            self.connections.close_idle()
+            left = self.connections.left()
             if not (left or self._server.sockets) or loop.time() >= deadline:
                 return left
             await asyncio.sleep(DRAIN_INTERVAL)
@@ -318,8 +318,8 @@ class Listener:
         """Stop listening and close every connection."""
         if self._server is not None:
             self._server.close()
-        if self._connections is not None:
-            self._connections.abort()
+        if self.connections is not None:
+            self.connections.abort()
         await self._runner.cleanup()
 
 

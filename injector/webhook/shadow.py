@@ -172,12 +172,13 @@ class Shadows:
             self._waiting_bytes -= admission.size
             began = self._clock()
             try:
-                self._count(admission, await _compare(admission))
+                self.count(admission, await _compare(admission))
             except Exception as error:  # noqa: BLE001 -- the worker goes on with the next admission
                 _log_fault(admission, error)
             await self._sleep(REST * (self._clock() - began))
 
-    def _count(self, admission: Admission, differences: list[Change]) -> None:
+    def count(self, admission: Admission, differences: list[Change]) -> None:
+        """Count one comparison."""
         tally = self._tallies[admission.tag] = self.tally(admission.tag, admission.candidate)
         outcome, kinds = tally.add(differences)
         self._metrics.shadowed(admission.tag, admission.candidate.name, outcome, kinds)

@@ -67,14 +67,14 @@ def test_the_ca_of_files_is_patched_into_webhooks_on_request(files: dict[str, An
     tls = made(**files, patch_webhooks=True, service="s", namespace="n")
 
     assert len(tls.follow) == 1
-    assert patching(tls)._selector == WebhookSelector("s", "n")
-    assert patching(tls)._bundle() == files["ca_cert_file"].read_bytes()
+    assert patching(tls).selector == WebhookSelector("s", "n")
+    assert patching(tls).bundle() == files["ca_cert_file"].read_bytes()
 
 
 def test_the_old_flags_name_what_is_patched(files: dict[str, Any]) -> None:
     tls = made(**files, webhook_config_name="istio-sidecar-injector", webhook_name="sidecar-injector.istio.io")
 
-    assert patching(tls)._selector == WebhookSelector(
+    assert patching(tls).selector == WebhookSelector(
         "injector", "", "istio-sidecar-injector", "sidecar-injector.istio.io"
     )
 
@@ -85,10 +85,10 @@ def test_self_signed_keeps_its_secret_and_patches_its_webhooks() -> None:
     assert isinstance(tls.certificates, SelfSigned)
     assert (len(tls.follow), str(secret(tls).store)) == (2, "Secret mesh/c")
     assert secret(tls).certificates is tls.certificates
-    assert tls.certificates._names == ("s.mesh.svc", "s.mesh.svc.cluster.local")
-    assert patching(tls)._selector == WebhookSelector("s", "mesh")
+    assert tls.certificates.names == ("s.mesh.svc", "s.mesh.svc.cluster.local")
+    assert patching(tls).selector == WebhookSelector("s", "mesh")
     assert isinstance(secret(tls).rollout, BundleRollout)
-    assert secret(tls).rollout is patching(tls)._rollout is tls.certificates._rollout
+    assert secret(tls).rollout is patching(tls).rollout is tls.certificates.rollout
 
 
 def test_self_signed_without_patches_expects_an_external_rollout() -> None:

@@ -322,18 +322,18 @@ def test_other_resources_are_watched_only_where_a_revision_needs_them(values: st
 
 def test_tags_without_their_revisions_are_not_read() -> None:
     source = ClusterSource(FakeClient([page()]), Observed())
-    source._seen = {"mutatingwebhookconfigurations": {"w": TagObject("prod", "default", "w")}}
+    source.seen = {"mutatingwebhookconfigurations": {"w": TagObject("prod", "default", "w")}}
 
     assert source.read() == SourceState(())
 
 
 def test_the_state_is_computed_once_for_each_change() -> None:
     source = ClusterSource(FakeClient([page()]), Observed(), HOME)
-    source._seen = seen(*small_pair())
+    source.seen = seen(*small_pair())
     before = source.read()
     assert source.read() is before
 
-    source._seen = seen(*small_pair(), *small_pair("1-24"))
+    source.seen = seen(*small_pair(), *small_pair("1-24"))
 
     assert [raw.name for raw in source.read().revisions] == ["1-24", "default"]
 
@@ -341,9 +341,9 @@ def test_the_state_is_computed_once_for_each_change() -> None:
 def test_a_cluster_whose_config_maps_are_all_deleted_keeps_what_is_served() -> None:
     source, registry = ClusterSource(FakeClient([page()]), Observed(), HOME), Registry()
     loader = Loader(source, registry)
-    source._seen = seen(*small_pair())
+    source.seen = seen(*small_pair())
     loader.load(1.0)
-    source._seen = seen()
+    source.seen = seen()
 
     prepared = loader.prepare(2.0)
 

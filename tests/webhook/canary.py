@@ -104,4 +104,4 @@ class Cluster:
         if found and self.random.random() < 0.4:
             found.append(Change("env", "spec.containers[istio-proxy].env[ISTIO_META_X].value", "a", "b"))
         facts: Any = RequestFacts("shop")
-        self.shadows._count(Admission(tag, OLD, NEW, {}, facts, Skipped("label", "no"), 1), found)
+        self.shadows.count(Admission(tag, OLD, NEW, {}, facts, Skipped("label", "no"), 1), found)

@@ -86,9 +86,9 @@ class Served:
 
     @property
     def connections(self) -> set[Connection]:
-        found = self.listener._connections
+        found = self.listener.connections
         assert found is not None
-        return found._open
+        return found.open
 
     async def connect(self, **options: Any) -> Client:
         client = Client(*await asyncio.open_connection("127.0.0.1", self.port, ssl=self.tls, **options))
@@ -250,9 +250,9 @@ async def test_without_an_idle_connection_the_one_that_sends_its_request_for_lon
 async def test_handshakes_count_as_idle_connections(tmp_path: Path) -> None:
     async with serving(limit=3, tls=write_certificate(tmp_path)) as served:
         silent = [await asyncio.open_connection("127.0.0.1", served.port) for _ in range(3)]
-        connections = served.listener._connections
+        connections = served.listener.connections
         assert connections is not None
-        await until(lambda: len(connections._handshakes) == 3)
+        await until(lambda: len(connections.handshakes) == 3)
 
         assert await (await served.connect()).ask()
         assert await (await served.connect()).ask()
@@ -277,9 +277,9 @@ async def test_a_client_that_does_not_finish_its_handshake_is_disconnected(
             async with asyncio.timeout(LIMIT):
                 assert await reader.read() == b""
             writer.close()
-        connections = served.listener._connections
+        connections = served.listener.connections
         assert connections is not None
-        await until(lambda: not connections._handshakes)
+        await until(lambda: not connections.handshakes)
 
 
 @pytest.mark.parametrize("sent", [REQUEST[:5], REQUEST[:-2], REQUEST, REQUEST + BODY[:1]])
@@ -520,9 +520,9 @@ async def test_a_drain_ends_after_its_time_and_says_how_many_connections_are_lef
 async def test_a_handshake_that_goes_on_is_waited_for_a_moment(tmp_path: Path, hurry: Hurry) -> None:
     async with serving(tls=write_certificate(tmp_path)) as served:
         _, writer = await asyncio.open_connection("127.0.0.1", served.port)
-        connections = served.listener._connections
+        connections = served.listener.connections
         assert connections is not None
-        await until(lambda: connections._handshakes)
+        await until(lambda: connections.handshakes)
 
         assert connections.left() == 1
         await hurry.by(timeouts.QUIET + 0.1)

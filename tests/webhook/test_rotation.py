@@ -106,12 +106,12 @@ class Replica:
     @property
     def authority(self) -> bytes | None:
         """The issuer of what is served now."""
-        loaded = self.certificates._loaded
+        loaded = self.certificates.loaded
         return None if loaded is None else read_certificates(loaded.pair.chain)[0].issuer.public_bytes()
 
     def trusted_by(self, bundle: bytes, now: float) -> bool:
         """Whether whoever trusts ``bundle`` takes what is served."""
-        loaded = self.certificates._loaded
+        loaded = self.certificates.loaded
         assert loaded is not None
         (leaf,) = read_certificates(loaded.pair.chain)
         policy = PolicyBuilder().store(Store([*read_certificates(bundle)]))
@@ -414,7 +414,7 @@ async def test_an_authority_that_is_replaced_fails_no_handshake_of_clients_that_
             # Phase two: the new one signs, and whoever trusts both is served all along.
             held = CaRotation(following, time.time(), retired=(held.signing.certificate,))
             certificates.use_rotation(held)
-            await until(lambda: certificates._issuer == following)  # noqa: B023 -- called at once
+            await until(lambda: certificates.issuer == following)  # noqa: B023 -- called at once
             await asyncio.sleep(EVERY)
 
     assert load.failed == []

@@ -78,8 +78,8 @@ def certificates(clock: Clock, rollout: Rollout) -> SelfSigned:
 
 def issued_by(certificates: SelfSigned, held: CaRotation) -> bool:
     """Whether what is served is signed by the authority that signs."""
-    assert certificates._loaded is not None
-    (leaf,) = read_certificates(certificates._loaded.pair.chain)
+    assert certificates.loaded is not None
+    (leaf,) = read_certificates(certificates.loaded.pair.chain)
     return leaf.issuer == held.signing.certificate.subject
 
 
@@ -232,13 +232,13 @@ def test_nothing_that_is_logged_or_shown_holds_a_key(
     held = new_ca(START, TIMES)
     certificates.use_rotation(held)
     certificates.renew_if_due()
-    assert certificates._loaded is not None
+    assert certificates.loaded is not None
 
-    said = caplog.text + str(certificates.status()) + repr(held) + repr(certificates._loaded.certificate)
+    said = caplog.text + str(certificates.status()) + repr(held) + repr(certificates.loaded.certificate)
 
     assert "new certificate: for injector.mesh.svc" in said
     assert "PRIVATE" not in said
-    for key in (held.signing.key_pem, certificates._loaded.pair.key):
+    for key in (held.signing.key_pem, certificates.loaded.pair.key):
         assert key.split(b"\n")[1].decode() not in said
 
 
@@ -253,13 +253,13 @@ def test_other_clients_are_taken_up_without_a_new_certificate(clock: Clock, roll
     certificates = SelfSigned(("a",), rollout, handshakes=handshakes, clock=clock)
     certificates.use_rotation(new_ca(START, TIMES))
     certificates.renew_if_due()
-    first: Any = handshakes._current
+    first: Any = handshakes.current
 
     outcomes = [
         certificates.renew_if_due(),
-        handshakes._current is first,
+        handshakes.current is first,
         certificates.renew_if_due(),
-        handshakes._current is first,
+        handshakes.current is first,
     ]
 
     assert outcomes == [None, True, SUCCESS, False]

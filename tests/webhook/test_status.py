@@ -87,7 +87,7 @@ def test_a_tag_shows_its_shadow_and_what_that_came_to(metrics: Metrics) -> None:
     tags = parse_tags("prod: {weights: {a: 9, b: 1}, salt: x, shadow: {revision: b, sample: 25}}")
     shadows = Shadows(metrics)
     admission = Admission("prod", fake_revision("a"), fake_revision("b"), {}, RequestFacts(), Skipped("x", "x"), 1)
-    shadows._count(admission, [Change("env", "spec.containers[app].env[A].value", "s3cr3t", "other")])
+    shadows.count(admission, [Change("env", "spec.containers[app].env[A].value", "s3cr3t", "other")])
 
     found = status_data(
         snapshot_of([fake_revision("a"), fake_revision("b")], tags), REPORT, Phase.SERVING, shadows, version="1.2.3"

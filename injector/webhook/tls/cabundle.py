@@ -72,9 +72,9 @@ class CaBundles:
         chance: Callable[[], float] = random.random,
     ) -> None:
         self._client = client
-        self._selector = selector
-        self._bundle = bundle
-        self._rollout = rollout
+        self.selector = selector
+        self.bundle = bundle
+        self.rollout = rollout
         self._metrics = metrics
         self._clock = clock
         self._chance = chance
@@ -94,11 +94,11 @@ class CaBundles:
 
     async def follow(self) -> None:
         """Watch the webhooks and patch outdated ones until cancelled."""
-        scope = Scope(WEBHOOKS, name=self._selector.configuration, watch_name=WATCH)
+        scope = Scope(WEBHOOKS, name=self.selector.configuration, watch_name=WATCH)
         watch = ListWatch(
             self._client,
             scope,
-            keep=self._selector.keep,
+            keep=self.selector.keep,
             changed=self.webhooks_changed,
             metrics=self._metrics,
         )
@@ -117,10 +117,10 @@ class CaBundles:
 
     async def step(self) -> float | None:
         """Patch the webhooks that are due. Return the seconds until the next try, or None if all are up to date."""
-        bundle, pause = self._bundle(), math.inf
+        bundle, pause = self.bundle(), math.inf
         outdated = self._outdated(bundle)
         if outdated:
-            self._rollout.note(None)
+            self.rollout.note(None)
         for name in outdated:
             wait = self._retries.setdefault(name, _Retry()).earliest - self._clock()
             if wait <= 0:
@@ -129,7 +129,7 @@ class CaBundles:
             pause = min(pause, max(wait, 0.0))
         left = self._outdated(bundle)
         self._metrics.cabundle_outdated.set(len(left))
-        self._rollout.note(None if self._webhooks is None or left else bundle)
+        self.rollout.note(None if self._webhooks is None or left else bundle)
         return None if math.isinf(pause) else pause
 
     def _outdated(self, bundle: bytes | None) -> list[str]:
@@ -167,5 +167,5 @@ class CaBundles:
 
     def _note_patched(self, name: str, patched: Mapping[str, Any]) -> None:
         """Use the patched object, which the watch reports a little later."""
-        if self._webhooks is not None and name in self._webhooks and (own := self._selector.keep(patched)) is not None:
+        if self._webhooks is not None and name in self._webhooks and (own := self.selector.keep(patched)) is not None:
             self._webhooks[name] = own

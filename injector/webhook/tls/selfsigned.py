@@ -371,11 +371,11 @@ class SelfSigned(CertificateSource):
         clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(handshakes, clock)
-        self._names = tuple(names)
-        self._rollout = rollout
+        self.names = tuple(names)
+        self.rollout = rollout
         self._times = times or Lifetimes()
         self._rotation: CaRotation | None = None
-        self._issuer: Authority | None = None
+        self.issuer: Authority | None = None
         self._woken = asyncio.Event()
 
     @property
@@ -386,7 +386,7 @@ class SelfSigned(CertificateSource):
     @property
     def issuers(self) -> tuple[x509.Certificate, ...]:
         """The CAs that may have signed certificates which replicas serve now, as far as this replica knows."""
-        issuer = () if self._issuer is None else (self._issuer.certificate,)
+        issuer = () if self.issuer is None else (self.issuer.certificate,)
         rotation = self._rotation
         known = () if rotation is None else (rotation.signing.certificate, *rotation.retired)
         return tuple(dict.fromkeys((*issuer, *known)))
@@ -409,7 +409,7 @@ class SelfSigned(CertificateSource):
         if rotation is None:
             return None
         issuer = self._select_issuer(rotation, now)
-        if self._is_due(now) or issuer != self._issuer:
+        if self._is_due(now) or issuer != self.issuer:
             return self._renew(issuer, now)
         return self._reload_clients(_WHERE)
 
@@ -421,8 +421,8 @@ class SelfSigned(CertificateSource):
             except Exception as error:  # noqa: BLE001 -- the next try may succeed
                 _log.error("cannot renew the certificate: %s", type(error).__name__)
                 outcome = FAILURE
-            if self._loaded is not None and self._rotation is not None:
-                metrics.certificate(self._loaded.certificate.not_after, outcome or "")
+            if self.loaded is not None and self._rotation is not None:
+                metrics.certificate(self.loaded.certificate.not_after, outcome or "")
                 metrics.ca_expiry.set(not_after(self._rotation.signing.certificate))
             await self._wait(sleep)
 
@@ -441,31 +441,31 @@ class SelfSigned(CertificateSource):
     def status(self) -> dict[str, Any]:
         """Return the certificate, its fault and its CA as JSON data."""
         status = super().status()
-        if self._loaded is not None and self._rotation is not None:
+        if self.loaded is not None and self._rotation is not None:
             status["authorityNotAfter"] = not_after(self._rotation.signing.certificate)
             status["authorityChanges"] = self._rotation.next is not None
         return status
 
     def _select_issuer(self, rotation: CaRotation, now: float) -> Authority:
         """Return the CA that signs: the former one as long as API servers do not trust the new one."""
-        former = self._issuer
+        former = self.issuer
         if former is None or former == rotation.signing or not former.usable(now):
             return rotation.signing
-        return rotation.signing if self._rollout.is_trusted(rotation.bundle) else former
+        return rotation.signing if self.rollout.is_trusted(rotation.bundle) else former
 
     def _is_due(self, now: float) -> bool:
-        if self._loaded is None or self._loaded.certificate.fault(now):
+        if self.loaded is None or self.loaded.certificate.fault(now):
             return True
-        created = self._loaded.certificate.not_before + BACKDATED
-        return now >= created + self._times.share * (self._loaded.certificate.not_after - created)
+        created = self.loaded.certificate.not_before + BACKDATED
+        return now >= created + self._times.share * (self.loaded.certificate.not_after - created)
 
     def _renew(self, issuer: Authority, now: float) -> str | None:
         if not issuer.usable(now):
             return None  # API servers would reject its certificates; the rotation replaces it
-        pair = issuer.issue(self._names, now=now, life=self._times.leaf)
+        pair = issuer.issue(self.names, now=now, life=self._times.leaf)
         certificate = read_pair(pair, _FILES)
         self._use(Loaded(pair, certificate, self._handshakes.load(pair, where=_WHERE), now))
-        self._issuer = issuer
+        self.issuer = issuer
         _log.info("new certificate: %s", certificate)
         return SUCCESS
 

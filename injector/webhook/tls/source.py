@@ -44,13 +44,13 @@ class Handshakes:
 
     def __init__(self, clients: ClientAuthority | None = None) -> None:
         self._clients = clients
-        self._current: ssl.SSLContext | None = None
+        self.current: ssl.SSLContext | None = None
         self.context = self._new_context()
         self.context.sni_callback = self._select_context
 
     def use(self, context: ssl.SSLContext) -> None:
         """Give this context to every handshake from now on."""
-        self._current = context
+        self.current = context
 
     def load(self, pair: Pair, *, where: str) -> ssl.SSLContext:
         """Return a context with a certificate and its key; ``where`` names them in errors.
@@ -87,9 +87,9 @@ class Handshakes:
         return context
 
     def _select_context(self, handshake: ssl.SSLObject, name: str | None, listening: ssl.SSLContext) -> int | None:  # noqa: ARG002 -- ssl's signature
-        if self._current is None:
+        if self.current is None:
             return ssl.ALERT_DESCRIPTION_INTERNAL_ERROR
-        handshake.context = self._current
+        handshake.context = self.current
         return None
 
 
@@ -132,7 +132,8 @@ class CertificateSource(ABC):
     def __init__(self, handshakes: Handshakes | None, clock: Callable[[], float] = time.time) -> None:
         self._handshakes = handshakes or Handshakes()
         self._clock = clock
-        self._loaded: Loaded | None = None
+        self.loaded: Loaded | None = None
+        """The pair in use."""
         self.changed: Callable[[], None] = lambda: None
 
     @property
@@ -143,7 +144,7 @@ class CertificateSource(ABC):
     @property
     def certificate(self) -> Certificate | None:
         """The certificate that handshakes get now."""
-        return None if self._loaded is None else self._loaded.certificate
+        return None if self.loaded is None else self.loaded.certificate
 
     @property
     @abstractmethod
@@ -156,17 +157,17 @@ class CertificateSource(ABC):
 
     def fault(self) -> str:
         """Return why API servers would reject the certificate; empty if they accept it."""
-        if self._loaded is None:
+        if self.loaded is None:
             return "there is no certificate yet: the Secret of the CA has not been read"
-        fault = self._loaded.certificate.fault(self._clock())
+        fault = self.loaded.certificate.fault(self._clock())
         return f"the certificate cannot be used: {fault}" if fault else ""
 
     def status(self) -> dict[str, Any]:
         """Return the certificate and its fault as JSON data."""
         fault = self.fault()
-        if self._loaded is None:
+        if self.loaded is None:
             return {"valid": False, "error": fault}
-        certificate = self._loaded.certificate
+        certificate = self.loaded.certificate
         return {
             "valid": not fault,
             "error": fault or None,
@@ -174,18 +175,18 @@ class CertificateSource(ABC):
             "notBefore": certificate.not_before,
             "notAfter": certificate.not_after,
             "fingerprint": certificate.fingerprint,
-            "loadedAt": self._loaded.loaded_at,
+            "loadedAt": self.loaded.loaded_at,
         }
 
     def _use(self, loaded: Loaded) -> None:
-        self._loaded = loaded
+        self.loaded = loaded
         self._handshakes.use(loaded.context)
 
     def _reload_clients(self, where: str) -> str | None:
         """Use the client CA as it is now; return the outcome if it has changed."""
         changed = self._handshakes.clients_changed()
-        if changed and self._loaded is not None:
-            self._use(replace(self._loaded, context=self._handshakes.load(self._loaded.pair, where=where)))
+        if changed and self.loaded is not None:
+            self._use(replace(self.loaded, context=self._handshakes.load(self.loaded.pair, where=where)))
         return {True: SUCCESS, None: FAILURE}.get(changed)
 
 
@@ -228,8 +229,8 @@ class FileSource(CertificateSource):
 
     @property
     def _current(self) -> Loaded:
-        assert self._loaded is not None  # noqa: S101 -- set by __init__, for the type checker
-        return self._loaded
+        assert self.loaded is not None  # noqa: S101 -- set by __init__, for the type checker
+        return self.loaded
 
     @property
     def certificate(self) -> Certificate:
