@@ -9,9 +9,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.factories import make_pod, make_review
+from tests.sizes import sized
 
 # How long an example takes says more about the machine than about the code.
-settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# TESTS_LONG=1 tries more.
+settings.register_profile(
+    "tests", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=sized(40, 100)
+)
 settings.load_profile("tests")
 
 

@@ -9,9 +9,10 @@ import pytest
 from tests.conformance import corpus
 from tests.property import documents
 from tests.property.conftest import Apart
+from tests.sizes import sized
 
-ORDERS = 3
-MOST = 12
+ORDERS = sized(2, 3)
+MOST = sized(6, 12)
 MINORS = corpus.MINORS if corpus.present() else ()
 
 

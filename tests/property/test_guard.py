@@ -34,9 +34,10 @@ from tests.property import breakouts, realistic
 from tests.property.breakouts import DECODED, EVIL, LABELS, PASTED
 from tests.property.subjects import replica
 from tests.revisions.fakes import make_raw
+from tests.sizes import sized
 
-SAMPLE = 25
-PODS = int(os.environ.get("GUARD_PODS", "20"))
+SAMPLE = sized(10, 25)
+PODS = int(os.environ.get("GUARD_PODS", sized(8, 20)))
 VALUES = int(os.environ.get("GUARD_VALUES", str(SAMPLE)))
 NAMED_AT_LEAST = 0.99
 LOG_LEVEL = "sidecar.istio.io/logLevel"

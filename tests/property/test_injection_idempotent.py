@@ -14,11 +14,12 @@ from injector.istio.revision import Revision
 from tests.conformance import compare, core, corpus, workloads
 from tests.property.pods import pods
 from tests.property.subjects import embedded_revisions
+from tests.sizes import sized
 
 STATUS = "sidecar.istio.io/status"
 """A pod that comes with it was injected by another control plane: only what comes after the first injection is ours."""
 
-EXAMPLES = 30
+EXAMPLES = sized(12, 30)
 """For each revision: enough to meet every pair of annotations now and then, and a few seconds in all."""
 PHASES = set(Phase) - {Phase.explain}
 """Explaining a failure takes minutes, and tells less than the diff."""

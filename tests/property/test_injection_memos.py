@@ -17,9 +17,10 @@ from injector.kube import overlay
 from injector.memo import Memo
 from tests.property.mutations import mutated
 from tests.property.subjects import subjects
+from tests.sizes import sized
 
 MINORS = ("1.5", "1.12", "1.20", "1.28", "1.30")
-PODS = 12
+PODS = sized(6, 12)
 FACTS = RequestFacts("shop")
 HOLDERS: tuple[tuple[Any, str], ...] = (
     (overlay, "_READ"),

@@ -13,8 +13,9 @@ from tests.handlers import handler_of
 from tests.property import kept
 from tests.property.subjects import replica
 from tests.property.test_guard import embedded
+from tests.sizes import sized
 
-PODS = int(os.environ.get("KEPT_PODS", "12"))
+PODS = int(os.environ.get("KEPT_PODS", sized(6, 12)))
 MINORS = ("1.5", "1.8", "1.14", "1.24", "1.30")
 
 

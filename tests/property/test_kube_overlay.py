@@ -18,8 +18,9 @@ from injector.kube.typed import normalise, pruned
 from injector.kube.yaml import load_yaml
 from tests.property import overlays
 from tests.property.subjects import replica, two_probed
+from tests.sizes import sized
 
-TEXTS = int(os.environ.get("OVERLAY_TEXTS", "4000"))
+TEXTS = int(os.environ.get("OVERLAY_TEXTS", sized(1_200, 4_000)))
 MOST = 2_000
 PROXY = {
     "name": "istio-proxy",

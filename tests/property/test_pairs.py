@@ -12,8 +12,9 @@ from tests.handlers import answer_of, handler_of
 from tests.property import pairs, reviews
 from tests.property.conftest import Apart
 from tests.property.subjects import replica
+from tests.sizes import sized
 
-PAIRS = 120
+PAIRS = sized(60, 120)
 
 
 def test_no_answer_depends_on_the_pods_before_it(apart: Apart) -> None:

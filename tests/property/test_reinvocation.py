@@ -12,8 +12,9 @@ import pytest
 from tests.conformance import corpus
 from tests.property.reinvocation import EDITS, Reinvocations
 from tests.property.subjects import replica, subjects
+from tests.sizes import sized
 
-PODS = 24
+PODS = sized(10, 24)
 MINORS = ("1.12", "1.20", "1.30")
 
 
