@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -42,8 +43,8 @@ class Cell:
 
 HEAD: Final = """# istioctl and injector on the same tags
 
-Written by `scripts/reliability istioctl --binaries DIR --write`; do not edit. On a real API server, one tool does the first operation on
-a tag, and the other one does the second. There are {count} pairs: for each version of istioctl in the table, for the tags
+Written by `scripts/reliability istioctl --binaries DIR --write` on {date}; do not edit. On a real API server, one tool does the first
+operation on a tag, and the other one does the second. There are {count} pairs: for each version of istioctl in the table, for the tags
 {tags}, and with revisions whose webhooks lead to: {leads}. `move` is `tag set --overwrite` to another revision. After a first
 `generate`, the output is applied with kubectl.
 
@@ -80,7 +81,12 @@ def page(cells: Sequence[Cell]) -> str:
     tags = " and ".join(f"`{tag}`" for tag in dict.fromkeys(each.tag for each in cells))
     return "".join(
         [
-            HEAD.format(tags=tags, count=len(cells), leads=", ".join(dict.fromkeys(each.leads for each in cells))),
+            HEAD.format(
+                date=time.strftime("%Y-%m-%d", time.gmtime()),
+                tags=tags,
+                count=len(cells),
+                leads=", ".join(dict.fromkeys(each.leads for each in cells)),
+            ),
             head,
             *(f"{row}\n" for row in rows),
             "\n## Notes\n\n",
