@@ -55,7 +55,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "explain": ("explain", "Explain step by step why pods of the FILES or of the cluster are injected or not."),
     "kube-inject": ("kube_inject", "Inject the sidecar into every workload of the FILES and print the result."),
     "probe": ("serve", "Check that a server in this container is healthy, by its health check file."),
-    "revision": ("revision", "List, verify and remove revisions, and show which workloads run an older one."),
+    "revision": ("revision", "Create, list, verify and remove revisions, and show which workloads run an older one."),
     "serve": ("serve", "Serve the admission webhook for pods."),
     "tag": ("tag", "Set, list and remove tags, or print the webhooks of a tag."),
     "uninject": ("kube_inject", "Remove the sidecar from every workload of the FILES and print the result."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -13,12 +14,12 @@ import click
 from injector.cli.cluster import ClusterView, cluster_options, has_ended, read_from, read_running, read_view
 from injector.cli.commands import EX_DATAERR, EX_FAILED, verbose
 from injector.cli.explain import PodLabels, Route, called_last, live_route, requested_name
-from injector.cli.options import FILENAME, RECURSIVE, SKIP_CONFIRMATION, exit_code_option, output_format
+from injector.cli.options import FILE, FILENAME, RECURSIVE, SKIP_CONFIRMATION, exit_code_option, output_format
 from injector.cli.output import HEADINGS, confirm, data_text, echo, echo_colored, examples, printable, table
 from injector.cli.sources import Sources, chosen_revisions, complete_names, revision_name, revision_source_options
 from injector.cli.tag import TagLocation, location_options
 from injector.cluster.resources import PODS, RUNNING, ObjectReader, Scope
-from injector.errors import DataError
+from injector.errors import DataError, UsageError
 from injector.injection import containers as c
 from injector.injection.pipeline import try_inject_pod
 from injector.injection.result import RequestFacts, Skipped
@@ -32,12 +33,15 @@ from injector.injection.tools.drift import (
     drift_of,
     injected_revision,
 )
+from injector.revisions.directory import embedded_source
 from injector.revisions.registry import Registry, Snapshot
 from injector.revisions.reload import Loader, LoadReport, RevisionState
 from injector.revisions.tags import workload_of_pod
 from injector.revisions.tagstore import check_removable
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from injector.cli.sources import Sources
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.revisions.source import SourceState
@@ -219,7 +223,7 @@ COLUMNS: Final = ("REVISION", "ISTIO", "WHY", "ENGINE", "TAGS", "DEFAULT", "FING
 @click.group("revision", no_args_is_help=True)
 @verbose
 def revision() -> None:
-    """List, verify and remove revisions, and show which workloads run an older one."""
+    """Create, list, verify and remove revisions, and show which workloads run an older one."""
 
 
 revision.add_command(status)
@@ -292,6 +296,19 @@ def remove_revision(*, name: str, skip_confirmation: bool, force: bool, location
             click.get_current_context().exit(EX_FAILED)
         store.remove_revision(checked)
     echo(f"Revision {checked} removed")
+
+
+@revision.command("init", epilog=examples("revision init revisions"))
+@click.argument("folder", metavar="DIR", type=FILE)
+@verbose
+def init_revisions(folder: Path) -> None:
+    """Write the two embedded revisions and their tag into the new or empty folder DIR, for `--revisions-dir DIR`."""
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise UsageError("already exists", where=str(folder), hint="name a new or an empty folder")
+    shutil.copytree(
+        embedded_source().path, folder, ignore=shutil.ignore_patterns("kustomization.yaml"), dirs_exist_ok=True
+    )
+    echo(f"wrote {folder}", err=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,3 +184,13 @@ def test_without_a_directory_the_webhooks_of_the_clusters_revision_are_removed(
     assert (result.exit_code, result.stdout) == (0, "Revision 1-24 removed\n")
     assert 'Remove the webhooks of revision "1-24"?' in result.stderr
     assert [name for _, name in objects.items] == ["istio-revision-tag-prod"]
+
+
+def test_init_writes_a_directory_that_serves_and_overwrites_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+
+    done = CliRunner().invoke(main, ["revision", "init", str(folder)])
+
+    assert (done.exit_code, done.output) == (0, f"wrote {folder}\n")
+    assert CliRunner().invoke(main, ["revision", "verify", "--revisions-dir", str(folder)]).exit_code == 0
+    assert_fails(CliRunner().invoke(main, ["revision", "init", str(folder)]), 64, "already exists; name a new")
