@@ -17,6 +17,7 @@ import pytest
 from tests.architecture.serving import free_ports
 from tests.deploy import rendering
 from tests.e2e.kubelab import Lab, running
+from tests.e2e.load import Load, created_meanwhile
 from tests.e2e.manifests import account_of, made, namespace_of, pod_webhook
 from tests.e2e.served import LIMIT, ROOT, Injector, injector, until
 from tests.factories import make_pod
@@ -125,6 +126,26 @@ def test_pods_get_their_sidecar_and_what_is_deleted_or_emptied_heals(site: Site,
     for canary in ("PRIVATE KEY", *(base64.b64decode(key).decode().splitlines()[1] for key in keys.values())):
         assert canary not in text + shown
     assert "Secret injector-system/injector-ca: created" in text
+
+
+def test_a_damaged_bundle_in_the_secret_is_repaired_and_no_pod_fails_meanwhile(site: Site, tmp_path: Path) -> None:
+    load = Load(site.lab, "damaged", rate=20)
+    site.lab.apply(namespace_of(load.namespace), account_of(load.namespace))
+
+    with serving(site, tmp_path, "--tls-mode", "self-signed"):
+        until(lambda: site.bundle() == site.authority() != b"")
+        trusted = site.authority()
+        with created_meanwhile(load):
+            load.more(20)
+            for damaged in ("", base64.b64encode(b"not PEM").decode()):
+                damage = {"op": "replace", "path": "/data/ca.crt", "value": damaged}
+                site.lab.patch("secret", "injector-ca", [damage], NAMESPACE)
+                until(lambda: site.authority() == trusted)
+                load.more(20)
+
+    assert load.failures == []
+    assert {pod.revision for pod in load.pods} == {"stable"}
+    assert site.bundle() == trusted
 
 
 def test_a_ca_from_a_file_gets_into_the_webhook_and_whoever_owns_it_may_still_delete_an_entry(
