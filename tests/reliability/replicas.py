@@ -156,6 +156,13 @@ def memory(pid: int, field: str) -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith(f"{field}:"))
 
 
+def waits(pid: int) -> int:
+    """Return how often the threads of a process have waited for something (Linux, /proc)."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    lines = (line for task in tasks for line in (task / "status").read_text().splitlines())
+    return sum(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt_switches:"))
+
+
 def processor_time(pid: int) -> float:
     """Return the seconds of processor time that a process has used (Linux, /proc)."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

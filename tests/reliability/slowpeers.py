@@ -23,7 +23,7 @@ from tests.factories import make_pod, make_review
 from tests.reliability.apiserver import HEAD_END, request_of
 from tests.reliability.long.rows import Row
 from tests.reliability.profile import Profile, questions, written
-from tests.reliability.replicas import ROOT, Replica, Stage, resident, trusting
+from tests.reliability.replicas import ROOT, Replica, Stage, resident, trusting, waits
 
 # The beginning of a TLS record that holds a ClientHello of 512 bytes, and some of it (RFC 8446, 5.1).
 HALF_HELLO: Final = bytes.fromhex("1603010200010001fc0303") + bytes(64)
@@ -210,6 +210,8 @@ CUT: Final = 15.0
 GROWTH: Final = 60.0
 SLOWER: Final = 3.0
 WAITED: Final = 15.0
+QUIET: Final = 20.0
+WAKES: Final = 3.0
 
 
 @dataclass
@@ -239,7 +241,18 @@ async def slow_peers(stage: Stage) -> Sequence[Row]:
         rows.append(await _beside(stage, kind, replica, profile))
         await profile.client.close()
         replica.kill()
-    return [*rows, await _idle(stage)]
+    return [*rows, await _quiet(stage), await _idle(stage)]
+
+
+async def _quiet(stage: Stage) -> Row:
+    """How often a server without requests wakes: the waits of all its threads that ended."""
+    replica = await stage.replica(tls=True)
+    await asyncio.sleep(QUIET)  # what its start left to do
+    before = waits(replica.pid)
+    await asyncio.sleep(QUIET)
+    often = (waits(replica.pid) - before) / QUIET
+    replica.kill()
+    return Row("T15 a server without requests", f"wakes <= {WAKES:g} times a second", f"{often:.1f}", often <= WAKES)
 
 
 async def _idle(stage: Stage) -> Row:
