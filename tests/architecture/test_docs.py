@@ -53,8 +53,9 @@ FOREIGN_FLAGS = {
         "--jobs",
         "--minutes",
         "--only",
+        "--pods",
         "--record",
-    ),  # scripts/bench, scripts/fuzz and scripts/audit
+    ),  # scripts/bench, scripts/fuzz, scripts/audit and scripts/reliability
 }
 """Flags in pages that belong to other commands."""
 MAX_NOT_RUN = 6
