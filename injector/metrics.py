@@ -57,6 +57,7 @@ class Metrics:
         self._add_request_metrics(counter, gauge)
         self._add_configuration_metrics(counter, gauge)
         self._add_tls_metrics(counter, gauge)
+        self._add_upgrade_metrics(gauge)
         gauge("injector_build_info", "Always 1, with the version as a label.", ("version",)).labels(version).set(1)
         self.loop_lag = gauge("injector_event_loop_lag_seconds", "Maximum event loop lag of the last minute.")
         self.background_failures = counter(
@@ -185,6 +186,47 @@ class Metrics:
         self.cabundle_attempts = counter("injector_cabundle_patch_attempts_total", "Attempts to patch caBundle.")
         self.cabundle_patches = counter("injector_cabundle_patches_total", "Successful patches of caBundle.")
 
+    def _add_upgrade_metrics(self, gauge: partial[Gauge]) -> None:
+        self._upgrade_phase = gauge(
+            "injector_upgrade_phase", "1 for the phase of each Upgrade of the cluster.", ("upgrade", "phase")
+        )
+        self._upgrade_waves = gauge(
+            "injector_upgrade_waves", "Waves of an Upgrade, by state: done or left.", ("upgrade", "state")
+        )
+        self._upgrade_workloads = gauge(
+            "injector_upgrade_workloads", "Workloads of the current wave, by state.", ("upgrade", "state")
+        )
+        self._upgrade_left = gauge(
+            "injector_upgrade_workloads_left", "Workloads of all waves that are to be restarted.", ("upgrade",)
+        )
+        self._upgrade_gate = gauge(
+            "injector_upgrade_gate",
+            "1 for the last result of each gate: pass, fail or no data.",
+            ("upgrade", "gate", "result"),
+        )
+        self._upgrade_progress = gauge(
+            "injector_upgrade_progress_timestamp_seconds",
+            "Time of the last progress of an Upgrade that has not ended. During a soak, its end. Missing while it waits for a window.",
+            ("upgrade",),
+        )
+
+    def upgrades(self, rows: Mapping[str, UpgradeRow]) -> None:
+        """Show the state of the upgrades by name, and remove the series of all others."""
+        labelled = (self._upgrade_phase, self._upgrade_waves, self._upgrade_workloads, self._upgrade_left)
+        for gauge in (*labelled, self._upgrade_gate, self._upgrade_progress):
+            gauge.clear()
+        for name, row in rows.items():
+            self._upgrade_phase.labels(name, row.phase).set(1)
+            self._upgrade_left.labels(name).set(row.left)
+            for state, count in row.waves.items():
+                self._upgrade_waves.labels(name, state).set(count)
+            for state, count in row.workloads.items():
+                self._upgrade_workloads.labels(name, state).set(count)
+            for gate, result in row.gates.items():
+                self._upgrade_gate.labels(name, gate, result).set(1)
+            if row.progressed:
+                self._upgrade_progress.labels(name).set(row.progressed)
+
     def count_request(
         self, outcome: Outcome, seconds: Mapping[str, float], reason: str = "", revision: str = UNKNOWN, tag: str = ""
     ) -> None:
@@ -305,6 +347,18 @@ class RevisionRow:
     fingerprint: str = ""
     removed: bool = False
     newer_istio: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradeRow:
+    """The state of one upgrade: waves and workloads by state, results of gates by name. ``progressed`` is 0 if no progress is due."""
+
+    phase: str
+    waves: Mapping[str, int]
+    workloads: Mapping[str, int]
+    left: int
+    gates: Mapping[str, str]
+    progressed: float
 
 
 class Stopwatch:

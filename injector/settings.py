@@ -134,6 +134,13 @@ class Settings:
     served_elsewhere: tuple[str, ...] = _setting(
         "Revision or tag that another injector serves. It does not count as unknown.", (), "NAME"
     )
+    upgrades: bool = _setting(
+        "Run the Upgrade resources of the cluster, in the replica that holds a Lease, and show them. Requires --from-cluster.",
+        default=False,
+    )
+    prometheus_token: str | None = _setting(
+        "Bearer token in FILE, for the gates of upgrades whose `prometheus` is URL.", metavar="URL=FILE"
+    )
     explain: str = _setting(
         "Add the decision to responses: as warnings to the client, as audit annotations, or both.",
         "off",
@@ -205,6 +212,10 @@ class Settings:
                 f"{given[0].flags[0]} requires --injectConfig",
                 hint="give --injectConfig too, or put the file into a folder of --revisions-dir",
             )
+        if self.upgrades and not self.from_cluster:
+            raise UsageError(
+                "--upgrades requires --from-cluster", hint="give --from-cluster too, which reads the revisions to move"
+            )
         if 0 < self.reload_interval < MIN_RELOAD_INTERVAL:
             raise UsageError(
                 f"{self.reload_interval:g} s is too short",
@@ -247,6 +258,7 @@ class Settings:
         needs = {
             "istio_namespace": (self.from_cluster, "it requires --from-cluster"),
             "kubeconfig": (self.asks_cluster or self.watch_unserved, "nothing is read from the cluster"),
+            "prometheus_token": (self.upgrades, "it requires --upgrades"),
             "ca_secret": (self.self_signed, "it requires --tls-mode self-signed"),
             "webhook_config_name": (self.patches, "caBundle is not patched"),
             "webhook_name": (self.patches and self.webhook_config_name, "it requires --webhookConfigName"),

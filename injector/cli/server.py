@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import socket
 import sys
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,8 +21,11 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 
 from injector.cli.commands import own_version
 from injector.cli.options import key_values
-from injector.cli.sources import offline_source
+from injector.cli.sources import Sources, offline_source
+from injector.cli.upgrade import Launcher, state_line
 from injector.cluster.client import ApiThrottle, KubeClient
+from injector.cluster.kubeconfig import Kubeconfig
+from injector.cluster.lease import Lease
 from injector.cluster.secrets import SecretStore
 from injector.cluster.webhooks import WebhookSelector
 from injector.errors import UsageError
@@ -36,6 +41,8 @@ from injector.revisions.reload import Loader
 from injector.revisions.unservednames import UnservedNames
 from injector.revisions.verify import RecentPods
 from injector.settings import DENY, Settings
+from injector.upgrade.controller import LEASE_NAME, Controller
+from injector.upgrade.gates import read_token
 from injector.webhook.decisions import EXPLAINED, LOGGED, Decisions, log_to
 from injector.webhook.handler import HandlerOptions
 from injector.webhook.lifecycle import HealthFile
@@ -88,6 +95,7 @@ def run_server(settings: Settings) -> None:
         gc.collect()
         gc.freeze()
 
+    controller = controller_of(settings, client, metrics) if client and settings.upgrades else None
     context = None if tls.certificates is None else tls.certificates.context
     listeners = Listeners(
         settings.bind, settings.port, settings.ops_port, context, settings.shutdown_delay, tls.clients
@@ -112,8 +120,11 @@ def run_server(settings: Settings) -> None:
             deny_invalid=settings.invalid_pods == DENY,
         ),
         pending=str if cluster is None else cluster.pending,
+        upgrades=None if controller is None else controller.to_list,
     )
     follow = dict(tls.follow)
+    if controller is not None:
+        follow["upgrades"] = controller.follow
     if cluster is not None:
         registry.subscribe(cluster.served_changed)
         follow["cluster"] = partial(
@@ -131,6 +142,27 @@ def run_server(settings: Settings) -> None:
 
     asyncio.run(serve_and_close())
     _log.info("drained")
+
+
+def controller_of(settings: Settings, client: KubeClient, metrics: Metrics) -> Controller:
+    """Return the controller of --upgrades.
+
+    Raises:
+        UsageError: --prometheus-token is not valid.
+    """
+    sources = Sources(None, settings.istio_namespace, Overrides())
+    kubeconfig = Kubeconfig(() if settings.kubeconfig is None else (settings.kubeconfig,))
+    token = read_token(settings.prometheus_token)
+    launcher = Launcher(
+        client,
+        sources,
+        kubeconfig,
+        metrics,
+        lambda document, state: _log.info("%s", state_line(document, state)),
+        token,
+    )
+    identity = f"{socket.gethostname()}_{uuid.uuid4()}"
+    return Controller(client, Lease(client, settings.istio_namespace, LEASE_NAME, identity), launcher.run, metrics)
 
 
 def source_of(settings: Settings, cluster: RevisionSource | None = None) -> RevisionSource:

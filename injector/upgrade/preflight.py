@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from injector.upgrade.plan import Entry, Plan
 
 PACE: Final = 0.1
-"""Seconds between two requests of a preflight, so that a large wave does not load the API server."""
+"""Seconds between two requests of a preflight, and between two restarts, so that a large wave does not load the API server."""
 MAX_FAULTS: Final = 10
 """Faults after which a preflight ends: the others usually have the same cause."""
 _SERVICE_LABEL: Final = "kubernetes.io/service-name"
@@ -57,7 +57,9 @@ async def preflight(
     upgrade = plan.upgrade
     due = [each for each in plan.of_wave(wave) if each.action == RESTART]
     fault = await control_plane_fault(client, upgrade.target, istio_namespace)
-    missing = [fault] if fault else await _missing_permissions(client, upgrade, due, rollout)
+    # Those of later waves too, so that an upgrade does not stop in the middle.
+    later = [each for each in plan.entries if each.wave is not None and each.wave >= wave and each.action == RESTART]
+    missing = [fault] if fault else await _missing_permissions(client, upgrade, later, rollout)
     if missing:
         return tuple(missing)
     faults: list[str] = []

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.cluster.listwatch import ListWatch
-from injector.cluster.resources import BUDGETS, PODS, Scope
+from injector.cluster.resources import BUDGETS, NAMESPACES, PODS, Resource, Scope
 from injector.errors import ClusterError
 from injector.upgrade.gates import evaluate
 from injector.upgrade.observe import MARK, Observer, budget_facts, pod_facts, workload_facts
 from injector.upgrade.plan import BLOCKED, RESTART, STAYS
-from injector.upgrade.preflight import control_plane_fault, preflight
-from injector.upgrade.state import PAUSED, time_text
+from injector.upgrade.preflight import PACE, control_plane_fault, preflight
+from injector.upgrade.state import COMPLETED, PAUSED, RESTARTING, RUNNING, SOAKING, progress_text, time_text
 from injector.upgrade.step import (
     GATE_INTERVAL,
     INTERVAL,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from injector.cluster.client import KubeClient
-    from injector.cluster.resources import Resource
     from injector.metrics import Metrics
     from injector.revisions.tags import Tag
     from injector.upgrade.document import Upgrade
@@ -47,6 +47,9 @@ if TYPE_CHECKING:
 RESTARTED_AT: Final = "kubectl.kubernetes.io/restartedAt"
 """The annotation of `kubectl rollout restart`."""
 PREFLIGHT_INTERVAL: Final = 10.0
+EVENTS: Final = Resource("v1", "events", "Event", namespaced=True)
+MAX_MESSAGE: Final = 1000
+"""The API server accepts 1024 bytes (pkg/apis/core/validation/events.go)."""
 
 
 @dataclass
@@ -83,6 +86,8 @@ class Runner:
     _asked: dict[str, float] = field(default_factory=dict)
     """The time of the last preflight, and of the last evaluation of the gates."""
     _refused: dict[str, str] = field(default_factory=dict)
+    _events: list[asyncio.Task[None]] = field(default_factory=list)
+    """They are written beside the loop: a wave may have many namespaces."""
 
     async def run(self) -> State:
         """Run until the upgrade ends or is paused, and return its state.
@@ -100,18 +105,22 @@ class Runner:
             while True:
                 state = await self._turn()
                 if state is not None and (state.has_ended or state.phase == PAUSED):
+                    await asyncio.gather(*self._events)
                     return state
                 await asyncio.sleep(INTERVAL)
         finally:
-            for task in tasks:
+            for task in (*tasks, *self._events):
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(*tasks, *self._events, return_exceptions=True)
+            for name in self._seen:
+                self.metrics.watch_synced.remove(f"{self.store.name}/{name}")
 
     def _watch(self) -> list[ListWatch]:
         """Make the watches of workloads, pods and PodDisruptionBudgets."""
 
         def make(name: str, scope: Scope, keep: Callable[[Mapping[str, Any]], Any]) -> ListWatch:
             self._seen[name] = {}
+            scope = replace(scope, watch_name=f"{self.store.name}/{name}")
             watch = ListWatch(
                 self.client,
                 scope,
@@ -153,8 +162,11 @@ class Runner:
             decision = step(stored.upgrade, stored.state, observation)
             state = _with_report(decision.state, observation, stored.upgrade)
             if state != stored.state:
+                before_step = stored.state.phase, stored.state.step, stored.state.wave
                 stored = await self.store.save(stored, state)
                 self.say(stored.upgrade, state)
+                if before_step != (state.phase, state.step, state.wave):
+                    self._events.append(asyncio.create_task(self._announce(stored.upgrade, state, observation)))
             await self._act(stored.upgrade, decision, tag)
         except ClusterError as error:
             if error.reason in ("forbidden", "refused", "unauthorized", "missing", "credentials"):
@@ -200,11 +212,45 @@ class Runner:
         return await evaluate(upgrade, state, keys, self.clock(), self.token)
 
     def _is_time(self, what: str, interval: float) -> bool:
-        now = time.monotonic()
+        now = asyncio.get_running_loop().time()
         if now - self._asked.get(what, -interval) < interval:
             return False
         self._asked[what] = now
         return True
+
+    async def _announce(self, upgrade: Upgrade, state: State, seen: Observation) -> None:
+        """Record a new step or phase as an Event in each namespace that it concerns."""
+        if state.phase == RUNNING and state.step not in (RESTARTING, SOAKING):
+            return
+        concerned = (each for each in seen.workloads if each.action == RESTART)
+        if state.phase in (RUNNING, PAUSED):
+            concerned = (each for each in concerned if each.wave == state.wave)
+        reason = f"Upgrade{state.step if state.phase == RUNNING else state.phase}"
+        progress = f", {progress_text(upgrade, state)}" if not state.has_ended else ""
+        what = f"upgrade {upgrade.name} to {upgrade.target}: {state.phase}{progress}"
+        kind = "Normal" if state.phase in (RUNNING, COMPLETED) else "Warning"
+        for place in sorted({each.key.namespace for each in concerned}):
+            about = {"apiVersion": "v1", "kind": NAMESPACES.kind, "name": place, "namespace": place}
+            await self._record(about, kind, reason, f"{what}; {state.reason}" if state.reason else what)
+
+    async def _record(self, about: Mapping[str, Any], kind: str, reason: str, message: str) -> None:
+        """Create an Event, if this is permitted."""
+        meta = {"generateName": f"upgrade-{self.store.name}.", "namespace": about["namespace"]}
+        at = time_text(self.clock())
+        event = {
+            "metadata": meta,
+            "involvedObject": about,
+            "type": kind,
+            "reason": reason,
+            "message": message[:MAX_MESSAGE],
+            "source": {"component": MANAGER},
+            "firstTimestamp": at,
+            "lastTimestamp": at,
+            "count": 1,
+        }
+        await asyncio.sleep(PACE)
+        with suppress(ClusterError):  # the events are not needed
+            await self.client.create(EVENTS, event, manager=MANAGER)
 
     async def _act(self, upgrade: Upgrade, decision: Decision, tag: Tag | None) -> None:
         if decision.tag is not None:
@@ -225,8 +271,13 @@ class Runner:
             else {"template": {"metadata": {"annotations": {RESTARTED_AT: at}}}}
         )
         try:
-            await self.client.merge(self._resources[key.kind], {"metadata": meta, "spec": spec}, manager=MANAGER)
+            resource = self._resources[key.kind]
+            await asyncio.sleep(PACE)
+            item = await self.client.merge(resource, {"metadata": meta, "spec": spec}, manager=MANAGER)
             self._refused.pop(str(key), None)
+            about = {"apiVersion": resource.api_version, "kind": key.kind, "name": key.name, "namespace": key.namespace}
+            about["uid"] = item["metadata"]["uid"]
+            await self._record(about, "Normal", "UpgradeRestarted", f"restarted by upgrade {mark}")
         except ClusterError as error:
             if error.reason in ("forbidden", "refused"):
                 self._refused[str(key)] = error.what

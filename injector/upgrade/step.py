@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 INTERVAL: Final = 2.0
 """Seconds between two steps: each costs two small requests."""
+BATCH: Final = 10
+"""Restarts that one step decides on. They take a second, in which a pause has no effect."""
 PREFLIGHT_GRACE: Final = 30.0
 """Seconds after the first fault of a preflight for which it is repeated: the replicas of the injector see a changed tag within a second."""
 GATE_INTERVAL: Final = 30.0
@@ -197,7 +199,11 @@ def _restarted(
 ) -> Decision:
     """Restart what is due within the limits. The step ends when nothing is due and nothing is being restarted."""
     by_name = {str(each.key): each for each in concerned}
+    mark = mark_of(upgrade, state)
     under_way = {name: since for name, since in state.restarting.items() if _is_under_way(state, by_name.get(name))}
+    for name, since in under_way.items():
+        if by_name[name].mark != mark and seen.now - since > upgrade.timeout:
+            under_way[name] = seen.now  # no runner has made it: the time begins again
     rest = [each for each in due if str(each.key) not in under_way]
     faults = _faults_of(upgrade, state, seen, by_name, under_way)
     if faults and not (state.back and (rest or under_way.keys() - faults)):
@@ -212,15 +218,13 @@ def _restarted(
         concerned_pods = [each for each in seen.workloads if str(each.key) not in faults]
         chosen, waiting = _chosen(upgrade, replace(seen, workloads=concerned_pods), working, rest, back=state.back)
     restarting = {**under_way, **{str(each.key): seen.now for each in chosen}}
-    if restarting == state.restarting:
-        now_state = replace(state, reason=waiting)
-    else:
-        now_state = replace(state, restarting=restarting, progressed=seen.now, reason=waiting)
+    progressed = state.progressed if restarting.keys() == state.restarting.keys() else seen.now
+    now_state = replace(state, restarting=restarting, progressed=progressed, reason=waiting)
     if not restarting and not due:
         ended = state.at(SOAKING, seen.now) if not state.back else state.at(state.step, seen.now, phase=ROLLED_BACK)
         return Decision(replace(ended, restarting={}))
-    mark = mark_of(upgrade, state)
-    return Decision(now_state, restarts=tuple(by_name[name].key for name in restarting if by_name[name].mark != mark))
+    made = [by_name[name] for name in restarting if name not in faults]
+    return Decision(now_state, restarts=tuple(each.key for each in made if each.mark != mark))
 
 
 def _is_under_way(state: State, each: Seen | None) -> bool:
@@ -272,6 +276,8 @@ def _chosen(
         if len(under_way) + len(chosen) >= limits.workloads:
             waiting = waiting or f"waiting for one of {limits.workloads} restarts (limits.workloads)"
             break
+        if len(chosen) == BATCH:
+            break  # the others follow in the next steps
         if is_broken:
             chosen.append(each)
         elif away + more > limits.unavailable_pods:

@@ -134,9 +134,14 @@ class ResourceStore(Store):
         status = {**state.to_dict(), "progress": progress_text(stored.upgrade, state)}
         return Stored(stored.upgrade, state, await self._write({**stored.item, "status": status}))
 
-    async def refuse(self, raw: Mapping[str, Any], reason: str) -> None:
-        """Store why an upgrade that was never started cannot start."""
-        await self._write({**raw, "status": {"reason": reason}})
+    async def note(self, reason: str) -> bool:
+        """Store why an upgrade cannot start or go on, for people. Return False if this is stored already."""
+        item = await self.client.get(UPGRADES, self.name)
+        status = item.get("status") or {}
+        if status.get("reason") == reason:
+            return False
+        await self._write({**item, "status": {**status, "reason": reason}})
+        return True
 
     async def _write(self, item: Mapping[str, Any]) -> dict[str, Any]:
         return await self.client.replace(UPGRADES, item, manager=MANAGER, subresource="/status")

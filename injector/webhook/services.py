@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from injector.webhook.handler import HandlerOptions
 
@@ -38,6 +38,7 @@ class Services:
         elsewhere: names that another injector serves.
         options: options of the handler.
         pending: returns what the cluster has not answered yet; empty if nothing.
+        upgrades: returns the upgrades of the cluster as JSON data; None if they are not watched.
     """
 
     registry: Registry
@@ -53,3 +54,4 @@ class Services:
     elsewhere: frozenset[str] = frozenset()
     options: HandlerOptions = field(default_factory=HandlerOptions)
     pending: Callable[[], str] = str
+    upgrades: Callable[[], list[dict[str, Any]]] | None = None

@@ -235,6 +235,23 @@ def test_only_the_webhooks_of_the_release_and_those_that_are_named_may_be_patche
     assert [("resourceNames" in rule) for rule in patchable({"tls": {"extraWebhookNames": ["*"]}})] == [False]
 
 
+def test_upgrades_may_restart_workloads_in_the_named_namespaces_alone() -> None:
+    on = {"fromCluster": {"enabled": True}, "upgrades": {"enabled": True}}
+    limited = rendered({**on, "upgrades": {"enabled": True, "namespaces": ["dev", "shop"]}})
+
+    def bindings(objects: list[Object], kind: str) -> list[str]:
+        return [
+            each["metadata"].get("namespace", "")
+            for each in of_kind(objects, kind)
+            if each["roleRef"]["name"].endswith("-upgrades-restarts")
+        ]
+
+    assert "--upgrades" in flags(limited)
+    assert (bindings(limited, "RoleBinding"), bindings(limited, "ClusterRoleBinding")) == (["dev", "shop"], [])
+    assert (bindings(rendered(on), "RoleBinding"), bindings(rendered(on), "ClusterRoleBinding")) == ([], [""])
+    assert "upgrade" not in json.dumps(rendered())
+
+
 def test_the_revisions_are_folders_also_where_their_config_map_is_gone() -> None:
     objects = rendered({"revisions": REVISIONS, "tags": {"prod": "1-24"}})
     (volume,) = [each["projected"] for each in pod_spec(objects)["volumes"] if each["name"] == "revisions"]
@@ -378,7 +395,7 @@ def test_no_other_switch_of_the_schema_changes_the_flags() -> None:
     plain = flags(rendered())
     for path, each in leaves(schema["properties"]):
         choices = [True, False] if each.get("type") == "boolean" else each.get("enum", [])
-        for value in choices if path not in SWITCHES and path != "demo.enabled" else []:
+        for value in choices if path not in (*SWITCHES, "demo.enabled", "upgrades.enabled") else []:
             assert flags(rendered(with_value(path, value))).keys() == plain.keys(), path
 
 

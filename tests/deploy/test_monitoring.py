@@ -19,7 +19,7 @@ from prometheus_client.openmetrics.exposition import generate_latest as open_met
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open_metrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from injector.metrics import Metrics, Outcome, RevisionRow
+from injector.metrics import Metrics, Outcome, RevisionRow, UpgradeRow
 from tests.cases import cases, read_cases
 from tests.deploy.rendering import CHART, ROOT, missing, of_kind, one, rendered
 
@@ -46,6 +46,7 @@ def used_metrics(registry: CollectorRegistry) -> Metrics:
     metrics.unserved_reviews.labels("pod", "warned").inc()
     metrics.guard_findings.labels("1-24", "refused").inc()
     metrics.cache_hit("1-24")
+    metrics.upgrades({"up": UpgradeRow("Running", {"left": 1}, {"done": 1}, 2, {"latency": "pass"}, 3.0)})
     metrics.background_failures.labels("certificates").inc()
     metrics.watch_faults.labels("configmaps", "gone").inc()
     metrics.watch_synced.labels("configmaps").set(1)

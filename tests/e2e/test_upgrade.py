@@ -7,6 +7,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -14,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -29,11 +30,13 @@ from injector.cluster.client import KubeClient
 from injector.injection.tools.drift import injected_revision
 from injector.istio.webhooks import Endpoint, WebhookOptions, revision_webhook, tag_webhook
 from tests.architecture.serving import free_ports
+from tests.deploy.rendering import rendered
 from tests.e2e.conftest import Figure
 from tests.e2e.kubelab import Lab, running
 from tests.e2e.manifests import control_plane, made, namespace_of
 from tests.e2e.served import ROOT, injector, of_cluster, started, until
 from tests.factories import make_container
+from tests.revisions.fakes import CONFIG
 from tests.webhook.certificates import Order, issue
 
 HOME = "istio-system"
@@ -283,6 +286,152 @@ def test_budgets_are_waited_for_and_a_pod_that_is_refused_stops_the_wave_before_
     assert "preflight: Deployment pay/web-0: the API server refuses its pod" in world.state("back")["reason"]
     assert "violates PodSecurity" in world.state("back")["reason"]
     assert world.revisions() == {NEW: PODS}
+
+
+def test_controllers_with_the_permissions_of_the_chart_run_a_resource_although_the_leader_stops(
+    world: World, figure: Figure
+) -> None:
+    lab, home = world.lab, "injector-system"
+
+    def grant(*namespaces: str) -> None:
+        values = {"fromCluster": {"enabled": True}, "upgrades": {"enabled": True, "namespaces": list(namespaces)}}
+        granted = [each for each in rendered(values) if each["kind"] == "ServiceAccount" or "Role" in each["kind"]]
+        lab.apply(namespace_of(home), *granted)
+
+    def events() -> Counter[tuple[str, str]]:
+        found = json.loads(lab.kubectl("get", "events", "-A", "-o", "json").stdout)["items"]
+        return Counter((each["reason"], each["involvedObject"]["kind"]) for each in found)
+
+    grant("dev", "shop")
+    account = lab.kubeconfig_of("injector", home)
+    flags = ("--insecure-http", "--upgrades", *of_cluster(lab, HOME, kubeconfig=account))
+    lab.kubectl("apply", "-f", str(CRD))
+    with ExitStack() as replicas:
+        servers = []
+        for name in ("a", "b"):
+            (world.folder / name).mkdir()
+            servers.append(replicas.enter_context(injector(world.folder / name, *flags)))
+        world.resource("up", {"namespaces": ["dev"]}, {"name": "rest"})
+        until(lambda: world.state("up").get("phase") == "Paused")
+        assert world.state("up")["reason"] == "preflight: no permission to create pods in namespace pay (and 2 more)"
+        assert (world.revisions(), set(world.templates().values())) == ({OLD: PODS}, {1})
+        for server in servers:
+            rows = server.status()["upgrades"]
+            assert [(each["name"], each["phase"], each["left"]) for each in rows] == [("up", "Paused", 13)]
+            assert 'injector_upgrade_phase{phase="Paused",upgrade="up"} 1.0' in server.text("/metrics")
+
+        grant("dev", "shop", "pay")
+        world.injector("upgrade", "resume", "up")
+        until(lambda: world.state("up").get("step") == "Restarting" and world.state("up")["counts"].get("done", 0) > 1)
+        lease = json.loads(lab.kubectl("get", "lease", "injector-upgrades", "-n", HOME, "-o", "json").stdout)["spec"]
+        leader = next(each for each in servers if f"{lease['holderIdentity']} holds" in each.log.read_text())
+        leader.process.send_signal(signal.SIGSTOP)
+        stopped = time.monotonic()
+        until(lambda: world.state("up").get("phase") == "Completed")
+        figure(f"the leader was stopped: another one completed the upgrade {time.monotonic() - stopped:.0f} s later")
+        leader.process.send_signal(signal.SIGCONT)
+        until(lambda: "lost Lease" in leader.log.read_text())
+    assert world.revisions() == {NEW: PODS}
+    assert set(world.templates().values()) == {2}
+    found = events()
+    # The event of a restart is missing if the leader was stopped between the two.
+    restarted = sum(found["UpgradeRestarted", kind] for kind in ("Deployment", "StatefulSet", "DaemonSet"))
+    assert len(FLEET) - 1 <= restarted <= len(FLEET)
+    assert {reason for reason, kind in found if kind == "Namespace"} == {
+        "UpgradeRestarting", "UpgradeSoaking", "UpgradePaused", "UpgradeCompleted",
+    }  # fmt: skip
+
+
+def name_of(obj: dict[str, Any]) -> str:
+    return f"{obj['kind']} {obj['metadata']['namespace']}/{obj['metadata']['name']}"
+
+
+def proxy_of(pod: dict[str, Any]) -> str:
+    return str(next(each["image"] for each in pod["spec"]["containers"] if each["name"] == "istio-proxy"))
+
+
+@dataclass
+class Script:
+    """A plain restarter, as fortsa is (commit 5a1ead4, internal/podscanner/pod_scanner.go and internal/annotator/workload_annotator.go).
+
+    It compares the image of each pod's proxy with the one that the webhook gives now, and sets an annotation with the current time.
+    """
+
+    world: World
+    workloads: dict[str, dict[str, Any]]
+
+    def pods(self, name: str) -> list[dict[str, Any]]:
+        meta = self.workloads[name]["metadata"]
+        found = self.world.lab.kubectl(
+            "get", "pods", "-n", meta["namespace"], "-l", f"app={meta['name']}", "-o", "json"
+        )
+        pods: list[dict[str, Any]] = json.loads(found.stdout)["items"]
+        return [each for each in pods if not each["metadata"].get("deletionTimestamp")]
+
+    def expected(self, name: str) -> str:
+        """The image of a new pod's proxy."""
+        obj = self.workloads[name]
+        template = obj["spec"]["template"]
+        meta = {**template["metadata"], "generateName": "x-", "namespace": obj["metadata"]["namespace"]}
+        return proxy_of(self.world.lab.tried({**template, "apiVersion": "v1", "kind": "Pod", "metadata": meta}))
+
+    def outdated(self) -> set[str]:
+        owned = [name for name, obj in self.workloads.items() if obj["kind"] != "Pod"]
+        return {name for name in owned if any(proxy_of(pod) != self.expected(name) for pod in self.pods(name))}
+
+    def scan(self) -> set[str]:
+        """Restart what is outdated, and return it."""
+        found = self.outdated()
+        for name in found:
+            meta, at = self.workloads[name]["metadata"], {"fortsa.scaffidi.net/restartedAt": str(time.time())}
+            patch = json.dumps({"spec": {"template": {"metadata": {"annotations": at}}}})
+            kind = self.workloads[name]["kind"]
+            self.world.lab.kubectl("patch", kind, meta["name"], "-n", meta["namespace"], "--type=merge", "-p", patch)
+        return found
+
+
+def test_a_plain_restart_script_restarts_too_much_and_too_little(world: World, figure: Figure) -> None:
+    lab = world.lab
+    image = '"{{ annotation .ObjectMeta `sidecar.istio.io/proxyImage` (printf `proxy:%s` .Values.global.tag) }}"'
+    config = CONFIG.replace("proxy:{{ .Values.global.tag }}", image)
+    for revision, tag in ((OLD, "1.28.0"), (NEW, "1.30.1")):
+        lab.apply(*control_plane(HOME, revision, tag=tag, config=config))
+    own = workload("Deployment", "own-image", "shop")
+    own["spec"]["template"]["metadata"]["annotations"] = {"sidecar.istio.io/proxyImage": "proxy:own"}
+    halted = workload("Deployment", "halted", "pay")
+    special = (
+        own,
+        halted,
+        workload("StatefulSet", "on-delete", "shop", updateStrategy={"type": "OnDelete"}),
+        workload("Deployment", "slow", "pay", pod={"nodeSelector": {"lab": "open"}}),
+        made("Pod", "bare", "shop", {"app": "bare"}, spec={"containers": [make_container()]}),
+    )
+    script = Script(world, {name_of(each): each for each in (*FLEET, *special)})
+    until(lambda: script.expected(name_of(own)) == "proxy:own")
+    lab.kubectl("label", "nodes", "--all", "lab=open")
+    lab.apply(*special)
+    until(lambda: world.settled() and world.revisions() == {OLD: PODS + 9})
+    lab.apply({**halted, "spec": {**halted["spec"], "paused": True}})
+    lab.kubectl("label", "nodes", "--all", "lab-")  # new pods of `slow` have no place
+    stuck = {"StatefulSet shop/on-delete", "Deployment pay/halted"}
+    bare = {"Pod shop/bare"}
+
+    plan = json.loads(world.injector("upgrade", "plan", str(world.document("plan")), "-o", "json").stdout)
+    actions = {f"{each['kind']} {each['namespace']}/{each['name']}": each["action"] for each in plan["workloads"]}
+    assert actions == {name: "blocked" if name in stuck | bare else "restart" for name in script.workloads}
+
+    assert world.injector("tag", "set", "prod", "--revision", NEW, "--overwrite", "-y").exit_code == 0
+    until(lambda: script.expected(name_of(FLEET[0])) == "proxy:1.30.1")
+    first = script.scan()
+    assert first == script.workloads.keys() - {name_of(own)} - bare
+    until(lambda: script.outdated() == stuck | {"Deployment pay/slow"})
+    second = script.scan()
+    assert second == stuck | {"Deployment pay/slow"}
+    left = {name for name in script.workloads if OLD in {injected_revision(pod) for pod in script.pods(name)}}
+    assert left == second | {name_of(own)} | bare
+    figure(
+        f"a plain restart script: {len(first)} of {len(script.workloads)} workloads at once, {len(second)} again and again"
+    )
 
 
 @dataclass

@@ -126,6 +126,14 @@ async def test_a_missing_permission_is_named_with_its_namespace_and_nothing_is_t
     ]
 
 
+async def test_a_permission_that_a_later_wave_needs_is_missing_before_the_first() -> None:
+    document = upgrade({"name": "first", "namespaces": ["shop"]}, {"name": "rest"})
+    plan = make_plan(document, PROD, [workload("web"), workload("api", "pay")], SOURCE, TARGET, (0,))
+    api = Api(allows=lambda verb, _, place: verb != "create" or place == "shop")
+
+    assert await checked(api, plan) == ("no permission to create pods in namespace pay",)
+
+
 async def test_a_preflight_ends_after_some_faults() -> None:
     plan = make_plan(upgrade(), PROD, [workload(f"w{number}") for number in range(30)], SOURCE, TARGET)
 

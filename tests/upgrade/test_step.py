@@ -31,6 +31,7 @@ from injector.upgrade.state import (
     read_state,
 )
 from injector.upgrade.step import (
+    BATCH,
     PREFLIGHT_GRACE,
     SETTLING,
     Decision,
@@ -132,12 +133,30 @@ def test_a_workload_that_is_not_due_is_not_restarted(each: Seen) -> None:
     assert step(ONE, restarting(), observed(each)).state.step == SOAKING
 
 
+def test_the_time_of_a_restart_that_no_runner_made_begins_again() -> None:
+    late = NOW + ONE.timeout + 1
+    found = step(ONE, restarting("a"), observed(seen("a"), now=late))
+
+    assert (names(found), found.state.phase, dict(found.state.restarting)) == (
+        ["a"],
+        RUNNING,
+        {"Deployment shop/a": late},
+    )
+
+
 def test_at_most_limits_workloads_are_restarted_at_once() -> None:
     document = upgrade(limits={"workloads": 2})
     found = step(document, restarting("c"), observed(*(seen(each) for each in "abcd")))
 
     assert names(found) == ["c", "a"]
     assert found.state.reason == "waiting for one of 2 restarts (limits.workloads)"
+
+
+def test_a_step_decides_on_few_restarts_so_that_a_pause_has_an_effect_soon() -> None:
+    document = upgrade(limits={"workloads": 99})
+    found = step(document, restarting(), observed(*(seen(f"{each:02}") for each in range(30))))
+
+    assert (len(found.restarts), len(found.state.restarting)) == (BATCH, BATCH)
 
 
 def test_the_pods_that_are_away_or_may_be_are_limited_in_all_and_in_each_namespace() -> None:
@@ -269,7 +288,8 @@ def test_a_rollback_ignores_windows_and_pauses_if_it_fails() -> None:
 
     found = step(document, back, observed(seen("a", new=2, old=0), tag=PROD, hold="istiod"))
     assert names(found) == ["a"]
-    late = step(document, found.state, observed(seen("a", new=2, old=0), tag=PROD, now=NOW + 700)).state
+    rolling = seen("a", new=2, old=0, mark=mark_of(document, found.state), complete=False)
+    late = step(document, found.state, observed(rolling, tag=PROD, now=NOW + 700)).state
     assert (late.phase, late.back) == (PAUSED, True)
     assert commanded(late, "resume", document, NOW).phase == ROLLING_BACK
 
@@ -284,6 +304,8 @@ def test_a_rollback_begins_with_what_is_broken_and_a_workload_that_stays_broken_
     assert (names(first), first.state.reason) == (
         ["stuck"], "waiting for unavailable pods of namespace shop (limits.unavailablePodsPerNamespace)",
     )  # fmt: skip
+    refused = observed(other, stuck, tag=PROD, refused={"Deployment shop/stuck": "no"})
+    assert names(step(document, first.state, refused)) == ["a"], "what is refused is not tried again"
     late = NOW + document.timeout + 1
     rolling = replace(stuck, mark=mark_of(document, back), new=0)
     second = step(document, first.state, observed(other, rolling, tag=PROD, now=late))
@@ -464,7 +486,8 @@ MOVES = st.lists(
 def test_whatever_moment_runners_die_limits_hold_and_no_workload_is_restarted_twice(
     sizes: list[tuple[str, int, int]], limits: dict[str, int], moves: list[Any], lags: list[int], back: bool
 ) -> None:
-    document = upgrade({"name": "one", "importance": "low"}, {"name": "two"}, soak="20s", limits=limits)
+    waves = {"name": "one", "importance": "low"}, {"name": "two"}
+    document = upgrade(*waves, soak="20s", limits=limits, timeout="10h")  # some runners are slow
     fleet = Fleet(document, sizes)
     runners = [fleet.runner(lag) for lag in lags]
     for move in moves:

@@ -120,12 +120,15 @@ async def test_after_the_end_an_upgrade_starts_again_with_later_marks() -> None:
 
 async def test_a_resource_runs_once_and_shows_its_progress_or_why_it_cannot_start() -> None:
     store = new_resource()
-    await store.refuse(await store.client.get(UPGRADES, "up"), "no such tag")
+    assert (await store.note("no such tag"), await store.note("no such tag")) == (True, False)
     assert (await store.client.get(UPGRADES, "up"))["status"] == {"reason": "no such tag"}
     assert await store.load() is None
 
     begun = await started(store)
     assert begun.item["status"]["progress"] == "wave all, Preflight"
+    await store.note("why")
+    begun = await store.existing()
+    assert (begun.state.reason, begun.state.started) == ("why", 100.0)
     ended = await store.save(begun, replace(begun.state, phase=COMPLETED))
     assert (await started(store, now=900.0)).state == ended.state
 

@@ -279,6 +279,33 @@ def test_where_nobody_looks_for_names_that_nobody_serves_the_page_is_silent() ->
     assert "Unknown revisions" not in status_page(STATUS)
 
 
+UPGRADE: dict[str, Any] = {
+    "name": "up", "tag": "prod", "from": "1-28", "to": "1-30", "phase": "Running", "progress": "wave rest, Soaking: 3 done",
+    "waves": [{"name": "dev", "done": True}, {"name": "rest", "done": False}], "left": 2, "total": 1200, "secondsLeft": 300.0,
+    "gates": {"latency": "no data: <b>"}, "reason": "soaking", "progressedAt": 1.0,
+}  # fmt: skip
+
+
+def test_upgrades_are_shown_with_their_waves_progress_gates_and_forecast() -> None:
+    waiting: dict[str, Any] = {
+        **dict.fromkeys(UPGRADE),
+        "name": "new",
+        "waves": [],
+        "gates": {},
+        "reason": "no such tag",
+    }
+    page = status_page({**STATUS, "upgrades": [UPGRADE, waiting]})
+    text = " ".join(text_of(page).split())
+
+    for says in (
+        "1-28 to 1-30, tag prod", "dev: done", "wave rest, Soaking: 3 done", "soaking", "2 of 1,200", "about 5 min",
+        "latency: no data: &lt;b&gt;", "new not started no such tag none",
+    ):  # fmt: skip
+        assert says in text, text
+    assert "<b>" not in page
+    assert "Upgrades" not in status_page({**STATUS, "upgrades": None})
+
+
 def test_a_label_is_escaped() -> None:
     names = {"<script>alert(1)</script>": {"namespaces": 1, "pods": 0}}
 

@@ -66,6 +66,7 @@ class Operations:
             **status_data(snapshot, report, phase, self.shadows, version=parts.version),
             "certificate": None if parts.certificates is None else parts.certificates.status(),
             "unserved": None if parts.unserved is None else parts.unserved.to_dict(),
+            "upgrades": None if parts.upgrades is None else parts.upgrades(),
             "time": self.clock(),
             "requests": request_rows(parts.metrics),
         }

@@ -1,0 +1,137 @@
+"""Leader election: of several processes, the one that holds a Lease works.
+
+Follows client-go (tools/leaderelection/leaderelection.go of Kubernetes 1.35) with its defaults. A lease has expired if it was not renewed
+for its duration on the clock of the process that waits, so clocks may differ. ``kubernetes_asyncio.leaderelection`` is not used: a broken
+connection ends it with an error, its times have no zone, and it does not wait for the work that it cancels.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from injector.cluster.resources import Resource
+from injector.errors import ClusterError
+
+if TYPE_CHECKING:
+    from injector.cluster.client import KubeClient
+
+_log = logging.getLogger(__name__)
+
+LEASES: Final = Resource("coordination.k8s.io/v1", "leases", "Lease", namespaced=True)
+MANAGER: Final = "injector-lease"
+DURATION: Final = 15
+RENEW_DEADLINE: Final = 10.0
+RETRY_INTERVAL: Final = 2.0
+
+
+@dataclass
+class Lease:
+    """A Lease, and whether this process holds it.
+
+    Args:
+        client: the API server.
+        namespace: the namespace of the Lease.
+        name: the name of the Lease.
+        identity: the name of this process, which no other one has.
+    """
+
+    client: KubeClient
+    namespace: str
+    name: str
+    identity: str
+    held: bool = False
+    _record: Mapping[str, Any] = field(default_factory=dict)
+    _seen_at: float = 0.0
+    _fault: str = ""
+
+    async def lead(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Run ``work`` whenever this process holds the lease, until cancelled. ``work`` runs until it is cancelled, or raises."""
+        while True:
+            while not await self._acquired(RENEW_DEADLINE):  # noqa: ASYNC110 -- another process releases it
+                await asyncio.sleep(RETRY_INTERVAL)
+            _log.info("%s holds Lease %s/%s", self.identity, self.namespace, self.name)
+            self.held = True
+            task = asyncio.ensure_future(work())
+            try:
+                await self._keep(task)
+            finally:
+                task.cancel()
+                await asyncio.wait([task])
+                self.held = False
+                await self._released()
+            if not task.cancelled():
+                task.result()
+            _log.warning("%s lost Lease %s/%s", self.identity, self.namespace, self.name)
+
+    async def _keep(self, task: asyncio.Future[None]) -> None:
+        """Renew the lease until it is lost or the task ends."""
+        loop = asyncio.get_running_loop()
+        renewed = loop.time()
+        while loop.time() - renewed < RENEW_DEADLINE:
+            done, _ = await asyncio.wait([task], timeout=RETRY_INTERVAL)
+            if done:
+                return
+            began = loop.time()
+            if await self._acquired(max(renewed + RENEW_DEADLINE - began, 0.0)):
+                renewed = began
+            elif self._record.get("holderIdentity") != self.identity:
+                return
+
+    async def _acquired(self, limit: float) -> bool:
+        """Take or renew the lease within ``limit`` seconds. Return False if another process holds it, or on an error."""
+        try:
+            async with asyncio.timeout(limit):
+                return await self._written(self.identity)
+        except (ClusterError, TimeoutError) as error:
+            fault = str(error) or "the API server does not answer"
+            if fault != self._fault and not (isinstance(error, ClusterError) and error.reason == "conflict"):
+                _log.warning("Lease %s/%s: %s", self.namespace, self.name, fault)
+            self._fault = fault
+            return False
+
+    async def _released(self) -> None:
+        """Let another process take the lease at once, if this one still holds it."""
+        try:
+            async with asyncio.timeout(RETRY_INTERVAL):
+                await self._written("")
+        except (ClusterError, TimeoutError) as error:
+            _log.info("Lease %s/%s ends by itself: %s", self.namespace, self.name, error)
+
+    async def _written(self, holder: str) -> bool:
+        """Write ``holder`` unless another process holds the lease."""
+        meta = {"name": self.name, "namespace": self.namespace}
+        try:
+            item = await self.client.get(LEASES, self.name, namespace=self.namespace)
+        except ClusterError as error:
+            if error.reason != "missing":
+                raise
+            item = {"metadata": meta}
+        spec = item.get("spec") or {}
+        now = asyncio.get_running_loop().time()
+        if spec != self._record:
+            self._record, self._seen_at = spec, now
+        current = spec.get("holderIdentity") or ""
+        is_own = current == self.identity
+        if not is_own and (
+            not holder or (current and now < self._seen_at + (spec.get("leaseDurationSeconds") or DURATION))
+        ):
+            return False
+        time = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        written = {
+            "holderIdentity": holder,
+            "leaseDurationSeconds": DURATION if holder else 1,
+            "acquireTime": spec.get("acquireTime", time) if is_own else time,
+            "renewTime": time,
+            "leaseTransitions": int(spec.get("leaseTransitions") or 0) + (not is_own),
+        }
+        if "resourceVersion" in item["metadata"]:
+            await self.client.replace(LEASES, {**item, "spec": written}, manager=MANAGER)
+        else:
+            await self.client.create(LEASES, {"metadata": meta, "spec": written}, manager=MANAGER)
+        self._record, self._seen_at, self._fault = written, now, ""
+        return True

@@ -1,0 +1,164 @@
+"""The controller of ``injector serve --upgrades``: every replica shows the ``Upgrade`` resources, and the one with the Lease runs them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from injector.cluster.listwatch import ListWatch
+from injector.cluster.resources import Scope
+from injector.errors import ClusterError, InjectorError
+from injector.metrics import UpgradeRow
+from injector.upgrade.document import Upgrade, read_upgrade
+from injector.upgrade.state import COMPLETED, PAUSED, SOAKING, State, progress_text, seconds_left
+from injector.upgrade.step import WINDOW
+from injector.upgrade.store import UPGRADES, ResourceStore, Store, Stored, stored_resource
+
+if TYPE_CHECKING:
+    from injector.cluster.client import KubeClient
+    from injector.cluster.lease import Lease
+    from injector.metrics import Metrics
+
+_log = logging.getLogger(__name__)
+
+Run: TypeAlias = Callable[[Store, Mapping[str, Any], Upgrade], Awaitable[State]]
+"""Runs an upgrade until it ends or is paused; the second argument is the resource."""
+LEASE_NAME: Final = "injector-upgrades"
+MAX_UPGRADES: Final = 100
+"""How many resources are remembered."""
+RETRY_INTERVAL: Final = 30.0
+"""Seconds until an upgrade that cannot start or go on is tried again."""
+SETTLING: Final = 2.0
+"""Seconds between the end of a run and the next one of the same upgrade. In this time its last state is seen by the watch."""
+
+
+_COLUMNS: Final = (
+    *("name", "tag", "from", "to", "phase", "progress", "waves", "left", "total", "secondsLeft"),
+    *("gates", "reason", "progressedAt"),
+)
+"""The data of an upgrade in ``/status.json``; all but the name, waves, gates and reason are null before its start."""
+
+
+@dataclass
+class Controller:
+    """The upgrades of a cluster.
+
+    Args:
+        client: the API server.
+        lease: decides which replica runs the upgrades.
+        run: runs one.
+        metrics: shows all.
+        clock: returns the time.
+    """
+
+    client: KubeClient
+    lease: Lease
+    run: Run
+    metrics: Metrics
+    clock: Callable[[], float] = time.time
+    _items: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    _woken: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def follow(self, settled: asyncio.Event) -> None:
+        """Show the upgrades, and run them while the lease is held, until cancelled. The server does not wait for it."""
+        settled.set()
+        scope = Scope(UPGRADES, room=MAX_UPGRADES)
+        watch = ListWatch(self.client, scope, keep=dict, changed=self._changed, metrics=self.metrics)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(watch.run())
+            tasks.create_task(self.lease.lead(self._run_all))
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """Return the upgrades as JSON data, by name."""
+        return [self._row(name, item) for name, item in sorted(self._items.items())]
+
+    def _row(self, name: str, item: Mapping[str, Any]) -> dict[str, Any]:
+        stored = _read(item)
+        if not isinstance(stored, Stored):
+            reason = stored or (item.get("status") or {}).get("reason")
+            return {**dict.fromkeys(_COLUMNS), "name": name, "waves": [], "gates": {}, "reason": reason}
+        document, state = stored.upgrade, stored.state
+        waves = [
+            {"name": wave.name, "done": index < state.wave or state.phase == COMPLETED}
+            for index, wave in enumerate(document.waves)
+        ]
+        head = name, document.tag or None, document.source, document.target, state.phase
+        left = progress_text(document, state), waves, state.left, state.total, seconds_left(state, self.clock())
+        last = dict(state.gates), state.reason or None, state.progressed
+        return dict(zip(_COLUMNS, (*head, *left, *last), strict=True))
+
+    def _changed(self, items: Mapping[str, dict[str, Any]]) -> None:
+        self._items = items
+        self._woken.set()
+        found = {name: _read(item) for name, item in items.items()}
+        self.metrics.upgrades({name: _metrics_row(each) for name, each in found.items() if isinstance(each, Stored)})
+
+    async def _run_all(self) -> None:
+        tasks: dict[str, asyncio.Task[None]] = {}
+        try:
+            while True:
+                self._woken.clear()
+                tasks = {name: task for name, task in tasks.items() if not task.done()}
+                for name, item in self._items.items():
+                    if name not in tasks and _is_due(item):
+                        tasks[name] = asyncio.create_task(self._run_one(name))
+                        tasks[name].add_done_callback(lambda _: self._woken.set())
+                await self._woken.wait()
+        finally:
+            for task in tasks.values():
+                task.cancel()
+            await asyncio.gather(*tasks.values(), return_exceptions=True)
+
+    async def _run_one(self, name: str) -> None:
+        """Run an upgrade, and wait before the next try. An upgrade that fails does not affect the others."""
+        store, wait = ResourceStore(self.client, self.lease.namespace, name), SETTLING
+        try:
+            raw = await self.client.get(UPGRADES, name)
+            await self.run(store, raw, read_upgrade(raw, where=f"Upgrade {name}"))
+        except InjectorError as error:
+            wait = RETRY_INTERVAL
+            await _note(store, str(error))
+        except Exception:  # noqa: BLE001 -- logged with its traceback
+            wait = RETRY_INTERVAL
+            _log.exception("upgrade %s", name)
+            await _note(store, "internal error; the log of the injector has it")
+        await asyncio.sleep(wait)
+
+
+async def _note(store: ResourceStore, reason: str) -> None:
+    """Show why an upgrade cannot start or go on, and log it once."""
+    try:
+        is_new = await store.note(reason)
+    except ClusterError as error:
+        is_new, reason = True, f"{reason}; {error}"
+    if is_new:
+        _log.warning("upgrade %s: %s", store.name, reason)
+
+
+def _read(item: Mapping[str, Any]) -> Stored | str | None:
+    """Return an upgrade with its state, None if it was never started, or why it cannot be read."""
+    try:
+        return stored_resource(item)
+    except InjectorError as error:
+        return str(error)
+
+
+def _is_due(item: Mapping[str, Any]) -> bool:
+    stored = _read(item)
+    return not isinstance(stored, Stored) or not (stored.state.has_ended or stored.state.phase == PAUSED)
+
+
+def _metrics_row(stored: Stored) -> UpgradeRow:
+    upgrade, state = stored.upgrade, stored.state
+    done = len(upgrade.waves) if state.phase == COMPLETED else state.wave
+    progressed = 0.0
+    if not state.has_ended and state.reason != WINDOW:
+        # A soak is progress until its end.
+        progressed = state.since + upgrade.soak if state.step == SOAKING and not state.back else state.progressed
+    gates = {name: text.partition(":")[0] for name, text in state.gates.items()}
+    left = len(upgrade.waves) - done
+    return UpgradeRow(state.phase, {"done": done, "left": left}, state.counts, state.left, gates, progressed)

@@ -1,0 +1,140 @@
+"""The controller of ``injector serve --upgrades``."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+from injector.cluster.lease import Lease
+from injector.errors import TagError
+from injector.metrics import Metrics
+from injector.upgrade.controller import RETRY_INTERVAL, Controller
+from injector.upgrade.document import Upgrade
+from injector.upgrade.state import COMPLETED, PAUSED, RESTARTING, RUNNING, SOAKING, State, commanded, new_state
+from injector.upgrade.store import UPGRADES, Store
+from tests.cluster.fakeapi import FakeApi
+from tests.cluster.fakes import in_fake_time
+from tests.tasks import running
+from tests.upgrade.fleets import DOCUMENT, upgrade
+
+
+class Runs:
+    """Runs of upgrades that end by what a test stores."""
+
+    def __init__(self, api: FakeApi) -> None:
+        self.api = api
+        self.now: list[str] = []
+        self.started: list[str] = []
+        self.fault: Exception | None = None
+
+    async def run(self, store: Store, raw: Mapping[str, Any], document: Upgrade) -> State:
+        async def tag() -> None: ...
+
+        self.started.append(store.name)
+        if self.fault is not None:
+            raise self.fault
+        await store.start(raw, document, tag, 100.0)
+        self.now.append(store.name)
+        try:
+            while True:
+                state = (await store.existing()).state
+                if state.has_ended or state.phase == PAUSED:
+                    return state
+                await asyncio.sleep(2)
+        finally:
+            self.now.remove(store.name)
+
+
+def put(api: FakeApi, name: str, **status: Any) -> None:
+    api.put(UPGRADES, {**DOCUMENT, "metadata": {"name": name}, **({"status": status} if status else {})})
+
+
+def controller(api: FakeApi, runs: Runs, identity: str = "a") -> Controller:
+    metrics = Metrics(CollectorRegistry())
+    return Controller(api, Lease(api, "mesh", "upgrades", identity), runs.run, metrics, lambda: 300.0)
+
+
+def samples(found: Controller) -> dict[str, float]:
+    families = parse_text(found.metrics.exposition().decode())
+    return {
+        " ".join(
+            [each.name.removeprefix("injector_upgrade_"), each.labels.pop("upgrade"), *each.labels.values()]
+        ): each.value
+        for family in families
+        for each in family.samples
+        if each.name.startswith("injector_upgrade_")
+    }
+
+
+@in_fake_time
+async def test_the_replica_with_the_lease_runs_what_is_due_and_every_replica_shows_it() -> None:
+    api = FakeApi()
+    runs = Runs(api)
+    put(api, "up")
+    put(api, "old", **State(phase=COMPLETED).to_dict())
+    first, second = controller(api, runs), controller(api, runs, "b")
+    async with running(first.follow(asyncio.Event())), running(second.follow(asyncio.Event())):
+        await asyncio.sleep(10)
+        assert (runs.now, runs.started) == (["up"], ["up"])
+        assert [each["phase"] for each in second.to_list()] == [COMPLETED, RUNNING]
+
+        paused = replace(new_state(upgrade(), 100.0, {}), phase=PAUSED, reason="why")
+        put(api, "up", **paused.to_dict())
+        await asyncio.sleep(10)
+        assert (runs.now, runs.started) == ([], ["up"])
+        put(api, "up", **commanded(paused, "resume", upgrade(), 200.0).to_dict())
+        await asyncio.sleep(10)
+        assert (runs.now, runs.started) == (["up"], ["up", "up"])
+    assert runs.now == []
+
+
+@in_fake_time
+async def test_an_upgrade_that_cannot_start_says_why_and_is_tried_again_and_holds_up_no_other() -> None:
+    api = FakeApi()
+    runs = Runs(api)
+    runs.fault = TagError("no such tag")
+    put(api, "up")
+    api.put(UPGRADES, {**DOCUMENT, "metadata": {"name": "bad"}, "spec": {}})
+    made = controller(api, runs)
+    async with running(made.follow(asyncio.Event())):
+        await asyncio.sleep(RETRY_INTERVAL / 2)
+        assert api.objects["upgrades", "", "up"]["status"] == {"reason": "no such tag"}
+        bad, waiting = made.to_list()
+        assert (waiting["phase"], waiting["reason"]) == (None, "no such tag")
+        assert "Upgrade bad: spec.from: it is missing" in bad["reason"]
+        runs.fault = None
+        await asyncio.sleep(RETRY_INTERVAL)
+        assert (runs.now, made.to_list()[1]["reason"]) == (["up"], None)
+        api.drop(UPGRADES, "up")
+        await asyncio.sleep(5)
+        assert [each["name"] for each in made.to_list()] == ["bad"]
+
+
+@in_fake_time
+async def test_the_metrics_are_those_of_the_last_state() -> None:
+    api = FakeApi()
+    state = State(
+        step=RESTARTING, counts={"done": 3, "waiting": 1}, gates={"latency": "no data: down"}, left=5, progressed=200.0
+    )
+    put(api, "up", **state.to_dict())
+    put(api, "soaks", **State(step=SOAKING, since=1000.0, progressed=1000.0).to_dict())
+    put(api, "waits", **State(reason="waiting for a window", progressed=9.0).to_dict())
+    put(api, "done", **State(phase=COMPLETED, progressed=9.0).to_dict())
+    made = controller(api, Runs(api))
+    async with running(made.follow(asyncio.Event())):
+        await asyncio.sleep(1)
+        found = samples(made)
+
+    assert {key: value for key, value in found.items() if " up" in key} == {
+        "phase up Running": 1, "waves up done": 0, "waves up left": 1, "workloads up done": 3,
+        "workloads up waiting": 1, "workloads_left up": 5, "gate up latency no data": 1,
+        "progress_timestamp_seconds up": 200,
+    }  # fmt: skip
+    assert found["progress_timestamp_seconds soaks"] == 1300
+    assert not any(f"progress_timestamp_seconds {name}" in found for name in ("waits", "done"))
+    assert (found["waves done done"], found["waves done left"]) == (1, 0)
