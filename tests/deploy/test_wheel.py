@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -73,3 +74,15 @@ def test_it_holds_the_package_and_the_revisions_and_nothing_else(wheels: list[Pa
     assert {"injector/__init__.py", "injector/py.typed", "injector/_revisions/stable/config"} <= set(names)
     assert [name for name in names if "__pycache__" in name or "tests/" in name] == []
     assert modes == {0o644}
+
+
+def test_the_sdist_has_the_tests_and_the_documentation(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=ROOT, capture_output=True, check=True)
+    (archive,) = tmp_path.iterdir()
+
+    with tarfile.open(archive) as opened:
+        names = {name.partition("/")[2] for name in opened.getnames()}
+
+    assert names >= {"docs/quickstart.md", "tests/cases.py", "scripts/test", "deploy/chart/Chart.yaml", "CHANGELOG.md"}
+    assert [name for name in names if name.startswith((".venv", "deploy/tls"))] == []
