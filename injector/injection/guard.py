@@ -55,9 +55,11 @@ _DANGEROUS: Final = re.compile(
     # A ``*`` alone is not an alias.
     rf"|\A(?:[{_LEADING},](?<!\*)|\*(?!\Z)|\s+|[-?:](?=\s|\Z)|---|\.\.\.)|(?<!\s)\s+\Z"
 )
-# Bytes that are harmless wherever they are in a text, but for a few at its ends. NUL separates texts.
-_HARMLESS: Final = bytes({0, *range(0x21, 0x7F)} - {ord(each) for each in f"\"'\\{{}}[]{_LEADING}"})
-_AT_AN_END: Final = (":,", ":\0", "\0,", "\0-\0", "\0?\0", "\0---", "\0...")
+# JSON of which each text has only characters that are harmless wherever they are, but for a few at its ends.
+_HARMLESS: Final = "".join(map(chr, sorted({*range(0x21, 0x7F)} - set(map(ord, f"\"'\\{{}}[]{_LEADING}")))))
+_HARMLESS_JSON: Final = re.compile(
+    rf"""(?:[^"\\]++|"(?!,|[-?]"|---|\.\.\.)[{re.escape(_HARMLESS)}]*+(?<!:)")*+""".encode()
+)
 
 _ALPHANUMERIC: Final = re.compile(r"[A-Za-z0-9]")
 _ANY: Final = re.compile(r".", re.DOTALL)
@@ -88,12 +90,13 @@ def is_encoded(text: str) -> bool:
     return _ENCODED.search(text) is not None
 
 
-def none_dangerous(texts: list[str]) -> bool:
-    """Return whether none of the texts is dangerous. It is fast, but False for some harmless texts: with spaces, or beyond ASCII."""
-    joined = "\0".join(["", *texts, ""])
-    if joined.encode("utf-8", "surrogatepass").translate(None, _HARMLESS) or joined.count("\0") != len(texts) + 1:
+def none_dangerous(value: Any) -> bool:
+    """Return whether no text in JSON data is dangerous. It is fast, but False for some harmless texts: with spaces, or beyond ASCII."""
+    try:
+        encoded = dump_json(value)
+    except DataError:
         return False
-    return not any(each in joined for each in _AT_AN_END)
+    return _HARMLESS_JSON.fullmatch(encoded) is not None and b":," not in encoded
 
 
 def decodes(revision: Revision) -> bool:
@@ -430,13 +433,10 @@ def texts_of(value: Any) -> list[str]:
 
 def _dangerous_texts(params: Parameters, given: dict[str, Any]) -> list[str]:
     """Return the dangerous texts of what templates see, each once; first those that most break-outs need, lines that are not JSON."""
-    texts = texts_of(_without_unread(params, given))
-    if decodes(params.revision):
-        found = [text for text in dict.fromkeys(texts) if is_encoded(text)]
-    elif none_dangerous(texts):
+    read, decoding = _without_unread(params, given), decodes(params.revision)
+    if not decoding and none_dangerous(read):
         return []
-    else:
-        found = [text for text in dict.fromkeys(texts) if is_dangerous(text)]
+    found = [text for text in dict.fromkeys(texts_of(read)) if (is_encoded if decoding else is_dangerous)(text)]
     return sorted(found, key=lambda text: is_document(text) or "\n" not in text)
 
 
