@@ -6,6 +6,7 @@ It turns flags into calls of the packages below, results into text on stdout, an
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 
@@ -15,6 +16,10 @@ if serves(sys.argv):
     # By default SIGHUP would end a server that is starting. It stays pending until webhook/server.py can handle it. This comes before
     # all other imports, because they take long enough for a signal to arrive.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+else:
+    # Other commands are short and make many objects but few cycles: kube-inject of 1,000 workloads collects for 0.1 s
+    # instead of 0.4 s.
+    gc.set_threshold(10_000)
 
 from injector.cli.commands import root as main
 
