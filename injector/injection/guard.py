@@ -58,7 +58,7 @@ _DANGEROUS: Final = re.compile(
 # JSON of which each text has only characters that are harmless wherever they are, but for a few at its ends.
 _HARMLESS: Final = "".join(map(chr, sorted({*range(0x21, 0x7F)} - set(map(ord, f"\"'\\{{}}[]{_LEADING}")))))
 _HARMLESS_JSON: Final = re.compile(
-    rf"""(?:[^"\\]++|"(?!,|[-?]"|---|\.\.\.)[{re.escape(_HARMLESS)}]*+(?<!:)")*+""".encode()
+    rf"""(?:[^"\\]++|"(?!,|[-?]"|---|\.\.\.)[{re.escape(_HARMLESS)}]*+(?<!:)")*""".encode()
 )
 
 _ALPHANUMERIC: Final = re.compile(r"[A-Za-z0-9]")

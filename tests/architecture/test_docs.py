@@ -55,6 +55,7 @@ FOREIGN_FLAGS = {
         "--only",
         "--pods",
         "--record",
+        "--restarts",
     ),  # scripts/bench, scripts/fuzz, scripts/audit and scripts/reliability
 }
 """Flags in pages that belong to other commands."""

@@ -152,7 +152,7 @@ def seeds() -> Iterator[bytes]:
 
 TARGET = Target(
     run=run,
-    modules=tuple(f"kube/{name}.py" for name in ("strategicpatch", "jsonpatch", "typed", "schema")),
+    modules=tuple(f"kube/{name}.py" for name in ("strategicpatch", "jsonpatch", "typed")),
     seeds=seeds,
     words=(
         *('"$patch":', '"delete"', '"replace"', '"$retainKeys":', '"$setElementOrder/', '"$deleteFromPrimitiveList/'),

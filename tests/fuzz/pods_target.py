@@ -218,7 +218,6 @@ TARGET = Target(
         for name in (
             "pipeline",
             "containers",
-            "postprocess",
             "data",
             "render",
             "guard",

@@ -47,8 +47,8 @@ FIRST_NATIVE: Final = 20
 CLUSTERS: Final = ("", "", "", "/cluster/east/net/net-1", "/cluster/kube-api-access-00000")
 """What follows the revision in a path."""
 NAMESPACES: Final = ("shop", "shop", "default", "kube-api-access-00000")
-MEMOS: Final = {"_derived"}
-"""Attributes with what pure functions returned for an immutable object: they grow, and are not part of its data."""
+MEMOS: Final = {"_derived", "__weakref__"}
+"""Attributes that are not data of an immutable object: what pure functions returned for it, and its weak references."""
 TAG: Final = "prod"
 TAGGED: Final = ("stable", "canary")
 TAGS: Final = "prod: {stable: 50, canary: 50}"

@@ -187,7 +187,7 @@ def test_every_error_of_a_rendering_is_a_render_error(error: Exception, monkeypa
         raise error
 
     template = _template("a\n{{ [1] | join }}")
-    monkeypatch.setattr("injector.istio.jinja.filters.joined", fail)
+    monkeypatch.setattr("injector.istio.jinja.filters.join_counted", fail)
     with pytest.raises(TemplateRenderError) as caught:
         template.render(_data())
     assert caught.value.where == "template sidecar, line 2"
