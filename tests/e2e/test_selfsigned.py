@@ -68,7 +68,7 @@ def site(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site
     del built
     with running(Lab(tmp_path_factory.mktemp("kubelab"))) as lab:
         (port,) = free_ports(1)
-        lab.apply(namespace_of(NAMESPACE), account_of("default"))
+        lab.apply(namespace_of(NAMESPACE), namespace_of("istio-system"), account_of("default"))
         chart = rendering.rendered({"tls": {"mode": "self-signed", "extraWebhookNames": ["*"]}})
         lab.apply(*(each for each in chart if each["kind"] in ACCOUNTS))
         spec = {"clusterIP": ADDRESS, "ports": [{"port": port, "protocol": "TCP"}]}
