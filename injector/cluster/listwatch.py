@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from injector.cluster.resources import Scope
     from injector.metrics import Metrics
 
+_log = logging.getLogger(__name__)
+
 # Up to eight list/watches run at once: ConfigMaps, webhooks, nodes, pods, ProxyConfigs, and three of namespaces. While the API server is
 # down they send at most two requests per second, and the longest wait is below the 5 s in which it must be listed once it is back.
 WAITS: Final = (1.0, 2.0, 4.0)
@@ -213,8 +215,6 @@ def _key(item: Mapping[str, Any]) -> str:
     name, namespace = metadata.get("name") or "", metadata.get("namespace")
     return f"{namespace}/{name}" if namespace else name
 
-
-_log = logging.getLogger(__name__)
 
 # Long enough to report the ConfigMaps of one `helm upgrade` together, short enough to serve them within 1 s.
 DEBOUNCE: Final = 0.2

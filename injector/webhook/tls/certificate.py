@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     import asyncio
     from pathlib import Path
 
+_log = logging.getLogger(__name__)
+
 _BEGIN: Final = b"-----BEGIN CERTIFICATE-----"
 
 
@@ -176,9 +178,6 @@ def _issued(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
     except (ValueError, TypeError, InvalidSignature):
         return False
     return True
-
-
-_log = logging.getLogger(__name__)
 
 
 class ClientAuthority:

@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from injector.cluster.secrets import SecretContent, SecretStore
     from injector.metrics import Metrics
 
+_log = logging.getLogger(__name__)
+
 BACKDATED: Final = 3600.0
 """How many seconds before its creation a certificate is valid."""
 
@@ -287,8 +289,6 @@ def _distinct(certificates: Iterable[x509.Certificate], now: float) -> tuple[x50
     """Return each certificate once, without expired ones."""
     return tuple(dict.fromkeys(each for each in certificates if not_after(each) > now))
 
-
-_log = logging.getLogger(__name__)
 
 PATCHED_DELAY: Final = 5.0
 """Seconds until API servers use a patched webhook. Each watches the configurations, and gets a change within a second."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from injector.metrics import Metrics
     from injector.webhook.tls.certificate import ClientAuthority
 
+_log = logging.getLogger(__name__)
 
 SUCCESS: Final = "success"
 FAILURE: Final = "failure"
@@ -189,8 +190,6 @@ class CertificateSource(ABC):
             self._use(replace(self.loaded, context=self._handshakes.load(self.loaded.pair, where=where)))
         return {True: SUCCESS, None: FAILURE}.get(changed)
 
-
-_log = logging.getLogger(__name__)
 
 # A mounted Secret changes all its files at once, by one rename, so of two readings in a row the second is complete.
 _READINGS: Final = 3
