@@ -37,6 +37,8 @@ _UID: Final = 64
 _WHERE: Final = 600
 # Thousands of refusals in a second are one log line for each reason.
 _REFUSALS_INTERVAL: Final = 1.0
+MAX_RECENT: Final = 20
+"""How many different refusals the status shows. A workload that is refused again and again counts once."""
 
 LOGGED: Final[Mapping[str, frozenset[Outcome]]] = {
     "none": frozenset(),
@@ -48,6 +50,9 @@ LOGGED: Final[Mapping[str, frozenset[Outcome]]] = {
 
 FAULT: Final = "internal"
 """The reason of an internal error, which is always logged."""
+
+_RECENT: Final = ("namespace", "owner", "reason", "revision", "tag", "at")
+"""The fields of the log that ``/status.json`` has of a refusal."""
 
 _WORDS: Final = {Outcome.SUCCESS: "injected", Outcome.SKIP: "skipped", Outcome.FAILURE: "denied"}
 
@@ -65,28 +70,38 @@ class ReviewDecision:
 
 
 class Decisions:
-    """Logs decisions.
+    """Logs decisions, and remembers the last refusals for the status.
 
     Args:
         logged: the outcomes to log.
         clock: returns seconds from any start.
+        now: returns the time.
     """
 
     def __init__(
-        self, logged: frozenset[Outcome] = LOGGED["skips"], clock: Callable[[], float] = time.monotonic
+        self,
+        logged: frozenset[Outcome] = LOGGED["skips"],
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = time.time,
     ) -> None:
         self._logged = logged
         self._clock = clock
+        self._now = now
         self._refusals: dict[str, int] = {}
         self._last_refusals = float("-inf")
+        self._recent: dict[tuple[str, ...], dict[str, Any]] = {}
 
-    def wants(self, outcome: Outcome, reason: str) -> bool:
-        """Return whether decisions of this kind are logged."""
-        return outcome in self._logged or reason == FAULT
+    def wants(self, outcome: Outcome) -> bool:
+        """Return whether decisions of this kind are logged or remembered."""
+        return outcome is Outcome.FAILURE or outcome in self._logged
+
+    def recent(self) -> list[dict[str, Any]]:
+        """Return the last refusals as JSON data, the newest first: one for each workload and cause, with their number."""
+        return list(reversed(self._recent.values()))
 
     def log(self, decision: ReviewDecision, seconds: float) -> None:
         """Log one decision, which took ``seconds``."""
-        fields = {
+        fields: dict[str, Any] = {
             "outcome": decision.outcome.value,
             "reason": decision.reason,
             "revision": decision.revision,
@@ -95,11 +110,16 @@ class Decisions:
             "ms": round(seconds * 1e3, 2),
             "at": decision.where[:_WHERE],
         }
+        if decision.outcome is Outcome.FAILURE:
+            self._remember(fields)
+        if decision.outcome not in self._logged and decision.reason != FAULT:
+            return
         shown = {name: value for name, value in fields.items() if value != ""}
         _log.log(_level(decision), "%s", _WORDS[decision.outcome], extra={FIELDS: shown})
 
     def log_refusal(self, reason: str, status: int) -> None:
         """Log a request that got an HTTP error; many in a second as one line with their number."""
+        self._remember({"reason": reason, "at": f"HTTP status {status}"})
         if Outcome.FAILURE not in self._logged:
             return
         self._refusals[reason] = self._refusals.get(reason, 0) + 1
@@ -111,6 +131,14 @@ class Decisions:
             last = {"status": status} if each == reason else {}
             _log.warning("%s", "turned away", extra={FIELDS: {"reason": each, **last, "requests": count}})
         self._refusals.clear()
+
+    def _remember(self, fields: Mapping[str, Any]) -> None:
+        row = {name: fields.get(name, "") for name in _RECENT}
+        key = tuple(row.values())
+        count = self._recent.pop(key, {"count": 0})["count"] + 1
+        self._recent[key] = {**row, "count": count, "time": self._now()}
+        if len(self._recent) > MAX_RECENT:
+            del self._recent[next(iter(self._recent))]
 
 
 def _level(decision: ReviewDecision) -> int:

@@ -331,7 +331,7 @@ class InjectHandler:
             if answer.findings or answer.reason == GUARD_REASON:
                 self._metrics.guard_findings.labels(revision, WARNED if answer.findings else REFUSED).inc()
         self._metrics.count_request(answer.outcome, seconds, answer.reason, revision, tag)
-        if self._options.decisions.wants(answer.outcome, answer.reason):
+        if self._options.decisions.wants(answer.outcome):
             decision = ReviewDecision(answer.review, answer.outcome, answer.reason, revision, tag, answer.where)
             self._options.decisions.log(decision, seconds[TOTAL])
 

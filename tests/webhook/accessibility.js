@@ -78,8 +78,8 @@
     if (found < (large ? 3 : 4.5)) say(`contrast ${found.toFixed(2)}`, node);
   }
   if (texts < 20) say("texts");
-  for (const node of all("svg.bar .part")) {
-    if (contrast(parse(getComputedStyle(node).fill).rgb, background(node.closest("td"))) < 3) say("graphic contrast", node);
+  for (const node of all("svg.bar rect")) {
+    if (contrast(parse(getComputedStyle(node).fill).rgb, background(node.closest("section"))) < 3) say("graphic contrast", node);
   }
 
   // Reflow: 1.4.10. What scrolls by itself may be wider than the page; the page may not.

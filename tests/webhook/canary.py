@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, Final, cast
@@ -12,14 +13,19 @@ from prometheus_client import CollectorRegistry
 from injector.errors import ConfigError
 from injector.injection.result import RequestFacts, Skipped
 from injector.injection.tools.podchanges import Change
+from injector.kube.admission import decode
+from injector.kube.serial import dump_json
 from injector.metrics import Metrics, Outcome
 from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.reload import Loader, LoadReport, RevisionState
 from injector.revisions.tags import choose, parse_tags
+from injector.webhook.decisions import LOGGED, Decisions, ReviewDecision
+from injector.webhook.handler import HandlerOptions
 from injector.webhook.lifecycle import Lifecycle, Phase, Supervisor
 from injector.webhook.services import Services
 from injector.webhook.shadow import Admission, Shadows
 from injector.webhook.status.operations import Operations
+from tests.factories import make_pod, make_review
 from tests.revisions.fakes import fake_revision
 
 START: Final = 1_767_225_600.0
@@ -27,6 +33,13 @@ START: Final = 1_767_225_600.0
 STEP: Final = 10.0
 WEIGHTS: Final = ((0, 0), (1200, 5), (2800, 10), (4600, 25), (6000, 50))
 """From which second on the new revision has which weight, in percent."""
+UPGRADES: Final[list[dict[str, Any]]] = [
+    {
+        "name": "to-1-30", "tag": "canary", "from": "1-24", "to": "1-30", "phase": "Running", "progress": "wave rest, Soaking: 3 done",
+        "waves": [{"name": "dev", "done": True}, {"name": "rest", "done": False}], "left": 30, "total": 40, "secondsLeft": 300.0,
+        "gates": {"latency": "pass", "errors": "no data"}, "reason": "soaking", "progressedAt": 1.0,
+    },
+]  # fmt: skip
 TAGS: Final = """\
 canary: {1-24: 50, 1-30: 50}
 next: {revision: 1-24, shadow: {revision: 1-30, sample: 25}}
@@ -43,6 +56,9 @@ class Cluster:
     now: float = START
     tags: str = TAGS
     random: random.Random = field(default_factory=lambda: random.Random(7))  # noqa: S311 -- traffic, no secret
+
+    upgrades: Callable[[], list[dict[str, Any]]] | None = None
+    decisions: Decisions = field(default_factory=lambda: Decisions(LOGGED["none"], now=lambda: START + 7200))
 
     def __post_init__(self) -> None:
         self.shadows = Shadows(self.metrics)
@@ -63,6 +79,8 @@ class Cluster:
                 cast("Loader", SimpleNamespace(report=report)),
                 self.metrics,
                 "1.2.3",
+                options=HandlerOptions(decisions=self.decisions),
+                upgrades=self.upgrades,
             ),
             lifecycle=lifecycle,
             shadows=self.shadows,
@@ -97,6 +115,11 @@ class Cluster:
         elif self.random.random() < (0.02 if revision == "1-30" else 0.002):
             outcome, reason = Outcome.FAILURE, self.random.choice(("template", "annotation"))
         self.metrics.count_request(outcome, seconds, reason, revision, tag)
+
+    def refuse(self, workload: str, reason: str) -> None:
+        """Refuse the pods of a workload."""
+        review = decode(dump_json(make_review(make_pod(workload), namespace="shop")))
+        self.decisions.log(ReviewDecision(review, Outcome.FAILURE, reason, "1-30", "canary", "place"), 0.0)
 
     def shadow(self, tag: str) -> None:
         """Let the shadow try one admission."""

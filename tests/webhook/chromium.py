@@ -6,6 +6,7 @@ import asyncio
 import base64
 import contextlib
 import itertools
+import json
 import re
 import shutil
 import tempfile
@@ -95,9 +96,13 @@ class Page:
         await self.value("1")
         return [event["params"]["entry"]["text"] for event in self._events if event.get("method") == "Log.entryAdded"]
 
-    async def screenshot(self) -> bytes:
-        """Return the whole page as PNG."""
-        return base64.b64decode((await self.call("Page.captureScreenshot", captureBeyondViewport=True))["data"])
+    async def screenshot(self, *, before: str) -> bytes:
+        """Return the part of the page above the first element of the selector ``before`` as PNG."""
+        top = f"document.querySelector({json.dumps(before)}).getBoundingClientRect().top"
+        width, height = await self.value(f"[innerWidth, {top}]")
+        clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
+        picture = await self.call("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)
+        return base64.b64decode(picture["data"])
 
 
 @asynccontextmanager

@@ -22,6 +22,7 @@ from injector.webhook.decisions import (
     FAULT,
     FIELDS,
     LOGGED,
+    MAX_RECENT,
     MAX_VALUE,
     REMEDIES,
     Decisions,
@@ -77,7 +78,7 @@ def test_a_decision_says_what_of_whom_by_which_revision_and_how_long_it_took(cap
 def test_a_failure_is_a_warning_and_a_fault_of_the_injector_an_error(
     caplog: pytest.LogCaptureFixture, outcome: Outcome, reason: str, level: str, word: str
 ) -> None:
-    Decisions().log(ReviewDecision(asked_about(OWNED), outcome, reason), 0.0)
+    Decisions(LOGGED["all"]).log(ReviewDecision(asked_about(OWNED), outcome, reason), 0.0)
 
     assert [each[:2] for each in told(caplog)] == [(level, word)]
 
@@ -117,11 +118,48 @@ def test_long_names_are_cut(caplog: pytest.LogCaptureFixture) -> None:
         ("all", {"template", "label", "", FAULT}),
     ],
 )
-def test_a_setting_says_which_get_a_line_and_a_fault_always_does(logged: str, wanted: set[str]) -> None:
+def test_a_setting_says_which_get_a_line_and_a_fault_always_does(
+    caplog: pytest.LogCaptureFixture, logged: str, wanted: set[str]
+) -> None:
     decisions = Decisions(LOGGED[logged])
     asked = [(Outcome.SUCCESS, ""), (Outcome.SKIP, "label"), *((Outcome.FAILURE, each) for each in ("template", FAULT))]
 
-    assert {reason for outcome, reason in asked if decisions.wants(outcome, reason)} == wanted
+    for outcome, reason in asked:
+        if decisions.wants(outcome):
+            decisions.log(ReviewDecision(asked_about(OWNED), outcome, reason), 0.0)
+
+    assert {fields.get("reason", "") for _, _, fields in told(caplog)} == wanted
+
+
+def test_refusals_are_remembered_once_for_each_workload_and_cause_even_if_they_are_not_logged() -> None:
+    times = iter(range(100))
+    decisions = Decisions(LOGGED["none"], now=lambda: next(times))
+    refused = ReviewDecision(
+        asked_about(OWNED), Outcome.FAILURE, "annotation", "1-24", "prod", "metadata.annotations[x]"
+    )
+
+    decisions.log(refused, 0.0)
+    decisions.log(ReviewDecision(asked_about(OWNED), Outcome.SKIP, "label", "1-24"), 0.0)
+    decisions.log_refusal("overload", 429)
+    decisions.log(refused, 0.0)
+
+    workload = {"namespace": "shop", "owner": "Deployment/web", "revision": "1-24", "tag": "prod"}
+    nobody = dict.fromkeys(workload, "")
+    assert decisions.recent() == [
+        {**workload, "reason": "annotation", "at": "metadata.annotations[x]", "count": 2, "time": 2},
+        {**nobody, "reason": "overload", "at": "HTTP status 429", "count": 1, "time": 1},
+    ]
+
+
+def test_only_the_last_refusals_are_remembered() -> None:
+    decisions = Decisions(LOGGED["none"])
+
+    for number in range(MAX_RECENT + 5):
+        decisions.log(ReviewDecision(asked_about(OWNED, namespace=f"n-{number}"), Outcome.FAILURE, "template"), 0.0)
+
+    assert [each["namespace"] for each in decisions.recent()] == [
+        f"n-{MAX_RECENT + 4 - each}" for each in range(MAX_RECENT)
+    ]
 
 
 def test_the_setting_has_the_words_of_the_table() -> None:

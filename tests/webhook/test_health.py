@@ -178,7 +178,7 @@ async def test_the_status_is_a_page_that_nobody_keeps_or_frames(operations: Clie
     assert policy.pop("style-src").startswith("'sha256-")
     assert policy == dict.fromkeys(("default-src", "base-uri", "form-action", "frame-ancestors"), "'none'")
     assert response.headers["Referrer-Policy"] == "no-referrer"
-    assert "<h1>injector 1.2.3: " in await response.text()
+    assert "1.2.3, as of " in await response.text()
 
 
 async def test_the_status_is_the_same_json_at_each_address_and_nobody_keeps_it(operations: Client) -> None:

@@ -19,7 +19,8 @@ from injector.revisions.tags import parse_tags
 from injector.webhook.lifecycle import Phase
 from injector.webhook.shadow import Admission, Shadows
 from injector.webhook.status.page import (
-    Share,
+    MAX_ROWS,
+    ago,
     milliseconds,
     number,
     percent,
@@ -30,6 +31,7 @@ from injector.webhook.status.page import (
     shares,
     status_data,
     status_page,
+    tag_requests,
     when,
 )
 from tests.cases import cases
@@ -203,6 +205,10 @@ STATUS: dict[str, Any] = {
     "shadowDropped": 0,
     "webhookErrors": [],
     "certificate": None,
+    "notReady": None,
+    "refusals": [],
+    "unserved": None,
+    "upgrades": None,
 }
 NOTHING: dict[str, Any] = {
     "revisions": [],
@@ -223,14 +229,12 @@ def test_the_page_says_what_is_served_by_whom_and_how_often() -> None:
     text = text_of(status_page(STATUS))
 
     for said in (
-        "injector 1.2.3: serving",
-        "As of 1970-01-01 00:01:00Z",
-        "Last reload 1970-01-01 00:00:30Z , good",
-        "1-24 served 1.24 (stated) f00d 1970-01-01 00:00:00Z revisions/1-24",
+        "Sidecar injector serving 1.2.3, as of 1970-01-01 00:01:00Z Reload Reload every 10 s",
+        "0 problems 100 refused requests 1 tag /inject: prod 2 revisions reloaded 30 s ago 1,900 requests",
+        "1-24 served 1.24 (stated) 60 s ago f00d revisions/1-24",
         "1-30 the last good one is served config: is empty",
-        "prod payments: 1-24 1 1-24 90 % 100 % 1-30, 25 %: same 7, different 3 image 2",
-        "1-30 10 % 0 %",
-        "image spec.containers[istio-proxy].image",
+        "prod Weights 1-24 90 % 1-30 10 % Requests 1-24 100 % payments 1-24 100 % Shadow 1-30 for 25 % of the requests: same 7",
+        "different 3 (image 2) The last differences of prod image spec.containers[istio-proxy].image 1,900 requests",
         "1-24 prod 1,900 1,600 200 label 200 100 template 60, annotation 40 94.12 % 1.2 ms 34.5 ms",
     ):
         assert said in text, text
@@ -246,17 +250,86 @@ def test_what_is_wrong_as_a_whole_stands_above_all() -> None:
     reload = {"at": 30.0, "failure": "source", "errors": ["revisions: cannot be read", "tag `x`: leads nowhere"]}
     elsewhere = {"webhookErrors": ["MutatingWebhookConfiguration prod: it calls istiod"]}
 
-    text = text_of(status_page({**STATUS, **elsewhere, "reload": reload, "certificate": {"error": "it has expired"}}))
+    wrong = {"reload": reload, "certificate": {"error": "it has expired"}, "notReady": "starting"}
+    text = text_of(status_page({**STATUS, **elsewhere, **wrong}))
 
-    assert "Last reload 1970-01-01 00:00:30Z , failed: source" in text
-    assert "Problems revisions: cannot be read tag `x`: leads nowhere MutatingWebhookConfiguration prod: it" in text
-    assert "it calls istiod certificate: it has expired Tags" in text
+    assert text.startswith("(5) injector: serving Sidecar injector serving")
+    assert "5 problems" in text
+    assert (
+        "Problems not ready: starting revisions: cannot be read tag `x`: leads nowhere MutatingWebhookConfiguration"
+        in text
+    )
+    assert "prod: it calls istiod certificate: it has expired Tags" in text
+
+
+def test_a_fault_of_the_certificate_that_makes_the_server_unready_is_one_problem() -> None:
+    expired = {"certificate": {"error": "it has expired"}, "notReady": "it has expired"}
+
+    assert "1 problem 100" in text_of(status_page({**STATUS, **expired}))
+
+
+def test_the_last_refusals_are_shown_before_the_tags() -> None:
+    refusals = [
+        {"namespace": "shop", "owner": "Deployment/web", "reason": "annotation", "revision": "1-24", "tag": "prod", "at": "metadata.x",
+         "count": 3, "time": 50.0},
+        {"namespace": "", "owner": "", "reason": "overload", "revision": "", "tag": "", "at": "HTTP status 429", "count": 1, "time": 0.0},
+    ]  # fmt: skip
+
+    text = text_of(status_page({**STATUS, "refusals": refusals}))
+
+    assert "100 refused requests last 10 s ago" in text
+    assert (
+        "Recent refusals Workload Reason Revision Times Last Deployment/web shop annotation metadata.x 1-24 tag prod 3 times"
+        in text
+    )
+    assert "10 s ago unknown overload HTTP status 429 1 time 60 s ago Tags" in text
+
+
+def test_a_revision_has_one_colour_everywhere_and_a_former_one_has_none() -> None:
+    former = {**REQUEST, "revision": "1-20", "tag": "prod"}
+    page = status_page({**STATUS, "upgrades": [UPGRADE], "requests": [REQUEST, former]})
+
+    colours = {name: set(re.findall(rf'class="rev (\w+)">{name}<', page)) for name in ("1-20", "1-24", "1-30")}
+    assert colours == {"1-20": {"other"}, "1-24": {"c0"}, "1-30": {"c1"}}
+    assert {"part c0", "part c1", "part other"} == set(re.findall(r'rect class="([^"]+)"', page))
+
+
+def test_a_tag_of_one_revision_is_one_line() -> None:
+    tag = {"name": "prod", "revision": "1-24", "weights": {"1-24": 1}, "namespaces": {}, "shadow": None}
+    page = status_page({**STATUS, "tags": [tag]})
+
+    assert "prod 1-24 1,900 requests" in text_of(page)
+    assert "Weights" not in page
+    assert "svg" not in page
+
+
+def test_many_tags_are_an_index_by_revision_and_only_tags_that_differ_from_the_rest_have_rows() -> None:
+    many = [
+        {"name": f"t-{number:02}", "revision": f"1-{24 + number % 2 * 6}", "weights": {"x": 1}, "namespaces": {}, "shadow": None}
+        for number in range(MAX_ROWS)
+    ]  # fmt: skip
+    counted = [{**REQUEST, "tag": "t-03", "requests": 7}]
+
+    page = status_page({**STATUS, "tags": [*STATUS["tags"], *many], "requests": counted})
+
+    text = text_of(page)
+    assert "Split, or with a shadow 1 prod 1-24 6 t-00 t-02 t-04" in text
+    assert "1-30 6 t-01 t-03 7 t-05" in text
+    assert 'href="#tag-prod"' in page
+    assert re.findall(r'<tr id="([^"]+)"', page) == ["tag-prod"]
+
+
+def test_the_page_reloads_itself_only_if_it_is_asked_to() -> None:
+    assert "http-equiv" not in status_page(STATUS)
+    page = status_page(STATUS, refresh=True)
+    assert '<meta http-equiv="refresh" content="10">' in page
+    assert "Reloads every 10 s. Stop" in text_of(page)
 
 
 def test_with_nothing_to_show_each_table_says_none() -> None:
     text = text_of(status_page({**STATUS, **NOTHING}))
 
-    assert text.count(" none") == 5
+    assert text.count(" none") == 3
 
 
 UNSERVED: dict[str, Any] = {
@@ -275,14 +348,13 @@ def test_names_that_nobody_serves_are_shown(changes: dict[str, Any], says: str) 
 
 
 def test_where_nobody_looks_for_names_that_nobody_serves_the_page_is_silent() -> None:
-    assert status_page({**STATUS, "unserved": None}) == status_page(STATUS)
     assert "Unknown revisions" not in status_page(STATUS)
 
 
 UPGRADE: dict[str, Any] = {
     "name": "up", "tag": "prod", "from": "1-28", "to": "1-30", "phase": "Running", "progress": "wave rest, Soaking: 3 done",
     "waves": [{"name": "dev", "done": True}, {"name": "rest", "done": False}], "left": 2, "total": 1200, "secondsLeft": 300.0,
-    "gates": {"latency": "no data: <b>"}, "reason": "soaking", "progressedAt": 1.0,
+    "gates": {"latency": "no data: <i>"}, "reason": "soaking", "progressedAt": 1.0,
 }  # fmt: skip
 
 
@@ -298,12 +370,12 @@ def test_upgrades_are_shown_with_their_waves_progress_gates_and_forecast() -> No
     text = " ".join(text_of(page).split())
 
     for says in (
-        "1-28 to 1-30, tag prod", "dev: done", "wave rest, Soaking: 3 done", "soaking", "2 of 1,200", "about 5 min",
-        "latency: no data: &lt;b&gt;", "new not started no such tag none",
+        "2 open upgrades", "up Running 1-28 to 1-30 , tag prod 99 % 1,198 of 1,200 workloads, about 5 min left dev: done rest wave rest,",
+        "wave rest, Soaking: 3 done soaking Gate latency no data: &lt;i&gt;", "new not started no such tag Tags",
     ):  # fmt: skip
         assert says in text, text
-    assert "<b>" not in page
-    assert "Upgrades" not in status_page({**STATUS, "upgrades": None})
+    assert "<i>" not in page
+    assert "Upgrades" not in status_page(STATUS)
 
 
 def test_a_label_is_escaped() -> None:
@@ -336,18 +408,18 @@ def test_every_text_is_escaped(name: str) -> None:
     assert HOSTILE not in page
 
 
-def test_shares_are_those_of_the_weights_and_of_the_requests_by_the_tag() -> None:
+def test_shares_add_up_and_requests_of_a_tag_are_those_of_all_its_revisions() -> None:
     requests = [
         {"revision": "a", "tag": "prod", "requests": 1},
         {"revision": "old", "tag": "prod", "requests": 3},
         {"revision": "a", "tag": "other", "requests": 9},
     ]
-    tag = {"name": "prod", "weights": {"a": 1, "b": 3}}
 
-    assert shares(tag, requests) == [Share("a", 25, 25), Share("b", 75, 0), Share("old", None, 75)]
-    assert shares(tag, requests[2:]) == [Share("a", 25, None), Share("b", 75, None)]
+    assert tag_requests(requests) == {"prod": {"a": 1, "old": 3}, "other": {"a": 9}}
+    assert shares({"a": 1, "b": 3, "c": 0}) == {"a": 25, "b": 75, "c": 0}
+    assert shares({"a": 0}) == {}
 
-    assert [percent(each) for each in (None, 0, 100 / 3, 100)] == ["none", "0 %", "33.33 %", "100 %"]
+    assert [percent(each) for each in (0, 100 / 3, 100)] == ["0 %", "33.33 %", "100 %"]
 
 
 def test_a_rate_is_never_rounded_up_to_all() -> None:
@@ -358,6 +430,10 @@ def test_a_rate_is_never_rounded_up_to_all() -> None:
 
 def test_figures_and_times_read_the_same_everywhere() -> None:
     assert when(1_700_000_000.9) == "2023-11-14 22:13:20Z"
+    assert [ago(1_000_000 - each, 1_000_000) for each in (0, 119.9, 120, 7200, 200_000)] == [
+        "0 s ago", "119 s ago", "2 min ago", "2 h ago", "2 days ago",
+    ]  # fmt: skip
+    assert ago(1_000_000, 0) == "in 11 days"
     assert [number(each) for each in (0, 999, 12345)] == ["0", "999", "12,345"]
     assert [milliseconds(each) for each in (None, 0.00123456, 30.0)] == ["none", "1.23 ms", "30 s"]
     assert reasons({"a": 1, "b": 1200, "c": 1}) == "b 1,200, a 1, c 1"

@@ -13,10 +13,13 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from injector.errors import ConfigError
+from injector.kube.admission import Broken
+from injector.metrics import Outcome
 from injector.revisions.reload import Loader, LoadReport, RevisionState
+from injector.webhook.decisions import ReviewDecision
 from injector.webhook.status.operations import Operations, operations_app
 from tests.revisions.fakes import fake_revision
-from tests.webhook.canary import Cluster
+from tests.webhook.canary import TAGS, UPGRADES, Cluster
 from tests.webhook.chromium import EXECUTABLE, Page, browsing
 
 ServerFactory = Callable[[web.Application], Awaitable[TestServer]]
@@ -31,8 +34,18 @@ WIDTHS = (1280, 390, 320)
 @pytest.fixture(scope="module")
 def cluster() -> Cluster:
     """Two hours of a canary upgrade."""
-    cluster = Cluster()
+    cluster = Cluster(upgrades=lambda: UPGRADES)
     cluster.passes(7300)
+    cluster.refuse("web", "annotation")
+    return cluster
+
+
+@pytest.fixture(scope="module")
+def fleet() -> Cluster:
+    """A hundred tags."""
+    many = "".join(f"team-{number}: {'1-24' if number % 3 else '1-30'}\n" for number in range(97))
+    cluster = Cluster(tags=TAGS + many)
+    cluster.answer("team-3", "1-30")
     return cluster
 
 
@@ -49,8 +62,12 @@ async def address(aiohttp_server: ServerFactory, operations: Operations) -> str:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_nobody_is_shut_out(aiohttp_server: ServerFactory, cluster: Cluster, page: Page, scheme: str) -> None:
-    url = await address(aiohttp_server, cluster.operations())
+@pytest.mark.parametrize("tags", ["cluster", "fleet"])
+async def test_nobody_is_shut_out(
+    aiohttp_server: ServerFactory, page: Page, scheme: str, tags: str, request: pytest.FixtureRequest
+) -> None:
+    shown: Cluster = request.getfixturevalue(tags)
+    url = await address(aiohttp_server, shown.operations())
 
     for width in WIDTHS:
         await page.open(url, width=width, scheme=scheme)
@@ -78,8 +95,8 @@ BREAKS = [
     ("document.querySelector('footer a').textContent = ''", "link text"),
     ("document.querySelector('section > .wide').removeAttribute('tabindex')", "scrolls"),
     ("document.querySelector('svg.bar').removeAttribute('aria-hidden')", "picture name"),
-    ("document.documentElement.style.setProperty('--part', '#fed')", "graphic contrast"),
-    ("document.querySelector('dd').style.color = '#999'", "contrast"),
+    ("document.documentElement.style.setProperty('--c0', '#fed')", "graphic contrast"),
+    ("document.querySelector('.quiet').style.color = '#999'", "contrast"),
     ("document.querySelector('h2').style.width = '200rem'", "page as wide"),
 ]
 """What a page could have wrong, and what the fault is called."""
@@ -108,19 +125,21 @@ async def test_all_of_it_can_be_reached_by_keyboard_and_is_seen_to_be(
     await page.open(await address(aiohttp_server, cluster.operations()))
 
     reached = []
-    for _ in range(6):
+    for _ in range(13):
         await page.press("Tab")
         reached.append(await page.value(FOCUS))
 
-    # The tables of tags (with the last differences), revisions and requests, and the links of the footer.
-    order = ["DIV", "SUMMARY", "DIV", "DIV", "A", "A"]
+    # Reload (once, and always), the six sections, the last differences of a shadow, the wide tables, and the links of the footer.
+    order = [*["A"] * 8, "SUMMARY", "DIV", "DIV", "A", "A"]
     assert reached == [[tag, "solid", True] for tag in order]
 
 
 BARS = """
-[...document.querySelectorAll("svg.bar")].map((bar) => {
-  const all = bar.getBoundingClientRect().width, part = bar.querySelector(".part").getBoundingClientRect().width;
-  return [parseFloat(bar.closest("td").textContent), 100 * part / all];
+[...document.querySelectorAll(".split, .progress")].map((row) => {
+  const all = row.querySelector("svg").getBoundingClientRect().width;
+  const lengths = [...row.querySelectorAll("rect")].map((part) => 100 * part.getBoundingClientRect().width / all);
+  const figures = [...row.textContent.matchAll(/([\\d.]+) %/g)].map((found) => parseFloat(found[1]));
+  return [figures, lengths];
 })
 """
 
@@ -130,22 +149,76 @@ async def test_the_bars_are_as_long_as_the_shares_beside_them(
 ) -> None:
     await page.open(await address(aiohttp_server, cluster.operations()))
 
-    bars: list[tuple[float, float]] = await page.value(BARS)
+    upgrade, weights, requests = await page.value(BARS)
 
-    assert [length for _, length in bars] == pytest.approx([share for share, _ in bars], abs=0.6)
-    old, new = bars[0][0], bars[1][0]
+    assert upgrade == [[25], [pytest.approx(25)]]
+    assert weights == [[50, 50], [pytest.approx(50), pytest.approx(50)]]
+    figures, lengths = requests
+    assert lengths == pytest.approx(figures, abs=0.6)
     # Weights of 0, 5, 10, 25 and 50 percent, each in a part of the two hours of its own.
-    assert old + new == pytest.approx(100, abs=0.1)
-    assert new == pytest.approx(17, abs=5)
+    assert sum(figures) == pytest.approx(100, abs=0.1)
+    assert figures[1] == pytest.approx(17, abs=5)
+
+
+COLOURS = """
+(() => {
+  const found = {};
+  const add = (name, colour) => { (found[name] ??= []).includes(colour) || found[name].push(colour); };
+  for (const node of document.querySelectorAll(".rev")) add(node.textContent, getComputedStyle(node, "::before").backgroundColor);
+  for (const row of document.querySelectorAll(".split")) {
+    const names = row.querySelectorAll(".rev");
+    row.querySelectorAll("rect").forEach((part, place) => add(names[place].textContent, getComputedStyle(part).fill));
+  }
+  return found;
+})()
+"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_each_revision_is_drawn_in_one_colour_that_no_other_has(
+    aiohttp_server: ServerFactory, cluster: Cluster, page: Page, scheme: str
+) -> None:
+    await page.open(await address(aiohttp_server, cluster.operations()), scheme=scheme)
+
+    colours: dict[str, list[str]] = await page.value(COLOURS)
+
+    assert sorted(colours) == ["1-24", "1-27", "1-30"]
+    assert all(len(each) == 1 for each in colours.values()), colours
+    assert len({each[0] for each in colours.values()}) == 3
+
+
+async def test_a_hundred_tags_fit_two_screens(aiohttp_server: ServerFactory, fleet: Cluster, page: Page) -> None:
+    await page.open(await address(aiohttp_server, fleet.operations()))
+
+    assert (
+        await page.value("document.querySelector('section[aria-labelledby=tags]').getBoundingClientRect().height") < 900
+    )
+
+
+async def test_the_page_reloads_itself_when_the_reader_asks(
+    aiohttp_server: ServerFactory, cluster: Cluster, page: Page
+) -> None:
+    url = await address(aiohttp_server, cluster.operations())
+    await page.open(f"{url}?refresh")
+
+    assert await page.complaints() == []
+    assert await page.value("document.querySelector('.refresh a').href") == f"{url}?"
+    assert await page.value("document.querySelector('meta[http-equiv]').content") == "10"
 
 
 async def test_hostile_and_endless_texts_stay_texts_and_within_the_page(
     aiohttp_server: ServerFactory, page: Page
 ) -> None:
     hostile = "<img src=x onerror=window.hacked=1><script>window.hacked=1</script>\"'" + "x" * 300
-    cluster = Cluster()
+    upgrade = {**UPGRADES[0], **dict.fromkeys(("name", "tag", "from", "to", "progress", "reason"), hostile)}
+    cluster = Cluster(
+        upgrades=lambda: [{**upgrade, "waves": [{"name": hostile, "done": True}], "gates": {hostile: hostile}}]
+    )
     for name in (hostile, "r" * 63):
         cluster.answer("canary", name)
+    cluster.decisions.log(
+        ReviewDecision(Broken(hostile), Outcome.FAILURE, hostile, hostile, hostile, where=hostile), 0.0
+    )
     cluster.passes(600)
     revision = fake_revision(hostile, fingerprint=hostile)
     states = {

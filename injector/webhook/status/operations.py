@@ -48,11 +48,11 @@ class Operations:
         return web.Response(body=self.services.metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
 
     async def page(self, request: web.Request) -> web.Response:
-        """Answer the status as a page, or as JSON with ``?format=json``."""
+        """Answer the status as a page, which reloads itself with ``?refresh``, or as JSON with ``?format=json``."""
         if request.query.get("format") == "json":
             return await self.status(request)
         # Rendering the page of a large fleet takes a tenth of a second.
-        text = await asyncio.to_thread(status_page, self._status())
+        text = await asyncio.to_thread(status_page, self._status(), refresh="refresh" in request.query)
         return web.Response(text=text, content_type="text/html", headers=HEADERS)
 
     async def status(self, request: web.Request) -> web.Response:  # noqa: ARG002 -- aiohttp's signature
@@ -64,6 +64,8 @@ class Operations:
         snapshot, report, phase = parts.registry.snapshot, parts.loader.report, self.lifecycle.phase
         return {
             **status_data(snapshot, report, phase, self.shadows, version=parts.version),
+            "notReady": self._unready() or None,
+            "refusals": parts.options.decisions.recent(),
             "certificate": None if parts.certificates is None else parts.certificates.status(),
             "unserved": None if parts.unserved is None else parts.unserved.to_dict(),
             "upgrades": None if parts.upgrades is None else parts.upgrades(),

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from jinja2 import DictLoader, Environment, StrictUndefined, Template
 from markupsafe import Markup
@@ -158,11 +158,31 @@ HEADERS: Final[Mapping[str, str]] = {
 }
 
 
-def status_page(status: Mapping[str, Any]) -> str:
-    """Render a status, as collected by ``health.Operations``, with every text escaped."""
+def status_page(status: Mapping[str, Any], *, refresh: bool = False) -> str:
+    """Render a status, as collected by ``operations.Operations``, with every text escaped.
+
+    Args:
+        status: the status.
+        refresh: let the browser load the page again every 10 seconds.
+    """
     # Only the project's own style sheet is not escaped: the content security policy has its hash.
     style = Markup(_STYLE)  # noqa: S704 -- see above
-    return _template().render(status=status, faults=_faults(status), style=style)
+    colours = _Colours(status)
+    moving, settled = [], []
+    for tag in status["tags"]:
+        several = len(tag["weights"]) > 1 or tag["namespaces"] or tag["shadow"]
+        (moving if several else settled).append(tag)
+    few = len(status["tags"]) <= MAX_ROWS
+    page = {
+        "problems": _problems(status),
+        "tags": [*moving, *settled] if few else moving,
+        "index": [] if few else settled,
+        "tag_requests": tag_requests(status["requests"]),
+        "rev": colours.name,
+        "bar": colours.bar,
+        "now": status["time"],
+    }
+    return _template().render(status=status, style=style, refresh=refresh, **page)
 
 
 @cache
@@ -173,18 +193,55 @@ def _template() -> Template:
         loader=DictLoader(pages), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters.update(
-        when=when, shares=shares, percent=percent, number=number, rate=rate, milliseconds=milliseconds, reasons=reasons
+        when=when,
+        ago=ago,
+        shares=shares,
+        percent=percent,
+        number=number,
+        rate=rate,
+        milliseconds=milliseconds,
+        reasons=reasons,
     )
     return environment.get_template("status.html")
 
 
-def _faults(status: Mapping[str, Any]) -> list[str]:
-    certificate = status["certificate"] or {}
+def _problems(status: Mapping[str, Any]) -> list[str]:
+    certificate, not_ready = status["certificate"] or {}, status["notReady"]
+    error = certificate.get("error")
     return [
+        *([f"not ready: {not_ready}"] if not_ready else []),
         *status["reload"]["errors"],
         *status["webhookErrors"],
-        *([f"certificate: {certificate['error']}"] if certificate.get("error") else []),
+        *([f"certificate: {error}"] if error and error != not_ready else []),
     ]
+
+
+MAX_ROWS: Final = 12
+"""More tags are shown as an index by revision. Only tags with several revisions or a shadow then have rows."""
+COLOURS: Final = 8
+"""How many colours the style sheet has for revisions."""
+
+
+class _Colours:
+    """The colour of each revision, which is the same in all sections. Unknown and former revisions have none."""
+
+    def __init__(self, status: Mapping[str, Any]) -> None:
+        names = sorted(each["name"] for each in status["revisions"])
+        self._classes = {name: f"c{place % COLOURS}" for place, name in enumerate(names)}
+
+    def name(self, name: str) -> Markup:
+        """Return the name of a revision with a dot in its colour."""
+        return Markup('<span class="rev {}">{}</span>').format(self._classes.get(name, "other"), name)
+
+    def bar(self, parts: Mapping[str, float]) -> Markup:
+        """Return a bar with a part for each revision, as long as its percentage."""
+        found, start = Markup(), 0.0
+        for name, share in parts.items():
+            part = Markup('<rect class="part {}" x="{:.2f}" width="{:.2f}" height="10"/>')
+            found += part.format(self._classes.get(name, "other"), start, share)
+            start += share
+        head = '<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true" focusable="false">'
+        return Markup(head + "{}</svg>").format(found)  # noqa: S704 -- its own text
 
 
 def when(seconds: float) -> str:
@@ -192,34 +249,31 @@ def when(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%SZ}"
 
 
-class Share(NamedTuple):
-    """A revision of a tag, with its share of the weights and of the requests since the start, in percent."""
-
-    revision: str
-    weight: float | None
-    """None if the tag no longer has the revision."""
-    share: float | None
-    """None if the tag had no requests."""
+def ago(seconds: float, now: float) -> str:
+    """Format the time since ``seconds``, or until then: ``5 min ago``, ``in 89 days``."""
+    length = abs(now - seconds)
+    units = ((86_400, "days"), (3_600, "h"), (60, "min"))
+    count, unit = next(((length // size, name) for size, name in units if length >= 2 * size), (length // 1, "s"))
+    return f"in {count:.0f} {unit}" if seconds > now else f"{count:.0f} {unit} ago"
 
 
-def shares(tag: Mapping[str, Any], requests: Sequence[Mapping[str, Any]]) -> list[Share]:
-    """Return the current revisions of a tag, then former ones that got requests by it."""
-    weights: Mapping[str, int] = tag["weights"]
-    counts = {each["revision"]: each["requests"] for each in requests if each["tag"] == tag["name"]}
-    all_weights, all_requests = sum(weights.values()), sum(counts.values())
-    return [
-        Share(
-            name,
-            100 * weights[name] / all_weights if name in weights else None,
-            100 * counts.get(name, 0) / all_requests if all_requests else None,
-        )
-        for name in dict.fromkeys([*weights, *counts])
-    ]
+def shares(counts: Mapping[str, int]) -> dict[str, float]:
+    """Return the percentage of each name; empty if nothing was counted."""
+    total = sum(counts.values())
+    return {name: 100 * count / total for name, count in counts.items()} if total else {}
 
 
-def percent(share: float | None) -> str:
+def tag_requests(requests: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
+    """Return the requests since the start of each tag by revision, also of its former revisions."""
+    found: dict[str, dict[str, int]] = {}
+    for each in requests:
+        found.setdefault(each["tag"], {})[each["revision"]] = each["requests"]
+    return found
+
+
+def percent(share: float) -> str:
     """Format a share: ``33.33 %``."""
-    return "none" if share is None else f"{share:.4g} %"
+    return f"{share:.4g} %"
 
 
 def number(count: int) -> str:
