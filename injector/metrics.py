@@ -30,6 +30,8 @@ REFUSED: Final = "refused"
 WARNED: Final = "warned"
 RELOAD_FAILURES: Final = ("source", "revision", "tags", "internal")
 """Reasons of a failed reload, in order of precedence: the source cannot be read, a revision or a tag is not valid, an internal error."""
+MAX_DRIFT_SERIES: Final = 1000
+"""Series of workloads that have drifted; those with the most workloads are shown. Users can write any revision into a pod."""
 
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a series of the start of each series, which nothing asks for
@@ -209,6 +211,17 @@ class Metrics:
             "Time of the last progress of an Upgrade that has not ended. During a soak, its end. Missing while it waits for a window.",
             ("upgrade",),
         )
+        self._drift = gauge(
+            "injector_drift_workloads",
+            "Workloads whose sidecar is of another revision than new pods would get, with --watch-drift.",
+            ("from", "to", "namespace"),
+        )
+
+    def drifted(self, workloads: Mapping[tuple[str, str, str], int]) -> None:
+        """Show the workloads that have drifted, by the revision that they have, the one they would get, and namespace."""
+        self._drift.clear()
+        for labels, count in Tally(workloads).most_common(MAX_DRIFT_SERIES):
+            self._drift.labels(*labels).set(count)
 
     def upgrades(self, rows: Mapping[str, UpgradeRow]) -> None:
         """Show the state of the upgrades by name, and remove the series of all others."""

@@ -134,6 +134,10 @@ class Settings:
     served_elsewhere: tuple[str, ...] = _setting(
         "Revision or tag that another injector serves. It does not count as unknown.", (), "NAME"
     )
+    watch_drift: bool = _setting(
+        "Watch the metadata of the cluster's pods, and count the workloads whose sidecar is of another revision than new pods would get.",
+        default=False,
+    )
     upgrades: bool = _setting(
         "Run the Upgrade resources of the cluster, in the replica that holds a Lease, and show them. Requires --from-cluster.",
         default=False,
@@ -194,7 +198,7 @@ class Settings:
     @property
     def asks_cluster(self) -> bool:
         """Whether the server needs a client of the API server."""
-        return self.from_cluster or self.self_signed or self.patches
+        return self.from_cluster or self.self_signed or self.patches or self.watch_drift
 
     def checked(self) -> Settings:
         """Return the settings if they are consistent.

@@ -34,6 +34,7 @@ from injector.metrics import Metrics
 from injector.revisions.build import Overrides
 from injector.revisions.clustersource import ClusterSource
 from injector.revisions.directory import MergedSource, SingleSource
+from injector.revisions.driftwatch import DriftWatch
 from injector.revisions.files import file_changes
 from injector.revisions.following import Follower, Timing
 from injector.revisions.registry import Registry
@@ -125,6 +126,8 @@ def run_server(settings: Settings) -> None:
     follow = dict(tls.follow)
     if controller is not None:
         follow["upgrades"] = controller.follow
+    if client is not None and settings.watch_drift:
+        follow["drift"] = DriftWatch(client, registry, metrics).follow
     if cluster is not None:
         registry.subscribe(cluster.served_changed)
         follow["cluster"] = partial(

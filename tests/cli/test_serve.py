@@ -100,6 +100,7 @@ def test_without_flags_and_variables_it_has_the_defaults_of_the_settings(monkeyp
         (["--istio-namespace", "mesh"], "istio_namespace", "mesh"),
         (["--kubeconfig", "k"], "kubeconfig", Path("k")),
         (["--watch-unserved"], "watch_unserved", True),
+        (["--watch-drift"], "watch_drift", True),
         (["--served-elsewhere", "1-18", "--servedElsewhere", "old"], "served_elsewhere", ("1-18", "old")),
         (["--explain", "both"], "explain", "both"),
         (["--reload-interval", "1m"], "reload_interval", 60.0),

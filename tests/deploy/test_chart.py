@@ -290,11 +290,12 @@ def test_the_api_servers_own_certificate_is_asked_for_where_its_ca_is_given() ->
     assert "--client-ca-file" not in flags(rendered())
 
 
-def test_who_looks_for_names_that_nobody_serves_may_read_namespaces_and_pods_and_nothing_else() -> None:
-    objects = rendered({"tls": {"mode": "files"}, "watchUnserved": True, "demo": {"enabled": True}})
+@pytest.mark.parametrize(("value", "flag"), [("watchUnserved", "--watch-unserved"), ("watchDrift", "--watch-drift")])
+def test_who_looks_at_labels_of_namespaces_and_pods_may_read_these_and_nothing_else(value: str, flag: str) -> None:
+    objects = rendered({"tls": {"mode": "files"}, value: True, "demo": {"enabled": True}})
     (rule,) = one(objects, "ClusterRole")["rules"]
 
-    assert "--watch-unserved" in flags(objects)
+    assert flag in flags(objects)
     assert rule == {"apiGroups": [""], "resources": ["namespaces", "pods"], "verbs": ["get", "list", "watch"]}
     assert pod_spec(objects)["automountServiceAccountToken"] is True
 
@@ -395,7 +396,7 @@ def test_no_other_switch_of_the_schema_changes_the_flags() -> None:
     plain = flags(rendered())
     for path, each in leaves(schema["properties"]):
         choices = [True, False] if each.get("type") == "boolean" else each.get("enum", [])
-        for value in choices if path not in (*SWITCHES, "demo.enabled", "upgrades.enabled") else []:
+        for value in choices if path not in (*SWITCHES, "demo.enabled", "upgrades.enabled", "watchDrift") else []:
             assert flags(rendered(with_value(path, value))).keys() == plain.keys(), path
 
 

@@ -47,6 +47,7 @@ def used_metrics(registry: CollectorRegistry) -> Metrics:
     metrics.guard_findings.labels("1-24", "refused").inc()
     metrics.cache_hit("1-24")
     metrics.upgrades({"up": UpgradeRow("Running", {"left": 1}, {"done": 1}, 2, {"latency": "pass"}, 3.0)})
+    metrics.drifted({("1-24", "1-30", "shop"): 2})
     metrics.background_failures.labels("certificates").inc()
     metrics.watch_faults.labels("configmaps", "gone").inc()
     metrics.watch_synced.labels("configmaps").set(1)

@@ -62,7 +62,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 
 {{/* Not empty if the injector calls the API server. */}}
 {{- define "injector.callsAPI" -}}
-{{- if or (include "injector.fromCluster" .) .Values.watchUnserved (eq .Values.tls.mode "self-signed") }}true{{ end -}}
+{{- if or (include "injector.fromCluster" .) .Values.watchUnserved .Values.watchDrift (eq .Values.tls.mode "self-signed") }}true{{ end -}}
 {{- end }}
 
 {{/* Not empty if there is a folder of revisions to mount. */}}

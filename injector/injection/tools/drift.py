@@ -88,10 +88,15 @@ def as_created(pod: c.Pod) -> c.Pod:
         kept.pop("name", None)  # the API server makes it up after the webhooks
     spec = {key: value for key, value in (pod.get("spec") or {}).items() if key not in _LATER}
     created = uninject_pod({"apiVersion": "v1", "kind": "Pod", "metadata": kept, "spec": spec})
-    label = c.labels_of(pod).get(REVISION_LABEL)
-    if label is None or not _revision_in(c.annotations_of(pod).get(STATUS, "")):
-        return created
-    return c.with_metadata(created, labels={**c.labels_of(created), REVISION_LABEL: label})
+    label = own_revision_label(pod)
+    return (
+        created if label is None else c.with_metadata(created, labels={**c.labels_of(created), REVISION_LABEL: label})
+    )
+
+
+def own_revision_label(pod: Mapping[str, Any]) -> str | None:
+    """Return the label ``istio.io/rev`` of a running pod; None if it has none, or if the injection wrote it."""
+    return c.labels_of(pod).get(REVISION_LABEL) if _revision_in(c.annotations_of(pod).get(STATUS, "")) else None
 
 
 def drift_of(pod: c.Pod, answer: Answer | None) -> Drift:

@@ -1,0 +1,149 @@
+"""Watch a cluster for workloads whose sidecar is of another revision than new pods would get.
+
+Only metadata is read. A pod's annotation ``sidecar.istio.io/status`` names the revision that it has. Its labels and those of its namespace
+decide which of Istio's webhooks would be called for it now, and the tags of this injector which revision it would get. A pod that no
+revision of this injector would inject is not counted. An older template of the same revision is not seen; ``injector revision status``
+compares the whole pods.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from injector.cluster.listwatch import ListWatch
+from injector.cluster.resources import NAMESPACES, PODS, RUNNING, Scope
+from injector.injection.containers import labels_of
+from injector.injection.tools.drift import injected_revision, own_revision_label
+from injector.istio.webhooks import INJECT_LABEL, INJECTION_LABEL, REVISION_LABEL, called
+from injector.revisions.tags import TagWorkload, workload_of_pod
+
+if TYPE_CHECKING:
+    from injector.cluster.client import KubeClient
+    from injector.istio.revision import Revision
+    from injector.metrics import Metrics
+    from injector.revisions.registry import Registry, Snapshot
+
+_log = logging.getLogger(__name__)
+
+COUNT_INTERVAL: Final = 5.0
+"""Minimum seconds between two counts."""
+MAX_PODS: Final = 20_000
+"""How many pods are remembered."""
+UNNAMED: Final = "(no name)"
+"""The revision of a pod whose sidecar names none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sidecar:
+    """The workload of a pod with a sidecar, the revision that the sidecar names, and the labels of the pod that select a webhook."""
+
+    workload: TagWorkload
+    revision: str
+    labels: tuple[tuple[str, str], ...]
+
+
+def sidecar_of(pod: Mapping[str, Any]) -> Sidecar | None:
+    """Return the sidecar of a pod from its metadata; None if it has none."""
+    revision = injected_revision(pod)
+    if revision is None:
+        return None
+    labels = {REVISION_LABEL: own_revision_label(pod), INJECT_LABEL: labels_of(pod).get(INJECT_LABEL)}
+    given = tuple((key, value) for key, value in labels.items() if value is not None)
+    return Sidecar(workload_of_pod(pod, pod["metadata"]["namespace"]), revision, given)
+
+
+def injection_labels(namespace: Mapping[str, Any]) -> dict[str, str] | None:
+    """Return the labels of a namespace that select a webhook; None without one."""
+    return {
+        key: value for key, value in labels_of(namespace).items() if key in (REVISION_LABEL, INJECTION_LABEL)
+    } or None
+
+
+def count_drift(
+    sidecars: Collection[Sidecar], namespaces: Mapping[str, Mapping[str, str]], snapshot: Snapshot
+) -> Counter[tuple[str, str, str]]:
+    """Count the workloads whose pods would get another revision: by the revision that they have, the one they would get, and namespace.
+
+    Args:
+        sidecars: those of the running pods.
+        namespaces: the labels of namespaces that have any, by name.
+        snapshot: the revisions and tags of this injector.
+    """
+    names: dict[tuple[str, tuple[tuple[str, str], ...]], str | None] = {}
+    found: set[tuple[str, str, tuple[str, str, str]]] = set()
+    for each in set(sidecars):
+        place = each.workload.key[0]
+        if (place, each.labels) not in names:
+            webhooks = called(sorted(snapshot.names), namespaces.get(place, {}), dict(each.labels))
+            names[place, each.labels] = webhooks[0][0] if webhooks else None
+        name = names[place, each.labels]
+        wanted = None if name is None else _wanted(each, name, snapshot)
+        if wanted is not None and wanted.written != each.revision:
+            found.add((each.revision or UNNAMED, wanted.name, each.workload.key))
+    return Counter((has, gets, key[0]) for has, gets, key in found)
+
+
+def _wanted(sidecar: Sidecar, name: str, snapshot: Snapshot) -> Revision:
+    return snapshot.resolve(name, lambda: sidecar.workload).revision
+
+
+@dataclass
+class DriftWatch:
+    """Watches the pods and namespaces of a cluster, and counts the workloads that have drifted.
+
+    Args:
+        client: the API server.
+        registry: the revisions and tags of this injector.
+        metrics: shows the counts.
+    """
+
+    client: KubeClient
+    registry: Registry
+    metrics: Metrics
+    _woken: asyncio.Event = field(default_factory=asyncio.Event)
+    _shared: dict[Sidecar, Sidecar] = field(default_factory=dict)
+    """The sidecars that are remembered. The pods of a workload share one, which saves memory."""
+    _was_full: bool = False
+
+    def __post_init__(self) -> None:
+        self.registry.subscribe(self._woken.set)
+
+    async def follow(self, settled: asyncio.Event) -> None:
+        """Watch and count until cancelled. The server does not wait for it."""
+        settled.set()
+        pods = self._watch(Scope(PODS, fields=RUNNING, room=MAX_PODS), self._keep)
+        namespaces = self._watch(Scope(NAMESPACES), injection_labels)
+        async with asyncio.TaskGroup() as tasks:
+            for watch in (pods, namespaces):
+                tasks.create_task(watch.run())
+            while True:
+                await self._woken.wait()
+                self._woken.clear()
+                if pods.synced.is_set() and namespaces.synced.is_set():
+                    await self._count(pods, namespaces)
+                    await asyncio.sleep(COUNT_INTERVAL)
+
+    async def _count(self, pods: ListWatch, namespaces: ListWatch) -> None:
+        sidecars, is_full = tuple(pods.state.objects.values()), pods.state.full
+        self._shared = {each: each for each in sidecars}
+        # 10,000 workloads take a tenth of a second, in which requests must be answered.
+        counts = await asyncio.to_thread(
+            count_drift, self._shared.keys(), dict(namespaces.state.objects), self.registry.snapshot
+        )
+        self.metrics.drifted(counts)
+        if is_full and not self._was_full:
+            _log.warning("--watch-drift counts only %d pods; the cluster has more with a sidecar", MAX_PODS)
+        self._was_full = is_full
+
+    def _keep(self, pod: Mapping[str, Any]) -> Sidecar | None:
+        found = sidecar_of(pod)
+        return None if found is None else self._shared.setdefault(found, found)
+
+    def _watch(self, scope: Scope, keep: Callable[[Mapping[str, Any]], Any]) -> ListWatch:
+        scope = replace(scope, metadata_only=True, watch_name=f"drift/{scope.resource.plural}")
+        return ListWatch(self.client, scope, keep=keep, changed=lambda _: self._woken.set(), metrics=self.metrics)

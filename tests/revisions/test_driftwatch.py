@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from injector.cluster.resources import NAMESPACES, PODS
+from injector.metrics import MAX_DRIFT_SERIES, Metrics
+from injector.revisions import driftwatch
+from injector.revisions.driftwatch import DriftWatch, count_drift, sidecar_of
+from injector.revisions.registry import Registry, Snapshot, snapshot_of
+from injector.revisions.tags import parse_tags
+from tests.cluster.fakeapi import FakeApi
+from tests.cluster.fakes import in_fake_time
+from tests.revisions.fakes import fake_revision
+
+OLD, NEW = "1-28", "1-30"
+REV, AUTO, INJECT = "istio.io/rev", "istio-injection", "sidecar.istio.io/inject"
+
+
+def snapshot(tags: str = f"prod: {NEW}") -> Snapshot:
+    return snapshot_of([fake_revision(name) for name in (OLD, NEW)], parse_tags(tags))
+
+
+def pod(
+    name: str, place: str = "shop", has: str | None = OLD, labels: dict[str, str] | None = None, **annotations: str
+) -> dict[str, Any]:
+    """The metadata of a pod of the Deployment ``web``, whose name comes before the number of the pod."""
+    if has is not None:
+        annotations["sidecar.istio.io/status"] = json.dumps({"containers": ["istio-proxy"], "revision": has})
+    replica_set = f"{name.partition('.')[0]}-7c9f8d6b54"
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": replica_set, "uid": "1", "controller": True}
+    own = {"labels": {"pod-template-hash": "7c9f8d6b54", **(labels or {})}, "annotations": annotations}
+    head = {"name": name, "generateName": f"{replica_set}-", "namespace": place, "ownerReferences": [owner]}
+    return {"metadata": {**head, **own}}
+
+
+def drift(
+    *pods: dict[str, Any], labels: dict[str, str] | None = None, tags: str = f"prod: {NEW}"
+) -> dict[tuple[str, str, str], int]:
+    """The drift of pods, whose namespace has labels."""
+    sidecars = [found for each in pods if (found := sidecar_of(each)) is not None]
+    return count_drift(sidecars, {"shop": {REV: "prod"} if labels is None else labels}, snapshot(tags))
+
+
+def test_workloads_with_another_revision_than_they_would_get_are_counted_once_each() -> None:
+    pods = (
+        pod("web.1"),
+        pod("web.2"),
+        pod("api.1"),
+        pod("api.2", has=NEW),
+        pod("new.1", has=NEW),
+        pod("bare", has=None),
+    )
+
+    assert drift(*pods) == {(OLD, NEW, "shop"): 2}
+    assert drift(*pods, tags=f"prod: {OLD}") == {(NEW, OLD, "shop"): 2}
+
+
+@pytest.mark.parametrize(
+    ("namespace", "labels", "expected"),
+    [
+        ({REV: NEW}, {}, NEW),
+        ({REV: OLD}, {}, None),
+        ({REV: "prod"}, {REV: OLD}, NEW),
+        ({}, {REV: NEW}, NEW),
+        ({}, {}, None),
+        ({REV: "unknown"}, {}, None),
+        ({REV: "prod"}, {INJECT: "false"}, None),
+        ({AUTO: "enabled"}, {}, NEW),
+        ({AUTO: "enabled"}, {REV: OLD}, NEW),
+        ({AUTO: "disabled"}, {REV: NEW}, None),
+    ],
+)
+def test_the_labels_of_a_pod_and_its_namespace_decide(
+    namespace: dict[str, str], labels: dict[str, str], expected: str | None
+) -> None:
+    found = drift(pod("web", labels=labels), labels=namespace, tags=f"prod: {NEW}\ndefault: {NEW}")
+
+    assert list(found) == ([(OLD, expected, "shop")] if expected else [])
+
+
+def test_weights_and_pins_of_a_tag_decide_for_each_workload() -> None:
+    pods = [pod(f"web{number}.1") for number in range(200)]
+
+    assert 60 < drift(*pods, tags=f"prod: {{{OLD}: 50, {NEW}: 50}}")[OLD, NEW, "shop"] < 140
+    pinned = pod("web.1", **{"revision-injector/pin": OLD})
+    assert drift(pinned, tags=f"prod: {{{OLD}: 0, {NEW}: 100}}") == {}
+
+
+def test_a_label_that_an_injection_of_istio_1_6_to_1_10_wrote_does_not_count() -> None:
+    old = pod("web", has="", labels={REV: NEW})
+    assert drift(old, labels={}) == {}
+    assert drift(pod("web", has="", labels={REV: OLD})) == {(OLD, NEW, "shop"): 1}
+    assert drift(pod("web", has="")) == {("(no name)", NEW, "shop"): 1}
+
+
+class Watched:
+    """A watch of an API server with one namespace, and its counts."""
+
+    def __init__(self) -> None:
+        self.api, self.registry, self.collector = FakeApi(), Registry(snapshot(f"prod: {OLD}")), CollectorRegistry()
+        self.watch = DriftWatch(self.api, self.registry, Metrics(self.collector))
+        self.api.put(NAMESPACES, {"metadata": {"name": "shop", "labels": {REV: "prod"}}})
+
+    @property
+    def counts(self) -> dict[tuple[str, str, str], float]:
+        (family,) = (each for each in self.collector.collect() if each.name == "injector_drift_workloads")
+        return {
+            (each.labels["from"], each.labels["to"], each.labels["namespace"]): each.value for each in family.samples
+        }
+
+    async def until(self, expected: dict[tuple[str, str, str], int]) -> None:
+        """Wait for counts. A thread counts them, for which the clock of the test does not wait."""
+        deadline = time.monotonic() + 60
+        while self.counts != expected:
+            assert time.monotonic() < deadline, self.counts
+            await asyncio.sleep(1)
+
+
+@in_fake_time
+async def test_a_moved_tag_a_restarted_workload_and_a_relabelled_namespace_are_seen() -> None:
+    watched = Watched()
+    for name in ("web.1", "web.2", "api.1"):
+        watched.api.put(PODS, pod(name))
+    watched.registry.swap(snapshot())
+    task = asyncio.create_task(watched.watch.follow(asyncio.Event()))
+    await watched.until({(OLD, NEW, "shop"): 2})
+
+    watched.api.drop(PODS, "api.1", "shop")
+    watched.api.put(PODS, pod("api.2", has=NEW))
+    await watched.until({(OLD, NEW, "shop"): 1})
+
+    watched.registry.swap(snapshot(f"prod: {OLD}"))
+    await watched.until({(NEW, OLD, "shop"): 1})
+
+    watched.registry.swap(snapshot())
+    watched.api.put(NAMESPACES, {"metadata": {"name": "shop", "labels": {REV: OLD}}})
+    await watched.until({(NEW, OLD, "shop"): 1})
+    task.cancel()
+    await asyncio.wait([task])
+
+
+@in_fake_time
+async def test_the_pods_and_series_are_bounded(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(driftwatch, "MAX_PODS", 10)
+    watched = Watched()
+    for number in range(30):
+        watched.api.put(PODS, pod(f"web.{number}"))
+    watched.registry.swap(snapshot())
+    task = asyncio.create_task(watched.watch.follow(asyncio.Event()))
+    with caplog.at_level(logging.WARNING):
+        await watched.until({(OLD, NEW, "shop"): 1})
+        await asyncio.sleep(60)
+    assert caplog.messages == ["--watch-drift counts only 10 pods; the cluster has more with a sidecar"]
+    task.cancel()
+    await asyncio.wait([task])
+
+    metrics = Metrics(CollectorRegistry())
+    metrics.drifted({(str(number), NEW, "shop"): number for number in range(2 * MAX_DRIFT_SERIES)})
+    shown = [
+        line for line in metrics.exposition().decode().splitlines() if line.startswith("injector_drift_workloads{")
+    ]
+    assert len(shown) == MAX_DRIFT_SERIES
+    assert f'injector_drift_workloads{{from="1999",namespace="shop",to="{NEW}"}} 1999.0' in shown
