@@ -26,6 +26,8 @@ MAX_FAULTS: Final = 10
 """Faults after which a preflight ends: the others usually have the same cause."""
 _SERVICE_LABEL: Final = "kubernetes.io/service-name"
 _REFUSALS: Final = (400, 403, 422)
+_WEBHOOK_FAILED: Final = "failed calling webhook"
+"""A part of the API server's message if a webhook with failurePolicy Fail cannot be called; the status is 500."""
 _LONGEST_NAME: Final = 50
 
 
@@ -112,7 +114,7 @@ async def dry_run_fault(client: KubeClient, plan: Plan, entry: Entry) -> str:
     try:
         made = await client.create(PODS, pod, manager=MANAGER, dry_run=True)
     except ClusterError as error:
-        if error.status in _REFUSALS:
+        if error.status in _REFUSALS or _WEBHOOK_FAILED in error.what:
             return f"the API server refuses its pod: {error.what}"
         raise
     found = injected_revision(made)

@@ -101,6 +101,10 @@ async def test_a_pod_that_the_api_server_refuses_is_a_fault_and_other_errors_are
     faults = await checked(Api(refuses=lambda _: (403, "violates PodSecurity")))
     assert faults[0] == "Deployment pay/api: the API server refuses its pod: violates PodSecurity"
 
+    failed = 'failed calling webhook "rev.namespace.sidecar-injector.istio.io": connection refused'
+    faults = await checked(Api(refuses=lambda _: (500, failed)))
+    assert faults[0] == f"Deployment pay/api: the API server refuses its pod: {failed}"
+
     with pytest.raises(ClusterError):
         await checked(Api(refuses=lambda _: (500, "down")))
 
