@@ -17,7 +17,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
-UNKNOWN: Final = "unknown"
+UNKNOWN_REVISION: Final = "unknown"
 TOTAL: Final = "total"
 """The stage of a whole request."""
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
@@ -26,8 +26,8 @@ CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
 BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
-REFUSED: Final = "refused"
-WARNED: Final = "warned"
+GUARD_REFUSED: Final = "refused"
+GUARD_WARNED: Final = "warned"
 RELOAD_FAILURES: Final = ("source", "revision", "tags", "internal")
 """Reasons of a failed reload, in order of precedence: the source cannot be read, a revision or a tag is not valid, an internal error."""
 MAX_DRIFT_SERIES: Final = 1000
@@ -241,7 +241,12 @@ class Metrics:
                 self._upgrade_progress.labels(name).set(row.progressed)
 
     def count_request(
-        self, outcome: Outcome, seconds: Mapping[str, float], reason: str = "", revision: str = UNKNOWN, tag: str = ""
+        self,
+        outcome: Outcome,
+        seconds: Mapping[str, float],
+        reason: str = "",
+        revision: str = UNKNOWN_REVISION,
+        tag: str = "",
     ) -> None:
         """Count one request with its outcome and, unless it succeeded, its reason; ``seconds`` are the durations by stage."""
         self._request_of(revision, tag).inc()

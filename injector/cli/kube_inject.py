@@ -250,7 +250,7 @@ IGNORED: Final = (
 )
 IGNORED_SWITCHES: Final = ("coreDump", "rewriteAppProbe", "debug")
 """A switch takes no value, or one after ``=``."""
-REFUSED: Final = ("hub", "tag")
+REFUSED_FLAGS: Final = ("hub", "tag")
 
 
 def _ignore(_context: click.Context, option: click.Parameter, value: str | None) -> None:
@@ -272,9 +272,9 @@ def old_options(command: F) -> F:
     """Add flags of older releases of istioctl. Most are ignored with a warning, the others are refused."""
     hidden: dict[str, Any] = {"hidden": True, "expose_value": False, "metavar": "VALUE"}
     switch: dict[str, Any] = {**hidden, "is_flag": False, "flag_value": "true"}
-    for name in (*IGNORED, *IGNORED_SWITCHES, *REFUSED):
+    for name in (*IGNORED, *IGNORED_SWITCHES, *REFUSED_FLAGS):
         settings = switch if name in IGNORED_SWITCHES else hidden
-        command = click.option(f"--{name}", callback=_refuse if name in REFUSED else _ignore, **settings)(command)
+        command = click.option(f"--{name}", callback=_refuse if name in REFUSED_FLAGS else _ignore, **settings)(command)
     return command
 
 

@@ -108,7 +108,7 @@ serve = verbose(
 
 
 # Istio allows the same for the file system and the scheduler (istio 1.4, pkg/probe/client.go).
-JITTER: Final = 0.01
+_TOLERANCE: Final = 0.01
 
 
 @click.command("probe", epilog=examples("probe --probe-path=/health --interval=4s"))
@@ -140,7 +140,7 @@ def check_fresh(path: Path, interval: float, now: float) -> None:
     except OSError as error:
         hint = "give the server's --healthCheckFile"
         raise InjectorError(f"cannot be read: {error.strerror}", where=str(path), hint=hint) from error
-    if age > interval + JITTER:
+    if age > interval + _TOLERANCE:
         raise InjectorError(
             f"was written {age:.1f} s ago, which is more than {interval:g} s",
             where=str(path),

@@ -44,17 +44,17 @@ from injector.revisions.verify import RecentPods
 from injector.settings import DENY, Settings
 from injector.upgrade.controller import LEASE_NAME, Controller
 from injector.upgrade.gates import read_token
-from injector.webhook.decisions import EXPLAINED, LOGGED, Decisions, log_to
+from injector.webhook.decisions import EXPLAINED, LOGGED, Decisions
 from injector.webhook.handler import HandlerOptions
 from injector.webhook.lifecycle import HealthFile
+from injector.webhook.logs import log_to
 from injector.webhook.queue import AdmissionQueue
 from injector.webhook.server import Listeners, serve
 from injector.webhook.services import Services
 from injector.webhook.tls.cabundle import CaBundles
 from injector.webhook.tls.certificate import CertificateFiles, ClientAuthority
-from injector.webhook.tls.selfcheck import SelfCheck
 from injector.webhook.tls.selfsigned import BundleRollout, CaSecret, ExternalRollout, SelfSigned, service_names
-from injector.webhook.tls.source import CertificateSource, FileSource, Handshakes
+from injector.webhook.tls.source import CertificateSource, FileSource, Handshakes, SelfCheck
 
 if TYPE_CHECKING:
     from injector.revisions.source import RevisionSource

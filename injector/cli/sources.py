@@ -19,7 +19,7 @@ from injector.errors import ConfigError, InjectorError, UnknownRevisionError, Us
 from injector.istio.webhooks import ISTIO_NAMESPACE
 from injector.revisions.build import Overrides, build, overridden
 from injector.revisions.directory import TAGS_FILE, DirectorySource, embedded_source
-from injector.revisions.names import ResolvedName, checked_name, is_label
+from injector.revisions.registry import ResolvedName, checked_name, is_label
 
 if TYPE_CHECKING:
     from injector.cluster.resources import ObjectReader

@@ -35,7 +35,7 @@ from injector.errors import UsageError
 from injector.istio.webhooks import WebhookOptions, tag_webhook
 from injector.kube.selectors import is_subdomain
 from injector.revisions.clustertags import ClusterTags, Placement, TagPlan
-from injector.revisions.names import is_label
+from injector.revisions.registry import is_label
 from injector.revisions.tags import Shadow, Tag, Weights, destination, namespace_weights, tag_annotations
 from injector.revisions.tagstore import DirectoryTags, TagState, checked_tag, remove_tag
 

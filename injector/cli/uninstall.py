@@ -13,7 +13,7 @@ from injector.cli.output import confirm, echo, examples
 from injector.cli.sources import ISTIO_NAMESPACE_OPTION, checked_namespace, kubeconfig_options
 from injector.cluster import secrets
 from injector.cluster.resources import SECRETS, SERVICES, WEBHOOKS, Resource
-from injector.cluster.webhooks import MANAGER, REVISION_MANAGER, TAG_MANAGER, creators, managers
+from injector.cluster.webhooks import BUNDLE_MANAGER, REVISION_MANAGER, TAG_MANAGER, creators, managers
 from injector.errors import TagError
 from injector.injection.containers import labels_of
 from injector.istio.webhooks import (
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from injector.cluster.kubeconfig import Kubeconfig
 
-_OWN: Final = frozenset({TAG_MANAGER, REVISION_MANAGER, MANAGER})
+_OWN: Final = frozenset({TAG_MANAGER, REVISION_MANAGER, BUNDLE_MANAGER})
 _RELEASE: Final = "meta.helm.sh/release-name"
 _SHOWN_USERS: Final = 5
 
@@ -93,7 +93,7 @@ def plan_removal(cluster: ClusterTags, endpoint: Endpoint, ca_secret: str) -> Re
             others = (other for other in configurations if other not in own and is_deactivated(other))
             kept += [f"{_title(WEBHOOKS, other)}: it selects no pods; install its revision again" for other in others]
     secret = cluster.find(SECRETS, ca_secret, namespace=endpoint.namespace)
-    if secret is not None and secrets.MANAGER in managers(secret):
+    if secret is not None and secrets.CA_MANAGER in managers(secret):
         if cluster.find(SERVICES, endpoint.service, namespace=endpoint.namespace) is None and len(own) == len(calling):
             objects.append((SECRETS, secret))
         else:

@@ -24,7 +24,7 @@ from injector.errors import ManifestError, TagError, UsageError
 from injector.injection.tools.drift import injected_revision
 from injector.kube.escaping import escape_line
 from injector.kube.yaml import load_yaml
-from injector.revisions.names import is_label, list_names
+from injector.revisions.registry import is_label, list_names
 from injector.revisions.tags import Tag, workload_key
 from injector.upgrade.document import Upgrade, read_upgrade
 from injector.upgrade.plan import BLOCKED, CLASSES, REFUSED, RESTART, STAYS, Entry, Plan, check_tag, make_plan

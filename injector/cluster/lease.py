@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 LEASES: Final = Resource("coordination.k8s.io/v1", "leases", "Lease", namespaced=True)
-MANAGER: Final = "injector-lease"
+LEASE_MANAGER: Final = "injector-lease"
 DURATION: Final = 15
 RENEW_DEADLINE: Final = 10.0
 RETRY_INTERVAL: Final = 2.0
@@ -130,8 +130,8 @@ class Lease:
             "leaseTransitions": int(spec.get("leaseTransitions") or 0) + (not is_own),
         }
         if "resourceVersion" in item["metadata"]:
-            await self.client.replace(LEASES, {**item, "spec": written}, manager=MANAGER)
+            await self.client.replace(LEASES, {**item, "spec": written}, manager=LEASE_MANAGER)
         else:
-            await self.client.create(LEASES, {"metadata": meta, "spec": written}, manager=MANAGER)
+            await self.client.create(LEASES, {"metadata": meta, "spec": written}, manager=LEASE_MANAGER)
         self._record, self._seen_at, self._fault = written, now, ""
         return True

@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 # Up to eight list/watches run at once: ConfigMaps, webhooks, nodes, pods, ProxyConfigs, and three of namespaces. While the API server is
 # down they send at most two requests per second, and the longest wait is below the 5 s in which it must be listed once it is back.
 WAITS: Final = (1.0, 2.0, 4.0)
-JITTER: Final = 0.125
+_JITTER: Final = 0.125
 """The random part of a wait, so that replicas do not return at the same time."""
 MAX_RETRY_AFTER: Final = 30.0
 ABSENT_RETRY: Final = 30.0
@@ -176,7 +176,7 @@ class WatchState:
             self._in_a_row = 0
         self.faults[reason] += 1
         self.last_fault = reason
-        wait = WAITS[min(self._in_a_row, len(WAITS) - 1)] * (1 + JITTER * self._chance())
+        wait = WAITS[min(self._in_a_row, len(WAITS) - 1)] * (1 + _JITTER * self._chance())
         self._in_a_row += 1
         if reason in _RELIST or self._in_a_row >= RESUMES:
             self._version = ""

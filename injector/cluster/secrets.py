@@ -12,7 +12,7 @@ from injector.errors import ClusterError
 if TYPE_CHECKING:
     from injector.cluster.client import KubeClient
 
-MANAGER: Final = "injector-ca"
+CA_MANAGER: Final = "injector-ca"
 """The field manager of the Secret."""
 
 
@@ -52,7 +52,9 @@ class SecretStore:
         If the Secret has changed since, the ``reason`` of the error is ``conflict``.
         """
         if before is not None:
-            await self.client.replace(SECRETS, {**before.rest, "data": dict(data)}, manager=MANAGER)
+            await self.client.replace(SECRETS, {**before.rest, "data": dict(data)}, manager=CA_MANAGER)
             return
         metadata = {"name": self.name, "namespace": self.namespace}
-        await self.client.create(SECRETS, {"metadata": metadata, "type": "Opaque", "data": dict(data)}, manager=MANAGER)
+        await self.client.create(
+            SECRETS, {"metadata": metadata, "type": "Opaque", "data": dict(data)}, manager=CA_MANAGER
+        )

@@ -148,7 +148,7 @@ def _annotations(entry: Mapping[str, Any]) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-MANAGER: Final = "injector-ca-bundle"
+BUNDLE_MANAGER: Final = "injector-ca-bundle"
 # https://cert-manager.io/docs/concepts/ca-injector/
 INJECTED_BY_CERT_MANAGER: Final = (
     "cert-manager.io/inject-ca-from",

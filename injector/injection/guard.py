@@ -366,11 +366,6 @@ def _filled(text: str, filler: Filler | None) -> str | None:
     return dump_json(_replaced(proxy, chosen)).decode()
 
 
-def is_clean(params: Parameters, seen: c.Pod) -> bool:
-    """Return whether templates see no dangerous text of a pod, so that the guard costs no rendering."""
-    return not _dangerous_texts(params, _document(params, seen))
-
-
 def _document(params: Parameters, seen: c.Pod) -> dict[str, Any]:
     """Return the parts of the pod, ``seen``, of its workload and of its ProxyConfig resources that templates see."""
     workload = params.workload

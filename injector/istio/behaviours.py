@@ -108,7 +108,6 @@ class Behaviours:
     openshift_init_containers: bool
     injected_annotations: bool
     selectors: bool
-    namespace_from_request: bool
     concurrency_args: bool
     cluster_env: str
     token_mount: bool
@@ -240,7 +239,6 @@ ROWS: Final[tuple[MinorValue, ...]] = (
     *_since("injected_annotations", (1, 4)),
     # neverInjectSelector and alwaysInjectSelector.
     *_since("selectors", (1, 1)),
-    *_since("namespace_from_request", (1, 1)),
     # --concurrency is computed from the proxy's CPUs.
     *_between("concurrency_args", (1, 1), (1, 8)),
     # How cluster and network are read from the webhook's URL: not at all, by position, or as pairs.

@@ -1,21 +1,123 @@
-"""The registry: an immutable snapshot of the revisions and tags that are served, replaced as a whole.
+"""The registry: an immutable snapshot of the revisions and tags that are served, replaced as a whole, and how names lead to revisions.
 
-A request reads ``registry.snapshot`` once and needs no lock: a snapshot never changes, and a swap is one assignment.
+A request reads ``registry.snapshot`` once and needs no lock: a snapshot never changes, and a swap is one assignment. The server, the
+commands and ``explain`` all resolve names with ``resolve_name``.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from injector.errors import ConfigError, UnknownRevisionError
 from injector.istio.webhooks import DEFAULT_NAME
-from injector.revisions.names import default_name, resolve_name
 
 if TYPE_CHECKING:
     from injector.istio.revision import Revision
     from injector.revisions.tags import Tag, TagWorkload
+
+# RFC 1123 label, as Kubernetes checks it (k8s.io/apimachinery/pkg/util/validation, IsDNS1123Label).
+_LABEL: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
+
+RESERVED_NAMES: Final = frozenset({"cluster", "net"})
+"""Names with another meaning in a path: Istio's ``/inject/cluster/C/net/N``."""
+
+# Keeps an error message readable in kubectl's output; the status page shows all names.
+_MAX_NAMES_IN_MESSAGE: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedName:
+    """The revision that a name leads to, and the tag in between, if there is one; ``reason`` is that of its ``Choice``."""
+
+    revision: str
+    tag: Tag | None = None
+    reason: str = ""
+
+
+def resolve_name(
+    name: str,
+    revisions: Collection[str],
+    tags: Mapping[str, Tag],
+    *,
+    default: str | None,
+    workload: Callable[[], TagWorkload] | None = None,
+) -> ResolvedName:
+    """Return the revision that ``name`` leads to.
+
+    Args:
+        name: a revision, a tag, or empty for the default.
+        revisions: the names of all revisions.
+        tags: all tags; a tag takes precedence over a revision of the same name.
+        default: the name for requests without one; see ``default_name``.
+        workload: returns the workload. It is called only if a tag distributes workloads over several revisions.
+            Without it such a tag leads to the revision with the largest weight.
+
+    Raises:
+        UnknownRevisionError: no revision or tag has this name, or the tag leads to a missing revision.
+    """
+    wanted = name or default
+    if wanted is None:
+        hint = f"name a revision, or create the tag `default`; {_known(revisions, tags)}"
+        raise UnknownRevisionError("no default revision", where="path /inject", hint=hint)
+    tag = tags.get(wanted)
+    revision, reason = (wanted, "") if tag is None else tag.choice_for(workload)
+    if revision not in revisions:
+        raise UnknownRevisionError(f"there is no revision or tag {revision!r}", hint=_known(revisions, tags))
+    return ResolvedName(revision, tag, reason)
+
+
+def default_name(revisions: Collection[str], tags: Collection[str], *, stated: str | None = None) -> str | None:
+    """Return the name for requests without one; None without a default.
+
+    It is the tag or the revision ``default``, else the only revision, else ``stated`` by the source.
+    """
+    if DEFAULT_NAME in tags or DEFAULT_NAME in revisions:
+        return DEFAULT_NAME
+    if len(revisions) == 1:
+        return next(iter(revisions))
+    return stated if stated in revisions else None
+
+
+def is_label(name: str) -> bool:
+    """Tell whether ``name`` is a DNS-1123 label."""
+    return _LABEL.fullmatch(name) is not None
+
+
+def checked_name(name: str, *, where: str, kind: str = "revision") -> str:
+    """Return ``name`` if it is valid for a revision or a tag.
+
+    Raises:
+        ConfigError: it is not a DNS-1123 label, or it has another meaning in the path of a request.
+    """
+    if not is_label(name):
+        raise ConfigError(
+            f"{name[:80]!r} cannot name a {kind}",
+            where=where,
+            hint="use at most 63 lower-case letters, digits and `-`, with a letter or digit at both ends",
+        )
+    if name in RESERVED_NAMES:
+        raise ConfigError(
+            f"`{name}` cannot name a {kind}",
+            where=where,
+            hint=f"choose another: /inject/{name}/... is Istio's own path",
+        )
+    return name
+
+
+def list_names(names: Iterable[str]) -> str:
+    """Return names for a message, sorted and shortened."""
+    ordered = sorted(names)
+    more = f" and {len(ordered) - _MAX_NAMES_IN_MESSAGE} more" if len(ordered) > _MAX_NAMES_IN_MESSAGE else ""
+    return ", ".join(ordered[:_MAX_NAMES_IN_MESSAGE]) + more
+
+
+def _known(revisions: Collection[str], tags: Collection[str]) -> str:
+    names = list_names({*revisions, *tags})
+    return f"known are {names}" if names else "there are no revisions"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from injector.errors import ConfigError, DataError
 from injector.istio.proxyconfig import ProxyConfigs
 from injector.istio.webhooks import DEFAULT_NAME
 from injector.kube.yaml import load_yaml
-from injector.revisions.names import ResolvedName, default_name, resolve_name
+from injector.revisions.registry import ResolvedName, default_name, resolve_name
 
 if TYPE_CHECKING:
     from injector.revisions.tags import Tag, TagWorkload

@@ -21,7 +21,7 @@ from injector.kube.yaml import dump_yaml, load_yaml
 from injector.kube.yaml.write import with_entry, without_entry
 from injector.revisions.directory import TAGS_FILE, DirectorySource
 from injector.revisions.files import read_text, remove_folder, replace_file
-from injector.revisions.names import is_label, list_names
+from injector.revisions.registry import is_label, list_names
 from injector.revisions.tags import Tag, parse_tags
 
 if TYPE_CHECKING:

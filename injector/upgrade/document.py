@@ -27,7 +27,7 @@ from urllib.parse import urlsplit
 from injector.errors import ConfigError, DataError
 from injector.golang.time import parse_duration
 from injector.kube.selectors import Selector, is_label_key
-from injector.revisions.names import checked_name, is_label
+from injector.revisions.registry import checked_name, is_label
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

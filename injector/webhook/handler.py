@@ -33,7 +33,7 @@ from injector.errors import (
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import ENFORCE, Injected, RequestFacts, Skipped
 from injector.kube import admission
-from injector.metrics import REFUSED, TOTAL, UNKNOWN, WARNED, Metrics, Outcome, Stopwatch
+from injector.metrics import GUARD_REFUSED, GUARD_WARNED, TOTAL, UNKNOWN_REVISION, Metrics, Outcome, Stopwatch
 from injector.revisions.tags import sampled, workload_of_pod
 from injector.webhook.cache import AnswerCache, CachedAnswer, CacheKey
 from injector.webhook.decisions import FAULT, Decisions, Explained, ReviewDecision
@@ -323,13 +323,13 @@ class InjectHandler:
 
     def _count(self, answer: ReviewAnswer, watch: Stopwatch) -> None:
         """Count an answer, and log the decision."""
-        seconds, resolved, revision, tag = watch.total(), answer.resolved, UNKNOWN, ""
+        seconds, resolved, revision, tag = watch.total(), answer.resolved, UNKNOWN_REVISION, ""
         if resolved is not None:
             revision, tag = resolved.revision.name, resolved.tag or ""
             if answer.cached:
                 self._metrics.cache_hit(revision)
             if answer.findings or answer.reason == GUARD_REASON:
-                self._metrics.guard_findings.labels(revision, WARNED if answer.findings else REFUSED).inc()
+                self._metrics.guard_findings.labels(revision, GUARD_WARNED if answer.findings else GUARD_REFUSED).inc()
         self._metrics.count_request(answer.outcome, seconds, answer.reason, revision, tag)
         if self._options.decisions.wants(answer.outcome):
             decision = ReviewDecision(answer.review, answer.outcome, answer.reason, revision, tag, answer.where)

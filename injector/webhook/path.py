@@ -22,7 +22,7 @@ from urllib.parse import unquote_to_bytes
 
 from injector.errors import ReviewError, UnknownRevisionError
 from injector.istio.webhooks import SLASH
-from injector.revisions.names import RESERVED_NAMES, is_label
+from injector.revisions.registry import RESERVED_NAMES, is_label
 
 PREFIX: Final = "/inject"
 LEGACY: Final = ":ENV:"

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from injector.revisions.unservednames import UnservedNames
     from injector.revisions.verify import RecentPods
     from injector.webhook.lifecycle import HealthFile
-    from injector.webhook.tls.selfcheck import SelfCheck
-    from injector.webhook.tls.source import CertificateSource
+    from injector.webhook.tls.source import CertificateSource, SelfCheck
 
 
 @dataclass(frozen=True, slots=True)

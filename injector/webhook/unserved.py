@@ -44,9 +44,9 @@ WARNED: Final = "warned"
 DENIED: Final = "denied"
 EXEMPT: Final = "exempt"
 UNWATCHED: Final = "unwatched"
-UNKNOWN: Final = "unknown"
+UNDECIDED: Final = "unknown"
 FAILED: Final = "failed"
-"""Outcomes of a review. EXEMPT pods never get a sidecar, or have one. UNWATCHED: namespaces are not watched. UNKNOWN: the name or the
+"""Outcomes of a review. EXEMPT pods never get a sidecar, or have one. UNWATCHED: namespaces are not watched. UNDECIDED: the name or the
 served revisions are not known yet. FAILED requests are not reviews."""
 
 # A denial may list more names than a warning, which Kubernetes cuts.
@@ -113,7 +113,7 @@ class UnservedHandler:
         if kind != POD and self.names is None:
             return UNWATCHED
         if name is None or self.lifecycle.phase is Phase.STARTING or not self.registry.snapshot.revisions:
-            return UNKNOWN
+            return UNDECIDED
         if name in served:
             return SERVED
         return EXEMPT if _is_exempt(review.object) else ""

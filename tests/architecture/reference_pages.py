@@ -131,7 +131,7 @@ def metrics_page() -> str:
     return (
         f"# Metrics\n\n{NOTE}\nThe injector exposes them on `/metrics` of `--ops-port`. For each `revision` and `tag`, requests are the "
         "sum of successes, failures and skips. The usual\n`process_*` series are exposed too. `tag` is empty if the path names a revision."
-        f" `revision` is `{metrics.UNKNOWN}` for unknown names. Alerts: [operations](../operations.md#metrics-and-alerts).\n\n"
+        f" `revision` is `{metrics.UNKNOWN_REVISION}` for unknown names. Alerts: [operations](../operations.md#metrics-and-alerts).\n\n"
         f"| series | type | labels | meaning |\n|---|---|---|---|\n{rows}\n"
         f"Buckets of the histogram, in seconds: {buckets}.\n"
     )

@@ -13,7 +13,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from injector.cli import main
-from injector.cli.kube_inject import IGNORED, IGNORED_SWITCHES, REFUSED, RevisionOptions, revision_options
+from injector.cli.kube_inject import IGNORED, IGNORED_SWITCHES, REFUSED_FLAGS, RevisionOptions, revision_options
 from injector.cli.sources import RevisionList
 from injector.errors import ConfigError, DataError, UsageError
 from injector.istio.revision import Revision
@@ -481,7 +481,7 @@ def test_a_switch_takes_a_value_after_its_equals_sign() -> None:
     assert (result.exit_code, len(result.stderr.removesuffix(NO_CLUSTER).splitlines())) == (0, 1)
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", REFUSED_FLAGS)
 def test_a_template_from_flags_is_refused_with_what_to_do(name: str) -> None:
     result = CliRunner().invoke(main, ["kube-inject", "-f", HELLO, f"--{name}", "x"])
 

@@ -5,8 +5,7 @@ from functools import partial
 import pytest
 
 from injector.errors import UnknownRevisionError
-from injector.revisions.names import default_name
-from injector.revisions.registry import Registry, Snapshot, snapshot_of
+from injector.revisions.registry import Registry, Snapshot, default_name, snapshot_of
 from injector.revisions.tags import TagWorkload, parse_tags
 from tests.revisions.fakes import fake_revision
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from injector.errors import ConfigError
-from injector.revisions.names import checked_name, is_label
+from injector.revisions.registry import checked_name, is_label
 from injector.revisions.source import ClusterFacts, SourceState
 from injector.revisions.tags import parse_tags
 from tests.revisions.fakes import make_raw

@@ -20,7 +20,6 @@ from injector.settings import SETTINGS
 from injector.webhook.decisions import (
     EXPLAINED,
     FAULT,
-    FIELDS,
     LOGGED,
     MAX_RECENT,
     MAX_VALUE,
@@ -29,6 +28,7 @@ from injector.webhook.decisions import (
     Explained,
     ReviewDecision,
 )
+from injector.webhook.logs import FIELDS
 from tests.factories import UID, make_pod, make_review
 from tests.revisions.fakes import fake_revision
 from tests.webhook.conftest import Client, ClientFactory, Core

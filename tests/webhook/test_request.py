@@ -21,8 +21,8 @@ from yarl import URL
 
 from injector.errors import ReviewError
 from injector.webhook import reading
-from injector.webhook.decisions import JsonFormatter, TextFormatter
 from injector.webhook.lifecycle import Lifecycle, Phase
+from injector.webhook.logs import JsonFormatter, TextFormatter
 from injector.webhook.path import parse_path
 from injector.webhook.queue import DEADLINE, OVERLOAD, AdmissionQueue
 from injector.webhook.reading import MAX_VALUES, REJECTIONS, SMALL, Reader, Refusal, rejection, timeout_of

@@ -21,8 +21,9 @@ from injector.revisions.directory import embedded_source
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
 from injector.revisions.verify import RecentPods
-from injector.webhook.decisions import LOGGED, Decisions, JsonFormatter, TextFormatter
+from injector.webhook.decisions import LOGGED, Decisions
 from injector.webhook.handler import HandlerOptions
+from injector.webhook.logs import JsonFormatter, TextFormatter
 from injector.webhook.services import Services
 from injector.webhook.tls.certificate import CertificateFiles
 from injector.webhook.tls.source import FileSource

@@ -20,8 +20,7 @@ from injector.errors import ConfigError
 from injector.metrics import Metrics
 from injector.webhook.listener import Listener
 from injector.webhook.tls.certificate import CertificateFiles, ClientAuthority, Pair
-from injector.webhook.tls.selfcheck import INTERVAL, SelfCheck
-from injector.webhook.tls.source import FileSource, Handshakes
+from injector.webhook.tls.source import CHECK_INTERVAL, FileSource, Handshakes, SelfCheck
 from tests.webhook.certificates import Issued, Order, authority, issue, rsa_key
 from tests.webhook.tlspair import joined
 
@@ -407,7 +406,7 @@ async def test_it_is_probed_each_half_minute_and_a_change_is_told_once(
     with suppress(asyncio.CancelledError):
         await Told(own, "", sleep=pause).follow(metrics, 7)
 
-    assert seen == [(INTERVAL, success) for success in (1, 0, 0, 1, 1)]
+    assert seen == [(CHECK_INTERVAL, success) for success in (1, 0, 0, 1, 1)]
     assert [each.getMessage() for each in caplog.records] == [
         "TLS self-check failed on port 7: broken",
         "TLS self-check succeeded on port 7",

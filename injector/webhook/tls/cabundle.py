@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.cluster.listwatch import ListWatch
 from injector.cluster.resources import WEBHOOKS, Scope
-from injector.cluster.webhooks import MANAGER, OwnWebhooks, WebhookSelector, bundle_patch
+from injector.cluster.webhooks import BUNDLE_MANAGER, OwnWebhooks, WebhookSelector, bundle_patch
 from injector.errors import ClusterError, InjectorError, whereabouts
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ PATCH_INTERVAL: Final = 1.0
 """Seconds between two patches of one object."""
 RETRIES: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
 """Seconds until the next try after errors."""
-JITTER: Final = 0.25
+_JITTER: Final = 0.25
 _NOT_FOUND: Final = 404
 WATCH: Final = "cabundle"
 """The name of this watch in the metrics, because the tags of a cluster are a watch of the same resource."""
@@ -145,14 +145,14 @@ class CaBundles:
             return
         retry = self._retries[name]
         try:
-            patched = await self._client.patch(WEBHOOKS, name, bundle_patch(own, bundle), manager=MANAGER)
+            patched = await self._client.patch(WEBHOOKS, name, bundle_patch(own, bundle), manager=BUNDLE_MANAGER)
         except Exception as error:  # noqa: BLE001 -- the loop goes on; the error is counted
             if isinstance(error, ClusterError) and error.status == _NOT_FOUND:
                 # It was deleted. The watch will report that.
                 retry.earliest = self._clock() + PATCH_INTERVAL
                 return
             self._metrics.cabundle_attempts.inc()
-            wait = RETRIES[min(retry.failures, len(RETRIES) - 1)] * (1 + JITTER * self._chance())
+            wait = RETRIES[min(retry.failures, len(RETRIES) - 1)] * (1 + _JITTER * self._chance())
             if not retry.failures:
                 cause = error if isinstance(error, InjectorError) else whereabouts(error)
                 _log.warning("caBundle of MutatingWebhookConfiguration %s: %s", name, cause)

@@ -300,7 +300,7 @@ SECRET_INTERVAL: Final = 15.0
 """Seconds between two readings of the Secret."""
 RETRIES: Final = (1.0, 2.0, 4.0)
 """Seconds until the next try after errors of the API server. A new replica is ready within 5 s after the end of an outage."""
-JITTER: Final = 0.125
+_JITTER: Final = 0.125
 MAX_CONFLICTS: Final = 8
 """How often in a row another replica may write the Secret first."""
 _CONFLICT_WAIT: Final = 0.2
@@ -506,7 +506,7 @@ class CaSecret:
             else:
                 failures, wait = 0, SECRET_INTERVAL
                 settled.set()
-            await self.sleep(wait * (1 + JITTER * self.chance()))
+            await self.sleep(wait * (1 + _JITTER * self.chance()))
 
     async def reconcile(self) -> None:
         """Read the Secret, write the next state if one is due, and use it.
