@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.conformance.newminor import WORK
 from tests.differential.injectors import RELEASES, SOURCE, Tally, built, compared, corpus_planes, record
-from tests.reliability.long.rows import Row, keep, show
+from tests.reliability.long.rows import Row, ended
 
 PODS = 10_000
 SHOWN = 5
@@ -43,7 +43,7 @@ def main() -> int:
     if options.record_cases:
         record(programs)
         return 0
-    rows = []
+    runs = {}
     for minor, program in programs.items():
         tally = Tally()
         planes = corpus_planes(minor, options.recordings)
@@ -52,11 +52,8 @@ def main() -> int:
         for reason, times in tally.excused.most_common():
             print(f"{minor}: {times} x {reason}", file=sys.stderr)
         print("\n\n".join(sorted(tally.wrong, key=len)[:SHOWN]), file=sys.stderr)
-        rows.append(row(minor, tally))
-    if options.record:
-        keep(rows, f"scripts/reliability injectors --pods {options.pods}")
-    show(rows)
-    return 0 if all(each.met for each in rows) else 1
+        runs[f"scripts/reliability injectors --only {minor} --pods {options.pods}"] = [row(minor, tally)]
+    return ended(runs, record=options.record)
 
 
 def row(minor: str, tally: Tally) -> Row:

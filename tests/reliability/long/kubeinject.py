@@ -14,7 +14,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +24,7 @@ from click.testing import CliRunner
 from injector.cli import main as injector
 from injector.istio.behaviours import format_minor, parse_minor
 from tests.e2e.kubelab import Lab, missing, running
-from tests.reliability.long.rows import ROOT, Row, keep, show
+from tests.reliability.long.rows import ROOT, Row, ended
 
 NAMESPACE = "istio-system"
 CHART = Path("manifests/charts/istio-control/istio-discovery")
@@ -47,10 +47,14 @@ class Tally:
     wrong: list[str] = field(default_factory=list)
 
 
-def versions(folder: Path, prefix: str) -> dict[str, Path]:
-    """Return what a folder has by version: ``PREFIX-VERSION``."""
+def versions(folder: Path, prefix: str, only: Sequence[str] | None) -> dict[str, Path]:
+    """Return what a folder has by version: ``PREFIX-VERSION``, all of it or only some versions."""
     found = {path.name.removeprefix(prefix): path.resolve() for path in sorted(folder.glob(f"{prefix}*"))}
-    return {version: path for version, path in found.items() if re.fullmatch(r"\d+\.\d+\.\d+\S*", version)}
+    return {
+        version: path
+        for version, path in found.items()
+        if (version in only if only else re.fullmatch(r"\d+\.\d+\.\d+\S*", version))
+    }
 
 
 @contextmanager
@@ -108,12 +112,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binaries", type=Path, required=True, help="a folder with programs istioctl-VERSION")
     parser.add_argument("--checkouts", type=Path, required=True, help="a folder with checkouts istio-VERSION")
+    parser.add_argument(
+        "--istioctl", metavar="VERSION", action="append", help="run this istioctl; repeatable (default: all)"
+    )
+    parser.add_argument("--chart", metavar="VERSION", action="append", help="use this chart; repeatable (default: all)")
     parser.add_argument("--record", action="store_true", help="keep the rows for docs/reliability.md")
     options = parser.parse_args()
     if missing():
         sys.exit(missing())
-    programs, checkouts = versions(options.binaries, "istioctl-"), versions(options.checkouts, "istio-")
-    rows = []
+    programs = versions(options.binaries, "istioctl-", options.istioctl)
+    checkouts = versions(options.checkouts, "istio-", options.chart)
+    runs = {}
     with tempfile.TemporaryDirectory() as name, running(Lab(Path(name, "lab"))) as lab:
         for version, checkout in checkouts.items():
             able = [each for each in programs if parse_minor(each) >= parse_minor(version)]
@@ -126,11 +135,9 @@ def main() -> int:
                     more = [] if minor == parse_minor(version) else ["--istio-version", format_minor(minor)]
                     tally = compare(lab, programs[each], files, more, samples(checkout))
                     print("\n".join(tally.wrong[:SHOWN]), file=sys.stderr)
-                    rows.append(row(each, version, tally))
-    if options.record:
-        keep(rows, "scripts/reliability kubeinject")
-    show(rows)
-    return 0 if rows and all(each.met for each in rows) else 1
+                    command = f"scripts/reliability kubeinject --istioctl {each} --chart {version}"
+                    runs[command] = [row(each, version, tally)]
+    return ended(runs, record=options.record) if runs else 1
 
 
 def row(istioctl: str, chart: str, tally: Tally) -> Row:
