@@ -168,11 +168,10 @@ def status_page(status: Mapping[str, Any], *, refresh: bool = False) -> str:
     # Only the project's own style sheet is not escaped: the content security policy has its hash.
     style = Markup(_STYLE)  # noqa: S704 -- see above
     colours = _Colours(status)
-    moving, settled = [], []
-    for tag in status["tags"]:
-        several = len(tag["weights"]) > 1 or tag["namespaces"] or tag["shadow"]
-        (moving if several else settled).append(tag)
-    few = len(status["tags"]) <= MAX_ROWS
+    tags: list[dict[str, Any]] = status["tags"]
+    moving = [tag for tag in tags if len(tag["weights"]) > 1 or tag["namespaces"] or tag["shadow"]]
+    settled = [tag for tag in tags if tag not in moving]
+    few = len(tags) <= MAX_ROWS
     page = {
         "problems": _problems(status),
         "tags": [*moving, *settled] if few else moving,
