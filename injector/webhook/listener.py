@@ -22,6 +22,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp import web
+from aiohttp.hdrs import SERVER
 
 from injector.errors import InjectorError
 from injector.webhook import timeouts
@@ -135,6 +136,21 @@ class Connection(web.RequestHandler):
         self.deadline = self.since + timeout
         if timeout < math.inf:
             self._connections.check_later()
+
+
+class Request(web.BaseRequest):
+    """A request whose response has no header ``Server``: only an attacker needs the versions of Python and aiohttp.
+
+    aiohttp adds the header just before it calls this method, and has no other way to leave it out without an application.
+    """
+
+    async def _prepare_hook(self, response: web.StreamResponse) -> None:
+        response.headers.pop(SERVER, None)
+
+    @classmethod
+    def make(cls, *parts: Any) -> Request:
+        """Return a request of its ``parts``, as ``web.Server`` calls it."""
+        return cls(*parts, loop=asyncio.get_running_loop())
 
 
 class Connections:

@@ -22,7 +22,7 @@ from aiohttp.hdrs import METH_POST
 
 from injector.webhook.handler import InjectHandler
 from injector.webhook.lifecycle import Follow, Lifecycle, LoopLag, Phase, Supervisor
-from injector.webhook.listener import CLEANUP, Listener
+from injector.webhook.listener import CLEANUP, Listener, Request
 from injector.webhook.path import PREFIX
 from injector.webhook.shadow import Shadows
 from injector.webhook.status.operations import Operations, operations_app
@@ -111,7 +111,8 @@ def _webhook(services: Services, lifecycle: Lifecycle, shadows: Shadows) -> web.
     metrics.waiting.set_function(services.options.queue.waiting)
     metrics.aside.set_function(inject.slow.waiting)
     unserved = UnservedHandler(inject.reader, registry, metrics, lifecycle, services.unserved, services.elsewhere)
-    return web.ServerRunner(web.Server(webhook_requests(inject, unserved)), shutdown_timeout=CLEANUP)
+    server = web.Server(webhook_requests(inject, unserved), request_factory=Request.make)
+    return web.ServerRunner(server, shutdown_timeout=CLEANUP)
 
 
 def _start_tasks(supervisor: Supervisor, services: Services, lag: LoopLag, port: int) -> None:

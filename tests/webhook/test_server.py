@@ -97,6 +97,23 @@ async def test_both_ports_answer_and_a_signal_ends_them(services: Services) -> N
             await session.post(server.url("/inject"), json=make_review())
 
 
+@pytest.mark.parametrize(
+    "request_line", ["POST /inject HTTP/1.1", "GET / HTTP/1.1", "GET /inject HTTP/1.1", "nonsense"]
+)
+async def test_no_response_of_the_webhook_tells_the_versions_of_its_software(
+    services: Services, request_line: str
+) -> None:
+    async with running(LISTENERS, services) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(f"{request_line}\r\nHost: x\r\nContent-Length: 0\r\n\r\n".encode())
+        head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), LIMIT)
+        writer.close()
+
+    assert head.startswith(b"HTTP/1.")
+    assert b"Content-Type" in head
+    assert b"\nServer:" not in head
+
+
 async def test_names_served_elsewhere_and_the_decision_are_told_in_answers(services: Services) -> None:
     told = replace(services, elsewhere=frozenset({"1-18"}), options=HandlerOptions(explained=EXPLAINED["warnings"]))
 
