@@ -148,9 +148,9 @@ class Request(web.BaseRequest):
         response.headers.pop(SERVER, None)
 
     @classmethod
-    def make(cls, *parts: Any) -> Request:
-        """Return a request of its ``parts``, as ``web.Server`` calls it."""
-        return cls(*parts, loop=asyncio.get_running_loop())
+    def make(cls, message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> Request:
+        """Return a request, as ``web.Server`` calls its ``request_factory``."""
+        return cls(message, payload, protocol, writer, task, asyncio.get_running_loop())
 
 
 class Connections:
