@@ -39,7 +39,7 @@ from injector.gotemplate.nodes import (
     WithNode,
 )
 from injector.gotemplate.sprig import txt_func_map
-from injector.gotemplate.values import Func
+from injector.gotemplate.values import Func, Pointer
 from injector.istio.functions import istio_functions
 from injector.istio.goview import FieldStruct
 from injector.memo import Memo
@@ -81,7 +81,7 @@ class Template(Protocol):
         """Return the rendered text; raise TemplateRenderError if the template fails or exceeds its budget."""
 
 
-_RENDERED: Final[ContextVar[tuple[TemplateData, int] | None]] = ContextVar("rendered", default=None)
+_RENDERED: Final[ContextVar[tuple[Pointer | None, int]]] = ContextVar("rendered", default=(None, 0))
 """The data of the current rendering, and the depth of ``render`` calls: Go's ``render`` gets neither as an argument."""
 
 _SPRIG_SINCE: Final[Minor] = (1, 8)
@@ -117,9 +117,10 @@ class GoTextTemplate:
 
     def render(self, data: TemplateData) -> str:
         """Return the rendered text."""
-        token = _RENDERED.set((data, 0))
+        pointer = Pointer(f"*{data.go_type}", data)
+        token = _RENDERED.set((pointer, 0))
         try:
-            return self.compiled.execute(data)
+            return self.compiled.execute(pointer)
         finally:
             _RENDERED.reset(token)
 
@@ -133,7 +134,7 @@ def _render(functions: Mapping[str, Func]) -> Func:
     def render(text: str) -> str:
         spend(_COMPILE_STEPS * len(text))
         reserve(_COMPILE_BYTES * len(text))
-        data, depth = _RENDERED.get() or (TemplateData({}), 0)
+        data, depth = _RENDERED.get()
         if depth >= _MAX_RENDER_DEPTH:
             raise FuncError(f"templates render themselves deeper than {_MAX_RENDER_DEPTH}")
         token = _RENDERED.set((data, depth + 1))
