@@ -19,9 +19,10 @@ from injector.cli.output import echo, json_text, with_progress
 from injector.errors import DataError, InjectorError, ManifestError, UsageError, for_each
 from injector.kube.escaping import escape_controls
 from injector.kube.jsonpatch import create_patch
+from injector.kube.overlay import load_document
 from injector.kube.pods import OTHER_KINDS, Created, OtherKinds, add_place, created_pods, unread_templates
 from injector.kube.typed import kind_type, normalise
-from injector.kube.yaml import Document, dump_yaml, load_yaml, split_documents
+from injector.kube.yaml import Document, dump_yaml, split_documents
 from injector.revisions.files import replace_file
 
 ManifestChange: TypeAlias = Callable[[dict[str, Any]], dict[str, Any] | None]
@@ -126,7 +127,7 @@ def changed_documents(
 
 
 def _changed(document: Document, name: str, change: ManifestChange, others: OtherKinds) -> ChangedDocument:
-    content = load_yaml(document.text, where=name, line=document.line)
+    content = load_document(document.text, where=name, line=document.line)
     if not isinstance(content, dict):
         return ChangedDocument(document.text, content, None)
     try:

@@ -1,4 +1,4 @@
-"""Overlays: the YAML that a template renders, read block by block, and laid over an object.
+"""Overlays: the YAML that a template renders, read block by block, and laid over an object. Documents of manifests are read so too.
 
 Most of a rendered text is the same for every pod: probes, mounts, security contexts, most variables. So a text is split into blocks,
 and each block is read once: parsed, without the fields that the type does not have, and as Go writes it (``typed``).
@@ -122,22 +122,39 @@ def read_overlay(
     Raises:
         ManifestError: as ``load_yaml``.
     """
-    never = _NEVER_SPLIT[:2] if text.isascii() else _NEVER_SPLIT
-    if len(text) <= _LONGEST_TEXT and not any(mark in text for mark in never):
-        try:
-            tree, normal, size = _block(_shape(type_name, missing), text.removesuffix("\n"))
-        except (_WholeError, _PartError, DataError):
-            pass
-        else:
-            tree, normal = ({}, {}) if tree is None else (tree, normal)
-            if type(tree) is dict and size < most and (text.endswith("\n") or not _ends_line(tree)):
-                return Overlay(tree, type_name, normal)
+    read = _in_blocks(_shape(type_name, missing), text)
+    if read is not None and type(read[0]) is dict and read[2] < most:
+        return Overlay(read[0], type_name, read[1])
     tree = load_yaml(text, where=where, most=most)
     if tree is None:
         tree = {}
     if type(tree) is not dict:
         return None
     return Overlay(tree if missing is None else pruned(tree, type_name, missing), type_name)
+
+
+def load_document(text: str, *, where: str = "", line: int = 1) -> Any:
+    """Return what ``load_yaml`` returns. The documents of a manifest have many equal blocks, each of which is read once.
+
+    Raises:
+        ManifestError: as ``load_yaml``.
+    """
+    read = _in_blocks(_shape(_ANY, None), text)
+    return load_yaml(text, where=where, line=line) if read is None else read[0]
+
+
+def _in_blocks(shape: _Shape, text: str) -> _Read | None:
+    """Read a text block by block; None if it has to be read as a whole."""
+    never = _NEVER_SPLIT[:2] if text.isascii() else _NEVER_SPLIT
+    if len(text) > _LONGEST_TEXT or any(mark in text for mark in never):
+        return None
+    try:
+        read = _block(shape, text.removesuffix("\n"))
+    except (_WholeError, _PartError, DataError):
+        return None
+    if not text.endswith("\n") and _ends_line(read[0]):
+        return None
+    return ({}, {}, read[2]) if read[0] is None and shape.kind != _ANY else read
 
 
 class _WholeError(Exception):
@@ -151,6 +168,8 @@ class _PartError(Exception):
     """
 
 
+_ANY: Final = "any"
+"""The type of a value of which nothing is known."""
 _DROPPED: Final[Any] = object()
 """Stands for a value that is left out."""
 
@@ -164,7 +183,7 @@ class _Shape:
     """How values of a type are read.
 
     Attributes:
-        kind: ``struct``, ``map``, ``list``, or the Go type of a scalar.
+        kind: ``struct``, ``map``, ``list``, ``any``, or the Go type of a scalar.
         fields: of a struct, the type of each field and whether Go drops its empty value.
         element: of a map or list, the type of what is in it.
         always: of a struct, the values that Go writes unasked.
@@ -192,7 +211,7 @@ class _Shape:
 
     def of_element(self) -> _Shape:
         """Return the shape of the elements."""
-        return _shape(self.element, self.missing)
+        return self if self.kind == _ANY else _shape(self.element, self.missing)
 
     def of_field(self, key: str) -> _Shape | None:
         """Return the shape of the value of a key; None for a key that is left out.
@@ -200,6 +219,8 @@ class _Shape:
         Raises:
             _WholeError: the key is a directive, is spelled as no field is, or is unknown and stays.
         """
+        if self.kind == _ANY:
+            return self
         if key[:1] == "$":
             raise _WholeError
         if self.kind == "map":
@@ -235,10 +256,10 @@ def _block(shape: _Shape, text: str) -> _Read:
         raise _PartError
     parts = _boundary(column).split("\n" + text)[1:]
     if first[2] == "-":
-        if shape.kind != "list":
+        if shape.kind not in ("list", _ANY):
             raise _PartError
         return _items(shape, parts, column)
-    if shape.kind not in ("struct", "map"):
+    if shape.kind not in ("struct", "map", _ANY):
         raise _PartError
     return _mapping(shape, parts, column)
 
@@ -297,7 +318,7 @@ def _listed(shape: _Shape, head: str, items: list[str], column: int) -> _Entry:
     if match is None or not _BLANK.fullmatch(head, match.end()):
         raise _PartError
     child = shape.of_field(match[1])
-    if child is None or child.kind != "list":
+    if child is None or child.kind not in ("list", _ANY):
         raise _WholeError
     return _typed_entry(shape, match[1], *_items(child, items, column))
 
@@ -332,6 +353,8 @@ def _entry(shape: _Shape, part: str) -> _Entry:
 
 
 def _typed_entry(shape: _Shape, key: str, value: Any, normal: Any, size: int) -> _Entry:
+    if shape.kind == _ANY:
+        return key, value, value, size + 1
     if value is None or normal is None:
         if shape.kind == "map":
             raise _WholeError
@@ -367,8 +390,9 @@ def _items(shape: _Shape, parts: list[str], column: int) -> _Read:
 
 
 def _item(element: _Shape, part: str, column: int) -> _Read:
+    is_scalar = element.kind == _ANY and _SCALAR.fullmatch(part, column + 1)
     try:
-        if element.kind in ("struct", "map", "list"):
+        if element.kind in ("struct", "map", "list", _ANY) and not is_scalar:
             return _of_list(element, *_block(element, f"{part[:column]} {part[column + 1 :]}"))
         return _of_list(element, *_on_the_line(element, part, column + 1))
     except _PartError:
@@ -408,8 +432,8 @@ def _typed(shape: _Shape | None, value: Any) -> tuple[Any, Any]:
     """Return a value without the fields that the type does not have, and what Go writes for it."""
     if shape is None:
         return _DROPPED, _DROPPED
-    if value is None:
-        return None, None
+    if value is None or shape.kind == _ANY:
+        return value, value
     kind = type(value)
     if kind is dict and shape.kind in ("struct", "map"):
         entries = [_typed_entry(shape, key, *_typed(shape.of_field(key), item), 0) for key, item in value.items()]
@@ -425,6 +449,11 @@ def _typed(shape: _Shape | None, value: Any) -> tuple[Any, Any]:
 
 def _assembled(shape: _Shape, entries: list[_Entry]) -> _Read:
     """Return the mapping of some entries."""
+    if shape.kind == _ANY:
+        found = {key: item for key, item, _, _ in entries}
+        if len(found) != len(entries):
+            raise _WholeError
+        return found, found, 1 + sum(entry[3] for entry in entries)
     value: Object = {}
     normal: Object = {}
     size = 1

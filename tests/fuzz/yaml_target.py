@@ -1,15 +1,16 @@
 """Any text as YAML, and any JSON data written as YAML.
 
-An answer is JSON data or a ``ManifestError``. A bug is any other exception, data that is written so that it reads back as other data,
-and a text that the fast writer writes otherwise than libyaml's emitter.
+An answer is JSON data or a ``ManifestError``. A bug is any other exception, data that is written so that it reads back as other data, a
+document that is read otherwise block by block than as a whole, and a text that the fast writer writes otherwise than libyaml's emitter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from injector.errors import ManifestError
+from injector.kube.overlay import load_document
 from injector.kube.yaml import dump_yaml, load_yaml, split_documents
 from injector.kube.yaml.write import emitted
 from tests.fuzz.draws import DIGITS, LONG, Draws
@@ -28,7 +29,8 @@ def run(data: bytes) -> None:
     text = draws.rest().replace(LONG.encode(), DIGITS.encode())
     try:
         for document in split_documents(text.decode("utf-8", "replace")):
-            load_yaml(document.text, where="x", line=document.line)
+            given = document.text, document.line
+            assert outcome(load_document, *given) == outcome(load_yaml, *given), document.text
     except ManifestError:
         pass
     try:
@@ -37,6 +39,14 @@ def run(data: bytes) -> None:
         return
     if not has_merge_key(found):
         written(found, fold=True)
+
+
+def outcome(read: Callable[..., Any], text: str, line: int) -> str:
+    """Return the data of a document or its error, as a text that tells types and the order of keys."""
+    try:
+        return repr(read(text, where="x", line=line))
+    except ManifestError as error:
+        return f"error: {error}"
 
 
 def has_merge_key(value: Any) -> bool:
@@ -63,7 +73,7 @@ def seeds() -> Iterator[bytes]:
 
 TARGET = Target(
     run=run,
-    modules=("kube/yaml/read.py", "kube/yaml/write.py", "kube/serial.py"),
+    modules=("kube/yaml/read.py", "kube/overlay.py", "kube/yaml/write.py", "kube/serial.py"),
     seeds=seeds,
     words=(
         *("- ", ": ", "? ", "&a ", "*a", "<<: ", "!!binary ", "!!int ", "!!float ", "!!bool ", "!!null "),

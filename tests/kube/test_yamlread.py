@@ -12,6 +12,7 @@ import pytest
 
 from injector.errors import DataError, ManifestError
 from injector.golang.json import go_json
+from injector.kube.overlay import load_document
 from injector.kube.serial import dump_json, load_json
 from injector.kube.yaml import Document, load_yaml, split_documents
 from injector.kube.yaml.read import BadScalarError, is_timestamp, json_key, resolve_plain, resolve_tagged
@@ -59,6 +60,18 @@ def test_values_equal_gos() -> None:
     wanted = {case["name"]: case["json"].replace("\\ufffd", "\ufffd") for case in CASES if "json" in case}
 
     assert {case["name"]: read(case) for case in CASES if "json" in case} == wanted
+
+
+def test_a_document_that_is_read_in_blocks_is_read_as_a_whole() -> None:
+    texts = [case["input"] for case in CASES if not case.get("base64")]
+
+    def outcome(read: Callable[..., Any], text: str) -> str:
+        try:
+            return repr(read(text, where="x", line=7))
+        except ManifestError as error:
+            return str(error)
+
+    assert [outcome(load_document, text) for text in texts] == [outcome(load_yaml, text) for text in texts]
 
 
 def test_what_go_refuses_is_refused() -> None:

@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 
 from injector.errors import DataError
-from injector.kube.overlay import Overlay, read_overlay
+from injector.kube import overlay as overlay_module
+from injector.kube.overlay import Overlay, load_document, read_overlay
 from injector.kube.strategicpatch import strategic_merge
 from injector.kube.typed import normalise, pruned
-from injector.kube.yaml import load_yaml
+from injector.kube.yaml import dump_yaml, load_yaml
 from tests.property import overlays
+from tests.property.mutations import mutated
 from tests.property.subjects import replica, two_probed
 from tests.sizes import sized
 
@@ -62,6 +64,9 @@ def outcome(run: Any) -> str:
 
 def compared(text: str, missing: Any) -> bool | None:
     """Compare everything that is made of a text; return whether it was read in blocks, None where it is no overlay."""
+    assert outcome(lambda: load_document(text, where="x", line=3)) == outcome(
+        lambda: load_yaml(text, where="x", line=3)
+    )
     overlay: Overlay | None = None
 
     def tree() -> Any:
@@ -108,3 +113,14 @@ def test_invented_texts_are_read_as_the_plain_way_reads_them(seed: int) -> None:
         in_blocks += compared(overlays.invented(dice), dice.choice((missing, None))) is True
 
     assert in_blocks > TEXTS // 200
+
+
+def test_documents_are_read_in_blocks_of_other_documents() -> None:
+    dice = Random(7)  # noqa: S311 -- nothing secret
+    texts = [dump_yaml(mutated(replica(f"web-{number}"), dice)) for number in range(TEXTS // 8)]
+    hits = overlay_module._READ.hits
+
+    found = [repr(load_document(text)) for text in texts]
+
+    assert overlay_module._READ.hits > hits + 5 * len(texts)
+    assert found == [repr(load_yaml(text)) for text in texts]

@@ -105,8 +105,10 @@ def reserve_bytes(size: int) -> None:
 def charged(value: _T) -> _T:
     """Count the memory of a new value and return it; its items were counted before."""
     if isinstance(value, str):
-        check_value_size(len(value))
-        reserve_bytes(len(value) if value.isascii() else _MAX_CHARACTER_SIZE * len(value))
+        size = len(value)
+        if size > MAX_OUTPUT:
+            check_value_size(size)
+        _CURRENT.get().reserve(size if value.isascii() else _MAX_CHARACTER_SIZE * size)
     elif isinstance(value, SEQUENCES):
         check_value_size(len(value))
         reserve_bytes(_POINTER_SIZE * len(value))
@@ -147,6 +149,9 @@ def measure(value: Any, cost: int = 1) -> int:
             check_value_size(size)
         budget.tick(cost + size // _TEXT_PER_STEP)
         return size
+    if value is None or value is True or value is False:
+        budget.tick(cost)
+        return 1
     size = 0
     waiting = [value]
     while waiting:
@@ -182,6 +187,9 @@ def _size_of_scalar(item: Any) -> int:
 
 def text_of(value: Any) -> str:
     """Return a value as Jinja2 prints it."""
+    if value.__class__ is str and len(value) < _TEXT_PER_STEP:
+        _CURRENT.get().tick()  # what ``measure`` does with a short text
+        return value
     size = measure(value)
     if isinstance(value, str):
         return value

@@ -19,7 +19,7 @@ from injector.gotemplate.errors import Spent
 from injector.gotemplate.values import Pointer
 from injector.istio.frozen import frozen
 from injector.istio.functions import append_multus_network, exclude_inbound_port
-from injector.istio.jinja.budget import BudgetSpentError, JinjaBudget, check_value_size, spending
+from injector.istio.jinja.budget import MAX_OUTPUT, BudgetSpentError, JinjaBudget, check_value_size, spending
 from injector.istio.jinja.filters import known_filters, known_tests
 from injector.istio.jinja.sandbox import Sandbox, TemplateFunction
 from injector.istio.mesh import proto_to_json
@@ -181,8 +181,9 @@ class JinjaTemplate:
             with spending(JinjaBudget(self.clock)):
                 # ``generate`` would rewrite the traceback, for which Jinja2 compiles code for each frame.
                 for part in self.compiled.root_render_func(self.compiled.new_context(values)):
-                    size += len(part.encode())
-                    check_value_size(size)
+                    size += len(part) if part.isascii() else len(part.encode())
+                    if size > MAX_OUTPUT:
+                        check_value_size(size)
                     parts.append(part)
         except Exception as error:
             raise self._failed(error) from error
