@@ -28,9 +28,10 @@ def snapshot(tags: str = f"prod: {NEW}") -> Snapshot:
 
 
 def pod(
-    name: str, place: str = "shop", has: str | None = OLD, labels: dict[str, str] | None = None, **annotations: str
+    name: str, place: str = "shop", has: str | None = OLD, labels: dict[str, str] | None = None, pin: str = ""
 ) -> dict[str, Any]:
     """The metadata of a pod of the Deployment ``web``, whose name comes before the number of the pod."""
+    annotations = {"revision-injector/pin": pin} if pin else {}
     if has is not None:
         annotations["sidecar.istio.io/status"] = json.dumps({"containers": ["istio-proxy"], "revision": has})
     replica_set = f"{name.partition('.')[0]}-7c9f8d6b54"
@@ -89,7 +90,7 @@ def test_weights_and_pins_of_a_tag_decide_for_each_workload() -> None:
     pods = [pod(f"web{number}.1") for number in range(200)]
 
     assert 60 < drift(*pods, tags=f"prod: {{{OLD}: 50, {NEW}: 50}}")[OLD, NEW, "shop"] < 140
-    pinned = pod("web.1", **{"revision-injector/pin": OLD})
+    pinned = pod("web.1", pin=OLD)
     assert drift(pinned, tags=f"prod: {{{OLD}: 0, {NEW}: 100}}") == {}
 
 
