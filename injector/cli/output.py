@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any, Final, TypeVar
@@ -40,11 +41,46 @@ def has_color() -> bool:
 
 def echo_colored(text: str, colors: Mapping[str, str]) -> None:
     """Print text, on a terminal with colors: ANSI codes such as ``1;32`` by the patterns, of whole lines, that they are for."""
-    text = escape_controls(text)
+    click.echo(_colored(escape_controls(text), colors), nl=False, color=has_color())  # noqa: TID251 -- the escapes are in
+
+
+def _colored(text: str, colors: Mapping[str, str]) -> str:
     if has_color():
         for pattern, color in colors.items():
             text = re.sub(f"(?m){pattern}", rf"\033[{color}m\g<0>\033[0m", text)
-    click.echo(text, nl=False, color=has_color())  # noqa: TID251 -- the escapes are in
+    return text
+
+
+def has_cursor() -> bool:
+    """Return whether text can replace text that was printed before: on a terminal, unless ``TERM=dumb`` is set."""
+    return is_terminal() and os.environ.get("TERM") != "dumb"
+
+
+class LiveText:
+    """Text on a terminal that each further one replaces. It is cut to the height of the terminal, and long lines are wrapped."""
+
+    def __init__(self, colors: Mapping[str, str]) -> None:
+        self._colors = colors
+        self._height = 0
+
+    def show(self, text: str) -> None:
+        """Print the text in place of the one before."""
+        width, height = shutil.get_terminal_size()
+        lines = [part for line in escape_controls(text).splitlines() for part in _wrapped(line, width)]
+        if len(lines) >= height:
+            lines = [*lines[: height - 2], "..."]
+        shown = _colored("".join(f"{line}\n" for line in lines), self._colors).replace("\n", f"{_CLEAR_LINE}\n")
+        start = f"\033[{self._height}F" if self._height else ""
+        click.echo(f"{start}{shown}{_CLEAR_BELOW}", nl=False, color=True)  # noqa: TID251 -- the escapes are in
+        self._height = len(lines)
+
+
+_CLEAR_LINE: Final = "\033[K"
+_CLEAR_BELOW: Final = "\033[J"
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    return [line[start : start + width] for start in range(0, len(line), width)] or [""]
 
 
 HEADINGS: Final = {r"^[A-Z][A-Z -]+$": "1"}

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,7 +18,17 @@ from injector.cli.commands import EX_FAILED, verbose
 from injector.cli.explain import pod_labels, requested_name
 from injector.cli.manifests import read_manifests
 from injector.cli.options import FILENAME, RECURSIVE, exit_code_option
-from injector.cli.output import HEADINGS, data_text, echo, echo_colored, examples, printable, table
+from injector.cli.output import (
+    HEADINGS,
+    LiveText,
+    data_text,
+    echo,
+    echo_colored,
+    examples,
+    has_cursor,
+    printable,
+    table,
+)
 from injector.cli.sources import ISTIO_NAMESPACE_OPTION, kubeconfig_options
 from injector.cluster.kubeconfig import open_session
 from injector.errors import ManifestError, TagError, UsageError
@@ -156,8 +167,9 @@ def run(*, document: str, sources: Sources, kubeconfig: Kubeconfig, prometheus_t
             hint = f"run it by its name: `injector upgrade run {read.name}`"
             raise UsageError(f"the cluster has an Upgrade {read.name}", where=document, hint=hint)
         metrics = Metrics(CollectorRegistry())
-        return await Launcher(client, sources, kubeconfig, metrics, _say, token).run(store, raw, read)
+        return await Launcher(client, sources, kubeconfig, metrics, say, token).run(store, raw, read)
 
+    say = _live() or _say
     with open_session(kubeconfig) as session:
         state = session.run(work)
     echo(state_line(read, state))
@@ -165,8 +177,16 @@ def run(*, document: str, sources: Sources, kubeconfig: Kubeconfig, prometheus_t
         click.get_current_context().exit(EX_FAILED)
 
 
-def _say(document: Upgrade, state: State) -> None:
-    echo(f"{time_text(time.time())} {state_line(document, state)}", err=True)
+def _say(document: Upgrade, state: State, *, err: bool = True) -> None:
+    echo(f"{time_text(time.time())} {state_line(document, state)}", err=err)
+
+
+def _live() -> Callable[[Upgrade, State], None] | None:
+    """Return the function that shows states as a table that stays in place; None if the output is not a terminal."""
+    if not has_cursor():
+        return None
+    live = LiveText(HEADINGS)
+    return lambda document, state: live.show(status_text(document, state, "table"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +239,12 @@ class Launcher:
     ),
 )
 @click.argument("name")
-@click.option("-w", "--watch", is_flag=True, help="Print each change until the upgrade ends.")
+@click.option(
+    "-w",
+    "--watch",
+    is_flag=True,
+    help="Show each change until the upgrade ends: a terminal keeps the table in place, elsewhere each change is a line.",
+)
 @ISTIO_NAMESPACE_OPTION
 @kubeconfig_options
 @click.option("-o", "--output", type=click.Choice(("table", "json", "yaml")), default="table", help="Output format.")
@@ -228,16 +253,20 @@ def status(*, name: str, watch: bool, istio_namespace: str, kubeconfig: Kubeconf
     """Show the state of the upgrade NAME: its waves, the progress, the gates, and the reason of a wait."""
 
     async def work(client: KubeClient) -> None:
-        store, shown = await find_store(client, istio_namespace, name), ""
+        store, shown = await find_store(client, istio_namespace, name), None
         while True:
             stored = await store.existing()
-            text = status_text(stored.upgrade, stored.state, output)
-            if text != shown:
-                echo_colored(text, HEADINGS)
-                shown = text
+            if stored.state != shown:
+                say(stored.upgrade, stored.state)
+                shown = stored.state
             if not watch or stored.state.has_ended:
                 return
             await asyncio.sleep(INTERVAL)
+
+    def print_whole(document: Upgrade, state: State) -> None:
+        echo_colored(status_text(document, state, output), HEADINGS)
+
+    say = (_live() or partial(_say, err=False)) if watch and output == "table" else print_whole
 
     with open_session(kubeconfig) as session:
         session.run(work)

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from injector.cli.output import data_text, printable, table, with_progress
+from injector.cli.output import HEADINGS, LiveText, data_text, printable, table, with_progress
 
 
 @pytest.mark.parametrize(("output", "text"), [("json", '{\n  "a": "\u00e9"\n}\n'), ("yaml", "a: \u00e9\n")])
@@ -41,3 +43,46 @@ def test_on_a_terminal_a_bar_is_on_standard_error(
     out, err = capsys.readouterr()
     assert out == ""
     assert "work" in err
+
+
+def screen(written: str) -> list[str]:
+    """The lines that a terminal shows after text with the sequences of LiveText. Colors are left out."""
+    lines, row = [""], 0
+    for piece in re.findall(r"\x1b\[\d*[A-Za-z]|\n|[^\x1b\n]+", re.sub(r"\x1b\[\d*m", "", written)):
+        match piece[-1], piece[:2]:
+            case "F", "\x1b[":
+                row -= int(piece[2:-1])
+                lines[row] = "\r" + lines[row]  # the cursor is at the start of the line
+            case "K", "\x1b[":
+                lines[row] = lines[row].partition("\r")[0]
+            case "J", "\x1b[":
+                lines = [*lines[:row], ""]
+            case "\n", _:
+                row += 1
+                lines += [""] * (row == len(lines))
+                lines[row] = "\r" + lines[row]
+            case _:
+                before, _, after = lines[row].partition("\r")
+                lines[row] = before + piece + "\r" + after[len(piece) :]
+    return [each.replace("\r", "") for each in lines]
+
+
+@pytest.mark.parametrize("no_color", ["", "1"])
+def test_on_a_terminal_each_text_replaces_the_one_before(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, no_color: str
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    for name, value in {"COLUMNS": "20", "LINES": "8", "TERM": "xterm", "NO_COLOR": no_color}.items():
+        monkeypatch.setenv(name, value)
+    live, written = LiveText(HEADINGS), "before\n"
+    for text, shown in (
+        ("WAVE\ndev   2 waiting\n", ["WAVE", "dev   2 waiting"]),
+        ("WAVE\n\nrest  x\x1b[2J\n", ["WAVE", "", "rest  x\\u001b[2J"]),
+        ("a very long line which is wrapped\n", ["a very long line whi", "ch is wrapped"]),
+        ("\n".join("abcdefghij"), [*"abcdef", "..."]),
+        ("end\n", ["end"]),
+    ):
+        live.show(text)
+        written += capsys.readouterr().out
+        assert screen(written) == ["before", *shown, ""]
+    assert ("\x1b[1mWAVE" in written) == (not no_color)

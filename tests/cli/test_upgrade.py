@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from click.testing import CliRunner, Result
 from injector.cli import main
 from injector.cluster.client import Page
 from injector.cluster.resources import CONFIG_MAPS, Scope
-from injector.upgrade.state import PAUSED, RESTARTING, State
+from injector.upgrade.state import COMPLETED, PAUSED, RESTARTING, State
 from injector.upgrade.store import UPGRADES
 from tests.cases import cases
 from tests.cli.clusters import FakeKube, assert_fails, deployment, labelled, owned, reached, revision, tag
@@ -251,8 +252,29 @@ def test_a_command_after_the_end_is_refused(stored: FakeApi) -> None:
 def test_watching_ends_with_the_upgrade(stored: FakeApi) -> None:
     run("abort", "up")
 
-    assert run("status", "up", "--watch").stdout.startswith("up: Aborted")
+    result = run("status", "up", "--watch")
+    assert re.fullmatch(r"20\d\d-\S+Z up: Aborted; aborted by a user: .+\n", result.stdout)
     assert stored.count("get") == 4  # each command looks for a resource of this name first
+    assert json.loads(run("status", "up", "--watch", "-o", "json").stdout)["phase"] == "Aborted"
+
+
+def test_a_terminal_keeps_the_table_in_place(stored: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("injector.cli.upgrade.has_cursor", lambda: True)
+    key = "configmaps", HOME, "upgrade-up"
+
+    def end() -> float:
+        if stored.count("get") == 4:  # it has been shown once
+            item = stored.objects[key]
+            data = {**item["data"], "state": json.dumps(State(phase=COMPLETED).to_dict())}
+            stored.put(CONFIG_MAPS, {**item, "data": data})
+        return 0.0
+
+    stored.delay = end
+    monkeypatch.setattr("injector.cli.upgrade.INTERVAL", 0.0)
+    shown = run("status", "up", "--watch").stdout
+    first, second = shown.split("\x1b[8F")
+    assert first.startswith("up: Running, wave dev, Restarting: 3 done, 1 restarting; waiting for a window\x1b[K\n")
+    assert second.startswith("up: Completed\x1b[K\n")
 
 
 def test_a_resource_is_commanded_by_its_name_and_hides_a_file_of_the_same_name(
