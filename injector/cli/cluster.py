@@ -23,7 +23,7 @@ from injector.cli.sources import (
 from injector.cluster import resources as r
 from injector.cluster.kubeconfig import open_session, run_for_result
 from injector.cluster.resources import ObjectReader, Resource, Scope
-from injector.errors import ClusterError, ManifestError, UsageError
+from injector.errors import ClusterError, DataError, ManifestError, UsageError
 from injector.injection.tools.drift import as_created
 from injector.istio.webhooks import INJECT_LABEL, TAG_LABEL, LiveWebhooks, live_webhooks
 from injector.kube.pods import KNATIVE, OTHER_KINDS, Created, OtherKinds, controller_of, created_pods
@@ -349,19 +349,31 @@ async def read_targets(
     workloads: dict[tuple[str, ...], Created] = {}
     found = [await reader.find_resource(*each) for each in others if each[1] != KNATIVE]
     for resource in (*LISTED, *filter(None, found)):
-        for each in await reader.all(Scope(resource, place), lambda item: _workload(_noted(item, note), others)):
+        for each in await reader.all(
+            Scope(resource, place), lambda item: _read(item, lambda obj: _workload(obj, others), note)
+        ):
             workloads[each.namespace, each.kind, each.name] = each
     listed = frozenset(workloads)
     for each in await reader.all(
-        Scope(r.PODS, place, fields=r.RUNNING), lambda pod: _unlisted(_noted(pod, note), listed)
+        Scope(r.PODS, place, fields=r.RUNNING), lambda item: _read(item, lambda pod: _unlisted(pod, listed), note)
     ):
         workloads.setdefault((each.namespace, each.kind, each.name), each)
     return [workloads[key] for key in sorted(workloads)]
 
 
-def _noted(item: dict[str, Any], note: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-    note(item)
-    return item
+def _read(
+    item: dict[str, Any], read: Callable[[dict[str, Any]], Created | None], note: Callable[[dict[str, Any]], None]
+) -> Created | None:
+    """Read an object that ``note`` sees too. An error names the object."""
+    try:
+        found = read(item)
+        note(item)
+    except DataError as error:
+        meta = item["metadata"]
+        name = f"{item['kind']} {meta.get('namespace', '')}/{meta.get('name', '')}"
+        error.where = f"{name}: {error.where}".removesuffix(": ")
+        raise
+    return found
 
 
 # The answers of an API server, or of its admission plugins and webhooks, that refuse an object.
@@ -409,8 +421,8 @@ def _unlisted(pod: dict[str, Any], listed: frozenset[tuple[str, ...]]) -> Create
         return None
     meta = pod["metadata"]
     namespace = str(meta.get("namespace", ""))
-    owner = controller_of(meta) or {}
-    if workload_key(pod, namespace) in listed or (namespace, owner.get("kind"), owner.get("name")) in listed:
+    key, owner = workload_key(pod, namespace), controller_of(meta) or {}
+    if key in listed or (namespace, owner.get("kind"), owner.get("name")) in listed:
         return None
     return _of_pod(pod)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from collections.abc import Mapping
@@ -150,6 +151,28 @@ def test_the_objects_of_a_cluster_can_come_from_files(document: str, tmp_path: P
 
     assert result.exit_code == 0
     assert result.stdout.endswith("workloads: 2 restart, 1 done, 2 blocked\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "value", "says"),
+    [
+        ("Deployment web", ("spec", "replicas"), "three", "Deployment shop/web: spec.replicas: json: cannot unmarshal"),
+        ("Deployment api", ("metadata", "labels"), ["x"], "Deployment dev/api: metadata.labels: json: cannot unmarsh"),
+        ("Pod bare-abc-1", ("spec", "containers"), "x", "Pod shop/bare-abc-1: spec.containers: json: cannot unmarsh"),
+        ("Pod web-abc-1", ("metadata", "annotations"), "x", "Pod shop/web-abc-1: metadata.annotations: json: cannot"),
+        ("Pod web-abc-1", ("metadata", "ownerReferences"), "x", "Pod shop/web-abc-1: metadata.ownerReferences: json:"),
+    ],
+)
+def test_an_object_of_a_file_that_cannot_be_read_is_named(
+    document: str, tmp_path: Path, name: str, path: tuple[str, str], value: Any, says: str
+) -> None:
+    objects = copy.deepcopy(CLUSTER)
+    (wanted,) = (each for each in objects if f"{each['kind']} {each['metadata']['name']}" == name)
+    wanted[path[0]][path[1]] = value
+    file = tmp_path / "cluster.yaml"
+    file.write_text(yaml.safe_dump_all(objects))
+
+    assert_fails(run("plan", document, "-f", str(file)), 65, says)
 
 
 @cases("spec", "code", "says")
