@@ -8,15 +8,19 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
+from http.client import HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -34,7 +38,7 @@ from tests.deploy.rendering import rendered
 from tests.e2e.conftest import Figure
 from tests.e2e.kubelab import Lab, running
 from tests.e2e.manifests import control_plane, made, namespace_of
-from tests.e2e.served import ROOT, injector, of_cluster, started, until
+from tests.e2e.served import ROOT, Injector, injector, of_cluster, started, until
 from tests.factories import make_container
 from tests.revisions.fakes import CONFIG
 from tests.webhook.certificates import Order, issue
@@ -42,7 +46,10 @@ from tests.webhook.certificates import Order, issue
 HOME = "istio-system"
 OLD, NEW = "1-28", "1-30"
 CRD = ROOT / "deploy" / "chart" / "crds" / "upgrades.yaml"
-KILLS = 50 if os.environ.get("E2E_LONG") else 5
+LONG = bool(os.environ.get("E2E_LONG"))
+KILLS = 50 if LONG else 5
+HOLD = 30.0 if LONG else 0.0
+"""Seconds for which a PodDisruptionBudget allows nothing, after it is waited for."""
 PLACES = ("dev", "shop", "pay")
 RUN_LIMIT = 400.0
 
@@ -55,6 +62,14 @@ class World:
     webhooks: WebhookOptions
     folder: Path
     places: AbstractSet[str]
+    serve: Callable[[], AbstractContextManager[Injector]]
+    replica: ExitStack = field(default_factory=ExitStack)
+    """Ends the injector that runs."""
+
+    server: Injector = field(init=False)
+
+    def start_injector(self) -> None:
+        self.server = self.replica.enter_context(self.serve())
 
     def injector(self, *arguments: str) -> Result:
         return CliRunner().invoke(main, [*arguments, "--kubeconfig", str(self.lab.kubeconfig)])
@@ -97,6 +112,12 @@ class World:
         pods = [each for each in self.items("pods") if not each["metadata"].get("deletionTimestamp")]
         return Counter(injected_revision(each) for each in pods)
 
+    def outdated(self, place: str) -> set[str]:
+        """The workloads of a namespace that have pods of the old revision."""
+        pods = [each for each in self.items("pods") if not each["metadata"].get("deletionTimestamp")]
+        old = [each["metadata"] for each in pods if injected_revision(each) == OLD]
+        return {each["labels"]["app"] for each in old if each["namespace"] == place}
+
     def templates(self) -> dict[str, int]:
         """How many pod templates each workload had: one more than its restarts."""
         found: Counter[str] = Counter()
@@ -125,11 +146,29 @@ def workload(kind: str, name: str, place: str, replicas: int = 2, **spec: Any) -
     return {**made(kind, name, place), "apiVersion": "apps/v1", "spec": own}
 
 
-FLEET = (
-    *(workload("Deployment", f"web-{number}", place) for place in PLACES for number in range(3)),
-    *(workload("StatefulSet", "db", place) for place in PLACES),
-    workload("DaemonSet", "agent", "shop"),
-)
+def fleet_of(
+    places: Sequence[str], deployments: int, stateful_sets: int, daemon_sets: int
+) -> tuple[dict[str, Any], ...]:
+    """Workloads, in turn in each of the places. Deployments and StatefulSets have two pods, and DaemonSets one on each of three nodes."""
+    kinds = {
+        "Deployment": ("web", deployments),
+        "StatefulSet": ("db", stateful_sets),
+        "DaemonSet": ("agent", daemon_sets),
+    }
+    return tuple(
+        workload(kind, f"{name}-{number // len(places)}", places[number % len(places)])
+        for kind, (name, count) in kinds.items()
+        for number in range(count)
+    )
+
+
+def pods_of(fleet: Sequence[dict[str, Any]]) -> int:
+    return sum(3 if each["kind"] == "DaemonSet" else each["spec"]["replicas"] for each in fleet)
+
+
+FLEET = fleet_of(PLACES, 9, 3, 1)
+PODS = pods_of(FLEET)
+PODS_OF_DEV = pods_of([each for each in FLEET if each["metadata"]["namespace"] == "dev"])
 
 
 @contextmanager
@@ -141,18 +180,18 @@ def world_of(fleet: Sequence[dict[str, Any]], pods: int, home: Path, folder: Pat
     bundle = base64.b64encode(issued.chain_pem).decode()
     options = WebhookOptions(Endpoint(url=f"https://127.0.0.1:{port}"), ca_bundle=bundle)
     certificate, key = map(str, issued.write(folder))
-    flags = ("--tlsCertFile", certificate, "--tlsKeyFile", key, *of_cluster(lab, HOME))
+    flags = ("--tlsCertFile", certificate, "--tlsKeyFile", key, "--watch-drift", *of_cluster(lab, HOME))
     places = {each["metadata"]["namespace"] for each in fleet}
-    world = World(lab, options, folder, places)
-    with running(lab):
+    world = World(lab, options, folder, places, partial(injector, folder, *flags, port=port))
+    with running(lab), world.replica:
         lab.apply(namespace_of(HOME), *control_plane(HOME, OLD, tag="1.28.0"), *control_plane(HOME, NEW, tag="1.30.1"))
         lab.apply(tag_webhook("prod", OLD, options), *(revision_webhook(name, options) for name in (OLD, NEW)))
         lab.apply(*(namespace_of(place, {"istio.io/rev": "prod"}) for place in places))
-        with injector(folder, *flags, port=port):
-            for start in range(0, len(fleet), 100):
-                lab.apply(*fleet[start : start + 100])
-            until(lambda: world.settled() and world.revisions() == {OLD: pods})
-            yield world
+        world.start_injector()
+        for start in range(0, len(fleet), 100):
+            lab.apply(*fleet[start : start + 100])
+        until(lambda: world.settled() and world.revisions() == {OLD: pods})
+        yield world
 
 
 @pytest.fixture
@@ -163,71 +202,147 @@ def world(built: None, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory)
         yield made
 
 
-PODS_OF_DEV = 3 * 2 + 2
-PODS = 3 * PODS_OF_DEV + 3
 PROMETHEUS = os.environ.get("PROMETHEUS") or shutil.which("prometheus")
 
 
 @dataclass
 class Watcher:
-    """An independent observer of the limits."""
+    """An independent observer, which sees every change of the workloads and pods by watches of its own.
+
+    Attributes:
+        restarting: the most workloads whose rollout was not complete.
+        unavailable: the most pods that were not available.
+        in_a_place: the most of them in one namespace.
+        wrong: the pods without a sidecar, those of an unknown revision, and those of the old one after one of the new one.
+    """
 
     world: World
     restarting: int = 0
     unavailable: int = 0
-    _end: threading.Event = field(default_factory=threading.Event)
+    in_a_place: int = 0
+    wrong: list[str] = field(default_factory=list)
+    pods: int = 0
+    _now: dict[tuple[str, str, str], tuple[bool, int]] = field(default_factory=dict)
+    _moved: set[tuple[str, str]] = field(default_factory=set)
+    _known: set[str] = field(default_factory=set)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def watch(self) -> None:
-        while not self._end.wait(0.1):
-            rolling, away = 0, 0
-            for each in (*self.world.items("deployments"), *self.world.items("statefulsets")):
-                status, wanted = each["status"], each["spec"]["replicas"]
-                is_new = status.get("observedGeneration", 0) >= each["metadata"]["generation"]
-                updated = status.get("updatedReplicas", 0)
-                is_done = (
-                    is_new and updated == status.get("replicas", 0) == status.get("availableReplicas", 0) == wanted
-                )
-                rolling += not (is_done or status.get("currentRevision") == status.get("updateRevision") != None)  # noqa: E711
-                away += wanted - status.get("availableReplicas", 0)
-            self.restarting, self.unavailable = max(self.restarting, rolling), max(self.unavailable, away)
+    def saw(self, kind: str, item: dict[str, Any]) -> None:
+        meta = item["metadata"]
+        if meta["namespace"] not in self.world.places:
+            return
+        with self._lock:
+            if kind == "pods":
+                self._saw_pod(item)
+                return
+            self._now[kind, meta["namespace"], meta["name"]] = rolling(item)
+            away: Counter[str] = Counter()
+            for (_, place, _), (_, missing) in self._now.items():
+                away[place] += missing
+            self.restarting = max(self.restarting, sum(each for each, _ in self._now.values()))
+            self.unavailable = max(self.unavailable, away.total())
+            self.in_a_place = max(self.in_a_place, *away.values())
+
+    def _saw_pod(self, pod: dict[str, Any]) -> None:
+        meta, revision = pod["metadata"], injected_revision(pod)
+        if meta["uid"] in self._known:
+            return
+        self._known.add(meta["uid"])
+        self.pods += 1
+        key = meta["namespace"], meta["labels"]["app"]
+        if revision == NEW:
+            self._moved.add(key)
+        elif revision != OLD or key in self._moved:
+            self.wrong.append(f"{meta['namespace']}/{meta['name']}: {revision}")
 
     @contextmanager
     def running(self) -> Iterator[Watcher]:
-        thread = threading.Thread(target=self.watch)
-        thread.start()
-        try:
+        """Watch as long as the block runs, from a complete list on."""
+        paths = {"pods": "/api/v1/pods"}
+        paths |= {kind: f"/apis/apps/v1/{kind}" for kind in ("deployments", "statefulsets", "daemonsets")}
+        with ExitStack() as streams:
+            for kind, path in paths.items():
+                with self._open(path) as answer:
+                    listed = json.load(answer)
+                for each in listed["items"]:
+                    self.saw(kind, each)
+                stream = streams.enter_context(
+                    self._open(f"{path}?watch=true&resourceVersion={listed['metadata']['resourceVersion']}")
+                )
+                thread = threading.Thread(target=self._follow, args=(kind, stream), daemon=True)
+                thread.start()
+                streams.callback(partial(self._end, stream, thread))
             yield self
-        finally:
-            self._end.set()
-            thread.join()
+
+    def _open(self, path: str) -> Any:
+        return urllib.request.urlopen(f"{self.world.lab.url}{path}", context=self.world.lab.tls())  # noqa: S310 -- loopback
+
+    def _follow(self, kind: str, stream: Any) -> None:
+        with suppress(OSError, HTTPException):  # `_end` ends it
+            for line in stream:
+                event = json.loads(line)
+                assert event["type"] in ("ADDED", "MODIFIED", "DELETED"), event
+                self.saw(kind, event["object"])
+
+    def _end(self, stream: Any, thread: threading.Thread) -> None:
+        assert thread.is_alive(), "the watch has ended"
+        stream.fp.raw._sock.shutdown(socket.SHUT_RDWR)  # ends the read of the other thread
+        thread.join()
+
+
+def rolling(item: dict[str, Any]) -> tuple[bool, int]:
+    """Whether a workload's rollout is not complete, and its pods that are not available."""
+    status, generation = item["status"], item["metadata"]["generation"]
+    wanted = item["spec"].get("replicas", status.get("desiredNumberScheduled", 0))
+    updated = status.get("updatedReplicas", status.get("updatedNumberScheduled", 0))
+    available = status.get("availableReplicas", status.get("numberAvailable", 0))
+    is_seen = status.get("observedGeneration", 0) >= generation and status.get("replicas", wanted) == wanted
+    # A StatefulSet has no updated pods once both revisions are one.
+    is_updated = updated == wanted or status.get("currentRevision", "") == status.get("updateRevision", None)
+    return not (is_seen and is_updated and available == wanted), max(wanted - available, 0)
 
 
 def test_a_fleet_moves_by_namespaces_within_the_limits_though_its_runners_are_killed(
-    world: World, figure: Figure
+    built: None, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, figure: Figure
 ) -> None:
+    del built
+    fleet = fleet_of(PLACES, 60, 20, 10) if LONG else FLEET
+    with world_of(fleet, pods_of(fleet), tmp_path_factory.mktemp("kills"), tmp_path) as world:
+        _killed_runners_move_a_fleet(world, fleet, figure)
+
+
+def _killed_runners_move_a_fleet(world: World, fleet: Sequence[dict[str, Any]], figure: Figure) -> None:
     limits = {"workloads": 3, "unavailablePods": 3, "unavailablePodsPerNamespace": 2}
-    document = world.resource("fleet", {"namespaces": ["dev"]}, {"name": "rest"}, limits=limits)
+    document = world.resource("fleet", {"namespaces": ["dev"]}, {"name": "rest"}, limits=limits, soak="20s")
     chance = random.Random(18)  # noqa: S311 -- the same moments in every run
+    # Each kill follows when so many workloads are done, at a random moment: the kills are spread over the whole run.
+    done_at = sorted(chance.randrange(len(fleet)) for _ in range(KILLS))
     runners = [world.start(document), world.start(document)]
+    steps: Counter[str] = Counter()
     with Watcher(world).running() as watcher:
-        for turn in range(KILLS):
-            time.sleep(chance.uniform(0.5, 9))
+        for turn, done in enumerate(done_at):
+            until(partial(_has_done, world, "fleet", fleet, done))
+            time.sleep(chance.uniform(0, 3))
+            assert runners[turn % 2].poll() is None
+            steps[world.state("fleet").get("step", "before the start")] += 1
             runners[turn % 2].kill()
             runners[turn % 2].communicate()
             runners[turn % 2] = world.start(document)
-        for each in runners:
-            each.kill()
-            each.communicate()
-        code, said = world.run(document)
+        assert world.state("fleet")["phase"] == "Running"
+        said = [each.communicate(timeout=RUN_LIMIT)[0] for each in runners]
 
-    assert (code, world.state("fleet")["phase"]) == (0, "Completed"), said
-    assert world.revisions() == {NEW: PODS}
-    assert world.templates() == {
-        f"{each['kind']} {each['metadata']['namespace']}/{each['metadata']['name']}": 2 for each in FLEET
-    }
+    assert [each.returncode for each in runners] == [0, 0], said
+    assert world.state("fleet")["phase"] == "Completed", said
+    assert world.revisions() == {NEW: pods_of(fleet)}
+    assert world.templates() == {name_of(each): 2 for each in fleet}
     assert watcher.restarting <= 3
     assert watcher.unavailable <= 3
-    figure(f"{KILLS} kills of one of two runners: {len(FLEET)} workloads moved, each restarted once")
+    assert watcher.in_a_place <= 2
+    assert not watcher.wrong
+    figure(
+        f"{KILLS} kills of one of two runners ({dict(steps)}): {len(fleet)} workloads moved, each restarted once; "
+        f"at most {watcher.restarting} restarts and {watcher.unavailable} pods at once"
+    )
     listed = world.lab.kubectl("get", "upgrades").stdout.splitlines()
     assert [line.split()[:4] for line in listed] == [["NAME", "FROM", "TO", "PHASE"], ["fleet", OLD, NEW, "Completed"]]
     changed = {"spec": {"waves": [{"name": "all"}]}}
@@ -236,6 +351,37 @@ def test_a_fleet_moves_by_namespaces_within_the_limits_though_its_runners_are_ki
     tag = world.lab.get("mutatingwebhookconfiguration", "istio-revision-tag-prod")["metadata"]
     assert tag["labels"]["istio.io/rev"] == NEW
     assert not any(tag.get("annotations", {}).get(f"revision-injector/{name}") for name in ("weights", "namespaces"))
+
+
+def _has_done(world: World, name: str, fleet: Sequence[dict[str, Any]], count: int) -> bool:
+    """Whether so many workloads are done, as the state of the upgrade says."""
+    state = world.state(name)
+    return not count or (bool(state.get("total")) and len(fleet) - state["left"] >= count)
+
+
+def test_an_injector_that_is_down_stops_the_preflight_and_one_that_is_restarted_loses_no_pod(world: World) -> None:
+    document = world.document("down", {"namespaces": ["dev"]}, {"name": "rest"})
+    world.replica.close()
+    code, said = world.run(document)
+    assert (code, world.state("down")["phase"]) == (1, "Paused"), said
+    reason = world.state("down")["reason"]
+    assert reason.startswith("preflight: DaemonSet dev/agent-0: the API server refuses its pod: "), reason
+    assert 'failed calling webhook "rev.namespace.sidecar-injector.istio.io"' in reason, reason
+    assert (world.revisions(), set(world.templates().values())) == ({OLD: PODS}, {1})
+
+    world.start_injector()
+    world.injector("upgrade", "resume", "down")
+    with Watcher(world).running() as watcher:
+        runner = world.start(document)
+        for done in (2, 7):
+            until(partial(_has_done, world, "down", FLEET, done))
+            world.replica.close()
+            time.sleep(3)
+            world.start_injector()
+        said, _ = runner.communicate(timeout=RUN_LIMIT)
+    assert (runner.returncode, world.state("down")["phase"]) == (0, "Completed"), said
+    assert (world.revisions(), set(world.templates().values())) == ({NEW: PODS}, {2})
+    assert not watcher.wrong
 
 
 def test_a_rollout_that_hangs_pauses_the_upgrade_and_a_rollback_brings_all_back(world: World) -> None:
@@ -252,6 +398,10 @@ def test_a_rollout_that_hangs_pauses_the_upgrade_and_a_rollback_brings_all_back(
     moved = world.revisions()
     assert moved[NEW] >= 8
     assert moved[OLD] >= 3
+    labels = {"from": OLD, "to": NEW}
+    left = len(world.outdated("shop"))
+    until(lambda: world.server.total("injector_drift_workloads", namespace="shop", **labels) == left)
+    assert world.server.total("injector_drift_workloads", namespace="dev") == 0
 
     before = world.templates()
     world.lab.kubectl("label", "nodes", "--all", "lab=open")
@@ -271,6 +421,7 @@ def test_budgets_are_waited_for_and_a_pod_that_is_refused_stops_the_wave_before_
     process = world.start(world.document("budget"))
     try:
         until(lambda: "waiting for PodDisruptionBudget shop/all" in world.state("budget").get("reason", ""))
+        time.sleep(HOLD)
         assert world.templates()["Deployment shop/web-0"] == 1
         world.lab.apply({**budget, "spec": {"selector": selector, "maxUnavailable": 1}})
         said, _ = process.communicate(timeout=RUN_LIMIT)
@@ -524,16 +675,18 @@ def test_a_gate_that_fails_or_has_no_data_and_a_control_plane_that_is_down_stop_
     assert world.revisions() == {NEW: PODS}
 
 
-LARGE = (
-    *(workload("Deployment", f"web-{number}", f"place-{number % 60}") for number in range(500)),
-    *(workload("StatefulSet", f"db-{number}", f"place-{number}") for number in range(40)),
-    *(workload("DaemonSet", f"agent-{number}", f"place-{number}") for number in range(10)),
-)
-PODS_OF_LARGE = 540 * 2 + 10 * 3
+LARGE_PLACES = [f"place-{number}" for number in range(60)]
+LARGE = fleet_of(LARGE_PLACES, 500, 40, 10)
+LARGE_WAVES: dict[str, list[dict[str, Any]]] = {
+    "weights": [{"weight": 10}, {"weight": 50}, {"weight": 100}],
+    "namespaces": [{"namespaces": LARGE_PLACES[:6]}, {"namespaces": LARGE_PLACES[6:30]}, {"name": "rest"}],
+}
 
 
-@pytest.mark.skipif(not os.environ.get("E2E_LONG"), reason="it takes ten minutes: set E2E_LONG=1")
-def test_a_large_fleet_moves_by_weights_and_each_workload_is_restarted_once(
+@pytest.mark.skipif(not LONG, reason="it takes ten minutes: set E2E_LONG=1")
+@pytest.mark.parametrize("sort", LARGE_WAVES)
+def test_a_large_fleet_moves_and_each_workload_is_restarted_once(
+    sort: str,
     built: None,
     tmp_path: Path,
     tmp_path_factory: pytest.TempPathFactory,
@@ -549,9 +702,8 @@ def test_a_large_fleet_moves_by_weights_and_each_workload_is_restarted_once(
         return send(self, *arguments, **named)
 
     limits = {"workloads": 40, "unavailablePods": 60, "unavailablePodsPerNamespace": 5}
-    waves = [{"weight": 10}, {"weight": 50}, {"weight": 100}]
-    with world_of(LARGE, PODS_OF_LARGE, tmp_path_factory.mktemp("large"), tmp_path) as world:
-        document = world.document("large", *waves, limits=limits)
+    with world_of(LARGE, pods_of(LARGE), tmp_path_factory.mktemp("large"), tmp_path) as world:
+        document = world.document("large", *LARGE_WAVES[sort], limits=limits)
         monkeypatch.setattr(KubeClient, "_requested", counted)
         began = time.monotonic()
         with Watcher(world).running() as watcher:
@@ -559,12 +711,15 @@ def test_a_large_fleet_moves_by_weights_and_each_workload_is_restarted_once(
         took = time.monotonic() - began
 
         assert result.exit_code == 0, result.output
-        assert world.revisions() == {NEW: PODS_OF_LARGE}
-        assert set(world.templates().values()) == {2}
+        assert world.revisions() == {NEW: pods_of(LARGE)}
+        assert world.templates() == {name_of(each): 2 for each in LARGE}
         assert watcher.restarting <= 40
         assert watcher.unavailable <= 60
+        assert watcher.in_a_place <= 5
+        assert not watcher.wrong
         rate = max(sum(at <= each < at + 10 for each in requests) for at in requests) / 10
         figure(
-            f"550 workloads in three waves: {took:.0f} s, {len(requests) / 550:.1f} requests for each workload, "
-            f"at most {rate:.1f} requests a second, {watcher.restarting} restarts and {watcher.unavailable} pods at once"
+            f"{len(LARGE)} workloads in three waves by {sort}: {took:.0f} s, {len(requests) / len(LARGE):.1f} requests for "
+            f"each workload, at most {rate:.1f} requests a second; seen: at most {watcher.restarting} restarts, "
+            f"{watcher.unavailable} pods away, {watcher.in_a_place} in a namespace, and none of {watcher.pods} pods wrong"
         )
