@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from injector.injection.pipeline import inject_pod, try_inject_pod, without_namespace
+from injector.injection.pipeline import answers_to, inject_pod, without_namespace
 from injector.injection.result import RequestFacts, Skipped
 from injector.injection.tools.explain import Step, Trace, trace_pod
 from injector.injection.tools.podchanges import ABSENT, Change, changes
@@ -122,7 +122,7 @@ def diff(
     If one revision injects the pod and the other skips or refuses it, that is the only change (``kind`` is ``decision``). The
     revision's own name is not a difference. Values of the variables of your own containers are hidden.
     """
-    before, after = (try_inject_pod(each, pod, _facts(each, pod, namespace, guard)) for each in (old, new))
+    before, after = answers_to(pod, *((each, _facts(each, pod, namespace, guard)) for each in (old, new)))
     return changes(before, after, pod, (old.written, new.written))
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from injector.cli.cluster import cluster_options, read_from, read_targets, read_view, refusal
+from injector.cli.cluster import cluster_options, in_processes, read_from, read_targets, read_view, refusal
 from injector.cli.commands import EX_FAILED, verbose
 from injector.cli.explain import called_last, pod_labels
 from injector.cli.manifests import OTHER_KINDS_OPTION, read_workloads
@@ -30,7 +30,7 @@ from injector.cli.output import (
 from injector.cli.sources import Sources, chosen_revisions, complete_names
 from injector.cluster.kubeconfig import open_session
 from injector.errors import ClusterError, DataError, InvalidPodError, ManifestError, UsageError
-from injector.injection.pipeline import try_inject_pod
+from injector.injection.pipeline import answers_to
 from injector.injection.result import Answer, Injected, RequestFacts
 from injector.injection.tools.podchanges import ABSENT, KINDS, Change, changes, hiding_of
 from injector.kube.escaping import escape_line
@@ -160,7 +160,9 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
         sides = old, new
     kinds = frozenset(only or KINDS) - frozenset(ignore)
     comparer = Comparer(sides, kinds, guard, keeps_pods=output == "unified")
-    comparisons = [comparer.compare(each) for each in with_progress(workloads, f"{old_name} and {new_name}")]
+    results = in_processes(comparer.result, workloads)
+    shown_workloads = with_progress(workloads, f"{old_name} and {new_name}")
+    comparisons = [Comparison(each, *result) for each, result in zip(shown_workloads, results, strict=True)]
     if live:
         comparisons, unconfirmed = _confirmed(comparisons, kubeconfig, confirm, comparer)
         notes += unconfirmed
@@ -204,21 +206,23 @@ class Comparer:
 
     def answers(self, workload: Created) -> tuple[Answer, Answer]:
         """Return the answers of the webhooks of both revisions. A refusal is an answer too."""
-        old, new = (side.revision for side in self.sides)
-        return self._answer(old, workload), self._answer(new, workload)
+        old, new = answers_to(workload.pod, *(self._request(side.revision, workload) for side in self.sides))
+        return old, new
 
-    def _answer(self, revision: Revision, workload: Created) -> Answer:
-        facts = RequestFacts(workload.namespace, {}, revision.namespaces.get(workload.namespace), self.guard)
-        return try_inject_pod(revision, workload.pod, facts)
+    def _request(self, revision: Revision, workload: Created) -> tuple[Revision, RequestFacts]:
+        namespace = workload.namespace
+        return revision, RequestFacts(namespace, {}, revision.namespaces.get(namespace), self.guard)
 
-    def compare(self, workload: Created, answers: tuple[Answer, Answer] | None = None) -> Comparison:
-        """Compare the answers to a workload, by default those of the webhooks."""
+    def result(
+        self, workload: Created, answers: tuple[Answer, Answer] | None = None
+    ) -> tuple[Answer, Answer, tuple[Change, ...]]:
+        """Return the answers to a workload, by default those of the webhooks, and their differences."""
         old, new = answers or self.answers(workload)
         names = self.sides[0].revision.written, self.sides[1].revision.written
         found = tuple(each for each in changes(old, new, workload.pod, names) if each.kind in self.kinds)
         if not self.keeps_pods:
             old, new = _without_pod(old), _without_pod(new)
-        return Comparison(workload, old, new, found)
+        return old, new, found
 
 
 def _without_pod(answer: Answer) -> Answer:
@@ -261,7 +265,8 @@ async def _checked(client: KubeClient, workload: Created, comparer: Comparer) ->
     """Compare with the API server's refusal in place of a new pod that it refuses, and of an old one then too."""
     old, injected = comparer.answers(workload)
     new = await _tried(client, workload, injected)
-    return comparer.compare(workload, (old if new is injected else await _tried(client, workload, old), new))
+    old = old if new is injected else await _tried(client, workload, old)
+    return Comparison(workload, *comparer.result(workload, (old, new)))
 
 
 async def _tried(client: KubeClient, workload: Created, answer: Answer) -> Answer:

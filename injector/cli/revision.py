@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from injector.cli.cluster import ClusterView, cluster_options, has_ended, read_from, read_running, read_view
+from injector.cli.cluster import (
+    ClusterView,
+    cluster_options,
+    has_ended,
+    in_processes,
+    read_from,
+    read_running,
+    read_view,
+)
 from injector.cli.commands import EX_DATAERR, EX_FAILED, verbose
 from injector.cli.explain import PodLabels, Route, called_last, live_route, requested_name
 from injector.cli.options import FILE, FILENAME, RECURSIVE, SKIP_CONFIRMATION, exit_code_option, output_format
@@ -21,7 +29,7 @@ from injector.cli.tag import TagLocation, location_options
 from injector.cluster.resources import PODS, RUNNING, ObjectReader, Scope
 from injector.errors import DataError, UsageError
 from injector.injection import containers as c
-from injector.injection.pipeline import try_inject_pod
+from injector.injection.pipeline import answers_to
 from injector.injection.result import RequestFacts, Skipped
 from injector.injection.tools.drift import (
     CURRENT,
@@ -33,6 +41,7 @@ from injector.injection.tools.drift import (
     drift_of,
     injected_revision,
 )
+from injector.kube.serial import dump_json, load_json
 from injector.revisions.directory import embedded_source
 from injector.revisions.registry import Registry, Snapshot
 from injector.revisions.reload import Loader, LoadReport, RevisionState
@@ -139,7 +148,7 @@ def _compare(running: c.Pod, created: c.Pod | None, labels: PodLabels, view: Clu
             return revision.name, Drift(CURRENT if is_current else OLDER_REVISION)
         namespace = created["metadata"].get("namespace", "")
         facts = RequestFacts(namespace, routed.envs, revision.namespaces.get(namespace))
-        answer = try_inject_pod(revision, created, facts)
+        (answer,) = answers_to(created, (revision, facts))
         return None if isinstance(answer, Skipped) else revision.name, drift_of(running, answer)
     return requested_name(view.webhooks, labels), Drift(UNKNOWN)
 
@@ -170,9 +179,11 @@ def status(  # noqa: PLR0913 -- one parameter for each flag
     Pods, namespaces and webhooks come from the cluster, or from FILES as `kubectl get pods,ns,mutatingwebhookconfigurations -A -o yaml`
     writes them. The exit code is 0 if every pod is current, else 1.
     """
-    rows, notes = read_from(
-        filenames, kubeconfig, lambda reader: _read_rows(reader, sources, namespace), recursive=recursive
+    view, pods, notes = read_from(
+        filenames, kubeconfig, lambda reader: _read_pods(reader, sources, namespace), recursive=recursive
     )
+    statuses = in_processes(lambda pod: _status_of(pod, view), pods)
+    rows = rows_of(each for each in statuses if each is not None)
     for note in notes:
         echo(f"note: {note}", err=True)
     echo_colored(_text(rows, output), HEADINGS)
@@ -180,23 +191,32 @@ def status(  # noqa: PLR0913 -- one parameter for each flag
         click.get_current_context().exit(EX_FAILED)
 
 
-async def _read_rows(reader: ObjectReader, sources: Sources, namespace: str | None) -> tuple[list[Row], list[str]]:
-    """Return the rows, and notes for the user."""
+def _status_of(text: bytes, view: ClusterView) -> SidecarStatus | None:
+    pod = load_json(text)
+    try:
+        return sidecar_status(pod, view)
+    except DataError as error:
+        meta = pod["metadata"]
+        error.where = f"Pod {meta['namespace']}/{meta.get('name', '')}: {error.where}".removesuffix(": ")
+        raise
+
+
+async def _read_pods(
+    reader: ObjectReader, sources: Sources, namespace: str | None
+) -> tuple[ClusterView, list[bytes], list[str]]:
+    """Return the cluster, its pods as JSON without managed fields, and notes for the user."""
     view = await read_view(reader, sources, namespace)
     unknown: set[str] = set()
 
-    def status_of(pod: dict[str, Any]) -> SidecarStatus | None:
-        place, name = (str(pod["metadata"].get(key, "")) for key in ("namespace", "name"))
+    def packed(pod: dict[str, Any]) -> bytes | None:
+        place = str(pod["metadata"].get("namespace", ""))
         if place not in view.namespaces:
             unknown.add(place)
             return None
-        try:
-            return sidecar_status(pod, view)
-        except DataError as error:
-            error.where = f"Pod {place}/{name}: {error.where}".removesuffix(": ")
-            raise
+        meta = {key: value for key, value in pod["metadata"].items() if key != "managedFields"}
+        return dump_json({**pod, "metadata": meta})
 
-    statuses = await reader.all(Scope(PODS, namespace or "", fields=RUNNING), status_of)
+    pods = await reader.all(Scope(PODS, namespace or "", fields=RUNNING), packed)
     notes = list(view.built.notes)
     if not view.webhooks:
         notes.append("no webhook calls an injector: none has a path /inject and a rule for pods")
@@ -204,7 +224,7 @@ async def _read_rows(reader: ObjectReader, sources: Sources, namespace: str | No
     notes += [f"a revision cannot be used: {error}" for error in view.built.failures.values()]
     notes += [f"a tag cannot be used: {error}" for error in view.revisions.state.tag_faults.values()]
     notes += view.revisions.state.webhook_faults
-    return rows_of(statuses), notes
+    return view, pods, notes
 
 
 def _text(rows: list[Row], output: str) -> str:

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from injector.injection.guard import PodTemplates
     from injector.injection.result import Answer
     from injector.istio.revision import Revision
+    from injector.kube.jsonpatch import Operation
     from injector.kube.pods import WorkloadMeta
 
 PROXY_CONFIG: Final = "proxy.istio.io/config"
@@ -64,7 +65,19 @@ def inject_pod(revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> 
     Raises:
         DataError: the pod, an annotation or the revision's template cannot be used; the text says what, where and what to do.
     """
-    admitted = admitted_pod(pod, facts.namespace)
+    return inject_admitted(revision, admitted_pod(pod, facts.namespace), facts, given=pod)
+
+
+def inject_admitted(
+    revision: Revision, admitted: c.Pod, facts: RequestFacts, *, given: dict[str, Any] | None = None
+) -> Injected | Skipped:
+    """Inject a pod as ``admitted_pod`` returns it.
+
+    The patch of the result starts from ``given``. Comparisons need only the injected pod: without ``given`` the patch is empty.
+
+    Raises:
+        DataError: as ``inject_pod``.
+    """
     namespace = admitted["metadata"].get("namespace", "")
     decision = injection_required(revision.config.policy, revision.behaviours, admitted, namespace)
     warnings = (decision.warning,) if decision.warning else ()
@@ -84,15 +97,30 @@ def inject_pod(revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> 
         result = jsonpatch.apply_patch(copy, difference, in_place=True)
     if facts.deny_invalid:
         check_valid(result, admitted)
-    given = patched_object(pod)
-    patch = create_patch(given, without_namespace(result, given))
+    patch = [] if given is None else _patch(given, result)
     return Injected.of(result, patch, outcome.templates, warnings + outcome.findings, outcome.findings)
 
 
-def try_inject_pod(revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> Answer:
-    """Return the result of ``inject_pod``, or its error if the pod is refused."""
+def _patch(given: dict[str, Any], result: c.Pod) -> list[Operation]:
+    before = patched_object(given)
+    return create_patch(before, without_namespace(result, before))
+
+
+def answers_to(pod: dict[str, Any], *requests: tuple[Revision, RequestFacts]) -> list[Answer]:
+    """Return the result of ``inject_pod`` for each request with a pod, with an empty patch, or its error if the pod is refused.
+
+    All requests are for the namespace of the first one.
+    """
     try:
-        return inject_pod(revision, pod, facts)
+        admitted = admitted_pod(pod, requests[0][1].namespace)
+    except DataError as error:
+        return [error] * len(requests)
+    return [_try_inject_admitted(revision, admitted, facts) for revision, facts in requests]
+
+
+def _try_inject_admitted(revision: Revision, admitted: c.Pod, facts: RequestFacts) -> Answer:
+    try:
+        return inject_admitted(revision, admitted, facts)
     except DataError as error:
         return error
 

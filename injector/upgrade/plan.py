@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from injector.errors import DataError, TagError
-from injector.injection.pipeline import try_inject_pod
+from injector.injection.pipeline import answers_to
 from injector.injection.result import RequestFacts
 from injector.injection.tools.podchanges import changes, decision_of, hiding_of
 from injector.revisions.tags import Tag, TagWorkload, Weights
@@ -234,9 +234,12 @@ def _why_not(upgrade: Upgrade, workload: Workload, tags: Sequence[Tag]) -> str:
 def change_of(workload: Workload, source: Revision, target: Revision) -> tuple[str, tuple[str, ...]]:
     """Return the class of change between two revisions for a workload, and the kinds of changes or the reason of a refusal."""
     created = workload.created
-    old, new = (
-        try_inject_pod(each, created.pod, RequestFacts(created.namespace, {}, each.namespaces.get(created.namespace)))
-        for each in (source, target)
+    old, new = answers_to(
+        created.pod,
+        *(
+            (each, RequestFacts(created.namespace, {}, each.namespaces.get(created.namespace)))
+            for each in (source, target)
+        ),
     )
     if isinstance(new, DataError):
         return REFUSED, (hiding_of(created.pod).without_values(" ".join(str(new).split())),)

@@ -24,6 +24,11 @@ HOME = "istio-system"
 REV = "istio.io/rev"
 
 
+def with_cpus(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """Let this process run on so many CPUs, as commands see it."""
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(count)), raising=False)
+
+
 def cluster(*objects: dict[str, Any]) -> FileReader:
     return FileReader((("", each) for each in objects), where="memory")
 

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from injector.cli.cluster import (
     NAME_LABEL,
     WorkloadName,
     has_ended,
+    in_processes,
     parse_target,
     read_from,
     read_objects,
@@ -36,9 +39,10 @@ from injector.cluster.resources import (
     Scope,
 )
 from injector.errors import ClusterError, ConfigError, DataError, ManifestError, UsageError
+from injector.injection.tools.podchanges import ABSENT
 from injector.kube.pods import Created
 from tests.cases import cases
-from tests.cli.clusters import HOME, FakeKube, cluster, deployment, labelled, owned, reached, revision, tag
+from tests.cli.clusters import HOME, FakeKube, cluster, deployment, labelled, owned, reached, revision, tag, with_cpus
 from tests.factories import make_pod
 from tests.revisions.fakes import write_revision
 
@@ -399,3 +403,43 @@ def test_without_credentials_nothing_is_done(monkeypatch: pytest.MonkeyPatch) ->
         open_session(Kubeconfig()) as session,
     ):
         session.run(work)
+
+
+FORKS = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+"""pytest's own threads make Python warn of a fork; commands have none."""
+
+
+@FORKS
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no safe fork")
+def test_many_items_are_divided_among_processes_and_their_results_are_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_cpus(monkeypatch, 3)
+    items = list(range(350))
+
+    found = list(in_processes(lambda item: (item * 2, os.getpid(), ABSENT), items))
+
+    assert [each for each, _, _ in found] == [item * 2 for item in items]
+    assert len({pid for _, pid, _ in found} - {os.getpid()}) == 3
+    assert all(absent is ABSENT for _, _, absent in found)
+
+
+@FORKS
+def test_an_error_of_one_item_is_raised_after_the_results_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_cpus(monkeypatch, 3)
+
+    def half(item: int) -> int:
+        if item == 301:
+            raise ManifestError("odd", where="item 301", hint="double it")
+        return item // 2
+
+    results = in_processes(half, range(400))
+
+    assert [next(results) for _ in range(301)] == [item // 2 for item in range(301)]
+    with pytest.raises(ManifestError, match="item 301: odd; double it"):
+        next(results)
+
+
+@pytest.mark.parametrize(("cpus", "items"), [(1, 1_000), (4, 150)])
+def test_one_cpu_or_few_items_need_no_other_process(monkeypatch: pytest.MonkeyPatch, cpus: int, items: int) -> None:
+    with_cpus(monkeypatch, cpus)
+
+    assert set(in_processes(lambda _: os.getpid(), range(items))) == {os.getpid()}

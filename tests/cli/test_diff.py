@@ -27,6 +27,7 @@ from tests.cli.clusters import (
     reached,
     revision,
     tag,
+    with_cpus,
 )
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import CONFIG, VALUES, write_revision
@@ -304,6 +305,27 @@ def test_the_guard_applies_to_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None
 
     assert "refused by both: metadata.labels[a]: the value breaks out of the template" in refused.stderr
     assert "prod: metadata.labels[a]: the value breaks out of the template" in warned.stderr
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("output", ["text", "summary", "unified", "json", "yaml"])
+def test_several_processes_print_what_one_prints(monkeypatch: pytest.MonkeyPatch, output: str) -> None:
+    pasting = CONFIG.replace("{{ .Values.global.tag }}", "{{ .ObjectMeta.Labels.a }}")
+    sides = *revision("1-24", "1.24.6"), *revision("1-30", "1.30.1", config=pasting)
+    values = ("1", "x\n  - name: other\n    image: other", None)
+    pods = [
+        owned(f"web-{number}-{index}", "shop", labels={"a": value} if value else {})
+        for number in range(110)
+        for index, value in enumerate(values)
+    ]
+    reached(monkeypatch, FakeKube(*sides, tag("prod", "1-24"), labelled("shop", "prod"), *pods))
+    found = []
+    for cpus in (1, 3):
+        with_cpus(monkeypatch, cpus)
+        found.append(live("-o", output, "--confirm", "0"))
+
+    assert (found[0].stdout, found[0].stderr) == (found[1].stdout, found[1].stderr)
+    assert "web-109-1" in found[1].stdout or output == "summary"
 
 
 def test_live_diffs_have_all_formats(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,19 @@ from injector.injection.result import Injected, RequestFacts
 from injector.injection.tools.drift import CURRENT, OLDER_REVISION, OLDER_TEMPLATE, Drift
 from injector.revisions.build import build
 from tests.cases import cases
-from tests.cli.clusters import HOME, FakeKube, assert_fails, cluster, labelled, namespace, owned, reached, revision, tag
+from tests.cli.clusters import (
+    HOME,
+    FakeKube,
+    assert_fails,
+    cluster,
+    labelled,
+    namespace,
+    owned,
+    reached,
+    revision,
+    tag,
+    with_cpus,
+)
 from tests.factories import proxy_of
 from tests.revisions.fakes import CONFIG, VALUES, make_raw, write_revision
 
@@ -112,6 +124,23 @@ def test_the_cluster_is_read_without_files(monkeypatch: pytest.MonkeyPatch) -> N
     assert "Deployment/old" in status("-n", "shop").stdout
     assert client.asked[-1] == f"list pods in shop by {RUNNING}"
     assert status("-n", "other").stdout == "no pod has a sidecar or would get one\n"
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_several_processes_find_what_one_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    pods = [
+        {**pod, "metadata": {**pod["metadata"], "name": f"{pod['metadata'].get('name', 'web')}-{number}"}}
+        for number in range(130)
+        for pod in (CURRENT_PODS, OLDER, {**owned(f"bare-{number}", "shop"), "kind": "Pod"})
+    ]
+    reached(monkeypatch, FakeKube(*REVISIONS, SHOP, *pods))
+    found = []
+    for cpus in (1, 3):
+        with_cpus(monkeypatch, cpus)
+        found.append(status("-o", "json"))
+
+    assert found[0].stdout == found[1].stdout
+    assert len(json.loads(found[1].stdout)["workloads"]) == 132
 
 
 def test_a_missing_permission_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from injector.injection.data import (
     tag_of_type,
     template_data,
 )
-from injector.injection.pipeline import try_inject_pod, webhook_parameters
+from injector.injection.pipeline import answers_to, webhook_parameters
 from injector.injection.result import RequestFacts
 from injector.istio.revision import Revision, RevisionSettings, build_revision
 from injector.istio.template import TemplateData
@@ -135,7 +135,7 @@ def test_no_template_of_istio_changes_the_values_that_its_pods_share() -> None:
     found = [each for each in revisions().values() if each.shared_values is not None]
     for revision in found:
         for name in revision.templates:
-            try_inject_pod(revision, make_pod(annotations={"inject.istio.io/templates": name}), RequestFacts("shop"))
+            answers_to(make_pod(annotations={"inject.istio.io/templates": name}), (revision, RequestFacts("shop")))[0]
         assert revision.shared_values == revision.values.tree
 
     assert len(found) >= 10

@@ -156,6 +156,13 @@ def memory(pid: int, field: str) -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith(f"{field}:"))
 
 
+def memory_with_children(pid: int) -> int:
+    """Return the memory of a process and its children in KiB, in which shared pages count once (Linux, /proc)."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    lines = [line for each in (pid, *children) for line in Path(f"/proc/{each}/smaps_rollup").read_text().splitlines()]
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+
+
 def waits(pid: int) -> int:
     """Return how often the threads of a process have waited for something (Linux, /proc)."""
     tasks = Path(f"/proc/{pid}/task").iterdir()

@@ -124,6 +124,8 @@ def template_changes(pod: c.Pod, fresh: c.Pod) -> tuple[Change, ...]:
     names = [_added(each) for each in (pod, fresh)]
     containers, volumes = (frozenset().union(*(of_pod[index] for of_pod in names)) for index in (0, 1))
     old, new = (_only(each, containers, volumes) for each in (pod, fresh))
+    if old == new:
+        return ()  # as for most pods
     ranged = _LIMIT_RANGER in c.annotations_of(pod)
     return tuple(change for change in pod_changes(old, new, {}) if not _of_others(change, ranged=ranged))
 

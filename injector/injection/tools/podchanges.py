@@ -30,6 +30,9 @@ class _Absent:
     def __repr__(self) -> str:
         return "ABSENT"
 
+    def __reduce__(self) -> str:
+        return "ABSENT"  # another process gets the one object too
+
 
 ABSENT: Final = _Absent()
 HIDDEN: Final = "<hidden>"
@@ -126,7 +129,9 @@ def _list_differences(
             yield from differences(kind, f"{path}[{name}]", *sides, opaque=opaque)
         yield from order_changes(path, before, after)
         return
-    before_texts, after_texts = ([json.dumps(item, sort_keys=True) for item in side] for side in (old, new))
+    before_texts, after_texts = old, new
+    if any(type(item) is not str for item in (*old, *new)):
+        before_texts, after_texts = ([json.dumps(item, sort_keys=True) for item in side] for side in (old, new))
     for tag, i, j, k, m in SequenceMatcher(None, before_texts, after_texts, autojunk=False).get_opcodes():
         if tag != "equal":
             yield Change(kind, path, old[i:j] or ABSENT, new[k:m] or ABSENT)
@@ -301,9 +306,9 @@ def changes(
     ``names`` are the names that the two revisions write into pods, which are not a difference. If the two decide differently, that is
     the only change, since all else follows from it.
     """
-    hiding = hiding_of(given)
     decisions = tuple(decision_of(answer) for answer in (old, new))
     if decisions[0] != decisions[1]:
+        hiding = hiding_of(given)
         texts = [_decision_text(answer, hiding) for answer in (old, new)]
         return (Change("decision", "", *texts),)
     if isinstance(old, Injected) and isinstance(new, Injected):
