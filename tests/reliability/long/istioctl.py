@@ -6,7 +6,8 @@ an operation on a tag, and the other one does another: every pair, in both direc
 revisions whose webhooks lead to istiod, to the injector's Service, and to the injector's URL.
 
 After each pair, both tools must list the same tags, all objects of the tag must name the revision that was asked for, and operations that
-only read must change nothing. Other observations must be in ``NOTES``. ``--write`` writes the table to docs/istioctl.md.
+only read must change nothing. Other observations must be in ``NOTES``. ``--write`` keeps what was seen in ``istioctl.json``, instead of
+what an earlier run saw with the same versions, and writes the table of all versions to docs/istioctl.md.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Any, Final
@@ -33,6 +34,7 @@ from tests.istio.goldens import LAST_APPLIED, OWNERS
 from tests.reliability.long.istioctlpage import NOTES, Cell, page
 
 PAGE: Final = Path(__file__).resolve().parents[3] / "docs" / "istioctl.md"
+KEPT: Final = Path(__file__).with_name("istioctl.json")
 HOME: Final = "istio-system"
 OLD, NEW = "blue", "green"
 """The two revisions of each installation."""
@@ -255,13 +257,23 @@ def cells(cluster: Cluster, leads: Sequence[str]) -> Iterator[Cell]:
             yield Cell(cluster.version, first, operation, other, tag, where, found)
 
 
+def keep(tried: Sequence[Cell]) -> list[Cell]:
+    """Keep what was seen, instead of what an earlier run saw with the same versions; return what is kept."""
+    rows = json.loads(KEPT.read_text()) if KEPT.exists() else []
+    versions = {each.version for each in tried}
+    earlier = (Cell(**{**row, "found": tuple(row["found"])}) for row in rows)
+    cells = [*(each for each in earlier if each.version not in versions), *tried]
+    KEPT.write_text("[\n" + ",\n".join(json.dumps(asdict(each)) for each in cells) + "\n]\n")
+    return cells
+
+
 def main() -> int:
     """Try all pairs; the exit status tells whether all that was seen is in ``NOTES``."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binaries", type=Path, required=True, help="the folder with the programs istioctl-VERSION")
     parser.add_argument("--only", action="append", metavar="VERSION", help="only this version; repeatable")
     parser.add_argument("--leads", action="append", choices=LEADS, help="only revisions that lead there; repeatable")
-    parser.add_argument("--write", action="store_true", help="write docs/istioctl.md")
+    parser.add_argument("--write", action="store_true", help="keep what was seen, and write docs/istioctl.md")
     options = parser.parse_args()
     programs = {each.name.removeprefix("istioctl-"): each.resolve() for each in options.binaries.glob("istioctl-*")}
     wanted = {version: each for version, each in sorted(programs.items()) if version in (options.only or programs)}
@@ -277,7 +289,7 @@ def main() -> int:
     unknown = sorted({text for cell in tried for text in cell.found} - NOTES.keys())
     print(f"{len(tried)} pairs, {len(unknown)} observations that are not in the notes", *unknown, sep="\n  ")
     if options.write:
-        PAGE.write_text(page(tried))
+        PAGE.write_text(page(keep(tried)))
     return 1 if unknown else 0
 
 
