@@ -187,9 +187,9 @@ class Runner:
         now = self.clock()
         workloads = [each for kind in self._resources for each in self._seen[kind].values()]
         observer = self._observer = self._observer or Observer(self._plan.target, upgrade.gates.max_restarts)
-        seen, exhausted = observer.observe(
-            self._plan, workloads, self._seen[PODS.kind].values(), self._seen[BUDGETS.kind].values(), now
-        )
+        # In a thread, because the event loop of a server answers admissions: 5,000 workloads take 0.1 s, every two seconds.
+        pods, budgets = self._seen[PODS.kind].values(), self._seen[BUDGETS.kind].values()
+        seen, exhausted = await asyncio.to_thread(observer.observe, self._plan, workloads, pods, budgets, now)
         gates = await self._gates(upgrade, state, [each.key for each in seen if each.wave == state.wave and each.new])
         return Observation(
             now=now,
