@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,9 @@ Figure: TypeAlias = Callable[[str], None]
 HERE = Path(__file__).resolve().parent
 LONGEST = "test_upgrade.py"
 MEASURED = "measured"
+AUDITED = "plain"
+"""The namespace whose pods are in the audit log."""
+AUDIT_LOG = "audit.log"
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
@@ -49,19 +53,38 @@ def built() -> None:
 
 
 @pytest.fixture(scope="session")
-def lab(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """An API server without controllers. Each test has namespaces of its own, and takes its webhooks away again."""
+def shared_lab(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """An API server without controllers, for all modules of this process. It writes what webhooks say of pods to an audit log."""
     del built
-    with running(Lab(tmp_path_factory.mktemp("kubelab"))) as made:
+    folder = tmp_path_factory.mktemp("kubelab")
+    policy = folder / "audit.json"
+    rule = {"level": "Metadata", "resources": [{"group": "", "resources": ["pods"]}], "namespaces": [AUDITED]}
+    policy.write_text(json.dumps({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [rule]}))
+    flags = f"--audit-policy-file={policy} --audit-log-path={folder / AUDIT_LOG} --audit-log-mode=blocking-strict"
+    with running(Lab(folder, flags=flags)) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def controlled_lab(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """An API server where Deployments make pods."""
+def lab(shared_lab: Lab) -> Lab:
+    """The API server without controllers, as it was when it started. In a module, each test has namespaces of its own."""
+    shared_lab.restore()
+    return shared_lab
+
+
+@pytest.fixture(scope="session")
+def shared_controlled_lab(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """An API server where Deployments make pods, for all modules of this process."""
     del built
     with running(Lab(tmp_path_factory.mktemp("controlled"), controllers=True)) as made:
         yield made
+
+
+@pytest.fixture
+def controlled_lab(shared_controlled_lab: Lab) -> Lab:
+    """The API server where Deployments make pods, as it was when it started."""
+    shared_controlled_lab.restore()
+    return shared_controlled_lab
 
 
 @pytest.fixture(scope="session")

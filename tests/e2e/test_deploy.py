@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 from tests.cases import cases, read_cases
 from tests.deploy import rendering
 from tests.deploy.rendering import BASES, NAMESPACE, Object, base, of_kind, one, pod_spec
-from tests.e2e.kubelab import Lab, running
+from tests.e2e.kubelab import Lab
 from tests.e2e.manifests import account_of, namespace_of
 from tests.factories import make_pod
 
@@ -35,12 +34,10 @@ KIND = "mutatingwebhookconfiguration"
 
 
 @pytest.fixture(scope="module")
-def lab(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+def lab(lab: Lab) -> Lab:
     """An API server with the namespaces that deploy/ speaks of; the injector's own demands the restricted standard."""
-    del built
-    with running(Lab(tmp_path_factory.mktemp("kubelab"))) as made:
-        made.apply(one(base("default"), "Namespace"), namespace_of("istio-system"), account_of(NAMESPACE))
-        yield made
+    lab.apply(one(base("default"), "Namespace"), namespace_of("istio-system"), account_of(NAMESPACE))
+    return lab
 
 
 def known(objects: list[Object]) -> list[Object]:

@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ from injector.cli import main
 from tests.architecture.serving import free_ports
 from tests.deploy.mounts import config_maps, mount, volume
 from tests.deploy.rendering import BASES, DEPLOY, NAMESPACE, ROOT, Object, container, documents, of_kind, one, pod_spec
-from tests.e2e.kubelab import Lab, running
+from tests.e2e.kubelab import Lab
 from tests.e2e.manifests import account_of, namespace_of
 from tests.e2e.served import LIMIT, started
 from tests.factories import make_pod
@@ -31,11 +30,10 @@ pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl
 
 
 @pytest.fixture
-def lab(built: None, tmp_path: Path) -> Iterator[Lab]:
-    """An empty API server."""
-    del built
-    with running(Lab(tmp_path / "lab")) as made:
-        yield made
+def lab(shared_lab: Lab) -> Lab:
+    """An empty API server for each test."""
+    shared_lab.restore()
+    return shared_lab
 
 
 def kustomized(lab: Lab, folder: Path) -> list[Object]:

@@ -117,19 +117,13 @@ def _is_current(deployment: dict[str, Any]) -> bool:
 
 
 @pytest.fixture
-def lab(built: None, tmp_path: Path) -> Iterator[Lab]:
+def lab(controlled_lab: Lab) -> Lab:
     """A cluster with two control planes, where Deployments make pods."""
-    del built
-    made = Lab(tmp_path / "lab", controllers=True)
-    try:
-        made.start()
-        made.apply(namespace_of("istio-system"))
-        made.apply(
-            *control_plane("istio-system", "1-24", tag="1.24.6"), *control_plane("istio-system", "1-30", tag="1.30.3")
-        )
-        yield made
-    finally:
-        made.end()
+    controlled_lab.apply(namespace_of("istio-system"))
+    controlled_lab.apply(
+        *control_plane("istio-system", "1-24", tag="1.24.6"), *control_plane("istio-system", "1-30", tag="1.30.3")
+    )
+    return controlled_lab
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from injector.cli import main
 from injector.istio.webhooks import Endpoint, WebhookOptions, revision_webhook, tag_webhook
 from tests.architecture.serving import free_ports
-from tests.e2e.kubelab import Lab, running
+from tests.e2e.kubelab import Lab
 from tests.e2e.manifests import account_of, config_map, made, namespace_of
 from tests.e2e.served import ROOT, injector, of_cluster, until
 from tests.factories import make_container
@@ -57,10 +57,9 @@ class Live:
 
 
 @pytest.fixture(scope="module")
-def live(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+def live(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """A cluster with two revisions and the tag prod of the first, in which namespace shop is labelled with the tag."""
-    del built
-    folder, lab = tmp_path_factory.mktemp("live"), Lab(tmp_path_factory.mktemp("kubelab"))
+    folder = tmp_path_factory.mktemp("live")
     (port,) = free_ports(1)
     issued = issue(Order(names=("127.0.0.1",)))
     options = WebhookOptions(
@@ -69,14 +68,13 @@ def live(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live
     live = Live(lab, options)
     certificate, key = map(str, issued.write(folder))
     flags = ("--tlsCertFile", certificate, "--tlsKeyFile", key, *of_cluster(lab, HOME))
-    with running(lab):
-        lab.apply(namespace(HOME), *config_maps("stable"), *config_maps("canary"))
-        lab.apply(namespace("shop", **{REV: "prod"}), account_of("shop"))
-        live.tagged("stable")
-        with injector(folder, *flags, port=port):
-            lab.apply(*(revision_webhook(name, options) for name in ("stable", "canary")))
-            until(lambda: live.calls("shop"))
-            yield live
+    lab.apply(namespace(HOME), *config_maps("stable"), *config_maps("canary"))
+    lab.apply(namespace("shop", **{REV: "prod"}), account_of("shop"))
+    live.tagged("stable")
+    with injector(folder, *flags, port=port):
+        lab.apply(*(revision_webhook(name, options) for name in ("stable", "canary")))
+        until(lambda: live.calls("shop"))
+        yield live
 
 
 def config_maps(revision: str, **changed: str) -> tuple[dict[str, Any], ...]:

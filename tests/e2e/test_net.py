@@ -12,7 +12,8 @@ import pytest
 import yaml
 
 from tests.deploy import rendering
-from tests.e2e.kubelab import Lab, running
+from tests.e2e.conftest import AUDIT_LOG, AUDITED
+from tests.e2e.kubelab import Lab
 from tests.e2e.manifests import account_of, control_plane, namespace_of, tag_of
 from tests.e2e.served import Injector, command, injector, of_cluster
 from tests.factories import make_pod
@@ -21,27 +22,17 @@ from tests.webhook.certificates import Order, issue
 
 NAMED = {"istio.io/rev": "prdo"}
 """The label of whoever meant `prod`."""
-AUDIT_LOG = "audit.log"
 ACCOUNTS = ("ServiceAccount", "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding")
 
 
 @pytest.fixture(scope="module")
-def net(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+def net(lab: Lab) -> Lab:
     """An API server whose namespaces `shop`, which names `prdo`, and `plain`, which names nothing, can hold pods."""
-    del built
-    home = tmp_path_factory.mktemp("kubelab")
-    policy = home / "audit.json"
-    rule = {"level": "Metadata", "resources": [{"group": "", "resources": ["pods"]}]}
-    policy.write_text(json.dumps({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [rule]}))
-    log = home / AUDIT_LOG
-    with running(
-        Lab(home, flags=f"--audit-policy-file={policy} --audit-log-path={log} --audit-log-mode=blocking-strict")
-    ) as made:
-        made.apply(namespace_of("istio-system"), namespace_of("injector-system"))
-        for name, labels in (("shop", NAMED), ("plain", {})):
-            made.apply(namespace_of(name, labels), account_of(name))
-        made.apply(*control_plane("istio-system", "default", tag="1.28.1"))
-        yield made
+    lab.apply(namespace_of("istio-system"), namespace_of("injector-system"))
+    for name, labels in (("shop", NAMED), (AUDITED, {})):
+        lab.apply(namespace_of(name, labels), account_of(name))
+    lab.apply(*control_plane("istio-system", "default", tag="1.28.1"))
+    return lab
 
 
 def counted(served: Injector) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ import pytest
 
 from tests.architecture.serving import free_ports
 from tests.deploy import rendering
-from tests.e2e.kubelab import Lab, running
+from tests.e2e.kubelab import Lab
 from tests.e2e.load import Load, created_meanwhile
 from tests.e2e.manifests import account_of, made, namespace_of, pod_webhook
 from tests.e2e.served import LIMIT, ROOT, Injector, injector, until
@@ -64,18 +64,16 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def site(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    del built
-    with running(Lab(tmp_path_factory.mktemp("kubelab"))) as lab:
-        (port,) = free_ports(1)
-        lab.apply(namespace_of(NAMESPACE), namespace_of("istio-system"), account_of("default"))
-        chart = rendering.rendered({"tls": {"mode": "self-signed", "extraWebhookNames": ["*"]}})
-        lab.apply(*(each for each in chart if each["kind"] in ACCOUNTS))
-        spec = {"clusterIP": ADDRESS, "ports": [{"port": port, "protocol": "TCP"}]}
-        lab.apply(made("Service", "injector", NAMESPACE, spec=spec))
-        # Whoever is called by another Service is left alone, and selects nothing.
-        lab.apply(webhook(CONFIGURATION, "injector", port), webhook(OTHER, "other", port, never=True))
-        yield Site(lab, port, lab.kubeconfig_of("injector", NAMESPACE))
+def site(lab: Lab) -> Site:
+    (port,) = free_ports(1)
+    lab.apply(namespace_of(NAMESPACE), namespace_of("istio-system"), account_of("default"))
+    chart = rendering.rendered({"tls": {"mode": "self-signed", "extraWebhookNames": ["*"]}})
+    lab.apply(*(each for each in chart if each["kind"] in ACCOUNTS))
+    spec = {"clusterIP": ADDRESS, "ports": [{"port": port, "protocol": "TCP"}]}
+    lab.apply(made("Service", "injector", NAMESPACE, spec=spec))
+    # Whoever is called by another Service is left alone, and selects nothing.
+    lab.apply(webhook(CONFIGURATION, "injector", port), webhook(OTHER, "other", port, never=True))
+    return Site(lab, port, lab.kubeconfig_of("injector", NAMESPACE))
 
 
 def webhook(name: str, service: str, port: int, *, never: bool = False) -> dict[str, Any]:

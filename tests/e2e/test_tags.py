@@ -18,7 +18,7 @@ from injector.cluster.kubeconfig import Kubeconfig, open_session
 from injector.cluster.resources import WEBHOOKS
 from tests.architecture.serving import free_ports
 from tests.deploy import rendering
-from tests.e2e.kubelab import Lab, running
+from tests.e2e.kubelab import Lab
 from tests.e2e.manifests import account_of, control_plane, made, namespace_of
 from tests.e2e.served import command as printed_by
 from tests.e2e.served import injector, of_cluster
@@ -37,14 +37,12 @@ SERVICE = made("Service", "injector", "injector-system", spec={"ports": [{"port"
 
 
 @pytest.fixture(scope="module")
-def lab(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+def lab(lab: Lab) -> Lab:
     """An API server with two revisions and the injector's Service."""
-    del built
-    with running(Lab(tmp_path_factory.mktemp("kubelab"))) as made:
-        made.apply(namespace_of("istio-system"), namespace_of("injector-system"), SERVICE)
-        made.apply(*control_plane("istio-system", "1-24", tag="1.24.6"))
-        made.apply(*control_plane("istio-system", "1-30", tag="1.30.3"))
-        yield made
+    lab.apply(namespace_of("istio-system"), namespace_of("injector-system"), SERVICE)
+    lab.apply(*control_plane("istio-system", "1-24", tag="1.24.6"))
+    lab.apply(*control_plane("istio-system", "1-30", tag="1.30.3"))
+    return lab
 
 
 @pytest.fixture(autouse=True)

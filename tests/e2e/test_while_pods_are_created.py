@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from injector.cli import main
 from injector.istio.webhooks import DEFAULT_NAME, Endpoint, WebhookOptions, revision_webhook
 from tests.e2e.conftest import Figure
-from tests.e2e.kubelab import Lab, running
+from tests.e2e.kubelab import Lab
 from tests.e2e.load import Load, Pod, created_meanwhile, sidecar
 from tests.e2e.manifests import account_of, control_plane, namespace_of
 from tests.e2e.served import Certificate, Injector, injector, of_cluster
@@ -83,29 +83,27 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def site(built: None, trusted: Certificate, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    del built
-    with running(Lab(tmp_path_factory.mktemp("kubelab"))) as lab:
-        lab.apply(*(namespace_of(name) for name in (HOME, BUSY, USUAL, QUIET)))
-        lab.apply(*(account_of(name) for name in (BUSY, USUAL, QUIET)))
+def site(lab: Lab, trusted: Certificate, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    lab.apply(*(namespace_of(name) for name in (HOME, BUSY, USUAL, QUIET)))
+    lab.apply(*(account_of(name) for name in (BUSY, USUAL, QUIET)))
+    for revision in (OLD, NEW):
+        lab.apply(*control_plane(HOME, revision, tag=IMAGES[revision].partition(":")[2]))
+    flags = (*trusted.flags, *of_cluster(lab, HOME), "--keep-removed", "3s")
+    with injector(tmp_path_factory.mktemp("served"), *flags, ready=False) as served:
+        url = f"https://127.0.0.1:{served.port}"
+        endpoint = ("--url", url, "--ca-bundle", str(trusted.authority), "--timeout", "30s")
+        loads = tuple(Load(lab, name, workloads=WORKLOADS, rate=WORKLOADS) for name in (BUSY, USUAL))
+        made = Site(lab, served, loads, endpoint)
         for revision in (OLD, NEW):
-            lab.apply(*control_plane(HOME, revision, tag=IMAGES[revision].partition(":")[2]))
-        flags = (*trusted.flags, *of_cluster(lab, HOME), "--keep-removed", "3s")
-        with injector(tmp_path_factory.mktemp("served"), *flags, ready=False) as served:
-            url = f"https://127.0.0.1:{served.port}"
-            endpoint = ("--url", url, "--ca-bundle", str(trusted.authority), "--timeout", "30s")
-            loads = tuple(Load(lab, name, workloads=WORKLOADS, rate=WORKLOADS) for name in (BUSY, USUAL))
-            made = Site(lab, served, loads, endpoint)
-            for revision in (OLD, NEW):
-                made.done("webhook", "apply", "--revision", revision, *endpoint)
-            for tag in (TAG, DEFAULT_NAME):
-                made.done("tag", "set", tag, "--revision", OLD)
-            lab.apply(*(namespace_of(name, {"istio.io/rev": TAG}) for name in (BUSY, QUIET)))
-            lab.apply(namespace_of(USUAL, {"istio-injection": "enabled"}))
-            served.until(lambda: served.readiness() == "ok")
-            served.until(lambda: all(calls(lab, name) for name in (BUSY, USUAL)))
-            with created_meanwhile(loads[0]), created_meanwhile(loads[1]):
-                yield made
+            made.done("webhook", "apply", "--revision", revision, *endpoint)
+        for tag in (TAG, DEFAULT_NAME):
+            made.done("tag", "set", tag, "--revision", OLD)
+        lab.apply(*(namespace_of(name, {"istio.io/rev": TAG}) for name in (BUSY, QUIET)))
+        lab.apply(namespace_of(USUAL, {"istio-injection": "enabled"}))
+        served.until(lambda: served.readiness() == "ok")
+        served.until(lambda: all(calls(lab, name) for name in (BUSY, USUAL)))
+        with created_meanwhile(loads[0]), created_meanwhile(loads[1]):
+            yield made
 
 
 @pytest.fixture(autouse=True)
