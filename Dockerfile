@@ -2,6 +2,10 @@
 #   docker buildx imagetools inspect python:3.13-slim --format '{{.Manifest.Digest}}'
 #   docker build --build-arg PYTHON=python:3.13-slim@sha256:... .
 ARG PYTHON=python:3.13-slim
+# What the image is made from, for its labels: --build-arg REVISION=$(git rev-parse HEAD) --build-arg CREATED=$(date -u +%Y-%m-%dT%H:%M:%SZ)
+ARG VERSION=""
+ARG REVISION=""
+ARG CREATED=""
 
 FROM ${PYTHON} AS build
 WORKDIR /src
@@ -37,6 +41,15 @@ FROM scratch
 # Everything, but without the layers that still contain the removed files.
 # hadolint ignore=DL3067
 COPY --from=bare / /
+ARG VERSION
+ARG REVISION
+ARG CREATED
+LABEL org.opencontainers.image.title="revision-injector" \
+      org.opencontainers.image.description="Injects Istio sidecars for many control-plane revisions from one process" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.created="${CREATED}"
 ENV PATH=/opt/injector/bin:/usr/local/bin LANG=C.UTF-8 PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 USER 65532:65532
 EXPOSE 9443 8080

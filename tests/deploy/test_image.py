@@ -30,6 +30,18 @@ def test_what_is_from_elsewhere_has_one_base_that_a_release_pins_by_digest() -> 
     assert "--build-arg PYTHON=python:3.13-slim@sha256:" in TEXT, "how to pin it"
 
 
+def test_the_image_has_oci_labels_with_its_version_its_commit_and_its_time() -> None:
+    (labels,) = FINAL.rests("LABEL")
+    names = dict(re.findall(r'org\.opencontainers\.image\.(\w+)="([^"]*)"', labels))
+
+    assert names.keys() == {"title", "description", "licenses", "version", "revision", "created"}
+    variables = {name: names[name] for name in ("version", "revision", "created")}
+    assert variables == {name: f"${{{name.upper()}}}" for name in variables}
+    assert set(FINAL.rests("ARG")) == {"VERSION", "REVISION", "CREATED"}
+    script = (ROOT / "scripts" / "image").read_text()
+    assert all(f"{name}=" in script for name in FINAL.rests("ARG"))
+
+
 def test_the_image_runs_as_nobody_and_installs_nothing_when_it_starts() -> None:
     assert FINAL.rests("USER") == ["65532:65532"]
     assert FINAL.rests("COPY") == ["--from=bare / /"]
