@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -139,10 +139,6 @@ class Replica:
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
-
-
-async def _awaited(work: Awaitable[object]) -> None:
-    await work
 
 
 @dataclass
