@@ -181,6 +181,10 @@ class ClusterView:
 
 _PER_PROCESS: Final = 100
 """The least number of items for each process: a process takes about as long to start as ten pods to inject."""
+_AT_ONCE: Final = 100
+"""The number of items that a process takes in turn. Neighbours are in one namespace and have one revision, which take time once."""
+_PIPE_SIZE: Final = 1 << 20
+"""Bytes of results that a process can send before they are read, which is the maximum without privileges."""
 R = TypeVar("R")
 
 
@@ -197,6 +201,7 @@ def in_processes(function: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
     if count < 2:  # noqa: PLR2004 -- two processes at least
         yield from map(function, items)
         return
+    import fcntl  # noqa: PLC0415 -- not on every system
     import multiprocessing  # noqa: PLC0415 -- few commands need it
 
     context = multiprocessing.get_context("fork")
@@ -204,15 +209,16 @@ def in_processes(function: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
     gc.freeze()  # collections in the processes would copy the pages of all objects
     for start in range(count):
         receiver, sender = context.Pipe(duplex=False)
-        chosen = slice(start, None, count)
-        process = context.Process(target=_send, args=(sender, function, items, chosen), daemon=True)
+        fcntl.fcntl(sender.fileno(), fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
+        chosen = [item for place, item in enumerate(items) if place // _AT_ONCE % count == start]
+        process = context.Process(target=_send, args=(sender, function, chosen), daemon=True)
         process.start()
         sender.close()
         processes.append(process)
         receivers.append(receiver)
     gc.unfreeze()
-    for index in range(len(items)):
-        result = receivers[index % count].recv()
+    for place in range(len(items)):
+        result = receivers[place // _AT_ONCE % count].recv()
         if isinstance(result, _Failure):
             raise result.error
         yield result
@@ -227,10 +233,10 @@ class _Failure:
     error: Exception
 
 
-def _send(sender: Connection, function: Callable[[T], Any], items: Sequence[T], chosen: slice) -> None:
-    """Send the result for each of the chosen items until one fails."""
+def _send(sender: Connection, function: Callable[[T], Any], items: Sequence[T]) -> None:
+    """Send the result for each item until one fails."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # the first process reports the interrupt
-    for item in items[chosen]:
+    for item in items:
         try:
             sender.send(function(item))
         except BrokenPipeError:

@@ -68,7 +68,10 @@ class Selector:
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Return whether the labels fulfil every requirement."""
-        return all(requirement.holds(labels) for requirement in self.requirements)
+        for requirement in self.requirements:  # noqa: SIM110 -- all() takes twice as long
+            if not requirement.holds(labels):
+                return False
+        return True
 
 
 def _check(requirement: Requirement, where: str) -> None:
