@@ -76,8 +76,8 @@ def pod_spec(objects: list[Object]) -> Object:
 
 
 def container(objects: list[Object]) -> Object:
-    """Its one container."""
-    (found,) = pod_spec(objects)["containers"]
+    """The container of the injector, which is the first."""
+    found, *_ = pod_spec(objects)["containers"]
     assert isinstance(found, dict)
     return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -418,6 +419,14 @@ def test_the_values_that_other_charts_have_reach_the_pod() -> None:
         "autoscaling": {"behavior": {"scaleDown": {"stabilizationWindowSeconds": 60}}},
         "monitoring": {"serviceMonitor": {"enabled": True, "relabelings": [{"action": "drop"}]}},
         "enabled": True,
+        "revisionHistoryLimit": 1,
+        "deploymentAnnotations": {"a": "b"},
+        "runtimeClassName": "gvisor",
+        "extraContainers": [{"name": "b"}],
+        "extraObjects": [
+            {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "labels": {"team": "mesh"}}}
+        ],
+        "service": {"ipFamilyPolicy": "PreferDualStack", "ipFamilies": ["IPv6", "IPv4"]},
     }
 
     objects = rendered(given)
@@ -435,6 +444,50 @@ def test_the_values_that_other_charts_have_reach_the_pod() -> None:
     assert own["readinessProbe"] == {"httpGet": {"path": "/readyz", "port": "ops"}, "periodSeconds": 9}
     assert one(objects, "HorizontalPodAutoscaler")["spec"]["behavior"] == given["autoscaling"]["behavior"]
     assert one(objects, "ServiceMonitor")["spec"]["endpoints"][0]["relabelings"] == [{"action": "drop"}]
+    assert one(objects, "Deployment")["spec"]["revisionHistoryLimit"] == 1
+    assert one(objects, "Deployment")["metadata"]["annotations"] == {"a": "b"}
+    assert (pod["runtimeClassName"], pod["containers"][1:]) == ("gvisor", [{"name": "b"}])
+    assert one(objects, "ResourceQuota") == given["extraObjects"][0]
+    service = one(objects, "Service")["spec"]
+    assert {name: service[name] for name in given["service"]} == given["service"]
+
+
+def test_webhooks_have_further_annotations_and_match_conditions() -> None:
+    condition = {"name": "only-dev", "expression": "request.namespace.startsWith('dev')"}
+    given: Object = {
+        "webhookAnnotations": {"admissions.enforcer/disabled": "true"},
+        "matchConditions": [condition],
+        "webhooks": [{"revision": "1-24"}],
+    }
+
+    webhook = one(rendered(given), "MutatingWebhookConfiguration")
+    managed = one(rendered({**given, "tls": {"mode": "cert-manager"}}), "MutatingWebhookConfiguration")
+
+    assert webhook["metadata"]["annotations"] == given["webhookAnnotations"]
+    assert [each["matchConditions"][-1] for each in webhook["webhooks"]] == [condition] * len(webhook["webhooks"])
+    assert managed["metadata"]["annotations"].keys() == {
+        "admissions.enforcer/disabled",
+        "cert-manager.io/inject-ca-from",
+    }
+
+
+def test_the_comparison_with_other_charts_names_values_of_this_one_in_every_row() -> None:
+    text = (
+        (CHART.parent / "README.md")
+        .read_text()
+        .partition("## Compared with other webhook charts")[2]
+        .partition("## Values")[0]
+    )
+    own = [line.split("|")[-2] for line in text.splitlines() if line.startswith("| ")][1:]
+
+    for cell in own:
+        names = [name for name in re.findall(r"`([a-zA-Z.]+)`", cell) if name != "[]"]
+        assert names, cell
+        for name in names:
+            schema = json.loads((CHART / "values.schema.json").read_text())
+            for part in name.split("."):
+                assert part in schema["properties"], name
+                schema = schema["properties"][part]
 
 
 def test_the_image_can_be_held_to_a_digest() -> None:
