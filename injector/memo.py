@@ -25,7 +25,7 @@ class Memo(Generic[K, V]):
         size_of: measures a key, for example the length of a text.
     """
 
-    __slots__ = ("_entries", "_old", "_room", "_size", "_size_of", "_young", "hits", "misses")
+    __slots__ = ("_entries", "_old", "_room", "_size", "_size_of", "_young", "hits")
 
     def __init__(self, entries: int, size: int, size_of: Callable[[K], int]) -> None:
         self._entries = entries // 2
@@ -34,7 +34,6 @@ class Memo(Generic[K, V]):
         self._young: dict[K, V] = {}
         self._old: dict[K, V] = {}
         self.hits = 0
-        self.misses = 0
 
     def find(self, key: K) -> V | None:
         """Return the result for ``key``, None if the memo does not hold it."""
@@ -42,7 +41,6 @@ class Memo(Generic[K, V]):
         if found is None:
             found = self._old.get(key)
             if found is None:
-                self.misses += 1
                 return None
             self.keep(key, found)
         self.hits += 1
