@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -51,6 +52,15 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         built(folder / "a", modified=1.70e9, mode=0o644, epoch=RELEASED),
         built(folder / "b" / "deeper", modified=1.73e9, mode=0o600, epoch=RELEASED),
     ]
+
+
+def test_the_description_on_an_index_has_no_link_that_leads_nowhere(wheels: list[Path]) -> None:
+    with zipfile.ZipFile(wheels[0]) as wheel:
+        (name,) = [each for each in wheel.namelist() if each.endswith(".dist-info/METADATA")]
+        description = wheel.read(name).decode().partition("\n\n")[2]
+
+    assert "One sidecar injector" in description
+    assert re.findall(r"\]\((?!https://)[^)]*\)", description) == []
 
 
 def test_two_builds_in_two_folders_are_the_same_to_the_bit(wheels: list[Path]) -> None:
