@@ -109,7 +109,9 @@ def test_the_data_has_only_the_fields_of_the_minor() -> None:
 def test_a_field_that_the_minor_lacks_fails_the_template() -> None:
     template = compile_go_template("inject", "{{ .Revision }}", {}, CURLY)
 
-    with pytest.raises(TemplateRenderError, match=r"can't evaluate field Revision in type \*inject\.SidecarTemplateData"):
+    with pytest.raises(
+        TemplateRenderError, match=r"can't evaluate field Revision in type \*inject\.SidecarTemplateData"
+    ):
         template.render(TemplateData({"Revision": "stable"}, only=frozenset({"Spec"})))
 
 
