@@ -2,8 +2,8 @@
 
 Follows Istio 1.30.3 and release-1.31, which agree: in pkg/config/analysis msg/messages.yaml, analyzers/injection/injection.go and
 image-auto.go, analyzers/annotations/annotations.go, analyzers/maturity/maturity.go, analyzers/webhook/webhook.go and
-local/istiod_analyze.go, and for IST0169 istioctl/pkg/precheck/precheck.go. ``apiannotations.json`` has the annotations of istio.io/api, see
-tests/istio/recorder/apiannotations.py.
+local/istiod_analyze.go, and for IST0136 and IST0169 istioctl/pkg/precheck/precheck.go. ``apiannotations.json`` has the annotations of
+istio.io/api, see tests/istio/recorder/apiannotations.py.
 
 Istio's analyzer knows pods and Deployments, and only the namespace label ``istio-injection``. Here:
 

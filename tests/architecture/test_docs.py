@@ -49,7 +49,9 @@ FOREIGN_FLAGS = {
     "--log_output_level",  # sidecar-injector
     *(
         "--against",
+        "--chart",
         "--executions",
+        "--istioctl",
         "--jobs",
         "--minutes",
         "--only",
