@@ -181,6 +181,8 @@ class ClusterView:
 
 _PER_PROCESS: Final = 100
 """The least number of items for each process: a process takes about as long to start as ten pods to inject."""
+_MOST_PROCESSES: Final = 8
+"""The largest number of processes. Each needs memory of its own, and the process that reads the results cannot serve many more."""
 _AT_ONCE: Final = 100
 """The number of items that a process takes in turn. Neighbours are in one namespace and have one revision, which take time once."""
 _PIPE_SIZE: Final = 1 << 20
@@ -189,7 +191,7 @@ R = TypeVar("R")
 
 
 def in_processes(function: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
-    """Yield the result of ``function`` for each item, in order. Many items are divided among forked processes, one for each CPU.
+    """Yield the result of ``function`` for each item, in order. Many items are divided among forked processes, up to one for each CPU.
 
     A process inherits the function and the items, and sends the results. On systems other than Linux there is only this process.
 
@@ -197,7 +199,7 @@ def in_processes(function: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
         Exception: ``function`` raises it.
     """
     cpus = len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
-    count = min(cpus, len(items) // _PER_PROCESS)
+    count = min(cpus, _MOST_PROCESSES, len(items) // _PER_PROCESS)
     if count < 2:  # noqa: PLR2004 -- two processes at least
         yield from map(function, items)
         return
