@@ -272,7 +272,7 @@ def _wave(raw: _Fields, number: int) -> Wave:
         raw.refuse("namespaces", "it is not a list of namespaces", "write `namespaces: [dev, test]`")
     selector = raw.get("selector")
     wave = Wave(
-        name=raw.text("name", f"{weight}%" if weight is not None else f"wave {number}"),
+        name=raw.text("name", f"{weight}%" if weight is not None else str(number)),
         weight=weight,
         namespaces=frozenset(namespaces),
         selector=None if selector is None else _selector(raw, selector),

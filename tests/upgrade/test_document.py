@@ -57,7 +57,7 @@ def test_every_field_is_read() -> None:
         onFailure="Rollback",
     )
 
-    assert [each.name for each in found.waves] == ["wave 1", "b", "rest"]
+    assert [each.name for each in found.waves] == ["1", "b", "rest"]
     assert found.waves[0].takes("dev", {"tier": "low"}, found.importance_label)
     assert not found.waves[0].takes("prod", {"tier": "low"}, found.importance_label)
     assert not found.waves[0].takes("dev", {}, found.importance_label)
