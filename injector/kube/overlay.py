@@ -64,15 +64,17 @@ _MOST_COLUMNS: Final = 40
 _NEVER_SPLIT: Final = ("\t", "\r", "\x85", "\u2028", "\u2029", "\ufeff")
 _FIRST: Final = re.compile(r"^( *)([^ \n#])", re.MULTILINE)
 _KEY: Final = re.compile(r" *([A-Za-z_][A-Za-z0-9_./-]{0,200}):(?: +|(?=\n)|\Z)")
-_BLANK: Final = re.compile(r" *(?:#[^\n]*)?(?:\n *(?:#[^\n]*)?)*")
+# A comment. Control characters are not allowed in it either; a text with one has to be read as a whole.
+_COMMENT: Final = r"#[ -~\u00a0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*"
+_BLANK: Final = re.compile(rf" *(?:{_COMMENT})?(?:\n *(?:{_COMMENT})?)*")
 _SCALAR: Final = re.compile(
     r" *(?:\"(?P<double>[ !#-\[\]-~]*)\"|'(?P<single>[ -&(-~]*)'"
     r"|(?P<plain>[A-Za-z0-9_./$(+](?:[A-Za-z0-9_./$()@%=+~*!|<>?^-]|:(?![ \n]|\Z))*))"
-    r" *(?:\n *(?:#[^\n]*)?)*"
+    rf" *(?:\n *(?:{_COMMENT})?)*"
 )
 """A scalar on one line, with nothing but blank lines and comments after it."""
 _FLOW_ENTRY: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_./-]{0,200}): +\"([ !#-\[\]-~]*)\"")
-_FLOW: Final = re.compile(rf"\{{[ \n]*(?:{_FLOW_ENTRY.pattern}[ \n]*(?:,[ \n]*|(?=\}})))*\}} *(?:\n *(?:#[^\n]*)?)*")
+_FLOW: Final = re.compile(rf"\{{[ \n]*(?:{_FLOW_ENTRY.pattern}[ \n]*(?:,[ \n]*|(?=\}})))*\}} *(?:\n *(?:{_COMMENT})?)*")
 """A flow mapping of texts in double quotes."""
 
 
@@ -250,11 +252,15 @@ def _block(shape: _Shape, text: str) -> _Read:
     """Read the lines of one block node."""
     first = _FIRST.search(text)
     if first is None:
+        if not _BLANK.fullmatch(text):
+            raise _PartError
         return None, None, 1
     column = len(first[1])
     if column > _MOST_COLUMNS or first[2] in "}]":
         raise _PartError
-    parts = _boundary(column).split("\n" + text)[1:]
+    before, *parts = _boundary(column).split("\n" + text)
+    if not _BLANK.fullmatch(before):
+        raise _PartError
     if first[2] == "-":
         if shape.kind not in ("list", _ANY):
             raise _PartError

@@ -74,6 +74,7 @@ class Built:
         self.folder = root
         self.env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
         # The base image has a command `python`, which Debian has not: the one that runs the tests stands for it.
+        self.env["UV_SYSTEM_CERTS"] = "1"  # a network may have a CA of its own, which pip gets from the system too
         self.env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{self.env['PATH']}"
 
     def run(self, stage: Stage) -> None:

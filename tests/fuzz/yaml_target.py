@@ -73,7 +73,8 @@ def seeds() -> Iterator[bytes]:
 
 TARGET = Target(
     run=run,
-    modules=("kube/yaml/read.py", "kube/overlay.py", "kube/yaml/write.py", "kube/serial.py"),
+    modules=("kube/yaml/read.py", "kube/yaml/write.py", "kube/serial.py"),
+    guides=("kube/overlay.py",),  # documents reach less than half of it: the rest is about types
     seeds=seeds,
     words=(
         *("- ", ": ", "? ", "&a ", "*a", "<<: ", "!!binary ", "!!int ", "!!float ", "!!bool ", "!!null "),
