@@ -19,7 +19,7 @@ settings.register_profile(
 )
 settings.load_profile("tests")
 
-# No test uses the cluster of whoever runs it. A fixture would take a tenth of the time of all tests without work.
+# No test may use the cluster of the user who runs it. This is set once, because a fixture for each test would cost seconds.
 os.environ["KUBECONFIG"] = os.devnull
 os.environ.pop("KUBERNETES_SERVICE_HOST", None)
 
