@@ -21,11 +21,23 @@ else:
     # instead of 0.4 s.
     gc.set_threshold(10_000)
 
+from injector.cli.commands import completions
 from injector.cli.commands import root as main
+from injector.cli.output import KUBECTL
 
-__all__ = ["main", "sidecar_injector"]
+__all__ = ["complete_for_kubectl", "kubectl_injector", "main", "sidecar_injector"]
 
 
 def sidecar_injector() -> None:
     """Run the command ``sidecar-injector``."""
     main(arguments_of(sys.argv[1:]), prog_name="injector")
+
+
+def kubectl_injector() -> None:
+    """Run the command ``kubectl-injector``, which kubectl runs for ``kubectl injector``."""
+    main(prog_name=KUBECTL)
+
+
+def complete_for_kubectl() -> None:
+    """Run the command ``kubectl_complete-injector``, which kubectl runs to complete ``kubectl injector``."""
+    completions(sys.argv[1:])

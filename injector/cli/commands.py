@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 import click
-from click.shell_completion import CompletionItem, get_completion_class
+from click.shell_completion import CompletionItem, ShellComplete, get_completion_class
 
-from injector.cli.output import data_text, echo, examples, one_line
+from injector.cli.output import PROGRAM, data_text, echo, examples, one_line
 from injector.errors import DataError, InjectorError
 
 DISTRIBUTION: Final = "revision-injector"
@@ -218,7 +218,7 @@ def root() -> None:
 @click.argument("names", metavar="[COMMAND]...", nargs=-1)
 def help(names: tuple[str, ...]) -> None:  # noqa: A001 -- the name of the command
     """Print the help of a command."""
-    root.main([*names, "--help"], prog_name="injector", standalone_mode=False)
+    root.main([*names, "--help"], prog_name=PROGRAM, standalone_mode=False)
 
 
 SHELLS: Final = ("bash", "zsh", "fish", "powershell")
@@ -241,6 +241,24 @@ def completion(shell: str) -> None:
         raise InjectorError(f"the installed click has no completion for {shell}", hint="install click 8.5 or later")
     # The variable that click's own scripts set when they ask the program for completions. The script is code, so it is not escaped.
     click.echo(script(root, {}, "injector", "_INJECTOR_COMPLETE").source())  # noqa: TID251 -- see above
+
+
+_FILES_TOO: Final = 0
+_NO_FILES: Final = 4
+
+
+def completions(words: Sequence[str]) -> None:
+    """Print how the last of the words after ``kubectl injector`` can go on, for kubectl.
+
+    kubectl reads a line for each completion, with its help after a tab. The last line is ``:`` and a directive of cobra (completions.go,
+    1.10.2): whether the shell also completes the names of files. It does if nothing is found.
+    """
+    *before, incomplete = words or [""]
+    found = ShellComplete(root, {}, "injector", "_INJECTOR_COMPLETE").get_completions(before, incomplete)
+    plain = [item for item in found if item.type == "plain"]
+    for item in plain:
+        echo("\t".join(map(one_line, filter(None, (item.value, item.help)))))
+    echo(f":{_NO_FILES if plain else _FILES_TOO}")
 
 
 def own_version() -> str:
@@ -276,7 +294,7 @@ def version(output: str | None) -> None:
         echo(data_text(details, output), nl=False)
 
 
-PROGRAM: Final = "sidecar-injector"
+SIDECAR_INJECTOR: Final = "sidecar-injector"
 
 _FILES: Final = {
     "meshConfig": "etc/istio/config/mesh",
@@ -306,7 +324,7 @@ _SWITCHES: Final = frozenset({"log_as_json"})
 def serves(command_line: Sequence[str]) -> bool:
     """Tell whether a command line, the name of the program included, is that of a server."""
     program, *arguments = command_line or [""]
-    return "serve" in arguments[:2] or program.endswith(f"/{PROGRAM}") or any(map(is_old_flag, arguments[:1]))
+    return "serve" in arguments[:2] or program.endswith(f"/{SIDECAR_INJECTOR}") or any(map(is_old_flag, arguments[:1]))
 
 
 def is_old_flag(argument: str) -> bool:

@@ -19,6 +19,9 @@ from injector.kube.escaping import escape_controls, escape_line
 
 T = TypeVar("T")
 
+KUBECTL: Final = "kubectl injector"
+PROGRAM: Final = KUBECTL if os.path.basename(sys.argv[0]).startswith("kubectl-injector") else "injector"  # noqa: PTH119 -- --help needs no pathlib
+"""The name of the program in help texts: kubectl runs ``kubectl-injector`` for ``kubectl injector``."""
 _MANY: Final = 100
 """The number of workloads that take about half a second."""
 
@@ -102,7 +105,7 @@ def is_terminal() -> bool:
 
 def examples(*lines: str) -> str:
     """Return the epilog of a command's help. A line without a program is one of ``injector``."""
-    shown = "\n".join(f"  {line if line.startswith('kubectl ') else f'injector {line}'}" for line in lines)
+    shown = "\n".join(f"  {line if line.startswith('kubectl ') else f'{PROGRAM} {line}'}" for line in lines)
     return f"\b\nExamples:\n{shown}"
 
 

@@ -24,6 +24,7 @@ from injector.settings import SETTINGS
 from tests.architecture.reference_pages import commands
 from tests.cases import cases
 from tests.cli.clusters import assert_fails
+from tests.e2e.kubelab import BUILT
 from tests.revisions.fakes import write_revision
 
 SLOW = ("aiohttp", "kubernetes_asyncio", "prometheus_client", "cryptography", "jinja2", "asyncio", "yaml", "orjson")
@@ -285,6 +286,46 @@ def test_bash_accepts_its_script() -> None:
     run = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True, check=False)
 
     assert (run.returncode, run.stderr) == (0, "")
+
+
+KUBECTL = shutil.which("kubectl", path=f"{os.environ['PATH']}:{BUILT}")
+
+
+def kubectl(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run kubectl as a user whose PATH has the plugin, and who has no cluster."""
+    if KUBECTL is None:
+        pytest.skip("kubectl is not installed")
+    env = {**os.environ, "HOME": str(folder), "KUBECONFIG": "", "PATH": f"{Path(INJECTOR).parent}:{os.environ['PATH']}"}
+    return subprocess.run([KUBECTL, *arguments], env=env, capture_output=True, text=True, check=False)
+
+
+def test_kubectl_runs_the_plugin_whose_help_names_kubectl(tmp_path: Path) -> None:
+    shown = kubectl(tmp_path, "injector", "help", "tag", "set").stdout
+
+    assert shown.startswith("Usage: kubectl injector tag set ")
+    assert " kubectl injector tag set prod --revision 1-24\n" in shown
+    assert (
+        shown.replace("kubectl injector", "injector").split()
+        == subprocess.run([INJECTOR, "tag", "set", "--help"], capture_output=True, text=True, check=True).stdout.split()
+    )
+
+    wrong = kubectl(tmp_path, "injector", "nope")
+    assert (wrong.returncode, wrong.stderr) == (64, "error: No such command 'nope'; see `kubectl injector --help`\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "found", "directive"),
+    [
+        (["expl"], ["explain\tExplain step by step why pods of the FILES or of the cluster are injected or not."], 4),
+        (["diff", "stable", "ca"], ["canary"], 4),
+        (["kube-inject", "-f", ""], [], 0),
+        (["serve", "--tls-cert-file", ""], [], 0),
+    ],
+)
+def test_kubectl_completes_the_plugin(tmp_path: Path, words: list[str], found: list[str], directive: int) -> None:
+    run = kubectl(tmp_path, "__complete", "injector", *words)
+
+    assert run.stdout.splitlines() == [*found, f":{directive}"]
 
 
 ROOT = Path(__file__).resolve().parents[2]
