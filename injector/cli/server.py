@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import socket
 import sys
 import uuid
@@ -55,6 +56,7 @@ from injector.webhook.tls.cabundle import CaBundles
 from injector.webhook.tls.certificate import CertificateFiles, ClientAuthority
 from injector.webhook.tls.selfsigned import BundleRollout, CaSecret, ExternalRollout, SelfSigned, service_names
 from injector.webhook.tls.source import CertificateSource, FileSource, Handshakes, SelfCheck
+from injector.webhook.tracing import tracing_of
 
 if TYPE_CHECKING:
     from injector.revisions.source import RevisionSource
@@ -97,6 +99,7 @@ def run_server(settings: Settings) -> None:
         gc.freeze()
 
     controller = controller_of(settings, client, metrics) if client and settings.upgrades else None
+    tracing = tracing_of(os.environ, version=own_version())
     context = None if tls.certificates is None else tls.certificates.context
     listeners = Listeners(
         settings.bind, settings.port, settings.ops_port, context, settings.shutdown_delay, tls.clients
@@ -119,6 +122,7 @@ def run_server(settings: Settings) -> None:
             explained=EXPLAINED[settings.explain],
             guard=settings.guard,
             deny_invalid=settings.invalid_pods == DENY,
+            tracing=tracing,
         ),
         pending=str if cluster is None else cluster.pending,
         upgrades=None if controller is None else controller.to_list,
@@ -144,6 +148,8 @@ def run_server(settings: Settings) -> None:
                 await client.close()
 
     asyncio.run(serve_and_close())
+    if tracing is not None:
+        tracing.close()
     _log.info("drained")
 
 

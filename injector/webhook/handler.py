@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from injector.revisions.registry import Registry, Resolved, Snapshot
     from injector.revisions.verify import RecentPods
     from injector.webhook.lifecycle import Lifecycle
+    from injector.webhook.tracing import Tracing
 
 _log = logging.getLogger(__name__)
 
@@ -127,6 +128,7 @@ class HandlerOptions:
         explained: adds the decision to responses; None does not.
         guard: one of ``result.GUARDS``.
         deny_invalid: deny a pod that the injection makes invalid for the API server.
+        tracing: makes the spans of requests; None does not.
     """
 
     queue: AdmissionQueue = field(default_factory=AdmissionQueue)
@@ -135,6 +137,7 @@ class HandlerOptions:
     explained: Explained | None = None
     guard: str = ENFORCE
     deny_invalid: bool = True
+    tracing: Tracing | None = None
 
 
 class InjectHandler:
@@ -178,12 +181,21 @@ class InjectHandler:
             refusal = error if isinstance(error, Refusal) else rejection(error.reason)
             self._metrics.count_request(Outcome.FAILURE, watch.total(), refusal.reason)
             self._options.decisions.log_refusal(refusal.reason, refusal.status)
+            self._trace(request, refusal, watch)
             return self.reader.refused(refusal)
         self._count(answer, watch)
+        self._trace(request, answer, watch)
         if answer.shadowed is not None and self._shadows is not None:
             # In the next pass of the event loop, so that the answer is sent first.
             asyncio.get_running_loop().call_soon(self._shadows.offer, answer.shadowed)
         return self.reader.closing(web.Response(body=answer.body, content_type=JSON))
+
+    def _trace(self, request: web.BaseRequest, answer: ReviewAnswer | Refusal, watch: Stopwatch) -> None:
+        """Make the spans of a request if there is tracing, after its answer is sent."""
+        tracing = self._options.tracing
+        if tracing is not None:
+            ended, seconds = time.time_ns(), watch.total()
+            asyncio.get_running_loop().call_soon(tracing.record, ended, request.headers, seconds, answer)
 
     def answer(self, raw_path: str, body: bytes, watch: Stopwatch) -> ReviewAnswer:
         """Answer the review ``body``, sent to ``raw_path``, without the queue and the worker thread.
@@ -240,9 +252,14 @@ class InjectHandler:
             Rejected: the queue is full, or the deadline cannot be met.
         """
         revision, namespace, size = injection.resolved.revision, injection.review.namespace, len(injection.body)
+
+        def run_when_its_turn() -> Injected | Skipped:
+            watch.lap("wait")
+            return injection.run()
+
         try:
             if self.slow.should_offload(revision, namespace, size):
-                result = await self.slow.run_in_thread(revision, namespace, size, deadline, injection.run)
+                result = await self.slow.run_in_thread(revision, namespace, size, deadline, run_when_its_turn)
                 return self._finish(injection, result, watch)
             async with self.queue.turn(namespace, size, deadline):
                 watch.lap("wait")

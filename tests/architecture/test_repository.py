@@ -46,6 +46,7 @@ def test_no_pattern_has_a_possessive_group() -> None:
     ("lock", "section"),
     [
         ("requirements.lock", ("project", "dependencies")),
+        ("requirements.lock", ("project", "optional-dependencies", "tracing")),
         ("requirements-dev.lock", ("project", "dependencies")),
         ("requirements-dev.lock", ("project", "optional-dependencies", "dev")),
         ("requirements-dev.lock", ("dependency-groups", "build")),

@@ -349,6 +349,22 @@ def test_out_of_the_network_policy_goes_what_the_mode_needs() -> None:
     assert of_kind(rendered(), "NetworkPolicy") == []
 
 
+def test_spans_go_to_the_collector_through_the_network_policy() -> None:
+    asked = {"networkPolicy": {"enabled": True}, "tls": {"mode": "files"}, **DEMO}
+    objects = rendered({**asked, "tracing": {"endpoint": "http://collector.obs:4318", "ratio": 0.1}})
+    plain = rendered({**asked, "tracing": {"endpoint": "https://collector.obs/otlp"}})
+
+    assert {each["name"]: each["value"] for each in container(objects)["env"]} == {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector.obs:4318",
+        "OTEL_TRACES_SAMPLER": "parentbased_traceidratio",
+        "OTEL_TRACES_SAMPLER_ARG": "0.1",
+    }
+    ports = [
+        [each["port"] for each in one(made, "NetworkPolicy")["spec"]["egress"][0]["ports"]] for made in (objects, plain)
+    ]
+    assert ports == [[53, 53, 4318], [53, 53, 443]]
+
+
 SWITCHES: dict[str, tuple[Any, ...]] = {
     "fromCluster.enabled": (None, True, False),
     "revisions": ({}, REVISIONS),
