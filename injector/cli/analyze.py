@@ -12,7 +12,7 @@ from injector.cli.commands import EX_ISSUES, verbose
 from injector.cli.manifests import NAMESPACE, OTHER_KINDS_OPTION
 from injector.cli.options import FILENAME, output_format
 from injector.cli.output import echo, echo_leading, examples, has_color, json_text, yaml_text
-from injector.cli.sources import Sources, directory_revisions, revision_source_options
+from injector.cli.sources import Sources, directory_revisions, namespace_option, revision_source_options
 from injector.cluster import resources as r
 from injector.cluster.resources import ObjectReader, Resource, Scope
 from injector.errors import ClusterError, DataError, ManifestError, UsageError
@@ -164,9 +164,7 @@ def _from_version(_context: click.Context, option: click.Parameter, text: str | 
 )
 @click.argument("arguments", nargs=-1, metavar="[FILE]...")
 @FILENAME
-@click.option(
-    "-n", "--namespace", metavar="NAME", help="Only this namespace. Default: the context's; with FILES, all namespaces."
-)
+@namespace_option("Only this namespace. Default: the context's; with FILES, all namespaces.")
 @click.option("-A", "--all-namespaces", "every", is_flag=True, help="All namespaces of the cluster.")
 @click.option(
     "-S",

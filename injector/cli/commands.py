@@ -27,6 +27,7 @@ from injector.errors import DataError, InjectorError
 
 DISTRIBUTION: Final = "revision-injector"
 VERBOSE: Final = "injector.verbose"
+_MAX_SUMMARY: Final = 500
 _SHORT_FLAG: Final = re.compile(r"^(-[A-Za-z])=")
 
 EX_FAILED: Final = 1
@@ -122,6 +123,16 @@ def _failures(command: str, meta: dict[str, Any]) -> Iterator[None]:
         raise CommandError(error.format_message(), EX_USAGE, prefix="") from error
     except Exception as error:
         raise command_error(error, command=command, verbose=VERBOSE in meta) from error
+
+
+class Subcommands(click.Group):
+    """A group whose help has the summary of each command as a whole. Click cuts it to the width of the terminal."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the first sentence of the help of each command."""
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, each.get_short_help_str(_MAX_SUMMARY)) for name, each in commands if each])
 
 
 class LazyGroup(click.Group):

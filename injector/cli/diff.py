@@ -27,7 +27,7 @@ from injector.cli.output import (
     table,
     with_progress,
 )
-from injector.cli.sources import Sources, chosen_revisions, complete_names
+from injector.cli.sources import Sources, chosen_revisions, complete_names, namespace_option
 from injector.cluster.kubeconfig import open_session
 from injector.errors import ClusterError, DataError, InvalidPodError, ManifestError, UsageError
 from injector.injection.pipeline import answers_to
@@ -101,17 +101,24 @@ class Comparison:
 @FILENAME
 @RECURSIVE
 @click.option("--live", is_flag=True, help="Compare the workloads of the cluster that a webhook injects.")
-@click.option(
-    "-n",
-    "--namespace",
-    metavar="NAME",
-    help="Namespace for workloads that have none. With --live, only this namespace.",
-)
+@namespace_option("Namespace for workloads that have none. With --live, only this namespace.")
 @cluster_options
 @OTHER_KINDS_OPTION
 @GUARD
-@click.option("--only", multiple=True, type=click.Choice(KINDS), help="Show only changes of this kind. Repeatable.")
-@click.option("--ignore", multiple=True, type=click.Choice(KINDS), help="Hide changes of this kind. Repeatable.")
+@click.option(
+    "--only",
+    multiple=True,
+    type=click.Choice(KINDS),
+    metavar="KIND",
+    help=f"Show only changes of this kind: {', '.join(KINDS)}. Repeatable.",
+)
+@click.option(
+    "--ignore",
+    multiple=True,
+    type=click.Choice(KINDS),
+    metavar="KIND",
+    help="Hide changes of this kind, one of those of --only. Repeatable.",
+)
 @click.option("-o", "--output", type=click.Choice(FORMATS), help="Output format. Default: text, with --live summary.")
 @click.option(
     "--confirm",

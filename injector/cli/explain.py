@@ -27,7 +27,7 @@ from injector.cli.commands import EX_DATAERR, verbose
 from injector.cli.manifests import OTHER_KINDS_OPTION, read_workloads
 from injector.cli.options import FILENAME, GUARD, PRECEDENCE_FLAG, RECURSIVE, REVISION_FLAG, output_format
 from injector.cli.output import data_text, echo, echo_colored, examples
-from injector.cli.sources import RevisionList, Sources, chosen_revisions, complete_names
+from injector.cli.sources import RevisionList, Sources, chosen_revisions, complete_names, namespace_option
 from injector.cluster.resources import ENDPOINT_SLICES, NAMESPACES, PODS, WEBHOOKS, ObjectReader, Scope
 from injector.errors import ClusterError, DataError, UsageError
 from injector.injection.result import ENFORCE, RequestFacts
@@ -491,9 +491,7 @@ async def _explain_live(
     help="Use this revision or tag instead of the labels. For FILES.",
 )
 @click.option(PATH_FLAG, metavar="PATH", help="Use this path of a webhook, such as /inject/prod. For FILES.")
-@click.option(
-    "-n", "--namespace", metavar="NAME", help="Default namespace. Without NAME or FILES, explain every workload in it."
-)
+@namespace_option("Default namespace. Without NAME or FILES, explain every workload in it.")
 @click.option(
     LABELS_FLAG,
     "namespace_labels",

@@ -43,6 +43,7 @@ from injector.cli.sources import (
     chosen_revisions,
     complete_names,
     kubeconfig_options,
+    namespace_option,
     revisions_dir,
 )
 from injector.cluster.resources import CONFIG_MAPS, ObjectReader
@@ -288,7 +289,7 @@ def old_options(command: F) -> F:
 )
 @manifest_options
 @revision_options
-@click.option("-n", "--namespace", metavar="NAME", help="Namespace for workloads that have none.")
+@namespace_option("Namespace for workloads that have none.")
 @GUARD
 @old_options
 @verbose

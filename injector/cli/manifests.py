@@ -52,6 +52,8 @@ def read_manifests(names: Sequence[str], *, recursive: bool) -> list[Manifest]:
     """
     if not names:
         raise UsageError("no file is given", hint="give -f FILE, -f FOLDER, or -f - for stdin")
+    if "" in names:
+        raise UsageError("the name of a file is empty", where="-f", hint="check the variable that it comes from")
     if names.count(STDIN) > 1:
         raise UsageError("stdin can be read only once", where=f"-f {STDIN}", hint="give it once")
     return [_read(path) for name in names for path in _paths(name, recursive=recursive)]

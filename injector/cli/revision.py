@@ -20,14 +20,21 @@ from injector.cli.cluster import (
     read_running,
     read_view,
 )
-from injector.cli.commands import EX_DATAERR, EX_FAILED, verbose
+from injector.cli.commands import EX_DATAERR, EX_FAILED, Subcommands, verbose
 from injector.cli.explain import PodLabels, Route, called_last, live_route, requested_name
 from injector.cli.options import FILE, FILENAME, RECURSIVE, SKIP_CONFIRMATION, exit_code_option, output_format
 from injector.cli.output import HEADINGS, confirm, data_text, echo, echo_colored, examples, printable, table
-from injector.cli.sources import Sources, chosen_revisions, complete_names, revision_name, revision_source_options
+from injector.cli.sources import (
+    Sources,
+    chosen_revisions,
+    complete_names,
+    namespace_option,
+    revision_name,
+    revision_source_options,
+)
 from injector.cli.tag import TagLocation, location_options
 from injector.cluster.resources import PODS, RUNNING, ObjectReader, Scope
-from injector.errors import DataError, UsageError
+from injector.errors import ConfigError, DataError, UsageError
 from injector.injection import containers as c
 from injector.injection.pipeline import answers_to
 from injector.injection.result import RequestFacts, Skipped
@@ -159,7 +166,7 @@ def _compare(running: c.Pod, created: c.Pod | None, labels: PodLabels, view: Clu
 )
 @FILENAME
 @RECURSIVE
-@click.option("-n", "--namespace", metavar="NAME", help="Only this namespace.")
+@namespace_option("Only this namespace.")
 @cluster_options
 @output_format("table", "json", "yaml")
 @exit_code_option("pods are not current")
@@ -240,7 +247,7 @@ def _text(rows: list[Row], output: str) -> str:
 COLUMNS: Final = ("REVISION", "ISTIO", "WHY", "ENGINE", "TAGS", "DEFAULT", "FINGERPRINT")
 
 
-@click.group("revision", no_args_is_help=True)
+@click.group("revision", cls=Subcommands, no_args_is_help=True)
 @verbose
 def revision() -> None:
     """Create, list, verify and remove revisions, and show which workloads run an older one."""
@@ -342,9 +349,18 @@ class _ReadSource:
 
 
 def _load(sources: Sources, kubeconfig: Kubeconfig) -> tuple[Registry, LoadReport]:
+    """Read and build the revisions.
+
+    Raises:
+        ConfigError: there are none.
+    """
     with chosen_revisions(sources, kubeconfig) as revisions:
         registry = Registry()
-        return registry, Loader(_ReadSource(revisions.state), registry).load(time.time())
+        report = Loader(_ReadSource(revisions.state), registry).load(time.time())
+        if not report.revisions:
+            hint = "give --revisions-dir a folder with one folder for each revision"
+            raise ConfigError("there is no revision", where=revisions.where, hint=hint)
+        return registry, report
 
 
 def _data(state: RevisionState, snapshot: Snapshot) -> dict[str, Any]:

@@ -99,8 +99,8 @@ serve = verbose(
         params=[option_of(each) for each in SETTINGS],
         epilog=examples(
             "serve --insecure-http --bind 127.0.0.1 --revisions-dir revisions",
-            "serve --from-cluster --tls-mode self-signed --namespace injector-system",
-            "serve --revisions-dir revisions --tls-cert-file tls.crt --tls-key-file tls.key",
+            "serve --from-cluster --tls-mode self-signed",
+            "serve --from-cluster --tls-cert-file tls.crt --tls-key-file tls.key",
         ),
     )
 )

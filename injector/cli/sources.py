@@ -117,6 +117,17 @@ def checked_namespace(name: str, *, flag: str) -> str:
     )
 
 
+def namespace_option(text: str) -> Callable[[F], F]:
+    """Return the option ``--namespace``, whose value is checked. ``text`` is its help."""
+    return click.option(
+        "-n",
+        "--namespace",
+        metavar="NAME",
+        callback=lambda _, option, name: None if name is None else checked_namespace(name, flag=option.opts[1]),
+        help=text,
+    )
+
+
 ISTIO_NAMESPACE_OPTION: Final = click.option(
     "-i",
     "--istio-namespace",
@@ -218,7 +229,8 @@ def chosen_revisions(
     Raises:
         InjectorError: as in ``read_revisions``.
     """
-    if read is None and (sources.revisions_dir is not None or not kubeconfig.is_configured()):
+    has_cluster = was_given("paths") or kubeconfig.is_configured()
+    if read is None and (sources.revisions_dir is not None or not has_cluster):
         if sources.revisions_dir is None:
             echo("note: no cluster is configured: the embedded revisions are used", err=True)
         found = directory_revisions(sources.revisions_dir)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from injector.cli.commands import EX_FAILED, verbose
+from injector.cli.commands import EX_FAILED, Subcommands, verbose
 from injector.cli.options import REVISION_FLAG, SKIP_CONFIRMATION, option_group, output_format, was_given
 from injector.cli.output import (
     HEADINGS,
@@ -273,7 +273,7 @@ def _namespace_weights(given: tuple[str, ...]) -> dict[str, Weights]:
     return {namespace: tuple(shares.items()) for namespace, shares in found.items()}
 
 
-@click.group("tag", no_args_is_help=True)
+@click.group("tag", cls=Subcommands, no_args_is_help=True)
 @verbose
 def tag() -> None:
     """Set, list and remove tags, or print the webhooks of a tag.

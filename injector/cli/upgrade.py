@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from injector.cli.cluster import ClusterView, cluster_options, has_ended, read_from, read_targets, read_view
-from injector.cli.commands import EX_FAILED, verbose
+from injector.cli.commands import EX_FAILED, Subcommands, verbose
 from injector.cli.explain import pod_labels, requested_name
 from injector.cli.manifests import read_manifests
 from injector.cli.options import FILENAME, RECURSIVE, exit_code_option
@@ -85,7 +85,7 @@ class Fleet:
     notes: tuple[str, ...]
 
 
-@click.group("upgrade", no_args_is_help=True)
+@click.group("upgrade", cls=Subcommands, no_args_is_help=True)
 @verbose
 def upgrade() -> None:
     """Plan and run an upgrade: move workloads to another revision in waves.

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from injector.cli.commands import verbose
+from injector.cli.commands import Subcommands, verbose
 from injector.cli.options import FILE, PRECEDENCE_FLAG, REVISION_FLAG, option_group, seconds_of, was_given
 from injector.cli.output import echo, examples, yaml_text
 from injector.cli.sources import (
@@ -300,7 +300,7 @@ _CHOICE: Final = option_group(
 )
 
 
-@click.group("webhook", no_args_is_help=True)
+@click.group("webhook", cls=Subcommands, no_args_is_help=True)
 @verbose
 def webhook() -> None:
     """Print or apply the MutatingWebhookConfigurations of revisions and tags."""

@@ -435,7 +435,7 @@ class KubeClient:
                 try:
                     self._api = ApiClient(configuration)
                 except (OSError, ValueError) as error:
-                    raise unusable(self._kubeconfig, type(error).__name__) from error
+                    raise unusable(self._kubeconfig, "a certificate or key is not valid") from error
                 self._api.user_agent = USER_AGENT
                 # aiohttp would retry a broken connection at once; the list/watch decides when to retry.
                 self._api.rest_client.pool_manager._retry_connection = False  # noqa: SLF001 -- there is no other switch
@@ -459,13 +459,26 @@ async def _configuration(kubeconfig: Kubeconfig) -> Configuration:
             raise NoClusterError(what, where="kubeconfig", hint=hint) from error
         return configuration
     context = await asyncio.to_thread(kubeconfig.chosen_context)
+    if context is None:
+        raise kubeconfig.without_context()
     try:
         await load_kube_config(
             config_file=str(kubeconfig), context=context, client_configuration=configuration, persist_config=False
         )
     except Exception as error:
-        raise unusable(kubeconfig, type(error).__name__) from error
+        raise unusable(kubeconfig, _fault(error)) from error
     return configuration
+
+
+def _fault(error: Exception) -> str:
+    """Return the reason of an error of the library, without the content of the file."""
+    match error:
+        case FileNotFoundError():
+            return f"there is no {error.filename}"
+        case ConfigException():
+            return "a cluster, user, certificate or key is missing or not valid"
+        case _:
+            return type(error).__name__
 
 
 def _selectors(scope: Scope) -> dict[str, str]:

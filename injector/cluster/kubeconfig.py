@@ -7,12 +7,12 @@ file that sets a value wins (https://kubernetes.io/docs/concepts/configuration/o
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from injector.errors import ClusterError, ConfigError, DataError
+from injector.errors import ClusterError, ConfigError, DataError, NoClusterError
 from injector.kube.yaml import load_yaml
 
 if TYPE_CHECKING:
@@ -82,18 +82,27 @@ class Kubeconfig:
         contents = [_content(path) for path in self.paths]
         # The first file that has a value counts.
         contexts = {name: context for content in reversed(contents) for name, context in _contexts(content).items()}
-        if self.context is None:
-            currents = (content.get("current-context") for content in contents)
-            current = next((current for current in currents if isinstance(current, str) and current), None)
-            return current, contexts.get(current or "", {})
-        if self.context not in contexts:
-            names = sorted(contexts)
-            raise ConfigError(
-                f"there is no context {self.context[:_SHOWN_LENGTH]!r}",
-                where=str(self),
-                hint=f"give --context one of {', '.join(names[:_SHOWN_NAMES])}" if names else "it has no contexts",
+        currents = (content.get("current-context") for content in contents)
+        name = self.context or next((current for current in currents if isinstance(current, str) and current), None)
+        if name is None:
+            return None, {}
+        if name not in contexts:
+            what = (
+                f"there is no context {self.context[:_SHOWN_LENGTH]!r}"
+                if self.context
+                else "it lacks its current context"
             )
-        return self.context, contexts[self.context]
+            raise ConfigError(what, where=str(self), hint=_context_hint(contexts))
+        return name, contexts[name]
+
+    def without_context(self) -> NoClusterError:
+        """Return the error for a command that needs a cluster, if no file has a current context."""
+        return NoClusterError("no context is current", where=str(self), hint=_context_hint(self.contexts()))
+
+
+def _context_hint(names: Iterable[str]) -> str:
+    shown = ", ".join(sorted(names)[:_SHOWN_NAMES])
+    return f"give --context one of {shown}" if shown else "it has no contexts; give another --kubeconfig"
 
 
 def unusable(kubeconfig: object, fault: str) -> ConfigError:

@@ -8,7 +8,6 @@ declares that field and leaves it 0.
 from __future__ import annotations
 
 import math
-import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -20,6 +19,7 @@ from injector.injection.steps.openshift import proxy_ids
 from injector.istio.annotations import parse_bool
 from injector.istio.goview import string_struct, view
 from injector.istio.mesh import mesh_facts, overlaid_mesh_config
+from injector.istio.revision import KUBELET_VERSION, Revision
 from injector.istio.template import TemplateData
 from injector.kube.quantity import parse_quantity
 from injector.kube.serial import dump_json
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from injector.gotemplate.values import Struct
     from injector.istio.behaviours import Minor
     from injector.istio.mesh import MeshFacts
-    from injector.istio.revision import Revision
     from injector.kube.pods import WorkloadMeta
 
 CLUSTER: Final = "ISTIO_META_CLUSTER_ID"
@@ -253,7 +252,6 @@ def tag_of_type(tag: str, image_type: str) -> str:
 
 # Native sidecars are stable since Kubernetes 1.33 (KEP 753).
 _FIRST_MINOR: Final = 33
-_VERSION = re.compile(r"v?\d+\.(\d+)(?:[.\-+].*)?", re.ASCII)
 
 
 def native_sidecar(revision: Revision, pod: c.Pod) -> bool:
@@ -274,5 +272,5 @@ def native_sidecar(revision: Revision, pod: c.Pod) -> bool:
 
 
 def _supports(kubelet_version: str) -> bool:
-    match = _VERSION.fullmatch(kubelet_version)
+    match = KUBELET_VERSION.fullmatch(kubelet_version)
     return match is not None and int(match[1]) >= _FIRST_MINOR

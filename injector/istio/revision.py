@@ -6,6 +6,7 @@ The configuration flow builds it (``revisions/reload.py``). The request flow use
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +21,10 @@ from injector.istio.template import Template, compile_go_templates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+
+KUBELET_VERSION: Final = re.compile(r"v?\d+\.(\d+)(?:[.\-+].*)?", re.ASCII)
+"""The version of a kubelet, with its minor as a group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +61,7 @@ class RevisionSettings:
             env={str(name): _env_text(name, value, where) for name, value in (mapping.get("env") or {}).items()},
             engine=_engine(mapping.get("engine") or "go", where),
             revision=mapping.get("revision"),
-            node_versions=tuple(str(item) for item in mapping.get("nodeVersions") or ()),
+            node_versions=tuple(_node_version(str(item), where) for item in mapping.get("nodeVersions") or ()),
             namespaces={str(name): item or {} for name, item in namespaces.items()},
         )
 
@@ -85,6 +90,13 @@ def _env_text(name: Any, value: Any, where: str) -> str:
     if not isinstance(value, str | bool | int | float):
         raise ConfigError(f"`env.{name}` has the wrong type", where=where, hint="make it a string")
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _node_version(version: str, where: str) -> str:
+    if KUBELET_VERSION.fullmatch(version):
+        return version
+    what = f"`nodeVersions`: {version[:80]!r} is not the version of a kubelet"
+    raise ConfigError(what, where=where, hint="write it as v1.33.0")
 
 
 def _engine(name: str, where: str) -> str:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -92,6 +93,21 @@ def test_the_help_of_serve_is_grouped_and_complete() -> None:
     assert set(GROUPS) <= {each.name for each in SETTINGS}
     assert [title for title in GROUPS.values() if f"\n{title}:\n" not in shown] == []
     assert [each.name for each in SETTINGS if f"  {each.flags[0]}" not in shown and each.name != "revision"] == []
+
+
+PATHS = sorted({tuple(path.split()[1:end]) for path, _ in commands(main) for end in range(1, 4)})
+"""The arguments that name each command and each group, and none for the program itself."""
+
+
+@pytest.mark.parametrize("path", PATHS, ids=" ".join)
+def test_help_fits_eighty_columns_and_cuts_nothing(monkeypatch: pytest.MonkeyPatch, path: tuple[str, ...]) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+    lines = CliRunner().invoke(main, [*path, "--help"]).stdout.splitlines()
+
+    # A flag with many spellings is a line of its own.
+    assert [line for line in lines if len(line) > 80 and not line.startswith("  --")] == []
+    assert [line for line in lines if line.endswith(" ...") or re.search(r"[a-z]\.\.\.$", line)] == []
 
 
 def test_help_is_a_command_too() -> None:

@@ -129,6 +129,15 @@ def test_a_missing_directory_is_invalid_input(tmp_path: Path) -> None:
     assert_fails(result, 65, "nope: cannot be read as a directory of revisions")
 
 
+@pytest.mark.parametrize("command", ["list", "verify"])
+def test_a_directory_without_a_revision_is_invalid_input(tmp_path: Path, command: str) -> None:
+    (tmp_path / "config").write_text("policy: enabled")
+
+    result = CliRunner().invoke(main, ["revision", command, "--revisions-dir", str(tmp_path)])
+
+    assert_fails(result, 65, f"{tmp_path}: there is no revision; give --revisions-dir a folder with one folder for")
+
+
 def remove(directory: Path, *arguments: str, answer: str = "") -> Result:
     return CliRunner().invoke(main, ["revision", "remove", *arguments, "--revisions-dir", str(directory)], input=answer)
 

@@ -520,17 +520,16 @@ async def test_credentials_are_read_after_the_throttle(api: Api) -> None:
     assert [headers["Authorization"] for _, _, _, headers, _ in api.asked] == ["Bearer renewed"]
 
 
-@cases("text")
-async def test_a_kubeconfig_that_cannot_be_used_is_named_and_not_quoted(tmp_path: Path, text: str) -> None:
+@cases("text", "says")
+async def test_a_kubeconfig_that_cannot_be_used_is_named_and_not_quoted(tmp_path: Path, text: str, says: str) -> None:
     path = tmp_path / "kubeconfig"
     path.write_text(text)
 
     with pytest.raises(ConfigError) as caught:
         await KubeClient(path).open()
 
-    assert str(caught.value).startswith(f"{path}: its credentials cannot be used (")
+    assert str(caught.value).startswith(f"{path}: {says}")
     assert CANARY not in str(caught.value)
-    assert "kubectl --kubeconfig" in caught.value.hint
 
 
 async def test_a_missing_kubeconfig_is_named(tmp_path: Path) -> None:
