@@ -7,10 +7,13 @@ import gc
 import os
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
 
 from injector.cli.manifests import read_manifests
 from injector.cli.options import NODE_VERSION, option_group
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
     from injector.revisions.source import RawRevision
 
 T = TypeVar("T")
+F = TypeVar("F", bound="Callable[..., Any]")
 
 
 class FileReader:
@@ -476,6 +480,64 @@ async def refusal(client: KubeClient, pod: Mapping[str, Any], namespace: str) ->
             raise
         return error.what
     return None
+
+
+CONFIRMED: Final = 3
+"""The number of workloads whose injected pods the API server checks by default."""
+
+
+def confirm_option(condition: str = "") -> Callable[[F], F]:
+    """Return the option ``--confirm``. ``condition`` says when it has an effect."""
+    text = "let the API server check the injected pods of N workloads that differ, by a dry run."
+    return click.option(
+        "--confirm",
+        type=click.IntRange(min=0),
+        default=CONFIRMED,
+        show_default=True,
+        metavar="N",
+        help=f"{condition}, {text}" if condition else f"{text[0].upper()}{text[1:]}",
+    )
+
+
+def confirmed(
+    items: Sequence[T],
+    group_of: Callable[[T], tuple[str, ...] | None],
+    check: Callable[[KubeClient, T], Coroutine[Any, Any, T]],
+    kubeconfig: Kubeconfig,
+    count: int,
+) -> tuple[list[T], tuple[str, ...]]:
+    """Let the API server check ``count`` of the items, one of each group before others.
+
+    Args:
+        items: the items.
+        group_of: returns the group of an item, or None if there is nothing to check.
+        check: checks an item, and returns what it becomes.
+        kubeconfig: the cluster.
+        count: the number of items to check.
+
+    Returns:
+        The items, those that were checked replaced, and a note if the API server cannot be asked.
+    """
+    ranks = Counter[tuple[str, ...]]()
+    ranked = []
+    for index, each in enumerate(items):
+        group = group_of(each)
+        if group is not None:
+            ranked.append((ranks[group], index))
+            ranks[group] += 1
+    sample = [index for _, index in sorted(ranked)[:count]]
+
+    async def work(client: KubeClient) -> dict[int, T]:
+        return {index: await check(client, items[index]) for index in sample}
+
+    if not sample:
+        return list(items), ()
+    try:
+        with open_session(kubeconfig) as session:
+            found = session.run(work)
+    except ClusterError as error:
+        return list(items), (f"the API server did not check the injected pods: {error}",)
+    return [found.get(index, each) for index, each in enumerate(items)], ()
 
 
 def has_ended(pod: Mapping[str, Any]) -> bool:

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
 
-from injector.cli.cluster import cluster_options, in_processes, read_from, read_targets, read_view, refusal
+from injector.cli.cluster import (
+    cluster_options,
+    confirm_option,
+    confirmed,
+    in_processes,
+    read_from,
+    read_targets,
+    read_view,
+    refusal,
+)
 from injector.cli.commands import EX_FAILED, verbose
 from injector.cli.explain import called_last, pod_labels
 from injector.cli.manifests import OTHER_KINDS_OPTION, read_workloads
@@ -28,12 +37,12 @@ from injector.cli.output import (
     with_progress,
 )
 from injector.cli.sources import Sources, chosen_revisions, complete_names, namespace_option
-from injector.cluster.kubeconfig import open_session
-from injector.errors import ClusterError, DataError, InvalidPodError, ManifestError, UsageError
+from injector.errors import DataError, InvalidPodError, ManifestError, UsageError
 from injector.injection.pipeline import answers_to
 from injector.injection.result import Answer, Injected, RequestFacts
-from injector.injection.tools.podchanges import ABSENT, KINDS, Change, changes, hiding_of
+from injector.injection.tools.podchanges import ABSENT, KINDS, POD_SECURITY, Change, changes, hiding_of
 from injector.kube.escaping import escape_line
+from injector.kube.podsecurity import enforced, level_of
 from injector.kube.yaml import dump_yaml
 
 if TYPE_CHECKING:
@@ -44,11 +53,11 @@ if TYPE_CHECKING:
     from injector.kube.pods import Created, OtherKinds
 
 
+NamespaceLabels: TypeAlias = "Mapping[str, Mapping[str, str]]"
+"""The labels of namespaces by name."""
 COLUMNS: Final = ("KIND", "WORKLOADS", "CHANGES")
 FORMATS: Final = ("text", "summary", "unified", "json", "yaml")
 EXAMPLES: Final = 3
-CONFIRMED: Final = 3
-"""The number of workloads whose injected pods the API server checks by default."""
 _CAPABILITIES: Final = "securityContext.capabilities.add"
 _PRIVILEGED: Final = "securityContext.privileged"
 _REFUSED: Final = "refused: "
@@ -79,6 +88,7 @@ class Side:
 class Comparison:
     """One workload, the result of both revisions for its pod, and the differences.
 
+    ``levels`` are the strictest levels of Pod Security that pods pass: that of the workload (``pod``), and the injected ones.
     The injected pods are only kept for a unified diff. For 5,300 workloads they take 170 MB.
     """
 
@@ -86,6 +96,7 @@ class Comparison:
     old: Answer
     new: Answer
     changes: tuple[Change, ...]
+    levels: Mapping[str, str]
 
 
 @click.command(
@@ -120,14 +131,7 @@ class Comparison:
     help="Hide changes of this kind, one of those of --only. Repeatable.",
 )
 @click.option("-o", "--output", type=click.Choice(FORMATS), help="Output format. Default: text, with --live summary.")
-@click.option(
-    "--confirm",
-    type=click.IntRange(min=0),
-    default=CONFIRMED,
-    show_default=True,
-    metavar="N",
-    help="With --live, let the API server check the injected pods of N workloads that differ, by a dry run.",
-)
+@confirm_option("With --live")
 @exit_code_option("there are differences")
 @verbose
 def diff(  # noqa: PLR0913 -- one parameter for each flag
@@ -157,21 +161,23 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
     if live:
         if filenames:
             raise UsageError("-f and --live exclude each other", hint="give one of the two")
-        sides, workloads, notes = read_from(
+        sides, workloads, labels, notes = read_from(
             (), kubeconfig, lambda reader: _read_live(reader, sources, namespace, names, others)
         )
     else:
-        workloads = read_workloads(filenames, recursive=recursive, namespace=namespace, others=others).created
+        files = read_workloads(filenames, recursive=recursive, namespace=namespace, others=others)
+        workloads, labels = files.created, files.namespace_labels
         with chosen_revisions(sources, kubeconfig) as revisions:
             old, new = (Side(name, revisions.build(revisions.find(name))) for name in names)
         sides = old, new
     kinds = frozenset(only or KINDS) - frozenset(ignore)
-    comparer = Comparer(sides, kinds, guard, keeps_pods=output == "unified")
+    comparer = Comparer(sides, kinds, guard, labels, keeps_pods=output == "unified")
     results = in_processes(comparer.result, workloads)
     shown_workloads = with_progress(workloads, f"{old_name} and {new_name}")
     comparisons = [Comparison(each, *result) for each, result in zip(shown_workloads, results, strict=True)]
     if live:
-        comparisons, unconfirmed = _confirmed(comparisons, kubeconfig, confirm, comparer)
+        check = partial(_checked, comparer)
+        comparisons, unconfirmed = confirmed(comparisons, _group_to_check, check, kubeconfig, confirm)
         notes += unconfirmed
     for line in (*(f"note: {note}" for note in notes), *_warnings(comparisons, sides)):
         echo(line, err=True)
@@ -183,8 +189,8 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
 
 async def _read_live(
     reader: ObjectReader, sources: Sources, namespace: str | None, names: tuple[str, str], others: OtherKinds
-) -> tuple[tuple[Side, Side], tuple[Created, ...], tuple[str, ...]]:
-    """Return both sides, the workloads that a webhook injects, and notes for the user."""
+) -> tuple[tuple[Side, Side], tuple[Created, ...], NamespaceLabels, tuple[str, ...]]:
+    """Return both sides, the workloads that a webhook injects, the labels of their namespaces, and notes for the user."""
     view = await read_view(reader, sources, namespace, names)
     old, new = (Side(name, view.built.revision(view.revisions.find(name))) for name in names)
     workloads = [each for each in await read_targets(reader, namespace, others) if each.namespace in view.namespaces]
@@ -199,21 +205,31 @@ async def _read_live(
             where="the cluster's webhooks" if namespace is None else f"namespace {namespace}",
             hint="run `injector explain` for one of them",
         )
-    return (old, new), injected, view.built.notes
+    return (old, new), injected, view.namespaces, view.built.notes
 
 
 @dataclass(frozen=True, slots=True)
 class Comparer:
-    """How to compare workloads: both revisions, the kinds of changes to show, the guard, and whether to keep the injected pods."""
+    """How to compare workloads.
+
+    Attributes:
+        sides: both revisions.
+        kinds: the kinds of changes to show.
+        guard: one of ``result.GUARDS``.
+        labels: the labels of each namespace that is known, which tell what Pod Security enforces.
+        keeps_pods: whether to keep the injected pods.
+    """
 
     sides: tuple[Side, Side]
     kinds: frozenset[str]
     guard: str
+    labels: NamespaceLabels
     keeps_pods: bool
 
     def answers(self, workload: Created) -> tuple[Answer, Answer]:
         """Return the answers of the webhooks of both revisions. A refusal is an answer too."""
-        old, new = answers_to(workload.pod, *(self._request(side.revision, workload) for side in self.sides))
+        requests = (self._request(side.revision, workload) for side in self.sides)
+        old, new = answers_to(workload.pod, *requests, policy=enforced(self.labels.get(workload.namespace, {})))
         return old, new
 
     def _request(self, revision: Revision, workload: Created) -> tuple[Revision, RequestFacts]:
@@ -222,14 +238,20 @@ class Comparer:
 
     def result(
         self, workload: Created, answers: tuple[Answer, Answer] | None = None
-    ) -> tuple[Answer, Answer, tuple[Change, ...]]:
-        """Return the answers to a workload, by default those of the webhooks, and their differences."""
+    ) -> tuple[Answer, Answer, tuple[Change, ...], Mapping[str, str]]:
+        """Return the answers to a workload, by default those of the webhooks, with their differences and levels of Pod Security."""
         old, new = answers or self.answers(workload)
         names = self.sides[0].revision.written, self.sides[1].revision.written
         found = tuple(each for each in changes(old, new, workload.pod, names) if each.kind in self.kinds)
+        levels = {"pod": level_of(workload.pod)}
+        levels |= {
+            side: level_of(answer.shared_pod)
+            for side, answer in (("old", old), ("new", new))
+            if isinstance(answer, Injected)
+        }
         if not self.keeps_pods:
             old, new = _without_pod(old), _without_pod(new)
-        return old, new, found
+        return old, new, found, levels
 
 
 def _without_pod(answer: Answer) -> Answer:
@@ -238,38 +260,13 @@ def _without_pod(answer: Answer) -> Answer:
     return answer
 
 
-def _confirmed(
-    comparisons: list[Comparison], kubeconfig: Kubeconfig, count: int, comparer: Comparer
-) -> tuple[list[Comparison], tuple[str, ...]]:
-    """Let the API server check the new pods of ``count`` workloads that differ, one of each group of changes before others.
-
-    Returns:
-        The comparisons with its refusals as answers, and a note if it cannot be asked.
-    """
-    ranks = Counter[tuple[str, ...]]()
-    ranked = []
-    for index, each in enumerate(comparisons):
-        if each.changes and isinstance(each.new, Injected):
-            group = _group_of(each)
-            ranked.append((ranks[group], index))
-            ranks[group] += 1
-    sample = [index for _, index in sorted(ranked)[:count]]
-
-    async def check(client: KubeClient) -> dict[int, Comparison]:
-        return {index: await _checked(client, comparisons[index].workload, comparer) for index in sample}
-
-    if not sample:
-        return comparisons, ()
-    try:
-        with open_session(kubeconfig) as session:
-            found = session.run(check)
-    except ClusterError as error:
-        return comparisons, (f"the API server did not check the injected pods: {error}",)
-    return [found.get(index, each) for index, each in enumerate(comparisons)], ()
+def _group_to_check(each: Comparison) -> tuple[str, ...] | None:
+    return _group_of(each) if each.changes and isinstance(each.new, Injected) else None
 
 
-async def _checked(client: KubeClient, workload: Created, comparer: Comparer) -> Comparison:
+async def _checked(comparer: Comparer, client: KubeClient, comparison: Comparison) -> Comparison:
     """Compare with the API server's refusal in place of a new pod that it refuses, and of an old one then too."""
+    workload = comparison.workload
     old, injected = comparer.answers(workload)
     new = await _tried(client, workload, injected)
     old = old if new is injected else await _tried(client, workload, old)
@@ -381,7 +378,11 @@ def comparison_data(comparisons: Sequence[Comparison]) -> dict[str, Any]:
     """
     return {
         "workloads": [
-            {**_workload_data(each.workload), "changes": [_change_data(change) for change in each.changes]}
+            {
+                **_workload_data(each.workload),
+                "podSecurity": dict(each.levels),
+                "changes": [_change_data(change) for change in each.changes],
+            }
             for each in comparisons
         ],
         "summary": {
@@ -453,6 +454,8 @@ def _group_names(change: Change) -> list[str]:
         return [f"{each} gained" for each in sorted(new - old)] + [f"{each} lost" for each in sorted(old - new)]
     if change.path.endswith(_PRIVILEGED):
         return ["privileged gained" if change.new is True else "privileged lost"]
+    if change.kind == POD_SECURITY:
+        return [f"pod security {change.old} to {change.new}"]
     if change.kind == "containers" and ABSENT in (change.old, change.new):
         name = change.path.partition("[")[2].removesuffix("]")
         return [f"container {name} {'gained' if change.old is ABSENT else 'lost'}"]

@@ -18,20 +18,23 @@ from injector.cli.cluster import (
     WorkloadName,
     cluster_options,
     parse_target,
-    read_from,
     read_target,
     read_targets,
     read_view,
+    refusal,
 )
 from injector.cli.commands import EX_DATAERR, verbose
 from injector.cli.manifests import OTHER_KINDS_OPTION, read_workloads
 from injector.cli.options import FILENAME, GUARD, PRECEDENCE_FLAG, RECURSIVE, REVISION_FLAG, output_format
 from injector.cli.output import data_text, echo, echo_colored, examples
 from injector.cli.sources import RevisionList, Sources, chosen_revisions, complete_names, namespace_option
+from injector.cluster.kubeconfig import open_session
 from injector.cluster.resources import ENDPOINT_SLICES, NAMESPACES, PODS, WEBHOOKS, ObjectReader, Scope
 from injector.errors import ClusterError, DataError, UsageError
-from injector.injection.result import ENFORCE, RequestFacts
+from injector.injection.pipeline import inject_pod
+from injector.injection.result import ENFORCE, OFF, Injected, RequestFacts
 from injector.injection.tools.explain import (
+    INJECTED,
     PASSED,
     REFUSED,
     SKIP,
@@ -70,6 +73,7 @@ from injector.webhook.path import PREFIX, parse_path
 if TYPE_CHECKING:
     from injector.cli.cluster import ClusterView
     from injector.cli.sources import RevisionList
+    from injector.cluster.client import KubeClient
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.istio.revision import Revision
     from injector.revisions.source import RawRevision
@@ -79,6 +83,8 @@ TAG: Final = "tag"
 REVISION: Final = "revision"
 NO_WEBHOOK: Final = "no_webhook"
 UNKNOWN_WORKLOAD: Final = TagWorkload(("", "", ""))
+DRY_RUN: Final = "dry_run"
+_API_SERVER: Final = "the API server"
 _SELECTORS: Final = "selectors of Istio's own webhooks"
 _WEBHOOKS: Final = "the cluster's webhooks"
 
@@ -378,7 +384,11 @@ class Explanation:
 
 
 def explain_workload(
-    workload: Created, routed: Route | Trace, build: Callable[[RawRevision], Revision], guard: str = ENFORCE
+    workload: Created,
+    routed: Route | Trace,
+    build: Callable[[RawRevision], Revision],
+    guard: str = ENFORCE,
+    labels: Mapping[str, str] | None = None,
 ) -> Explanation:
     """Return the trace of one workload, from its webhook to the result.
 
@@ -387,6 +397,7 @@ def explain_workload(
         routed: the revision of the workload, or the complete trace if it has none.
         build: builds that revision.
         guard: one of ``result.GUARDS``.
+        labels: the labels of its namespace, if they are known.
 
     Raises:
         DataError: the revision cannot be built.
@@ -397,7 +408,7 @@ def explain_workload(
     facts = RequestFacts(workload.namespace, routed.envs, revision.namespaces.get(workload.namespace), guard)
     detail = f"{revision.name}: Istio {revision.istio_version} ({revision.version_reason}), engine {revision.engine}"
     step = Step(REVISION, PASSED, detail, revision.origin)
-    trace = trace_pod(revision, workload.pod, facts).after(*routed.steps, step)
+    trace = trace_pod(revision, workload.pod, facts, labels).after(*routed.steps, step)
     return Explanation(workload, trace, revision.name, routed.tag)
 
 
@@ -431,8 +442,11 @@ async def explain_live(
     wanted: WorkloadName | str | None,
     guard: str = ENFORCE,
     others: OtherKinds = OTHER_KINDS,
+    client: KubeClient | None = None,
 ) -> tuple[list[Explanation], tuple[str, ...]]:
     """Return the traces of one workload of a cluster, or of all in a namespace, and notes for the user.
+
+    If there is a ``client``, the API server also checks the injected pods, by a dry run.
 
     Raises:
         InjectorError: the workload, its namespace, a webhook or the revisions cannot be read.
@@ -450,6 +464,8 @@ async def explain_live(
     view = await read_view(reader, sources, namespace)
     mesh = Mesh(view.configurations, frozenset(), istio_namespace=sources.istio_namespace)
     explanations = [await _explain_live(reader, each, view, mesh, running, guard) for each in workloads]
+    if client is not None:
+        explanations = [await _dry_run(client, view.built.revisions, each) for each in explanations]
     missing = () if workloads else (f"there is no workload in namespace {namespace}",)
     return explanations, (*view.built.notes, *view.revisions.state.webhook_faults, *missing)
 
@@ -469,7 +485,29 @@ async def _explain_live(
         for each in messages_about(workload, labels.namespace, mesh, running)
         if each.item.kind != WEBHOOKS.kind or each.item.name == name
     )
-    return replace(explain_workload(workload, routed, view.built.revision, guard), messages=messages)
+    explained = explain_workload(workload, routed, view.built.revision, guard, labels.namespace)
+    return replace(explained, messages=messages)
+
+
+async def _dry_run(client: KubeClient, revisions: Mapping[str, Revision], explained: Explanation) -> Explanation:
+    """Return the trace of a workload with the API server's verdict on the injected pod: its policies, quotas and other webhooks."""
+    revision, namespace = revisions.get(explained.revision or ""), explained.workload.namespace
+    if explained.trace.outcome != INJECTED or revision is None:
+        return explained
+    facts = RequestFacts(namespace, {}, revision.namespaces.get(namespace), OFF)
+    result = inject_pod(revision, explained.workload.pod, facts)
+    if not isinstance(result, Injected):  # pragma: no cover -- the trace says that it is injected
+        return explained
+    *steps, last = explained.trace.steps
+    try:
+        said = await refusal(client, result.pod, namespace)
+    except ClusterError as error:
+        step = Step(DRY_RUN, UNKNOWN, f"the API server did not check the injected pod: {error}", _API_SERVER)
+        return replace(explained, trace=replace(explained.trace, steps=(*steps, step, last)))
+    if said is not None:
+        return replace(explained, trace=refused(DRY_RUN, said, _API_SERVER).after(*steps))
+    step = Step(DRY_RUN, PASSED, "the API server accepts the injected pod", _API_SERVER)
+    return replace(explained, trace=replace(explained.trace, steps=(*steps, step, last)))
 
 
 @click.command(
@@ -548,9 +586,10 @@ def explain(  # noqa: PLR0913 -- one parameter for each flag
         wanted: WorkloadName | str | None = namespace
         if target is not None:
             wanted = parse_target(target, namespace=namespace, default=kubeconfig.namespace(), others=others)
-        explanations, notes = read_from(
-            (), kubeconfig, lambda reader: explain_live(reader, sources, wanted, guard, others)
-        )
+        with open_session(kubeconfig) as session:
+            explanations, notes = session.run(
+                lambda client: explain_live(client, sources, wanted, guard, others, client if target else None)
+            )
     else:
         requested, labels = replace(_requested(revision, path), precedence=precedence), _labels(namespace_labels)
         workloads = read_workloads(filenames, recursive=recursive, namespace=namespace, others=others)
@@ -597,7 +636,8 @@ def _explain_files(
         namespace_labels = {**(labels or {}), NAME_LABEL: workload.namespace}
         routed = route(revisions, requested, pod_labels(workload, namespace_labels))
         messages = messages_about(workload, wanted or labels, mesh)
-        explanations.append(replace(explain_workload(workload, routed, build_once, guard), messages=messages))
+        explained = explain_workload(workload, routed, build_once, guard, labels)
+        explanations.append(replace(explained, messages=messages))
     return explanations
 
 

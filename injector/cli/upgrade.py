@@ -6,14 +6,24 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from injector.cli.cluster import ClusterView, cluster_options, has_ended, read_from, read_targets, read_view
+from injector.cli.cluster import (
+    ClusterView,
+    cluster_options,
+    confirm_option,
+    confirmed,
+    has_ended,
+    read_from,
+    read_targets,
+    read_view,
+    refusal,
+)
 from injector.cli.commands import EX_FAILED, Subcommands, verbose
 from injector.cli.explain import pod_labels, requested_name
 from injector.cli.manifests import read_manifests
@@ -26,19 +36,36 @@ from injector.cli.output import (
     echo_colored,
     examples,
     has_cursor,
+    one_line,
     printable,
     table,
 )
 from injector.cli.sources import ISTIO_NAMESPACE_OPTION, kubeconfig_options
 from injector.cluster.kubeconfig import open_session
 from injector.errors import ManifestError, TagError, UsageError
+from injector.injection.result import Injected
 from injector.injection.tools.drift import injected_revision
+from injector.injection.tools.podchanges import POD_SECURITY
 from injector.kube.escaping import escape_line
+from injector.kube.podsecurity import enforced
 from injector.kube.yaml import load_yaml
 from injector.revisions.registry import is_label, list_names
 from injector.revisions.tags import Tag, workload_key
 from injector.upgrade.document import Upgrade, read_upgrade
-from injector.upgrade.plan import BLOCKED, CLASSES, REFUSED, RESTART, STAYS, Entry, Plan, check_tag, make_plan
+from injector.upgrade.plan import (
+    BLOCKED,
+    CLASSES,
+    IDENTICAL,
+    REFUSED,
+    RESTART,
+    STAYS,
+    Entry,
+    Plan,
+    answers_for,
+    check_tag,
+    make_plan,
+    refused,
+)
 from injector.upgrade.state import (
     COMPLETED,
     VERBS,
@@ -108,6 +135,7 @@ def upgrade() -> None:
 @click.option(
     "-o", "--output", type=click.Choice(FORMATS), default=FORMATS[0], show_default=True, help="Output format."
 )
+@confirm_option("Without -f")
 @exit_code_option("workloads are refused or cannot be restarted")
 @verbose
 def plan(  # noqa: PLR0913 -- one parameter for each flag
@@ -118,6 +146,7 @@ def plan(  # noqa: PLR0913 -- one parameter for each flag
     sources: Sources,
     kubeconfig: Kubeconfig,
     output: str,
+    confirm: int,
     exit_code: bool,
 ) -> None:
     """Show for each workload its wave, the class of change, and why it does not move if it does not.
@@ -128,11 +157,29 @@ def plan(  # noqa: PLR0913 -- one parameter for each flag
     _, read = read_resource(document, kubeconfig) if is_resource_name(document) else read_document(document)
     fleet = read_from(filenames, kubeconfig, lambda reader: read_fleet(reader, sources, read), recursive=recursive)
     made = make_plan(read, fleet.tag, fleet.workloads, fleet.source, fleet.target)
-    for note in (*fleet.notes, *made.notes):
+    notes: tuple[str, ...] = ()
+    if not filenames:
+        check = partial(_dry_run, read, fleet.target)
+        entries, notes = confirmed(made.entries, _group_to_check, check, kubeconfig, confirm)
+        made = replace(made, entries=tuple(entries))
+    for note in (*fleet.notes, *made.notes, *notes):
         echo(f"note: {note}", err=True)
     echo_colored(plan_text(made, output), HEADINGS)
     if exit_code and BLOCKED in made.count():
         click.get_current_context().exit(EX_FAILED)
+
+
+def _group_to_check(entry: Entry) -> tuple[str, ...] | None:
+    return (entry.change, *entry.kinds) if entry.action == RESTART and entry.change != IDENTICAL else None
+
+
+async def _dry_run(document: Upgrade, target: Revision, client: KubeClient, entry: Entry) -> Entry:
+    """Return the entry of a workload after a dry run of its new pod."""
+    (answer,) = answers_for(entry.workload, target)
+    said = None
+    if isinstance(answer, Injected):
+        said = await refusal(client, answer.pod, entry.key.namespace)
+    return entry if said is None else refused(document, entry, f"dry run: {one_line(said)}")
 
 
 @upgrade.command(
@@ -404,7 +451,8 @@ async def read_fleet(reader: ObjectReader, sources: Sources, document: Upgrade) 
         key = Key(each.namespace, each.kind, each.name)
         restart = restarts.get(key) or unknown_restart(each.kind)
         name = requested_name(view.webhooks, labels)
-        workloads.append(Workload(each, name, labels.workload.pin, pods.get(key, Counter()), restart))
+        policy = enforced(labels.namespace)
+        workloads.append(Workload(each, name, labels.workload.pin, pods.get(key, Counter()), restart, policy))
     notes = (*view.built.notes, *view.revisions.state.webhook_faults)
     return Fleet(source, target, tags.get(document.tag), tuple(workloads), notes)
 
@@ -454,6 +502,8 @@ def _entry_data(made: Plan, each: Entry) -> dict[str, Any]:
     data["action"] = each.action
     if each.action in (RESTART, BLOCKED):
         data |= {"change": each.change, "changes": list(each.kinds)}
+    if each.levels:
+        data["podSecurity"] = dict(zip(("old", "new"), each.levels, strict=True))
     return {**data, "note": each.note} if each.note else data
 
 
@@ -476,12 +526,21 @@ def as_summary(made: Plan) -> str:
             detail = f": {each.kinds[0]}" if each.change == REFUSED and each.kinds else ""
             reasons.setdefault(f"{each.note}{detail}", []).append(each)
     for reason, entries in sorted(reasons.items(), key=lambda item: (-len(item[1]), item[0])):
-        names = ", ".join(str(each.key) for each in entries[:SHOWN])
-        more = f" and {len(entries) - SHOWN} more" if len(entries) > SHOWN else ""
-        text += escape_line(f"{len(entries)} {entries[0].action}: {reason}: {names}{more}") + "\n"
+        text += escape_line(f"{len(entries)} {entries[0].action}: {reason}: {_names(entries)}") + "\n"
+    levels: dict[tuple[str, ...], list[Entry]] = {}
+    for each in made.entries:
+        if each.levels and each.action == RESTART:
+            levels.setdefault(each.levels, []).append(each)
+    for (old, new), entries in sorted(levels.items()):
+        text += escape_line(f"{len(entries)} {RESTART}: Pod Security {old} to {new}: {_names(entries)}") + "\n"
     counts = made.count()
     total = ", ".join(f"{count} {action}" for action, count in counts.items()) or "none"
     return f"{text}workloads: {total}\n"
+
+
+def _names(entries: Sequence[Entry]) -> str:
+    more = f" and {len(entries) - SHOWN} more" if len(entries) > SHOWN else ""
+    return f"{', '.join(str(each.key) for each in entries[:SHOWN])}{more}"
 
 
 def as_markdown(made: Plan) -> str:
@@ -519,7 +578,8 @@ def _cells(made: Plan, each: Entry) -> tuple[str, ...]:
         printable(has),
         change,
         each.action,
-        each.note or ", ".join(each.kinds),
+        each.note
+        or ", ".join(f"{kind} {' to '.join(each.levels)}" if kind == POD_SECURITY else kind for kind in each.kinds),
     )
 
 

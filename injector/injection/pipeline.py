@@ -35,6 +35,7 @@ from injector.istio.config import SIDECAR_TEMPLATE_NAME
 from injector.kube.escaping import escape_line
 from injector.kube.jsonpatch import create_patch
 from injector.kube.pods import workload_of
+from injector.kube.podsecurity import PREFIX, UNRESTRICTED, Policy
 from injector.kube.podvalidation import MAX_ANNOTATIONS, new_faults
 from injector.kube.serial import dump_json, load_json
 from injector.kube.typed import normalise
@@ -106,23 +107,42 @@ def _patch(given: dict[str, Any], result: c.Pod) -> list[Operation]:
     return create_patch(before, without_namespace(result, before))
 
 
-def answers_to(pod: dict[str, Any], *requests: tuple[Revision, RequestFacts]) -> list[Answer]:
+def answers_to(
+    pod: dict[str, Any], *requests: tuple[Revision, RequestFacts], policy: Policy = UNRESTRICTED
+) -> list[Answer]:
     """Return the result of ``inject_pod`` for each request with a pod, with an empty patch, or its error if the pod is refused.
 
-    All requests are for the namespace of the first one.
+    All requests are for the namespace of the first one, in which the API server enforces the Pod Security ``policy``.
     """
     try:
         admitted = admitted_pod(pod, requests[0][1].namespace)
     except DataError as error:
         return [error] * len(requests)
-    return [_try_inject_admitted(revision, admitted, facts) for revision, facts in requests]
+    return [_try_inject_admitted(revision, admitted, facts, policy) for revision, facts in requests]
 
 
-def _try_inject_admitted(revision: Revision, admitted: c.Pod, facts: RequestFacts) -> Answer:
+def _try_inject_admitted(revision: Revision, admitted: c.Pod, facts: RequestFacts, policy: Policy) -> Answer:
     try:
-        return inject_admitted(revision, admitted, facts)
+        result = inject_admitted(revision, admitted, facts)
+        if isinstance(result, Injected):
+            check_pod_security(result.shared_pod, policy)
     except DataError as error:
         return error
+    return result
+
+
+def check_pod_security(injected: c.Pod, policy: Policy) -> None:
+    """Check that an injected pod has no fault by the policy that the API server enforces.
+
+    Raises:
+        InvalidPodError: the API server would refuse the pod.
+    """
+    fault = policy.fault(injected)
+    if fault:
+        raise InvalidPodError(
+            f"{escape_line(fault)}: the API server would refuse the injected pod",
+            hint=f"change the pod or the template, or the namespace's label {PREFIX}enforce",
+        )
 
 
 def admitted_pod(pod: Mapping[str, Any], namespace: str) -> c.Pod:

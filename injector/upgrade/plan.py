@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Final
 from injector.errors import DataError, TagError
 from injector.injection.pipeline import answers_to
 from injector.injection.result import RequestFacts
-from injector.injection.tools.podchanges import changes, decision_of, hiding_of
+from injector.injection.tools.podchanges import POD_SECURITY, changes, decision_of, hiding_of
 from injector.revisions.tags import Tag, TagWorkload, Weights
 from injector.upgrade.document import NAMESPACES, WEIGHTS, Upgrade, Wave
 
 if TYPE_CHECKING:
+    from injector.injection.result import Answer
     from injector.istio.revision import Revision
     from injector.upgrade.workloads import Key, Workload
 
@@ -46,6 +47,7 @@ class Entry:
         change: one of ``CLASSES``.
         kinds: the kinds of changes, or the reason of a refusal.
         wave: the index of its wave; None if it has none.
+        levels: the strictest levels of Pod Security that the old and the new pod pass, if they differ.
     """
 
     workload: Workload
@@ -54,6 +56,7 @@ class Entry:
     change: str = IDENTICAL
     kinds: tuple[str, ...] = ()
     wave: int | None = None
+    levels: tuple[str, ...] = ()
 
     @property
     def key(self) -> Key:
@@ -110,10 +113,10 @@ def make_plan(
             entry = _entry(upgrade, each, tags, (source.written, target.written))
             is_compared = entry.wave is not None and (compared is None or entry.wave in compared)
             if entry.action in (RESTART, BLOCKED) and is_compared:
-                change, kinds = change_of(each, source, target)
-                entry = replace(entry, change=change, kinds=kinds)
+                change, kinds, levels = change_of(each, source, target)
+                entry = replace(entry, change=change, kinds=kinds, levels=levels)
                 if change == REFUSED:
-                    entry = replace(entry, action=BLOCKED, note=entry.note or f"{upgrade.target} refuses its pods")
+                    entry = refused(upgrade, entry, kinds[0])
             entries.append(entry)
         elif each.requested == upgrade.source:
             direct += 1
@@ -125,6 +128,12 @@ def make_plan(
             f"{direct} workloads use revision {upgrade.source} by their own label or that of their namespace, {how}"
         )
     return Plan(upgrade, tuple(entries), target.written, tuple(notes))
+
+
+def refused(upgrade: Upgrade, entry: Entry, reason: str) -> Entry:
+    """Return the entry of a workload whose new pods are refused."""
+    note = entry.note or f"{upgrade.target} refuses its pods"
+    return replace(entry, action=BLOCKED, change=REFUSED, kinds=(reason,), note=note)
 
 
 def check_tag(upgrade: Upgrade, tag: Tag) -> None:
@@ -231,25 +240,38 @@ def _why_not(upgrade: Upgrade, workload: Workload, tags: Sequence[Tag]) -> str:
     return f"the waves leave it at {upgrade.source}"
 
 
-def change_of(workload: Workload, source: Revision, target: Revision) -> tuple[str, tuple[str, ...]]:
-    """Return the class of change between two revisions for a workload, and the kinds of changes or the reason of a refusal."""
+def answers_for(workload: Workload, *revisions: Revision) -> list[Answer]:
+    """Return the answers of the webhooks of revisions to the pod of a workload."""
     created = workload.created
-    old, new = answers_to(
-        created.pod,
-        *(
-            (each, RequestFacts(created.namespace, {}, each.namespaces.get(created.namespace)))
-            for each in (source, target)
-        ),
+    requests = (
+        (each, RequestFacts(created.namespace, {}, each.namespaces.get(created.namespace))) for each in revisions
     )
+    return answers_to(created.pod, *requests, policy=workload.policy)
+
+
+def change_of(workload: Workload, source: Revision, target: Revision) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """Return the class of change between two revisions for a workload.
+
+    Returns:
+        The class, the kinds of changes or the reason of a refusal, and the levels of Pod Security if they differ.
+    """
+    pod = workload.created.pod
+    old, new = answers_for(workload, source, target)
     if isinstance(new, DataError):
-        return REFUSED, (hiding_of(created.pod).without_values(" ".join(str(new).split())),)
-    kinds = tuple(dict.fromkeys(each.kind for each in changes(old, new, created.pod, (source.written, target.written))))
+        return REFUSED, (hiding_of(pod).without_values(" ".join(str(new).split())),), ()
+    found = changes(old, new, pod, (source.written, target.written))
+    kinds = tuple(dict.fromkeys(each.kind for each in found))
+    levels = next(((each.old, each.new) for each in found if each.kind == POD_SECURITY), ())
+    return _class_of(kinds, is_same_decision=decision_of(old) == decision_of(new)), kinds, levels
+
+
+def _class_of(kinds: tuple[str, ...], *, is_same_decision: bool) -> str:
     if not kinds:
-        return IDENTICAL, ()
-    if decision_of(old) != decision_of(new):
-        return OTHER, kinds
+        return IDENTICAL
+    if not is_same_decision:
+        return OTHER
     if "security" in kinds:
-        return SECURITY, kinds
+        return SECURITY
     if kinds == ("image",):
-        return IMAGE_ONLY, kinds
-    return (RESOURCES if set(kinds) <= {"image", "resources"} else OTHER), kinds
+        return IMAGE_ONLY
+    return RESOURCES if set(kinds) <= {"image", "resources"} else OTHER

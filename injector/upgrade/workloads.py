@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from injector.cluster.resources import DAEMON_SETS, DEPLOYMENTS, STATEFUL_SETS, Resource
+from injector.kube.podsecurity import UNRESTRICTED, Policy
 
 if TYPE_CHECKING:
     from injector.kube.pods import Created
@@ -60,6 +61,7 @@ class Workload:
         pin: the revision that its pods ask for; empty for none.
         pods: its running pods, by the revision of their sidecar; None is the revision of pods without one.
         restart: the consequences of a restart.
+        policy: the Pod Security policy that its namespace enforces.
     """
 
     created: Created
@@ -67,6 +69,7 @@ class Workload:
     pin: str = ""
     pods: Counter[str | None] = field(default_factory=Counter)
     restart: Restart = field(default_factory=Restart)
+    policy: Policy = UNRESTRICTED
 
     @property
     def key(self) -> Key:

@@ -157,7 +157,7 @@ def reached(monkeypatch: pytest.MonkeyPatch, client: KubeClient) -> None:
     def open_session(_: Kubeconfig) -> Iterator[Direct]:
         yield Direct(client)
 
-    for module in ("cluster", "diff", "upgrade"):
+    for module in ("cluster", "explain", "upgrade"):
         monkeypatch.setattr(f"injector.cli.{module}.open_session", open_session)
 
 

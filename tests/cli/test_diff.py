@@ -220,6 +220,33 @@ def test_the_embedded_revisions_are_compared_without_a_directory(folder: Path) -
     assert json.loads(result.stdout)["new"]["name"] == "canary"
 
 
+def with_privileged_sidecar(folder: Path, *labels: str) -> None:
+    """Let the new revision's sidecar be privileged, in a namespace with labels of Pod Security."""
+    (folder / "revisions" / "1-30" / "config").write_text(f"{CONFIG}        securityContext: {{privileged: true}}\n")
+    found = {f"pod-security.kubernetes.io/{label.partition('=')[0]}": label.partition("=")[2] for label in labels}
+    (folder / "m.yaml").write_text(yaml.safe_dump_all([namespace("shop", **found), make_pod("a", namespace="shop")]))
+
+
+def test_another_level_of_pod_security_is_a_change(folder: Path) -> None:
+    with_privileged_sidecar(folder)
+
+    text = diff(folder, "1-24", "1-30", "--only", "podsecurity").stdout
+    summary = diff(folder, "1-24", "1-30", "-o", "summary").stdout
+    (found,) = json.loads(diff(folder, "1-24", "1-30", "-o", "json").stdout)["workloads"]
+
+    assert text.startswith("Pod shop/a\n  podsecurity\n    baseline -> privileged\n\n")
+    assert summary.startswith("1 image, security, pod security baseline to privileged: Pod shop/a\n")
+    assert found["podSecurity"] == {"pod": "baseline", "old": "baseline", "new": "privileged"}
+
+
+def test_a_pod_that_its_namespace_does_not_allow_is_refused(folder: Path) -> None:
+    with_privileged_sidecar(folder, "enforce=baseline", "enforce-version=v1.30")
+
+    result = diff(folder, "1-24", "1-30")
+
+    assert '    injected -> refused: violates PodSecurity "baseline:v1.30": privileged (istio-proxy): ' in result.stdout
+
+
 @cases("arguments", "code", "says")
 def test_wrong_flags_are_64_and_bad_input_is_65(folder: Path, arguments: list[str], code: int, says: str) -> None:
     assert_fails(diff(folder, *arguments), code, says)
@@ -433,7 +460,7 @@ def test_that_the_api_server_cannot_be_asked_is_a_note(
 
 def changed(name: str, *changes: Change) -> Comparison:
     answer = Skipped("", "")
-    return Comparison(Created("Deployment", "shop", name, make_pod()), answer, answer, changes)
+    return Comparison(Created("Deployment", "shop", name, make_pod()), answer, answer, changes, {"pod": "baseline"})
 
 
 IMAGE = Change("image", "containers[istio-proxy].image", "a:1", "a:2")
@@ -501,7 +528,15 @@ def test_the_data_omits_absent_values(change: Change, data: dict[str, Any]) -> N
     data_of_one = comparison_data([changed("a", change)])
     del data_of_one["groups"]
     assert data_of_one == {
-        "workloads": [{"kind": "Deployment", "namespace": "shop", "name": "a", "changes": [data]}],
+        "workloads": [
+            {
+                "kind": "Deployment",
+                "namespace": "shop",
+                "name": "a",
+                "podSecurity": {"pod": "baseline"},
+                "changes": [data],
+            }
+        ],
         "summary": {change.kind: {"workloads": 1, "changes": 1}},
     }
 

@@ -39,7 +39,7 @@ from tests.revisions.fakes import VALUES, make_raw, write_revision
 
 STEPS = [
     *("webhook", "tag", "revision", "host_network", "ignored_namespace", "illegal_policy", "label", "annotation"),
-    *("never_selector", "always_selector", "policy", "validation", "templates", "guard", "result"),
+    *("never_selector", "always_selector", "policy", "validation", "templates", "guard", "pod_security", "result"),
 ]
 
 
@@ -238,6 +238,32 @@ def test_a_workload_of_the_cluster_is_explained(
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.splitlines()[0] == first
     assert "  warning  none is ready: pods are refused  [Service injector-system/injector]\n" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome", "line"),
+    [
+        (None, "injected", "passed   the API server accepts the injected pod"),
+        ((403, "violates PodSecurity"), "refused", "refuse   violates PodSecurity"),
+        (
+            (503, "is overloaded"),
+            "injected",
+            "unknown  the API server did not check the injected pod: is overloaded; x",
+        ),
+    ],
+)
+def test_the_api_server_checks_the_injected_pod_of_one_workload(
+    answer: tuple[int, str] | None, outcome: str, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kube = FakeKube(*CLUSTER, refuses=lambda _: answer)
+    reached(monkeypatch, kube)
+
+    one, all_of_them = of_cluster("deploy/web.shop"), of_cluster("-n", "shop")
+
+    assert f": {outcome}" in one.stdout.splitlines()[0]
+    assert any(each.split() == ["dry_run", *line.split(), "[the", "API", "server]"] for each in one.stdout.splitlines())
+    assert [each["metadata"]["generateName"] for each in kube.tried] == ["web-"]
+    assert "dry_run" not in all_of_them.stdout
 
 
 def messages_of(result: Result) -> list[str]:

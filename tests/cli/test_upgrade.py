@@ -125,6 +125,40 @@ def test_data_has_the_waves_and_every_workload(document: str, output: str, monke
     assert (data["tag"], data["from"], data["to"]) == ("prod", "1-28", "1-30")
 
 
+def test_the_levels_of_pod_security_are_shown(document: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = f"{CONFIG}        securityContext: {{privileged: true}}\n"
+    cluster = [each for each in CLUSTER if "1-30" not in each["metadata"]["name"]]
+    reached(monkeypatch, FakeKube(*cluster, *revision("1-30", "1.30.1", config=config)))
+
+    summary = run("plan", document).stdout
+    row = next(line for line in run("plan", document, "-o", "table").stdout.splitlines() if "/api" in line)
+    found = json.loads(run("plan", document, "-o", "json").stdout)["workloads"][0]
+
+    assert (
+        "\n3 restart: Pod Security baseline to privileged: Deployment dev/api, Deployment bad/sad, Deployment shop/web\n"
+        in summary
+    )
+    assert row.endswith("image, security, podsecurity baseline to privileged")
+    assert found["podSecurity"] == {"old": "baseline", "new": "privileged"}
+
+
+def test_the_api_server_checks_some_of_the_new_pods(document: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kube = FakeKube(*CLUSTER, refuses=lambda _: (422, "ValidatingAdmissionPolicy 'no-proxy' denied request"))
+    reached(monkeypatch, kube)
+
+    one, none = run("plan", document, "--confirm", "1").stdout, run("plan", document, "--confirm", "0").stdout
+
+    assert [each["metadata"]["namespace"] for each in kube.tried] == ["dev"]
+    denied = "1 blocked: 1-30 refuses its pods: dry run: ValidatingAdmissionPolicy 'no-proxy' denied request: "
+    assert (f"{denied}Deployment dev/api\n" in one, denied in none) == (True, False)
+
+
+def test_that_the_api_server_cannot_be_asked_is_a_note(document: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    reached(monkeypatch, FakeKube(*CLUSTER, refuses=lambda _: (503, "is overloaded")))
+
+    assert "note: the API server did not check the injected pods: is overloaded; x\n" in run("plan", document).stderr
+
+
 def test_markdown_is_for_pull_requests(document: str, monkeypatch: pytest.MonkeyPatch) -> None:
     reached(monkeypatch, FakeKube(*CLUSTER))
     text = run("plan", document, "-o", "markdown").stdout

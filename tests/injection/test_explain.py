@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -43,13 +44,54 @@ def step_of(trace: Trace, name: str) -> Step:
 def test_an_injected_pod_goes_through_every_step() -> None:
     trace = traced()
 
-    assert [step.step for step in trace.steps] == [*RULES, "validation", "templates", "guard", "result"]
+    assert [step.step for step in trace.steps] == [*RULES, "validation", "templates", "guard", "pod_security", "result"]
     assert (trace.outcome, trace.reason) == ("injected", "policy_enabled")
     assert [(step.step, step.verdict) for step in trace.steps if step.verdict != "passed"] == [
         ("policy", "inject"),
         ("result", "inject"),
     ]
     assert step_of(trace, "result").detail == "injected: istio-proxy (proxy:1.24.6)"
+
+
+TO_RESTRICTED = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "runAsNonRoot": True,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+AS_ROOT = {**TO_RESTRICTED, "runAsUser": 0}
+LOW = "the pod passes only privileged, with and without the sidecar"
+WORSE = "the injected pod passes baseline, and passed restricted before"
+ROOT = "runAsUser=0 (istio-proxy)"
+UNSET = (
+    "allowPrivilegeEscalation != false (istio-proxy), unrestricted capabilities (istio-proxy), "
+    "runAsNonRoot != true (istio-proxy), seccompProfile (istio-proxy)"
+)
+VIOLATES = 'violates PodSecurity "restricted:latest":'
+HINT = "change the pod or the template, or the namespace's label pod-security.kubernetes.io/enforce"
+
+
+@pytest.mark.parametrize(
+    ("context", "sidecar", "mode", "verdict", "detail"),
+    [
+        (TO_RESTRICTED, TO_RESTRICTED, "enforce", "passed", "the pod passes restricted, with and without the sidecar"),
+        (TO_RESTRICTED, {}, "audit", "passed", f"{WORSE}; for restricted: {UNSET}"),
+        ({"privileged": True}, {}, "audit", "passed", f"{LOW}; for baseline: privileged (app)"),
+        (TO_RESTRICTED, AS_ROOT, "warn", "warning", f"{WORSE}; for restricted: {ROOT}; {VIOLATES} {ROOT}"),
+        (TO_RESTRICTED, AS_ROOT, "enforce", "refuse", f"{VIOLATES} {ROOT}: the API server would refuse the injected pod; {HINT}"),
+    ],
+)  # fmt: skip
+def test_pod_security_is_a_step(
+    context: dict[str, Any], sidecar: dict[str, Any], mode: str, verdict: str, detail: str
+) -> None:
+    revision = revision_of(CONFIG + f"        securityContext: {json.dumps(sidecar)}\n")
+    pod = make_pod(containers=[make_container(securityContext=context)])
+
+    trace = trace_pod(revision, pod, FACTS, {f"pod-security.kubernetes.io/{mode}": "restricted"})
+
+    step = step_of(trace, "pod_security")
+    assert (step.verdict, step.detail) == (verdict, detail)
+    assert trace.outcome == ("refused" if verdict == "refuse" else "injected")
 
 
 def test_a_pod_left_alone_ends_at_the_rules_and_later_opinions_are_overruled() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from injector.errors import TagError
+from injector.kube.podsecurity import enforced
 from injector.revisions.build import build
 from injector.revisions.tags import Tag, TagWorkload
 from injector.upgrade.document import Upgrade
@@ -167,7 +168,8 @@ def test_the_class_of_change_is_the_one_that_needs_most_review(
     config = head + sidecar + indent(template, " " * 8)
     target = build(make_raw(NEW, config=config, values=VALUES.replace("1.24.6", "1.30.1")))
 
-    assert change_of(workload("web"), SOURCE, target) == (change, tuple(kinds))
+    levels = ("baseline", "privileged") if "podsecurity" in kinds else ()
+    assert change_of(workload("web"), SOURCE, target) == (change, tuple(kinds), levels)
 
 
 def test_a_pod_that_the_new_revision_refuses_is_blocked_and_the_reason_hides_values() -> None:
@@ -177,6 +179,16 @@ def test_a_pod_that_the_new_revision_refuses_is_blocked_and_the_reason_hides_val
 
     assert (found.action, found.change, found.note) == ("blocked", "refused", "1-30 refuses its pods")
     assert "app" in found.kinds[0]
+
+
+def test_a_pod_that_its_namespace_does_not_allow_is_blocked() -> None:
+    policy = enforced({"pod-security.kubernetes.io/enforce": "restricted"})
+    (found,) = make_plan(upgrade(), PROD, (workload("web", policy=policy),), SOURCE, TARGET).entries
+
+    assert (found.action, found.change) == ("blocked", "refused")
+    assert found.kinds[0].startswith(
+        'violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false (app, '
+    )
 
 
 @cases("obj", "obstacle", "disrupts")

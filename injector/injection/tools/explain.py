@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import AnnotationError, BreakOutError, DataError, InvalidPodError
 from injector.injection import containers as c
-from injector.injection.pipeline import PROXY_CONFIG, admitted_pod, inject_pod, validated
+from injector.injection.pipeline import PROXY_CONFIG, admitted_pod, check_pod_security, inject_pod, validated
 from injector.injection.policy import Verdict, verdicts
 from injector.injection.render import TEMPLATES, select_templates
 from injector.injection.result import OFF, Injected, RequestFacts
 from injector.istio.annotations import checked_annotations
+from injector.kube.podsecurity import LEVELS, PREFIX, PRIVILEGED, enforced, level_of, violations, warned
 
 if TYPE_CHECKING:
     from injector.istio.revision import Revision
@@ -40,9 +41,11 @@ SELECTION: Final = "templates"
 RENDER: Final = "render"
 GUARD: Final = "guard"
 INVALID: Final = "pod_validation"
+POD_SECURITY: Final = "pod_security"
 RESULT: Final = "result"
 _ANNOTATIONS: Final = "metadata.annotations"
 _RESOURCES: Final = "ProxyConfig resources"
+_POLICY: Final = f"the namespace's labels {PREFIX}*"
 _LISTS: Final = ("initContainers", "containers")
 
 
@@ -77,8 +80,16 @@ def ended(outcome: str, reason: str, detail: str, source: str) -> Trace:
     return Trace((Step(RESULT, _VERDICTS[outcome], detail, source),), outcome, reason)
 
 
-def trace_pod(revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> Trace:
-    """Return the trace of ``pod`` through the webhook of ``revision``.
+def trace_pod(
+    revision: Revision, pod: dict[str, Any], facts: RequestFacts, labels: Mapping[str, str] | None = None
+) -> Trace:
+    """Return the trace of ``pod`` through the webhook of ``revision``, and through Pod Security.
+
+    Args:
+        revision: the revision that injects.
+        pod: the pod.
+        facts: the facts of the request.
+        labels: the labels of the namespace, if they are known, which tell what Pod Security enforces.
 
     Raises:
         ManifestError: the pod cannot be read.
@@ -89,7 +100,7 @@ def trace_pod(revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> T
     policy = tuple(_policy_steps(revision, found))
     if not decision.inject:
         return ended(SKIPPED, decision.reason, f"not injected: {decision.detail}", _written_in(revision)).after(*policy)
-    return _injected(revision, pod, admitted, facts, decision.reason).after(*policy)
+    return _injected(revision, pod, admitted, facts, decision.reason, labels or {}).after(*policy)
 
 
 def _policy_steps(revision: Revision, found: tuple[Verdict, ...]) -> Iterator[Step]:
@@ -106,7 +117,14 @@ def _policy_steps(revision: Revision, found: tuple[Verdict, ...]) -> Iterator[St
             yield Step(rule.step, INJECT if decision.inject else SKIP, decision.detail, source)
 
 
-def _injected(revision: Revision, pod: dict[str, Any], admitted: c.Pod, facts: RequestFacts, reason: str) -> Trace:
+def _injected(
+    revision: Revision,
+    pod: dict[str, Any],
+    admitted: c.Pod,
+    facts: RequestFacts,
+    reason: str,
+    labels: Mapping[str, str],
+) -> Trace:
     try:
         validated(revision, admitted)
     except AnnotationError as error:
@@ -128,12 +146,32 @@ def _injected(revision: Revision, pod: dict[str, Any], admitted: c.Pod, facts: R
     if not isinstance(result, Injected):  # pragma: no cover -- the policy decided the same before
         return ended(SKIPPED, result.reason, result.detail, _written_in(revision)).after(*steps)
     steps.append(_guard(result, facts.guard))
+    try:
+        check_pod_security(result.shared_pod, enforced(labels))
+    except InvalidPodError as error:
+        return refused(POD_SECURITY, str(error), _POLICY).after(*steps)
+    steps.append(_pod_security(admitted, result.shared_pod, labels))
     return ended(INJECTED, reason, _described(admitted, result.pod), _written_in(revision)).after(*steps)
 
 
 def _guard(result: Injected, guard: str) -> Step:
     unseen = "not looked for" if guard == OFF else "no value of the pod breaks out of the template"
     return Step(GUARD, WARNING if result.findings else PASSED, "; ".join(result.findings) or unseen, f"--guard {guard}")
+
+
+def _pod_security(pod: c.Pod, injected: c.Pod, labels: Mapping[str, str]) -> Step:
+    before, after = level_of(pod), level_of(injected)
+    detail = f"the injected pod passes {after}, and passed {before} before"
+    if before == after == PRIVILEGED:
+        detail = f"the pod passes only {PRIVILEGED}, with and without the sidecar"
+    elif before == after:
+        detail = f"the pod passes {after}, with and without the sidecar"
+    stricter = LEVELS[LEVELS.index(after) + 1 :]
+    if stricter:
+        wanted = before if before in stricter else stricter[0]
+        detail += f"; for {wanted}: {', '.join(map(str, violations(injected, wanted)))}"
+    fault = warned(labels).fault(injected)
+    return Step(POD_SECURITY, WARNING if fault else PASSED, f"{detail}; {fault}" if fault else detail, _POLICY)
 
 
 def _validation(revision: Revision, pod: c.Pod) -> Step:

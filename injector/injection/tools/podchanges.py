@@ -19,6 +19,7 @@ from typing import Any, Final, TypeVar
 from injector.errors import DataError
 from injector.injection import containers as c
 from injector.injection.result import Answer, Injected
+from injector.kube.podsecurity import level_of
 from injector.kube.serial import dump_json, load_json
 
 T = TypeVar("T")
@@ -40,6 +41,7 @@ HIDDEN: Final = "<hidden>"
 
 
 ORDER: Final = "order"
+POD_SECURITY: Final = "podsecurity"
 _OTHER: Final = "other"
 
 
@@ -248,6 +250,7 @@ KINDS: Final = (
     "volumes",
     "probes",
     "security",
+    POD_SECURITY,
     "resources",
     "metadata",
     ORDER,
@@ -312,9 +315,21 @@ def changes(
         texts = [_decision_text(answer, hiding) for answer in (old, new)]
         return (Change("decision", "", *texts),)
     if isinstance(old, Injected) and isinstance(new, Injected):
-        found = pod_changes(old.shared_pod, new.shared_pod, given)
-        return tuple(_unshared(each) for each in found if not _is_own_name(each, names))
+        pods = old.shared_pod, new.shared_pod
+        found = (*pod_changes(*pods, given), *_pod_security_changes(*pods))
+        return tuple(_unshared(each) for each in sorted(found, key=_place_of_kind) if not _is_own_name(each, names))
     return ()
+
+
+def _pod_security_changes(old: c.Pod, new: c.Pod) -> Iterator[Change]:
+    """Yield the change if the strictest level of Pod Security that a pod passes differs."""
+    levels = level_of(old), level_of(new)
+    if levels[0] != levels[1]:
+        yield Change(POD_SECURITY, "", *levels)
+
+
+def _place_of_kind(change: Change) -> int:
+    return KINDS.index(change.kind)
 
 
 def _unshared(change: Change) -> Change:
@@ -355,7 +370,7 @@ def pod_changes(old: c.Pod, new: c.Pod, given: Mapping[str, Any]) -> tuple[Chang
         *_container_changes(old, new, hiding_of(given)),
         *_spec_changes(old.get("spec") or {}, new.get("spec") or {}),
     ]
-    return tuple(sorted(found, key=lambda change: KINDS.index(change.kind)))
+    return tuple(sorted(found, key=_place_of_kind))
 
 
 def _decision_text(answer: Answer, hiding: Hiding) -> str:

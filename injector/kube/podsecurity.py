@@ -1,0 +1,361 @@
+"""Pod Security: the levels that a pod passes, and the policy of a namespace.
+
+Follows k8s.io/pod-security-admission (v0.35.4): policy/check_*.go, policy/registry.go, and ``PolicyToEvaluate`` in api/helpers.go. A rule
+names its fault as the API server does. Here ``latest`` means the rules of Kubernetes 1.35, as for an API server of that version.
+
+The exemptions of an API server (users, namespaces, runtime classes) are in a file of its host, and are not known here.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeAlias
+
+Object: TypeAlias = "Mapping[str, Any]"
+
+PRIVILEGED: Final = "privileged"
+BASELINE: Final = "baseline"
+RESTRICTED: Final = "restricted"
+LEVELS: Final = (PRIVILEGED, BASELINE, RESTRICTED)
+"""The levels, from the one that allows all pods to the strictest."""
+LATEST: Final = sys.maxsize
+"""The version of the newest rules. Other versions are minors of Kubernetes 1."""
+PREFIX: Final = "pod-security.kubernetes.io/"
+
+_VERSION: Final = re.compile(r"v1\.(0|[1-9][0-9]{0,8})", re.ASCII)
+_NOTHING: Final[Object] = {}
+_LISTS: Final = ("initContainers", "containers", "ephemeralContainers")
+_PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
+_HOOKS: Final = ("postStart", "preStop")
+_APP_ARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
+_SECCOMP: Final = "seccomp.security.alpha.kubernetes.io/pod"
+_CONTAINER_SECCOMP: Final = "container.seccomp.security.alpha.kubernetes.io/"
+_PROFILES: Final = ("RuntimeDefault", "Localhost")
+_CAPABILITIES: Final = frozenset({
+    "AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP",
+    "SETUID", "SYS_CHROOT",
+})  # fmt: skip
+_VOLUMES: Final = frozenset({
+    "configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim", "projected", "secret",
+})  # fmt: skip
+_SE_LINUX_TYPES: Final[Mapping[str, int]] = {
+    **dict.fromkeys(("", "container_t", "container_init_t", "container_kvm_t"), 0),
+    "container_engine_t": 31,
+}
+_SYSCTLS: Final[Mapping[str, int]] = {
+    "kernel.shm_rmid_forced": 0,
+    **{
+        f"net.ipv4.{name}": 0
+        for name in ("ip_local_port_range", "tcp_syncookies", "ping_group_range", "ip_unprivileged_port_start")
+    },
+    "net.ipv4.ip_local_reserved_ports": 27,
+    **{f"net.ipv4.tcp_{name}": 29 for name in ("keepalive_time", "fin_timeout", "keepalive_intvl", "keepalive_probes")},
+    **{f"net.ipv4.tcp_{name}": 32 for name in ("rmem", "wmem")},
+}
+"""The allowed types and names, each with the minor that was the first to allow it."""
+
+
+class Violation(NamedTuple):
+    """A rule that a pod violates: the reason in the API server's words, and the containers or volumes, or ``pod``."""
+
+    reason: str
+    where: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.reason} ({', '.join(self.where)})"
+
+
+class _Facts(NamedTuple):
+    """The parts of a pod that rules read. ``contexts`` are the security contexts of containers by name, ``context`` is the pod's."""
+
+    annotations: Object
+    spec: Object
+    containers: Sequence[Object]
+    contexts: Sequence[tuple[str, Object]]
+    context: Object
+
+    @property
+    def all_contexts(self) -> Sequence[tuple[str, Object]]:
+        return (("pod", self.context), *self.contexts)
+
+    @property
+    def is_windows(self) -> bool:
+        return (self.spec.get("os") or _NOTHING).get("name") == "windows"
+
+    @property
+    def has_own_users(self) -> bool:
+        return self.spec.get("hostUsers") is False
+
+
+def _facts(pod: Object) -> _Facts:
+    spec: Object = pod.get("spec") or _NOTHING
+    annotations = (pod.get("metadata") or _NOTHING).get("annotations") or _NOTHING
+    containers = [container for kind in _LISTS for container in spec.get(kind) or ()]
+    contexts = [(each.get("name", ""), each.get("securityContext") or _NOTHING) for each in containers]
+    return _Facts(annotations, spec, containers, contexts, spec.get("securityContext") or _NOTHING)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule.
+
+    Attributes:
+        level: the level that has it. The level restricted has those of baseline too.
+        reason: the fault in the API server's words.
+        offenders: yields what violates it in a pod: containers or volumes by name, or ``pod``.
+        since: the first minor that has it.
+        until: the minor that has it no more.
+        replaced: the minor from which the level restricted has another rule in its place.
+    """
+
+    level: str
+    reason: str
+    offenders: Callable[[_Facts, int], Iterator[str]]
+    since: int = 0
+    until: int = LATEST + 1
+    replaced: int = LATEST + 1
+
+    def applies(self, level: str, version: int) -> bool:
+        """Return whether a level has the rule in a version."""
+        if not self.since <= version < self.until or level == PRIVILEGED:
+            return False
+        return version < self.replaced if level == RESTRICTED else self.level == BASELINE
+
+
+def _app_armor(pod: _Facts, _: int) -> Iterator[str]:
+    for name, context in pod.all_contexts:
+        profile = context.get("appArmorProfile")
+        if profile is not None and profile.get("type") not in _PROFILES:
+            yield name
+    for key, value in pod.annotations.items():
+        allowed = value in {"", "runtime/default"} or value.startswith("localhost/")
+        if key.startswith(_APP_ARMOR) and not allowed:
+            yield f"annotation {key}"
+
+
+def _capabilities(pod: _Facts, allowed: frozenset[str]) -> Iterator[str]:
+    for name, context in pod.contexts:
+        if not allowed.issuperset((context.get("capabilities") or _NOTHING).get("add") or ()):
+            yield name
+
+
+def _baseline_capabilities(pod: _Facts, _: int) -> Iterator[str]:
+    return _capabilities(pod, _CAPABILITIES)
+
+
+def _restricted_capabilities(pod: _Facts, version: int) -> Iterator[str]:
+    if pod.is_windows and version >= 25:  # noqa: PLR2004 -- from 1.25 on
+        return
+    for name, context in pod.contexts:
+        if "ALL" not in ((context.get("capabilities") or _NOTHING).get("drop") or ()):
+            yield name
+    yield from _capabilities(pod, frozenset({"NET_BIND_SERVICE"}))
+
+
+def _host_namespaces(pod: _Facts, _: int) -> Iterator[str]:
+    return (key for key in ("hostNetwork", "hostPID", "hostIPC") if pod.spec.get(key))
+
+
+def _host_paths(pod: _Facts, _: int) -> Iterator[str]:
+    return (volume.get("name", "") for volume in pod.spec.get("volumes") or () if volume.get("hostPath") is not None)
+
+
+def _restricted_volumes(pod: _Facts, _: int) -> Iterator[str]:
+    for volume in pod.spec.get("volumes") or ():
+        # The API server gives a volume without a source an emptyDir.
+        if len(volume) > 1 and all(volume.get(source) is None for source in _VOLUMES):
+            yield volume.get("name", "")
+
+
+def _host_ports(pod: _Facts, _: int) -> Iterator[str]:
+    for container in pod.containers:
+        if any(port.get("hostPort") for port in container.get("ports") or ()):
+            yield container.get("name", "")
+
+
+def _hosts(pod: _Facts, _: int) -> Iterator[str]:
+    for container in pod.containers:
+        hooks = container.get("lifecycle") or _NOTHING
+        handlers = (*(container.get(probe) for probe in _PROBES), *(hooks.get(hook) for hook in _HOOKS))
+        if any(
+            (each.get(kind) or _NOTHING).get("host") for each in handlers if each for kind in ("httpGet", "tcpSocket")
+        ):
+            yield container.get("name", "")
+
+
+def _privileged(pod: _Facts, _: int) -> Iterator[str]:
+    return (name for name, context in pod.contexts if context.get("privileged"))
+
+
+def _proc_mounts(pod: _Facts, _: int) -> Iterator[str]:
+    return (name for name, context in pod.contexts if context.get("procMount") not in {None, "Default"})
+
+
+def _baseline_proc_mounts(pod: _Facts, version: int) -> Iterator[str]:
+    return iter(()) if pod.has_own_users and version >= 35 else _proc_mounts(pod, version)  # noqa: PLR2004 -- from 1.35 on
+
+
+def _se_linux(pod: _Facts, version: int) -> Iterator[str]:
+    for name, context in pod.all_contexts:
+        options = context.get("seLinuxOptions") or _NOTHING
+        if (
+            options.get("user")
+            or options.get("role")
+            or _SE_LINUX_TYPES.get(options.get("type") or "", LATEST + 1) > version
+        ):
+            yield name
+
+
+def _seccomp_annotations(pod: _Facts, _: int) -> Iterator[str]:
+    keys = (_SECCOMP, *(f"{_CONTAINER_SECCOMP}{each.get('name', '')}" for each in pod.containers))
+    annotations = pod.annotations
+    for key in keys:
+        value = annotations.get(key, "runtime/default")
+        if value not in {"runtime/default", "docker/default"} and not value.startswith("localhost/"):
+            yield f"annotation {key}"
+
+
+def _seccomp(pod: _Facts, _: int) -> Iterator[str]:
+    for name, context in pod.all_contexts:
+        profile = context.get("seccompProfile")
+        if profile is not None and profile.get("type") not in _PROFILES:
+            yield name
+
+
+def _restricted_seccomp(pod: _Facts, version: int) -> Iterator[str]:
+    if pod.is_windows and version >= 25:  # noqa: PLR2004 -- from 1.25 on
+        return
+    explicit = tuple(_seccomp(pod, version))
+    yield from explicit
+    # The profile of the pod counts for containers without one of their own, if it is allowed.
+    of_pod = pod.context.get("seccompProfile")
+    if not explicit and of_pod is None:
+        yield from (name for name, context in pod.contexts if context.get("seccompProfile") is None)
+
+
+def _sysctls(pod: _Facts, version: int) -> Iterator[str]:
+    for each in pod.context.get("sysctls") or ():
+        if _SYSCTLS.get(each.get("name", ""), LATEST + 1) > version:
+            yield each.get("name", "")
+
+
+def _host_processes(pod: _Facts, _: int) -> Iterator[str]:
+    for name, context in pod.all_contexts:
+        if (context.get("windowsOptions") or _NOTHING).get("hostProcess"):
+            yield name
+
+
+def _privilege_escalation(pod: _Facts, version: int) -> Iterator[str]:
+    if pod.is_windows and version >= 25:  # noqa: PLR2004 -- from 1.25 on
+        return
+    for name, context in pod.contexts:
+        if context.get("allowPrivilegeEscalation") is not False:
+            yield name
+
+
+def _root(pod: _Facts, version: int) -> Iterator[str]:
+    if pod.has_own_users and version >= 35:  # noqa: PLR2004 -- from 1.35 on
+        return
+    explicit = [name for name, context in pod.all_contexts if context.get("runAsNonRoot") is False]
+    yield from explicit
+    of_pod = pod.context.get("runAsNonRoot")
+    if not explicit and of_pod is None:
+        yield from (name for name, context in pod.contexts if context.get("runAsNonRoot") is None)
+
+
+def _root_user(pod: _Facts, version: int) -> Iterator[str]:
+    if pod.has_own_users and version >= 35:  # noqa: PLR2004 -- from 1.35 on
+        return
+    for name, context in pod.all_contexts:
+        if context.get("runAsUser") == 0:
+            yield name
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    Rule(BASELINE, "forbidden AppArmor profile", _app_armor),
+    Rule(BASELINE, "non-default capabilities", _baseline_capabilities, replaced=22),
+    Rule(BASELINE, "host namespaces", _host_namespaces),
+    Rule(BASELINE, "hostPath volumes", _host_paths, replaced=0),
+    Rule(BASELINE, "hostPort", _host_ports),
+    Rule(BASELINE, "probe or lifecycle host", _hosts, since=34),
+    Rule(BASELINE, "privileged", _privileged),
+    Rule(BASELINE, "procMount", _baseline_proc_mounts, replaced=35),
+    Rule(BASELINE, "seLinuxOptions", _se_linux),
+    Rule(BASELINE, "seccompProfile", _seccomp_annotations, until=19),
+    Rule(BASELINE, "seccompProfile", _seccomp, since=19, replaced=19),
+    Rule(BASELINE, "forbidden sysctls", _sysctls),
+    Rule(BASELINE, "hostProcess", _host_processes),
+    Rule(RESTRICTED, "allowPrivilegeEscalation != false", _privilege_escalation, since=8),
+    Rule(RESTRICTED, "unrestricted capabilities", _restricted_capabilities, since=22),
+    Rule(RESTRICTED, "procMount", _proc_mounts, since=35),
+    Rule(RESTRICTED, "restricted volume types", _restricted_volumes),
+    Rule(RESTRICTED, "runAsNonRoot != true", _root),
+    Rule(RESTRICTED, "runAsUser=0", _root_user, since=23),
+    Rule(RESTRICTED, "seccompProfile", _restricted_seccomp, since=19),
+)
+"""All rules, in the API server's order."""
+
+
+def violations(pod: Object, level: str, version: int = LATEST) -> tuple[Violation, ...]:
+    """Return the rules of a level that a pod violates. The pod is as ``normalise`` returns it."""
+    facts = _facts(pod)
+    return tuple(
+        Violation(rule.reason, where)
+        for rule in RULES
+        if rule.applies(level, version) and (where := tuple(dict.fromkeys(rule.offenders(facts, version))))
+    )
+
+
+def level_of(pod: Object, version: int = LATEST) -> str:
+    """Return the strictest level that a pod passes."""
+    facts = _facts(pod)
+    violated = {
+        level: any(rule.applies(level, version) and any(True for _ in rule.offenders(facts, version)) for rule in RULES)
+        for level in LEVELS
+    }
+    return next(level for level in reversed(LEVELS) if not violated[level])
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The level and the version of its rules that a namespace sets for one mode."""
+
+    level: str = PRIVILEGED
+    version: int = LATEST
+
+    def __str__(self) -> str:
+        return f"{self.level}:{'latest' if self.version == LATEST else f'v1.{self.version}'}"
+
+    def fault(self, pod: Object) -> str:
+        """Return how a pod violates the policy; empty if it does not."""
+        found = violations(pod, self.level, self.version)
+        return f'violates PodSecurity "{self}": {", ".join(map(str, found))}' if found else ""
+
+
+UNRESTRICTED: Final = Policy()
+
+
+def enforced(labels: Mapping[str, str]) -> Policy:
+    """Return the policy that the API server enforces in a namespace with such labels.
+
+    As there, a label that is not valid means ``restricted`` or ``latest``.
+    """
+    return _policy(labels, "enforce", RESTRICTED)
+
+
+def warned(labels: Mapping[str, str]) -> Policy:
+    """Return the policy whose violations are warnings: by default the enforced one. A level that is not valid warns of nothing."""
+    own, enforce = _policy(labels, "warn", PRIVILEGED), labels.get(f"{PREFIX}enforce")
+    if f"{PREFIX}warn" in labels or enforce not in LEVELS:
+        return own
+    policy = enforced(labels)
+    return Policy(policy.level, own.version if f"{PREFIX}warn-version" in labels else policy.version)
+
+
+def _policy(labels: Mapping[str, str], mode: str, invalid: str) -> Policy:
+    level, version = labels.get(f"{PREFIX}{mode}", PRIVILEGED), labels.get(f"{PREFIX}{mode}-version", "")
+    match = _VERSION.fullmatch(str(version))  # a file can have any value
+    return Policy(level if level in LEVELS else invalid, LATEST if match is None else int(match[1]))

@@ -1,0 +1,171 @@
+"""The verdicts of Pod Security admission and of a ValidatingAdmissionPolicy are those that commands show."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import cache
+from random import Random
+from typing import Any, TypeAlias
+
+from injector.cli.cluster import refusal
+from injector.cluster.client import KubeClient
+from injector.cluster.kubeconfig import Kubeconfig, open_session
+from injector.injection.pipeline import admitted_pod, inject_pod
+from injector.injection.result import Injected, RequestFacts
+from injector.istio.revision import Revision
+from injector.kube.podsecurity import BASELINE, LEVELS, PRIVILEGED, RESTRICTED, RULES, enforced, level_of, violations
+from injector.kube.yaml import load_yaml
+from injector.revisions.build import Overrides, build, overridden
+from injector.revisions.directory import embedded_source
+from tests.e2e.conftest import Figure
+from tests.e2e.kubelab import Lab
+from tests.e2e.manifests import account_of, namespace_of
+from tests.e2e.served import until
+from tests.factories import make_container, make_pod
+
+COUNT = 300
+POLICIES = {
+    f"{level}-{version.replace('.', '-')}": {
+        "pod-security.kubernetes.io/enforce": level,
+        "pod-security.kubernetes.io/enforce-version": version,
+    }
+    for level in (BASELINE, RESTRICTED)
+    for version in ("latest", "v1.18", "v1.24", "v1.33")
+}
+"""The labels of the namespaces."""
+PLACE = "policed"
+"""The namespace in which a ValidatingAdmissionPolicy holds."""
+EXPRESSION = (
+    "!has(object.spec.initContainers) || object.spec.initContainers.all(c, "
+    "!has(c.securityContext) || !has(c.securityContext.capabilities) || !has(c.securityContext.capabilities.add) || "
+    "!('NET_ADMIN' in c.securityContext.capabilities.add))"
+)
+STRICT = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "runAsNonRoot": True,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+LOCAL = {"type": "Localhost", "localhostProfile": "p"}
+Edit: TypeAlias = Callable[[dict[str, Any], dict[str, Any]], object]
+EDITS: tuple[Edit, ...] = (
+    lambda _, container: container["securityContext"].pop("allowPrivilegeEscalation"),
+    lambda _, container: container["securityContext"].pop("capabilities"),
+    lambda _, container: container["securityContext"].pop("seccompProfile"),
+    lambda _, container: container["securityContext"].pop("runAsNonRoot"),
+    lambda _, container: container["securityContext"].update(runAsUser=0),
+    lambda _, container: container["securityContext"].update(seLinuxOptions={"type": "container_engine_t"}),
+    lambda _, container: container["securityContext"].update(seLinuxOptions={"user": "u"}),
+    lambda _, container: container["securityContext"].update(appArmorProfile={"type": "Unconfined"}),
+    lambda _, container: container["securityContext"].update(seccompProfile={"type": "Unconfined"}),
+    lambda _, container: container["securityContext"].update(capabilities={"add": ["NET_BIND_SERVICE"], "drop": ["ALL"]}),
+    lambda _, container: container["securityContext"].update(capabilities={"add": ["CHOWN", "SYS_TIME"]}),
+    lambda _, container: container.update(securityContext={"privileged": True}),
+    lambda _, container: container.update(ports=[{"containerPort": 80, "hostPort": 80}]),
+    lambda _, container: container.update(livenessProbe={"httpGet": {"port": 80, "host": "example.com"}}),
+    lambda pod, _: pod["metadata"].update(annotations={"container.apparmor.security.beta.kubernetes.io/a": "unconfined"}),
+    lambda pod, _: pod["spec"].update(hostPID=True),
+    lambda pod, _: pod["spec"].update(hostNetwork=True),
+    lambda pod, _: pod["spec"].update(volumes=[{"name": "a", "hostPath": {"path": "/"}}, {"name": "b", "emptyDir": {}}]),
+    lambda pod, _: pod["spec"].update(volumes=[{"name": "a", "nfs": {"server": "s", "path": "/"}}, {"name": "b"}]),
+    lambda pod, _: pod["spec"].update(securityContext={"runAsNonRoot": True, "seccompProfile": dict(LOCAL)}),
+    lambda pod, _: pod["spec"].update(securityContext={"runAsNonRoot": False, "runAsUser": 0}),
+    lambda pod, _: pod["spec"].update(securityContext={"sysctls": [{"name": "net.ipv4.tcp_rmem", "value": "1"}]}),
+    lambda pod, _: pod["spec"].update(securityContext={"sysctls": [{"name": "net.ipv4.tcp_fin_timeout", "value": "1"}]}),
+    lambda pod, container: (pod["spec"].update(hostUsers=False), container["securityContext"].update(runAsUser=0, procMount="Unmasked")),
+)  # fmt: skip
+"""Changes of a pod that passes every level."""
+
+
+@cache
+def revisions() -> tuple[Revision, ...]:
+    """A shipped revision as it is, and with Istio's CNI plugin and a seccomp profile, with which its sidecar passes every level."""
+    raw = embedded_source().read().revision("stable")
+    values = load_yaml(str(raw.values))
+    values["pilot"]["cni"]["enabled"] = True
+    values["global"]["proxy"]["seccompProfile"] = {"type": "RuntimeDefault"}
+    return build(raw), build(overridden(raw, Overrides(values=json.dumps(values))))
+
+
+def generated(dice: Random) -> dict[str, Any]:
+    """A pod with up to two faults, which one of the revisions injects or none does."""
+    container = make_container("a", securityContext=copy.deepcopy(STRICT))
+    pod = make_pod("p", containers=[container])
+    for edit in dice.sample(EDITS, dice.choice((0, 0, 1, 1, 2))):
+        if STRICT.keys() <= container["securityContext"].keys():
+            edit(pod, container)
+    revision = dice.choice((None, *revisions()))
+    result = None if revision is None else inject_pod(revision, pod, RequestFacts("shop"))
+    return admitted_pod(result.pod if isinstance(result, Injected) else pod, "")
+
+
+@cache
+def pods() -> tuple[dict[str, Any], ...]:
+    """The pods of all tests here."""
+    dice = Random("verdicts")  # noqa: S311 -- inputs of tests
+    return tuple(generated(dice) for _ in range(COUNT))
+
+
+def created(pod: dict[str, Any]) -> dict[str, Any]:
+    """The pod for a namespace of these tests."""
+    meta = {key: value for key, value in pod["metadata"].items() if key != "namespace"}
+    return {"apiVersion": "v1", "kind": "Pod", **pod, "metadata": meta}
+
+
+def test_pod_security_admission_agrees_on_generated_pods(lab: Lab, figure: Figure) -> None:
+    for name, labels in POLICIES.items():
+        lab.apply(namespace_of(name, labels), account_of(name))
+    counts, wrong = Counter[tuple[str, str]](), []
+
+    for pod, place in zip(pods(), itertools.cycle(POLICIES), strict=False):
+        policy = enforced(POLICIES[place])
+        expected = {each.reason for each in violations(pod, policy.level, policy.version)}
+        said = lab.refusal(created(pod), place)
+        assert not said or "violates PodSecurity" in said, said
+        found = {rule.reason for rule in RULES if re.search(rf"[:,] {re.escape(rule.reason)}s? \(", said)}
+        counts[level_of(pod), "refused" if said else "accepted"] += 1
+        if (bool(said), found) != (bool(policy.fault(pod)), expected):
+            wrong.append((str(policy), expected, said))
+
+    figure(f"Pod Security on a real API server, by level: {dict(counts)}")
+    assert wrong == []
+    assert {level for level, _ in counts} == set(LEVELS)
+    assert min(counts[RESTRICTED, "accepted"], counts[BASELINE, "refused"], counts[PRIVILEGED, "refused"]) > 10
+
+
+def test_a_dry_run_tells_what_a_validating_admission_policy_says(lab: Lab, figure: Figure) -> None:
+    lab.apply(namespace_of(PLACE, {}), account_of(PLACE), *admission_policy())
+    with_init = next(pod for pod in pods() if adds_net_admin(pod))
+    until(lambda: lab.refusal(created(with_init), PLACE))
+
+    async def ask(client: KubeClient) -> list[str | None]:
+        return [await refusal(client, pod, PLACE) for pod in pods()]
+
+    with open_session(Kubeconfig((lab.kubeconfig,))) as session:
+        said = session.run(ask)
+
+    figure(f"refused by a ValidatingAdmissionPolicy: {sum(map(bool, said))} of {len(said)}")
+    assert [bool(each) for each in said] == [adds_net_admin(pod) for pod in pods()]
+    assert {each for each in said if each and "ValidatingAdmissionPolicy 'no-net-admin'" not in each} == set()
+
+
+def adds_net_admin(pod: dict[str, Any]) -> bool:
+    contexts = [each.get("securityContext") or {} for each in pod["spec"].get("initContainers") or ()]
+    return any("NET_ADMIN" in (each.get("capabilities") or {}).get("add", ()) for each in contexts)
+
+
+def admission_policy() -> Iterator[dict[str, Any]]:
+    """A policy that denies NET_ADMIN to init containers, and its binding to a namespace."""
+    api = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": "no-net-admin"}}
+    pods = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+    place = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": PLACE}}}
+    validation = {"expression": EXPRESSION, "message": "NET_ADMIN is not allowed"}
+    spec = {"matchConstraints": {"resourceRules": [pods], **place}, "validations": [validation]}
+    yield {**api, "kind": "ValidatingAdmissionPolicy", "spec": spec}
+    binding = {"policyName": "no-net-admin", "validationActions": ["Deny"]}
+    yield {**api, "kind": "ValidatingAdmissionPolicyBinding", "spec": binding}
