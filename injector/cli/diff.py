@@ -23,6 +23,7 @@ from injector.cli.cluster import (
 )
 from injector.cli.commands import EX_FAILED, verbose
 from injector.cli.explain import called_last, pod_labels
+from injector.cli.formats import REPORTS
 from injector.cli.manifests import OTHER_KINDS_OPTION, read_workloads
 from injector.cli.options import FILENAME, GUARD, RECURSIVE, exit_code_option
 from injector.cli.output import (
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
 NamespaceLabels: TypeAlias = "Mapping[str, Mapping[str, str]]"
 """The labels of namespaces by name."""
 COLUMNS: Final = ("KIND", "WORKLOADS", "CHANGES")
-FORMATS: Final = ("text", "summary", "unified", "json", "yaml")
+FORMATS: Final = ("text", "summary", "unified", "json", "yaml", "markdown", "sarif")
 EXAMPLES: Final = 3
 _CAPABILITIES: Final = "securityContext.capabilities.add"
 _PRIVILEGED: Final = "securityContext.privileged"
@@ -309,7 +310,10 @@ def _text(comparisons: list[Comparison], sides: tuple[Side, Side], output: str) 
         case "unified":
             return "".join(_unified(each, old.name, new.name) for each in comparisons if each.changes)
         case _:
-            return data_text({"old": old.data(), "new": new.data(), **comparison_data(comparisons)}, output)
+            data = {"old": old.data(), "new": new.data(), **comparison_data(comparisons)}
+            if output in REPORTS:
+                return REPORTS[output](data, [_workload_text(each) for each in comparisons])
+            return data_text(data, output)
 
 
 def _unified(each: Comparison, old: str, new: str) -> str:
@@ -374,13 +378,15 @@ def _total(comparisons: Sequence[Comparison], old: str, new: str) -> str:
 def comparison_data(comparisons: Sequence[Comparison]) -> dict[str, Any]:
     """Return the workloads with their changes, a summary and the groups as JSON data.
 
-    A change has no ``old`` or ``new`` if the value is absent on that side.
+    A change has no ``old`` or ``new`` if the value is absent on that side. A workload has ``file`` and ``line`` if it is from a file, and
+    ``refused`` if the new revision refuses its pod.
     """
     return {
         "workloads": [
             {
                 **_workload_data(each.workload),
                 "podSecurity": dict(each.levels),
+                **_refusal_data(each),
                 "changes": [_change_data(change) for change in each.changes],
             }
             for each in comparisons
@@ -396,8 +402,13 @@ def comparison_data(comparisons: Sequence[Comparison]) -> dict[str, Any]:
     }
 
 
-def _workload_data(workload: Created) -> dict[str, str]:
-    return {"kind": workload.kind, "namespace": workload.namespace, "name": workload.name}
+def _workload_data(workload: Created) -> dict[str, Any]:
+    place = {"file": workload.file, "line": workload.line} if workload.file else {}
+    return {"kind": workload.kind, "namespace": workload.namespace, "name": workload.name, **place}
+
+
+def _refusal_data(each: Comparison) -> dict[str, str]:
+    return {"refused": _without_values(each, str(each.new))} if isinstance(each.new, DataError) else {}
 
 
 def _change_data(change: Change) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
@@ -97,11 +97,15 @@ class ChangedDocument:
         text: the document byte for byte.
         before: its content.
         after: its new content; None if the command does not change documents of this kind.
+        file: the name of the file.
+        document: the document in the file.
     """
 
     text: str
     before: Any
     after: Any | None
+    file: str = ""
+    document: Document | None = None
 
     @property
     def content(self) -> Any:
@@ -135,7 +139,7 @@ def _changed(document: Document, name: str, change: ManifestChange, others: Othe
     try:
         for message in unread_templates(content, others):
             echo(f"warning: {name}:{document.first_line}: {message}", err=True)
-        return ChangedDocument(document.text, content, change(content))
+        return ChangedDocument(document.text, content, change(content), name, document)
     except DataError as error:
         add_place(error, content, f"{name}:{document.first_line}")
         raise
@@ -171,12 +175,16 @@ def read_workloads(
             meta = normalise(obj, "v1.Namespace", coerce=True).get("metadata") or {}
             labels[meta.get("name", "")] = meta.get("labels") or {}
 
-    for _ in changed_documents(read_manifests(names, recursive=recursive), collect, others):
-        pass  # ``collect`` keeps what is needed
-    if not created:
+    placed: list[Created] = []
+    for each in changed_documents(read_manifests(names, recursive=recursive), collect, others):
+        if each.document is not None and created:
+            line = each.document.first_line
+            placed += [replace(workload, file=each.file, line=line) for workload in created]
+            created.clear()
+    if not placed:
         hint = "give a manifest with a Pod, a Deployment or another kind that creates pods"
         raise ManifestError("the files have no workload", where=", ".join(names), hint=hint)
-    return Workloads(tuple(created), labels)
+    return Workloads(tuple(placed), labels)
 
 
 def _other_kinds(_context: click.Context, option: click.Parameter, rules: tuple[str, ...]) -> OtherKinds:

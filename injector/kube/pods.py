@@ -272,12 +272,17 @@ def _job_name(digits: tuple[int, int]) -> re.Pattern[str]:
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """A workload of a manifest, and the pod that it would create."""
+    """A workload of a manifest, and the pod that it would create.
+
+    ``file`` and ``line`` are the place of its document, if it was read from a file.
+    """
 
     kind: str
     namespace: str
     name: str
     pod: dict[str, Any]
+    file: str = ""
+    line: int = 0
 
     def __str__(self) -> str:
         return escape_line(f"{self.kind} {self.namespace}/{self.name}")
