@@ -59,6 +59,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "revision": ("revision", "Create, list, verify and remove revisions, and show which workloads run an older one."),
     "serve": ("serve", "Serve the admission webhook for pods."),
     "tag": ("tag", "Set, list and remove tags, or print the webhooks of a tag."),
+    "template": ("template", "Check, render, trace, format and test the templates of a revision."),
     "uninject": ("kube_inject", "Remove the sidecar from every workload of the FILES and print the result."),
     "uninstall": (
         "uninstall",

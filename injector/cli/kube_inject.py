@@ -7,6 +7,7 @@ Follows ``InjectCommand`` in istioctl/pkg/kubeinject/kubeinject.go and ``IntoRes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -141,13 +142,24 @@ class RevisionOptions:
             DataError: the revision is not valid.
             ClusterError: the API server cannot be reached or refuses.
         """
+        with self._chosen() as (raw, revisions):
+            return build(overridden(raw, self._overrides())) if revisions is None else revisions.build(raw)
+
+    def read(self) -> RawRevision:
+        """Read the texts of the revision; see ``build``."""
+        with self._chosen() as (raw, _):
+            return overridden(raw, self._overrides())
+
+    @contextmanager
+    def _chosen(self) -> Iterator[tuple[RawRevision, RevisionList | None]]:
         overrides = self._overrides()
         if self.config is not None:
-            return build(overridden(self._file(self.config), overrides))
+            yield self._file(self.config), None
+            return
         sources = Sources(self.revisions_dir, self.istio_namespace, overrides)
         read = self._read_config_maps if was_given("config_map") or was_given("mesh_map") else None
         with chosen_revisions(sources, self.kubeconfig, read) as revisions:
-            return revisions.build(revisions.find(self.revision or ""))
+            yield revisions.find(self.revision or ""), revisions
 
     async def _read_config_maps(self, reader: ObjectReader, sources: Sources) -> RevisionList:
         """Return the revision of the named ConfigMaps, which need no labels."""

@@ -5,7 +5,7 @@ Istio and could be a library of its own; ``sprig`` holds the functions of Master
 """
 
 from injector.gotemplate.budget import Budget
-from injector.gotemplate.compiler import GoTemplate, compile_template
+from injector.gotemplate.compiler import GoTemplate, compile_template, compile_trees
 from injector.gotemplate.costs import Cost
 from injector.gotemplate.errors import BudgetError, ExecError, FuncError, ParseError, TemplateError
 from injector.gotemplate.functions import FuncMap
@@ -23,4 +23,5 @@ __all__ = [
     "ParseError",
     "TemplateError",
     "compile_template",
+    "compile_trees",
 ]

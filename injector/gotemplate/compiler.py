@@ -89,17 +89,23 @@ def compile_template(
     Raises:
         ParseError: the text is not a template; with Go's text.
     """
+    functions = {**BUILTINS, **funcs}
     try:
-        return _compiled(name, source, {**BUILTINS, **funcs}, (left, right), missing_key)
+        trees = parse_template(name, source, functions=functions, left=left, right=right)
+        return compile_trees(name, trees, funcs=functions, missing_key=missing_key)
     except RecursionError as error:
         raise ParseError(name, 1, "template nests too deeply") from error
 
 
-def _compiled(
-    name: str, source: str, functions: Mapping[str, Func], delimiters: tuple[str, str], missing_key: str
+def compile_trees(
+    name: str, trees: Mapping[str, Tree], *, funcs: Mapping[str, Func], missing_key: str = "default"
 ) -> GoTemplate:
-    left, right = delimiters
-    trees = parse_template(name, source, functions=functions, left=left, right=right)
+    """Compile parsed templates; see ``compile_template``.
+
+    Raises:
+        RecursionError: they nest too deeply.
+    """
+    functions = {**BUILTINS, **funcs}
     bodies = {each: f"b{index}" for index, each in enumerate(trees)}
     called = (
         functions[node.name]

@@ -300,12 +300,11 @@ def run_injection(params: Parameters, *, webhook: bool) -> InjectedPod:
     revision, pod = params.revision, params.pod
     validated(revision, pod)
     with metered_by(GoRendering(_BUDGET)):
+        seen = seen_by_templates(params, webhook=webhook)
         if revision.config.appends:
-            seen = seen_by_template(params, webhook=webhook)
             spec, findings = render_guarded(params, seen, ListTemplate(revision))
             return InjectedPod(appended(params, seen, spec, webhook=webhook), (SIDECAR_TEMPLATE_NAME,), findings)
         names = select_templates(revision, pod, params.default_templates)
-        seen = reinserted(_without_earlier_injection(params))
         templates = OverlayTemplates(revision, pod, names, native=params.native_sidecar)
         rendered, findings = render_guarded(params, seen, templates)
     return InjectedPod(finished(params, rendered), names, findings)
@@ -338,6 +337,13 @@ def finished(params: Parameters, rendered: Rendered) -> c.Pod:
     if revision.behaviours.adjust_init_user:
         final = init_user_adjusted(final, pod, mesh_interception_mode=params.proxy_config.interception_mode)
     return post_processed(final, rendered.template, params)
+
+
+def seen_by_templates(params: Parameters, *, webhook: bool) -> c.Pod:
+    """Return the pod as the templates see it, for ``template_data``."""
+    if params.revision.config.appends:
+        return seen_by_template(params, webhook=webhook)
+    return reinserted(_without_earlier_injection(params))
 
 
 def _without_earlier_injection(params: Parameters) -> c.Pod:

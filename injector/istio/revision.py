@@ -180,7 +180,7 @@ def build_revision(
     """
     parsed = parse_inject_config(config, where=f"{origin}: config")
     tree = parse_values(values, where=f"{origin}: values")
-    minor, reason = _minor(settings, parsed, tree, origin)
+    minor, reason = stated_or_inferred_minor(settings, parsed, tree, origin)
     templates = _compiled(parsed, settings, minor)
     return Revision(
         name=name,
@@ -214,7 +214,14 @@ def _annotations_read(templates: Iterable[Template]) -> frozenset[str] | None:
     return found
 
 
-def _minor(settings: RevisionSettings, config: InjectConfig, tree: Values, origin: str) -> tuple[Minor, str]:
+def stated_or_inferred_minor(
+    settings: RevisionSettings, config: InjectConfig, tree: Values, origin: str
+) -> tuple[Minor, str]:
+    """Return the minor of a revision and the reason: the setting ``istioVersion``, or what its texts say.
+
+    Raises:
+        ConfigError: the setting is not a supported version.
+    """
     if settings.istio_version is not None:
         return parse_minor(settings.istio_version, where=f"{origin}: istioVersion"), "stated"
     return infer_minor(config, tree)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from injector.errors import DataError, InjectorError
 from injector.istio.behaviours import Minor, parse_minor
-from injector.istio.config import newer_istio, parse_values, tagged_minor
+from injector.istio.config import InjectConfig, Values, newer_istio, parse_inject_config, parse_values, tagged_minor
 from injector.istio.frozen import frozen
-from injector.istio.revision import Revision, RevisionSettings, build_revision
+from injector.istio.revision import Revision, RevisionSettings, build_revision, stated_or_inferred_minor
 
 if TYPE_CHECKING:
     from injector.revisions.source import RawRevision
@@ -57,6 +57,33 @@ def build(raw: RawRevision) -> Revision:
         error.hint = error.hint or "correct it"
         raise
     return with_facts(built, raw)
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """The parsed texts of a revision whose templates are not compiled: they may have mistakes."""
+
+    config: InjectConfig
+    values: Values
+    minor: Minor
+    engine: str
+
+
+def parse_texts(raw: RawRevision) -> Texts:
+    """Parse the texts of a revision, but for its templates and its mesh config.
+
+    Raises:
+        DataError: one of its texts is invalid; ``where`` names it.
+    """
+    try:
+        settings = _settings(raw)
+        config = parse_inject_config(raw.config, where=f"{raw.origin}: config")
+        values = parse_values(raw.values, where=f"{raw.origin}: values")
+        minor, _ = stated_or_inferred_minor(settings, config, values, raw.origin)
+    except DataError as error:
+        error.where = _place(error.where, raw)
+        raise
+    return Texts(config, values, minor, settings.engine)
 
 
 def known_minor(raw: RawRevision) -> Minor | None:

@@ -137,7 +137,8 @@ def _range(*bounds: int) -> range:
     return numbers
 
 
-def _environment(templates: Mapping[str, str]) -> Sandbox:
+def environment_of(templates: Mapping[str, str]) -> Sandbox:
+    """Return the environment of the templates of one config, by their names."""
     environment = Sandbox(templates)
     environment.filters = {**known_filters()}
     environment.tests = {**known_tests()}
@@ -229,7 +230,7 @@ def compile_jinja_templates(templates: Mapping[str, str], minor: Minor) -> Mappi
     Raises:
         TemplateRenderError: a template does not parse; the error has its line.
     """
-    environment = _environment(templates)
+    environment = environment_of(templates)
     return MappingProxyType({name: JinjaTemplate(name, _compiled(environment, name), minor) for name in templates})
 
 

@@ -1,0 +1,151 @@
+"""The canonical form of the actions of a template: one space inside the delimiters, around ``|`` and ``:=``, and after a comma.
+
+Only spaces inside actions change, never text or trim markers, so the output stays the same. A line break inside an action stays, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from injector.gotemplate import ParseError
+from injector.gotemplate.lexer import Kind, tokens
+
+_JINJA_TOKEN: Final = re.compile(
+    r"""(?P<string>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?P<space>\s+)|(?P<word>\w+(?:\.\d+)?)"""
+    r"""|(?P<mark>//|\*\*|==|!=|>=|<=|[|,()\[\]{}]|.)""",
+    re.DOTALL,
+)
+_JINJA_OPEN: Final = re.compile(r"\{([{%#])([-+]?)")
+_RAW: Final = re.compile(r"\{%[-+]?\s*raw\s*[-+]?%\}.*?\{%[-+]?\s*endraw\s*[-+]?%\}", re.DOTALL)
+_OPENING: Final = frozenset("([{")
+_CLOSING: Final = frozenset(")]}")
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """An action of a template: its opening and closing delimiter with their trim markers, its tokens, and where it is."""
+
+    start: int
+    end: int
+    opening: str
+    closing: str
+    tokens: tuple[str, ...]
+
+    def __str__(self) -> str:
+        inside = _spaced(self.tokens)
+        left = "" if inside.startswith("\n") else " "
+        right = "" if inside.endswith((" ", "\n")) else " "
+        return f"{self.opening}{left}{inside}{right}{self.closing}" if inside else f"{self.opening} {self.closing}"
+
+
+def formatted(text: str, actions: Iterable[Action]) -> str:
+    """Return a template with its actions in the canonical form."""
+    parts, done = [], 0
+    for action in actions:
+        parts += [text[done : action.start], str(action)]
+        done = action.end
+    return "".join([*parts, text[done:]])
+
+
+def _spaced(found: tuple[str, ...]) -> str:
+    """Join tokens. Where they had space, one stays, except inside brackets and before a comma."""
+    parts: list[str] = []
+    depth = 0
+    for index, part in enumerate(found):
+        before, after = found[index - 1 : index], found[index + 1 : index + 2]
+        depth += (part in _OPENING) - (part in _CLOSING)
+        # In Jinja2, ``=`` inside brackets names an argument.
+        is_spaced = part in {"|", ":="} or (part == "=" and not depth)
+        if "\n" in part and part.isspace():
+            parts.append(re.sub(r"[ \t\r]+(?=\n)", "", part))
+        elif part.isspace():
+            parts += (
+                [" "] if before and after and before[0] not in _OPENING and after[0] not in {",", *_CLOSING} else []
+            )
+        else:
+            parts += [" "] if is_spaced and before and not before[0].isspace() else []
+            parts.append(part)
+            parts += [" "] if (is_spaced or part == ",") and after and not after[0].isspace() else []
+    return "".join(parts)
+
+
+def go_actions(text: str, delimiters: tuple[str, str] = ("{{", "}}")) -> Iterator[Action]:
+    """Yield the actions of a Go template. Comments are not among them.
+
+    Raises:
+        ParseError: the text is not a template.
+    """
+    left, right = delimiters
+    raw = text.encode(errors="surrogatepass")
+    start, begin, bytes_done, characters = 0, -1, 0, 0
+    found: list[str] = []
+    for token in tokens(text, left, right, words={"break", "continue"}):
+        if token.kind is Kind.ERROR:
+            raise ParseError("", token.line, token.text)
+        # Positions are bytes; every character is counted once.
+        characters += len(raw[bytes_done : token.pos].decode(errors="surrogatepass"))
+        bytes_done = token.pos
+        if token.kind is Kind.LEFT_DELIM:
+            start, begin, found = characters, characters + len(left), []
+        elif token.kind is Kind.RIGHT_DELIM:
+            marker = re.match(r"-(?=[ \t\r\n])", text[begin:])
+            closing = "-" if re.search(r"[ \t\r\n]-$", text[begin + (1 if marker else 0) : characters]) else ""
+            yield Action(start, characters + len(right), left + ("-" if marker else ""), closing + right, tuple(found))
+            begin = -1
+        elif begin >= 0:
+            found.append(token.text)
+
+
+def jinja_actions(text: str) -> Iterator[Action]:
+    """Yield the actions of a Jinja2 template, ``{{ }}`` and ``{% %}``; comments and raw text are not among them."""
+    at = 0
+    while (opening := _JINJA_OPEN.search(text, at)) is not None:
+        raw = _RAW.match(text, opening.start())
+        if raw is not None or opening[1] == "#":
+            at = raw.end() if raw is not None else text.find("#}", opening.end()) + 2
+            if at < opening.end():
+                return
+            continue
+        found, end = _jinja_tokens(text, opening.end(), "}}" if opening[1] == "{" else "%}")
+        if end < 0:
+            return
+        marker = found.pop() if found and found[-1] in {"-", "+"} else ""
+        closing = marker + ("}}" if opening[1] == "{" else "%}")
+        yield Action(opening.start(), end, opening[0], closing, tuple(found))
+        at = end
+
+
+def _jinja_tokens(text: str, at: int, closing: str) -> tuple[list[str], int]:
+    """Return the tokens up to a closing delimiter, and where it ends; -1 if there is none."""
+    found: list[str] = []
+    depth = 0
+    while at < len(text):
+        if not depth and text.startswith(closing, at):
+            return found, at + len(closing)
+        token = _JINJA_TOKEN.match(text, at)
+        if token is None:
+            return found, -1
+        if token["mark"] in _OPENING:
+            depth += 1
+        elif token["mark"] in _CLOSING:
+            depth = max(depth - 1, 0)
+        found.append(token[0])
+        at = token.end()
+    return found, -1
+
+
+def format_go(text: str, delimiters: tuple[str, str] = ("{{", "}}")) -> str:
+    """Return a Go template with its actions in the canonical form.
+
+    Raises:
+        ParseError: the text is not a template.
+    """
+    return formatted(text, go_actions(text, delimiters))
+
+
+def format_jinja(text: str) -> str:
+    """Return a Jinja2 template with its actions in the canonical form."""
+    return formatted(text, jinja_actions(text))

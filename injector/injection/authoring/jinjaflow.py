@@ -1,0 +1,404 @@
+"""Follow the template data through Jinja2 templates: what they read and print. See ``goflow``, whose promises hold here too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from jinja2 import nodes as j
+
+from injector.injection.authoring.model import (
+    ANY,
+    EACH,
+    NOTHING,
+    QUOTED,
+    RAW,
+    YAML,
+    Model,
+    Path,
+    Place,
+    Read,
+    Taint,
+    Value,
+    union,
+)
+from injector.istio.proto import mesh_config_type, message_type, proxy_config_type
+from injector.kube.typed import is_struct, struct_type
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Mapping
+
+_PASSES: Final = 3
+_HARMLESS: Final = frozenset({"int", "float", "length", "count", "abs", "round"})
+_QUOTING: Final = frozenset({"quote", "tojson"})
+_KEEPING: Final = frozenset({"indent", "trim"})
+_PASSING: Final = frozenset({"list", "sort", "unique", "reverse", "select", "reject", "max", "min", "counted items"})
+_SELECTING: Final = frozenset({"selectattr", "rejectattr"})
+_TOLERANT: Final = frozenset({"defined", "undefined"})
+_DEFAULT: Final = frozenset({"default", "d"})
+_RESOURCES: Final = ("proxyCPU", "proxyMemory", "proxyCPULimit", "proxyMemoryLimit")
+_ANNOTATIONS: Final = Place(("metadata", "annotations"), "map[string]string")
+_LABELS: Final = Place(("metadata", "labels"), "map[string]string")
+_OWNER: Final = {"name": "name", "namespace": "namespace", "kind": "kind", "api_version": "apiVersion"}
+_NAMES: Final = {
+    "pod": Place((), "pod"),
+    "annotations": _ANNOTATIONS,
+    "labels": _LABELS,
+    "containers": Place(("spec", "containers"), "[]v1.Container"),
+    "values": Place(("values",), ANY),
+    "istio_minor": Place(("revision",), "int"),
+    "revision": Place(("revision",), "string"),
+    "native_sidecars": Place(("nativeSidecars",), "bool"),
+    "proxy_image": Place(("proxyImage",), "string"),
+    "proxy_uid": Place(("namespace", "annotations"), "int64"),
+    "proxy_gid": Place(("namespace", "annotations"), "int64"),
+    "inbound_traffic_policy_mode": Place(("mesh", "inboundTrafficPolicy"), "enum"),
+    "compliance_policy": Place(("env", "COMPLIANCE_POLICY"), "string"),
+    "workload": Place(("owner",), "owner"),
+}
+# fmt: off
+FUNCTIONS: Final = frozenset({
+    "annotation", "label", "pod_ports", "resources", "references", "env_entries", "named_entries", "range",
+    "exclude_inbound_port", "append_multus_network",
+})
+# fmt: on
+NAMES: Final = frozenset(_NAMES) | FUNCTIONS | {"mesh", "proxy_config", "proxy_config_json", "loop", "self", "caller"}
+"""The names that templates can use without defining them."""
+
+
+@dataclass
+class JinjaFlow:
+    """What a walk found.
+
+    Attributes:
+        reads: the reads, each with the template and line of the first one.
+        prints: the texts of a pod in what each expression prints.
+        values: the values that are read without a test or default.
+        tolerated: the values that are read with one.
+        constants: the conditions that are constant.
+        called: the macros that are called.
+    """
+
+    reads: dict[Read, tuple[str, int]] = field(default_factory=dict)
+    prints: dict[int, frozenset[Taint]] = field(default_factory=dict)
+    values: dict[Path, tuple[str, int]] = field(default_factory=dict)
+    tolerated: set[Path] = field(default_factory=set)
+    constants: dict[int, tuple[j.Node, bool]] = field(default_factory=dict)
+    called: set[str] = field(default_factory=set)
+
+
+def follow(
+    model: Model,
+    trees: Mapping[str, j.Template],
+    name: str,
+    ran: Container[int] | None = None,
+    skippable: frozenset[int] = frozenset(),
+) -> JinjaFlow:
+    """Follow the data through a template; see ``goflow.follow``. ``skippable`` are the ids of ``ran`` if all branches had run."""
+    walk = _Walk(model, trees, ran)
+    walk.skippable = skippable
+    for _ in range(_PASSES):
+        walk.template(name)
+    return walk.flow
+
+
+class _Walk:
+    def __init__(self, model: Model, trees: Mapping[str, j.Template], ran: Container[int] | None) -> None:
+        self.model = model
+        self.trees = trees
+        self.ran = ran
+        self.flow = JinjaFlow()
+        self.variables: dict[str, Value] = {}
+        self.macros: dict[str, j.Macro] = {}
+        self.returned: dict[str, Value] = {}
+        self.active: list[str] = []
+        self.skippable: frozenset[int] = frozenset()
+
+    def template(self, name: str) -> None:
+        """Walk through a template, unless it includes itself."""
+        if name in self.trees and name not in self.active:
+            self.active.append(name)
+            self.body(self.trees[name].body)
+            self.active.pop()
+
+    def body(self, body: Iterable[j.Node]) -> Value:
+        """Walk through statements; return what they print."""
+        body = list(body)
+        # The first statement of a marked body is its marker.
+        if self.ran is not None and any(id(each) in self.skippable and id(each) not in self.ran for each in body[:2]):
+            return NOTHING
+        return union([NOTHING, *(self.statement(node) for node in body)])
+
+    def statement(self, node: j.Node) -> Value:
+        match node:
+            case j.Output():
+                return union([NOTHING, *(self.printed(each) for each in node.nodes)])
+            case j.If():
+                return self.condition(node)
+            case j.For():
+                return self.loop(node)
+            case j.Include() | j.Extends() | j.Import() | j.FromImport():
+                self.other(node.template)
+            case j.Macro():
+                self.macro(node)
+            case j.CallBlock():
+                return union([self.expression(node.call), self.body(node.body)])
+            case j.FilterBlock():
+                return self.filtered(node.filter, self.body(node.body))
+            case j.Block() | j.Scope():
+                return self.body(node.body)
+            case j.With():
+                for target, value in zip(node.targets, node.values, strict=True):
+                    self.bind(target, self.expression(value))
+                return self.body(node.body)
+            case _:
+                self.assignment(node)
+        return NOTHING
+
+    def assignment(self, node: j.Node) -> None:
+        match node:
+            case j.Assign():
+                self.bind(node.target, self.expression(node.node))
+            case j.AssignBlock():
+                value = self.body(node.body)
+                self.bind(node.target, self.filtered(node.filter, value) if node.filter else value)
+            case j.ExprStmt():
+                self.expression(node.node)
+
+    def macro(self, node: j.Macro) -> None:
+        """Note a macro, and walk through it with what its arguments are so far."""
+        self.macros[node.name] = node
+        defaults: list[j.Expr] = list(node.defaults)
+        for name, default in zip(reversed(node.args), reversed(defaults), strict=False):
+            self.bind(name, self.expression(default))
+        self.returned[node.name] = self.body(node.body)
+
+    def other(self, template: j.Expr) -> None:
+        """Walk through another template; through all, if its name is not a constant."""
+        self.read(self.expression(template), template.lineno)
+        for name in [str(template.value)] if isinstance(template, j.Const) else list(self.trees):
+            self.template(name)
+
+    def printed(self, node: j.Node) -> Value:
+        if isinstance(node, j.TemplateData):
+            return NOTHING
+        value = self.expression(node)
+        self.read(value, node.lineno)
+        taints = frozenset(self.taints(value))
+        self.flow.prints[id(node)] = self.flow.prints.get(id(node), frozenset()) | taints
+        return Value(taints=taints)
+
+    def condition(self, node: j.If) -> Value:
+        found = NOTHING
+        for each in (node, *node.elif_):
+            value = self.expression(each.test)
+            self.read(value, each.lineno, deep=False)
+            if value.constant:
+                self.flow.constants[id(each)] = (each, bool(value.constant[0]))
+            found = union([found, self.body(each.body)])
+        return union([found, self.body(node.else_)])
+
+    def loop(self, node: j.For) -> Value:
+        value = self.expression(node.iter)
+        self.read(value, node.lineno, deep=False)
+        element = Value(frozenset(place.element() for place in value.places), frozenset(self.taints(value)))
+        if value.places and all(place.type.startswith("[]") for place in value.places):
+            element = Value(element.places, value.taints)
+        self.bind(node.target, element)
+        if node.test is not None:
+            self.read(self.expression(node.test), node.lineno, deep=False)
+        return union([self.body(node.body), self.body(node.else_)])
+
+    def bind(self, target: j.Node | str, value: Value) -> None:
+        """Let a name, or each name of several, have one more value. Names have one scope here, since that misses nothing."""
+        if isinstance(target, j.Tuple):
+            for each in target.items:
+                self.bind(each, Value(value.places, value.taints))
+        elif isinstance(target, j.Name | str):
+            name = target if isinstance(target, str) else target.name
+            self.variables[name] = self.variables[name] | value if name in self.variables else value
+        elif isinstance(target, j.NSRef):
+            self.bind(target.name, value)
+
+    def expression(self, node: j.Node) -> Value:
+        match node:
+            case j.Const():
+                return Value(constant=(node.value,))
+            case j.Name():
+                return self.name(node)
+            case j.Getattr():
+                return self.item(self.expression(node.node), node.attr, node.lineno)
+            case j.Getitem():
+                key = self.expression(node.arg)
+                self.read(key, node.lineno)
+                name = str(key.constant[0]) if key.constant else EACH
+                return self.item(self.expression(node.node), name, node.lineno)
+            case j.Call():
+                return self.call(node)
+            case j.Filter():
+                if node.node is None:
+                    return self.filtered(node, NOTHING)
+                value = self.tolerated(node.node) if node.name in _DEFAULT else self.expression(node.node)
+                return self.filtered(node, value)
+            case j.Test():
+                value = self.tolerated(node.node) if node.name in _TOLERANT else self.expression(node.node)
+                self.read(union([value, *map(self.expression, node.args)]), node.lineno, deep=node.name != "defined")
+                return NOTHING
+            case j.Compare():
+                values = [self.expression(node.expr), *(self.expression(each.expr) for each in node.ops)]
+                self.read(union(values), node.lineno)
+                return NOTHING
+            case j.Not():
+                value = self.expression(node.node)
+                self.read(value, node.lineno, deep=False)
+                return Value(constant=(not value.constant[0],) if value.constant else ())
+            case j.And() | j.Or():
+                left, right = self.expression(node.left), self.expression(node.right)
+                self.read(left, node.lineno, deep=False)
+                return union([left, right])
+            case j.CondExpr():
+                self.read(self.expression(node.test), node.lineno, deep=False)
+                return union([self.expression(each) for each in (node.expr1, node.expr2) if each is not None])
+        values = [self.expression(each) for each in node.iter_child_nodes()]
+        self.read(union([NOTHING, *values]), node.lineno)
+        return self.computed(values)
+
+    def name(self, node: j.Name) -> Value:
+        name = node.name
+        if name in self.variables:
+            return self.variables[name]
+        if name == "mesh":
+            return Value(frozenset({Place(("mesh",), f"message {mesh_config_type(self.model.minor)}")}))
+        if name in {"proxy_config", "proxy_config_json"}:
+            place = Place(("proxyConfig",), f"message {proxy_config_type(self.model.minor)}")
+            if name == "proxy_config":
+                return Value(frozenset({place}))
+            self.note(Read(place.path, deep=True), node.lineno)
+            return Value(taints=frozenset({Taint(place.path, QUOTED)}))
+        return Value(frozenset({_NAMES[name]})) if name in _NAMES else NOTHING
+
+    def item(self, value: Value, name: str, line: int) -> Value:
+        found = frozenset(place for each in value.places if (place := self.child(each, name)) is not None)
+        for place in found:
+            if place.path[:1] == ("values",):
+                self.flow.values.setdefault(place.path, (self.active[-1], line))
+        return Value(found, value.taints)
+
+    def tolerated(self, node: j.Expr) -> Value:
+        """Return the value of an expression that may be undefined. What it is an item of may not."""
+        if not isinstance(node, j.Getattr):
+            return self.expression(node)
+        value = self.expression(node.node)
+        found = frozenset(place for each in value.places if (place := self.child(each, node.attr)) is not None)
+        self.flow.tolerated.update(place.path for place in found)
+        return Value(found, value.taints)
+
+    def child(self, place: Place, name: str) -> Place | None:
+        """Return the place of an item: names are those of JSON."""
+        kind = place.type.removeprefix("*")
+        if kind == "pod":
+            types = {"metadata": "v1.ObjectMeta", "spec": "v1.PodSpec"}
+            return Place((name,), types[name]) if name in types else None
+        if kind == "owner":
+            return Place(("owner", _OWNER[name]), "string") if name in _OWNER else None
+        if kind.startswith("message ") and not kind.startswith("message google."):
+            found = message_type(kind.removeprefix("message ")).by_json.get(name)
+            if found is None:
+                return None
+            inner = f"message {found.type}" if found.kind == "message" else found.kind
+            base = f"map[string]{inner}" if found.map_key else f"[]{inner}" if found.repeated else inner
+            return Place((*place.path, found.json), base)
+        if is_struct(kind):
+            known = struct_type(kind).by_json.get(name)
+            return None if known is None else Place((*place.path, known.json), known.type)
+        return place.key(EACH if name.isdigit() else name)
+
+    def call(self, node: j.Call) -> Value:
+        args = [self.expression(each) for each in node.args]
+        named = {str(each.key): self.expression(each.value) for each in node.kwargs}
+        function = node.node.name if isinstance(node.node, j.Name) else ""
+        values = [*args, *named.values()]
+        if function in self.macros:
+            self.flow.called.add(function)
+            for target, value in zip(self.macros[function].args, args, strict=False):
+                self.bind(target, value)
+            for key, value in named.items():
+                self.bind(key, value)
+            return self.returned.get(function, NOTHING)
+        for each in values:
+            self.read(each, node.lineno)
+        name = str(args[0].constant[0]) if args and args[0].constant else EACH
+        match function:
+            case "annotation" | "label":
+                place = (_ANNOTATIONS if function == "annotation" else _LABELS).key(name)
+                value = union([Value(frozenset({place})), *values[1:]])
+                self.read(value, node.lineno)
+                return value
+            case "named_entries":
+                value = Value(frozenset({_ANNOTATIONS.key(name)}))
+                self.read(value, node.lineno)
+                return Value(taints=frozenset(self.taints(value)))
+            case "resources":
+                places = frozenset(_ANNOTATIONS.key(f"sidecar.istio.io/{each}") for each in _RESOURCES)
+                value = Value(places)
+                self.read(value, node.lineno)
+                return self.computed([value, *values])
+            case "pod_ports":
+                self.note(Read(("spec", "containers"), deep=True), node.lineno)
+                return Value(taints=frozenset({Taint(("spec", "containers"), QUOTED)}))
+            case "range":
+                return NOTHING
+        return self.computed([self.expression(node.node), *values])
+
+    def filtered(self, node: j.Filter, value: Value) -> Value:
+        name, line = node.name, node.lineno
+        if name in _DEFAULT:
+            self.read(value, line, deep=False)
+            return union([value, *map(self.expression, node.args)])
+        args = [self.expression(each) for each in node.args]
+        named = {str(each.key): self.expression(each.value) for each in node.kwargs}
+        for each in (*args, *named.values()):
+            self.read(each, line)
+        attribute = named.get("attribute") if name == "map" else args[0] if name in _SELECTING and args else None
+        if attribute is not None and attribute.constant:
+            self.read(value, line, deep=False)
+            elements = Value(frozenset(place.element() for place in value.places), value.taints)
+            found = self.item(elements, str(attribute.constant[0]), line)
+            self.read(found, line)
+            return Value(taints=frozenset(self.taints(found))) if name == "map" else value
+        if name in _PASSING and not args and not named:
+            self.read(value, line, deep=name in {"sort", "unique", "max", "min"})
+            return value
+        if name in {"first", "last"}:
+            self.read(value, line, deep=False)
+            return Value(frozenset(place.element() for place in value.places), value.taints)
+        self.read(value, line)
+        taints = self.taints(value)
+        if name in _HARMLESS:
+            return NOTHING
+        if name in _QUOTING or name == "toyaml":
+            state = QUOTED if name in _QUOTING else YAML
+            return Value(taints=frozenset(Taint(path, state) for path, _ in taints))
+        if name in _KEEPING:
+            return Value(taints=frozenset(taints))
+        return self.computed([value, *args, *named.values()])
+
+    def computed(self, values: Iterable[Value]) -> Value:
+        """Return the result of an operation that is not known: it has the texts of its operands."""
+        return Value(taints=frozenset(Taint(path, RAW) for each in values for path, _ in self.taints(each)))
+
+    def taints(self, value: Value) -> set[Taint]:
+        """Return the texts of a pod in a value."""
+        found = (self.model.taint(place) for place in value.places if place.path)
+        return {*value.taints, *(taint for taint in found if taint is not None)}
+
+    def read(self, value: Value, line: int, *, deep: bool = True) -> None:
+        """Note a read of all places of a value."""
+        for place in value.places:
+            for path in [place.path] if place.path else [("metadata",), ("spec",)]:
+                self.note(Read(path, deep), line)
+
+    def note(self, read: Read, line: int) -> None:
+        for path in self.model.sources(read.path):
+            computed = path[:1] != read.path[:1]
+            self.flow.reads.setdefault(Read(path, read.deep or computed), (self.active[-1], line))

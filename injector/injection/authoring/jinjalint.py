@@ -1,0 +1,133 @@
+"""The mistakes of Jinja2 templates; see ``lint`` for the rules."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import TemplateSyntaxError
+from jinja2 import nodes as j
+
+from injector.injection.authoring.formatting import jinja_actions
+from injector.injection.authoring.jinjaflow import NAMES, JinjaFlow, follow
+from injector.injection.authoring.lint import Finding, Text, context_of, missing_value, unquoted
+from injector.injection.authoring.model import Model
+from injector.istio.jinja.engine import environment_of
+from injector.istio.jinja.filters import known_filters, known_tests
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from injector.istio.behaviours import Minor
+
+
+def lint_jinja(name: str, texts: Mapping[str, str], minor: Minor, *, values: Any) -> list[Finding]:
+    """Return the mistakes of a Jinja2 template, in order.
+
+    Args:
+        name: its name.
+        texts: the texts of all templates of its config, by name.
+        minor: the minor of Istio that it is for.
+        values: the values that it reads; None to not look for missing ones.
+    """
+    text, environment = Text(name, texts[name]), environment_of(texts)
+    trees: dict[str, j.Template] = {}
+    for each, source in texts.items():
+        try:
+            trees[each] = environment.parse(source, each)
+        except (TemplateSyntaxError, RecursionError) as error:
+            if each == name:
+                line = error.lineno if isinstance(error, TemplateSyntaxError) else 1
+                reason = getattr(error, "message", None) or "nested too deeply"
+                return [text.on_line(line, "", "syntax", reason, "correct the template")]
+    tree = trees[name]
+    flow = follow(Model(minor), trees, name)
+    found = [
+        *_unknown(text, tree),
+        *_unquoted(text, tree, flow),
+        *(_missing_values(text, flow, values) if values is not None else ()),
+        *_unreachable(text, tree, flow, texts),
+    ]
+    return sorted(set(found))
+
+
+def _unknown(text: Text, tree: j.Template) -> Iterator[Finding]:
+    """Yield the names, filters and tests that do not exist."""
+    imported = (each for node in tree.find_all(j.FromImport) for each in node.names)
+    declared = {
+        *NAMES,
+        *(node.name for node in tree.find_all(j.Name) if node.ctx != "load"),
+        *(node.name for node in tree.find_all(j.Macro)),
+        *(each if isinstance(each, str) else each[1] for each in imported),
+        *(node.target for node in tree.find_all(j.Import)),
+    }
+    for node in tree.find_all(j.Name):
+        if node.name not in declared:
+            what, hint = f"templates have no name {node.name}", "see docs/jinja-revisions.md for the names"
+            yield text.on_line(node.lineno, node.name, "field", what, hint)
+    kinds: tuple[tuple[type[j.Node], str, Any], ...] = (
+        (j.Filter, "filter", known_filters()),
+        (j.Test, "test", known_tests()),
+    )
+    for kind, label, known in kinds:
+        for each in tree.find_all(kind):
+            name = each.name  # type: ignore[attr-defined]  # filters and tests have one
+            if name not in known:
+                what, hint = f"templates have no {label} {name}", f"see docs/jinja-revisions.md for the {label}s"
+                yield text.on_line(each.lineno, name, "function", what, hint)
+
+
+def _unquoted(text: Text, tree: j.Template, flow: JinjaFlow) -> Iterator[Finding]:
+    actions = [action for action in jinja_actions(text.text) if action.opening.startswith("{{")]
+    masked = text.text
+    for action in jinja_actions(text.text):
+        filler = "\0" if action.opening.startswith("{{") else " "
+        blank = re.sub(r"[^\n]", filler, text.text[action.start : action.end])
+        masked = masked[: action.start] + blank + masked[action.end :]
+    printed = [each for each in _printed(tree) if not isinstance(each, j.TemplateData)]
+    for node, action in zip(printed, actions, strict=False):
+        taints = flow.prints.get(id(node), frozenset())
+        if taints:
+            at = action.start + len(action.opening)
+            at += len(text.text[at:]) - len(text.text[at:].lstrip())
+            yield from unquoted(text, at, sorted(taints), context_of(masked, action.start))
+
+
+def _printed(node: j.Node) -> Iterator[j.Node]:
+    """Yield the parts of all texts in the order of the source."""
+    if isinstance(node, j.Output):
+        yield from node.nodes
+        return
+    for each in node.iter_child_nodes():
+        yield from _printed(each)
+
+
+def _missing_values(text: Text, flow: JinjaFlow, values: Any) -> Iterator[Finding]:
+    for path, (template, line) in flow.values.items():
+        if template != text.name or any(path[: len(each)] == each for each in flow.tolerated):
+            continue
+        fault = missing_value(values, path, prints=True)
+        if fault is not None:
+            index, what, hint = fault
+            what = what.replace("so this prints <no value>", "so this fails")
+            yield text.on_line(line, path[index], "value", what, hint)
+
+
+def _unreachable(text: Text, tree: j.Template, flow: JinjaFlow, texts: Mapping[str, str]) -> Iterator[Finding]:
+    for macro in tree.find_all(j.Macro):
+        used = re.compile(rf"\b{re.escape(macro.name)}\b")
+        if macro.name not in flow.called and sum(len(used.findall(each)) for each in texts.values()) < 2:  # noqa: PLR2004
+            what, hint = f"the macro {macro.name} is never called", "call it, or delete it"
+            yield text.on_line(macro.lineno, macro.name, "unreachable", what, hint)
+    for node, constant in flow.constants.values():
+        what = f"the condition is always {'true' if constant else 'false'}"
+        yield text.on_line(node.lineno, "", "unreachable", what, "delete the branch that is never taken")
+    for chain in tree.find_all(j.If):
+        tests = [chain.test]
+        for branch in chain.elif_:
+            if any(branch.test == each for each in tests):
+                what = "an earlier condition of the chain is the same, so this branch is never taken"
+                yield text.on_line(
+                    branch.lineno, "", "unreachable", what, "correct the condition, or delete the branch"
+                )
+            tests.append(branch.test)

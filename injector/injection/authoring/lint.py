@@ -1,0 +1,312 @@
+"""The mistakes of templates: texts of a pod that can break the YAML, unknown names, values that do not exist, dead branches.
+
+Rules:
+
+- ``syntax``: the template does not parse.
+- ``unquoted``: a text that the creator of a pod controls is inserted so that it can end its scalar and add fields to the pod.
+- ``field``, ``function``: the minor does not have it.
+- ``value``: the values do not have it.
+- ``unreachable``: a template that is never called, or a branch that is never taken.
+- ``yaml``: the result is not YAML for some values; ``injection/authoring/trials.py`` finds these.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from injector.golang.strconv import byte_length
+from injector.gotemplate import ParseError
+from injector.gotemplate import nodes as n
+from injector.gotemplate.builtins import BUILTINS
+from injector.gotemplate.parser import parse_template
+from injector.injection.authoring.goflow import Flow, follow
+from injector.injection.authoring.model import EACH, QUOTED, RAW, Model, Path, Taint, shown
+from injector.istio.behaviours import DEVELOPMENT, OLDEST, Minor, format_minor
+from injector.istio.template import go_functions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+RULES: Final = ("syntax", "unquoted", "field", "function", "value", "unreachable", "yaml")
+_PLAIN: Final = "plain"
+_START: Final = "start"
+_BLOCK: Final = "block"
+_COMMENT: Final = "comment"
+_QUOTES: Final = {"'": "single quotes", '"': "double quotes"}
+_HINTS: Final = {
+    _START: "pass it through `quote`",
+    _PLAIN: 'build the whole value with printf and quote it: {{ printf "...%s" VALUE | quote }}',
+    _BLOCK: "pass it through `toJSON`: a line break ends a block scalar",
+    _COMMENT: "take it out of the comment: a line break ends a comment",
+}
+_UNDEFINED: Final = re.compile(r'function "(.*)" not defined')
+_BLOCK_SCALAR: Final = re.compile(r"(?:^|[\s:])[|>][-+0-9]*\s*(?:#.*)?$")
+_OBJECT: Final = re.compile(r"^(?:apiVersion|kind):", re.MULTILINE)
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Finding:
+    """A mistake: its template, the line and column (from 1), the rule, what is wrong, how to correct it, and the line's text."""
+
+    template: str
+    line: int
+    column: int
+    rule: str
+    what: str
+    hint: str
+    source: str
+
+    def data(self) -> dict[str, Any]:
+        """Return it as JSON data."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+class Text:
+    """The text of a template, with the places of findings."""
+
+    def __init__(self, name: str, text: str) -> None:
+        self.name = name
+        self.text = text
+        self.lines = text.split("\n")
+
+    def offset(self, byte: int) -> int:
+        """Return the index of the character at a byte position."""
+        return len(self.text.encode(errors="surrogatepass")[:byte].decode(errors="ignore"))
+
+    def finding(self, at: int, rule: str, what: str, hint: str) -> Finding:
+        """Return a finding at the index of a character."""
+        line = self.text.count("\n", 0, at)
+        column = at - (self.text.rfind("\n", 0, at) + 1)
+        return Finding(self.name, line + 1, column + 1, rule, what, hint, self.lines[line])
+
+    def on_line(self, line: int, word: str, rule: str, what: str, hint: str) -> Finding:
+        """Return a finding at a word of a line, or at the first word."""
+        line = min(max(line, 1), len(self.lines))
+        source = self.lines[line - 1]
+        column = max(source.find(word), 0) if word else len(source) - len(source.lstrip())
+        return Finding(self.name, line, column + 1, rule, what, hint, source)
+
+
+def is_gateway(text: str) -> bool:
+    """Return whether a template renders whole objects: Istio's gateway controller uses it, and injection does not."""
+    return _OBJECT.search(text) is not None
+
+
+def context_of(masked: str, at: int) -> str:
+    """Return where in YAML an insertion is: a quote, or one of ``_START``, ``_PLAIN``, ``_BLOCK`` and ``_COMMENT``.
+
+    Args:
+        masked: the template, with NUL in place of all actions.
+        at: the index of the insertion.
+    """
+    begin = masked.rfind("\n", 0, at) + 1
+    if _in_block(masked, begin, at):
+        return _BLOCK
+    quote, is_start = "", True
+    line = masked[begin:at]
+    for index, char in enumerate(line):
+        if quote:
+            is_escaped = quote == '"' and line[:index].endswith("\\") and not line[:index].endswith("\\\\")
+            quote = "" if char == quote and not is_escaped else quote
+        elif char in _QUOTES and is_start:
+            quote = char
+        elif char == "#" and (index == 0 or line[index - 1].isspace()):
+            return _COMMENT
+        elif char in "[{," or (char == " " and line[:index].endswith((":", "-", "?", " "))):
+            is_start = True
+        elif not char.isspace() and not (char in "-?" and is_start):
+            is_start = False
+    return quote or (_START if is_start or line.endswith((": ", "- ")) or not line.strip(" \0-") else _PLAIN)
+
+
+def _in_block(masked: str, begin: int, at: int) -> bool:
+    """Return whether a line belongs to a block scalar: the last line above with less indentation begins one."""
+    end = masked.find("\n", at)
+    here = masked[begin : len(masked) if end < 0 else end]
+    indentation = len(here) - len(here.lstrip(" "))
+    for line in reversed(masked[:begin].split("\n")[:-1]):
+        if not line.strip(" \0"):
+            continue
+        width = len(line) - len(line.lstrip(" "))
+        if width < indentation:
+            return _BLOCK_SCALAR.search(line) is not None
+    return False
+
+
+def unquoted(text: Text, at: int, taints: Sequence[Taint], context: str) -> Iterator[Finding]:
+    """Yield a finding if texts of a pod break out of where they are inserted."""
+    quoted = {taint.path for taint in taints if taint.state == QUOTED}
+    raw = {taint.path for taint in taints if taint.state == RAW}
+    if context in _QUOTES:
+        raw |= quoted
+        what = f"is inserted between {_QUOTES[context]}"
+        hint = "remove the quotes around it and pass it through `quote`"
+    else:
+        raw |= quoted if context in (_PLAIN, _COMMENT) else set()
+        what, hint = "is inserted without quotes", _HINTS[context]
+        if context == _PLAIN and quoted & raw:
+            what = "is quoted in the middle of a text, which does not quote it"
+    if raw:
+        names = ", ".join(sorted({_named(path) for path in raw})[:3])
+        yield text.finding(at, "unquoted", f"{names} {what}, and can add fields to the pod", hint)
+
+
+def _named(path: Path) -> str:
+    names = {
+        "owner": "the pod's owner",
+        "proxyConfig": "the annotation proxy.istio.io/config",
+        "proxyImage": "the image",
+    }
+    if path[0] in names and path[0] == "proxyConfig":
+        return f"{shown(path)} (the annotation proxy.istio.io/config)"
+    if path[0] in ("proxyImage", "proxyInitImage"):
+        return f"{shown(path)} (the annotation sidecar.istio.io/proxyImageType)"
+    return f"{shown(path)} (owner reference or name of the pod)" if path[0] == "owner" else shown(path)
+
+
+def lint_go(
+    name: str, source: str, minor: Minor, *, values: Any, delimiters: tuple[str, str] = ("{{", "}}")
+) -> list[Finding]:
+    """Return the mistakes of a Go template, in order.
+
+    Args:
+        name: its name.
+        source: its text.
+        minor: the minor of Istio that it is for.
+        values: the values that it reads; None to not look for missing ones.
+        delimiters: the delimiters of actions.
+    """
+    text, functions = Text(name, source), {**BUILTINS, **_all_functions()}
+    try:
+        trees = parse_template(name, source, functions=functions, left=delimiters[0], right=delimiters[1])
+    except (ParseError, RecursionError) as error:
+        return [_syntax(text, error)]
+    own = {**BUILTINS, **go_functions(minor, {})}
+    flow = follow(Model(minor, gateway=is_gateway(source)), trees, name)
+    found = [
+        *(_function(text, node, minor) for node in _calls(trees) if node.name not in own),
+        *_unknown_fields(text, flow, minor),
+        *_unquoted(text, flow, delimiters),
+        *(_missing_values(text, flow, values) if values is not None else ()),
+        *_unreachable(text, flow, trees, name),
+    ]
+    return sorted(set(found))
+
+
+@cache
+def _all_functions() -> Mapping[str, Any]:
+    """Return the functions of all minors."""
+    found: dict[str, Any] = {}
+    for number in range(OLDEST[1], DEVELOPMENT[1] + 1):
+        found.update(go_functions((1, number), {}))
+    return found
+
+
+def _syntax(text: Text, error: ParseError | RecursionError) -> Finding:
+    if not isinstance(error, ParseError):
+        return text.on_line(1, "", "syntax", "template nests too deeply", "use fewer nested blocks")
+    undefined = _UNDEFINED.fullmatch(error.reason)
+    if undefined is None:
+        return text.on_line(error.line, "", "syntax", error.reason, "correct the template")
+    return text.on_line(error.line, undefined[1], "function", error.reason, "use a function of Istio or sprig")
+
+
+def _calls(trees: Mapping[str, n.Tree]) -> Iterator[n.IdentifierNode]:
+    for tree in trees.values():
+        yield from (node for node in n.within(tree.root) if isinstance(node, n.IdentifierNode))
+
+
+def _function(text: Text, node: n.IdentifierNode, minor: Minor) -> Finding:
+    has = [each for number in range(DEVELOPMENT[1] + 1) if node.name in go_functions(each := (1, number), {})]
+    when = f"since {format_minor(has[0])}" if has[0] > minor else f"up to {format_minor(has[-1])}"
+    what = f"Istio {format_minor(minor)} has no function {node.name}, which exists {when}"
+    return text.finding(text.offset(node.pos), "function", what, "use another function, or the minor that has it")
+
+
+def _unknown_fields(text: Text, flow: Flow, minor: Minor) -> Iterator[Finding]:
+    for node, place, name in flow.unknown.values():
+        owner = shown(place.path) if place.path else "the template data"
+        what = f"{owner} of Istio {format_minor(minor)} has no field {name}"
+        yield text.finding(_start(text, node, name), "field", what, "correct the name: names of fields are Go's")
+
+
+def _start(text: Text, node: n.Node, name: str) -> int:
+    """Return the index of a name in a node; the positions of some nodes are where they end."""
+    at = text.offset(node.pos)
+    line = text.text.rfind("\n", 0, at) + 1
+    found = text.text.find(f".{name}", max(line, at - byte_length(str(node)) - 1))
+    return at if found < 0 else found
+
+
+def _unquoted(text: Text, flow: Flow, delimiters: tuple[str, str]) -> Iterator[Finding]:
+    masked = mask(text.text, delimiters)
+    for node, value in flow.prints.values():
+        if value.taints:
+            at = text.offset(node.pos)
+            opening = max(text.text.rfind(delimiters[0], 0, at), 0)
+            yield from unquoted(text, at, sorted(value.taints), context_of(masked, opening))
+
+
+def mask(text: str, delimiters: tuple[str, str]) -> str:
+    """Return a text with NUL in place of all actions, of the same length and with the same lines. A comment leaves nothing."""
+    left, right = map(re.escape, delimiters)
+    action = re.compile(rf"""{left}(?:"(?:[^"\\\n]|\\.)*"|`[^`]*`|/\*.*?\*/|[^"`])*?{right}""", re.DOTALL)
+
+    def masked(found: re.Match[str]) -> str:
+        is_text = not re.match(
+            rf"{left}-?\s*(?:/\*|if|else|end|range|with|define|block|template|break|continue|\$\w+ *:?=)", found[0]
+        )
+        return re.sub(r"[^\n]", "\0" if is_text else " ", found[0])
+
+    return action.sub(masked, text)
+
+
+def _missing_values(text: Text, flow: Flow, values: Any) -> Iterator[Finding]:
+    for (_, path), (node, prints) in flow.values.items():
+        fault = missing_value(values, path, prints=prints)
+        if fault is not None:
+            known, what, hint = fault
+            yield text.finding(_start(text, node, path[known]), "value", what, hint)
+
+
+def missing_value(values: Any, path: Path, *, prints: bool) -> tuple[int, str, str] | None:
+    """Return the index of the name in a path that the values do not have, what is wrong, and the hint; None if nothing is.
+
+    Go has no error for a name that is missing, so it counts only if it is printed, or if another one differs from it by case.
+    """
+    for index, name in enumerate(path[1:], 1):
+        if values is None:
+            what = f"{shown(path[:index])} of the values is null, so this fails"
+            return index, what, "test it by {{ if }} first, or set it"
+        if not isinstance(values, dict) or name == EACH:
+            return None
+        if name not in values:
+            similar = [key for key in values if key.lower() == name.lower()]
+            what = f"the values have no {shown(path[: index + 1])}" + (", so this prints <no value>" if prints else "")
+            hint = f"did you mean {similar[0]}?" if similar else "use `default`, or add it to the values"
+            return (index, what, hint) if prints or similar else None
+        values = values[name]
+    return None
+
+
+def _unreachable(text: Text, flow: Flow, trees: Mapping[str, n.Tree], name: str) -> Iterator[Finding]:
+    for tree in trees.values():
+        if tree.name not in {name, *flow.called}:
+            found = re.search(rf'"{re.escape(tree.name)}"|`{re.escape(tree.name)}`', text.text)
+            at = found.start() if found else text.offset(tree.root.pos)
+            what = f"the template {tree.name} is never called"
+            yield text.finding(at, "unreachable", what, "call it by {{ template }}, or delete it")
+    for branch, constant in flow.branches.values():
+        what = f"the condition is always {'true' if constant else 'false'}"
+        yield text.finding(text.offset(branch.pos), "unreachable", what, "delete the branch that is never taken")
+    for branch in flow.repeated.values():
+        what = "an earlier condition of the chain is the same, so this branch is never taken"
+        yield text.finding(
+            text.offset(branch.pipe.pos), "unreachable", what, "correct the condition, or delete the branch"
+        )
+
+
+__all__ = ["RULES", "Finding", "context_of", "is_gateway", "lint_go"]

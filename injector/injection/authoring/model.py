@@ -1,0 +1,273 @@
+"""The template data as templates can read it: places by their names in pod, values and mesh config, and their types.
+
+A place is a path such as ``metadata.annotations[x]`` with the Go type of its value. Some fields of the data are computed:
+``SOURCES`` names the fields of pod, values and mesh config that they are computed from (``injection/data.py``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+from injector.istio.annotations import checked_annotations
+from injector.istio.behaviours import Behaviours, Minor, behaviours_of
+from injector.istio.proto import WRAPPERS, mesh_config_type, message_type, proxy_config_type
+from injector.kube.typed import is_struct, struct_type, underlying
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+Path: TypeAlias = tuple[str, ...]
+
+ANY: Final = "any"
+EACH: Final = "*"
+"""Stands in a path for every element of a list and every key of a map."""
+RAW: Final = "raw"
+QUOTED: Final = "quoted"
+YAML: Final = "yaml"
+_MESSAGE: Final = "message "
+_OWNER: Final = "owner"
+_HARMLESS: Final = frozenset({"bool", "int", "int32", "int64", "float64", "enum", "resource.Quantity", "v1.Time"})
+_TRUSTED: Final = frozenset({"values", "mesh", "env", "revision", "namespace", "nativeSidecars", "gateway"})
+_PROXY_CONFIG: Final = "proxy.istio.io/config"
+_ANNOTATIONS: Final = ("metadata", "annotations")
+_IMAGE_TYPE: Final = (*_ANNOTATIONS, "sidecar.istio.io/proxyImageType")
+_IMAGE: Final = (("values", "global", "hub"), ("values", "global", "tag"), ("values", "global", "variant"), _IMAGE_TYPE)
+_SERVICE_ACCOUNT: Final = ("spec", "serviceAccountName")
+"""The API server looks up the service account before it calls webhooks, so it is the name of one."""
+_LABELS: Final = ("pod-template-hash", "rollouts-pod-template-hash", "deploymentconfig")
+
+SOURCES: Final[dict[str, tuple[Path, ...]]] = {
+    _OWNER: (
+        *(("metadata", name) for name in ("name", "namespace", "generateName", "ownerReferences")),
+        *(("metadata", "labels", name) for name in _LABELS),
+    ),
+    "proxyImage": (*_IMAGE, ("values", "global", "proxy", "image"), ("proxyConfig", "image")),
+    "proxyInitImage": (*_IMAGE, ("values", "global", "proxy_init", "image")),
+    "estimatedConcurrency": (
+        ("proxyConfig", "concurrency"),
+        (*_ANNOTATIONS, "sidecar.istio.io/proxyCPULimit"),
+        (*_ANNOTATIONS, "sidecar.istio.io/proxyCPU"),
+        ("values", "global", "proxy", "resources"),
+    ),
+    "nativeSidecars": (("spec", "nodeName"), ("env", "ENABLE_NATIVE_SIDECARS")),
+}
+"""The computed fields, and the places that they are computed from. ``proxyConfig`` is the mesh's with the pod's annotation on top."""
+
+
+class Place(NamedTuple):
+    """A place in the template data and the Go type of its value."""
+
+    path: Path
+    type: str
+
+    def element(self) -> Place:
+        """Return the place of every element."""
+        return Place((*self.path, EACH), _element(self.type))
+
+    def key(self, name: str) -> Place:
+        """Return the place of one element of a map or list."""
+        return Place((*self.path, name), _element(self.type))
+
+
+class Taint(NamedTuple):
+    """A text that the creator of a pod controls: where it comes from, and what was done with it: ``RAW``, ``QUOTED`` or ``YAML``."""
+
+    path: Path
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """All that a value of a template may be: places, texts that a pod controls, and the constant if it is one (in a tuple)."""
+
+    places: frozenset[Place] = frozenset()
+    taints: frozenset[Taint] = frozenset()
+    constant: tuple[Any, ...] = ()
+
+    def __or__(self, other: Value) -> Value:
+        constant = self.constant if self.constant == other.constant else ()
+        return Value(self.places | other.places, self.taints | other.taints, constant)
+
+
+NOTHING: Final = Value()
+
+
+def union(values: Iterable[Value]) -> Value:
+    """Return a value that may be any of these."""
+    found = list(values)
+    if len(found) == 1:
+        return found[0]
+    places = frozenset[Place]().union(*(each.places for each in found))
+    return Value(places, frozenset[Taint]().union(*(each.taints for each in found)))
+
+
+class Read(NamedTuple):
+    """A read of a place: with everything below it if it is ``deep``, else whether it exists, its length or its keys."""
+
+    path: Path
+    deep: bool
+
+    def __str__(self) -> str:
+        text = shown(self.path)
+        return text if self.deep else f"{text} (only whether it is set, and its keys)"
+
+    def covers(self, field_path: Path) -> bool:
+        """Return whether a change of a field may change what is read. A field that comes or goes is a change of its parent's keys."""
+        if len(self.path) > len(field_path):
+            return _match(self.path[: len(field_path)], field_path)
+        inside = len(field_path) - len(self.path)
+        return (self.deep or inside <= 1) and _match(self.path, field_path[: len(self.path)])
+
+
+def _match(path: Path, field_path: Path) -> bool:
+    return all(EACH in (one, other) or one == other for one, other in zip(path, field_path, strict=True))
+
+
+def shown(path: Path) -> str:
+    """Return a path as users write it: ``spec.containers[*].name``, ``metadata.annotations[x/y]``."""
+    text = path[0]
+    for name in path[1:]:
+        plain = name.isidentifier() or name.replace("-", "").isalnum()
+        text += f".{name}" if plain and not name.isdigit() else f"[{name}]"
+    return text
+
+
+@dataclass(frozen=True)
+class Model:
+    """The template data of a minor.
+
+    Args:
+        minor: the minor of Istio.
+        gateway: whether it is the data of the gateway controller, which renders whole objects of a Gateway, and not of a pod.
+    """
+
+    minor: Minor
+    gateway: bool = False
+    behaviours: Behaviours = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "behaviours", behaviours_of(self.minor))
+
+    def root(self, name: str) -> Place | None:
+        """Return the place of a field of the template data; None if the minor has no such field."""
+        if self.gateway:
+            return _GATEWAY.get(name) or self._common(name) or Place(("gateway", name), ANY)
+        return self._common(name) if name in self.behaviours.template_fields else None
+
+    def _common(self, name: str) -> Place | None:
+        if name == "ProxyConfig":
+            return Place(("proxyConfig",), f"*{_MESSAGE}{proxy_config_type(self.minor)}")
+        if name == "MeshConfig":
+            return Place(("mesh",), f"*{_MESSAGE}{mesh_config_type(self.minor)}")
+        return _ROOTS.get(name)
+
+    def field(self, place: Place, name: str) -> Place | None:
+        """Return the place of a field or method of a value; None if its type has none of this name."""
+        kind = place.type.removeprefix("*")
+        if kind == "data":
+            return self.root(name)
+        if kind == _OWNER:
+            return self._owner(name)
+        if kind.startswith(_MESSAGE):
+            return _message_field(place.path, kind.removeprefix(_MESSAGE), name)
+        if is_struct(kind):
+            return _struct_field(place.path, kind, name)
+        if kind == ANY or underlying(kind).startswith("map["):
+            return place.key(name)
+        return Place(place.path, kind)  # a method such as String
+
+    def _owner(self, name: str) -> Place | None:
+        if name in _OWNER_FIELDS:
+            return Place((_OWNER, _OWNER_FIELDS[name]), "string")
+        # Since 1.22 templates get no more than a name and a namespace.
+        bare = self.minor >= (1, 22) or self.gateway
+        return None if bare else _struct_field(("metadata",), "v1.ObjectMeta", name)
+
+    def taint(self, place: Place) -> Taint | None:
+        """Return the text that a pod controls at a place; None if it cannot break YAML: a number, or a text that Istio checks."""
+        path = place.path
+        if place.type.removeprefix("*") in _HARMLESS or path[0] in _TRUSTED or path[1:] == ("namespace",):
+            return None
+        if path == _SERVICE_ACCOUNT or (path[:2] == _ANNOTATIONS and not self.gateway and self._is_checked(path[2:])):
+            return None
+        if self.gateway and path[:2] != _ANNOTATIONS and path[0] != "proxyImage":
+            return (
+                None  # Kubernetes has checked the names and labels of a Gateway, and its annotations set no ProxyConfig
+            )
+        if path[0] == "proxyConfig" and not self.behaviours.proxy_config_annotation:
+            return None
+        return Taint(path, RAW)
+
+    def _is_checked(self, names: Path) -> bool:
+        return names[:1] != (_PROXY_CONFIG,) and bool(checked_annotations(dict.fromkeys(names, ""), self.minor))
+
+    def sources(self, path: Path) -> Iterator[Path]:
+        """Yield the places in pod, values and mesh config that a place is computed from; itself if it is one."""
+        if path[0] == "proxyConfig":
+            yield ("mesh", "defaultConfig", *path[1:])
+            if self.behaviours.proxy_config_annotation:
+                yield (*_ANNOTATIONS, _PROXY_CONFIG)
+        elif path[0] in SOURCES:
+            for source in SOURCES[path[0]]:
+                yield from self.sources(source)
+        else:
+            yield path
+
+
+DATA: Final = Value(frozenset({Place((), "data")}))
+"""The template data itself, which dot is at the start of a Go template."""
+_OWNER_FIELDS: Final = {"Name": "name", "Namespace": "namespace", "Kind": "kind", "APIVersion": "apiVersion"}
+_ROOTS: Final = {
+    "TypeMeta": Place((_OWNER,), _OWNER),
+    "DeploymentMeta": Place((_OWNER,), _OWNER),
+    "ObjectMeta": Place(("metadata",), "v1.ObjectMeta"),
+    "Spec": Place(("spec",), "v1.PodSpec"),
+    "Values": Place(("values",), ANY),
+    "Revision": Place(("revision",), "string"),
+    "NativeSidecars": Place(("nativeSidecars",), "bool"),
+    "EstimatedConcurrency": Place(("estimatedConcurrency",), "int"),
+    "ProxyImage": Place(("proxyImage",), "string"),
+    "ProxyInitImage": Place(("proxyInitImage",), "string"),
+    "ProxyUID": Place(("namespace", "annotations"), "int64"),
+    "ProxyGID": Place(("namespace", "annotations"), "int64"),
+    "InboundTrafficPolicyMode": Place(("mesh", "inboundTrafficPolicy"), "enum"),
+    "CompliancePolicy": Place(("env", "COMPLIANCE_POLICY"), "string"),
+}
+_GATEWAY: Final = {
+    "Spec": Place(("gateway", "spec"), ANY),
+    "InfrastructureAnnotations": Place((*_ANNOTATIONS, EACH), "map[string]string"),
+    "TypeMeta": Place(("gateway", "type"), ANY),
+    "AgentgatewayImage": Place((*_ANNOTATIONS, "gateway.istio.io/agentgatewayImage"), "string"),
+}
+
+
+def _element(kind: str) -> str:
+    base = underlying(kind.removeprefix("*")) if kind not in ("", ANY) else ANY
+    if base.startswith("[]"):
+        return base[2:]
+    return base[4:].partition("]")[2] if base.startswith("map[") else ANY
+
+
+def _struct_field(path: Path, kind: str, name: str) -> Place | None:
+    if kind == "v1.ObjectMeta" and name.startswith("Get"):
+        name = name[3:]
+    found = struct_type(kind).go_path(name)
+    if not found:
+        return None
+    return Place((*path, *(each.json for each in found if not each.inline)), found[-1].type)
+
+
+def _message_field(path: Path, kind: str, name: str) -> Place | None:
+    if kind.startswith("google."):
+        # JSON has the wrapped value, or the duration, in place of the message.
+        return Place(path, "string" if WRAPPERS.get(kind) == "string" else "int")
+    message, name = message_type(kind), name.removeprefix("Get")
+    if name in message.oneofs:
+        return Place(path, f"*{_MESSAGE}{kind}")
+    found = message.by_go.get(name)
+    if found is None:
+        return None
+    inner = f"*{_MESSAGE}{found.type}" if found.kind == "message" else found.kind
+    base = f"map[string]{inner}" if found.map_key else f"[]{inner}" if found.repeated else inner
+    return Place((*path, found.json), base)

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from injector.injection.authoring.jinjalint import lint_jinja
+from injector.injection.authoring.lint import Finding, lint_go
+from injector.injection.authoring.trials import trials
+from injector.istio.behaviours import Minor
+from injector.revisions.build import build
+from tests.cases import cases
+from tests.injection import istiosource
+from tests.injection.hostilepods import BROKEN, hostile_pods
+from tests.revisions.fakes import make_raw
+
+needs_istio = pytest.mark.skipif(bool(istiosource.absent()), reason=istiosource.absent() or "-")
+SETTINGS = {"global": {"hub": "docker.io", "unset": None}}
+
+
+def places(found: list[Finding]) -> list[str]:
+    return [f"{each.line}:{each.column} {each.rule}: {each.what}" for each in found]
+
+
+@cases("minor", "template", "says")
+def test_mistakes_of_go_templates(minor: Minor, template: str, says: list[str]) -> None:
+    found = places(lint_go("t", template, minor, values=SETTINGS))
+
+    assert len(found) == len(says), found
+    assert [line for line, said in zip(found, says, strict=True) if said not in line] == []
+
+
+@cases("template", "says")
+def test_mistakes_of_jinja_templates(template: str, says: list[str]) -> None:
+    found = places(lint_jinja("t", {"t": template}, (1, 30), values=SETTINGS))
+
+    assert len(found) == len(says), found
+    assert [line for line, said in zip(found, says, strict=True) if said not in line] == []
+
+
+@cases("template", "says")
+def test_a_value_with_which_the_result_is_not_yaml_is_found(template: str, says: list[str]) -> None:
+    config = json.dumps({"policy": "enabled", "templates": {"t": template}})
+    values = json.dumps({"global": {"tag": "1.30.1", "trace": False, "name": "a"}})
+    revision = build(make_raw(config=config, values=values))
+
+    found = places(trials(revision, "t"))
+
+    assert len(found) == len(says), found
+    assert [line for line, said in zip(found, says, strict=True) if said not in line] == []
+
+
+@needs_istio
+def test_every_insertion_that_istio_repaired_is_found_before_and_none_after() -> None:
+    removed, added = istiosource.repaired_lines()
+    before, after = (
+        {
+            (name, each.line)
+            for name in istiosource.TEMPLATES
+            for each in lint_go(name, istiosource.template(commit, name), (1, 32), values=None)
+            if each.rule == "unquoted"
+        }
+        for commit in (f"{istiosource.REPAIR}^", istiosource.REPAIR)
+    )
+
+    assert len(removed) == 19
+    assert removed - before == set()
+    assert added & after == set()
+    assert len(before) - len(after) == len(removed)
+
+
+@needs_istio
+def test_each_finding_in_istios_templates_is_a_text_that_breaks_out() -> None:
+    values = istiosource.values(istiosource.RELEASE)
+    found = {
+        name: lint_go(name, istiosource.template(istiosource.RELEASE, name), (1, 31), values=values)
+        for name in istiosource.TEMPLATES
+    }
+
+    assert {each.rule for some in found.values() for each in some} == {"unquoted"}
+    for name in ("injection-template", "gateway-injection-template", "grpc-agent", "grpc-simple"):
+        pods = hostile_pods(istiosource.template(istiosource.RELEASE, name), values)
+        texts = {re.split(r",? (?:\(|is )", each.what)[0] for each in found[name]}
+        assert {text: pods.outcome(text) for text in sorted(texts)} == dict.fromkeys(sorted(texts), BROKEN)
