@@ -49,6 +49,7 @@ FOREIGN_FLAGS = {
     "--log_output_level",  # sidecar-injector
     *(
         "--against",
+        "--all",
         "--chart",
         "--executions",
         "--istioctl",
@@ -58,7 +59,7 @@ FOREIGN_FLAGS = {
         "--pods",
         "--record",
         "--restarts",
-    ),  # scripts/bench, scripts/fuzz, scripts/audit and scripts/reliability
+    ),  # scripts/test, scripts/bench, scripts/fuzz, scripts/audit and scripts/reliability
 }
 """Flags in pages that belong to other commands."""
 MAX_NOT_RUN = 6
