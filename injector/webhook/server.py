@@ -25,7 +25,7 @@ from injector.webhook.lifecycle import Follow, Lifecycle, LoopLag, Phase, Superv
 from injector.webhook.listener import CLEANUP, Listener, Request
 from injector.webhook.path import PREFIX
 from injector.webhook.shadow import Shadows
-from injector.webhook.status.operations import Operations, operations_app
+from injector.webhook.status.operations import Operations, operations_requests
 from injector.webhook.unserved import UnservedHandler, unserved_path
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ async def serve(
     shadows, supervisor = Shadows(services.metrics), Supervisor(services.metrics)
     operations = Operations(services=services, lifecycle=lifecycle, shadows=shadows, supervisor=supervisor, lag=lag)
     webhook = Listener(_webhook(services, lifecycle, shadows), listeners.clients)
-    ops = Listener(web.AppRunner(operations_app(operations), shutdown_timeout=CLEANUP))
+    ops = Listener(_runner(operations_requests(operations)))
     try:
         ops_port = await ops.listen(listeners.bind, listeners.ops_port)
         port = await webhook.listen(listeners.bind, listeners.port, listeners.tls)
@@ -111,8 +111,11 @@ def _webhook(services: Services, lifecycle: Lifecycle, shadows: Shadows) -> web.
     metrics.waiting.set_function(services.options.queue.waiting)
     metrics.aside.set_function(inject.slow.waiting)
     unserved = UnservedHandler(inject.reader, registry, metrics, lifecycle, services.unserved, services.elsewhere)
-    server = web.Server(webhook_requests(inject, unserved), request_factory=Request.make)
-    return web.ServerRunner(server, shutdown_timeout=CLEANUP)
+    return _runner(webhook_requests(inject, unserved))
+
+
+def _runner(answer: Answerer) -> web.ServerRunner:
+    return web.ServerRunner(web.Server(answer, request_factory=Request.make), shutdown_timeout=CLEANUP)
 
 
 def _start_tasks(supervisor: Supervisor, services: Services, lag: LoopLag, port: int) -> None:

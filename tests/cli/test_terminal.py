@@ -136,12 +136,13 @@ def test_explain_has_one_line_for_each_step(folder: Path, monkeypatch: pytest.Mo
     assert [line for line in result.stdout.splitlines() if line.startswith("forged")] == []
 
 
-def seen_on_a_terminal(folder: Path, *arguments: str, **variables: str) -> str:
-    """Return the output of a command on a terminal."""
+def seen_on_a_terminal(folder: Path, *arguments: str, errors: bool = False, **variables: str) -> str:
+    """Return the standard output of a command on a terminal, or its standard error."""
     leader, follower = pty.openpty()
     command = [sys.executable, "-m", "injector", *arguments]
     env = {**os.environ, "TERM": "xterm", **variables}
-    with subprocess.Popen(command, cwd=folder, env=env, stdout=follower, stderr=subprocess.DEVNULL) as process:
+    out, err = (subprocess.DEVNULL, follower) if errors else (follower, subprocess.DEVNULL)
+    with subprocess.Popen(command, cwd=folder, env=env, stdout=out, stderr=err) as process:
         os.close(follower)
         found = b""
         # The end of the other side is an error here.
@@ -172,6 +173,28 @@ def test_kube_inject_writes_escapes_of_yaml_to_a_terminal_and_gos_yaml_elsewhere
     (on_terminal, _), (elsewhere, _) = (list(yaml.safe_load_all(text))[:2] for text in (shown, piped))
     assert on_terminal == elsewhere
     assert on_terminal["metadata"]["name"] == HOSTILE
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("kube-inject", "--revision", "1-24", "-f", "many.yaml"),
+        ("diff", "1-24", "1-30", "-f", "many.yaml"),
+        ("explain", "--revision", "1-24", "-f", "many.yaml"),
+        ("uninject", "-f", "many.yaml"),
+    ],
+)
+def test_a_terminal_shows_the_progress_of_many_workloads(folder: Path, arguments: tuple[str, ...]) -> None:
+    pod = make_pod()
+    (folder / "many.yaml").write_text(
+        "---\n".join(json.dumps({**pod, "metadata": {"name": f"p{n}"}}) + "\n" for n in range(120))
+    )
+    directory = () if arguments[0] == "uninject" else ("--revisions-dir", "revisions")
+
+    shown = seen_on_a_terminal(folder, *arguments, *directory, errors=True)
+
+    assert "documents" in shown
+    assert "100%" in shown
 
 
 @pytest.mark.parametrize(

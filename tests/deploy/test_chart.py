@@ -347,6 +347,8 @@ def test_out_of_the_network_policy_goes_what_the_mode_needs() -> None:
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}
     }
     assert of_kind(rendered(), "NetworkPolicy") == []
+    says = "The NetworkPolicy of the chart admits every client to this port, because an API server is no pod"
+    assert says in (ROOT / "SECURITY.md").read_text(), "the page and the first rule of the policy agree"
 
 
 def test_spans_go_to_the_collector_through_the_network_policy() -> None:

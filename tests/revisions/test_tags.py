@@ -315,7 +315,7 @@ def test_only_the_injectors_own_annotations_are_remembered() -> None:
 @cases("file", "tag", "revision")
 def test_the_tags_that_istioctl_generates_are_read(file: str, tag: str | None, revision: str | None) -> None:
     if not CORPUS.exists():
-        pytest.skip("the corpus is not beside the project: ../shared/corpus")
+        pytest.skip("../shared/corpus is not beside the project")
     documents = yaml.safe_load_all((CORPUS / file).read_text())
     webhooks = [each for each in documents if each and each["kind"] == "MutatingWebhookConfiguration"]
     tags = [found for webhook in webhooks if (found := tag_object(webhook)) is not None]

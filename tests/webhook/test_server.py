@@ -98,13 +98,13 @@ async def test_both_ports_answer_and_a_signal_ends_them(services: Services) -> N
 
 
 @pytest.mark.parametrize(
-    "request_line", ["POST /inject HTTP/1.1", "GET / HTTP/1.1", "GET /inject HTTP/1.1", "nonsense"]
+    "request_line",
+    ["POST /inject HTTP/1.1", "GET / HTTP/1.1", "GET /inject HTTP/1.1", "nonsense", f"GET /{'a' * 9000} HTTP/1.1"],
 )
-async def test_no_response_of_the_webhook_tells_the_versions_of_its_software(
-    services: Services, request_line: str
-) -> None:
+@pytest.mark.parametrize("port", ["port", "ops_port"])
+async def test_no_response_tells_the_versions_of_its_software(services: Services, port: str, request_line: str) -> None:
     async with running(LISTENERS, services) as server:
-        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", getattr(server, port))
         writer.write(f"{request_line}\r\nHost: x\r\nContent-Length: 0\r\n\r\n".encode())
         head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), LIMIT)
         writer.close()

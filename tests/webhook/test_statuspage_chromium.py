@@ -10,19 +10,19 @@ from typing import cast
 
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestServer
+from aiohttp.test_utils import RawTestServer
 
 from injector.errors import ConfigError
 from injector.kube.admission import Broken
 from injector.metrics import Outcome
 from injector.revisions.reload import Loader, LoadReport, RevisionState
 from injector.webhook.decisions import ReviewDecision
-from injector.webhook.status.operations import Operations, operations_app
+from injector.webhook.status.operations import Operations, operations_requests
 from tests.revisions.fakes import fake_revision
 from tests.webhook.canary import TAGS, UPGRADES, Cluster
 from tests.webhook.chromium import EXECUTABLE, Page, browsing
 
-ServerFactory = Callable[[web.Application], Awaitable[TestServer]]
+ServerFactory = Callable[[Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]], Awaitable[RawTestServer]]
 
 pytestmark = pytest.mark.skipif(EXECUTABLE is None, reason="chromium is not installed")
 
@@ -56,18 +56,18 @@ async def page() -> AsyncIterator[Page]:
         yield page
 
 
-async def address(aiohttp_server: ServerFactory, operations: Operations) -> str:
+async def address(aiohttp_raw_server: ServerFactory, operations: Operations) -> str:
     """Where the status of an injector is."""
-    return str((await aiohttp_server(operations_app(operations))).make_url("/status"))
+    return str((await aiohttp_raw_server(operations_requests(operations))).make_url("/status"))
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("tags", ["cluster", "fleet"])
 async def test_nobody_is_shut_out(
-    aiohttp_server: ServerFactory, page: Page, scheme: str, tags: str, request: pytest.FixtureRequest
+    aiohttp_raw_server: ServerFactory, page: Page, scheme: str, tags: str, request: pytest.FixtureRequest
 ) -> None:
     shown: Cluster = request.getfixturevalue(tags)
-    url = await address(aiohttp_server, shown.operations())
+    url = await address(aiohttp_raw_server, shown.operations())
 
     for width in WIDTHS:
         await page.open(url, width=width, scheme=scheme)
@@ -77,9 +77,9 @@ async def test_nobody_is_shut_out(
         assert await page.complaints() == []
 
 
-async def test_with_nothing_to_show_nobody_is_shut_out(aiohttp_server: ServerFactory, page: Page) -> None:
+async def test_with_nothing_to_show_nobody_is_shut_out(aiohttp_raw_server: ServerFactory, page: Page) -> None:
     cluster = Cluster(tags="prod: {1-24: 90, 1-30: 10}")
-    await page.open(await address(aiohttp_server, cluster.operations()), width=320)
+    await page.open(await address(aiohttp_raw_server, cluster.operations()), width=320)
 
     assert await page.value(FAULTS) == []
 
@@ -102,8 +102,8 @@ BREAKS = [
 """What a page could have wrong, and what the fault is called."""
 
 
-async def test_each_fault_would_be_noticed(aiohttp_server: ServerFactory, cluster: Cluster, page: Page) -> None:
-    url = await address(aiohttp_server, cluster.operations())
+async def test_each_fault_would_be_noticed(aiohttp_raw_server: ServerFactory, cluster: Cluster, page: Page) -> None:
+    url = await address(aiohttp_raw_server, cluster.operations())
     unnoticed = []
     for breaks, fault in BREAKS:
         await page.open(url)
@@ -120,9 +120,9 @@ FOCUS = """
 
 
 async def test_all_of_it_can_be_reached_by_keyboard_and_is_seen_to_be(
-    aiohttp_server: ServerFactory, cluster: Cluster, page: Page
+    aiohttp_raw_server: ServerFactory, cluster: Cluster, page: Page
 ) -> None:
-    await page.open(await address(aiohttp_server, cluster.operations()))
+    await page.open(await address(aiohttp_raw_server, cluster.operations()))
 
     reached = []
     for _ in range(13):
@@ -145,9 +145,9 @@ BARS = """
 
 
 async def test_the_bars_are_as_long_as_the_shares_beside_them(
-    aiohttp_server: ServerFactory, cluster: Cluster, page: Page
+    aiohttp_raw_server: ServerFactory, cluster: Cluster, page: Page
 ) -> None:
-    await page.open(await address(aiohttp_server, cluster.operations()))
+    await page.open(await address(aiohttp_raw_server, cluster.operations()))
 
     upgrade, weights, requests = await page.value(BARS)
 
@@ -176,9 +176,9 @@ COLOURS = """
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_each_revision_is_drawn_in_one_colour_that_no_other_has(
-    aiohttp_server: ServerFactory, cluster: Cluster, page: Page, scheme: str
+    aiohttp_raw_server: ServerFactory, cluster: Cluster, page: Page, scheme: str
 ) -> None:
-    await page.open(await address(aiohttp_server, cluster.operations()), scheme=scheme)
+    await page.open(await address(aiohttp_raw_server, cluster.operations()), scheme=scheme)
 
     colours: dict[str, list[str]] = await page.value(COLOURS)
 
@@ -187,8 +187,8 @@ async def test_each_revision_is_drawn_in_one_colour_that_no_other_has(
     assert len({each[0] for each in colours.values()}) == 3
 
 
-async def test_a_hundred_tags_fit_two_screens(aiohttp_server: ServerFactory, fleet: Cluster, page: Page) -> None:
-    await page.open(await address(aiohttp_server, fleet.operations()))
+async def test_a_hundred_tags_fit_two_screens(aiohttp_raw_server: ServerFactory, fleet: Cluster, page: Page) -> None:
+    await page.open(await address(aiohttp_raw_server, fleet.operations()))
 
     assert (
         await page.value("document.querySelector('section[aria-labelledby=tags]').getBoundingClientRect().height") < 900
@@ -196,9 +196,9 @@ async def test_a_hundred_tags_fit_two_screens(aiohttp_server: ServerFactory, fle
 
 
 async def test_the_page_reloads_itself_when_the_reader_asks(
-    aiohttp_server: ServerFactory, cluster: Cluster, page: Page
+    aiohttp_raw_server: ServerFactory, cluster: Cluster, page: Page
 ) -> None:
-    url = await address(aiohttp_server, cluster.operations())
+    url = await address(aiohttp_raw_server, cluster.operations())
     await page.open(f"{url}?refresh")
 
     assert await page.complaints() == []
@@ -207,7 +207,7 @@ async def test_the_page_reloads_itself_when_the_reader_asks(
 
 
 async def test_hostile_and_endless_texts_stay_texts_and_within_the_page(
-    aiohttp_server: ServerFactory, page: Page
+    aiohttp_raw_server: ServerFactory, page: Page
 ) -> None:
     hostile = "<img src=x onerror=window.hacked=1><script>window.hacked=1</script>\"'" + "x" * 300
     upgrade = {**UPGRADES[0], **dict.fromkeys(("name", "tag", "from", "to", "progress", "reason"), hostile)}
@@ -229,7 +229,7 @@ async def test_hostile_and_endless_texts_stay_texts_and_within_the_page(
     operations = cluster.operations()
     services = replace(operations.services, loader=cast("Loader", SimpleNamespace(report=report)))
     operations = replace(operations, services=services)
-    url = await address(aiohttp_server, operations)
+    url = await address(aiohttp_raw_server, operations)
 
     for width in WIDTHS:
         await page.open(url, width=width)

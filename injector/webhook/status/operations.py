@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
-from aiohttp.hdrs import SERVER
+from aiohttp.hdrs import METH_GET, METH_HEAD
 
 from injector.metrics import CONTENT_TYPE
 from injector.webhook.lifecycle import Lifecycle, LoopLag, Phase, Supervisor
@@ -35,19 +35,32 @@ class Operations:
     lag: LoopLag = field(default_factory=LoopLag)
     clock: Callable[[], float] = time.time
 
-    async def live(self, request: web.Request) -> web.Response:  # noqa: ARG002 -- aiohttp's signature
+    @property
+    def routes(self) -> Mapping[str, Callable[[web.BaseRequest], Awaitable[web.Response]]]:
+        """The handlers by path."""
+        return {
+            "/livez": self.live,
+            "/healthz": self.live,
+            "/readyz": self.ready,
+            "/metrics": self.series,
+            "/": self.page,
+            "/status": self.page,
+            "/status.json": self.status,
+        }
+
+    async def live(self, request: web.BaseRequest) -> web.Response:  # noqa: ARG002 -- aiohttp's signature
         """Answer 200, or 503 if the event loop is stuck."""
         return _probe_response(self.lag.fault())
 
-    async def ready(self, request: web.Request) -> web.Response:  # noqa: ARG002 -- aiohttp's signature
+    async def ready(self, request: web.BaseRequest) -> web.Response:  # noqa: ARG002 -- aiohttp's signature
         """Answer 200, or 503 with the reason."""
         return _probe_response(self._unready())
 
-    async def series(self, request: web.Request) -> web.Response:  # noqa: ARG002 -- aiohttp's signature
+    async def series(self, request: web.BaseRequest) -> web.Response:  # noqa: ARG002 -- aiohttp's signature
         """Answer the metrics in the text format of Prometheus."""
         return web.Response(body=self.services.metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
 
-    async def page(self, request: web.Request) -> web.Response:
+    async def page(self, request: web.BaseRequest) -> web.Response:
         """Answer the status as a page, which reloads itself with ``?refresh``, or as JSON with ``?format=json``."""
         if request.query.get("format") == "json":
             return await self.status(request)
@@ -55,7 +68,7 @@ class Operations:
         text = await asyncio.to_thread(status_page, self._status(), refresh="refresh" in request.query)
         return web.Response(text=text, content_type="text/html", headers=HEADERS)
 
-    async def status(self, request: web.Request) -> web.Response:  # noqa: ARG002 -- aiohttp's signature
+    async def status(self, request: web.BaseRequest) -> web.Response:  # noqa: ARG002 -- aiohttp's signature
         """Answer the status as JSON."""
         return web.json_response(self._status(), headers=DATA_HEADERS)
 
@@ -88,24 +101,15 @@ def _probe_response(fault: str) -> web.Response:
     return web.Response(text=fault or "ok", status=503 if fault else 200)
 
 
-async def _without_server_header(_request: web.Request, response: web.StreamResponse) -> None:
-    """Leave out the versions of Python and aiohttp, which only an attacker needs."""
-    response.headers.pop(SERVER, None)
+def operations_requests(operations: Operations) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
+    """Return what answers the requests of the operations port."""
 
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        handler = operations.routes.get(request.rel_url.raw_path)
+        if handler is None:
+            raise web.HTTPNotFound
+        if request.method not in (METH_GET, METH_HEAD):
+            raise web.HTTPMethodNotAllowed(request.method, [METH_GET, METH_HEAD])
+        return await handler(request)
 
-def operations_app(operations: Operations) -> web.Application:
-    """Return the application of the operations port."""
-    app = web.Application()
-    app.on_response_prepare.append(_without_server_header)
-    app.add_routes(
-        [
-            web.get("/livez", operations.live),
-            web.get("/healthz", operations.live),
-            web.get("/readyz", operations.ready),
-            web.get("/metrics", operations.series),
-            web.get("/", operations.page),
-            web.get("/status", operations.page),
-            web.get("/status.json", operations.status),
-        ]
-    )
-    return app
+    return answer
