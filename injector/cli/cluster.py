@@ -25,6 +25,7 @@ from injector.cli.sources import (
     Sources,
     directory_revisions,
     kubeconfig_options,
+    kubeconfigs_options,
     revisions_dir,
 )
 from injector.cluster import resources as r
@@ -166,6 +167,15 @@ cluster_options: Final = option_group(
     NODE_VERSION,
 )
 """The options to reach a cluster, and to find revisions, as the parameters ``sources`` and ``kubeconfig``."""
+clusters_options: Final = option_group(
+    "sources",
+    _sources,
+    revisions_dir("the revisions in the cluster; with FILES and without a cluster the embedded ones"),
+    ISTIO_NAMESPACE_OPTION,
+    kubeconfigs_options,
+    NODE_VERSION,
+)
+"""The options to reach one cluster or several, and to find revisions, as the parameters ``sources`` and ``kubeconfigs``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import click
 
 from injector.cli.cluster import (
-    cluster_options,
+    clusters_options,
     confirm_option,
     confirmed,
     in_processes,
@@ -21,7 +21,7 @@ from injector.cli.cluster import (
     read_view,
     refusal,
 )
-from injector.cli.commands import EX_FAILED, verbose
+from injector.cli.commands import verbose
 from injector.cli.explain import called_last, pod_labels
 from injector.cli.formats import REPORTS
 from injector.cli.manifests import OTHER_KINDS_OPTION, read_workloads
@@ -29,7 +29,6 @@ from injector.cli.options import FILENAME, GUARD, RECURSIVE, exit_code_option
 from injector.cli.output import (
     HEADINGS,
     data_text,
-    echo,
     echo_colored,
     examples,
     one_line,
@@ -37,7 +36,15 @@ from injector.cli.output import (
     table,
     with_progress,
 )
-from injector.cli.sources import Sources, chosen_revisions, complete_names, namespace_option
+from injector.cli.sources import (
+    ByCluster,
+    Sources,
+    chosen_revisions,
+    complete_names,
+    namespace_option,
+    on_each,
+    only_one,
+)
 from injector.errors import DataError, InvalidPodError, ManifestError, UsageError
 from injector.injection.pipeline import answers_to
 from injector.injection.result import Answer, Injected, RequestFacts
@@ -105,6 +112,7 @@ class Comparison:
     epilog=examples(
         "diff stable canary -f docs/samples/hello.yaml",
         "diff 1-24 1-30 --live --namespace shop",
+        "diff 1-24 1-30 --live --context east --context west",
         "diff prod 1-30 -f app.yaml --only image -o unified",
     ),
 )
@@ -114,7 +122,7 @@ class Comparison:
 @RECURSIVE
 @click.option("--live", is_flag=True, help="Compare the workloads of the cluster that a webhook injects.")
 @namespace_option("Namespace for workloads that have none. With --live, only this namespace.")
-@cluster_options
+@clusters_options
 @OTHER_KINDS_OPTION
 @GUARD
 @click.option(
@@ -144,7 +152,7 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
     live: bool,
     namespace: str | None,
     sources: Sources,
-    kubeconfig: Kubeconfig,
+    kubeconfigs: tuple[Kubeconfig, ...],
     others: OtherKinds,
     guard: str,
     only: tuple[str, ...],
@@ -158,34 +166,62 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
     Each pod is injected as by the webhook. The exit code is 0 if nothing differs, 1 if something does.
     """
     names = old_name, new_name
-    notes: tuple[str, ...] = ()
-    if live:
-        if filenames:
-            raise UsageError("-f and --live exclude each other", hint="give one of the two")
-        sides, workloads, labels, notes = read_from(
-            (), kubeconfig, lambda reader: _read_live(reader, sources, namespace, names, others)
-        )
-    else:
-        files = read_workloads(filenames, recursive=recursive, namespace=namespace, others=others)
-        workloads, labels = files.created, files.namespace_labels
-        with chosen_revisions(sources, kubeconfig) as revisions:
-            old, new = (Side(name, revisions.build(revisions.find(name))) for name in names)
-        sides = old, new
     kinds = frozenset(only or KINDS) - frozenset(ignore)
-    comparer = Comparer(sides, kinds, guard, labels, keeps_pods=output == "unified")
-    results = in_processes(comparer.result, workloads)
-    shown_workloads = with_progress(workloads, f"{old_name} and {new_name}")
-    comparisons = [Comparison(each, *result) for each, result in zip(shown_workloads, results, strict=True)]
-    if live:
-        check = partial(_checked, comparer)
-        comparisons, unconfirmed = confirmed(comparisons, _group_to_check, check, kubeconfig, confirm)
-        notes += unconfirmed
-    for line in (*(f"note: {note}" for note in notes), *_warnings(comparisons, sides)):
-        echo(line, err=True)
     shown = output or ("summary" if live else "text")
-    echo_colored(_text(comparisons, sides, shown), _COLORS.get(shown, {}))
-    if exit_code and any(each.changes for each in comparisons):
-        click.get_current_context().exit(EX_FAILED)
+    if not live:
+        only_one(kubeconfigs, "without --live")
+    elif filenames:
+        raise UsageError("-f and --live exclude each other", hint="give one of the two")
+    elif shown in REPORTS:
+        only_one(kubeconfigs, f"with -o {shown}")
+
+    def compare(kubeconfig: Kubeconfig) -> _Compared:
+        notes: tuple[str, ...] = ()
+        if live:
+            sides, workloads, labels, notes = read_from(
+                (), kubeconfig, lambda reader: _read_live(reader, sources, namespace, names, others)
+            )
+        else:
+            files = read_workloads(filenames, recursive=recursive, namespace=namespace, others=others)
+            workloads, labels = files.created, files.namespace_labels
+            with chosen_revisions(sources, kubeconfig) as revisions:
+                old, new = (Side(name, revisions.build(revisions.find(name))) for name in names)
+            sides = old, new
+        comparer = Comparer(sides, kinds, guard, labels, keeps_pods=output == "unified")
+        results = in_processes(comparer.result, workloads)
+        shown_workloads = with_progress(workloads, f"{old_name} and {new_name}")
+        comparisons = [Comparison(each, *result) for each, result in zip(shown_workloads, results, strict=True)]
+        if live:
+            check = partial(_checked, comparer)
+            comparisons, unconfirmed = confirmed(comparisons, _group_to_check, check, kubeconfig, confirm)
+            notes += unconfirmed
+        return _Compared(sides, comparisons, notes)
+
+    found = on_each(kubeconfigs, compare)
+    found.note("note", lambda each: each.notes)
+    found.note("warning", lambda each: _warnings(each.comparisons, each.sides))
+    echo_colored(_text(found, shown), _COLORS.get(shown, {}))
+    differs = any(each.changes for one in found.results.values() for each in one.comparisons)
+    found.exit(found=exit_code and differs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """The comparisons of one cluster, or of files, and notes for the user."""
+
+    sides: tuple[Side, Side]
+    comparisons: list[Comparison]
+    notes: tuple[str, ...]
+
+    def data(self) -> dict[str, Any]:
+        old, new = self.sides
+        return {"old": old.data(), "new": new.data(), **comparison_data(self.comparisons)}
+
+    def cells(self) -> tuple[str, ...]:
+        """Return the row of a table of clusters."""
+        differing = sum(bool(each.changes) for each in self.comparisons)
+        refused = sum(isinstance(each.new, DataError) for each in self.comparisons)
+        return str(len(self.comparisons)), str(differing), str(refused)
 
 
 async def _read_live(
@@ -293,27 +329,36 @@ def _warnings(comparisons: Sequence[Comparison], sides: tuple[Side, Side]) -> li
         if isinstance(answer, Injected)
         for finding in answer.findings
     ]
-    return [f"warning: {each.workload}: {text}" for each, text in (*refused, *findings)]
+    return [f"{each.workload}: {text}" for each, text in (*refused, *findings)]
 
 
 def _without_values(comparison: Comparison, text: str) -> str:
     return hiding_of(comparison.workload.pod).without_values(one_line(text))
 
 
-def _text(comparisons: list[Comparison], sides: tuple[Side, Side], output: str) -> str:
-    old, new = sides
+def _text(found: ByCluster[_Compared], output: str) -> str:
+    if output in REPORTS:
+        (one,) = found.results.values()
+        return REPORTS[output](one.data(), [_workload_text(each) for each in one.comparisons])
+    if output in ("json", "yaml"):
+        return data_text(found.data(_Compared.data), output)
+    text = found.sections(lambda each: _shown(each, output))
+    columns = found.columns("WORKLOADS", "DIFFER", "REFUSED")
+    if output == "unified" or "CLUSTER" not in columns:
+        return text
+    return f"{text}\n{table(columns, found.rows(lambda each: [each.cells()]))}"
+
+
+def _shown(compared: _Compared, output: str) -> str:
+    old, new = compared.sides
+    comparisons = compared.comparisons
     match output:
         case "text":
             return as_text(comparisons, str(old), str(new))
         case "summary":
             return comparison_summary(comparisons, str(old), str(new))
-        case "unified":
-            return "".join(_unified(each, old.name, new.name) for each in comparisons if each.changes)
         case _:
-            data = {"old": old.data(), "new": new.data(), **comparison_data(comparisons)}
-            if output in REPORTS:
-                return REPORTS[output](data, [_workload_text(each) for each in comparisons])
-            return data_text(data, output)
+            return "".join(_unified(each, old.name, new.name) for each in comparisons if each.changes)
 
 
 def _unified(each: Comparison, old: str, new: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,7 +13,7 @@ import click
 
 from injector.cli.cluster import (
     ClusterView,
-    cluster_options,
+    clusters_options,
     has_ended,
     in_processes,
     read_from,
@@ -25,10 +25,13 @@ from injector.cli.explain import PodLabels, Route, called_last, live_route, requ
 from injector.cli.options import FILE, FILENAME, RECURSIVE, SKIP_CONFIRMATION, exit_code_option, output_format
 from injector.cli.output import HEADINGS, confirm, data_text, echo, echo_colored, examples, printable, table
 from injector.cli.sources import (
+    ByCluster,
     Sources,
     chosen_revisions,
     complete_names,
     namespace_option,
+    on_each,
+    only_one,
     revision_name,
     revision_source_options,
 )
@@ -162,12 +165,16 @@ def _compare(running: c.Pod, created: c.Pod | None, labels: PodLabels, view: Clu
 
 @click.command(
     "status",
-    epilog=examples("revision status --namespace shop", "revision status -f cluster.yaml -o json --exit-code=false"),
+    epilog=examples(
+        "revision status --namespace shop",
+        "revision status --context east --context west",
+        "revision status -f cluster.yaml -o json --exit-code=false",
+    ),
 )
 @FILENAME
 @RECURSIVE
 @namespace_option("Only this namespace.")
-@cluster_options
+@clusters_options
 @output_format("table", "json", "yaml")
 @exit_code_option("pods are not current")
 @verbose
@@ -177,7 +184,7 @@ def status(  # noqa: PLR0913 -- one parameter for each flag
     recursive: bool,
     namespace: str | None,
     sources: Sources,
-    kubeconfig: Kubeconfig,
+    kubeconfigs: tuple[Kubeconfig, ...],
     output: str,
     exit_code: bool,
 ) -> None:
@@ -186,16 +193,21 @@ def status(  # noqa: PLR0913 -- one parameter for each flag
     Pods, namespaces and webhooks come from the cluster, or from FILES as `kubectl get pods,ns,mutatingwebhookconfigurations -A -o yaml`
     writes them. The exit code is 0 if every pod is current, else 1.
     """
-    view, pods, notes = read_from(
-        filenames, kubeconfig, lambda reader: _read_pods(reader, sources, namespace), recursive=recursive
-    )
-    statuses = in_processes(lambda pod: _status_of(pod, view), pods)
-    rows = rows_of(each for each in statuses if each is not None)
-    for note in notes:
-        echo(f"note: {note}", err=True)
-    echo_colored(_text(rows, output), HEADINGS)
-    if exit_code and any(row.status.drift.state != CURRENT for row in rows):
-        click.get_current_context().exit(EX_FAILED)
+
+    def read(kubeconfig: Kubeconfig) -> tuple[list[Row], list[str]]:
+        view, pods, notes = read_from(
+            filenames, kubeconfig, lambda reader: _read_pods(reader, sources, namespace), recursive=recursive
+        )
+        statuses = in_processes(lambda pod: _status_of(pod, view), pods)
+        return rows_of(each for each in statuses if each is not None), notes
+
+    if filenames:
+        only_one(kubeconfigs, "with -f")
+    found = on_each(kubeconfigs, read)
+    found.note("note", lambda each: each[1])
+    echo_colored(_text(found, output), HEADINGS)
+    rows = [row for each, _ in found.results.values() for row in each]
+    found.exit(found=exit_code and any(row.status.drift.state != CURRENT for row in rows))
 
 
 def _status_of(text: bytes, view: ClusterView) -> SidecarStatus | None:
@@ -234,14 +246,20 @@ async def _read_pods(
     return view, pods, notes
 
 
-def _text(rows: list[Row], output: str) -> str:
-    pods = {state: sum(row.pods for row in rows if row.status.drift.state == state) for state in STATES}
+def _text(found: ByCluster[tuple[list[Row], list[str]]], output: str) -> str:
     if output != "table":
-        return data_text({"workloads": [row.data for row in rows], "pods": pods}, output)
-    if not rows:
+        data = found.data(lambda each: {"workloads": [row.data for row in each[0]], "pods": _pods(each[0])})
+        return data_text(data, output)
+    cells = found.rows(lambda each: [row.cells for row in each[0]])
+    if not cells:
         return "no pod has a sidecar or would get one\n"
+    pods = _pods([row for rows, _ in found.results.values() for row in rows])
     counts = ", ".join(f"{count} {state}" for state, count in pods.items() if count)
-    return f"{table(STATUS_COLUMNS, [row.cells for row in rows])}\npods: {counts}\n"
+    return f"{table(found.columns(*STATUS_COLUMNS), cells)}\npods: {counts}\n"
+
+
+def _pods(rows: Sequence[Row]) -> dict[str, int]:
+    return {state: sum(row.pods for row in rows if row.status.drift.state == state) for state in STATES}
 
 
 COLUMNS: Final = ("REVISION", "ISTIO", "WHY", "ENGINE", "TAGS", "DEFAULT", "FINGERPRINT")

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 import click
 
+from injector.cli.commands import EX_FAILED
 from injector.cli.options import FILE, REVISION_FLAG, both_spellings, option_group, was_given
-from injector.cli.output import echo
+from injector.cli.output import echo, one_line
 from injector.cluster.kubeconfig import Kubeconfig
 from injector.errors import ConfigError, InjectorError, UnknownRevisionError, UsageError
 from injector.istio.webhooks import ISTIO_NAMESPACE
+from injector.kube.escaping import escape_line
 from injector.revisions.build import Overrides, build, overridden
 from injector.revisions.directory import TAGS_FILE, DirectorySource, embedded_source
 from injector.revisions.registry import ResolvedName, checked_name, is_label
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from injector.revisions.tags import TagWorkload
 
 F = TypeVar("F", bound="Callable[..., Any]")
+T = TypeVar("T")
 ReadRevisions: TypeAlias = "Callable[[ObjectReader, Sources], Coroutine[Any, Any, RevisionList]]"
 
 
@@ -161,19 +164,20 @@ def complete_contexts(ctx: click.Context, _param: click.Parameter, incomplete: s
     return []
 
 
+_KUBECONFIG_OPTION: Final = click.option(
+    "-c",
+    "--kubeconfig",
+    "paths",
+    multiple=True,
+    type=FILE,
+    envvar="KUBECONFIG",
+    metavar="FILE",
+    help="Kubeconfig file. Default: KUBECONFIG, ~/.kube/config, or the pod's service account.",
+)
 kubeconfig_options: Final = option_group(
     "kubeconfig",
     _kubeconfig,
-    click.option(
-        "-c",
-        "--kubeconfig",
-        "paths",
-        multiple=True,
-        type=FILE,
-        envvar="KUBECONFIG",
-        metavar="FILE",
-        help="Kubeconfig file. Default: KUBECONFIG, ~/.kube/config, or the pod's service account.",
-    ),
+    _KUBECONFIG_OPTION,
     click.option(
         "--context",
         "context_name",
@@ -183,6 +187,101 @@ kubeconfig_options: Final = option_group(
     ),
 )
 """``--kubeconfig`` and ``--context``, as the parameter ``kubeconfig``."""
+
+
+def _kubeconfigs(paths: tuple[Path, ...], context_names: tuple[str, ...]) -> tuple[Kubeconfig, ...]:
+    return tuple(_kubeconfig(paths, name) for name in dict.fromkeys(context_names)) or (_kubeconfig(paths, None),)
+
+
+kubeconfigs_options: Final = option_group(
+    "kubeconfigs",
+    _kubeconfigs,
+    _KUBECONFIG_OPTION,
+    click.option(
+        "--context",
+        "context_names",
+        multiple=True,
+        metavar="NAME",
+        shell_complete=complete_contexts,
+        help="Context of the kubeconfig. Default: the current one. Repeatable, for several clusters.",
+    ),
+)
+"""``--kubeconfig`` and a repeatable ``--context``, as the parameter ``kubeconfigs``, which has at least one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ByCluster(Generic[T]):
+    """The results of a command by the context of the cluster, and the errors of the clusters that failed.
+
+    If the command is for one cluster, its context is the empty string, and the output does not name it.
+    """
+
+    results: Mapping[str, T]
+    errors: Mapping[str, InjectorError]
+
+    def data(self, data_of: Callable[[T], dict[str, Any]]) -> dict[str, Any]:
+        """Return JSON data: that of the only cluster, or ``clusters`` with the data or the ``error`` of each."""
+        if "" in self.results:
+            return data_of(self.results[""])
+        found = [{"cluster": name, **data_of(result)} for name, result in self.results.items()]
+        failed = [{"cluster": name, "error": str(error)} for name, error in self.errors.items()]
+        return {"clusters": found + failed}
+
+    def columns(self, *columns: str) -> tuple[str, ...]:
+        """Return the columns of a table, with one for the cluster if there are several."""
+        return columns if "" in self.results else ("CLUSTER", *columns)
+
+    def rows(self, rows_of: Callable[[T], Iterable[Sequence[str]]]) -> list[tuple[str, ...]]:
+        """Return the rows of all clusters in the columns of ``columns``."""
+        return [(*((name,) if name else ()), *row) for name, result in self.results.items() for row in rows_of(result)]
+
+    def sections(self, text_of: Callable[[T], str]) -> str:
+        """Return the text of the only cluster, or that of each below its name."""
+        if "" in self.results:
+            return text_of(self.results[""])
+        return "\n".join(escape_line(f"cluster {name}") + f"\n\n{text_of(each)}" for name, each in self.results.items())
+
+    def note(self, kind: str, notes_of: Callable[[T], Iterable[object]]) -> None:
+        """Print the notes or warnings of each cluster on stderr."""
+        for name, result in self.results.items():
+            for each in notes_of(result):
+                echo(f"{kind}: {name}{': ' if name else ''}{each}", err=True)
+
+    def exit(self, *, found: bool) -> None:
+        """End the command: with the exit code of a cluster that failed, or 1 if something was found."""
+        failed = next((error.exit_code for error in self.errors.values()), 0)
+        if failed or found:
+            click.get_current_context().exit(failed or EX_FAILED)
+
+
+def on_each(kubeconfigs: Sequence[Kubeconfig], work: Callable[[Kubeconfig], T]) -> ByCluster[T]:
+    """Run ``work`` for each cluster, one after another. The error of one of several clusters is printed, and the others go on.
+
+    Raises:
+        InjectorError: ``work`` raises it for the only cluster.
+    """
+    if len(kubeconfigs) == 1:
+        return ByCluster({"": work(kubeconfigs[0])}, {})
+    results, errors = dict[str, T](), dict[str, InjectorError]()
+    for each in kubeconfigs:
+        name = each.context or ""
+        try:
+            results[name] = work(each)
+        except InjectorError as error:
+            errors[name] = error
+            echo(f"error: {name}: {one_line(str(error))}", err=True)
+    return ByCluster(results, errors)
+
+
+def only_one(kubeconfigs: Sequence[Kubeconfig], use: str) -> Kubeconfig:
+    """Return the only cluster.
+
+    Raises:
+        UsageError: there are several; ``use`` says what they cannot be used for.
+    """
+    if len(kubeconfigs) > 1:
+        raise UsageError(f"several --context cannot be used {use}", hint="give one")
+    return kubeconfigs[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +347,8 @@ def complete_names(ctx: click.Context, _param: click.Parameter, incomplete: str)
     given = ctx.params
     with ctx.scope(cleanup=False), redirect_stderr(io.StringIO()), suppress(InjectorError):
         sources = Sources(given.get("revisions_dir"), given.get("istio_namespace") or ISTIO_NAMESPACE)
-        kubeconfig = _kubeconfig(given.get("paths") or (), given.get("context_name"))
+        context = given.get("context_name") or next(iter(given.get("context_names") or ()), None)
+        kubeconfig = _kubeconfig(given.get("paths") or (), context)
         with chosen_revisions(sources, kubeconfig) as found:
             return sorted(name for name in found.state.served_names if name.startswith(incomplete))
     return []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -24,8 +24,11 @@ from injector.cli.output import (
 )
 from injector.cli.sources import (
     ISTIO_NAMESPACE_OPTION,
+    ByCluster,
     complete_names,
     kubeconfig_options,
+    kubeconfigs_options,
+    on_each,
     revision_name,
     revisions_dir,
     tag_name,
@@ -185,6 +188,20 @@ location_options: Final = option_group(
     "location", _location, _DIRECTORY_OPTION, kubeconfig_options, ISTIO_NAMESPACE_OPTION
 )
 """The options that say where tags are, as the parameter ``location``."""
+
+
+def _locations(
+    revisions_dir: Path | None, kubeconfigs: tuple[Kubeconfig, ...], istio_namespace: str
+) -> tuple[TagLocation, ...]:
+    locations = tuple(TagLocation(revisions_dir, each, istio_namespace) for each in kubeconfigs)
+    locations[0].check_unused("paths", "context_names", "istio_namespace")
+    return locations
+
+
+locations_options: Final = option_group(
+    "locations", _locations, _DIRECTORY_OPTION, kubeconfigs_options, ISTIO_NAMESPACE_OPTION
+)
+"""The options of ``location_options``, for several clusters too, as the parameter ``locations``."""
 
 write_options: Final = option_group(
     "location",
@@ -384,41 +401,59 @@ def _print_conflicts(plan: TagPlan) -> None:
     ),
 )
 @output_format("table", "json", "yaml")
-@location_options
+@locations_options
 @verbose
-def list_tags(*, location: TagLocation, output: str) -> None:
+def list_tags(*, locations: tuple[TagLocation, ...], output: str) -> None:
     """List the tags with their revisions, the namespaces that use them, and their shadows."""
+    by_kubeconfig = {each.kubeconfig: each for each in locations}
+    found = on_each([each.kubeconfig for each in locations], lambda each: _listed(by_kubeconfig[each]))
+    found.note("warning", lambda each: each.faults)
+    tags = found.data(lambda each: {"tags": [_data(tag, each.namespaces) for tag in each.tags]})
+    data = tags if "clusters" in tags else tags["tags"]
+    match output:
+        case "json":
+            echo(json_text(data, indent="\t"), nl=False)
+        case "yaml":
+            echo(yaml_text(data), nl=False)
+        case _ if not any(each.tags for each in found.results.values()):
+            echo("No Istio revision tags found.")
+        case _:
+            echo_colored(_table(found), HEADINGS)
+    found.exit(found=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tags:
+    """The tags of a cluster or of a directory, the namespaces that use each, and what is wrong."""
+
+    tags: Sequence[Tag]
+    namespaces: Mapping[str, tuple[str, ...]]
+    faults: Sequence[object]
+
+
+def _listed(location: TagLocation) -> _Tags:
     with location.store() as store:
         state, namespaces = store.list(), store.namespaces()
     tags = sorted(state.tags.values(), key=lambda each: (each.revision, each.name))
-    for error in (*state.faults.values(), *state.webhook_faults):
-        echo(f"warning: {error}", err=True)
-    match output:
-        case "json":
-            echo(json_text([_data(each, namespaces) for each in tags], indent="\t"), nl=False)
-        case "yaml":
-            echo(yaml_text([_data(each, namespaces) for each in tags]), nl=False)
-        case _ if not tags:
-            echo("No Istio revision tags found.")
-        case _:
-            echo_colored(_table(tags, namespaces), HEADINGS)
+    return _Tags(tags, namespaces, (*state.faults.values(), *state.webhook_faults))
 
 
-def _table(tags: Sequence[Tag], namespaces: Mapping[str, tuple[str, ...]]) -> str:
+def _table(found: ByCluster[_Tags]) -> str:
     """Return the tags in istioctl's columns, and in further ones for shadows and the weights of namespaces if there are any."""
-    columns = {
-        "TAG": [each.name for each in tags],
-        "REVISION": [each.destination for each in tags],
-        "NAMESPACES": [",".join(namespaces.get(each.name, ())) or "-" for each in tags],
+    cells: dict[str, Callable[[Tag, _Tags], str]] = {
+        "TAG": lambda tag, _: tag.name,
+        "REVISION": lambda tag, _: tag.destination,
+        "NAMESPACES": lambda tag, each: ",".join(each.namespaces.get(tag.name, ())) or "-",
     }
-    if any(each.shadow for each in tags):
-        columns["SHADOW"] = [f"{each.shadow.revision}={each.shadow.sample}" if each.shadow else "-" for each in tags]
-    if any(each.namespaces for each in tags):
-        columns["NAMESPACE-WEIGHTS"] = [
-            ";".join(f"{name}/{destination(weights)}" for name, weights in each.namespaces.items()) or "-"
-            for each in tags
-        ]
-    return table(tuple(columns), list(zip(*columns.values(), strict=True)))
+    tags = [tag for each in found.results.values() for tag in each.tags]
+    if any(tag.shadow for tag in tags):
+        cells["SHADOW"] = lambda tag, _: f"{tag.shadow.revision}={tag.shadow.sample}" if tag.shadow else "-"
+    if any(tag.namespaces for tag in tags):
+        cells["NAMESPACE-WEIGHTS"] = lambda tag, _: (
+            ";".join(f"{name}/{destination(weights)}" for name, weights in tag.namespaces.items()) or "-"
+        )
+    rows = found.rows(lambda each: [[cell(tag, each) for cell in cells.values()] for tag in each.tags])
+    return table(found.columns(*cells), rows)
 
 
 def _data(each: Tag, namespaces: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:

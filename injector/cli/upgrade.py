@@ -16,6 +16,7 @@ import click
 from injector.cli.cluster import (
     ClusterView,
     cluster_options,
+    clusters_options,
     confirm_option,
     confirmed,
     has_ended,
@@ -40,7 +41,7 @@ from injector.cli.output import (
     printable,
     table,
 )
-from injector.cli.sources import ISTIO_NAMESPACE_OPTION, kubeconfig_options
+from injector.cli.sources import ISTIO_NAMESPACE_OPTION, ByCluster, kubeconfig_options, on_each, only_one
 from injector.cluster.kubeconfig import open_session
 from injector.errors import ManifestError, TagError, UsageError
 from injector.injection.result import Injected
@@ -125,13 +126,14 @@ def upgrade() -> None:
     "plan",
     epilog=examples(
         "upgrade plan upgrade.yaml",
+        "upgrade plan upgrade.yaml --context east --context west -o table",
         "upgrade plan upgrade.yaml -f cluster.yaml -o json",
     ),
 )
 @click.argument("document", metavar="FILE|NAME")
 @FILENAME
 @RECURSIVE
-@cluster_options
+@clusters_options
 @click.option(
     "-o", "--output", type=click.Choice(FORMATS), default=FORMATS[0], show_default=True, help="Output format."
 )
@@ -144,7 +146,7 @@ def plan(  # noqa: PLR0913 -- one parameter for each flag
     filenames: tuple[str, ...],
     recursive: bool,
     sources: Sources,
-    kubeconfig: Kubeconfig,
+    kubeconfigs: tuple[Kubeconfig, ...],
     output: str,
     confirm: int,
     exit_code: bool,
@@ -154,19 +156,27 @@ def plan(  # noqa: PLR0913 -- one parameter for each flag
     FILE has an Upgrade; - is stdin. NAME is an Upgrade of the cluster. The workloads come from the cluster, or from the files of `-f`.
     Nothing is written. The exit code is 0 if every workload of a wave can be restarted, else 1.
     """
-    _, read = read_resource(document, kubeconfig) if is_resource_name(document) else read_document(document)
-    fleet = read_from(filenames, kubeconfig, lambda reader: read_fleet(reader, sources, read), recursive=recursive)
-    made = make_plan(read, fleet.tag, fleet.workloads, fleet.source, fleet.target)
-    notes: tuple[str, ...] = ()
-    if not filenames:
-        check = partial(_dry_run, read, fleet.target)
-        entries, notes = confirmed(made.entries, _group_to_check, check, kubeconfig, confirm)
-        made = replace(made, entries=tuple(entries))
-    for note in (*fleet.notes, *made.notes, *notes):
-        echo(f"note: {note}", err=True)
-    echo_colored(plan_text(made, output), HEADINGS)
-    if exit_code and BLOCKED in made.count():
-        click.get_current_context().exit(EX_FAILED)
+    given = None if is_resource_name(document) else read_document(document)[1]
+
+    def read(kubeconfig: Kubeconfig) -> tuple[Plan, tuple[str, ...]]:
+        wanted = given or read_resource(document, kubeconfig)[1]
+        fleet = read_from(
+            filenames, kubeconfig, lambda reader: read_fleet(reader, sources, wanted), recursive=recursive
+        )
+        made = make_plan(wanted, fleet.tag, fleet.workloads, fleet.source, fleet.target)
+        notes = *fleet.notes, *made.notes
+        if filenames:
+            return made, notes
+        check = partial(_dry_run, wanted, fleet.target)
+        entries, unconfirmed = confirmed(made.entries, _group_to_check, check, kubeconfig, confirm)
+        return replace(made, entries=tuple(entries)), (*notes, *unconfirmed)
+
+    if filenames:
+        only_one(kubeconfigs, "with -f")
+    found = on_each(kubeconfigs, read)
+    found.note("note", lambda each: each[1])
+    echo_colored(plans_text(found, output), HEADINGS)
+    found.exit(found=exit_code and any(BLOCKED in made.count() for made, _ in found.results.values()))
 
 
 def _group_to_check(entry: Entry) -> tuple[str, ...] | None:
@@ -465,17 +475,18 @@ def _revision(view: ClusterView, name: str) -> Revision:
     return view.built.revision(state.revision(name))
 
 
-def plan_text(made: Plan, output: str) -> str:
-    """Return a plan in one of ``FORMATS``."""
+def plans_text(found: ByCluster[tuple[Plan, tuple[str, ...]]], output: str) -> str:
+    """Return the plans of the clusters in one of ``FORMATS``."""
     match output:
         case "summary":
-            return as_summary(made)
+            return found.sections(lambda each: as_summary(each[0]))
         case "table":
-            return table(COLUMNS, [_cells(made, each) for each in made.entries])
+            rows = found.rows(lambda each: [_cells(each[0], entry) for entry in each[0].entries])
+            return table(found.columns(*COLUMNS), rows)
         case "markdown":
-            return as_markdown(made)
+            return found.sections(lambda each: as_markdown(each[0]))
         case _:
-            return data_text(as_data(made), output)
+            return data_text(found.data(lambda each: as_data(each[0])), output)
 
 
 def as_data(made: Plan) -> dict[str, Any]:

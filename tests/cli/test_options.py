@@ -8,6 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from injector.cli import main
 from injector.cli.options import Duration, both_spellings, key_values, seconds_of
 from injector.cli.sources import ISTIO_NAMESPACE_OPTION, checked_namespace, kubeconfig_options
 from injector.cli.webhook import given_webhook_options, webhook_options
@@ -16,6 +17,7 @@ from injector.errors import DataError, UsageError
 from injector.istio.webhooks import Endpoint, WebhookOptions
 from injector.revisions.clustertags import Placement
 from tests.cases import cases
+from tests.cli.clusters import assert_fails
 
 
 @pytest.fixture(autouse=True)
@@ -249,3 +251,18 @@ def test_invalid_pairs_are_refused(pair: str) -> None:
 def test_digits_without_a_unit_are_refused_in_the_time_of_their_length() -> None:
     with pytest.raises(UsageError, match="is not a valid duration"):
         seconds_of("9" * 250_000)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["diff", "stable", "canary", "-f", "docs/samples/hello.yaml"], "without --live"),
+        (["diff", "stable", "canary", "--live", "-o", "sarif"], "with -o sarif"),
+        (["revision", "status", "-f", "docs/samples/cluster.yaml"], "with -f"),
+        (["upgrade", "plan", "next", "-f", "docs/samples/cluster.yaml"], "with -f"),
+    ],
+)
+def test_several_contexts_are_refused_where_there_can_be_one_cluster(arguments: list[str], says: str) -> None:
+    result = CliRunner().invoke(main, [*arguments, "--context", "a", "--context", "b"])
+
+    assert_fails(result, 64, f"several --context cannot be used {says}")

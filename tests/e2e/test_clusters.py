@@ -1,0 +1,151 @@
+"""Commands over several clusters: two real API servers at once, and one that does not answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from injector.cli import main
+from injector.istio.webhooks import WebhookOptions, revision_webhook, tag_webhook
+from tests.architecture.serving import free_ports
+from tests.e2e.kubelab import Lab, running
+from tests.e2e.manifests import account_of, control_plane, made, namespace_of
+from tests.factories import make_container
+
+HOME = "istio-system"
+CONTEXTS = ("--context", "east", "--context", "away", "--context", "west")
+UPGRADE = {
+    "apiVersion": "revision-injector.dev/v1alpha1",
+    "kind": "Upgrade",
+    "metadata": {"name": "next"},
+    "spec": {"tag": "prod", "from": "1-24", "to": "1-30", "waves": [{"name": "all"}]},
+}
+
+
+@pytest.fixture(scope="module")
+def kubeconfig(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A kubeconfig with three contexts: two API servers with a workload each, and an address where none is."""
+    folder = tmp_path_factory.mktemp("clusters")
+    with running(Lab(folder / "west")) as other:
+        labs = {"east": lab, "west": other}
+        for name, each in labs.items():
+            fill(each, name)
+        (port,) = free_ports(1)
+        read = {name: yaml.safe_load(each.kubeconfig.read_text()) for name, each in labs.items()}
+        away = {"server": f"https://127.0.0.1:{port}", "insecure-skip-tls-verify": True}
+        merged = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [
+                *({**each["clusters"][0], "name": name} for name, each in read.items()),
+                {"name": "away", "cluster": away},
+            ],
+            "users": [{**each["users"][0], "name": name} for name, each in read.items()],
+            "contexts": [
+                {"name": name, "context": {"cluster": name, "user": name if name in labs else "east"}}
+                for name in ("east", "west", "away")
+            ],
+        }
+        path = folder / "config"
+        path.write_text(yaml.safe_dump(merged))
+        yield path
+
+
+def fill(lab: Lab, name: str) -> None:
+    """Write two revisions, a tag, a Deployment and a pod without a sidecar, named after the cluster."""
+    planes = (*control_plane(HOME, "1-24", tag="1.24.6"), *control_plane(HOME, "1-30", tag="1.30.1"))
+    lab.apply(namespace_of(HOME), namespace_of("shop", {"istio.io/rev": "prod"}), account_of("shop"), *planes)
+    template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [make_container()]}}
+    spec = {"selector": {"matchLabels": {"app": name}}, "template": template}
+    pod = made("Pod", f"lone-{name}", "shop", spec={"containers": [make_container()]})
+    # Before the webhooks, whose injector does not exist.
+    lab.apply(made("Deployment", f"web-{name}", "shop", spec=spec), pod)
+    options = WebhookOptions(ca_bundle="")
+    target = "1-24" if name == "east" else "1-30"
+    lab.apply(*(revision_webhook(each, options) for each in ("1-24", "1-30")), tag_webhook("prod", target, options))
+
+
+def run(kubeconfig: Path, *arguments: str, contexts: tuple[str, ...] = CONTEXTS) -> Result:
+    """Run a command on the clusters; it must report the one that does not answer, and fail for it."""
+    done = CliRunner().invoke(main, [*arguments, "--kubeconfig", str(kubeconfig), *contexts])
+    if contexts is CONTEXTS:
+        errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+        assert [line.startswith("error: away: ") for line in errors] == [True], done.output
+        assert done.exit_code == 1
+    return done
+
+
+def data_of(kubeconfig: Path, *arguments: str) -> dict[str, dict[str, Any]]:
+    """Return the JSON of a command by cluster."""
+    clusters = json.loads(run(kubeconfig, *arguments, "-o", "json").stdout)["clusters"]
+    found = {each.pop("cluster"): each for each in clusters}
+    assert list(found.pop("away")) == ["error"]
+    assert list(found) == ["east", "west"]
+    return found
+
+
+def test_tags_of_all_clusters_are_one_table(kubeconfig: Path) -> None:
+    assert [line.split() for line in run(kubeconfig, "tag", "list").stdout.splitlines()] == [
+        ["CLUSTER", "TAG", "REVISION", "NAMESPACES"],
+        ["east", "prod", "1-24", "shop"],
+        ["west", "prod", "1-30", "shop"],
+    ]
+    assert data_of(kubeconfig, "tag", "list") == {
+        name: {"tags": [{"tag": "prod", "revision": revision, "namespaces": ["shop"]}]}
+        for name, revision in (("east", "1-24"), ("west", "1-30"))
+    }
+
+
+def test_the_status_of_all_clusters_is_one_table(kubeconfig: Path) -> None:
+    shown = run(kubeconfig, "revision", "status", "-n", "shop").stdout
+
+    assert [line.split() for line in shown.splitlines()] == [
+        ["CLUSTER", "NAMESPACE", "WORKLOAD", "PODS", "HAS", "WOULD", "GET", "STATE"],
+        ["east", "shop", "Pod/lone-east", "1", "-", "1-24", "missing", "sidecar"],
+        ["west", "shop", "Pod/lone-west", "1", "-", "1-30", "missing", "sidecar"],
+        [],
+        ["pods:", "2", "missing", "sidecar"],
+    ]
+    found = data_of(kubeconfig, "revision", "status", "-n", "shop")
+    assert [each["pods"]["missing sidecar"] for each in found.values()] == [1, 1]
+
+
+def test_the_differences_in_all_clusters_have_a_table_of_the_clusters(kubeconfig: Path) -> None:
+    arguments = "diff", "1-24", "1-30", "--live", "-n", "shop", "--confirm", "0"
+    shown = run(kubeconfig, *arguments).stdout
+
+    assert "cluster east\n\n2 image only: Deployment shop/web-east, Pod shop/lone-east\n" in shown
+    assert [line.split() for line in shown.splitlines()[-3:]] == [
+        ["CLUSTER", "WORKLOADS", "DIFFER", "REFUSED"],
+        ["east", "2", "2", "0"],
+        ["west", "2", "2", "0"],
+    ]
+    found = data_of(kubeconfig, *arguments)
+    assert [each["workloads"][0]["name"] for each in found.values()] == ["web-east", "web-west"]
+
+
+def test_the_plan_of_an_upgrade_is_made_for_each_cluster(kubeconfig: Path, tmp_path: Path) -> None:
+    (tmp_path / "upgrade.yaml").write_text(yaml.safe_dump(UPGRADE))
+    arguments = "upgrade", "plan", str(tmp_path / "upgrade.yaml"), "--confirm", "0"
+    rows = [line.split()[:4] for line in run(kubeconfig, *arguments, "-o", "table").stdout.splitlines()]
+
+    assert rows[0] == ["CLUSTER", "WAVE", "NAMESPACE", "WORKLOAD"]
+    assert {(row[0], row[3]) for row in rows[1:]} == {
+        (name, f"{kind}-{name}") for name in ("east", "west") for kind in ("Deployment/web", "Pod/lone")
+    }
+    found = data_of(kubeconfig, *arguments)
+    assert [each["name"] for each in found.values()] == ["next", "next"]
+
+
+def test_one_context_has_the_output_of_one_cluster(kubeconfig: Path) -> None:
+    done = run(kubeconfig, "tag", "list", contexts=("--context", "west"))
+
+    assert (done.exit_code, done.stdout.splitlines()[0].split()) == (0, ["TAG", "REVISION", "NAMESPACES"])
+    failed = run(kubeconfig, "tag", "list", contexts=("--context", "away"))
+    assert (failed.exit_code, failed.stdout, failed.stderr.count("error: ")) == (1, "", 1)
