@@ -26,6 +26,7 @@ templates:
         env: [{name: TRACE, value: "true"}]
     {{- end }}
 """
+POD = {"kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": [{"name": "app", "image": "app"}]}}
 HINT = 'build the whole value with printf and quote it: {{ printf "...%s" VALUE | quote }}'
 VALUES = '{"global": {"tag": "1.30.1", "hub": "docker.io", "trace": false}}'
 
@@ -36,6 +37,7 @@ def folder(tmp_path: Path) -> Path:
     write_revision(tmp_path / "revisions" / "mine", CONFIG, VALUES)
     (tmp_path / "bad.tpl").write_text("a: b\nname: é {{ .ObjectMeta.Name }}\n")
     (tmp_path / "broken.tpl").write_text("{{ if }}")
+    (tmp_path / "pod.yaml").write_text(json.dumps(POD))
     (tmp_path / "binary.tpl").write_bytes(b"\xff\xfe")
     return tmp_path
 
@@ -78,3 +80,40 @@ def test_lint_prints_json_and_its_exit_code_tells_of_findings(
     result = template(folder, "lint", "-o", "json", *arguments)
 
     assert (result.exit_code, [each["rule"] for each in json.loads(result.stdout)]) == (code, rules)
+
+
+def test_render_shows_the_place_of_each_line(folder: Path) -> None:
+    (folder / "t.tpl").write_text(
+        "spec:\n  {{- range .Spec.Containers }}\n  - {{ .Name }}\n  {{- end }}\n  {{ toYaml .Spec }}"
+    )
+
+    result = template(folder, "render", "t.tpl", "-f", "pod.yaml")
+
+    assert result.exit_code == 0
+    assert result.stdout.replace(f"{folder}/", "").splitlines() == [
+        "# Pod default/a, template t.tpl",
+        "t.tpl:1 | spec:",
+        "t.tpl:3 |   - app",
+        "t.tpl:5 |   containers:",
+        "t.tpl:5 | - image: app",
+        "t.tpl:5 |   name: app",
+        "t.tpl:5 |   resources: {}",
+    ]
+
+
+def test_trace_leaves_out_the_branches_that_do_not_run(folder: Path) -> None:
+    (folder / "t.tpl").write_text("{{ if .Spec.NodeName }}{{ .Revision }}{{ else }}{{ .Values.global.hub }}{{ end }}")
+
+    fields = {
+        files: [
+            (each["field"], each["place"].rpartition("/")[2])
+            for each in json.loads(template(folder, "trace", "t.tpl", "-o", "json", *files).stdout)[0]["reads"]
+        ]
+        for files in ((), ("-f", "pod.yaml"))
+    }
+
+    assert fields == {
+        (): [("revision", "t.tpl:1"), ("spec.nodeName", "t.tpl:1"), ("values.global.hub", "t.tpl:1")],
+        ("-f", "pod.yaml"): [("spec.nodeName", "t.tpl:1"), ("values.global.hub", "t.tpl:1")],
+    }
+    assert "spec.nodeName (set or not, keys)   " in template(folder, "trace", "t.tpl").stdout

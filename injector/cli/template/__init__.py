@@ -6,6 +6,8 @@ import click
 
 from injector.cli.commands import verbose
 from injector.cli.template.lint import lint
+from injector.cli.template.render import render
+from injector.cli.template.trace import trace
 
 
 @click.group("template", no_args_is_help=True)
@@ -14,5 +16,5 @@ def template() -> None:
     """Check, render, trace, format and test the templates of a revision."""
 
 
-for _command in (lint,):
+for _command in (lint, render, trace):
     template.add_command(_command)

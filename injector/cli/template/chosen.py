@@ -10,7 +10,7 @@ import click
 
 from injector.cli.kube_inject import RevisionOptions, revision_options
 from injector.cli.options import option_group
-from injector.errors import ConfigError, UsageError
+from injector.errors import AnnotationError, ConfigError, UsageError
 from injector.kube.serial import dump_json
 from injector.kube.yaml import load_yaml
 from injector.revisions.build import Texts, parse_texts
@@ -27,6 +27,21 @@ class ChosenTemplates:
     raw: RawRevision
     texts: Texts
     names: tuple[str, ...]
+    are_given: bool
+
+    def of_pod(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the templates for a pod: those that the command line names, or else those that the pod gets, which are ``names``.
+
+        Raises:
+            AnnotationError: the pod asks for a template that the revision does not have.
+        """
+        if self.are_given:
+            return self.names
+        unknown = next((name for name in names if name not in self.texts.config.templates), None)
+        if unknown is not None:
+            known = ", ".join(sorted(self.texts.config.templates))
+            raise AnnotationError(f"requested template {unknown[:80]!r} not found", hint=f"known are {known}")
+        return names
 
 
 def _chosen(chosen: RevisionOptions, files: tuple[str, ...], named: tuple[str, ...]) -> ChosenTemplates:
@@ -45,7 +60,7 @@ def _chosen(chosen: RevisionOptions, files: tuple[str, ...], named: tuple[str, .
     if unknown is not None:
         what = f"the revision {raw.name} has no template {unknown[:80]!r}"
         raise UsageError(what, where="--template", hint=f"known are {', '.join(sorted(known))}")
-    return ChosenTemplates(raw, texts, named or files or tuple(known))
+    return ChosenTemplates(raw, texts, named or files or tuple(known), bool(named or files))
 
 
 def _with_files(raw: RawRevision, files: tuple[str, ...]) -> RawRevision:

@@ -27,7 +27,7 @@ _LONGEST_LINE: Final = 160
     epilog=examples(
         "template lint",
         "template lint --revision canary --ignore value",
-        "template lint --injectConfigFile revisions/stable/config --valuesFile revisions/stable/values --set-env PLATFORM=openshift",
+        "template lint --revision stable --template sidecar -o json",
     ),
 )
 @template_options
@@ -36,9 +36,9 @@ _LONGEST_LINE: Final = 160
 @output_format("text", "json", "yaml")
 @verbose
 def lint(*, templates: ChosenTemplates, ignore: tuple[str, ...], exit_code: bool, output: str) -> None:
-    """Report mistakes of templates: of the TEMPLATE files, or without any of those of the revision.
+    """Report the mistakes of templates.
 
-    A TEMPLATE file is checked with the Istio version and the values of the revision. The rules:
+    The templates are those of the revision, or the TEMPLATE files. A TEMPLATE file is checked with the Istio version and the values of the revision. The rules:
 
     \b
     syntax       the template does not parse
@@ -54,8 +54,6 @@ def lint(*, templates: ChosenTemplates, ignore: tuple[str, ...], exit_code: bool
     found = [each for each in findings(templates) if each.rule not in ignore]
     if output == "text":
         echo_colored("".join(map(as_text, found)), _COLORS)
-        if not found:
-            echo(f"no findings in {', '.join(templates.names)}", err=True)
     else:
         echo(data_text([each.data() for each in found], output), nl=False)
     if found and exit_code:

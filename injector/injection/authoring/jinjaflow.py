@@ -26,13 +26,16 @@ from injector.istio.proto import mesh_config_type, message_type, proxy_config_ty
 from injector.kube.typed import is_struct, struct_type
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping, Sequence
 
 _PASSES: Final = 3
 _HARMLESS: Final = frozenset({"int", "float", "length", "count", "abs", "round"})
 _QUOTING: Final = frozenset({"quote", "tojson"})
 _KEEPING: Final = frozenset({"indent", "trim"})
-_PASSING: Final = frozenset({"list", "sort", "unique", "reverse", "select", "reject", "max", "min", "counted items"})
+_COUNTED: Final = "counted items"
+"""The filter that the sandbox puts around the sequence of each loop."""
+_MOST_TEXTS: Final = 50
+_PASSING: Final = frozenset({"list", "sort", "unique", "reverse", "select", "reject", "max", "min", _COUNTED})
 _SELECTING: Final = frozenset({"selectattr", "rejectattr"})
 _TOLERANT: Final = frozenset({"defined", "undefined"})
 _DEFAULT: Final = frozenset({"default", "d"})
@@ -109,6 +112,8 @@ class _Walk:
         self.ran = ran
         self.flow = JinjaFlow()
         self.variables: dict[str, Value] = {}
+        # All texts that a variable may be, if they are constants.
+        self.texts: dict[str, frozenset[str]] = {}
         self.macros: dict[str, j.Macro] = {}
         self.returned: dict[str, Value] = {}
         self.active: list[str] = []
@@ -158,7 +163,8 @@ class _Walk:
     def assignment(self, node: j.Node) -> None:
         match node:
             case j.Assign():
-                self.bind(node.target, self.expression(node.node))
+                self.bind(node.target, self.expression(node.node), has_texts=True)
+                self.bind_texts(node.target, [node.node])
             case j.AssignBlock():
                 value = self.body(node.body)
                 self.bind(node.target, self.filtered(node.filter, value) if node.filter else value)
@@ -178,6 +184,17 @@ class _Walk:
         self.read(self.expression(template), template.lineno)
         for name in [str(template.value)] if isinstance(template, j.Const) else list(self.trees):
             self.template(name)
+
+    def comparison(self, node: j.Compare) -> None:
+        """Note what a comparison reads. Whether something is in a map depends on the map's keys alone."""
+        values = [self.expression(node.expr), *(self.expression(each.expr) for each in node.ops)]
+        is_search = len(node.ops) == 1 and node.ops[0].op in {"in", "notin"}
+        if not is_search or any(not place.type.startswith("map[") for place in values[1].places):
+            self.read(union(values), node.lineno)
+            return
+        self.read(values[0], node.lineno)
+        for key in self.texts_of(node.expr) or {EACH}:
+            self.read(Value(frozenset(place.key(key) for place in values[1].places)), node.lineno, deep=False)
 
     def printed(self, node: j.Node) -> Value:
         if isinstance(node, j.TemplateData):
@@ -204,21 +221,52 @@ class _Walk:
         element = Value(frozenset(place.element() for place in value.places), frozenset(self.taints(value)))
         if value.places and all(place.type.startswith("[]") for place in value.places):
             element = Value(element.places, value.taints)
-        self.bind(node.target, element)
+        self.bind(node.target, element, has_texts=True)
+        items: j.Node = node.iter
+        while isinstance(items, j.Filter) and items.name in {"dictsort", _COUNTED} and items.node is not None:
+            items = items.node
+        self.bind_texts(node.target, items.items if isinstance(items, j.List | j.Tuple | j.Dict) else [items])
         if node.test is not None:
             self.read(self.expression(node.test), node.lineno, deep=False)
         return union([self.body(node.body), self.body(node.else_)])
 
-    def bind(self, target: j.Node | str, value: Value) -> None:
+    def bind(self, target: j.Node | str, value: Value, *, has_texts: bool = False) -> None:
         """Let a name, or each name of several, have one more value. Names have one scope here, since that misses nothing."""
         if isinstance(target, j.Tuple):
             for each in target.items:
-                self.bind(each, Value(value.places, value.taints))
+                self.bind(each, Value(value.places, value.taints), has_texts=has_texts)
         elif isinstance(target, j.Name | str):
             name = target if isinstance(target, str) else target.name
+            if not has_texts:
+                self.texts[name] = frozenset()
             self.variables[name] = self.variables[name] | value if name in self.variables else value
         elif isinstance(target, j.NSRef):
             self.bind(target.name, value)
+
+    def bind_texts(self, target: j.Node, items: Sequence[j.Node]) -> None:
+        """Note the texts that a name, or each name of several, may be if the items are constants."""
+        if isinstance(target, j.Tuple):
+            for index, each in enumerate(target.items):
+                parts = [item.key if isinstance(item, j.Pair) and not index else _part(item, index) for item in items]
+                self.bind_texts(each, parts)
+        elif isinstance(target, j.Name):
+            texts = [self.texts_of(item) for item in items]
+            found = frozenset[str]().union(*texts) if all(texts) else frozenset[str]()
+            known = self.texts.get(target.name, found)
+            self.texts[target.name] = known | found if known and found else frozenset()
+
+    def texts_of(self, node: j.Node) -> frozenset[str]:
+        """Return all texts that an expression may be; none if they are not known."""
+        match node:
+            case j.Const(value=str(text)):
+                return frozenset({text})
+            case j.Name():
+                return self.texts.get(node.name, frozenset())
+            case j.Add():
+                left, right = self.texts_of(node.left), self.texts_of(node.right)
+                found = frozenset(one + other for one in left for other in right)
+                return found if len(found) <= _MOST_TEXTS else frozenset()
+        return frozenset()
 
     def expression(self, node: j.Node) -> Value:
         match node:
@@ -245,8 +293,7 @@ class _Walk:
                 self.read(union([value, *map(self.expression, node.args)]), node.lineno, deep=node.name != "defined")
                 return NOTHING
             case j.Compare():
-                values = [self.expression(node.expr), *(self.expression(each.expr) for each in node.ops)]
-                self.read(union(values), node.lineno)
+                self.comparison(node)
                 return NOTHING
             case j.Not():
                 value = self.expression(node.node)
@@ -327,15 +374,15 @@ class _Walk:
             return self.returned.get(function, NOTHING)
         for each in values:
             self.read(each, node.lineno)
-        name = str(args[0].constant[0]) if args and args[0].constant else EACH
+        keys = (self.texts_of(node.args[0]) if node.args else None) or {EACH}
         match function:
             case "annotation" | "label":
-                place = (_ANNOTATIONS if function == "annotation" else _LABELS).key(name)
-                value = union([Value(frozenset({place})), *values[1:]])
+                whole = _ANNOTATIONS if function == "annotation" else _LABELS
+                value = union([Value(frozenset(map(whole.key, keys))), *values[1:]])
                 self.read(value, node.lineno)
                 return value
             case "named_entries":
-                value = Value(frozenset({_ANNOTATIONS.key(name)}))
+                value = Value(frozenset(map(_ANNOTATIONS.key, keys)))
                 self.read(value, node.lineno)
                 return Value(taints=frozenset(self.taints(value)))
             case "resources":
@@ -344,8 +391,10 @@ class _Walk:
                 self.read(value, node.lineno)
                 return self.computed([value, *values])
             case "pod_ports":
-                self.note(Read(("spec", "containers"), deep=True), node.lineno)
-                return Value(taints=frozenset({Taint(("spec", "containers"), QUOTED)}))
+                path = ("spec", "containers", EACH, "ports")
+                self.note(Read(path, deep=True), node.lineno)
+                self.note(Read(path[:2], deep=False), node.lineno)
+                return Value(taints=frozenset({Taint(path, QUOTED)}))
             case "range":
                 return NOTHING
         return self.computed([self.expression(node.node), *values])
@@ -402,3 +451,9 @@ class _Walk:
         for path in self.model.sources(read.path):
             computed = path[:1] != read.path[:1]
             self.flow.reads.setdefault(Read(path, read.deep or computed), (self.active[-1], line))
+
+
+def _part(item: j.Node, index: int) -> j.Node:
+    """Return an item of a tuple; the whole, which is no constant, if it is none."""
+    parts = item.items if isinstance(item, j.Tuple | j.List) else [item.value] if isinstance(item, j.Pair) else []
+    return parts[index] if index < len(parts) else j.Const(None)

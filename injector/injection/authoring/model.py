@@ -15,7 +15,7 @@ from injector.istio.proto import WRAPPERS, mesh_config_type, message_type, proxy
 from injector.kube.typed import is_struct, struct_type, underlying
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
 Path: TypeAlias = tuple[str, ...]
 
@@ -110,7 +110,7 @@ class Read(NamedTuple):
 
     def __str__(self) -> str:
         text = shown(self.path)
-        return text if self.deep else f"{text} (only whether it is set, and its keys)"
+        return text if self.deep else f"{text} (set or not, keys)"
 
     def covers(self, field_path: Path) -> bool:
         """Return whether a change of a field may change what is read. A field that comes or goes is a change of its parent's keys."""
@@ -118,6 +118,19 @@ class Read(NamedTuple):
             return _match(self.path[: len(field_path)], field_path)
         inside = len(field_path) - len(self.path)
         return (self.deep or inside <= 1) and _match(self.path, field_path[: len(self.path)])
+
+
+def without_repeats(reads: Mapping[Read, tuple[str, int]]) -> dict[Read, tuple[str, int]]:
+    """Return reads in the order of their paths, without those that another one implies."""
+    ordered = sorted(reads, key=lambda read: (read.path, not read.deep))
+    return {
+        read: reads[read]
+        for read in ordered
+        if not any(
+            Read(read.path[:size], deep=True) in reads and (size < len(read.path) or not read.deep)
+            for size in range(1, len(read.path) + 1)
+        )
+    }
 
 
 def _match(path: Path, field_path: Path) -> bool:
