@@ -38,7 +38,8 @@ _LONGEST_LINE: Final = 160
 def lint(*, templates: ChosenTemplates, ignore: tuple[str, ...], exit_code: bool, output: str) -> None:
     """Report the mistakes of templates.
 
-    The templates are those of the revision, or the TEMPLATE files. A TEMPLATE file is checked with the Istio version and the values of the revision. The rules:
+    The templates are those of the revision, or the TEMPLATE files. A TEMPLATE file is checked with the Istio version and the values
+    of the revision. The rules:
 
     \b
     syntax       the template does not parse

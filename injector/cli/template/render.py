@@ -31,7 +31,8 @@ _COLORS: Final = {r"^# .*": "1", r"^\S+:\d+ +\|": "36"}
 def render(*, templates: ChosenTemplates, pods: PodFiles, output: str) -> None:
     """Print what templates render, with the place of each line.
 
-    The place is the line of the template that a line of the result comes from. The templates are those that a pod gets, or the TEMPLATE files, or those that --template names. Each renders a part of the pod, which
+    The place is the line of the template that a line of the result comes from. The templates are those that a pod gets, or the
+    TEMPLATE files, or those that --template names. Each renders a part of the pod, which
     `injector kube-inject` merges over the pod. A line that comes from several lines of the template has the place of its first text.
     """
     if not pods.names:

@@ -34,7 +34,8 @@ Reads = Mapping[Read, tuple[str, int]]
 def trace(*, templates: ChosenTemplates, pods: PodFiles, output: str) -> None:
     """Print the fields that templates read.
 
-    They are fields of the pod, the values and the mesh config, each with the first line that reads it. Without -f these are the reads of all branches, and with it those of the branches that run for a pod. No other field changes the
+    They are fields of the pod, the values and the mesh config, each with the first line that reads it. Without -f these are the reads
+    of all branches, and with it those of the branches that run for a pod. No other field changes the
     output. A field can be listed though it does not change the output. `[*]` stands for every item of a list or map.
     """
     if pods.names:
