@@ -220,6 +220,13 @@ def test_every_skip_reload_and_watch_reason_is_in_the_runbook() -> None:
     )
 
 
+def test_the_quickstart_builds_the_image_that_the_manifests_name() -> None:
+    manifests = (ROOT / "deploy" / "kustomize" / "demo" / "manifests.yaml").read_text()
+    (image,) = set(re.findall(r"image: (\S+)", manifests))
+
+    assert f"docker build --tag {image} ." in (DOCS / "quickstart.md").read_text()
+
+
 def test_operations_lists_every_route() -> None:
     table = "\n".join(re.findall(r"^\| `--(?:ops-)?port`.*", (DOCS / "operations.md").read_text(), re.MULTILINE))
     documented = set(re.findall(r"`(?:POST )?(/[^`<]*)`", table))
