@@ -44,6 +44,7 @@ RUN_BY_CI = ("scripts/demo", "scripts/test")
 LANGUAGES = {"sh", "python", "yaml", "json", "text", "promql"}
 FOREIGN_FLAGS = {
     *("--all-namespaces", "--field-selector", "--label-columns", "--image", "--replicas"),  # kubectl
+    *("--edit-last", "--create-if-none", "--body-file"),  # gh
     *("--concurrency", "--proxyLogLevel", "--write", "--binaries"),  # the proxy, and what writes docs/compatibility.md
     "--log_output_level",  # sidecar-injector
     *(
@@ -305,6 +306,24 @@ def read_json(text: str, _folder: Path) -> None:
     assert found
 
 
+def read_workflow(text: str, _: Path) -> None:
+    """Check the inputs of each step that uses the action."""
+    action = load_yaml((ROOT / "deploy" / "action" / "action.yml").read_text())
+    steps = [step for job in load_yaml(text)["jobs"].values() for step in job["steps"]]
+    used = [step["with"] for step in steps if "/deploy/action@" in step.get("uses", "")]
+    required = {name for name, each in action["inputs"].items() if each.get("required")}
+    assert used
+    assert all(required <= set(given) <= set(action["inputs"]) for given in used)
+    outputs = set(re.findall(r"steps\.sidecars\.outputs\.(\w+)", text))
+    assert outputs <= set(action["outputs"])
+
+
+def read_pre_commit(text: str, _: Path) -> None:
+    """Check the names of the hooks."""
+    known = {each["id"] for each in load_yaml((ROOT / ".pre-commit-hooks.yaml").read_text())}
+    assert {hook["id"] for repository in load_yaml(text)["repos"] for hook in repository["hooks"]} == known
+
+
 READERS: dict[str, Callable[[str, Path], None]] = {
     "yaml tags.yaml": read_tags,
     "yaml proxyconfigs.yaml": read_proxyconfigs,
@@ -313,6 +332,8 @@ READERS: dict[str, Callable[[str, Path], None]] = {
     "yaml manifests": read_manifests,
     "yaml istiod-values": read_istiod_values,
     "yaml upgrade": read_upgrade,
+    "yaml workflow": read_workflow,
+    "yaml pre-commit": read_pre_commit,
     "json ": read_json,
 }
 """The check for the files of the pages, by the language and the mark of the block."""
