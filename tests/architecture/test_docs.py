@@ -297,6 +297,11 @@ def read_istiod_values(text: str, folder: Path) -> None:
     assert yaml.safe_load(text).keys() <= {"istiodRemote", "pilot", "revisionTags"}
 
 
+def read_kustomization(text: str, _folder: Path) -> None:
+    """A file that ``tests/cli/test_krm.py`` builds."""
+    assert yaml.safe_load(text).keys() <= {"resources", "transformers"}
+
+
 def read_upgrade(text: str, _folder: Path) -> None:
     assert read_document(load_yaml(text), where="the page").waves
 
@@ -331,6 +336,7 @@ READERS: dict[str, Callable[[str, Path], None]] = {
     "yaml values": read_values,
     "yaml manifests": read_manifests,
     "yaml istiod-values": read_istiod_values,
+    "yaml kustomization": read_kustomization,
     "yaml upgrade": read_upgrade,
     "yaml workflow": read_workflow,
     "yaml pre-commit": read_pre_commit,

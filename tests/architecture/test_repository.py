@@ -27,11 +27,13 @@ REGISTRY_HOSTS = [
 """Users configure their own package index."""
 
 LOCAL_PATHS = ["/".join(("", *parts, "")) for parts in [("work",), ("root",), ("home",), ("tmp", "istio")]]
+ARGO_CD = "/home/argocd/"
+"""A folder in Argo CD's image."""
 
 
 @pytest.mark.parametrize("text", [*REGISTRY_HOSTS, *LOCAL_PATHS])
 def test_no_committed_file_names_a_registry_or_a_path_of_one_machine(text: str) -> None:
-    assert [name for name, content in tracked().items() if text in content] == []
+    assert [name for name, content in tracked().items() if text in content.replace(ARGO_CD, "")] == []
 
 
 def test_no_pattern_has_a_possessive_group() -> None:

@@ -71,6 +71,23 @@ def inject_object(
     return injected if type_name is None else _as_go_prints(revision, injected, type_name)
 
 
+def injected_parts(
+    revision: Revision, obj: dict[str, Any], *, warn: Callable[[str], None], guard: str = ENFORCE
+) -> dict[tuple[str, ...], Any]:
+    """Return the parts of a workload that an injection changes, by their paths: none if it has no pods, or is left alone.
+
+    For arguments and errors, see ``inject_object``.
+    """
+    workload = read_workload(obj)
+    if workload is None:
+        return {}
+    injected = _inject_workload(revision, *workload, warn, guard)
+    if injected is workload[0]:
+        return {}
+    path = METADATA_PATHS.get(injected["kind"], workload[1])
+    return {path: template_at(injected, path)} if path else {(key,): injected[key] for key in ("metadata", "spec")}
+
+
 def _as_go_prints(revision: Revision, obj: dict[str, Any], type_name: str) -> dict[str, Any]:
     printed: dict[str, Any] = go_encode(
         obj, type_name, creation_timestamp=revision.behaviours.kube_inject_creation_timestamp

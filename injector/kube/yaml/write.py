@@ -6,17 +6,18 @@ printable ASCII, for which the emitter has few rules: ``_Writer`` follows them (
 ``select_scalar_style``, ``write_plain_scalar``), and libyaml writes the rest. Text that Go itself cannot write, or writes so that it reads
 back as another text (control characters, line ends of Unicode), is written so that it reads back.
 
-``with_entry`` and ``without_entry`` keep the comments, order and layout of all other entries. PyYAML only finds positions. If the entry has
-no simple position (a mapping in braces, ``? key``, a repeated key), the result is None. The caller compares the meaning of the new text
-with the intended one, and writes the whole text again if they differ.
+``with_entry``, ``without_entry`` and ``with_values`` keep the comments, order and layout of all other entries. PyYAML only finds positions.
+If an entry has no simple position (a mapping in braces, ``? key``, a repeated key), the result is None. The caller compares the meaning of
+the new text with the intended one, and writes the whole text again if they differ.
 """
 
 from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cmp_to_key, lru_cache
+from textwrap import indent
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -382,6 +383,45 @@ def without_entry(text: str, key: str) -> str | None:
         return None
     end = text.find("\n", _end(after))
     return text[:start] + ("" if end < 0 else text[end + 1 :])
+
+
+def with_values(text: str, values: Mapping[tuple[str | int, ...], Any]) -> str | None:
+    """Return ``text`` with other objects or lists, which are not empty, at some paths; None if one is not an entry of a block mapping."""
+    try:
+        root = yaml.compose(text, Loader=yaml.CSafeLoader)
+    except yaml.YAMLError:
+        return None
+    edits = []
+    for path, value in values.items():
+        entry = _entry_at(root, path)
+        if entry is None:
+            return None
+        before, after = entry
+        lines = indent(dump_yaml(value, fold=False), " " * (before.start_mark.column + 2))
+        end = _end(after)
+        # A block scalar ends at the beginning of a line. A comment after another value is about that value.
+        end = end if text[end - 1 : end] == "\n" else text.find("\n", end) + 1 or len(text)
+        edits.append((before.end_mark.index, end, f":\n{lines}"))
+    for start, end, lines in sorted(edits, reverse=True):
+        text = text[:start] + lines + text[end:]
+    return text
+
+
+def _entry_at(root: yaml.Node | None, path: Sequence[str | int]) -> tuple[yaml.Node, yaml.Node] | None:
+    """Return the key and the value at a path, of which all collections are in block style."""
+    node = root
+    for step in path[:-1]:
+        if isinstance(step, int):
+            if not isinstance(node, yaml.SequenceNode) or node.flow_style or step >= len(node.value):
+                return None
+            node = node.value[step]
+        else:
+            pairs = None if node is None else _pairs(node, step)
+            if not pairs:
+                return None
+            node = pairs[0][1]
+    pairs = None if node is None else _pairs(node, str(path[-1]))
+    return pairs[0] if pairs else None
 
 
 def _root(text: str) -> yaml.Node | None:

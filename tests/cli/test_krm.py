@@ -1,0 +1,302 @@
+"""``injector krm``, a KRM function; kustomize itself runs it at the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from injector.cli import main
+from injector.kube.podsecurity import RESTRICTED, violations
+from injector.kube.typed import normalise
+from injector.kube.yaml import load_yaml
+from tests.architecture.documents import blocks
+from tests.cases import cases
+from tests.cli.clusters import assert_fails, deployment
+from tests.factories import make_pod
+from tests.revisions.fakes import CONFIG, VALUES, write_revision
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "gitops.md"
+KUSTOMIZE = ROOT / "scripts" / "kustomize-cli"
+LIST = {"apiVersion": "config.kubernetes.io/v1", "kind": "ResourceList"}
+TEXT = """\
+# about the list
+apiVersion: config.kubernetes.io/v1
+kind: ResourceList
+items:
+# about web
+- apiVersion: apps/v1
+  kind: Deployment
+  metadata:
+    name: web # its name
+    annotations: {config.kubernetes.io/index: '0', internal.config.kubernetes.io/path: 'web.yaml'}
+  spec:
+    replicas: 0x2
+    template:
+      spec:
+        containers:
+        - image: web
+          name: web
+          args:
+          - |
+            # no comment
+
+    # about what follows
+    paused: yes # or no
+- kind: ConfigMap # no workload
+  apiVersion: v1
+  data: {"b": 'x', a: "yes"}
+functionConfig:
+  kind: Injection
+  spec: {revision: prod}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder, with two revisions and a tag below it."""
+    monkeypatch.chdir(tmp_path)
+    for name, version in (("1-24", "1.24.6"), ("1-30", "1.30.1")):
+        write_revision(tmp_path / "revisions" / name, CONFIG, VALUES.replace("1.24.6", version))
+    (tmp_path / "revisions" / "tags.yaml").write_text("prod: 1-24\ndefault: 1-30\n")
+    return tmp_path
+
+
+def krm(text: str, *flags: str) -> Result:
+    return CliRunner().invoke(main, ["krm", *flags], input=text)
+
+
+def run(*items: dict[str, Any], **settings: Any) -> Result:
+    """Run the function on items, with a ConfigMap of settings."""
+    data = {"revisionsDir": "revisions", **settings}
+    return krm(yaml.safe_dump({**LIST, "items": list(items), "functionConfig": {"kind": "ConfigMap", "data": data}}))
+
+
+def images(result: Result) -> list[str]:
+    """The images of the pods."""
+    items = load_yaml(result.stdout)["items"]
+    specs = [each["spec"].get("template", each)["spec"] for each in items if "spec" in each]
+    return [container["image"] for spec in specs for container in spec["containers"]]
+
+
+def test_only_the_pod_template_changes(folder: Path) -> None:
+    result = krm(TEXT, "--revisions-dir", str(folder / "revisions"))
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    start, end = TEXT.index("      spec:\n        containers"), TEXT.index("\n    # about what follows")
+    assert result.stdout.startswith(TEXT[:start])
+    assert result.stdout.endswith(TEXT[end + 1 :])
+    assert images(result) == ["web", "proxy:1.24.6"]
+    template = load_yaml(result.stdout)["items"][0]["spec"]["template"]
+    assert template["spec"]["containers"][0]["args"] == ["# no comment\n"]
+    assert "creationTimestamp" not in template["metadata"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: json.dumps(load_yaml(text)),
+        lambda text: text.replace("template:", "template: &a").replace("functionConfig:", "other: *a\nfunctionConfig:"),
+        lambda text: text.replace("    template:", "    ? template\n    :"),
+    ],
+    ids=["JSON", "an anchor", "a complex key"],
+)
+def test_a_text_that_cannot_be_edited_is_written_again(folder: Path, change: Callable[[str], str]) -> None:
+    text = change(TEXT)
+    result = krm(text, "--revisions-dir", str(folder / "revisions"))
+
+    before, after = load_yaml(text), load_yaml(result.stdout)
+    assert images(result) == ["web", "proxy:1.24.6"]
+    del before["items"][0]["spec"]["template"], after["items"][0]["spec"]["template"]
+    assert after == before
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_list_without_workloads_stays_byte_for_byte_the_same() -> None:
+    text = (
+        TEXT.replace("kind: Deployment", "kind: Unknown")
+        .replace("revision: prod", "")
+        .replace("          name: web\n", "")
+    )
+
+    assert krm(text).stdout.startswith(text)
+
+
+@cases("settings", "image")
+@pytest.mark.usefixtures("folder")
+def test_the_function_config_selects_the_revision(settings: dict[str, str], image: str) -> None:
+    assert images(run(make_pod(), **settings))[-1] == image
+
+
+@pytest.mark.usefixtures("folder")
+def test_pods_cron_jobs_and_other_kinds_are_injected() -> None:
+    job = {"jobTemplate": {"spec": {"template": {"spec": make_pod()["spec"]}}}}
+    cron_job = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "job"}, "spec": job}
+    rollout = {**deployment("web", "shop", kind="Rollout"), "apiVersion": "argoproj.io/v1alpha1"}
+
+    result = run(make_pod(), cron_job, rollout, namespace="shop")
+
+    pod, cron_job, rollout = load_yaml(result.stdout)["items"]
+    assert "sidecar.istio.io/status" in pod["metadata"]["annotations"]
+    assert "namespace" not in pod["metadata"]
+    assert "sidecar.istio.io/status" in cron_job["spec"]["jobTemplate"]["metadata"]["annotations"]
+    assert len(cron_job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]) == 2
+    assert len(rollout["spec"]["template"]["spec"]["containers"]) == 2
+
+
+@pytest.mark.usefixtures("folder")
+def test_what_is_left_alone_or_not_known_is_a_result() -> None:
+    skipped = make_pod("a", namespace="shop", hostNetwork=True, annotations={"config.kubernetes.io/path": "a.yaml"})
+    skipped["metadata"]["annotations"]["config.kubernetes.io/index"] = "3"
+    unknown = {**deployment("web", "shop", kind="Foo"), "apiVersion": "example.com/v1"}
+
+    result = run(skipped, unknown)
+
+    first, second = load_yaml(result.stdout)["results"]
+    reference = {"apiVersion": "v1", "kind": "Pod", "namespace": "shop", "name": "a"}
+    assert first == {
+        "message": '===> Skipping injection because Pod "shop/a" has host networking enabled',
+        "severity": "info",
+        "resourceRef": reference,
+        "file": {"path": "a.yaml", "index": 3},
+    }
+    assert (second["severity"], second["resourceRef"]["kind"]) == ("warning", "Foo")
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_refused_workload_is_an_error_and_nothing_changes() -> None:
+    refused = make_pod("a", annotations={"sidecar.istio.io/proxyCPU": "odd!"})
+
+    result = run(make_pod("b"), refused, {"kind": "Deployment", "apiVersion": "apps/v1", "metadata": {"name": "c"}})
+
+    first, second = load_yaml(result.stdout)["results"]
+    assert (result.exit_code, len(images(result))) == (65, 2)
+    assert (first["severity"], first["resourceRef"]["name"], second["resourceRef"]["name"]) == ("error", "a", "c")
+    assert "proxyCPU" in first["message"]
+    assert [line[:17] for line in result.stderr.splitlines()] == ["error: Pod a: fai", "error: Deployment"]
+
+
+@pytest.mark.usefixtures("folder")
+def test_results_of_an_earlier_function_are_replaced() -> None:
+    text = yaml.safe_dump({**LIST, "items": [make_pod(hostNetwork=True)], "results": [{"message": "old"}]})
+
+    results = load_yaml(krm(text).stdout)["results"]
+
+    assert [each["severity"] for each in results] == ["info"]
+
+
+@cases("text", "code", "says")
+@pytest.mark.usefixtures("folder")
+def test_wrong_input_is_one_line(text: str, code: int, says: str) -> None:
+    assert_fails(krm(text), code, says)
+
+
+@pytest.mark.parametrize("folder_name", ["/etc", "..", "revisions/../..", "out"])
+def test_a_function_config_cannot_read_outside_of_the_working_folder(folder: Path, folder_name: str) -> None:
+    (folder / "out").symlink_to("/etc")
+
+    assert_fails(run(make_pod(), revisionsDir=folder_name), 65, "functionConfig: revisionsDir: not below the working")
+
+
+@pytest.fixture
+def program_path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A PATH with kustomize and the injector; skips where kustomize cannot be had."""
+    found = subprocess.run([str(KUSTOMIZE), "version"], capture_output=True, text=True, check=False)
+    if found.returncode:
+        pytest.skip(f"no kustomize: {found.stderr.strip().splitlines()[-1]}")
+    folder = tmp_path_factory.mktemp("bin")
+    (folder / "kustomize").write_text(f'#!/bin/sh\nexec {KUSTOMIZE} "$@"\n')
+    (folder / "kustomize").chmod(0o755)
+    return os.pathsep.join((str(folder), str(Path(sys.executable).parent), os.environ["PATH"]))
+
+
+def on_page(kind: str, name: str) -> str:
+    """The text of an object on the page about GitOps."""
+    found = (each.text for each in blocks(PAGE) if each.language == "yaml" and "metadata" in each.text)
+    return next(each for each in found if f"kind: {kind}\n" in each and f"  name: {name}\n" in each)
+
+
+def ran(path: str, *command: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run a program in the working folder."""
+    given = {**os.environ, "PATH": path, **env}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=given)
+
+
+def write_app(folder: Path, *items: dict[str, Any], transformed: bool = True) -> None:
+    """Write a kustomization, with the transformer of the page or without one."""
+    (folder / "app.yaml").write_text(yaml.safe_dump_all(items))
+    (folder / "inject.yaml").write_text(on_page("ConfigMap", "inject").replace("canary", "prod"))
+    found = next(each.text for each in blocks(PAGE) if each.mark == "kustomization")
+    kept = found if transformed else found.splitlines()[0]
+    (folder / "kustomization.yaml").write_text(f"{kept}\nnamePrefix: my-\n")
+
+
+def test_kustomize_runs_the_function(folder: Path, program_path: str) -> None:
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}]}}
+    command = next(each.text for each in blocks(PAGE) if each.text.startswith("kustomize build"))
+
+    write_app(folder, deployment("web", "shop"), service)
+    done = ran(program_path, *shlex.split(command))
+    write_app(folder, make_pod(annotations={"traffic.sidecar.istio.io/excludeInboundPorts": "https"}))
+    refused = ran(program_path, *shlex.split(command))
+
+    assert (done.returncode, done.stderr) == (0, "")
+    built = {each["kind"]: each for each in yaml.safe_load_all(done.stdout)}
+    assert built["Service"] == {**service, "metadata": {"name": "my-web"}}
+    template = built["Deployment"]["spec"].pop("template")
+    assert [each["image"] for each in template["spec"]["containers"]][1:] == ["proxy:1.24.6"]
+    assert json.loads(template["metadata"]["annotations"]["sidecar.istio.io/status"])["revision"] == "1-24"
+    assert built["Deployment"]["metadata"] == {"name": "my-web", "namespace": "shop"}
+    assert refused.returncode == 1
+    assert "error: Pod my-hello: failed to run injection template" in refused.stderr
+
+
+def test_the_plugin_for_argo_cd_builds_and_injects(folder: Path, program_path: str) -> None:
+    config = yaml.safe_load(yaml.safe_load(on_page("ConfigMap", "injector-plugin"))["data"]["plugin.yaml"])
+    generate = config["spec"]["generate"]
+    command = [*generate["command"], *generate["args"]]
+    env = {"INJECTOR_REVISIONS_DIR": "revisions", "ARGOCD_APP_NAMESPACE": "shop", "ARGOCD_ENV_REVISION": "1-30"}
+
+    write_app(folder, make_pod(), transformed=False)
+    done, by_default = (
+        ran(program_path, *command, **env),
+        ran(program_path, *command, **{**env, "ARGOCD_ENV_REVISION": ""}),
+    )
+    (folder / "app.yaml").unlink()
+    broken = ran(program_path, *command, **env)
+
+    (pod,) = filter(None, yaml.safe_load_all(done.stdout))
+    assert (done.returncode, pod["metadata"]["name"], pod["spec"]["containers"][1]["image"]) == (
+        0,
+        "my-hello",
+        "proxy:1.30.1",
+    )
+    assert "proxy:1.24.6" in by_default.stdout
+    assert (broken.returncode, broken.stdout) == (1, "")
+
+
+def test_the_sidecar_for_argo_cd_has_what_the_plugin_needs() -> None:
+    spec = yaml.safe_load(on_page("Deployment", "argocd-repo-server"))["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    mounts = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}
+
+    assert (
+        violations(
+            normalise({"spec": {"securityContext": {"seccompProfile": {"type": "RuntimeDefault"}}, **spec}}, "v1.Pod"),
+            RESTRICTED,
+        )
+        == ()
+    )
+    assert mounts["injector-revisions"].startswith(container["env"][0]["value"])
+    assert {"var-files", "plugins", *(each["name"] for each in spec["volumes"])} == mounts.keys()
