@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
@@ -19,10 +20,9 @@ from injector.cli.output import echo, json_text, with_progress
 from injector.errors import DataError, InjectorError, ManifestError, UsageError, for_each
 from injector.kube.escaping import escape_controls
 from injector.kube.jsonpatch import create_patch
-from injector.kube.overlay import load_document
 from injector.kube.pods import OTHER_KINDS, Created, OtherKinds, add_place, created_pods, unread_templates
 from injector.kube.typed import kind_type, normalise
-from injector.kube.yaml import Document, dump_yaml, split_documents
+from injector.kube.yaml import Document, dump_yaml, load_document, split_documents
 from injector.revisions.files import replace_file
 
 ManifestChange: TypeAlias = Callable[[dict[str, Any]], dict[str, Any] | None]
@@ -33,6 +33,7 @@ SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
 FORMATS: Final = ("yaml", "json", "patch")
 SEPARATOR: Final = "---\n"
 _IN_MEMORY: Final = 16 * 1024 * 1024
+_PIECE: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,10 +278,11 @@ def write_manifests(
     with SpooledTemporaryFile(_IN_MEMORY, "w+", encoding="utf-8", newline="\n") as text:
         text.writelines(manifest_text(documents, output_format, fold=fold, escape=escape))
         text.seek(0)
+        pieces = iter(partial(text.read, _PIECE), "")
         if path is None:
-            sys.stdout.writelines(map(escape_controls, text) if escape else text)
+            sys.stdout.writelines(map(escape_controls, pieces) if escape else pieces)
             return
-        _replace(path, text)
+        _replace(path, pieces)
     echo(f"wrote {path}", err=True)
 
 

@@ -1,4 +1,4 @@
-"""Overlays: the YAML that a template renders, read block by block, and laid over an object. Documents of manifests are read so too.
+"""Overlays: the YAML that a template renders, read block by block, and laid over an object.
 
 Most of a rendered text is the same for every pod: probes, mounts, security contexts, most variables. So a text is split into blocks,
 and each block is read once: parsed, without the fields that the type does not have, and as Go writes it (``typed``).
@@ -40,6 +40,7 @@ from injector.kube.typed import (
     underlying,
     zero_json,
 )
+from injector.kube.yaml.lines import COMMENT, DOUBLE, KEY, PLAIN, SINGLE, may_split
 from injector.kube.yaml.read import load_yaml, read_part, resolve_plain
 from injector.memo import Memo
 
@@ -60,21 +61,15 @@ _LONGEST_BLOCK: Final = 4_096
 """Characters of a block that is held. Longer ones hardly repeat: they contain the names of one pod."""
 _MOST_COLUMNS: Final = 40
 """Blocks further to the right are not split, which bounds the depth."""
-# Line breaks of YAML beside the line feed, tabs, and what may begin a document.
-_NEVER_SPLIT: Final = ("\t", "\r", "\x85", "\u2028", "\u2029", "\ufeff")
 _FIRST: Final = re.compile(r"^( *)([^ \n#])", re.MULTILINE)
-_KEY: Final = re.compile(r" *([A-Za-z_][A-Za-z0-9_./-]{0,200}):(?: +|(?=\n)|\Z)")
-# A comment. Control characters are not allowed in it either; a text with one has to be read as a whole.
-_COMMENT: Final = r"#[ -~\u00a0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*"
-_BLANK: Final = re.compile(rf" *(?:{_COMMENT})?(?:\n *(?:{_COMMENT})?)*")
+_KEY: Final = re.compile(rf" *({KEY}):(?: +|(?=\n)|\Z)")
+_BLANK: Final = re.compile(rf" *(?:{COMMENT})?(?:\n *(?:{COMMENT})?)*")
 _SCALAR: Final = re.compile(
-    r" *(?:\"(?P<double>[ !#-\[\]-~]*)\"|'(?P<single>[ -&(-~]*)'"
-    r"|(?P<plain>[A-Za-z0-9_./$(+](?:[A-Za-z0-9_./$()@%=+~*!|<>?^-]|:(?![ \n]|\Z))*))"
-    rf" *(?:\n *(?:{_COMMENT})?)*"
+    rf" *(?:\"(?P<double>{DOUBLE})\"|'(?P<single>{SINGLE})'|(?P<plain>{PLAIN})) *(?:\n *(?:{COMMENT})?)*"
 )
 """A scalar on one line, with nothing but blank lines and comments after it."""
-_FLOW_ENTRY: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_./-]{0,200}): +\"([ !#-\[\]-~]*)\"")
-_FLOW: Final = re.compile(rf"\{{[ \n]*(?:{_FLOW_ENTRY.pattern}[ \n]*(?:,[ \n]*|(?=\}})))*\}} *(?:\n *(?:{_COMMENT})?)*")
+_FLOW_ENTRY: Final = re.compile(rf"({KEY}): +\"({DOUBLE})\"")
+_FLOW: Final = re.compile(rf"\{{[ \n]*(?:{_FLOW_ENTRY.pattern}[ \n]*(?:,[ \n]*|(?=\}})))*\}} *(?:\n *(?:{COMMENT})?)*")
 """A flow mapping of texts in double quotes."""
 
 
@@ -135,20 +130,9 @@ def read_overlay(
     return Overlay(tree if missing is None else pruned(tree, type_name, missing), type_name)
 
 
-def load_document(text: str, *, where: str = "", line: int = 1) -> Any:
-    """Return what ``load_yaml`` returns. The documents of a manifest have many equal blocks, each of which is read once.
-
-    Raises:
-        ManifestError: as ``load_yaml``.
-    """
-    read = _in_blocks(_shape(_ANY, None), text)
-    return load_yaml(text, where=where, line=line) if read is None else read[0]
-
-
 def _in_blocks(shape: _Shape, text: str) -> _Read | None:
     """Read a text block by block; None if it has to be read as a whole."""
-    never = _NEVER_SPLIT[:2] if text.isascii() else _NEVER_SPLIT
-    if len(text) > _LONGEST_TEXT or any(mark in text for mark in never):
+    if len(text) > _LONGEST_TEXT or not may_split(text):
         return None
     try:
         read = _block(shape, text.removesuffix("\n"))
@@ -156,7 +140,7 @@ def _in_blocks(shape: _Shape, text: str) -> _Read | None:
         return None
     if not text.endswith("\n") and _ends_line(read[0]):
         return None
-    return ({}, {}, read[2]) if read[0] is None and shape.kind != _ANY else read
+    return ({}, {}, read[2]) if read[0] is None else read
 
 
 class _WholeError(Exception):
@@ -170,8 +154,6 @@ class _PartError(Exception):
     """
 
 
-_ANY: Final = "any"
-"""The type of a value of which nothing is known."""
 _DROPPED: Final[Any] = object()
 """Stands for a value that is left out."""
 
@@ -185,7 +167,7 @@ class _Shape:
     """How values of a type are read.
 
     Attributes:
-        kind: ``struct``, ``map``, ``list``, ``any``, or the Go type of a scalar.
+        kind: ``struct``, ``map``, ``list``, or the Go type of a scalar.
         fields: of a struct, the type of each field and whether Go drops its empty value.
         element: of a map or list, the type of what is in it.
         always: of a struct, the values that Go writes unasked.
@@ -213,7 +195,7 @@ class _Shape:
 
     def of_element(self) -> _Shape:
         """Return the shape of the elements."""
-        return self if self.kind == _ANY else _shape(self.element, self.missing)
+        return _shape(self.element, self.missing)
 
     def of_field(self, key: str) -> _Shape | None:
         """Return the shape of the value of a key; None for a key that is left out.
@@ -221,8 +203,6 @@ class _Shape:
         Raises:
             _WholeError: the key is a directive, is spelled as no field is, or is unknown and stays.
         """
-        if self.kind == _ANY:
-            return self
         if key[:1] == "$":
             raise _WholeError
         if self.kind == "map":
@@ -262,10 +242,10 @@ def _block(shape: _Shape, text: str) -> _Read:
     if not _BLANK.fullmatch(before):
         raise _PartError
     if first[2] == "-":
-        if shape.kind not in ("list", _ANY):
+        if shape.kind != "list":
             raise _PartError
         return _items(shape, parts, column)
-    if shape.kind not in ("struct", "map", _ANY):
+    if shape.kind not in ("struct", "map"):
         raise _PartError
     return _mapping(shape, parts, column)
 
@@ -324,7 +304,7 @@ def _listed(shape: _Shape, head: str, items: list[str], column: int) -> _Entry:
     if match is None or not _BLANK.fullmatch(head, match.end()):
         raise _PartError
     child = shape.of_field(match[1])
-    if child is None or child.kind not in ("list", _ANY):
+    if child is None or child.kind != "list":
         raise _WholeError
     return _typed_entry(shape, match[1], *_items(child, items, column))
 
@@ -359,8 +339,6 @@ def _entry(shape: _Shape, part: str) -> _Entry:
 
 
 def _typed_entry(shape: _Shape, key: str, value: Any, normal: Any, size: int) -> _Entry:
-    if shape.kind == _ANY:
-        return key, value, value, size + 1
     if value is None or normal is None:
         if shape.kind == "map":
             raise _WholeError
@@ -396,9 +374,8 @@ def _items(shape: _Shape, parts: list[str], column: int) -> _Read:
 
 
 def _item(element: _Shape, part: str, column: int) -> _Read:
-    is_scalar = element.kind == _ANY and _SCALAR.fullmatch(part, column + 1)
     try:
-        if element.kind in ("struct", "map", "list", _ANY) and not is_scalar:
+        if element.kind in ("struct", "map", "list"):
             return _of_list(element, *_block(element, f"{part[:column]} {part[column + 1 :]}"))
         return _of_list(element, *_on_the_line(element, part, column + 1))
     except _PartError:
@@ -438,8 +415,8 @@ def _typed(shape: _Shape | None, value: Any) -> tuple[Any, Any]:
     """Return a value without the fields that the type does not have, and what Go writes for it."""
     if shape is None:
         return _DROPPED, _DROPPED
-    if value is None or shape.kind == _ANY:
-        return value, value
+    if value is None:
+        return None, None
     kind = type(value)
     if kind is dict and shape.kind in ("struct", "map"):
         entries = [_typed_entry(shape, key, *_typed(shape.of_field(key), item), 0) for key, item in value.items()]
@@ -455,11 +432,6 @@ def _typed(shape: _Shape | None, value: Any) -> tuple[Any, Any]:
 
 def _assembled(shape: _Shape, entries: list[_Entry]) -> _Read:
     """Return the mapping of some entries."""
-    if shape.kind == _ANY:
-        found = {key: item for key, item, _, _ in entries}
-        if len(found) != len(entries):
-            raise _WholeError
-        return found, found, 1 + sum(entry[3] for entry in entries)
     value: Object = {}
     normal: Object = {}
     size = 1

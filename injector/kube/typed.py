@@ -603,26 +603,49 @@ def _nil_or(encode: Codec) -> Codec:
     return lambda value: None if value is None else encode(value)
 
 
+_PLANS: Final = 64
+"""How many orders of a struct's keys are remembered: objects of one source have few."""
+
+
 def _struct_encoder(struct: StructType, *, creation_timestamp: bool) -> Codec:
-    fields = tuple(
-        (name, _encoder(field.type, creation_timestamp), _omits_zero(field, creation_timestamp=creation_timestamp))
+    fields = {
+        name: (_encoder(field.type, creation_timestamp), _omits_zero(field, creation_timestamp=creation_timestamp))
         for name, field in struct.by_json.items()
-    )
-    known = struct.by_json.keys()
+    }
+    scalars = {name for name, field in struct.by_json.items() if _is_scalar(field.type)}
+    plans: dict[tuple[str, ...], list[tuple[str, Codec | None]]] = {}
+
+    def plan_for(keys: tuple[str, ...]) -> list[tuple[str, Codec | None]]:
+        """Return the fields to write for an object with these keys, and how to encode those that are not written as they are."""
+        plan: list[tuple[str, Codec | None]] = []
+        for name, (encode_field, omits_zero) in fields.items():
+            if name in keys:
+                plan.append((name, None if name in scalars else encode_field))
+            elif not omits_zero:
+                plan.append((name, encode_field))
+        unknown: list[tuple[str, Codec | None]] = [(key, None) for key in keys if key not in fields]
+        if not unknown and len(plans) < _PLANS:
+            plans[keys] = plan
+        return plan + unknown
 
     def encode(value: Any) -> Any:
         value = value or {}
-        result: dict[str, Any] = {}
-        for name, encode_field, omits_zero in fields:
-            item = value.get(name)
-            if item is not None or not omits_zero:
-                result[name] = encode_field(item)
-        for key in value:
-            if key not in known:
-                result[key] = value[key]
-        return result
+        if None in value.values():
+            value = {key: item for key, item in value.items() if item is not None or key not in fields}
+        keys = tuple(value)
+        get = value.get
+        return {
+            name: get(name) if encode_field is None else encode_field(get(name))
+            for name, encode_field in plans.get(keys) or plan_for(keys)
+        }
 
     return encode
+
+
+def _is_scalar(type_name: str) -> bool:
+    """Return whether Go writes values of a type as they are, or as null."""
+    type_name = type_name.removeprefix("*")
+    return not is_struct(type_name) and not underlying(type_name).startswith(("[]", "map["))
 
 
 def _omits_zero(field: FieldType, *, creation_timestamp: bool) -> bool:

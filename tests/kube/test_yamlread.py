@@ -12,9 +12,8 @@ import pytest
 
 from injector.errors import DataError, ManifestError
 from injector.golang.json import go_json
-from injector.kube.overlay import load_document
 from injector.kube.serial import dump_json, load_json
-from injector.kube.yaml import Document, load_yaml, split_documents
+from injector.kube.yaml import Document, load_document, load_yaml, split_documents
 from injector.kube.yaml.read import BadScalarError, is_timestamp, json_key, resolve_plain, resolve_tagged
 from tests.cases import cases
 from tests.kube.recorded import recorded
@@ -62,7 +61,7 @@ def test_values_equal_gos() -> None:
     assert {case["name"]: read(case) for case in CASES if "json" in case} == wanted
 
 
-def test_a_document_that_is_read_in_blocks_is_read_as_a_whole() -> None:
+def test_a_document_that_is_read_line_by_line_is_read_as_a_whole() -> None:
     texts = [case["input"] for case in CASES if not case.get("base64")]
 
     def outcome(read: Callable[..., Any], text: str) -> str:

@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 
 from injector.errors import DataError
-from injector.kube import overlay as overlay_module
-from injector.kube.overlay import Overlay, load_document, read_overlay
+from injector.kube.overlay import Overlay, read_overlay
 from injector.kube.strategicpatch import strategic_merge
 from injector.kube.typed import normalise, pruned
-from injector.kube.yaml import dump_yaml, load_yaml
+from injector.kube.yaml import dump_yaml, lines, load_document, load_yaml
 from tests.property import overlays
 from tests.property.mutations import mutated
 from tests.property.subjects import replica, two_probed
@@ -115,12 +114,19 @@ def test_invented_texts_are_read_as_the_plain_way_reads_them(seed: int) -> None:
     assert in_blocks > TEXTS // 200
 
 
-def test_documents_are_read_in_blocks_of_other_documents() -> None:
+def test_documents_are_read_line_by_line(monkeypatch: pytest.MonkeyPatch) -> None:
     dice = Random(7)  # noqa: S311 -- nothing secret
     texts = [dump_yaml(mutated(replica(f"web-{number}"), dice)) for number in range(TEXTS // 8)]
-    hits = overlay_module._READ.hits
+    changed = [overlays.changed(text, dice) for text in texts]
+    whole = []
 
-    found = [repr(load_document(text)) for text in texts]
+    def load_whole(text: str, **place: Any) -> Any:
+        whole.append(text)
+        return load_yaml(text, **place)
 
-    assert overlay_module._READ.hits > hits + 5 * len(texts)
-    assert found == [repr(load_yaml(text)) for text in texts]
+    monkeypatch.setattr(lines, "load_yaml", load_whole)
+    found = [outcome(lambda text=text: load_document(text)) for text in texts + changed]
+
+    assert found == [outcome(lambda text=text: load_yaml(text)) for text in texts + changed]
+    assert len(set(whole) & set(texts)) < len(texts) / 10
+    assert len(texts) / 10 < len(set(whole) & set(changed)) < len(texts) * 0.9

@@ -37,7 +37,8 @@ _NAMED: Final[dict[str, Any]] = {
     **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), math.inf),
     **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -math.inf),
 }
-_HINTED: Final = frozenset("yYnNtTfFoO~.+-0123456789")
+HINTED: Final = frozenset("yYnNtTfFoO~.+-0123456789")
+"""What plain scalars begin with that may be something else than text."""
 _NUMERIC: Final = frozenset("+-0123456789")
 # strconv.ParseInt with base 0, after go-yaml has taken the underscores out.
 _INTEGER = re.compile(
@@ -69,7 +70,7 @@ class BadScalarError(ValueError):
 def resolve_plain(text: str) -> Any:
     """Resolve a plain scalar as go-yaml does: None, a bool, an int, a float or the text itself."""
     first = text[:1]
-    if first and first not in _HINTED:
+    if first and first not in HINTED:
         return text
     if text in _NAMED:
         return _NAMED[text]

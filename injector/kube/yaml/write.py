@@ -53,6 +53,11 @@ _BLOCKS: Final[Memo[tuple[int, int, bytes], str]] = Memo(2048, 2048 * _BLOCK, la
 
 YAML of more than 4 KiB is not held: each line of what is nested deeply is indented.
 """
+_OUTER: Final = 6
+"""Objects at a smaller indent contain the others: they are hardly ever short, and no two are equal."""
+_MOST_KEYS: Final = 32
+_KEYS: Final = 512
+"""How many combinations of at most 32 keys are held, in their order and as YAML: objects of one type have few."""
 
 
 def dump_yaml(value: Any, *, fold: bool = True, escape: bool = False) -> str:
@@ -102,6 +107,9 @@ class _Writer:
 
     def _block(self, value: dict[str, Any], indent: int, lead: str) -> None:
         """Write an object as ``_object`` does, from memory if there is one like it."""
+        if indent < _OUTER:
+            self._object(value, indent, lead)
+            return
         try:
             data = orjson.dumps(value)
         except TypeError:
@@ -124,11 +132,15 @@ class _Writer:
     def _object(self, value: dict[str, Any], indent: int, lead: str) -> None:
         """Write an object, the first key after ``lead`` and the others below it at ``indent``."""
         line = "\n" + " " * indent
-        for key in _sorted(value):
-            if "\n" in key or len(key) > _KEY_LENGTH:
-                raise _NotPlainError
-            form = _form(key)
-            self._value(value[key], indent, len(form) + 1, f"{lead}{form}:")
+        put = self._put
+        keys = tuple(value)
+        for key, head in _heads(keys) if len(keys) <= _MOST_KEYS else _heads_of(keys):
+            item = value[key]
+            form = _short_form(item) if type(item) is str and len(item) <= _SHORT_TEXT else " "
+            if " " in form or form[0] == "|":
+                self._value(item, indent, len(head), lead + head)
+            else:
+                put(f"{lead}{head} {form}")
             lead = line
 
     def _list(self, items: list[Any], indent: int, lead: str) -> None:
@@ -189,6 +201,20 @@ class _Writer:
             parts.append(word)
             before, inside = word, True
         return "".join(parts)
+
+
+def _heads_of(keys: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Return the keys in YAML's order, each with its text up to the colon.
+
+    Raises:
+        _NotPlainError: libyaml has to write one.
+    """
+    if any("\n" in key or len(key) > _KEY_LENGTH for key in keys):
+        raise _NotPlainError
+    return [(key, f"{_form(key)}:") for key in _sorted(keys)]
+
+
+_heads: Final = lru_cache(_KEYS)(_heads_of)
 
 
 def _form(text: str) -> str:
@@ -297,12 +323,15 @@ def _style(text: str, *, escape: bool) -> str | None:
     return '"' if _quotes(text) else None
 
 
+_NUMBER_STARTS: Final = frozenset("+-0123456789")
 _BASE60 = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?", re.ASCII)
 
 
 def _quotes(text: str) -> bool:
     """Return whether a text needs quotes to be read as a text."""
-    return type(resolve_plain(text)) is not str or is_timestamp(text) or _BASE60.fullmatch(text) is not None
+    if type(resolve_plain(text)) is not str:
+        return True
+    return text[0] in _NUMBER_STARTS and (is_timestamp(text) or _BASE60.fullmatch(text) is not None)
 
 
 def _sorted(keys: Iterable[str]) -> list[str]:
