@@ -224,7 +224,8 @@ def annotations_read(trees: Iterable[Tree]) -> frozenset[str] | None:
         for tree in trees:
             # ``{{template}}`` may call it with the data of its caller.
             reader.read(tree.root, holds=True)
-    except _AnyError:
+    except (_AnyError, RecursionError):
+        # A chain of else-if nests as deep as it is long.
         return None
     return frozenset(reader.keys)
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -26,7 +27,11 @@ templates:
         env: [{name: TRACE, value: "true"}]
     {{- end }}
 """
-POD = {"kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": [{"name": "app", "image": "app"}]}}
+POD: dict[str, Any] = {
+    "kind": "Pod",
+    "metadata": {"name": "a"},
+    "spec": {"containers": [{"name": "app", "image": "app"}]},
+}
 HINT = 'build the whole value with printf and quote it: {{ printf "...%s" VALUE | quote }}'
 VALUES = '{"global": {"tag": "1.30.1", "hub": "docker.io", "trace": false}}'
 
@@ -117,3 +122,87 @@ def test_trace_leaves_out_the_branches_that_do_not_run(folder: Path) -> None:
         ("-f", "pod.yaml"): [("spec.nodeName", "t.tpl:1"), ("values.global.hub", "t.tpl:1")],
     }
     assert "spec.nodeName (set or not, keys)   " in template(folder, "trace", "t.tpl").stdout
+
+
+def test_golden_files_are_written_and_compared_by_revision(folder: Path) -> None:
+    write_revision(folder / "revisions" / "other", CONFIG.replace("/proxy", "/other"), VALUES)
+    (folder / "goldens").mkdir()
+    (folder / "goldens" / "a.yaml").write_text(json.dumps(POD))
+    host = {**POD, "spec": {**POD["spec"], "hostNetwork": True}}
+    (folder / "goldens" / "host.json").write_text(json.dumps(host))
+    goldens = str(folder / "goldens")
+
+    written = template(folder, "test", goldens, "-r", "mine", "-r", "other", "--update")
+    same = template(folder, "test", goldens)
+    (folder / "revisions" / "mine" / "config").write_text(CONFIG.replace("/proxy", "/new"))
+    changed = template(folder, "test", goldens)
+    updated = template(folder, "test", goldens, "--update")
+
+    assert (written.exit_code, same.exit_code, changed.exit_code, updated.exit_code) == (0, 0, 1, 0)
+    assert written.stdout.splitlines() == [
+        f"wrote {each} {name}" for each in ("mine", "other") for name in ("a.yaml", "host.json")
+    ]
+    assert same.stdout == written.stdout.replace("wrote", "ok  ")
+    assert changed.stdout.splitlines()[0] == "FAIL mine a.yaml"
+    assert [line for line in changed.stdout.splitlines() if line.startswith(("-  ", "+  "))] == [
+        "-  - image: docker.io/proxy",
+        "+  - image: docker.io/new",
+    ]
+    assert "ok   mine host.json" in changed.stdout
+    assert "--update writes them" in changed.stderr
+    assert "wrote mine a.yaml\nok   mine host.json\nok   other a.yaml" in updated.stdout
+    assert "skipped: " in (folder / "goldens" / "expected" / "mine" / "host.json").read_text()
+
+
+@pytest.mark.parametrize(("flag", "code"), [("--check", 1), ("--diff", 1), ("--write", 0)])
+def test_fmt_names_shows_or_writes_the_files_that_change(folder: Path, flag: str, code: int) -> None:
+    config = folder / "revisions" / "mine" / "config"
+    config.write_text(CONFIG.replace(" | quote }}", "|quote}}") + "# a comment\r\n")
+    before = config.read_bytes()
+
+    result, again = (
+        CliRunner().invoke(main, ["template", "fmt", flag, str(config), str(folder / "bad.tpl")]) for _ in range(2)
+    )
+
+    assert (result.exit_code, config.read_bytes() == before) == (code, flag != "--write")
+    assert str(config) in result.stdout
+    assert "bad.tpl" not in result.stdout
+    assert (again.stdout == "") is (flag == "--write")
+    if flag == "--write":
+        assert config.read_bytes() == (CONFIG + "# a comment\r\n").encode()
+
+
+def test_fmt_refuses_a_config_that_it_cannot_format_in_place(folder: Path) -> None:
+    config = folder / "config"
+    config.write_text('templates: {sidecar: "a: {{\\"b\\"|quote}}"}')
+
+    assert_fails(CliRunner().invoke(main, ["template", "fmt", str(config)]), 65, "cannot be formatted in place")
+
+
+HOSTILE = {
+    "actions": "{{ " * 999,
+    "blocks": "{{if .x}}" * 999,
+    "else": "{{ if .x }}a" + "{{ else if .x }}a" * 3000 + "{{ end }}",
+    "parentheses": "{{ " + "(" * 999,
+    "jinja blocks": "{% if x %}" * 999,
+    "operators": "{{ " + "a or " * 3000 + "a }}",
+    "controls": "\0\x01{{\x02}}",
+    "open": "{%",
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.parametrize("engine", ["go", "jinja2"])
+@pytest.mark.parametrize("command", ["fmt", "lint", "trace"])
+def test_a_hostile_template_is_no_internal_error(folder: Path, command: str, engine: str, text: str) -> None:
+    (folder / "bad.tpl").write_text(text)
+    (folder / "revisions" / "mine" / "revision.yaml").write_text(f"engine: {engine}\n")
+    if engine == "jinja2":
+        write_revision(folder / "revisions" / "mine", "templates: {sidecar: a}", VALUES)
+
+    if command == "fmt":
+        result = CliRunner().invoke(main, ["template", "fmt", "--engine", engine, str(folder / "bad.tpl")])
+    else:
+        result = template(folder, command, "bad.tpl")
+
+    assert result.exit_code in {0, 1, 65}, result.output[-500:]

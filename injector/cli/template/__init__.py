@@ -5,8 +5,10 @@ from __future__ import annotations
 import click
 
 from injector.cli.commands import verbose
+from injector.cli.template.fmt import fmt
 from injector.cli.template.lint import lint
 from injector.cli.template.render import render
+from injector.cli.template.test import test
 from injector.cli.template.trace import trace
 
 
@@ -16,5 +18,5 @@ def template() -> None:
     """Check, render, trace, format and test the templates of a revision."""
 
 
-for _command in (lint, render, trace):
+for _command in (fmt, lint, render, test, trace):
     template.add_command(_command)

@@ -83,10 +83,10 @@ def _findings(templates: ChosenTemplates, name: str) -> list[Finding]:
 def _trials(templates: ChosenTemplates) -> Iterable[Finding]:
     try:
         revision = build(templates.raw)
+        return [each for name in templates.names for each in trials(revision, name)]
     except DataError as error:
         echo(f"note: the rule yaml is not checked: {error}", err=True)
         return []
-    return [each for name in templates.names for each in trials(revision, name)]
 
 
 def as_text(finding: Finding) -> str:

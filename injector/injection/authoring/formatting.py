@@ -51,25 +51,30 @@ def formatted(text: str, actions: Iterable[Action]) -> str:
 
 
 def _spaced(found: tuple[str, ...]) -> str:
-    """Join tokens. Where they had space, one stays, except inside brackets and before a comma."""
+    """Join tokens, each pair with the space that belongs between them."""
     parts: list[str] = []
-    depth = 0
-    for index, part in enumerate(found):
-        before, after = found[index - 1 : index], found[index + 1 : index + 2]
-        depth += (part in _OPENING) - (part in _CLOSING)
+    depth, before, space = 0, "", ""
+    for part in found:
+        if part.isspace():
+            space += part
+            continue
         # In Jinja2, ``=`` inside brackets names an argument.
-        is_spaced = part in {"|", ":="} or (part == "=" and not depth)
-        if "\n" in part and part.isspace():
-            parts.append(re.sub(r"[ \t\r]+(?=\n)", "", part))
-        elif part.isspace():
-            parts += (
-                [" "] if before and after and before[0] not in _OPENING and after[0] not in {",", *_CLOSING} else []
-            )
-        else:
-            parts += [" "] if is_spaced and before and not before[0].isspace() else []
-            parts.append(part)
-            parts += [" "] if (is_spaced or part == ",") and after and not after[0].isspace() else []
-    return "".join(parts)
+        is_spaced = {"|", ":=", *([] if depth else ["="])}
+        parts += [_gap(before, space, part, spaced=bool(is_spaced & {before, part})), part]
+        depth += (part in _OPENING) - (part in _CLOSING)
+        before, space = part, ""
+    return "".join([*parts, _gap(before, space, "", spaced=False)])
+
+
+def _gap(before: str, space: str, after: str, *, spaced: bool) -> str:
+    """Return the space between two tokens, of which one can be missing at the end of the action."""
+    if "\n" in space:
+        return re.sub(r"[ \t\r]+(?=\n)", "", space)
+    if not before or not after:
+        return ""
+    if spaced or before == ",":
+        return " "
+    return " " if space and before not in _OPENING and after not in {",", *_CLOSING} else ""
 
 
 def go_actions(text: str, delimiters: tuple[str, str] = ("{{", "}}")) -> Iterator[Action]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import TemplateSyntaxError
 from jinja2 import nodes as j
 
+from injector.errors import TemplateRenderError
 from injector.injection.authoring.formatting import jinja_actions
 from injector.injection.authoring.jinjaflow import NAMES, JinjaFlow, follow
 from injector.injection.authoring.lint import Finding, Text, context_of, missing_value, unquoted
 from injector.injection.authoring.model import Model
-from injector.istio.jinja.engine import environment_of
+from injector.istio.jinja.engine import environment_of, parse_jinja
 from injector.istio.jinja.filters import known_filters, known_tests
 
 if TYPE_CHECKING:
@@ -34,14 +34,16 @@ def lint_jinja(name: str, texts: Mapping[str, str], minor: Minor, *, values: Any
     trees: dict[str, j.Template] = {}
     for each, source in texts.items():
         try:
-            trees[each] = environment.parse(source, each)
-        except (TemplateSyntaxError, RecursionError) as error:
+            trees[each] = parse_jinja(environment, each, source)
+        except TemplateRenderError as error:
             if each == name:
-                line = error.lineno if isinstance(error, TemplateSyntaxError) else 1
-                reason = getattr(error, "message", None) or "nested too deeply"
-                return [text.on_line(line, "", "syntax", reason, "correct the template")]
+                line = getattr(error.__cause__, "lineno", 1)
+                return [text.on_line(line, "", "syntax", error.what, "correct the template")]
     tree = trees[name]
-    flow = follow(Model(minor), trees, name)
+    try:
+        flow = follow(Model(minor), trees, name)
+    except RecursionError:
+        return [text.on_line(1, "", "syntax", "nested too deeply", "simplify the template")]
     found = [
         *_unknown(text, tree),
         *_unquoted(text, tree, flow),

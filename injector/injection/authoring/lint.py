@@ -182,10 +182,10 @@ def lint_go(
     text, functions = Text(name, source), {**BUILTINS, **_all_functions()}
     try:
         trees = parse_template(name, source, functions=functions, left=delimiters[0], right=delimiters[1])
+        flow = follow(Model(minor, gateway=is_gateway(source)), trees, name)
     except (ParseError, RecursionError) as error:
         return [_syntax(text, error)]
     own = {**BUILTINS, **go_functions(minor, {})}
-    flow = follow(Model(minor, gateway=is_gateway(source)), trees, name)
     found = [
         *(_function(text, node, minor) for node in _calls(trees) if node.name not in own),
         *_unknown_fields(text, flow, minor),

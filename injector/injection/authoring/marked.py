@@ -93,8 +93,10 @@ def mark_go(trees: Mapping[str, n.Tree], name: str, functions: Mapping[str, Any]
         ParseError: the template nests too deeply.
     """
     marker = Marker()
-    marked = {key: replace(tree, root=_marked_list(tree.root, tree.parse_name, marker)) for key, tree in trees.items()}
     try:
+        marked = {
+            key: replace(tree, root=_marked_list(tree.root, tree.parse_name, marker)) for key, tree in trees.items()
+        }
         template = GoTextTemplate(compile_trees(name, marked, funcs=functions))
     except RecursionError as error:
         raise ParseError(name, 1, "template nests too deeply") from error
@@ -130,9 +132,9 @@ def mark_jinja(texts: Mapping[str, str], name: str, minor: Minor) -> JinjaBranch
     Raises:
         TemplateRenderError: the template does not parse.
     """
-    from jinja2 import TemplateSyntaxError, nodes  # noqa: PLC0415 -- only revisions that use Jinja2 load it
+    from jinja2 import nodes  # noqa: PLC0415 -- only revisions that use Jinja2 load it
 
-    from injector.istio.jinja.engine import JinjaTemplate, environment_of  # noqa: PLC0415
+    from injector.istio.jinja.engine import JinjaTemplate, environment_of, parse_jinja  # noqa: PLC0415
 
     marker, environment = Marker(), environment_of(texts)
     skippable: set[int] = set()
@@ -159,14 +161,12 @@ def mark_jinja(texts: Mapping[str, str], name: str, minor: Minor) -> JinjaBranch
                         text = nodes.TemplateData(marker.branch(id(inner[0])), lineno=node.lineno)
                         inner.insert(0, nodes.Output([text], lineno=node.lineno))
 
+    tree = parse_jinja(environment, name, texts[name])
     try:
-        tree = environment.parse(texts[name], name)
         mark(tree.body)
         environment.compile(tree, name)
         template = JinjaTemplate(name, environment.load(name), minor)
-    except TemplateSyntaxError as error:
-        where = f"template {name}, line {error.lineno}"
-        raise TemplateRenderError(error.message or "it does not parse", where=where, hint="correct it") from error
     except Exception as error:
+        # Python has limits of its own, such as for nested blocks.
         raise TemplateRenderError(str(error), where=f"template {name}", hint="correct the template") from error
     return JinjaBranches(tree, frozenset(skippable), lambda data: marker.read(template.render(data)))

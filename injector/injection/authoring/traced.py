@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from injector.errors import TemplateRenderError
 from injector.gotemplate.builtins import BUILTINS
 from injector.gotemplate.parser import parse_template
 from injector.injection.authoring import goflow
@@ -86,14 +87,25 @@ class TracedTemplate:
 
         Args:
             marked: a rendering, to leave out the branches that did not run.
+
+        Raises:
+            TemplateRenderError: another template of the config does not parse, or they nest too deeply.
         """
         ran = None if marked is None else marked.ran
-        if not self._is_jinja:
-            return goflow.follow(self._model, self._trees, self.name, ran).reads
-        from injector.injection.authoring import jinjaflow  # noqa: PLC0415 -- only revisions that use Jinja2 load it
-        from injector.istio.jinja.engine import environment_of  # noqa: PLC0415
+        try:
+            return self._jinja_reads(ran) if self._is_jinja else self._go_reads(ran)
+        except RecursionError as error:
+            raise TemplateRenderError("nested too deeply", where=f"template {self.name}", hint="simplify it") from error
 
-        environment = environment_of(self._revision.config.templates)
-        others = {name: environment.parse(text, name) for name, text in self._revision.config.templates.items()}
+    def _go_reads(self, ran: frozenset[int] | None) -> Mapping[Read, tuple[str, int]]:
+        return goflow.follow(self._model, self._trees, self.name, ran).reads
+
+    def _jinja_reads(self, ran: frozenset[int] | None) -> Mapping[Read, tuple[str, int]]:
+        from injector.injection.authoring import jinjaflow  # noqa: PLC0415 -- only revisions that use Jinja2 load it
+        from injector.istio.jinja.engine import environment_of, parse_jinja  # noqa: PLC0415
+
+        texts = self._revision.config.templates
+        environment = environment_of(texts)
+        others = {name: parse_jinja(environment, name, text) for name, text in texts.items()}
         trees = {**others, self.name: self._branches.tree}
         return jinjaflow.follow(self._model, trees, self.name, ran, self._branches.skippable).reads

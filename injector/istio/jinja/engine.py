@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import jinja2
+import jinja2.nodes
 
 from injector.errors import AnnotationError, DataError, TemplateRenderError
 from injector.gotemplate.errors import Spent
@@ -232,6 +233,21 @@ def compile_jinja_templates(templates: Mapping[str, str], minor: Minor) -> Mappi
     """
     environment = environment_of(templates)
     return MappingProxyType({name: JinjaTemplate(name, _compiled(environment, name), minor) for name in templates})
+
+
+def parse_jinja(environment: Sandbox, name: str, text: str) -> jinja2.nodes.Template:
+    """Parse a Jinja2 template for tools.
+
+    Raises:
+        TemplateRenderError: it does not parse; the error has its line.
+    """
+    try:
+        return environment.parse(text, name)
+    except jinja2.TemplateSyntaxError as error:
+        where = f"template {name}, line {error.lineno}"
+        raise TemplateRenderError(_syntax_message(error), where=where, hint="correct the template") from error
+    except Exception as error:
+        raise TemplateRenderError(_message(error), where=f"template {name}", hint="correct the template") from error
 
 
 def _compiled(environment: Sandbox, name: str) -> jinja2.Template:
