@@ -7,17 +7,21 @@ import gc
 import os
 import signal
 import sys
-from collections import Counter
+import threading
+from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from functools import partial
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
 
 import click
 
 from injector.cli.manifests import read_manifests
 from injector.cli.options import NODE_VERSION, option_group
-from injector.cli.output import echo
+from injector.cli.output import echo, with_progress
 from injector.cli.sources import (
     ISTIO_NAMESPACE_OPTION,
     ReadRevisions,
@@ -30,11 +34,12 @@ from injector.cli.sources import (
 )
 from injector.cluster import resources as r
 from injector.cluster.kubeconfig import open_session, run_for_result
-from injector.cluster.resources import ObjectReader, Resource, Scope
+from injector.cluster.resources import LIST_ATTEMPTS, ObjectReader, Resource, Scope, TextReader
 from injector.errors import ClusterError, DataError, ManifestError, UsageError, detach
 from injector.injection.tools.drift import as_created
 from injector.istio.webhooks import INJECT_LABEL, TAG_LABEL, LiveWebhooks, live_webhooks
 from injector.kube.pods import KNATIVE, OTHER_KINDS, Created, OtherKinds, controller_of, created_pods
+from injector.kube.serial import dump_json, load_json
 from injector.kube.typed import normalise
 from injector.kube.yaml import objects_in
 from injector.revisions.build import Overrides
@@ -42,7 +47,7 @@ from injector.revisions.clustersource import BuiltRevisions, build_all, listed_s
 from injector.revisions.tags import workload_key
 
 if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
+    from concurrent.futures import Future
     from pathlib import Path
 
     from injector.cluster.client import KubeClient
@@ -52,6 +57,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 F = TypeVar("F", bound="Callable[..., Any]")
+R = TypeVar("R")
+_Key: TypeAlias = "tuple[str, ...]"
+"""The namespace, kind and name of a workload."""
+_ReadWorkload: TypeAlias = "Callable[[dict[str, Any]], Created | None]"
 
 
 class FileReader:
@@ -73,6 +82,11 @@ class FileReader:
         """Return the results of ``keep`` for all objects of a scope, without None."""
         results = (keep(each) for each in self._of(scope.resource, scope.namespace) if _has_label(each, scope.labels))
         return [each for each in results if each is not None]
+
+    async def texts(self, scope: Scope, token: str = "") -> tuple[list[bytes], str]:
+        """Return all objects of a scope as JSON; see ``TextReader``."""
+        del token
+        return await self.all(scope, dump_json), ""
 
     async def get(self, resource: Resource, name: str, *, namespace: str = "") -> dict[str, Any]:
         """Return one object.
@@ -123,12 +137,42 @@ def read_from(
     Raises:
         InjectorError: ``work`` raises it, or the files or the cluster cannot be read.
     """
-    if filenames:
-        reader = read_objects(filenames, recursive=recursive)
-        with asyncio.Runner() as runner:
-            return run_for_result(runner, work(reader))
-    with open_session(kubeconfig) as session:
+    with open_reader(filenames, kubeconfig, recursive=recursive) as session:
         return session.run(work)
+
+
+class ReaderSession(Protocol):
+    """Runs coroutines that read objects, one after another."""
+
+    def run(self, work: Callable[[TextReader], Coroutine[Any, Any, T]]) -> T:
+        """Run ``work`` and return its result."""
+
+
+@dataclass(frozen=True, slots=True)
+class _FileSession:
+    """A session with the objects of files."""
+
+    reader: FileReader
+
+    def run(self, work: Callable[[TextReader], Coroutine[Any, Any, T]]) -> T:
+        with asyncio.Runner() as runner:
+            return run_for_result(runner, work(self.reader))
+
+
+@contextmanager
+def open_reader(
+    filenames: Sequence[str], kubeconfig: Kubeconfig, *, recursive: bool = False
+) -> Iterator[ReaderSession]:
+    """Open the files, or without files the cluster.
+
+    Raises:
+        InjectorError: the files cannot be read, or the credentials cannot be used.
+    """
+    if filenames:
+        yield _FileSession(read_objects(filenames, recursive=recursive))
+        return
+    with open_session(kubeconfig) as session:
+        yield session
 
 
 def read_objects(names: Sequence[str], *, recursive: bool) -> FileReader:
@@ -194,73 +238,121 @@ class ClusterView:
 
 
 _PER_PROCESS: Final = 100
-"""The least number of items for each process: a process takes about as long to start as ten pods to inject."""
+"""The least number of items for each of two processes: a process takes about as long to start as ten pods to inject."""
 _MOST_PROCESSES: Final = 8
 """The largest number of processes. Each needs memory of its own, and the process that reads the results cannot serve many more."""
-_AT_ONCE: Final = 100
-"""The number of items that a process takes in turn. Neighbours are in one namespace and have one revision, which take time once."""
-_PIPE_SIZE: Final = 1 << 20
-"""Bytes of results that a process can send before they are read, which is the maximum without privileges."""
-R = TypeVar("R")
+_AT_ONCE: Final = 50
+"""The number of items that a process takes at once. Neighbours are in one namespace and have one revision, which take time once."""
+_AHEAD: Final = 20
+"""The largest number of such groups without a result. A page of pods has ten: one is worked on while the next is read."""
 
 
-def in_processes(function: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
-    """Yield the result of ``function`` for each item, in order. Many items are divided among forked processes, up to one for each CPU.
+def in_processes(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    """Yield the result of ``function`` for each item, in order. Many items are divided among forked processes, one for each CPU.
 
-    A process inherits the function and the items, and sends the results. On systems other than Linux there is only this process.
+    A process inherits the function, and receives the items and sends the results as pickles. Items are taken as they are needed, so that
+    reading them and working on them happen at the same time. On systems other than Linux there is only this process.
 
     Raises:
-        Exception: ``function`` raises it.
+        Exception: ``function`` or the iterator of the items raises it.
     """
     cpus = len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
-    count = min(cpus, _MOST_PROCESSES, len(items) // _PER_PROCESS)
-    if count < 2:  # noqa: PLR2004 -- two processes at least
-        yield from map(function, items)
+    left = iter(items)
+    first = list(islice(left, 2 * _PER_PROCESS)) if cpus > 1 else []
+    left = chain(first, left)
+    if len(first) < 2 * _PER_PROCESS:
+        yield from map(function, left)
         return
-    import fcntl  # noqa: PLC0415 -- not on every system
     import multiprocessing  # noqa: PLC0415 -- few commands need it
+    from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415
 
     context = multiprocessing.get_context("fork")
-    processes, receivers = [], []
-    gc.freeze()  # collections in the processes would copy the pages of all objects
-    for start in range(count):
-        receiver, sender = context.Pipe(duplex=False)
-        fcntl.fcntl(sender.fileno(), fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
-        chosen = [item for place, item in enumerate(items) if place // _AT_ONCE % count == start]
-        process = context.Process(target=_send, args=(sender, function, chosen), daemon=True)
-        process.start()
-        sender.close()
-        processes.append(process)
-        receivers.append(receiver)
-    gc.unfreeze()
-    for place in range(len(items)):
-        result = receivers[place // _AT_ONCE % count].recv()
-        if isinstance(result, _Failure):
-            raise result.error
-        yield result
-    for process in processes:
-        process.join()
+    executor = ProcessPoolExecutor(min(cpus, _MOST_PROCESSES), context, _start, (function,))
+    pending: deque[Future[tuple[list[R], Exception | None]]] = deque()
+    try:
+        while group := list(islice(left, _AT_ONCE)):
+            pending.append(executor.submit(_apply, group))
+            if len(pending) > _AHEAD:
+                yield from _results(pending.popleft())
+        while pending:
+            yield from _results(pending.popleft())
+    finally:
+        executor.shutdown(cancel_futures=True)
 
 
-@dataclass(frozen=True, slots=True)
-class _Failure:
-    """The error of an item in another process."""
+def _results(pending: Future[tuple[list[R], Exception | None]]) -> Iterator[R]:
+    results, error = pending.result()
+    yield from results
+    if error is not None:
+        raise error
 
-    error: Exception
+
+_work: Callable[[Any], Any]
+"""The function of a forked process."""
 
 
-def _send(sender: Connection, function: Callable[[T], Any], items: Sequence[T]) -> None:
-    """Send the result for each item until one fails."""
+def _start(function: Callable[[Any], Any]) -> None:
+    global _work  # noqa: PLW0603 -- a process has one
+    _work = function
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # the first process reports the interrupt
+    gc.freeze()  # a collection would copy the pages of all inherited objects
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """End this process when the first one is killed. Otherwise it would wait for items forever."""
+    from multiprocessing import parent_process  # noqa: PLC0415 -- as above
+
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+    os._exit(1)
+
+
+def _apply(items: list[Any]) -> tuple[list[Any], Exception | None]:
+    """Return the result of each item until one fails, and its error."""
+    results = []
     for item in items:
         try:
-            sender.send(function(item))
-        except BrokenPipeError:
-            return
+            results.append(_work(item))
         except Exception as error:  # noqa: BLE001 -- the first process raises it
             detach(error)
-            sender.send(_Failure(error))
+            return results, error
+    return results, None
+
+
+def texts_in_processes(
+    session: ReaderSession, scope: Scope, start: Callable[[], Callable[[bytes], R | None]]
+) -> list[R]:
+    """Return the results for the JSON of all objects of a scope, in order and without None.
+
+    ``start`` returns the function that gives them. It is called again if the list has to be started again.
+
+    Raises:
+        Exception: the function raises it.
+        ClusterError: the API server cannot be reached or refuses.
+    """
+    for attempts_left in reversed(range(LIST_ATTEMPTS)):
+        results = with_progress(in_processes(start(), _texts(session, scope)), str(scope))
+        try:
+            return [each for each in results if each is not None]
+        except ClusterError as error:
+            if error.reason != "gone" or not attempts_left:
+                raise
+    raise AssertionError
+
+
+def _texts(session: ReaderSession, scope: Scope) -> Iterator[bytes]:
+    token = ""
+    while True:
+        texts, token = session.run(partial(_texts_of, scope, token))
+        yield from texts
+        if not token:
             return
+
+
+async def _texts_of(scope: Scope, token: str, reader: TextReader) -> tuple[list[bytes], str]:
+    return await reader.texts(scope, token)
 
 
 async def read_revisions(reader: ObjectReader, sources: Sources) -> RevisionList:
@@ -436,8 +528,7 @@ async def read_targets(
     """
     place = namespace or ""
     workloads: dict[tuple[str, ...], Created] = {}
-    found = [await reader.find_resource(*each) for each in others if each[1] != KNATIVE]
-    for resource in (*LISTED, *filter(None, found)):
+    for resource in await _listed_resources(reader, others):
         for each in await reader.all(
             Scope(resource, place), lambda item: _read(item, lambda obj: _workload(obj, others), note)
         ):
@@ -450,8 +541,63 @@ async def read_targets(
     return [workloads[key] for key in sorted(workloads)]
 
 
+async def _listed_resources(reader: ObjectReader, others: OtherKinds) -> tuple[Resource, ...]:
+    found = [await reader.find_resource(*each) for each in others if each[1] != KNATIVE]
+    return *LISTED, *filter(None, found)
+
+
+def targets_in_processes(
+    session: ReaderSession, namespace: str | None, others: OtherKinds, function: Callable[[Created], R]
+) -> list[R]:
+    """Return the result of ``function`` for every workload that ``read_targets`` returns, in its order.
+
+    Processes read the workloads too. ``function`` may be called for several pods of one workload, of which the first one counts.
+
+    Raises:
+        Exception: ``function`` raises it.
+        DataError: a workload cannot be read.
+        ClusterError: the API server cannot be reached or refuses.
+    """
+
+    def results(scope: Scope, reading: Callable[[], _ReadWorkload]) -> list[tuple[_Key, R]]:
+        def start() -> Callable[[bytes], tuple[_Key, R] | None]:
+            read = reading()
+
+            def result(text: bytes) -> tuple[_Key, R] | None:
+                item = {"apiVersion": scope.resource.api_version, "kind": scope.resource.kind, **load_json(text)}
+                found = _read(item, read)
+                return None if found is None else ((found.namespace, found.kind, found.name), function(found))
+
+            return result
+
+        return texts_in_processes(session, scope, start)
+
+    place = namespace or ""
+    workloads: dict[_Key, R] = {}
+    for resource in session.run(lambda reader: _listed_resources(reader, others)):
+        workloads |= results(Scope(resource, place), lambda: lambda item: _workload(item, others))
+    listed = frozenset(workloads)
+    for key, each in results(Scope(r.PODS, place, fields=r.RUNNING), lambda: _unlisted_once(listed)):
+        workloads.setdefault(key, each)
+    return [workloads[key] for key in sorted(workloads)]
+
+
+def _unlisted_once(listed: AbstractSet[_Key]) -> _ReadWorkload:
+    """Return a function that returns the first pod of each workload that is not listed."""
+    seen: set[_Key] = set()
+
+    def read(pod: dict[str, Any]) -> Created | None:
+        key = workload_key(pod, str(pod["metadata"].get("namespace", "")))
+        found = None if key in seen else _unlisted(pod, listed)
+        if found is not None:
+            seen.add(key)
+        return found
+
+    return read
+
+
 def _read(
-    item: dict[str, Any], read: Callable[[dict[str, Any]], Created | None], note: Callable[[dict[str, Any]], None]
+    item: dict[str, Any], read: _ReadWorkload, note: Callable[[dict[str, Any]], None] = lambda _: None
 ) -> Created | None:
     """Read an object that ``note`` sees too. An error names the object."""
     try:
@@ -562,7 +708,7 @@ def _workload(item: dict[str, Any], others: OtherKinds) -> Created | None:
     return next(created_pods(item, str(item["metadata"].get("namespace", "")), others), None)
 
 
-def _unlisted(pod: dict[str, Any], listed: frozenset[tuple[str, ...]]) -> Created | None:
+def _unlisted(pod: dict[str, Any], listed: AbstractSet[_Key]) -> Created | None:
     """Return the pod as it would be created again, or None if it has ended or belongs to a listed workload."""
     if has_ended(pod):
         return None

@@ -5,21 +5,23 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
 
 from injector.cli.cluster import (
+    ClusterView,
+    ReaderSession,
     clusters_options,
     confirm_option,
     confirmed,
     in_processes,
-    read_from,
-    read_targets,
+    open_reader,
     read_view,
     refusal,
+    targets_in_processes,
 )
 from injector.cli.commands import verbose
 from injector.cli.explain import called_last, pod_labels
@@ -51,12 +53,12 @@ from injector.injection.result import Answer, Injected, RequestFacts
 from injector.injection.tools.podchanges import ABSENT, KINDS, POD_SECURITY, Change, changes, hiding_of
 from injector.kube.escaping import escape_line
 from injector.kube.podsecurity import enforced, level_of
+from injector.kube.serial import dump_json, load_json
 from injector.kube.yaml import dump_yaml
 
 if TYPE_CHECKING:
     from injector.cluster.client import KubeClient
     from injector.cluster.kubeconfig import Kubeconfig
-    from injector.cluster.resources import ObjectReader
     from injector.istio.revision import Revision
     from injector.kube.pods import Created, OtherKinds
 
@@ -69,6 +71,8 @@ EXAMPLES: Final = 3
 _CAPABILITIES: Final = "securityContext.capabilities.add"
 _PRIVILEGED: Final = "securityContext.privileged"
 _REFUSED: Final = "refused: "
+_NOT_INJECTED: Final = "no webhook injects the workload"
+_UNKNOWN: Final = "the labels of its namespace are not known"
 _COLORS: Final = {
     "text": {r"^\S+ \S+/\S+$": "1", r"^  \w+$": "36", **HEADINGS},
     "unified": {r"^-.*": "31", r"^\+.*": "32", r"^@@.*": "36"},
@@ -97,7 +101,7 @@ class Comparison:
     """One workload, the result of both revisions for its pod, and the differences.
 
     ``levels`` are the strictest levels of Pod Security that pods pass: that of the workload (``pod``), and the injected ones.
-    The injected pods are only kept for a unified diff. For 5,300 workloads they take 170 MB.
+    The injected pods are only kept for a unified diff: for 5,300 workloads they take 170 MB. The workload's own pod is kept as JSON.
     """
 
     workload: Created
@@ -105,6 +109,13 @@ class Comparison:
     new: Answer
     changes: tuple[Change, ...]
     levels: Mapping[str, str]
+    pod_json: bytes
+
+    @property
+    def pod(self) -> dict[str, Any]:
+        """A new copy of the workload's pod."""
+        pod: dict[str, Any] = load_json(self.pod_json)
+        return pod
 
 
 @click.command(
@@ -175,29 +186,29 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
     elif shown in REPORTS:
         only_one(kubeconfigs, f"with -o {shown}")
 
-    def compare(kubeconfig: Kubeconfig) -> _Compared:
-        notes: tuple[str, ...] = ()
-        if live:
-            sides, workloads, labels, notes = read_from(
-                (), kubeconfig, lambda reader: _read_live(reader, sources, namespace, names, others)
-            )
-        else:
-            files = read_workloads(filenames, recursive=recursive, namespace=namespace, others=others)
-            workloads, labels = files.created, files.namespace_labels
-            with chosen_revisions(sources, kubeconfig) as revisions:
-                old, new = (Side(name, revisions.build(revisions.find(name))) for name in names)
-            sides = old, new
-        comparer = Comparer(sides, kinds, guard, labels, keeps_pods=output == "unified")
-        results = in_processes(comparer.result, workloads)
-        shown_workloads = with_progress(workloads, f"{old_name} and {new_name}")
-        comparisons = [Comparison(each, *result) for each, result in zip(shown_workloads, results, strict=True)]
-        if live:
-            check = partial(_checked, comparer)
-            comparisons, unconfirmed = confirmed(comparisons, _group_to_check, check, kubeconfig, confirm)
-            notes += unconfirmed
-        return _Compared(sides, comparisons, notes)
+    def comparer_of(revisions: Iterable[Revision], labels: NamespaceLabels) -> Comparer:
+        old, new = map(Side, names, revisions)
+        return Comparer((old, new), kinds, guard, labels, keeps_pods=output == "unified")
 
-    found = on_each(kubeconfigs, compare)
+    def compare_live(kubeconfig: Kubeconfig) -> _Compared:
+        with open_reader((), kubeconfig) as session:
+            view = session.run(lambda reader: read_view(reader, sources, namespace, names))
+            revisions = (view.built.revision(view.revisions.find(name)) for name in names)
+            comparer = comparer_of(revisions, view.namespaces)
+            comparisons = _compare_live(session, view, comparer, namespace, others)
+        check = partial(_checked, comparer)
+        comparisons, unconfirmed = confirmed(comparisons, _group_to_check, check, kubeconfig, confirm)
+        return _Compared(comparer.sides, comparisons, view.built.notes + unconfirmed)
+
+    def compare_files(kubeconfig: Kubeconfig) -> _Compared:
+        files = read_workloads(filenames, recursive=recursive, namespace=namespace, others=others)
+        with chosen_revisions(sources, kubeconfig) as revisions:
+            comparer = comparer_of((revisions.build(revisions.find(name)) for name in names), files.namespace_labels)
+        results = in_processes(comparer.result, files.created)
+        shown_results = with_progress(results, f"{old_name} and {new_name}", length=len(files.created))
+        return _Compared(comparer.sides, list(shown_results), ())
+
+    found = on_each(kubeconfigs, compare_live if live else compare_files)
     found.note("note", lambda each: each.notes)
     found.note("warning", lambda each: _warnings(each.comparisons, each.sides))
     echo_colored(_text(found, shown), _COLORS.get(shown, {}))
@@ -224,25 +235,28 @@ class _Compared:
         return str(len(self.comparisons)), str(differing), str(refused)
 
 
-async def _read_live(
-    reader: ObjectReader, sources: Sources, namespace: str | None, names: tuple[str, str], others: OtherKinds
-) -> tuple[tuple[Side, Side], tuple[Created, ...], NamespaceLabels, tuple[str, ...]]:
-    """Return both sides, the workloads that a webhook injects, the labels of their namespaces, and notes for the user."""
-    view = await read_view(reader, sources, namespace, names)
-    old, new = (Side(name, view.built.revision(view.revisions.find(name))) for name in names)
-    workloads = [each for each in await read_targets(reader, namespace, others) if each.namespace in view.namespaces]
-    injected = tuple(
-        each
-        for each in workloads
-        if called_last(view.webhooks, pod_labels(each, view.namespaces[each.namespace])) is not None
-    )
-    if not injected:
+def _compare_live(
+    session: ReaderSession, view: ClusterView, comparer: Comparer, namespace: str | None, others: OtherKinds
+) -> list[Comparison]:
+    """Return the comparisons of the workloads that a webhook injects."""
+
+    def compare(workload: Created) -> Comparison | str:
+        labels = view.namespaces.get(workload.namespace)
+        if labels is None:
+            return _UNKNOWN
+        if called_last(view.webhooks, pod_labels(workload, labels)) is None:
+            return _NOT_INJECTED
+        return comparer.result(workload)
+
+    results = targets_in_processes(session, namespace, others, compare)
+    comparisons = [each for each in results if isinstance(each, Comparison)]
+    if not comparisons:
         raise ManifestError(
-            f"none of {len(workloads)} workloads is injected",
+            f"none of {results.count(_NOT_INJECTED)} workloads is injected",
             where="the cluster's webhooks" if namespace is None else f"namespace {namespace}",
             hint="run `injector explain` for one of them",
         )
-    return (old, new), injected, view.namespaces, view.built.notes
+    return comparisons
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,10 +287,8 @@ class Comparer:
         namespace = workload.namespace
         return revision, RequestFacts(namespace, {}, revision.namespaces.get(namespace), self.guard)
 
-    def result(
-        self, workload: Created, answers: tuple[Answer, Answer] | None = None
-    ) -> tuple[Answer, Answer, tuple[Change, ...], Mapping[str, str]]:
-        """Return the answers to a workload, by default those of the webhooks, with their differences and levels of Pod Security."""
+    def result(self, workload: Created, answers: tuple[Answer, Answer] | None = None) -> Comparison:
+        """Compare the answers to a workload, by default those of the webhooks."""
         old, new = answers or self.answers(workload)
         names = self.sides[0].revision.written, self.sides[1].revision.written
         found = tuple(each for each in changes(old, new, workload.pod, names) if each.kind in self.kinds)
@@ -288,7 +300,7 @@ class Comparer:
         }
         if not self.keeps_pods:
             old, new = _without_pod(old), _without_pod(new)
-        return old, new, found, levels
+        return Comparison(replace(workload, pod={}), old, new, found, levels, dump_json(workload.pod))
 
 
 def _without_pod(answer: Answer) -> Answer:
@@ -303,11 +315,11 @@ def _group_to_check(each: Comparison) -> tuple[str, ...] | None:
 
 async def _checked(comparer: Comparer, client: KubeClient, comparison: Comparison) -> Comparison:
     """Compare with the API server's refusal in place of a new pod that it refuses, and of an old one then too."""
-    workload = comparison.workload
+    workload = replace(comparison.workload, pod=comparison.pod)
     old, injected = comparer.answers(workload)
     new = await _tried(client, workload, injected)
     old = old if new is injected else await _tried(client, workload, old)
-    return Comparison(workload, *comparer.result(workload, (old, new)))
+    return comparer.result(workload, (old, new))
 
 
 async def _tried(client: KubeClient, workload: Created, answer: Answer) -> Answer:
@@ -333,7 +345,7 @@ def _warnings(comparisons: Sequence[Comparison], sides: tuple[Side, Side]) -> li
 
 
 def _without_values(comparison: Comparison, text: str) -> str:
-    return hiding_of(comparison.workload.pod).without_values(one_line(text))
+    return hiding_of(comparison.pod).without_values(one_line(text))
 
 
 def _text(found: ByCluster[_Compared], output: str) -> str:
@@ -363,7 +375,7 @@ def _shown(compared: _Compared, output: str) -> str:
 
 def _unified(each: Comparison, old: str, new: str) -> str:
     """Return the unified diff of the two pods. A refused pod has no lines, and a pod that is not injected is unchanged."""
-    before, after = (_pod_lines(each.workload, answer) for answer in (each.old, each.new))
+    before, after = (_pod_lines(each.pod, answer) for answer in (each.old, each.new))
     labels = [f"{name}/{each.workload}" for name in (old, new)]
     lines = list(difflib.unified_diff(before, after, labels[0], labels[1]))
     if not lines:
@@ -371,11 +383,11 @@ def _unified(each: Comparison, old: str, new: str) -> str:
     return "".join(lines)
 
 
-def _pod_lines(workload: Created, answer: Answer) -> list[str]:
+def _pod_lines(created: dict[str, Any], answer: Answer) -> list[str]:
     if isinstance(answer, DataError):
         return []
-    pod = answer.pod if isinstance(answer, Injected) else workload.pod
-    text = dump_yaml(hiding_of(workload.pod).pod(pod), fold=False)
+    pod = answer.pod if isinstance(answer, Injected) else created
+    text = dump_yaml(hiding_of(created).pod(pod), fold=False)
     return [f"{line}\n" for line in text.removesuffix("\n").split("\n")]
 
 

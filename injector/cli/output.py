@@ -10,7 +10,8 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import IO, Any, Final, TypeVar
 
 import click
@@ -147,10 +148,13 @@ def json_text(data: Any, *, indent: int | str = 2) -> str:
     return f"{escape_controls(json.dumps(data, indent=indent, ensure_ascii=False))}\n"
 
 
-def with_progress(items: Sequence[T], label: str) -> Iterator[T]:
-    """Yield the items, with a progress bar on stderr if that is a terminal and there are many."""
-    if len(items) < _MANY or not sys.stderr.isatty():
-        yield from items
+def with_progress(items: Iterable[T], label: str, *, length: int | None = None) -> Iterator[T]:
+    """Yield the items, with a progress bar on stderr if that is a terminal and there are many. ``length`` is their number, if known."""
+    left = iter(items)
+    first = list(islice(left, _MANY)) if sys.stderr.isatty() else []
+    left = chain(first, left)
+    if len(first) < _MANY:
+        yield from left
         return
-    with click.progressbar(items, label=escape_line(label), file=sys.stderr) as progress:
+    with click.progressbar(left, length, label=escape_line(label), file=sys.stderr) as progress:
         yield from progress

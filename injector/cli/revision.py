@@ -13,12 +13,13 @@ import click
 
 from injector.cli.cluster import (
     ClusterView,
+    ReaderSession,
     clusters_options,
     has_ended,
-    in_processes,
-    read_from,
+    open_reader,
     read_running,
     read_view,
+    texts_in_processes,
 )
 from injector.cli.commands import EX_DATAERR, EX_FAILED, Subcommands, verbose
 from injector.cli.explain import PodLabels, Route, called_last, live_route, requested_name
@@ -36,7 +37,7 @@ from injector.cli.sources import (
     revision_source_options,
 )
 from injector.cli.tag import TagLocation, location_options
-from injector.cluster.resources import PODS, RUNNING, ObjectReader, Scope
+from injector.cluster.resources import PODS, RUNNING, Scope
 from injector.errors import ConfigError, DataError, UsageError
 from injector.injection import containers as c
 from injector.injection.pipeline import answers_to
@@ -51,7 +52,7 @@ from injector.injection.tools.drift import (
     drift_of,
     injected_revision,
 )
-from injector.kube.serial import dump_json, load_json
+from injector.kube.serial import load_json
 from injector.revisions.directory import embedded_source
 from injector.revisions.registry import Registry, Snapshot
 from injector.revisions.reload import Loader, LoadReport, RevisionState
@@ -195,11 +196,8 @@ def status(  # noqa: PLR0913 -- one parameter for each flag
     """
 
     def read(kubeconfig: Kubeconfig) -> tuple[list[Row], list[str]]:
-        view, pods, notes = read_from(
-            filenames, kubeconfig, lambda reader: _read_pods(reader, sources, namespace), recursive=recursive
-        )
-        statuses = in_processes(lambda pod: _status_of(pod, view), pods)
-        return rows_of(each for each in statuses if each is not None), notes
+        with open_reader(filenames, kubeconfig, recursive=recursive) as session:
+            return _read_statuses(session, sources, namespace)
 
     if filenames:
         only_one(kubeconfigs, "with -f")
@@ -210,32 +208,31 @@ def status(  # noqa: PLR0913 -- one parameter for each flag
     found.exit(found=exit_code and any(row.status.drift.state != CURRENT for row in rows))
 
 
-def _status_of(text: bytes, view: ClusterView) -> SidecarStatus | None:
+@dataclass(frozen=True, slots=True)
+class _UnknownNamespace:
+    """The namespace of a pod that is skipped, because its labels are not known."""
+
+    name: str
+
+
+def _status_of(text: bytes, view: ClusterView) -> SidecarStatus | _UnknownNamespace | None:
     pod = load_json(text)
+    namespace = str(pod["metadata"].get("namespace", ""))
+    if namespace not in view.namespaces:
+        return _UnknownNamespace(namespace)
     try:
         return sidecar_status(pod, view)
     except DataError as error:
-        meta = pod["metadata"]
-        error.where = f"Pod {meta['namespace']}/{meta.get('name', '')}: {error.where}".removesuffix(": ")
+        error.where = f"Pod {namespace}/{pod['metadata'].get('name', '')}: {error.where}".removesuffix(": ")
         raise
 
 
-async def _read_pods(
-    reader: ObjectReader, sources: Sources, namespace: str | None
-) -> tuple[ClusterView, list[bytes], list[str]]:
-    """Return the cluster, its pods as JSON without managed fields, and notes for the user."""
-    view = await read_view(reader, sources, namespace)
-    unknown: set[str] = set()
-
-    def packed(pod: dict[str, Any]) -> bytes | None:
-        place = str(pod["metadata"].get("namespace", ""))
-        if place not in view.namespaces:
-            unknown.add(place)
-            return None
-        meta = {key: value for key, value in pod["metadata"].items() if key != "managedFields"}
-        return dump_json({**pod, "metadata": meta})
-
-    pods = await reader.all(Scope(PODS, namespace or "", fields=RUNNING), packed)
+def _read_statuses(session: ReaderSession, sources: Sources, namespace: str | None) -> tuple[list[Row], list[str]]:
+    """Return the pods by workload, and notes for the user."""
+    view = session.run(lambda reader: read_view(reader, sources, namespace))
+    scope = Scope(PODS, namespace or "", fields=RUNNING)
+    found = texts_in_processes(session, scope, lambda: lambda text: _status_of(text, view))
+    unknown = {each.name for each in found if isinstance(each, _UnknownNamespace)}
     notes = list(view.built.notes)
     if not view.webhooks:
         notes.append("no webhook calls an injector: none has a path /inject and a rule for pods")
@@ -243,7 +240,7 @@ async def _read_pods(
     notes += [f"a revision cannot be used: {error}" for error in view.built.failures.values()]
     notes += [f"a tag cannot be used: {error}" for error in view.revisions.state.tag_faults.values()]
     notes += view.revisions.state.webhook_faults
-    return view, pods, notes
+    return rows_of(each for each in found if isinstance(each, SidecarStatus)), notes
 
 
 def _text(found: ByCluster[tuple[list[Row], list[str]]], output: str) -> str:

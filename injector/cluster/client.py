@@ -20,7 +20,7 @@ from kubernetes_asyncio.client import ApiClient, Configuration
 from kubernetes_asyncio.config import ConfigException, load_incluster_config, load_kube_config
 
 from injector.cluster.kubeconfig import Kubeconfig, unusable
-from injector.cluster.resources import Resource, Scope
+from injector.cluster.resources import LIST_ATTEMPTS, Resource, Scope
 from injector.errors import ClusterError, DataError, NoClusterError
 from injector.kube.serial import load_json
 
@@ -35,8 +35,6 @@ USER_AGENT: Final = "revision-injector"
 WATCH_PAGE_SIZE: Final = 100
 PAGE_SIZE: Final = 500
 """The number of objects in a page, as kubectl's --chunk-size."""
-# A list fails if it takes longer than the API server keeps its version, about five minutes. It is then started again.
-LIST_ATTEMPTS: Final = 3
 RETRY_INTERVAL: Final = 1.0
 """Seconds between two requests while the API server is down."""
 CONNECT_TIMEOUT: Final = 4.0
@@ -199,15 +197,26 @@ class KubeClient:
 
         Reading an item raises ClusterError if it is not JSON.
         """
+        found = await self._list(scope, token, limit)
+        items = (_object(memoryview(item), f"the list of {scope}") for item in found.items or ())
+        return Page(items, found.metadata.resource_version, found.metadata.token or "")
+
+    async def texts(self, scope: Scope, token: str = "") -> tuple[list[bytes], str]:
+        """Return one page of the objects of ``scope`` as JSON; see ``TextReader``."""
+        found = await self._list(scope, token, PAGE_SIZE)
+        texts = [bytes(item) for item in found.items or ()]
+        if not all(text.startswith(b"{") for text in texts):
+            raise _garbage(f"the list of {scope}")
+        return texts, found.metadata.token or ""
+
+    async def _list(self, scope: Scope, token: str, limit: int) -> _List:
         query = {**_selectors(scope), "limit": str(limit), **({"continue": token} if token else {})}
         accept = _METADATA_LIST if scope.metadata_only else _JSON
         text = await self._text("GET", scope.resource.path(namespace=scope.namespace), query, accept=accept)
         try:
-            found = _LIST_DECODER.decode(text)
+            return _LIST_DECODER.decode(text)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise _garbage(f"the list of {scope}") from error
-        items = (_object(memoryview(item), f"the list of {scope}") for item in found.items or ())
-        return Page(items, found.metadata.resource_version, found.metadata.token or "")
 
     async def all(self, scope: Scope, keep: Callable[[dict[str, Any]], T | None]) -> list[T]:
         """Return the results of ``keep`` for all objects of ``scope``, without None; see ``ObjectReader``.

@@ -58,6 +58,10 @@ RUNNING: Final = "status.phase!=Succeeded,status.phase!=Failed"
 """The field selector of pods that have not ended: an ended pod is not created again."""
 
 
+LIST_ATTEMPTS: Final = 3
+"""A list fails if it takes longer than the API server keeps its version, about five minutes. It is then started again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
     """A selection of objects of one resource.
@@ -100,3 +104,10 @@ class ObjectReader(Protocol):
 
     async def find_resource(self, kind: str, group: str) -> Resource | None:
         """Return the resource of a kind in the preferred version of its group; None if the cluster does not have it."""
+
+
+class TextReader(ObjectReader, Protocol):
+    """An ``ObjectReader`` that can also leave the decoding to others."""
+
+    async def texts(self, scope: Scope, token: str = "") -> tuple[list[bytes], str]:
+        """Return one page of the objects of ``scope`` as JSON, and the token of the next page, empty on the last."""

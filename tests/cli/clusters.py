@@ -15,6 +15,7 @@ from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.resources import Resource, Scope
 from injector.errors import ClusterError, ManifestError
 from injector.istio.webhooks import WebhookOptions, revision_webhook, tag_webhook
+from injector.kube.serial import dump_json
 from tests.cluster.fakes import failure
 from tests.cluster.objects import Direct
 from tests.factories import make_pod
@@ -113,6 +114,10 @@ class FakeKube(KubeClient):
             raise ClusterError(what, hint="x", reason="forbidden", status=403)
         found = await self._reader.all(scope, lambda item: item)
         return Page(tuple({key: item[key] for key in item if key not in ("kind", "apiVersion")} for item in found), "1")
+
+    async def texts(self, scope: Scope, token: str = "") -> tuple[list[bytes], str]:
+        page = await self.page(scope, token=token, limit=500)
+        return [dump_json(item) for item in page.items], page.token
 
     async def get(self, resource: Resource, name: str, *, namespace: str = "") -> dict[str, Any]:
         self.asked.append(f"get {resource.plural} {namespace}/{name}")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import multiprocessing
 import os
 import sys
 from pathlib import Path
@@ -22,6 +23,7 @@ from injector.cli.cluster import (
     read_target,
     read_targets,
     read_view,
+    targets_in_processes,
 )
 from injector.cli.sources import Sources
 from injector.cluster.client import KubeClient
@@ -40,9 +42,12 @@ from injector.cluster.resources import (
 )
 from injector.errors import ClusterError, ConfigError, DataError, ManifestError, UsageError
 from injector.injection.tools.podchanges import ABSENT
-from injector.kube.pods import Created
+from injector.kube.pods import OTHER_KINDS, Created
+from injector.kube.serial import dump_json
 from tests.cases import cases
 from tests.cli.clusters import HOME, FakeKube, cluster, deployment, labelled, owned, reached, revision, tag, with_cpus
+from tests.cluster.fakes import failure
+from tests.cluster.objects import Direct
 from tests.factories import make_pod
 from tests.revisions.fakes import write_revision
 
@@ -413,11 +418,16 @@ FORKS = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no safe fork")
 def test_many_items_are_divided_among_processes_and_their_results_are_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     with_cpus(monkeypatch, 3)
-    items = list(range(350))
+    meeting = multiprocessing.get_context("fork").Barrier(3)
 
-    found = list(in_processes(lambda item: (item * 2, os.getpid(), ABSENT), items))
+    def double(item: int) -> tuple[int, int, Any]:
+        if item % 50 == 0 and item < 150:  # the first three groups of neighbours, each in another process
+            meeting.wait(60)
+        return item * 2, os.getpid(), ABSENT
 
-    assert [each for each, _, _ in found] == [item * 2 for item in items]
+    found = list(in_processes(double, range(350)))
+
+    assert [each for each, _, _ in found] == [item * 2 for item in range(350)]
     assert len({pid for _, pid, _ in found} - {os.getpid()}) == 3
     assert all(absent is ABSENT for _, _, absent in found)
 
@@ -443,3 +453,47 @@ def test_one_cpu_or_few_items_need_no_other_process(monkeypatch: pytest.MonkeyPa
     with_cpus(monkeypatch, cpus)
 
     assert set(in_processes(lambda _: os.getpid(), range(items))) == {os.getpid()}
+
+
+class TwoPages(FakeKube):
+    """A cluster with a page for each pod of ``listings``, one listing after another; an error ends a listing."""
+
+    def __init__(self, *listings: tuple[dict[str, Any] | ClusterError, ...]) -> None:
+        super().__init__()
+        self.listings = list(listings)
+
+    async def texts(self, scope: Scope, token: str = "") -> tuple[list[bytes], str]:
+        if scope.resource is not PODS:
+            return [], ""
+        place = int(token or 0)
+        found = self.listings[0][place]
+        if isinstance(found, ClusterError):
+            del self.listings[0]
+            raise found
+        return [dump_json(found)], str(place + 1) if place + 1 < len(self.listings[0]) else ""
+
+
+def named(client: FakeKube) -> list[tuple[str, str]]:
+    """The name of each workload, and of the pod that stands for it."""
+    return targets_in_processes(
+        Direct(client), None, OTHER_KINDS, lambda each: (each.name, each.pod["metadata"]["labels"]["n"])
+    )
+
+
+def replica(workload: str, number: int) -> dict[str, Any]:
+    return owned(workload, "shop", labels={"n": str(number)})
+
+
+def test_a_list_whose_version_is_lost_is_read_again_from_the_start() -> None:
+    first = (replica("b", 1), failure("gone"))
+    second = (replica("b", 2), replica("a", 3), replica("b", 4))
+
+    assert named(TwoPages(first, second)) == [("a", "3"), ("b", "2")]
+
+
+def test_a_list_whose_version_is_lost_three_times_is_an_error() -> None:
+    client = TwoPages(*[(replica("a", 1), failure("gone"))] * 4)
+
+    with pytest.raises(ClusterError):
+        named(client)
+    assert len(client.listings) == 1

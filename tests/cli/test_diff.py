@@ -14,6 +14,7 @@ from injector.cli.diff import EXAMPLES, Comparison, as_text, comparison_data, co
 from injector.injection.result import Skipped
 from injector.injection.tools.podchanges import ABSENT, Change
 from injector.kube.pods import Created
+from injector.kube.serial import dump_json
 from tests.cases import cases
 from tests.cli.clusters import (
     SHOWS_A,
@@ -460,7 +461,8 @@ def test_that_the_api_server_cannot_be_asked_is_a_note(
 
 def changed(name: str, *changes: Change) -> Comparison:
     answer = Skipped("", "")
-    return Comparison(Created("Deployment", "shop", name, make_pod()), answer, answer, changes, {"pod": "baseline"})
+    workload = Created("Deployment", "shop", name, {})
+    return Comparison(workload, answer, answer, changes, {"pod": "baseline"}, dump_json(make_pod()))
 
 
 IMAGE = Change("image", "containers[istio-proxy].image", "a:1", "a:2")

@@ -121,6 +121,21 @@ async def test_a_page_is_asked_for_with_its_scope_and_the_token_of_the_page_befo
     assert (headers["Authorization"], headers["User-Agent"]) == (f"Bearer {CANARY}", "revision-injector")
 
 
+async def test_a_page_of_texts_is_not_decoded(api: Api, client: KubeClient) -> None:
+    text = b'{"metadata": {"continue": "next"}, "items": [{"a":  1}, {"b": []}]}'
+    api.handler = streaming(text)
+
+    assert await client.texts(SCOPE, "before") == ([b'{"a":  1}', b'{"b": []}'], "next")
+    assert api.asked[0][2] == {"labelSelector": "istio.io/rev", "limit": "500", "continue": "before"}
+
+
+async def test_an_item_of_a_page_of_texts_is_an_object(api: Api, client: KubeClient) -> None:
+    api.handler = lambda _: _json({"metadata": {}, "items": [{}, 1]})
+
+    with pytest.raises(ClusterError, match="the API server's answer cannot be read"):
+        await client.texts(SCOPE)
+
+
 async def test_metadata_alone_is_asked_for_as_a_list_and_as_a_watch(api: Api, client: KubeClient) -> None:
     scope, kinds = Scope(PODS, metadata_only=True), ("PartialObjectMetadataList", "PartialObjectMetadata")
     api.handler = lambda _: _json({"metadata": {"resourceVersion": "9"}, "items": []})

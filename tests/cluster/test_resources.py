@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from injector.cluster.client import LIST_ATTEMPTS, PAGE_SIZE, KubeClient, Page
-from injector.cluster.resources import CONFIG_MAPS, NODES, PODS, SERVICES, WEBHOOKS, Resource, Scope
+from injector.cluster.client import PAGE_SIZE, KubeClient, Page
+from injector.cluster.resources import CONFIG_MAPS, LIST_ATTEMPTS, NODES, PODS, SERVICES, WEBHOOKS, Resource, Scope
 from injector.errors import ClusterError
 from tests.cluster.fakes import failure, page
 from tests.cluster.objects import Objects
