@@ -1,8 +1,13 @@
-"""Commands over several clusters: two real API servers at once, and one that does not answer."""
+"""Commands over several clusters: two real API servers at once, and one that does not answer.
+
+With E2E_LONG=1, the second API server also makes traces, which the spans of the injector are part of. It then takes ten seconds longer
+to end.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,8 +21,12 @@ from injector.istio.webhooks import WebhookOptions, revision_webhook, tag_webhoo
 from tests.architecture.serving import free_ports
 from tests.e2e.kubelab import Lab, running
 from tests.e2e.manifests import account_of, control_plane, made, namespace_of
+from tests.e2e.served import ROOT, Certificate, injector
+from tests.e2e.webhooks import calling, written
 from tests.factories import make_container
+from tests.webhook.otlp import collector
 
+LONG = bool(os.environ.get("E2E_LONG"))
 HOME = "istio-system"
 CONTEXTS = ("--context", "east", "--context", "away", "--context", "west")
 UPGRADE = {
@@ -29,32 +38,42 @@ UPGRADE = {
 
 
 @pytest.fixture(scope="module")
-def kubeconfig(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def west(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """Another API server."""
+    del built
+    folder = tmp_path_factory.mktemp("west")
+    config = {"apiVersion": "apiserver.config.k8s.io/v1beta1", "kind": "TracingConfiguration"}
+    (folder / "tracing.json").write_text(json.dumps({**config, "samplingRatePerMillion": 1_000_000}))
+    flags = f"--tracing-config-file={folder / 'tracing.json'}" if LONG else ""
+    with running(Lab(folder / "lab", flags=flags)) as lab:
+        yield lab
+
+
+@pytest.fixture(scope="module")
+def kubeconfig(lab: Lab, west: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A kubeconfig with three contexts: two API servers with a workload each, and an address where none is."""
-    folder = tmp_path_factory.mktemp("clusters")
-    with running(Lab(folder / "west")) as other:
-        labs = {"east": lab, "west": other}
-        for name, each in labs.items():
-            fill(each, name)
-        (port,) = free_ports(1)
-        read = {name: yaml.safe_load(each.kubeconfig.read_text()) for name, each in labs.items()}
-        away = {"server": f"https://127.0.0.1:{port}", "insecure-skip-tls-verify": True}
-        merged = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [
-                *({**each["clusters"][0], "name": name} for name, each in read.items()),
-                {"name": "away", "cluster": away},
-            ],
-            "users": [{**each["users"][0], "name": name} for name, each in read.items()],
-            "contexts": [
-                {"name": name, "context": {"cluster": name, "user": name if name in labs else "east"}}
-                for name in ("east", "west", "away")
-            ],
-        }
-        path = folder / "config"
-        path.write_text(yaml.safe_dump(merged))
-        yield path
+    labs = {"east": lab, "west": west}
+    for name, each in labs.items():
+        fill(each, name)
+    (port,) = free_ports(1)
+    read = {name: yaml.safe_load(each.kubeconfig.read_text()) for name, each in labs.items()}
+    away = {"server": f"https://127.0.0.1:{port}", "insecure-skip-tls-verify": True}
+    merged = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [
+            *({**each["clusters"][0], "name": name} for name, each in read.items()),
+            {"name": "away", "cluster": away},
+        ],
+        "users": [{**each["users"][0], "name": name} for name, each in read.items()],
+        "contexts": [
+            {"name": name, "context": {"cluster": name, "user": name if name in labs else "east"}}
+            for name in ("east", "west", "away")
+        ],
+    }
+    path = tmp_path_factory.mktemp("clusters") / "config"
+    path.write_text(yaml.safe_dump(merged))
+    return path
 
 
 def fill(lab: Lab, name: str) -> None:
@@ -149,3 +168,29 @@ def test_one_context_has_the_output_of_one_cluster(kubeconfig: Path) -> None:
     assert (done.exit_code, done.stdout.splitlines()[0].split()) == (0, ["TAG", "REVISION", "NAMESPACES"])
     failed = run(kubeconfig, "tag", "list", contexts=("--context", "away"))
     assert (failed.exit_code, failed.stdout, failed.stderr.count("error: ")) == (1, "", 1)
+
+
+@pytest.mark.skipif(not LONG, reason="the API server takes ten seconds longer to end: set E2E_LONG=1")
+def test_the_spans_of_a_request_are_part_of_the_trace_of_the_api_server(
+    west: Lab, trusted: Certificate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    west.apply(namespace_of("traced", {"istio.io/rev": "canary"}), account_of("traced"))
+    pod = made("Pod", "web", "traced", spec={"containers": [make_container()]})
+    with collector() as (url, received):
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
+        # All spans are sent before it ends.
+        with injector(tmp_path, *trusted.flags) as served:
+            flags = "--revisions-dir", str(ROOT / "revisions")
+            printed = written("webhook", *flags, port=served.port, trusted=trusted)
+            webhooks = [each for each in printed if each["metadata"]["name"].endswith("-canary")]
+            with calling(west, webhooks):
+                served.until(lambda: "istio-proxy" in json.dumps(west.tried(pod)))
+
+    spans = [
+        span for each in received for found in each.resource_spans for one in found.scope_spans for span in one.spans
+    ]
+    roots = [each for each in spans if each.name == "POST /inject"]
+    assert roots
+    assert all(each.parent_span_id for each in roots), "the API server sends traceparent"
+    children = {each.name for each in spans if each.parent_span_id == roots[-1].span_id}
+    assert {"wait", "inject"} <= children

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import json
 import logging
 import os
 import signal
 import subprocess
 import sys
-import threading
 import urllib.request
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +28,7 @@ from injector.webhook.tracing import Tracing, tracing_of
 from tests.architecture.serving import free_ports, wait_until_ready
 from tests.factories import UID, make_pod, make_review
 from tests.webhook.conftest import Client, ClientFactory, Core
+from tests.webhook.otlp import collector
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 CALLER = "b7ad6b7169203331"
@@ -41,36 +39,16 @@ POD = make_pod(annotations={"key": PRIVATE}, labels={"app": PRIVATE})
 
 
 @pytest.fixture
-def collector_url() -> Iterator[tuple[str, list[ExportTraceServiceRequest]]]:
-    """A server that speaks OTLP: its address, and what it received."""
-    received: list[ExportTraceServiceRequest] = []
-
-    class Collector(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            if self.headers.get("Content-Encoding") == "gzip":
-                body = gzip.decompress(body)
-            assert (self.path, self.headers["Content-Type"]) == ("/v1/traces", "application/x-protobuf")
-            received.append(ExportTraceServiceRequest.FromString(body))
-            self.send_response(200)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 -- the name in the library
-            del format, args
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Collector) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_address[1]}", received
-        server.shutdown()
-        thread.join()
+def collected() -> Iterator[tuple[str, list[ExportTraceServiceRequest]]]:
+    """The address of a server that speaks OTLP, and what it received."""
+    with collector() as found:
+        yield found
 
 
 def test_a_server_sends_the_spans_of_a_request_in_the_trace_of_its_caller(
-    collector_url: tuple[str, list[ExportTraceServiceRequest]], tmp_path: Path
+    collected: tuple[str, list[ExportTraceServiceRequest]], tmp_path: Path
 ) -> None:
-    url, received = collector_url
+    url, received = collected
     port, ops_port = map(str, free_ports(2))
     flags = ["--insecure-http", "--bind", "127.0.0.1", "--port", port, "--ops-port", ops_port, "--shutdown-delay", "0"]
     env = {**os.environ, "OTEL_EXPORTER_OTLP_ENDPOINT": url, "OTEL_EXPORTER_OTLP_COMPRESSION": "gzip"}
