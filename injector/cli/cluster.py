@@ -503,7 +503,7 @@ async def read_target(reader: ObjectReader, target: WorkloadName, others: OtherK
     item = await reader.get(resource, target.name, namespace=target.namespace)
     obj = {"apiVersion": resource.api_version, "kind": resource.kind, **item}
     if resource is r.PODS:
-        return replace(_of_pod(obj), kind=r.PODS.kind, name=target.name)
+        return replace(_of_pod(obj, workload_key(obj, target.namespace)), kind=r.PODS.kind, name=target.name)
     created = next(created_pods(obj, target.namespace, others), None)
     if created is None:
         hint = "explain the Deployment of its workloadRef"
@@ -717,12 +717,11 @@ def _unlisted(pod: dict[str, Any], listed: AbstractSet[_Key]) -> Created | None:
     key, owner = workload_key(pod, namespace), controller_of(meta) or {}
     if key in listed or (namespace, owner.get("kind"), owner.get("name")) in listed:
         return None
-    return _of_pod(pod)
+    return _of_pod(pod, key)
 
 
-def _of_pod(pod: dict[str, Any]) -> Created:
-    namespace = str(pod["metadata"].get("namespace", ""))
-    _, kind, name = workload_key(pod, namespace)
+def _of_pod(pod: dict[str, Any], key: tuple[str, str, str]) -> Created:
+    namespace, kind, name = key
     return Created(kind, namespace, name, as_created(read_running(pod)))
 
 

@@ -46,7 +46,7 @@ from injector.injection.tools.drift import (
     CURRENT,
     OLDER_REVISION,
     STATES,
-    UNKNOWN,
+    UNKNOWN_REVISION,
     Drift,
     as_created,
     drift_of,
@@ -145,15 +145,15 @@ def _compare(running: c.Pod, created: c.Pod | None, labels: PodLabels, view: Clu
     """Return the revision that a new pod would get, None for no sidecar, and how the running one differs."""
     if called_last(view.webhooks, labels) is None:
         wanted = requested_name(view.webhooks, labels)
-        return wanted, drift_of(running, None) if wanted is None else Drift(UNKNOWN)
+        return wanted, drift_of(running, None) if wanted is None else Drift(UNKNOWN_REVISION)
     try:
         routed = live_route(view, labels)
     except DataError:
-        return requested_name(view.webhooks, labels), Drift(UNKNOWN)
+        return requested_name(view.webhooks, labels), Drift(UNKNOWN_REVISION)
     if isinstance(routed, Route):
         revision = view.built.revisions.get(routed.raw.name)
         if revision is None:
-            return routed.raw.name, Drift(UNKNOWN)
+            return routed.raw.name, Drift(UNKNOWN_REVISION)
         if created is None:
             is_current = injected_revision(running) == revision.written
             return revision.name, Drift(CURRENT if is_current else OLDER_REVISION)
@@ -161,7 +161,7 @@ def _compare(running: c.Pod, created: c.Pod | None, labels: PodLabels, view: Clu
         facts = RequestFacts(namespace, routed.envs, revision.namespaces.get(namespace))
         (answer,) = answers_to(created, (revision, facts))
         return None if isinstance(answer, Skipped) else revision.name, drift_of(running, answer)
-    return requested_name(view.webhooks, labels), Drift(UNKNOWN)
+    return requested_name(view.webhooks, labels), Drift(UNKNOWN_REVISION)
 
 
 @click.command(

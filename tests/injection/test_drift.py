@@ -12,9 +12,9 @@ from injector.injection.result import Injected, RequestFacts, Skipped
 from injector.injection.tools.drift import (
     CURRENT,
     MISSING,
+    NOW_REFUSED,
     OLDER_REVISION,
     OLDER_TEMPLATE,
-    REFUSED,
     STATES,
     UNEXPECTED,
     Drift,
@@ -145,8 +145,8 @@ def test_a_proxy_that_moved_among_the_init_containers_has_an_older_template() ->
         (created(), SKIPPED, CURRENT),
         (running(), SKIPPED, UNEXPECTED),
         (created(), Injected.of(running(), [], ()), MISSING),
-        (created(), AnnotationError("x"), REFUSED),
-        (running(), AnnotationError("x"), REFUSED),
+        (created(), AnnotationError("x"), NOW_REFUSED),
+        (running(), AnnotationError("x"), NOW_REFUSED),
     ],
 )
 def test_a_pod_stands_by_what_it_has_and_would_get(pod: dict[str, Any], answer: Any, state: str) -> None:

@@ -32,9 +32,9 @@ OLDER_REVISION: Final = "older revision"
 OLDER_TEMPLATE: Final = "older template"
 MISSING: Final = "missing sidecar"
 UNEXPECTED: Final = "unexpected sidecar"
-UNKNOWN: Final = "unknown revision"
-REFUSED: Final = "refused"
-STATES: Final = (CURRENT, OLDER_REVISION, OLDER_TEMPLATE, MISSING, UNEXPECTED, UNKNOWN, REFUSED)
+UNKNOWN_REVISION: Final = "unknown revision"
+NOW_REFUSED: Final = "refused"
+STATES: Final = (CURRENT, OLDER_REVISION, OLDER_TEMPLATE, MISSING, UNEXPECTED, UNKNOWN_REVISION, NOW_REFUSED)
 """The states of a pod; all but the first are drift. A ``refused`` pod could not be created again as it is."""
 
 _OF_ADMISSION: Final = ("name", "generateName", "namespace", "labels", "annotations", "ownerReferences")
@@ -108,7 +108,7 @@ def drift_of(pod: c.Pod, answer: Answer | None) -> Drift:
     """
     has = injected_revision(pod)
     if isinstance(answer, DataError):
-        return Drift(REFUSED)
+        return Drift(NOW_REFUSED)
     if not isinstance(answer, Injected):
         return Drift(CURRENT if has is None else UNEXPECTED)
     if has is None:
