@@ -41,11 +41,13 @@ DOCS = ROOT / "docs"
 RUNBOOK = DOCS / "troubleshooting.md"
 RUN_BY_CI = ("scripts/demo", "scripts/test")
 """Commands that install packages, or run these tests."""
-LANGUAGES = {"sh", "python", "yaml", "json", "text", "promql"}
+LANGUAGES = {"sh", "python", "yaml", "json", "text", "promql", "dockerfile"}
 FOREIGN_FLAGS = {
     *("--all-namespaces", "--field-selector", "--label-columns", "--image", "--replicas"),  # kubectl
     *("--edit-last", "--create-if-none", "--body-file"),  # gh
     *("--concurrency", "--proxyLogLevel", "--write", "--binaries"),  # the proxy, and what writes docs/compatibility.md
+    *("--enable-alpha-plugins", "--enable-exec", "--exec"),  # kustomize and kpt
+    *("--from", "--no-cache-dir", "--no-deps", "--require-hashes"),  # a Dockerfile and pip
     "--log_output_level",  # sidecar-injector
     *(
         "--against",
@@ -62,7 +64,7 @@ FOREIGN_FLAGS = {
     ),  # scripts/test, scripts/bench, scripts/fuzz, scripts/audit and scripts/reliability
 }
 """Flags in pages that belong to other commands."""
-MAX_NOT_RUN = 6
+MAX_NOT_RUN = 10
 """Maximum number of blocks that no test runs. Each has its reason on the fence."""
 
 
