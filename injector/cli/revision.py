@@ -52,6 +52,7 @@ from injector.injection.tools.drift import (
     drift_of,
     injected_revision,
 )
+from injector.kube.podsecurity import enforced
 from injector.kube.serial import load_json
 from injector.revisions.directory import embedded_source
 from injector.revisions.registry import Registry, Snapshot
@@ -159,7 +160,7 @@ def _compare(running: c.Pod, created: c.Pod | None, labels: PodLabels, view: Clu
             return revision.name, Drift(CURRENT if is_current else OLDER_REVISION)
         namespace = created["metadata"].get("namespace", "")
         facts = RequestFacts(namespace, routed.envs, revision.namespaces.get(namespace))
-        (answer,) = answers_to(created, (revision, facts))
+        (answer,) = answers_to(created, (revision, facts), policy=enforced(labels.namespace))
         return None if isinstance(answer, Skipped) else revision.name, drift_of(running, answer)
     return requested_name(view.webhooks, labels), Drift(UNKNOWN_REVISION)
 

@@ -95,6 +95,14 @@ def test_status_ends_with_0_if_all_pods_are_current(tmp_path: Path) -> None:
     assert status("-f", filed(tmp_path, *REVISIONS, SHOP, OLDER), "--exit-code=false").exit_code == 0
 
 
+def test_a_pod_that_its_namespace_no_longer_allows_is_refused(tmp_path: Path) -> None:
+    labels = {"istio.io/rev": "prod", "pod-security.kubernetes.io/enforce": "restricted"}
+
+    result = status("-f", filed(tmp_path, *REVISIONS, namespace("shop", **labels), CURRENT_PODS))
+
+    assert result.stdout.splitlines()[1].split()[-1] == "refused"
+
+
 @pytest.mark.parametrize("output", ["json", "yaml"])
 def test_the_status_is_available_as_data(tmp_path: Path, output: str) -> None:
     result = status("-f", filed(tmp_path, *REVISIONS, SHOP, OLDER), "-o", output)

@@ -17,6 +17,7 @@ from injector.istio.webhooks import Endpoint, WebhookOptions, revision_webhook, 
 from tests.architecture.serving import free_ports
 from tests.e2e.kubelab import Lab
 from tests.e2e.manifests import account_of, config_map, made, namespace_of
+from tests.e2e.policies import admission_policy
 from tests.e2e.served import ROOT, injector, of_cluster, until
 from tests.factories import make_container
 from tests.revisions.fakes import CONFIG
@@ -219,6 +220,22 @@ def test_a_pod_is_explained_by_the_webhooks_that_are_there(live: Live) -> None:
     assert (done.exit_code, done.stderr) == (0, "")
     assert of_deployment.exit_code == 1
     assert "has no such object" in of_deployment.stderr
+
+
+def test_a_policy_of_the_cluster_is_part_of_the_verdict(live: Live) -> None:
+    live.lab.apply(namespace("policed", **{REV: "prod"}), account_of("policed"), *admission_policy("policed"))
+    live.lab.apply(deployment("web", "policed"))
+    until(lambda: live.lab.refusal(pod("trial", "policed"), "policed"))
+
+    explained = live.injector("explain", "deploy/web.policed")
+    compared = live.injector("diff", "stable", "canary", "--live", "-n", "policed")
+
+    denied = "ValidatingAdmissionPolicy 'no-net-admin' with binding 'no-net-admin' denied request"
+    assert (explained.exit_code, compared.exit_code) == (65, 0)
+    assert "Deployment policed/web: refused by stable (dry_run)\n" in explained.stdout
+    assert denied in explained.stdout
+    assert compared.stderr.startswith("warning: Deployment policed/web: refused by both: dry run: ")
+    assert denied in compared.stderr
 
 
 def test_without_a_permission_one_line_says_which(live: Live) -> None:

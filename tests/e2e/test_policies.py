@@ -7,7 +7,7 @@ import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from random import Random
 from typing import Any, TypeAlias
@@ -25,6 +25,7 @@ from injector.revisions.directory import embedded_source
 from tests.e2e.conftest import Figure
 from tests.e2e.kubelab import Lab
 from tests.e2e.manifests import account_of, namespace_of
+from tests.e2e.policies import admission_policy
 from tests.e2e.served import until
 from tests.factories import make_container, make_pod
 
@@ -40,11 +41,6 @@ POLICIES = {
 """The labels of the namespaces."""
 PLACE = "policed"
 """The namespace in which a ValidatingAdmissionPolicy holds."""
-EXPRESSION = (
-    "!has(object.spec.initContainers) || object.spec.initContainers.all(c, "
-    "!has(c.securityContext) || !has(c.securityContext.capabilities) || !has(c.securityContext.capabilities.add) || "
-    "!('NET_ADMIN' in c.securityContext.capabilities.add))"
-)
 STRICT = {
     "allowPrivilegeEscalation": False,
     "capabilities": {"drop": ["ALL"]},
@@ -139,7 +135,7 @@ def test_pod_security_admission_agrees_on_generated_pods(lab: Lab, figure: Figur
 
 
 def test_a_dry_run_tells_what_a_validating_admission_policy_says(lab: Lab, figure: Figure) -> None:
-    lab.apply(namespace_of(PLACE, {}), account_of(PLACE), *admission_policy())
+    lab.apply(namespace_of(PLACE, {}), account_of(PLACE), *admission_policy(PLACE))
     with_init = next(pod for pod in pods() if adds_net_admin(pod))
     until(lambda: lab.refusal(created(with_init), PLACE))
 
@@ -157,15 +153,3 @@ def test_a_dry_run_tells_what_a_validating_admission_policy_says(lab: Lab, figur
 def adds_net_admin(pod: dict[str, Any]) -> bool:
     contexts = [each.get("securityContext") or {} for each in pod["spec"].get("initContainers") or ()]
     return any("NET_ADMIN" in (each.get("capabilities") or {}).get("add", ()) for each in contexts)
-
-
-def admission_policy() -> Iterator[dict[str, Any]]:
-    """A policy that denies NET_ADMIN to init containers, and its binding to a namespace."""
-    api = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": "no-net-admin"}}
-    pods = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
-    place = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": PLACE}}}
-    validation = {"expression": EXPRESSION, "message": "NET_ADMIN is not allowed"}
-    spec = {"matchConstraints": {"resourceRules": [pods], **place}, "validations": [validation]}
-    yield {**api, "kind": "ValidatingAdmissionPolicy", "spec": spec}
-    binding = {"policyName": "no-net-admin", "validationActions": ["Deny"]}
-    yield {**api, "kind": "ValidatingAdmissionPolicyBinding", "spec": binding}
