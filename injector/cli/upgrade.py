@@ -27,6 +27,7 @@ from injector.cli.cluster import (
 )
 from injector.cli.commands import EX_FAILED, Subcommands, verbose
 from injector.cli.explain import pod_labels, requested_name
+from injector.cli.formats.markdown import cell
 from injector.cli.manifests import read_manifests
 from injector.cli.options import FILENAME, RECURSIVE, exit_code_option
 from injector.cli.output import (
@@ -570,7 +571,7 @@ def _markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [
         columns,
         ["---"] * len(columns),
-        *([escape_line(cell).replace("|", "\\|") for cell in row] for row in rows),
+        *(list(map(cell, row)) for row in rows),
     ]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 

@@ -14,8 +14,9 @@ from click.testing import CliRunner, Result
 from markdown_it import MarkdownIt
 
 from injector.cli import main
-from injector.cli.formats.markdown import LIMIT, MARK, diff_as_markdown
+from injector.cli.formats.markdown import LIMIT, MARK, cell, diff_as_markdown
 from injector.cli.formats.sarif import RULES
+from injector.kube.escaping import escape_line
 from tests.cli.clusters import FakeKube, deployment, labelled, reached, revision
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import CONFIG, VALUES, write_revision
@@ -179,6 +180,23 @@ def test_names_and_values_cannot_format_the_comment(folder: Path) -> None:
     (found,) = check_sarif(json.loads(diff("old", "new", "-o", "sarif", file="m.yaml").stdout))
     assert "[x]\\(https" not in found["message"]["text"]
     assert found["message"]["text"].count("[x\\](https") == found["message"]["text"].count("(https") > 0
+
+
+@pytest.mark.parametrize(
+    "text", ["", "-", "Deployment/web", "a bare pod: delete it and create it again", "1 image, 2 env"]
+)
+def test_plain_text_of_a_cell_stays_as_it_is(text: str) -> None:
+    assert cell(text) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["a|b", "@admin", "#1", "<b>", "*a*", "`", "https://evil.example", "www.evil.example", "a\nb"]
+)
+def test_other_text_of_a_cell_is_code(text: str) -> None:
+    shown = cell(text)
+
+    assert re.fullmatch(r"<code>[A-Za-z0-9 /,&#;-]+</code>", shown)
+    assert html.unescape(shown) == f"<code>{escape_line(text)}</code>"
 
 
 def test_a_long_comment_is_cut_and_says_what_is_missing() -> None:

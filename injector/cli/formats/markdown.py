@@ -19,6 +19,7 @@ MARK: Final = "<!-- revision-injector diff -->"
 _EXAMPLES: Final = 3
 _LONGEST: Final = 200
 _PLAIN: Final = re.compile(r"[^A-Za-z0-9 /,-]")
+_TEXT: Final = re.compile(r"(?!.*(?:www\.|://))[A-Za-z0-9 /,.:;()%+-]*")
 _BACKTICKS: Final = re.compile("`+")
 
 
@@ -27,6 +28,11 @@ def code(text: str) -> str:
     line = escape_line(text)
     shown = line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..."
     return f"<code>{_PLAIN.sub(lambda found: f'&#{ord(found[0])};', shown)}</code>"
+
+
+def cell(text: str) -> str:
+    """Return the text of a cell of a table, as code if Markdown or GitHub could take a part of it for more than text."""
+    return text if _TEXT.fullmatch(text) else code(text)
 
 
 def block(text: str) -> str:
