@@ -503,7 +503,8 @@ async def read_target(reader: ObjectReader, target: WorkloadName, others: OtherK
     item = await reader.get(resource, target.name, namespace=target.namespace)
     obj = {"apiVersion": resource.api_version, "kind": resource.kind, **item}
     if resource is r.PODS:
-        return replace(_of_pod(obj, workload_key(obj, target.namespace)), kind=r.PODS.kind, name=target.name)
+        pod = as_created(read_running(obj))
+        return Created(r.PODS.kind, str(obj["metadata"].get("namespace", "")), target.name, pod)
     created = next(created_pods(obj, target.namespace, others), None)
     if created is None:
         hint = "explain the Deployment of its workloadRef"
@@ -527,17 +528,17 @@ async def read_targets(
         ClusterError: the API server cannot be reached or refuses.
     """
     place = namespace or ""
-    workloads: dict[tuple[str, ...], Created] = {}
+    workloads: dict[_Key, Created] = {}
     for resource in await _listed_resources(reader, others):
         for each in await reader.all(
             Scope(resource, place), lambda item: _read(item, lambda obj: _workload(obj, others), note)
         ):
-            workloads[each.namespace, each.kind, each.name] = each
+            workloads[_key_of(each)] = each
     listed = frozenset(workloads)
     for each in await reader.all(
         Scope(r.PODS, place, fields=r.RUNNING), lambda item: _read(item, lambda pod: _unlisted(pod, listed), note)
     ):
-        workloads.setdefault((each.namespace, each.kind, each.name), each)
+        workloads.setdefault(_key_of(each), each)
     return [workloads[key] for key in sorted(workloads)]
 
 
@@ -566,7 +567,7 @@ def targets_in_processes(
             def result(text: bytes) -> tuple[_Key, R] | None:
                 item = {"apiVersion": scope.resource.api_version, "kind": scope.resource.kind, **load_json(text)}
                 found = _read(item, read)
-                return None if found is None else ((found.namespace, found.kind, found.name), function(found))
+                return None if found is None else (_key_of(found), function(found))
 
             return result
 
@@ -582,15 +583,18 @@ def targets_in_processes(
     return [workloads[key] for key in sorted(workloads)]
 
 
+def _key_of(workload: Created) -> _Key:
+    return workload.namespace, workload.kind, workload.name
+
+
 def _unlisted_once(listed: AbstractSet[_Key]) -> _ReadWorkload:
     """Return a function that returns the first pod of each workload that is not listed."""
     seen: set[_Key] = set()
 
     def read(pod: dict[str, Any]) -> Created | None:
-        key = workload_key(pod, str(pod["metadata"].get("namespace", "")))
-        found = None if key in seen else _unlisted(pod, listed)
+        found = _unlisted(pod, listed, seen)
         if found is not None:
-            seen.add(key)
+            seen.add(_key_of(found))
         return found
 
     return read
@@ -708,20 +712,16 @@ def _workload(item: dict[str, Any], others: OtherKinds) -> Created | None:
     return next(created_pods(item, str(item["metadata"].get("namespace", "")), others), None)
 
 
-def _unlisted(pod: dict[str, Any], listed: AbstractSet[_Key]) -> Created | None:
-    """Return the pod as it would be created again, or None if it has ended or belongs to a listed workload."""
+def _unlisted(pod: dict[str, Any], listed: AbstractSet[_Key], seen: AbstractSet[_Key] = frozenset()) -> Created | None:
+    """Return the pod as it would be created again, or None if it has ended or belongs to a workload that is listed or was seen."""
     if has_ended(pod):
         return None
     meta = pod["metadata"]
     namespace = str(meta.get("namespace", ""))
     key, owner = workload_key(pod, namespace), controller_of(meta) or {}
-    if key in listed or (namespace, owner.get("kind"), owner.get("name")) in listed:
+    if key in seen or key in listed or (namespace, owner.get("kind"), owner.get("name")) in listed:
         return None
-    return _of_pod(pod, key)
-
-
-def _of_pod(pod: dict[str, Any], key: tuple[str, str, str]) -> Created:
-    namespace, kind, name = key
+    _, kind, name = key
     return Created(kind, namespace, name, as_created(read_running(pod)))
 
 

@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 Object: TypeAlias = "Mapping[str, Any]"
@@ -299,24 +300,29 @@ RULES: Final[tuple[Rule, ...]] = (
 """All rules, in the API server's order."""
 
 
+@lru_cache(128)
+def _rules_of(level: str, version: int) -> tuple[Rule, ...]:
+    return tuple(rule for rule in RULES if rule.applies(level, version))
+
+
 def violations(pod: Object, level: str, version: int = LATEST) -> tuple[Violation, ...]:
     """Return the rules of a level that a pod violates. The pod is as ``normalise`` returns it."""
     facts = _facts(pod)
     return tuple(
         Violation(rule.reason, where)
-        for rule in RULES
-        if rule.applies(level, version) and (where := tuple(dict.fromkeys(rule.offenders(facts, version))))
+        for rule in _rules_of(level, version)
+        if (where := tuple(dict.fromkeys(rule.offenders(facts, version))))
     )
 
 
 def level_of(pod: Object, version: int = LATEST) -> str:
     """Return the strictest level that a pod passes."""
     facts = _facts(pod)
-    violated = {
-        level: any(rule.applies(level, version) and any(True for _ in rule.offenders(facts, version)) for rule in RULES)
-        for level in LEVELS
-    }
-    return next(level for level in reversed(LEVELS) if not violated[level])
+    return next(
+        level
+        for level in reversed(LEVELS)
+        if all(next(rule.offenders(facts, version), None) is None for rule in _rules_of(level, version))
+    )
 
 
 @dataclass(frozen=True, slots=True)
