@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from injector.errors import DataError
 from injector.kube.escaping import escape_controls, escape_line, has_controls
 from injector.kube.yaml import dump_yaml, load_yaml
-from injector.kube.yaml.write import emitted, with_entry, without_entry
+from injector.kube.yaml.write import emitted, with_entry, with_values, without_entry
 from tests.cases import cases
 from tests.kube.recorded import recorded
 
@@ -237,6 +237,11 @@ def test_a_value_may_stand_on_the_line_below() -> None:
 @pytest.mark.parametrize("text", ["{a: b}\n", "- a\n", "a\n", "a: b\na: c\n", "? a\n: b\n", "a: [\n"])
 def test_what_has_no_simple_place_is_given_up(text: str) -> None:
     assert with_entry(text, "a", "c") is None
+
+
+@cases("text", "expected")
+def test_values_at_paths_change_and_all_else_stays(text: str, expected: str | None) -> None:
+    assert with_values(text, {("a", 1, "b"): {"x": ["y"]}, ("c",): [1]}) == expected
 
 
 @pytest.mark.parametrize("text", ["", "{a: b}\n", "--- {a: b}\n", "x: y\n", "a: b\na: c\n", "a: [\n"])

@@ -431,9 +431,12 @@ def with_values(text: str, values: Mapping[tuple[str | int, ...], Any]) -> str |
         # A block scalar ends at the beginning of a line. A comment after another value is about that value.
         end = end if text[end - 1 : end] == "\n" else text.find("\n", end) + 1 or len(text)
         edits.append((before.end_mark.index, end, f":\n{lines}"))
-    for start, end, lines in sorted(edits, reverse=True):
-        text = text[:start] + lines + text[end:]
-    return text
+    parts: list[str] = []
+    place = 0
+    for start, end, lines in sorted(edits):
+        parts += (text[place:start], lines)
+        place = end
+    return "".join((*parts, text[place:]))
 
 
 def _entry_at(root: yaml.Node | None, path: Sequence[str | int]) -> tuple[yaml.Node, yaml.Node] | None:
