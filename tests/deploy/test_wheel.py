@@ -94,5 +94,5 @@ def test_the_sdist_has_the_tests_and_the_documentation(tmp_path: Path) -> None:
     with tarfile.open(archive) as opened:
         names = {name.partition("/")[2] for name in opened.getnames()}
 
-    assert names >= {"docs/quickstart.md", "tests/cases.py", "scripts/test", "deploy/chart/Chart.yaml", "CHANGELOG.md"}
+    assert names >= {"docs/quickstart.md", "tests/cases.py", "scripts/test", ".ci/run", "CHANGELOG.md"}
     assert [name for name in names if name.startswith((".venv", "deploy/tls"))] == []

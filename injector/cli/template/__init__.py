@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from injector.cli.commands import verbose
+from injector.cli.commands import Subcommands, verbose
 from injector.cli.template.fmt import fmt
 from injector.cli.template.lint import lint
 from injector.cli.template.render import render
@@ -12,7 +12,7 @@ from injector.cli.template.test import test
 from injector.cli.template.trace import trace
 
 
-@click.group("template", no_args_is_help=True)
+@click.group("template", cls=Subcommands, no_args_is_help=True)
 @verbose
 def template() -> None:
     """Check, render, trace, format and test the templates of a revision."""
