@@ -16,6 +16,7 @@ from injector.injection.authoring.model import (
     NOTHING,
     QUOTED,
     RAW,
+    WHOLE,
     YAML,
     Model,
     Path,
@@ -23,6 +24,7 @@ from injector.injection.authoring.model import (
     Read,
     Taint,
     Value,
+    Walk,
     union,
 )
 
@@ -51,7 +53,6 @@ _KEEPING: Final = frozenset({"indent", "nindent", "trim", "omitNil"})
 """Functions that a quoted text, or YAML, remains one after."""
 _CHOOSING: Final = {"default", "or", "and", "coalesce", "ternary", "valueOrDefault", "first", "last"}
 """Functions that return one of their arguments."""
-_WHOLE: Final[tuple[Path, ...]] = (("metadata",), ("spec",), ("values",), ("mesh",), ("proxyConfig",))
 
 
 @dataclass
@@ -93,12 +94,12 @@ def follow(model: Model, trees: Mapping[str, n.Tree], name: str, ran: Container[
     return walk.flow
 
 
-class _Walk:
+class _Walk(Walk):
     def __init__(self, model: Model, trees: Mapping[str, n.Tree], ran: Container[int] | None) -> None:
-        self.model = model
+        self.flow = Flow()
+        super().__init__(model, self.flow.reads)
         self.trees = trees
         self.ran = ran
-        self.flow = Flow()
         self.seen: set[tuple[str, Value]] = set()
         # The values of variables that are assigned to, wherever they are in scope.
         self.assigned: dict[str, Value] = {
@@ -109,7 +110,6 @@ class _Walk:
             for variable in node.decl
         }
         self.scopes: list[dict[str, Value]] = [{}]
-        self.text = ""
         self.excused: frozenset[Path] = frozenset()
 
     def call(self, name: str, dot: Value) -> None:
@@ -137,7 +137,7 @@ class _Walk:
             case n.ActionNode(pipe=pipe):
                 value = self.pipe(pipe, dot, prints=not pipe.decl)
                 if not pipe.decl:
-                    self.read(value, pipe)
+                    self.read(value, pipe.line)
                     known = self.flow.prints.get(id(node), (node, NOTHING))[1]
                     taints = frozenset(self.taints(value))
                     self.flow.prints[id(node)] = (node, Value(taints=known.taints | taints))
@@ -159,10 +159,10 @@ class _Walk:
             before = set(self.flow.values)
             value = self.pipe(node.pipe, dot)
             if isinstance(node, n.RangeNode):
-                self.read(value, node.pipe, deep=False)
+                self.read(value, node.pipe.line, deep=False)
                 self.loop(node, value)
             else:
-                self.read(value, node.pipe, deep=False)
+                self.read(value, node.pipe.line, deep=False)
                 if value.constant:
                     self.flow.branches[id(node)] = (node, value.constant[0])
                 tested = {path for read, path in set(self.flow.values) - before}
@@ -223,9 +223,9 @@ class _Walk:
             nodes: list[n.Node | None] = [*rest, *([] if piped is None else [None])]
             return self.function(first, args, nodes)
         for each in rest:
-            self.read(self.operand(each, dot), each)
+            self.read(self.operand(each, dot), each.line)
         if piped is not None:
-            self.read(piped, first)
+            self.read(piped, first.line)
         return self.operand(first, dot, prints=prints)
 
     def operand(self, node: n.Node, dot: Value, *, note: bool = True, prints: bool = False) -> Value:
@@ -285,17 +285,17 @@ class _Walk:
         if name in {"annotation", "isset"} and len(args) > 1:
             return self.annotation(node, args, keys)
         if name == "render":
-            for path in _WHOLE:
-                self.note(Read(path, deep=True), node)
+            for path in WHOLE:
+                self.note(Read(path, deep=True), node.line)
         if name in _CHOOSING:
             if name in {"or", "and"}:
                 return self.logical(name, node, args)
             for each in args[:-1] if name != "ternary" else args[2:]:
-                self.read(each, node, deep=False)
-            self.read(args[-1] if args else NOTHING, node, deep=False)
+                self.read(each, node.line, deep=False)
+            self.read(args[-1] if args else NOTHING, node.line, deep=False)
             return union(args) if args else NOTHING
         for each in args:
-            self.read(each, node)
+            self.read(each, node.line)
         constants = [each.constant for each in args]
         constant = _constant(name, [each[0] for each in constants]) if all(constants) else ()
         return Value(taints=frozenset(self.result(name, args, keys)), constant=constant)
@@ -303,7 +303,7 @@ class _Walk:
     def logical(self, name: str, node: n.Node, args: list[Value]) -> Value:
         """Return one of the arguments; a constant if one decides."""
         for each in args:
-            self.read(each, node, deep=False)
+            self.read(each, node.line, deep=False)
         decides = [each.constant for each in args if each.constant and bool(each.constant[0]) is (name == "or")]
         joined = union(args) if args else NOTHING
         constants = [each.constant for each in args]
@@ -314,22 +314,22 @@ class _Walk:
     def index(self, node: n.Node, args: list[Value], keys: Sequence[str | None]) -> Value:
         value = args[0]
         for key, text in zip(args[1:], keys[1:], strict=True):
-            self.read(key, node)
+            self.read(key, node.line)
             places = (place.key(text) if text is not None else place.element() for place in value.places)
             value = Value(frozenset(places), value.taints)
         return value
 
     def annotation(self, node: n.IdentifierNode, args: list[Value], keys: Sequence[str | None]) -> Value:
         """Return what ``annotation`` or ``isset`` reads: a key of the annotations."""
-        self.read(args[1], node)
+        self.read(args[1], node.line)
         key = keys[1] if keys[1] is not None else EACH
         if node.name == "isset":
             for place in args[0].places:
-                self.read(Value(frozenset({place.key(key)})), node, deep=False)
+                self.read(Value(frozenset({place.key(key)})), node.line, deep=False)
             return NOTHING
         found = [self.model.field(place, "Annotations") for place in args[0].places]
         own = Value(frozenset(place.key(key) for place in found if place is not None), args[0].taints)
-        self.read(union([own, *args[2:]]), node)
+        self.read(union([own, *args[2:]]), node.line)
         return Value(taints=frozenset(self.taints(union([own, *args[2:]]))))
 
     def result(self, name: str, args: list[Value], keys: Sequence[str | None]) -> set[Taint]:
@@ -344,23 +344,6 @@ class _Walk:
         if name in _KEEPING:
             return taints
         return {Taint(path, RAW) for path, _ in taints}
-
-    def taints(self, value: Value) -> set[Taint]:
-        """Return the texts of a pod in a value."""
-        found = (self.model.taint(place) for place in value.places if place.path)
-        return {*value.taints, *(taint for taint in found if taint is not None)}
-
-    def read(self, value: Value, node: n.Node, *, deep: bool = True) -> None:
-        """Note a read of all places of a value."""
-        for place in value.places:
-            paths = [place.path] if place.path else list(_WHOLE)
-            for path in paths if deep or place.path else ():
-                self.note(Read(path, deep), node)
-
-    def note(self, read: Read, node: n.Node) -> None:
-        for path in self.model.sources(read.path):
-            computed = path[:1] != read.path[:1]
-            self.flow.reads.setdefault(Read(path, read.deep or computed), (self.text, node.line))
 
 
 def _constant(name: str, values: list[Any]) -> tuple[Any, ...]:

@@ -20,6 +20,8 @@ from injector.injection.authoring.model import (
     Read,
     Taint,
     Value,
+    Walk,
+    message_place,
     union,
 )
 from injector.istio.proto import mesh_config_type, message_type, proxy_config_type
@@ -105,12 +107,12 @@ def follow(
     return walk.flow
 
 
-class _Walk:
+class _Walk(Walk):
     def __init__(self, model: Model, trees: Mapping[str, j.Template], ran: Container[int] | None) -> None:
-        self.model = model
+        self.flow = JinjaFlow()
+        super().__init__(model, self.flow.reads)
         self.trees = trees
         self.ran = ran
-        self.flow = JinjaFlow()
         self.variables: dict[str, Value] = {}
         # All texts that a variable may be, if they are constants.
         self.texts: dict[str, frozenset[str]] = {}
@@ -122,9 +124,11 @@ class _Walk:
     def template(self, name: str) -> None:
         """Walk through a template, unless it includes itself."""
         if name in self.trees and name not in self.active:
+            outer, self.text = self.text, name
             self.active.append(name)
             self.body(self.trees[name].body)
             self.active.pop()
+            self.text = outer
 
     def body(self, body: Iterable[j.Node]) -> Value:
         """Walk through statements; return what they print."""
@@ -328,7 +332,7 @@ class _Walk:
         found = frozenset(place for each in value.places if (place := self.child(each, name)) is not None)
         for place in found:
             if place.path[:1] == ("values",):
-                self.flow.values.setdefault(place.path, (self.active[-1], line))
+                self.flow.values.setdefault(place.path, (self.text, line))
         return Value(found, value.taints)
 
     def tolerated(self, node: j.Expr) -> Value:
@@ -350,11 +354,7 @@ class _Walk:
             return Place(("owner", _OWNER[name]), "string") if name in _OWNER else None
         if kind.startswith("message ") and not kind.startswith("message google."):
             found = message_type(kind.removeprefix("message ")).by_json.get(name)
-            if found is None:
-                return None
-            inner = f"message {found.type}" if found.kind == "message" else found.kind
-            base = f"map[string]{inner}" if found.map_key else f"[]{inner}" if found.repeated else inner
-            return Place((*place.path, found.json), base)
+            return None if found is None else message_place(place.path, found)
         if is_struct(kind):
             known = struct_type(kind).by_json.get(name)
             return None if known is None else Place((*place.path, known.json), known.type)
@@ -435,22 +435,6 @@ class _Walk:
     def computed(self, values: Iterable[Value]) -> Value:
         """Return the result of an operation that is not known: it has the texts of its operands."""
         return Value(taints=frozenset(Taint(path, RAW) for each in values for path, _ in self.taints(each)))
-
-    def taints(self, value: Value) -> set[Taint]:
-        """Return the texts of a pod in a value."""
-        found = (self.model.taint(place) for place in value.places if place.path)
-        return {*value.taints, *(taint for taint in found if taint is not None)}
-
-    def read(self, value: Value, line: int, *, deep: bool = True) -> None:
-        """Note a read of all places of a value."""
-        for place in value.places:
-            for path in [place.path] if place.path else [("metadata",), ("spec",)]:
-                self.note(Read(path, deep), line)
-
-    def note(self, read: Read, line: int) -> None:
-        for path in self.model.sources(read.path):
-            computed = path[:1] != read.path[:1]
-            self.flow.reads.setdefault(Read(path, read.deep or computed), (self.active[-1], line))
 
 
 def _part(item: j.Node, index: int) -> j.Node:

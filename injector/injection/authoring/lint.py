@@ -42,6 +42,12 @@ _HINTS: Final = {
     _BLOCK: "pass it through `toJSON`: a line break ends a block scalar",
     _COMMENT: "take it out of the comment: a line break ends a comment",
 }
+_ORIGINS: Final = {
+    "owner": "owner reference or name of the pod",
+    "proxyConfig": "the annotation proxy.istio.io/config",
+    "proxyImage": "the annotation sidecar.istio.io/proxyImageType",
+    "proxyInitImage": "the annotation sidecar.istio.io/proxyImageType",
+}
 _UNDEFINED: Final = re.compile(r'function "(.*)" not defined')
 _BLOCK_SCALAR: Final = re.compile(r"(?:^|[\s:])[|>][-+0-9]*\s*(?:#.*)?$")
 _OBJECT: Final = re.compile(r"^(?:apiVersion|kind):", re.MULTILINE)
@@ -155,16 +161,8 @@ def unquoted(text: Text, at: int, taints: Sequence[Taint], context: str) -> Iter
 
 
 def _named(path: Path) -> str:
-    names = {
-        "owner": "the pod's owner",
-        "proxyConfig": "the annotation proxy.istio.io/config",
-        "proxyImage": "the image",
-    }
-    if path[0] in names and path[0] == "proxyConfig":
-        return f"{shown(path)} (the annotation proxy.istio.io/config)"
-    if path[0] in ("proxyImage", "proxyInitImage"):
-        return f"{shown(path)} (the annotation sidecar.istio.io/proxyImageType)"
-    return f"{shown(path)} (owner reference or name of the pod)" if path[0] == "owner" else shown(path)
+    origin = _ORIGINS.get(path[0])
+    return shown(path) if origin is None else f"{shown(path)} ({origin})"
 
 
 def lint_go(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from injector.istio.annotations import checked_annotations
 from injector.istio.behaviours import Behaviours, Minor, behaviours_of
-from injector.istio.proto import WRAPPERS, mesh_config_type, message_type, proxy_config_type
+from injector.istio.proto import WRAPPERS, Field, mesh_config_type, message_type, proxy_config_type
 from injector.kube.typed import is_struct, struct_type, underlying
 
 if TYPE_CHECKING:
@@ -228,6 +228,37 @@ class Model:
             yield path
 
 
+class Walk:
+    """The common part of the walks through templates: the reads, and the texts of a pod in values.
+
+    ``text`` is the name of the template text that the walk is in.
+    """
+
+    def __init__(self, model: Model, reads: dict[Read, tuple[str, int]]) -> None:
+        self.model = model
+        self.text = ""
+        self._reads = reads
+
+    def taints(self, value: Value) -> set[Taint]:
+        """Return the texts of a pod in a value."""
+        found = (self.model.taint(place) for place in value.places if place.path)
+        return {*value.taints, *(taint for taint in found if taint is not None)}
+
+    def read(self, value: Value, line: int, *, deep: bool = True) -> None:
+        """Note a read of all places of a value; the whole data is read by those who print it, not by those who test it."""
+        for place in value.places:
+            for path in [place.path] if place.path else WHOLE if deep else ():
+                self.note(Read(path, deep), line)
+
+    def note(self, read: Read, line: int) -> None:
+        """Note a read."""
+        for path in self.model.sources(read.path):
+            computed = path[:1] != read.path[:1]
+            self._reads.setdefault(Read(path, read.deep or computed), (self.text, line))
+
+
+WHOLE: Final[tuple[Path, ...]] = (("metadata",), ("spec",), ("values",), ("mesh",), ("proxyConfig",))
+"""All of the template data that a pod, the values and the mesh config decide."""
 DATA: Final = Value(frozenset({Place((), "data")}))
 """The template data itself, which dot is at the start of a Go template."""
 _OWNER_FIELDS: Final = {"Name": "name", "Namespace": "namespace", "Kind": "kind", "APIVersion": "apiVersion"}
@@ -279,8 +310,11 @@ def _message_field(path: Path, kind: str, name: str) -> Place | None:
     if name in message.oneofs:
         return Place(path, f"*{_MESSAGE}{kind}")
     found = message.by_go.get(name)
-    if found is None:
-        return None
+    return None if found is None else message_place(path, found)
+
+
+def message_place(path: Path, found: Field) -> Place:
+    """Return the place of a field of a message."""
     inner = f"*{_MESSAGE}{found.type}" if found.kind == "message" else found.kind
     base = f"map[string]{inner}" if found.map_key else f"[]{inner}" if found.repeated else inner
     return Place((*path, found.json), base)
