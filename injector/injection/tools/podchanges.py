@@ -84,7 +84,9 @@ def differences(kind: str, path: str, old: Any, new: Any, *, opaque: Collection[
     if isinstance(old_tree, dict) and isinstance(new_tree, dict):
         for key in dict.fromkeys([*old_tree, *new_tree]):
             sides = old_tree.get(key, ABSENT), new_tree.get(key, ABSENT)
-            if key in opaque and sides[0] != sides[1]:
+            if sides[0] == sides[1]:
+                continue  # as most are: without a generator
+            if key in opaque:
                 shown = [side if side is ABSENT else HIDDEN for side in sides]
                 yield Change(kind, _below(path, key), *shown)
             else:
@@ -112,6 +114,8 @@ def order_changes(path: str, old: Iterable[str], new: Iterable[str]) -> Iterator
     """Yield the change if the names that both sides have are in another order."""
     both = set(old) & set(new)
     before, after = [name for name in old if name in both], [name for name in new if name in both]
+    if before == after:
+        return
     while before and before[0] == after[0]:
         before, after = before[1:], after[1:]
     while before and before[-1] == after[-1]:
@@ -128,7 +132,8 @@ def _list_differences(
         before, after = (entries(side, lambda item: _name(item, keys)) for side in (old, new))
         for name in dict.fromkeys([*before, *after]):
             sides = before.get(name, ABSENT), after.get(name, ABSENT)
-            yield from differences(kind, f"{path}[{name}]", *sides, opaque=opaque)
+            if sides[0] != sides[1]:
+                yield from differences(kind, f"{path}[{name}]", *sides, opaque=opaque)
         yield from order_changes(path, before, after)
         return
     before_texts, after_texts = old, new
@@ -412,6 +417,8 @@ def _one_container(
     (old_place, before), (new_place, after) = old, new
     if old_place != new_place:
         yield Change("containers", name, old_place, new_place)
+    if before == after:
+        return
     path = f"{new_place}[{name}]"
     for key in _union(before, after):
         if before.get(key) == after.get(key):
