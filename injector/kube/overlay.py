@@ -313,7 +313,7 @@ def _entry(shape: _Shape, part: str) -> _Entry:
     match = _KEY.match(part)
     if match is None:
         raise _PartError
-    key, end = match[1], match.end()
+    key, end = sys.intern(match[1]), match.end()  # equal keys are found faster if they are one object
     if type(resolve_plain(key)) is not str:
         raise _PartError
     child = shape.of_field(key)

@@ -12,6 +12,7 @@ strategic merge. OpenShift's types are spelled ``openshiftv1.DeploymentConfig``,
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
@@ -127,7 +128,7 @@ def _field(raw: Mapping[str, Any]) -> FieldType:
     strategies = [each for each in raw.get("patchStrategy", "").split(",") if each != "retainKeys"]
     return FieldType(
         go=raw["go"],
-        json=raw.get("json", ""),
+        json=sys.intern(raw.get("json", "")),
         type=raw["type"],
         omitempty=raw.get("omitempty", False),
         omitzero=raw.get("omitzero", False),
@@ -589,13 +590,16 @@ def _encoder(type_name: str, creation_timestamp: bool) -> Codec:  # noqa: FBT001
     if is_struct(type_name):
         return _struct_encoder(struct_type(type_name), creation_timestamp=creation_timestamp)
     base = underlying(type_name)
+    zero = _ZEROS.get(base)
     if base.startswith("[]"):
         encode = _encoder(base[2:], creation_timestamp)
+        if _is_scalar(base[2:]):
+            zero = encode(None)
+            return _nil_or(lambda items: [zero if item is None else item for item in items])
         return _nil_or(lambda items: [encode(item) for item in items])
     if base.startswith("map["):
         encode = _encoder(base.partition("]")[2], creation_timestamp)
         return _nil_or(lambda entries: {key: encode(entries[key]) for key in sorted(entries)})
-    zero = _ZEROS.get(base)
     return lambda value: zero if value is None else value
 
 
@@ -613,31 +617,30 @@ def _struct_encoder(struct: StructType, *, creation_timestamp: bool) -> Codec:
         for name, field in struct.by_json.items()
     }
     scalars = {name for name, field in struct.by_json.items() if _is_scalar(field.type)}
-    plans: dict[tuple[str, ...], list[tuple[str, Codec | None]]] = {}
+    plans: dict[tuple[str, ...], list[tuple[str, bool, Codec, bool]]] = {}
 
-    def plan_for(keys: tuple[str, ...]) -> list[tuple[str, Codec | None]]:
-        """Return the fields to write for an object with these keys, and how to encode those that are not written as they are."""
-        plan: list[tuple[str, Codec | None]] = []
-        for name, (encode_field, omits_zero) in fields.items():
-            if name in keys:
-                plan.append((name, None if name in scalars else encode_field))
-            elif not omits_zero:
-                plan.append((name, encode_field))
-        unknown: list[tuple[str, Codec | None]] = [(key, None) for key in keys if key not in fields]
+    def plan_for(keys: tuple[str, ...]) -> list[tuple[str, bool, Codec, bool]]:
+        """Return the fields to write for an object with these keys: whether each is a scalar, how to encode it, and whether zero goes."""
+        plan = [
+            (name, name in scalars, *encoding) for name, encoding in fields.items() if name in keys or not encoding[1]
+        ]
+        unknown = [(key, True, _raw, False) for key in keys if key not in fields]
         if not unknown and len(plans) < _PLANS:
             plans[keys] = plan
         return plan + unknown
 
     def encode(value: Any) -> Any:
         value = value or {}
-        if None in value.values():
-            value = {key: item for key, item in value.items() if item is not None or key not in fields}
         keys = tuple(value)
-        get = value.get
-        return {
-            name: get(name) if encode_field is None else encode_field(get(name))
-            for name, encode_field in plans.get(keys) or plan_for(keys)
-        }
+        result: dict[str, Any] = {}
+        for name, is_scalar, encode_field, omits_zero in plans.get(keys) or plan_for(keys):
+            item = value.get(name)
+            if item is None:
+                if not omits_zero:
+                    result[name] = encode_field(None)
+            else:
+                result[name] = item if is_scalar else encode_field(item)
+        return result
 
     return encode
 

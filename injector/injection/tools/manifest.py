@@ -28,7 +28,7 @@ from injector.kube.pods import (
     template_at,
     workload_of,
 )
-from injector.kube.typed import go_encode, kind_type, normalise
+from injector.kube.typed import go_encode, kind_type
 
 if TYPE_CHECKING:
     from injector.istio.revision import Revision
@@ -108,8 +108,7 @@ def _inject_workload(
 ) -> dict[str, Any]:
     meta_path = METADATA_PATHS.get(obj["kind"], path)
     meta, spec = template_at(obj, meta_path).get("metadata") or {}, template_at(obj, path).get("spec") or {}
-    pod = normalise({"metadata": meta, "spec": spec}, "v1.Pod")
-    pod = {**pod, "metadata": pod.get("metadata") or {}, "spec": pod.get("spec") or {}}
+    pod = {"metadata": meta, "spec": spec}  # as Go reads it: ``read_workload`` normalises it with the workload
     seen_through = not path and revision.behaviours.kube_inject_owners
     workload = workload_of(pod, revision.behaviours.owner_rules) if seen_through else _workload(obj)
     meta_in_data = owner_meta(revision, pod, workload) if seen_through else obj.get("metadata") or {}

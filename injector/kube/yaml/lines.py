@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections import deque
 from functools import lru_cache
 from itertools import islice
@@ -184,7 +185,7 @@ def _data(text: str) -> Any:
 def _key(key: str) -> str:
     if key[0] in HINTED and type(resolve_plain(key)) is not str:
         raise _OtherError
-    return key
+    return sys.intern(key)  # equal keys are found faster if they are one object
 
 
 def _scalar(text: str) -> Any:
