@@ -135,6 +135,7 @@ def changed_documents(
 
 def _changed(document: Document, name: str, change: ManifestChange, others: OtherKinds) -> ChangedDocument:
     content = load_document(document.text, where=name, line=document.line)
+    _check_lone(document, name)
     if not isinstance(content, dict):
         return ChangedDocument(document.text, content, None)
     try:
@@ -144,6 +145,26 @@ def _changed(document: Document, name: str, change: ManifestChange, others: Othe
     except DataError as error:
         add_place(error, content, f"{name}:{document.first_line}")
         raise
+
+
+def _check_lone(document: Document, name: str) -> None:
+    """Raise an error if an object in JSON is followed by another. Istio reads the first one only, and drops the others without a word.
+
+    Raises:
+        ManifestError: it is.
+    """
+    text = document.text.lstrip()
+    if not text.startswith("{"):
+        return
+    try:
+        _, end = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):
+        return  # YAML in flow style
+    if text[end:].lstrip().startswith("{"):
+        what = "an object follows another without a separator"
+        raise ManifestError(
+            what, where=f"{name}:{document.first_line}", hint="put a line `---` between them, or use a List"
+        )
 
 
 NAMESPACE: Final = "default"

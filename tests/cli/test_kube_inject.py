@@ -291,6 +291,7 @@ def test_invalid_input_is_one_line_and_prints_nothing(
 ) -> None:
     monkeypatch.chdir(files)
     (files / "broken.yaml").write_text("kind: Pod\n---\nkind: Pod\n\ta: b\n")
+    (files / "lines.json").write_text('{"kind": "Pod"}\n{"kind": "Pod"}\n')
     (files / "odd.yaml").write_text(f"\n---\n{yaml.safe_dump({'kind': 'Deployment', 'metadata': {'name': 'odd'}})}")
 
     result = kube_inject(Path(), *arguments)
