@@ -4,6 +4,7 @@ import asyncio
 import json
 import multiprocessing
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -446,6 +447,25 @@ def test_an_error_of_one_item_is_raised_after_the_results_before_it(monkeypatch:
     assert [next(results) for _ in range(301)] == [item // 2 for item in range(301)]
     with pytest.raises(ManifestError, match="item 301: odd; double it"):
         next(results)
+
+
+ENDLESS = """
+import itertools, os
+from injector.cli.cluster import in_processes
+
+os.sched_getaffinity = lambda _: {0, 1}
+for _ in in_processes(lambda item: print(item, flush=True), itertools.count()):
+    pass
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no safe fork")
+def test_processes_end_when_the_first_one_is_killed() -> None:
+    with subprocess.Popen([sys.executable, "-c", ENDLESS], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.kill()
+        process.communicate(timeout=60)  # the output ends with the last process that can write to it
 
 
 @pytest.mark.parametrize(("cpus", "items"), [(1, 1_000), (4, 150)])
