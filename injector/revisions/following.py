@@ -102,7 +102,11 @@ class Follower:
         before = self._loader.report
         after = self._loader.load(self._timing.now())
         if required and not any(state.served for state in after.revisions.values()):
-            raise after.errors[0] if after.errors else ConfigError("no revision found", hint="add a folder for one")
+            raise (
+                after.errors[0]
+                if after.errors
+                else ConfigError("no revision found", hint="add a folder for one to --revisions-dir")
+            )
         self._show(before, after)
 
     def reload(self) -> None:
