@@ -19,6 +19,7 @@ _JINJA_TOKEN: Final = re.compile(
     re.DOTALL,
 )
 _JINJA_OPEN: Final = re.compile(r"\{([{%#])([-+]?)")
+_TRIMS: Final = re.compile(r"-(?=[ \t\r\n])")
 _RAW: Final = re.compile(r"\{%[-+]?\s*raw\s*[-+]?%\}.*?\{%[-+]?\s*endraw\s*[-+]?%\}", re.DOTALL)
 _OPENING: Final = frozenset("([{")
 _CLOSING: Final = frozenset(")]}")
@@ -96,7 +97,7 @@ def go_actions(text: str, delimiters: tuple[str, str] = ("{{", "}}")) -> Iterato
         if token.kind is Kind.LEFT_DELIM:
             start, begin, found = characters, characters + len(left), []
         elif token.kind is Kind.RIGHT_DELIM:
-            marker = re.match(r"-(?=[ \t\r\n])", text[begin:])
+            marker = _TRIMS.match(text, begin)
             closing = "-" if re.search(r"[ \t\r\n]-$", text[begin + (1 if marker else 0) : characters]) else ""
             yield Action(start, characters + len(right), left + ("-" if marker else ""), closing + right, tuple(found))
             begin = -1

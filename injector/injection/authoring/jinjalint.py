@@ -10,7 +10,7 @@ from jinja2 import nodes as j
 from injector.errors import TemplateRenderError
 from injector.injection.authoring.formatting import jinja_actions
 from injector.injection.authoring.jinjaflow import NAMES, JinjaFlow, follow
-from injector.injection.authoring.lint import Finding, Text, context_of, missing_value, unquoted
+from injector.injection.authoring.lint import Finding, MaskedText, Text, missing_value, unquoted
 from injector.injection.authoring.model import Model
 from injector.istio.jinja.engine import environment_of, parse_jinja
 from injector.istio.jinja.filters import known_filters, known_tests
@@ -80,19 +80,22 @@ def _unknown(text: Text, tree: j.Template) -> Iterator[Finding]:
 
 
 def _unquoted(text: Text, tree: j.Template, flow: JinjaFlow) -> Iterator[Finding]:
-    actions = [action for action in jinja_actions(text.text) if action.opening.startswith("{{")]
-    masked = text.text
+    parts, done, actions = [], 0, []
     for action in jinja_actions(text.text):
-        filler = "\0" if action.opening.startswith("{{") else " "
-        blank = re.sub(r"[^\n]", filler, text.text[action.start : action.end])
-        masked = masked[: action.start] + blank + masked[action.end :]
+        prints = action.opening.startswith("{{")
+        blank = re.sub(r"[^\n]", "\0" if prints else " ", text.text[action.start : action.end])
+        parts += [text.text[done : action.start], blank]
+        done = action.end
+        actions += [action] if prints else []
+    masked = MaskedText("".join([*parts, text.text[done:]]))
     printed = [each for each in _printed(tree) if not isinstance(each, j.TemplateData)]
     for node, action in zip(printed, actions, strict=False):
         taints = flow.prints.get(id(node), frozenset())
         if taints:
             at = action.start + len(action.opening)
-            at += len(text.text[at:]) - len(text.text[at:].lstrip())
-            yield from unquoted(text, at, sorted(taints), context_of(masked, action.start))
+            inside = text.text[at : action.end]
+            at += len(inside) - len(inside.lstrip())
+            yield from unquoted(text, at, sorted(taints), masked.context(action.start))
 
 
 def _printed(node: j.Node) -> Iterator[j.Node]:

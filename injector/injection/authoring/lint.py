@@ -13,8 +13,10 @@ Rules:
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cache
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.golang.strconv import byte_length
@@ -77,16 +79,18 @@ class Text:
         self.name = name
         self.text = text
         self.lines = text.split("\n")
+        self._starts = [0, *accumulate(len(line) + 1 for line in self.lines)][:-1]
+        self._is_ascii = text.isascii()
+        self._raw = text.encode(errors="surrogatepass")
 
     def offset(self, byte: int) -> int:
         """Return the index of the character at a byte position."""
-        return len(self.text.encode(errors="surrogatepass")[:byte].decode(errors="ignore"))
+        return byte if self._is_ascii else len(self._raw[:byte].decode(errors="ignore"))
 
     def finding(self, at: int, rule: str, what: str, hint: str) -> Finding:
         """Return a finding at the index of a character."""
-        line = self.text.count("\n", 0, at)
-        column = at - (self.text.rfind("\n", 0, at) + 1)
-        return Finding(self.name, line + 1, column + 1, rule, what, hint, self.lines[line])
+        line = bisect_right(self._starts, at) - 1
+        return Finding(self.name, line + 1, at - self._starts[line] + 1, rule, what, hint, self.lines[line])
 
     def on_line(self, line: int, word: str, rule: str, what: str, hint: str) -> Finding:
         """Return a finding at a word of a line, or at the first word."""
@@ -101,45 +105,45 @@ def is_gateway(text: str) -> bool:
     return _OBJECT.search(text) is not None
 
 
-def context_of(masked: str, at: int) -> str:
-    """Return where in YAML an insertion is: a quote, or one of ``_START``, ``_PLAIN``, ``_BLOCK`` and ``_COMMENT``.
+class MaskedText:
+    """A template with NUL in place of all actions, which tells where in YAML an insertion is."""
 
-    Args:
-        masked: the template, with NUL in place of all actions.
-        at: the index of the insertion.
-    """
-    begin = masked.rfind("\n", 0, at) + 1
-    if _in_block(masked, begin, at):
-        return _BLOCK
-    quote, is_start = "", True
-    line = masked[begin:at]
-    for index, char in enumerate(line):
-        if quote:
-            is_escaped = quote == '"' and line[:index].endswith("\\") and not line[:index].endswith("\\\\")
-            quote = "" if char == quote and not is_escaped else quote
-        elif char in _QUOTES and is_start:
-            quote = char
-        elif char == "#" and (index == 0 or line[index - 1].isspace()):
-            return _COMMENT
-        elif char in "[{," or (char == " " and line[:index].endswith((":", "-", "?", " "))):
-            is_start = True
-        elif not char.isspace() and not (char in "-?" and is_start):
-            is_start = False
-    return quote or (_START if is_start or line.endswith((": ", "- ")) or not line.strip(" \0-") else _PLAIN)
+    def __init__(self, masked: str) -> None:
+        self._masked = masked
+        self._blocks: set[int] = set()
+        # The lines around the current one: their indentation, and whether they begin a block scalar.
+        around: list[tuple[int, bool]] = []
+        begin = 0
+        for line in masked.split("\n"):
+            width = len(line) - len(line.lstrip(" "))
+            while around and around[-1][0] >= width:
+                around.pop()
+            if around and around[-1][1]:
+                self._blocks.add(begin)
+            if line.strip(" \0"):
+                around.append((width, _BLOCK_SCALAR.search(line) is not None))
+            begin += len(line) + 1
 
-
-def _in_block(masked: str, begin: int, at: int) -> bool:
-    """Return whether a line belongs to a block scalar: the last line above with less indentation begins one."""
-    end = masked.find("\n", at)
-    here = masked[begin : len(masked) if end < 0 else end]
-    indentation = len(here) - len(here.lstrip(" "))
-    for line in reversed(masked[:begin].split("\n")[:-1]):
-        if not line.strip(" \0"):
-            continue
-        width = len(line) - len(line.lstrip(" "))
-        if width < indentation:
-            return _BLOCK_SCALAR.search(line) is not None
-    return False
+    def context(self, at: int) -> str:
+        """Return where an insertion is: a quote, or one of ``_START``, ``_PLAIN``, ``_BLOCK`` and ``_COMMENT``."""
+        begin = self._masked.rfind("\n", 0, at) + 1
+        if begin in self._blocks:
+            return _BLOCK
+        quote, is_start = "", True
+        line = self._masked[begin:at]
+        for index, char in enumerate(line):
+            if quote:
+                is_escaped = quote == '"' and line[:index].endswith("\\") and not line[:index].endswith("\\\\")
+                quote = "" if char == quote and not is_escaped else quote
+            elif char in _QUOTES and is_start:
+                quote = char
+            elif char == "#" and (index == 0 or line[index - 1].isspace()):
+                return _COMMENT
+            elif char in "[{," or (char == " " and line[:index].endswith((":", "-", "?", " "))):
+                is_start = True
+            elif not char.isspace() and not (char in "-?" and is_start):
+                is_start = False
+        return quote or (_START if is_start or line.endswith((": ", "- ")) or not line.strip(" \0-") else _PLAIN)
 
 
 def unquoted(text: Text, at: int, taints: Sequence[Taint], context: str) -> Iterator[Finding]:
@@ -147,7 +151,7 @@ def unquoted(text: Text, at: int, taints: Sequence[Taint], context: str) -> Iter
     quoted = {taint.path for taint in taints if taint.state == QUOTED}
     raw = {taint.path for taint in taints if taint.state == RAW}
     if context in _QUOTES:
-        raw |= quoted
+        raw |= {taint.path for taint in taints}
         what = f"is inserted between {_QUOTES[context]}"
         hint = "remove the quotes around it and pass it through `quote`"
     else:
@@ -240,12 +244,12 @@ def _start(text: Text, node: n.Node, name: str) -> int:
 
 
 def _unquoted(text: Text, flow: Flow, delimiters: tuple[str, str]) -> Iterator[Finding]:
-    masked = mask(text.text, delimiters)
+    masked = MaskedText(mask(text.text, delimiters))
     for node, value in flow.prints.values():
         if value.taints:
             at = text.offset(node.pos)
             opening = max(text.text.rfind(delimiters[0], 0, at), 0)
-            yield from unquoted(text, at, sorted(value.taints), context_of(masked, opening))
+            yield from unquoted(text, at, sorted(value.taints), masked.context(opening))
 
 
 def mask(text: str, delimiters: tuple[str, str]) -> str:
@@ -307,4 +311,4 @@ def _unreachable(text: Text, flow: Flow, trees: Mapping[str, n.Tree], name: str)
         )
 
 
-__all__ = ["RULES", "Finding", "context_of", "is_gateway", "lint_go"]
+__all__ = ["RULES", "Finding", "MaskedText", "is_gateway", "lint_go"]
