@@ -1,4 +1,4 @@
-"""Istio's own templates, read from a clone of Istio beside the project. Nothing of them is copied here."""
+"""Istio's own templates, read from a clone of Istio. Nothing of them is copied here."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from typing import Any
 
 import yaml
 
-ROOT = Path(__file__).resolve().parents[3]
-REPOSITORY = Path(os.environ.get("ISTIO_REPOSITORY", ROOT / ".mirror" / "istio+istio" / "repo"))
+REPOSITORY = os.environ.get("ISTIO_REPOSITORY", "")
 """The .git folder of a clone of Istio, or a bare one."""
 CHART = "manifests/charts/istio-control/istio-discovery"
 REPAIR = "e906d00469781be17c0fb77a49a98779a018e73f"
@@ -27,8 +26,8 @@ TEMPLATES = (
 @cache
 def absent() -> str:
     """Return why there are no templates of Istio; empty if there are."""
-    if not REPOSITORY.is_dir():
-        return "there is no clone of Istio beside the project; set ISTIO_REPOSITORY"
+    if not REPOSITORY or not Path(REPOSITORY).is_dir():
+        return "ISTIO_REPOSITORY names no clone of Istio"
     known = all(_git("cat-file", "-e", f"{commit}^{{commit}}").returncode == 0 for commit in (REPAIR, RELEASE))
     return "" if known else f"the clone of Istio has no commit {REPAIR[:7]} or no branch {RELEASE}"
 
