@@ -72,7 +72,8 @@ def seeds() -> Iterator[bytes]:
 
 TARGET = Target(
     run=run,
-    modules=("kube/yaml/read.py", "kube/yaml/lines.py", "kube/yaml/write.py", "kube/serial.py"),
+    modules=("kube/yaml/read.py", "kube/yaml/write.py", "kube/serial.py"),
+    guides=("kube/yaml/lines.py",),  # the known inputs are older than it
     seeds=seeds,
     words=(
         *("- ", ": ", "? ", "&a ", "*a", "<<: ", "!!binary ", "!!int ", "!!float ", "!!bool ", "!!null "),
