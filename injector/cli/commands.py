@@ -222,7 +222,8 @@ verbose = click.option(
 def root() -> None:
     """Istio sidecar injector for many control-plane revisions: a webhook and offline commands.
 
-    Offline commands use the embedded revision `stable` unless flags select another one.
+    Offline commands use the embedded revision `stable` unless flags select another one. The help of a command has examples. The pages in
+    docs/ of the source explain the commands; start with docs/README.md.
     """
 
 
