@@ -23,7 +23,9 @@ def run(data: bytes) -> None:
     """Try a text, or data."""
     draws = Draws(data)
     if draws.getrandbits(1):
-        written(json_data(draws), fold=bool(draws.getrandbits(1)))
+        found, fold = json_data(draws), bool(draws.getrandbits(1))
+        written(found, fold=fold)
+        written({"a": {"b": {"c": {"d": [found, found]}}}}, fold=fold)  # inner objects are written from memory
         return
     text = draws.rest().replace(LONG.encode(), DIGITS.encode())
     try:
