@@ -12,12 +12,12 @@ EXPRESSION = (
 )
 
 
-def admission_policy(namespace: str) -> Iterator[dict[str, Any]]:
-    """A policy that denies NET_ADMIN to init containers, and its binding, for one namespace."""
+def admission_policy(namespace: str, expression: str = EXPRESSION) -> Iterator[dict[str, Any]]:
+    """A policy, by default one that denies NET_ADMIN to init containers, and its binding, for one namespace."""
     api = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": "no-net-admin"}}
     pods = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
     place = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}
-    validation = {"expression": EXPRESSION, "message": "NET_ADMIN is not allowed"}
+    validation = {"expression": expression, "message": "NET_ADMIN is not allowed"}
     spec = {"matchConstraints": {"resourceRules": [pods], **place}, "validations": [validation]}
     yield {**api, "kind": "ValidatingAdmissionPolicy", "spec": spec}
     binding = {"policyName": "no-net-admin", "validationActions": ["Deny"]}

@@ -38,8 +38,9 @@ from tests.deploy.rendering import rendered
 from tests.e2e.conftest import Figure
 from tests.e2e.kubelab import Lab, running
 from tests.e2e.manifests import control_plane, made, namespace_of
+from tests.e2e.policies import admission_policy
 from tests.e2e.served import ROOT, Injector, injector, of_cluster, started, until
-from tests.factories import make_container
+from tests.factories import make_container, make_pod
 from tests.revisions.fakes import CONFIG
 from tests.webhook.certificates import Order, issue
 
@@ -429,13 +430,13 @@ def test_budgets_are_waited_for_and_a_pod_that_is_refused_stops_the_wave_before_
         process.kill()
     assert world.state("budget")["phase"] == "Completed", said
 
-    enforced = {"istio.io/rev": "prod", "pod-security.kubernetes.io/enforce": "restricted"}
-    world.lab.apply(namespace_of("pay", enforced))
+    world.lab.apply(*admission_policy("pay", "false"))
+    until(lambda: "no-net-admin" in world.lab.refusal(make_pod(namespace="pay"), "pay"))
     back = world.document("back", {"namespaces": ["pay"]}, {"name": "rest"}, **{"from": NEW, "to": OLD})
     code, said = world.run(back)
     assert (code, world.state("back")["phase"]) == (1, "Paused"), said
     assert "preflight: Deployment pay/web-0: the API server refuses its pod" in world.state("back")["reason"]
-    assert "violates PodSecurity" in world.state("back")["reason"]
+    assert "ValidatingAdmissionPolicy 'no-net-admin'" in world.state("back")["reason"]
     assert world.revisions() == {NEW: PODS}
 
 
