@@ -393,7 +393,7 @@ INFO: Final = "info"
 @click.command(
     "krm",
     epilog=examples(
-        "krm --revisions-dir revisions > injected.yaml",
+        "krm --revisions-dir revisions < resources.yaml > injected.yaml",
     ),
 )
 @revisions_dir("the embedded revisions. The key revisionsDir of the functionConfig comes first")
