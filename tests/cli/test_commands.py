@@ -82,7 +82,7 @@ EXAMPLES = [
 @pytest.mark.parametrize(("path", "command", "line"), EXAMPLES, ids=lambda each: each if isinstance(each, str) else "")
 def test_every_command_has_examples_with_flags_that_it_has(path: str, command: click.Command, line: str) -> None:
     (own,) = [part for part in line.split(" | ") if part.startswith(path)]
-    arguments = shlex.split(own.partition(" > ")[0].removeprefix(path))
+    arguments = shlex.split(re.split(" [<>] ", own)[0].removeprefix(path))
 
     assert command.make_context(path, arguments, parent=click.Context(main, **main.context_settings)).args == []
 
