@@ -336,7 +336,7 @@ class _Walk(Walk):
         return Value(found, value.taints)
 
     def tolerated(self, node: j.Expr) -> Value:
-        """Return the value of an expression that may be undefined. What it is an item of may not."""
+        """Return the value of an expression that may be undefined. The object that it is an item of must be defined."""
         if not isinstance(node, j.Getattr):
             return self.expression(node)
         value = self.expression(node.node)
@@ -438,6 +438,6 @@ class _Walk(Walk):
 
 
 def _part(item: j.Node, index: int) -> j.Node:
-    """Return an item of a tuple; the whole, which is no constant, if it is none."""
+    """Return an item of a tuple, list or pair, or the constant None if it has no such item."""
     parts = item.items if isinstance(item, j.Tuple | j.List) else [item.value] if isinstance(item, j.Pair) else []
     return parts[index] if index < len(parts) else j.Const(None)
