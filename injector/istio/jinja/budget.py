@@ -34,6 +34,7 @@ _POINTER_SIZE: Final = 8
 _MAX_CHARACTER_SIZE: Final = 4
 SEQUENCES: Final = (list, tuple)
 """For ``isinstance``: ``list | tuple`` would be made again for each call, which takes ten times as long."""
+_SCALARS: Final = (bool, int, float, type(None))
 _CURRENT: Final[ContextVar[JinjaBudget]] = ContextVar("jinja_budget")
 
 
@@ -44,36 +45,25 @@ class BudgetSpentError(Exception):
 class JinjaBudget:
     """Counts the steps and the memory of one rendering, and charges the steps to the budget of the injection as well."""
 
-    __slots__ = ("_left", "_memory", "_steps", "_stretch", "_time_limit")
+    __slots__ = ("_steps", "_stretch", "_time_limit", "left", "memory")
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._time_limit = TimeLimit(clock, MAX_SECONDS)
-        self._memory = 0
+        self.memory = 0
         self._steps = 0
         # The steps left until the next check, and their number after the last one.
-        self._left = self._stretch = STEPS_UNTIL_CLOCK_CHECK
+        self.left = self._stretch = STEPS_UNTIL_CLOCK_CHECK
 
-    def tick(self, steps: int = 1) -> None:
-        """Count steps."""
-        self._left -= steps
-        if self._left < 0:
-            self._check()
-
-    def _check(self) -> None:
-        steps = self._stretch - self._left
+    def check(self) -> None:
+        """Check the steps and the time, and charge the steps since the last check."""
+        steps = self._stretch - self.left
         self._steps += steps
         if self._steps > MAX_STEPS:
             raise BudgetSpentError(f"more than {MAX_STEPS} steps")
-        self._left = self._stretch = min(STEPS_UNTIL_CLOCK_CHECK, MAX_STEPS - self._steps)
+        self.left = self._stretch = min(STEPS_UNTIL_CLOCK_CHECK, MAX_STEPS - self._steps)
         if self._time_limit.expired():
             raise BudgetSpentError(f"more than {MAX_SECONDS:g} s")
         spend(steps)
-
-    def reserve(self, size: int) -> None:
-        """Count bytes."""
-        self._memory += size
-        if self._memory > MAX_MEMORY:
-            raise BudgetSpentError(f"more than {MAX_MEMORY} bytes of values")
 
 
 @contextmanager
@@ -88,7 +78,10 @@ def spending(budget: JinjaBudget) -> Iterator[None]:
 
 def tick(steps: int = 1) -> None:
     """Count steps of this rendering."""
-    _CURRENT.get().tick(steps)
+    budget = _CURRENT.get()
+    budget.left -= steps
+    if budget.left < 0:
+        budget.check()
 
 
 def check_value_size(size: int) -> None:
@@ -99,7 +92,10 @@ def check_value_size(size: int) -> None:
 
 def reserve_bytes(size: int) -> None:
     """Refuse a value for which this rendering has no memory left, before it is created."""
-    _CURRENT.get().reserve(size)
+    budget = _CURRENT.get()
+    budget.memory += size
+    if budget.memory > MAX_MEMORY:
+        raise BudgetSpentError(f"more than {MAX_MEMORY} bytes of values")
 
 
 def charged(value: _T) -> _T:
@@ -108,7 +104,10 @@ def charged(value: _T) -> _T:
         size = len(value)
         if size > MAX_OUTPUT:
             check_value_size(size)
-        _CURRENT.get().reserve(size if value.isascii() else _MAX_CHARACTER_SIZE * size)
+        budget = _CURRENT.get()
+        budget.memory += size if value.isascii() else _MAX_CHARACTER_SIZE * size
+        if budget.memory > MAX_MEMORY:
+            reserve_bytes(0)
     elif isinstance(value, SEQUENCES):
         check_value_size(len(value))
         reserve_bytes(_POINTER_SIZE * len(value))
@@ -125,9 +124,8 @@ def check_bits(bits: int) -> None:
 
 def counted(items: Iterable[Any]) -> Iterator[Any]:
     """Yield the items; each is a step."""
-    step = _CURRENT.get().tick
     for item in items:
-        step()
+        tick()
         yield item
 
 
@@ -142,16 +140,15 @@ def measure(value: Any, cost: int = 1) -> int:
         BudgetSpentError: the value is too large.
         TemplateRuntimeError: an item is not data.
     """
-    budget = _CURRENT.get()
     if value.__class__ is str:
         size = len(value)
         if size > MAX_OUTPUT:
             check_value_size(size)
-        budget.tick(cost + size // _TEXT_PER_STEP)
+        tick(cost + size // _TEXT_PER_STEP)
         return size
-    if value is None or value is True or value is False:
-        budget.tick(cost)
-        return 1
+    if value.__class__ in _SCALARS:
+        tick(cost)
+        return _size_of_scalar(value)
     size = 0
     waiting = [value]
     while waiting:
@@ -159,17 +156,17 @@ def measure(value: Any, cost: int = 1) -> int:
         if isinstance(item, str):
             size += len(item)
         elif isinstance(item, dict):
-            budget.tick(cost * (1 + 2 * len(item)))
+            tick(cost * (1 + 2 * len(item)))
             waiting += item.keys()
             waiting += item.values()
         elif isinstance(item, SEQUENCES):
-            budget.tick(cost * (1 + len(item)))
+            tick(cost * (1 + len(item)))
             waiting += item
         else:
             size += _size_of_scalar(item)
         if size > MAX_OUTPUT:
             check_value_size(size)
-    budget.tick(cost + size // _TEXT_PER_STEP)
+    tick(cost + size // _TEXT_PER_STEP)
     return size
 
 
@@ -188,7 +185,7 @@ def _size_of_scalar(item: Any) -> int:
 def text_of(value: Any) -> str:
     """Return a value as Jinja2 prints it."""
     if value.__class__ is str and len(value) < _TEXT_PER_STEP:
-        _CURRENT.get().tick()  # what ``measure`` does with a short text
+        tick()  # what ``measure`` does with a short text
         return value
     size = measure(value)
     if isinstance(value, str):

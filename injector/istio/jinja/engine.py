@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -20,7 +21,7 @@ from injector.gotemplate.errors import Spent
 from injector.gotemplate.values import Pointer
 from injector.istio.frozen import frozen
 from injector.istio.functions import append_multus_network, exclude_inbound_port
-from injector.istio.jinja.budget import MAX_OUTPUT, BudgetSpentError, JinjaBudget, check_value_size, spending
+from injector.istio.jinja.budget import BudgetSpentError, JinjaBudget, check_value_size, spending
 from injector.istio.jinja.filters import known_filters, known_tests
 from injector.istio.jinja.sandbox import Sandbox, TemplateFunction
 from injector.istio.mesh import proto_to_json
@@ -129,6 +130,8 @@ def _frozen_json(message: Message) -> Any:
 
 _MAX_RANGE: Final = 100_000
 _MAX_MESSAGE: Final = 500
+_PARTS: Final = 64
+"""Parts of the output between two checks of its size: each has been counted as a value."""
 
 
 def _range(*bounds: int) -> range:
@@ -177,19 +180,21 @@ class JinjaTemplate:
             name: TemplateFunction(value) if callable(value) else value
             for name, value in jinja_data(data, self.minor).items()
         }
-        parts: list[str] = []
+        texts: list[str] = []
         size = 0
         try:
             with spending(JinjaBudget(self.clock)):
                 # ``generate`` would rewrite the traceback, for which Jinja2 compiles code for each frame.
-                for part in self.compiled.root_render_func(self.compiled.new_context(values)):
-                    size += len(part) if part.isascii() else len(part.encode())
-                    if size > MAX_OUTPUT:
-                        check_value_size(size)
-                    parts.append(part)
+                parts = iter(self.compiled.root_render_func(self.compiled.new_context(values)))
+                while some := list(islice(parts, _PARTS)):
+                    check_value_size(size + sum(map(len, some)))
+                    text = "".join(some)
+                    size += len(text) if text.isascii() else len(text.encode())
+                    check_value_size(size)
+                    texts.append(text)
         except Exception as error:
             raise self._failed(error) from error
-        return "".join(parts)
+        return "".join(texts)
 
     def _failed(self, error: Exception) -> TemplateRenderError:
         where = _where(error) or f"template {self.name}"

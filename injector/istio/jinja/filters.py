@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Iterable, Mapping
+from json.encoder import encode_basestring_ascii
 from typing import Any, Final, cast
 
 import jinja2
@@ -59,7 +60,7 @@ _MEASURED_TESTS: Final = (
 
 
 def known_filters() -> dict[str, Callable[..., Any]]:
-    """Return the filters by name."""
+    """Return the filters by name. Each counts a step, or measures its value, which does."""
     return {
         **{name: _stepping(_JINJAS_FILTERS[name]) for name in _PLAIN_FILTERS},
         **{name: _measuring(_JINJAS_FILTERS[name]) for name in _MEASURED_FILTERS},
@@ -71,7 +72,7 @@ def known_filters() -> dict[str, Callable[..., Any]]:
         "join": _stepping(_join),
         "list": _stepping(lambda value: charged(list(counted(value)))),
         "lower": _stepping(lambda value: charged(text_of(value).lower())),
-        "quote": _stepping(_quote),
+        "quote": _quote,
         "replace": _stepping(_replace),
         "reverse": _stepping(_reverse),
         "round": _measuring(_round),
@@ -79,7 +80,7 @@ def known_filters() -> dict[str, Callable[..., Any]]:
         "split": _stepping(_split),
         "string": _stepping(text_of),
         "sum": _stepping(_sum),
-        "tojson": _stepping(_to_json),
+        "tojson": _to_json,
         "toyaml": _stepping(_to_yaml),
         "trim": _stepping(lambda value, chars=None: charged(text_of(value).strip(_few(chars)))),
         "truncated": _stepping(lambda text, size: charged(text_of(text)[:size])),
@@ -237,11 +238,11 @@ def _unique(
 
 def _quote(value: Any) -> str:
     """Return a value as a JSON string, which is always a valid YAML string."""
-    return charged(json.dumps(_text(value)))
+    return charged(encode_basestring_ascii(_text(value)))
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, bool):
+    if value is True or value is False:
         return "true" if value else "false"
     if isinstance(value, float) and value.is_integer():
         return str(int(value))

@@ -40,6 +40,8 @@ _COUNTED: Final = "counted items"
 _SUBSCRIPTED: Final = (dict, list, tuple, str, range, TemplateReference)
 _CALL_STEPS: Final = 4
 """The steps for each item of an argument: Python functions walk it more than once."""
+_SHORT: Final = 64
+"""Characters of a constant, or of an argument, that an operator or a call counts beforehand."""
 _SEQUENCES: Final = (str, *SEQUENCES)
 _KEYS: Final = (str, int, float, type(None))
 # fmt: off
@@ -59,9 +61,10 @@ class TemplateFunction:
         self._call = call
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Measure the arguments and call the function."""
+        """Measure the arguments and call the function; the call has counted the steps of short texts."""
         for value in (*args, *kwargs.values()):
-            measure(value, cost=_CALL_STEPS)
+            if value.__class__ is not str or len(value) > _SHORT:
+                measure(value, cost=_CALL_STEPS)
         return self._call(*args, **kwargs)
 
 
@@ -91,7 +94,10 @@ class _Generator(CodeGenerator):
         self._wrapped("walked", node.expr, frame)
         for operand in node.ops:
             self.write(f" {operators[operand.op]} ")
-            self._wrapped("walked", operand.expr, frame)
+            if isinstance(operand.expr, nodes.Const) and len(repr(operand.expr.value)) < _SHORT:
+                self.visit(operand.expr, frame)
+            else:
+                self._wrapped("searched" if operand.op in ("in", "notin") else "walked", operand.expr, frame)
         self.write(")")
 
     def visit_Dict(self, node: nodes.Dict, frame: Frame) -> None:  # noqa: N802 -- Jinja2's visitors are named so
@@ -112,6 +118,15 @@ class _Generator(CodeGenerator):
         for bound in (node.arg.start, node.arg.stop, node.arg.step):
             self.write(", ")
             self.visit(bound or nodes.Const(None), frame)
+        self.write(")")
+
+    def _output_child_pre(self, node: nodes.Expr, frame: Frame, finalize: Any) -> None:
+        # Not Jinja2's str() of what ``finalize`` returns, which is a text already.
+        del node, frame, finalize
+        self.write("environment.text_of(")
+
+    def _output_child_post(self, node: nodes.Expr, frame: Frame, finalize: Any) -> None:
+        del node, frame, finalize
         self.write(")")
 
     def _wrapped(self, call: str, node: nodes.Expr, frame: Frame) -> None:
@@ -177,15 +192,21 @@ class Sandbox(ImmutableSandboxedEnvironment):
         """Return the output of a macro, a block or ``{% set %}``, or the operands of ``~``, as one text."""
         return join_counted(parts)
 
-    def counted(self, items: Iterable[Any]) -> Iterable[Any]:
-        """Return the items of a loop; each is a step."""
-        return counted(items)
+    counted = staticmethod(counted)
+    text_of = staticmethod(text_of)
 
     def walked(self, value: Any) -> Any:
         """Measure a value that is going to be compared or hashed."""
         if value.__class__ is str or not isinstance(value, Undefined):
             measure(value)
         return value
+
+    def searched(self, value: Any) -> Any:
+        """Measure a value in which another is looked for; finding a key takes one step however many there are."""
+        if value.__class__ is dict:
+            tick()
+            return value
+        return self.walked(value)
 
     def sliced(self, value: Any, start: Any, stop: Any, step: Any) -> Any:
         """Return a slice."""
@@ -226,10 +247,6 @@ class Sandbox(ImmutableSandboxedEnvironment):
         measure(names)
         return super().select_template(names, parent, globals)
 
-    def getattr(self, obj: Any, attribute: str) -> Any:
-        """Return ``obj.attribute``: the key of a mapping if it exists."""
-        return self.getitem(obj, attribute)
-
     def getitem(self, obj: Any, argument: Any) -> Any:
         """Return ``obj[argument]``."""
         tick()
@@ -252,9 +269,14 @@ class Sandbox(ImmutableSandboxedEnvironment):
             return self.unsafe_undefined(obj, argument)
         return self.undefined(obj=obj, name=argument)
 
+    getattr = getitem  # type: ignore[assignment] # whose second argument may be of any type
+
     def call_binop(self, context: jinja2.runtime.Context, operator: str, left: Any, right: Any) -> Any:
         """Return the result of an operator, if it is not too large."""
         tick()
+        if operator == "+" and left.__class__ is right.__class__ is str:
+            check_value_size(len(left) + len(right))
+            return charged(left + right)
         if operator == "**":
             raise SecurityError("the operator ** is not available")
         if operator == "%" and isinstance(left, str):
@@ -264,11 +286,12 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def call(self, context: jinja2.runtime.Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Call a macro, a block, ``loop`` or a function of the sandbox."""
-        tick(1 + len(args) + len(kwargs))
+        tick(1 + (1 + _CALL_STEPS) * (len(args) + len(kwargs)))
         if obj.__class__ is TemplateFunction:
-            # What Context.call does with a function that does not take the context.
-            kwargs.pop("_block_vars", None)
-            kwargs.pop("_loop_vars", None)
+            if kwargs:
+                # What Context.call does with a function that does not take the context.
+                kwargs.pop("_block_vars", None)
+                kwargs.pop("_loop_vars", None)
             return charged(obj(*args, **kwargs))
         if isinstance(obj, Undefined):
             str(obj)
