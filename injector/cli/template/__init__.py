@@ -1,4 +1,4 @@
-"""``injector template``: tools for authors of templates, one module for each command."""
+"""``injector template``: tools for authors of templates."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import click
 from injector.cli.commands import Subcommands, verbose
 from injector.cli.template.fmt import fmt
 from injector.cli.template.lint import lint
-from injector.cli.template.render import render
+from injector.cli.template.render import render, trace
 from injector.cli.template.test import test
-from injector.cli.template.trace import trace
 
 
 @click.group("template", cls=Subcommands, no_args_is_help=True)

@@ -44,7 +44,7 @@ class ChosenTemplates:
         return names
 
 
-def _chosen(chosen: RevisionOptions, files: tuple[str, ...], named: tuple[str, ...]) -> ChosenTemplates:
+def _chosen(files: tuple[str, ...], named: tuple[str, ...], chosen: RevisionOptions) -> ChosenTemplates:
     """Read the revision, with the files as its default templates if there are any.
 
     Raises:
@@ -83,13 +83,9 @@ def _templates(config: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-def _options(files: tuple[str, ...], named: tuple[str, ...], chosen: RevisionOptions) -> ChosenTemplates:
-    return _chosen(chosen, files, named)
-
-
 template_options: Final = option_group(
     "templates",
-    _options,
+    _chosen,
     click.argument("files", metavar="[TEMPLATE]...", nargs=-1),
     click.option("-t", "--template", "named", metavar="NAME", multiple=True, help="Only this template. Repeatable."),
     revision_options,
