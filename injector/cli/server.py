@@ -50,8 +50,7 @@ from injector.webhook.handler import HandlerOptions
 from injector.webhook.lifecycle import HealthFile
 from injector.webhook.logs import log_to
 from injector.webhook.queue import AdmissionQueue
-from injector.webhook.server import Listeners, serve
-from injector.webhook.services import Services
+from injector.webhook.server import Listeners, Services, serve
 from injector.webhook.tls.cabundle import CaBundles
 from injector.webhook.tls.certificate import CertificateFiles, ClientAuthority
 from injector.webhook.tls.selfsigned import BundleRollout, CaSecret, ExternalRollout, SelfSigned, service_names

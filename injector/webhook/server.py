@@ -13,14 +13,14 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from aiohttp import web
 from aiohttp.hdrs import METH_POST
 
-from injector.webhook.handler import InjectHandler
+from injector.webhook.handler import HandlerOptions, InjectHandler
 from injector.webhook.lifecycle import Follow, Lifecycle, LoopLag, Phase, Supervisor
 from injector.webhook.listener import CLEANUP, Listener, Request
 from injector.webhook.path import PREFIX
@@ -31,9 +31,15 @@ from injector.webhook.unserved import UnservedHandler, unserved_path
 if TYPE_CHECKING:
     import ssl
 
+    from injector.metrics import Metrics
     from injector.revisions.following import Follower
-    from injector.webhook.services import Services
+    from injector.revisions.registry import Registry
+    from injector.revisions.reload import Loader
+    from injector.revisions.unservednames import UnservedNames
+    from injector.revisions.verify import RecentPods
+    from injector.webhook.lifecycle import HealthFile
     from injector.webhook.tls.certificate import ClientAuthority
+    from injector.webhook.tls.source import CertificateSource, SelfCheck
 
 Answerer: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -54,6 +60,36 @@ class Listeners:
     tls: ssl.SSLContext | None
     shutdown_delay: float
     clients: ClientAuthority | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The parts of a server, which the command line puts together.
+
+    Attributes:
+        recent: recent pods, on which new revisions are verified.
+        certificates: the certificate of the webhook's port; None without TLS.
+        probe: the TLS self-check.
+        unserved: the watch for unknown names.
+        elsewhere: names that another injector serves.
+        pending: returns what the cluster has not answered yet; empty if nothing.
+        upgrades: returns the upgrades of the cluster as JSON data; None if they are not watched.
+    """
+
+    registry: Registry
+    loader: Loader
+    metrics: Metrics
+    version: str
+    recent: RecentPods | None = None
+    follower: Follower | None = None
+    certificates: CertificateSource | None = None
+    probe: SelfCheck | None = None
+    health_file: HealthFile | None = None
+    unserved: UnservedNames | None = None
+    elsewhere: frozenset[str] = frozenset()
+    options: HandlerOptions = field(default_factory=HandlerOptions)
+    pending: Callable[[], str] = str
+    upgrades: Callable[[], list[dict[str, Any]]] | None = None
 
 
 async def serve(

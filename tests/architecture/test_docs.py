@@ -27,7 +27,7 @@ from injector.revisions.tags import parse_tags
 from injector.upgrade.document import read_upgrade as read_document
 from injector.webhook.handler import FAILURE_REASONS
 from injector.webhook.lifecycle import Lifecycle, Supervisor
-from injector.webhook.services import Services
+from injector.webhook.server import Services
 from injector.webhook.shadow import Shadows
 from injector.webhook.status.operations import Operations
 from tests.architecture.documents import GUIDES, PAGES, ROOT, Block, all_blocks, anchors, blocks, links, prints, prose

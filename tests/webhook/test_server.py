@@ -28,8 +28,7 @@ from injector.webhook.decisions import EXPLAINED
 from injector.webhook.handler import HandlerOptions
 from injector.webhook.lifecycle import HealthFile
 from injector.webhook.reading import MAX_BODY
-from injector.webhook.server import Listeners, serve
-from injector.webhook.services import Services
+from injector.webhook.server import Listeners, Services, serve
 from injector.webhook.shadow import Shadows
 from injector.webhook.tls.certificate import CertificateFiles, ClientAuthority
 from injector.webhook.tls.source import FileSource, Handshakes

@@ -20,7 +20,7 @@ from injector.webhook.lifecycle import Lifecycle, LoopLag, Phase, Supervisor
 from injector.webhook.status.page import DATA_HEADERS, HEADERS, request_rows, status_data, status_page
 
 if TYPE_CHECKING:
-    from injector.webhook.services import Services
+    from injector.webhook.server import Services
     from injector.webhook.shadow import Shadows
 
 
