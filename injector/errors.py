@@ -93,6 +93,11 @@ class ClusterError(InjectorError):
         self.status = status
         self.retry_after = retry_after
 
+    @property
+    def refuses_object(self) -> bool:
+        """Whether the API server, or an admission plugin or webhook of its, refuses the object of the request."""
+        return self.status in (400, 403, 422)
+
 
 class InternalError(InjectorError):
     """An internal error, where the injector has to go on; ``origin`` is its place, for the log."""

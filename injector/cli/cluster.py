@@ -38,7 +38,16 @@ from injector.cluster.resources import LIST_ATTEMPTS, ObjectReader, Resource, Sc
 from injector.errors import ClusterError, DataError, ManifestError, UsageError, detach
 from injector.injection.tools.drift import as_created
 from injector.istio.webhooks import INJECT_LABEL, TAG_LABEL, LiveWebhooks, live_webhooks
-from injector.kube.pods import KNATIVE, OTHER_KINDS, Created, OtherKinds, controller_of, created_pods
+from injector.kube.pods import (
+    KNATIVE,
+    OTHER_KINDS,
+    Created,
+    OtherKinds,
+    controller_of,
+    created_pods,
+    has_ended,
+    trial_pod,
+)
 from injector.kube.serial import dump_json, load_json
 from injector.kube.typed import normalise
 from injector.kube.yaml import objects_in
@@ -451,9 +460,7 @@ TYPES: Final[Mapping[str, Resource | tuple[str, str]]] = {
 LISTED: Final = (r.DEPLOYMENTS, r.STATEFUL_SETS, r.DAEMON_SETS, r.CRON_JOBS, r.JOBS)
 """The kinds that are listed themselves. Workloads of other kinds are found by their pods."""
 
-_LONGEST_NAME: Final = 50
 _MANAGER: Final = "injector-diff"
-_ENDED: Final = ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -615,8 +622,6 @@ def _read(
     return found
 
 
-# The answers of an API server, or of its admission plugins and webhooks, that refuse an object.
-_REFUSALS: Final = (400, 403, 422)
 _NOT_PERMITTED: Final = 'cannot create resource "pods"'
 
 
@@ -628,15 +633,11 @@ async def refusal(client: KubeClient, pod: Mapping[str, Any], namespace: str) ->
     Raises:
         ClusterError: the API server cannot be reached, or does not permit the dry run.
     """
-    meta = pod["metadata"]
-    name = str(meta.get("generateName") or meta.get("name") or "pod").rstrip("-")[:_LONGEST_NAME]
-    kept = {key: value for key, value in meta.items() if key in ("labels", "annotations")}
-    labels = {**(kept.get("labels") or {}), INJECT_LABEL: "false"}
-    tried = {**pod, "metadata": {**kept, "labels": labels, "generateName": f"{name}-", "namespace": namespace}}
+    tried = trial_pod(pod, namespace, labels={INJECT_LABEL: "false"})
     try:
         await client.create(r.PODS, tried, manager=_MANAGER, dry_run=True)
     except ClusterError as error:
-        if error.status not in _REFUSALS or _NOT_PERMITTED in error.what:
+        if not error.refuses_object or _NOT_PERMITTED in error.what:
             raise
         return error.what
     return None
@@ -698,11 +699,6 @@ def confirmed(
     except ClusterError as error:
         return list(items), (f"the API server did not check the injected pods: {error}",)
     return [found.get(index, each) for index, each in enumerate(items)], ()
-
-
-def has_ended(pod: Mapping[str, Any]) -> bool:
-    """Return whether a pod has ended or is being deleted."""
-    return bool(pod["metadata"].get("deletionTimestamp")) or (pod.get("status") or {}).get("phase") in _ENDED
 
 
 def _workload(item: dict[str, Any], others: OtherKinds) -> Created | None:

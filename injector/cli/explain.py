@@ -29,7 +29,7 @@ from injector.cli.options import FILENAME, GUARD, PRECEDENCE_FLAG, RECURSIVE, RE
 from injector.cli.output import data_text, echo, echo_colored, examples
 from injector.cli.sources import RevisionList, Sources, chosen_revisions, complete_names, namespace_option
 from injector.cluster.kubeconfig import open_session
-from injector.cluster.resources import ENDPOINT_SLICES, NAMESPACES, PODS, WEBHOOKS, ObjectReader, Scope
+from injector.cluster.resources import NAMESPACES, PODS, WEBHOOKS, ObjectReader, ready_endpoints
 from injector.errors import ClusterError, DataError, UsageError
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import ENFORCE, OFF, Injected, RequestFacts
@@ -280,10 +280,6 @@ def _configuration(webhook: LiveWebhook) -> str:
     return f"MutatingWebhookConfiguration {webhook.configuration}"
 
 
-# The label of an EndpointSlice with the name of its Service (k8s.io/api/discovery/v1, LabelServiceName).
-_SERVICE_LABEL: Final = "kubernetes.io/service-name"
-
-
 async def delivery_steps(reader: ObjectReader, webhook: LiveWebhook) -> tuple[Step, ...]:
     """Return the steps about the call of a webhook: its failure policy, its caBundle and its endpoints.
 
@@ -309,9 +305,8 @@ async def _endpoints_step(reader: ObjectReader, webhook: LiveWebhook) -> Step:
     service = webhook.service
     if service is None:
         return step(UNKNOWN, "the webhook has a URL, which is not checked here")
-    scope = Scope(ENDPOINT_SLICES, service.namespace, f"{_SERVICE_LABEL}={service.name}")
     try:
-        ready = sum(await reader.all(scope, _ready_endpoints))
+        ready = sum(await ready_endpoints(reader, service.namespace, service.name))
     except ClusterError as error:
         if error.reason != "forbidden":
             raise
@@ -319,12 +314,6 @@ async def _endpoints_step(reader: ObjectReader, webhook: LiveWebhook) -> Step:
     if ready:
         return step(PASSED, f"{ready} ready")
     return step(WARNING, f"none is ready: pods are {'refused' if webhook.fails else 'created without a sidecar'}")
-
-
-def _ready_endpoints(item: Mapping[str, Any]) -> int:
-    """Return the number of ready endpoints of a slice. As for the API server, one without a condition is ready."""
-    endpoints = item.get("endpoints") or ()
-    return sum((each.get("conditions") or {}).get("ready") is not False for each in endpoints)
 
 
 PATH_FLAG: Final = "--path"

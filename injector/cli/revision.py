@@ -15,7 +15,6 @@ from injector.cli.cluster import (
     ClusterView,
     ReaderSession,
     clusters_options,
-    has_ended,
     open_reader,
     read_running,
     read_view,
@@ -52,6 +51,7 @@ from injector.injection.tools.drift import (
     drift_of,
     injected_revision,
 )
+from injector.kube.pods import has_ended
 from injector.kube.podsecurity import enforced
 from injector.kube.serial import load_json
 from injector.revisions.directory import embedded_source

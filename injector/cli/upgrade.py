@@ -19,7 +19,6 @@ from injector.cli.cluster import (
     clusters_options,
     confirm_option,
     confirmed,
-    has_ended,
     read_from,
     read_targets,
     read_view,
@@ -45,10 +44,12 @@ from injector.cli.output import (
 from injector.cli.sources import ISTIO_NAMESPACE_OPTION, ByCluster, kubeconfig_options, on_each, only_one
 from injector.cluster.kubeconfig import open_session
 from injector.errors import ManifestError, TagError, UsageError
+from injector.golang.time import utc_text
 from injector.injection.result import Injected
 from injector.injection.tools.drift import injected_revision
 from injector.injection.tools.podchanges import POD_SECURITY
 from injector.kube.escaping import escape_line
+from injector.kube.pods import has_ended
 from injector.kube.podsecurity import enforced
 from injector.kube.yaml import load_yaml
 from injector.revisions.registry import is_label, list_names
@@ -76,7 +77,6 @@ from injector.upgrade.state import (
     counts_text,
     progress_text,
     seconds_left,
-    time_text,
 )
 from injector.upgrade.step import INTERVAL
 from injector.upgrade.store import UPGRADES, ResourceStore, Store, Stored, find_store, write_tag
@@ -236,7 +236,7 @@ def run(*, document: str, sources: Sources, kubeconfig: Kubeconfig, prometheus_t
 
 
 def _say(document: Upgrade, state: State, *, err: bool = True) -> None:
-    echo(f"{time_text(time.time())} {state_line(document, state)}", err=err)
+    echo(f"{utc_text(time.time())} {state_line(document, state)}", err=err)
 
 
 def _live() -> Callable[[Upgrade, State], None] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
@@ -111,3 +111,14 @@ class TextReader(ObjectReader, Protocol):
 
     async def texts(self, scope: Scope, token: str = "") -> tuple[list[bytes], str]:
         """Return one page of the objects of ``scope`` as JSON, and the token of the next page, empty on the last."""
+
+
+async def ready_endpoints(reader: ObjectReader, namespace: str, service: str) -> list[int]:
+    """Return the number of ready endpoints in each EndpointSlice of a Service. As for the API server, one without a condition is ready."""
+    # k8s.io/api/discovery/v1, LabelServiceName
+    return await reader.all(Scope(ENDPOINT_SLICES, namespace, f"kubernetes.io/service-name={service}"), _ready)
+
+
+def _ready(item: Mapping[str, Any]) -> int:
+    endpoints = item.get("endpoints") or ()
+    return sum((each.get("conditions") or {}).get("ready") is not False for each in endpoints)

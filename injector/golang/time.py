@@ -443,6 +443,11 @@ def is_calendar(parts: dict[str, int]) -> bool:
     )
 
 
+def utc_text(seconds: float) -> str:
+    """Return a time, in seconds since 1970, as RFC 3339 writes it in UTC: ``2026-01-31T12:00:00Z``."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
 def canonical_time(text: str) -> str | None:
     """Return a time as metav1.Time writes it: in UTC, whole seconds; None for Go's zero time, which it writes as null.
 

@@ -37,6 +37,7 @@ _PATHS: Final[dict[str, tuple[str, ...]]] = {
 OtherKinds: TypeAlias = "Mapping[tuple[str, str], tuple[str, ...]]"
 """The keys that lead to the pod template, by kind and group, for kinds that Istio does not know."""
 
+_LONGEST_TRIAL_NAME: Final = 50
 KNATIVE: Final = "serving.knative.dev"
 OTHER_KINDS: Final[OtherKinds] = {
     ("Rollout", "argoproj.io"): _TEMPLATE,
@@ -329,3 +330,28 @@ def _of_template(obj: Mapping[str, Any], name: str, template_meta: Mapping[str, 
     }
     copied = {key: template_meta[key] for key in ("labels", "annotations") if template_meta.get(key)}
     return {**copied, "generateName": f"{name}-", "ownerReferences": [owner]}
+
+
+def has_ended(pod: Mapping[str, Any]) -> bool:
+    """Return whether a pod has ended or is being deleted."""
+    phase = (pod.get("status") or {}).get("phase")
+    return bool(pod["metadata"].get("deletionTimestamp")) or phase in ("Succeeded", "Failed")
+
+
+def trial_pod(
+    pod: Mapping[str, Any],
+    namespace: str,
+    *,
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Return a pod for a dry run, with more labels and annotations. Its owner is left out, because it would need a uid."""
+    meta = pod["metadata"]
+    name = str(meta.get("generateName") or meta.get("name") or "pod").rstrip("-")[:_LONGEST_TRIAL_NAME]
+    metadata = {
+        "generateName": f"{name}-",
+        "namespace": namespace,
+        "labels": {**(meta.get("labels") or {}), **(labels or {})},
+        "annotations": {**(meta.get("annotations") or {}), **(annotations or {})},
+    }
+    return {**pod, "metadata": metadata}

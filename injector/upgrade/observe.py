@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.injection.tools.drift import injected_revision
+from injector.kube.pods import has_ended
 from injector.kube.selectors import Selector
 from injector.revisions.tags import workload_key
 from injector.upgrade.document import GROUP
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 MARK: Final = f"{GROUP}/restarted-by"
 """The annotation of a workload with the mark of its last restart."""
-_ENDED: Final = ("Succeeded", "Failed")
 _FAULTS: Final = frozenset(
     {
         "CrashLoopBackOff",
@@ -121,7 +121,7 @@ def pod_facts(pod: Mapping[str, Any]) -> PodFacts | None:
     """Return the facts about a pod; None if it has ended, is being deleted, or has no sidecar."""
     meta, status = pod["metadata"], pod.get("status") or {}
     revision = injected_revision(pod)
-    if revision is None or meta.get("deletionTimestamp") or status.get("phase") in _ENDED:
+    if revision is None or has_ended(pod):
         return None
     statuses = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
     reasons = [((each.get("state") or {}).get("waiting") or {}).get("reason") for each in statuses]

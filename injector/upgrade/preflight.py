@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from injector.cluster.resources import ACCESS_REVIEWS, ENDPOINT_SLICES, PODS, WEBHOOKS, Resource, Scope
+from injector.cluster.resources import ACCESS_REVIEWS, PODS, WEBHOOKS, Resource, ready_endpoints
 from injector.errors import ClusterError
 from injector.injection.tools.drift import injected_revision
+from injector.kube.pods import trial_pod
 from injector.revisions.tags import PIN
 from injector.upgrade.plan import RESTART
 from injector.upgrade.store import MANAGER
 from injector.upgrade.workloads import RESTARTABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from injector.cluster.client import KubeClient
     from injector.upgrade.document import Upgrade
@@ -24,21 +25,15 @@ PACE: Final = 0.1
 """Seconds between two requests of a preflight, and between two restarts, so that a large wave does not load the API server."""
 MAX_FAULTS: Final = 10
 """Faults after which a preflight ends: the others usually have the same cause."""
-_SERVICE_LABEL: Final = "kubernetes.io/service-name"
-_REFUSALS: Final = (400, 403, 422)
 _WEBHOOK_FAILED: Final = "failed calling webhook"
 """A part of the API server's message if a webhook with failurePolicy Fail cannot be called; the status is 500."""
-_LONGEST_NAME: Final = 50
 
 
 async def control_plane_fault(client: KubeClient, revision: str, istio_namespace: str) -> str:
     """Return why the control plane of a revision is not available; empty if it is, or if it is outside of the cluster."""
     service = "istiod" if revision == "default" else f"istiod-{revision}"
-    slices = await client.all(
-        Scope(ENDPOINT_SLICES, istio_namespace, f"{_SERVICE_LABEL}={service}"), lambda item: item.get("endpoints") or ()
-    )
-    ready = [each for found in slices for each in found if (each.get("conditions") or {}).get("ready") is not False]
-    return f"Service {istio_namespace}/{service} has no ready endpoint" if slices and not ready else ""
+    ready = await ready_endpoints(client, istio_namespace, service)
+    return f"Service {istio_namespace}/{service} has no ready endpoint" if ready and not sum(ready) else ""
 
 
 async def preflight(
@@ -110,23 +105,15 @@ async def dry_run_fault(client: KubeClient, plan: Plan, entry: Entry) -> str:
 
     The API server calls the webhooks as for a real pod. If the tag has not moved yet, a pin asks for the new revision.
     """
-    pod = trial_pod(entry.workload.created.pod, plan.upgrade.target if plan.upgrade.tag else "")
+    pin = {PIN: plan.upgrade.target} if plan.upgrade.tag else {}
+    pod = trial_pod(entry.workload.created.pod, entry.key.namespace, annotations=pin)
     try:
         made = await client.create(PODS, pod, manager=MANAGER, dry_run=True)
     except ClusterError as error:
-        if error.status in _REFUSALS or _WEBHOOK_FAILED in error.what:
+        if error.refuses_object or _WEBHOOK_FAILED in error.what:
             return f"the API server refuses its pod: {error.what}"
         raise
     found = injected_revision(made)
     if found == plan.target:
         return ""
     return f"a new pod gets {f'revision {found}' if found else 'no sidecar'} instead of {plan.target}"
-
-
-def trial_pod(pod: Mapping[str, Any], pin: str) -> dict[str, Any]:
-    """Return a pod for a dry run. Its owner is left out, because it would need a uid."""
-    meta = pod["metadata"]
-    name = str(meta.get("generateName") or meta.get("name") or "pod").rstrip("-")[:_LONGEST_NAME]
-    annotations = {**(meta.get("annotations") or {}), **({PIN: pin} if pin else {})}
-    kept = {"generateName": f"{name}-", "namespace": meta["namespace"], "labels": meta.get("labels") or {}}
-    return {**pod, "metadata": {**kept, "annotations": annotations}}

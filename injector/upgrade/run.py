@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 from injector.cluster.listwatch import ListWatch
 from injector.cluster.resources import BUDGETS, NAMESPACES, PODS, Resource, Scope
 from injector.errors import ClusterError
+from injector.golang.time import utc_text
 from injector.upgrade.gates import evaluate
 from injector.upgrade.observe import MARK, Observer, budget_facts, pod_facts, workload_facts
 from injector.upgrade.plan import BLOCKED, RESTART, STAYS
 from injector.upgrade.preflight import PACE, control_plane_fault, preflight
-from injector.upgrade.state import COMPLETED, PAUSED, RESTARTING, RUNNING, SOAKING, progress_text, time_text
+from injector.upgrade.state import COMPLETED, PAUSED, RESTARTING, RUNNING, SOAKING, progress_text
 from injector.upgrade.step import (
     GATE_INTERVAL,
     INTERVAL,
@@ -236,7 +237,7 @@ class Runner:
     async def _record(self, about: Mapping[str, Any], kind: str, reason: str, message: str) -> None:
         """Create an Event, if this is permitted."""
         meta = {"generateName": f"upgrade-{self.store.name}.", "namespace": about["namespace"]}
-        at = time_text(self.clock())
+        at = utc_text(self.clock())
         event = {
             "metadata": meta,
             "involvedObject": about,
@@ -264,7 +265,7 @@ class Runner:
     async def _restart(self, key: Key, version: str, mark: str, token: float) -> None:
         """Restart one workload, if it is still as it was observed."""
         meta = {"name": key.name, "namespace": key.namespace, "resourceVersion": version, "annotations": {MARK: mark}}
-        at = time_text(token)
+        at = utc_text(token)
         spec = (
             {"restartAt": at}
             if key.kind == ROLLOUT

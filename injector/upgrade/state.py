@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -167,11 +166,6 @@ def promoted(state: State, upgrade: Upgrade, now: float) -> State:
     if state.wave + 1 == len(upgrade.waves):
         return state.at(state.step, now, phase=COMPLETED, restarting={})
     return state.at(PREFLIGHT, now, wave=state.wave + 1, restarting={}, counts={}, gates={})
-
-
-def time_text(seconds: float) -> str:
-    """Return a time as RFC 3339 writes it."""
-    return dt.datetime.fromtimestamp(seconds, dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def counts_text(state: State) -> str:

@@ -15,7 +15,6 @@ import yaml
 from injector.cli.cluster import (
     NAME_LABEL,
     WorkloadName,
-    has_ended,
     in_processes,
     parse_target,
     read_from,
@@ -43,7 +42,7 @@ from injector.cluster.resources import (
 )
 from injector.errors import ClusterError, ConfigError, DataError, ManifestError, UsageError
 from injector.injection.tools.podchanges import ABSENT
-from injector.kube.pods import OTHER_KINDS, Created
+from injector.kube.pods import OTHER_KINDS, Created, has_ended
 from injector.kube.serial import dump_json
 from tests.cases import cases
 from tests.cli.clusters import HOME, FakeKube, cluster, deployment, labelled, owned, reached, revision, tag, with_cpus

@@ -9,7 +9,6 @@ without a certificate of the CA. It does not check names, so a certificate with 
 
 from __future__ import annotations
 
-import datetime as dt
 import logging
 import ssl
 from collections.abc import Mapping, Sequence
@@ -22,6 +21,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 
 from injector.errors import ConfigError
+from injector.golang.time import utc_text
 
 if TYPE_CHECKING:
     import asyncio
@@ -76,11 +76,6 @@ class Certificate:
         if now > self.not_after:
             return f"it expired at {utc_text(self.not_after)}"
         return f"it is not valid before {utc_text(self.not_before)}" if now < self.not_before else ""
-
-
-def utc_text(seconds: float) -> str:
-    """Format a time as ``2026-01-31T12:00:00Z``."""
-    return dt.datetime.fromtimestamp(seconds, dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def read_pair(pair: Pair, files: CertificateFiles) -> Certificate:
