@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -99,6 +99,10 @@ def _facts(pod: Object) -> _Facts:
     return _Facts(annotations, spec, containers, contexts, spec.get("securityContext") or _NOTHING)
 
 
+Offenders: TypeAlias = "Callable[[_Facts, int], Iterable[str]]"
+"""Returns what violates a rule of a version in a pod: containers or volumes by name, or ``pod``."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One rule.
@@ -106,18 +110,22 @@ class Rule:
     Attributes:
         level: the level that has it. The level restricted has those of baseline too.
         reason: the fault in the API server's words.
-        offenders: yields what violates it in a pod: containers or volumes by name, or ``pod``.
+        offenders: what violates it.
         since: the first minor that has it.
         until: the minor that has it no more.
         replaced: the minor from which the level restricted has another rule in its place.
+        windows_until: the minor from which pods of Windows are exempt.
+        own_users_until: the minor from which pods with users of their own (``hostUsers: false``) are exempt.
     """
 
     level: str
     reason: str
-    offenders: Callable[[_Facts, int], Iterator[str]]
+    offenders: Offenders
     since: int = 0
     until: int = LATEST + 1
     replaced: int = LATEST + 1
+    windows_until: int = LATEST + 1
+    own_users_until: int = LATEST + 1
 
     def applies(self, level: str, version: int) -> bool:
         """Return whether a level has the rule in a version."""
@@ -125,35 +133,60 @@ class Rule:
             return False
         return version < self.replaced if level == RESTRICTED else self.level == BASELINE
 
+    def violated_by(self, pod: _Facts, version: int) -> Iterable[str]:
+        """Return what violates the rule in a pod."""
+        is_exempt = (pod.is_windows and version >= self.windows_until) or (
+            pod.has_own_users and version >= self.own_users_until
+        )
+        return () if is_exempt else self.offenders(pod, version)
 
-def _app_armor(pod: _Facts, _: int) -> Iterator[str]:
-    for name, context in pod.all_contexts:
-        profile = context.get("appArmorProfile")
-        if profile is not None and profile.get("type") not in _PROFILES:
-            yield name
+
+def _containers(is_fault: Callable[[Object], Any]) -> Offenders:
+    """Return the containers whose security context is a fault."""
+    return lambda pod, _: (name for name, context in pod.contexts if is_fault(context))
+
+
+def _pod_and_containers(is_fault: Callable[[Object], Any]) -> Offenders:
+    """Return the pod and the containers whose security context is a fault."""
+    return lambda pod, _: (name for name, context in pod.all_contexts if is_fault(context))
+
+
+def _required(key: str, is_fault: Callable[[Object], Any]) -> Offenders:
+    """Return the pod and the containers with a fault. Without any, the containers that lack the field, if the pod lacks it too."""
+
+    def offenders(pod: _Facts, _: int) -> Iterator[str]:
+        explicit = [name for name, context in pod.all_contexts if is_fault(context)]
+        yield from explicit
+        if not explicit and pod.context.get(key) is None:
+            yield from (name for name, context in pod.contexts if context.get(key) is None)
+
+    return offenders
+
+
+def _other_profile(field: str) -> Callable[[Object], bool]:
+    """Return a function that tells whether a security context has a profile that is not allowed."""
+    return lambda context: context.get(field) is not None and context[field].get("type") not in _PROFILES
+
+
+_other_seccomp: Final = _other_profile("seccompProfile")
+
+
+def _app_armor(pod: _Facts, version: int) -> Iterator[str]:
+    yield from _pod_and_containers(_other_profile("appArmorProfile"))(pod, version)
     for key, value in pod.annotations.items():
         allowed = value in {"", "runtime/default"} or value.startswith("localhost/")
         if key.startswith(_APP_ARMOR) and not allowed:
             yield f"annotation {key}"
 
 
-def _capabilities(pod: _Facts, allowed: frozenset[str]) -> Iterator[str]:
-    for name, context in pod.contexts:
-        if not allowed.issuperset((context.get("capabilities") or _NOTHING).get("add") or ()):
-            yield name
+def _capabilities(context: Object, verb: str) -> Sequence[str]:
+    """Return the capabilities that a security context adds or drops."""
+    return (context.get("capabilities") or _NOTHING).get(verb) or ()
 
 
-def _baseline_capabilities(pod: _Facts, _: int) -> Iterator[str]:
-    return _capabilities(pod, _CAPABILITIES)
-
-
-def _restricted_capabilities(pod: _Facts, version: int) -> Iterator[str]:
-    if pod.is_windows and version >= 25:  # noqa: PLR2004 -- from 1.25 on
-        return
-    for name, context in pod.contexts:
-        if "ALL" not in ((context.get("capabilities") or _NOTHING).get("drop") or ()):
-            yield name
-    yield from _capabilities(pod, frozenset({"NET_BIND_SERVICE"}))
+def _restricted_capabilities(pod: _Facts, _: int) -> Iterator[str]:
+    yield from (name for name, context in pod.contexts if "ALL" not in _capabilities(context, "drop"))
+    yield from (name for name, context in pod.contexts if set(_capabilities(context, "add")) - {"NET_BIND_SERVICE"})
 
 
 def _host_namespaces(pod: _Facts, _: int) -> Iterator[str]:
@@ -187,18 +220,6 @@ def _hosts(pod: _Facts, _: int) -> Iterator[str]:
             yield container.get("name", "")
 
 
-def _privileged(pod: _Facts, _: int) -> Iterator[str]:
-    return (name for name, context in pod.contexts if context.get("privileged"))
-
-
-def _proc_mounts(pod: _Facts, _: int) -> Iterator[str]:
-    return (name for name, context in pod.contexts if context.get("procMount") not in {None, "Default"})
-
-
-def _baseline_proc_mounts(pod: _Facts, version: int) -> Iterator[str]:
-    return iter(()) if pod.has_own_users and version >= 35 else _proc_mounts(pod, version)  # noqa: PLR2004 -- from 1.35 on
-
-
 def _se_linux(pod: _Facts, version: int) -> Iterator[str]:
     for name, context in pod.all_contexts:
         options = context.get("seLinuxOptions") or _NOTHING
@@ -211,91 +232,49 @@ def _se_linux(pod: _Facts, version: int) -> Iterator[str]:
 
 
 def _seccomp_annotations(pod: _Facts, _: int) -> Iterator[str]:
-    keys = (_SECCOMP, *(f"{_CONTAINER_SECCOMP}{each.get('name', '')}" for each in pod.containers))
-    annotations = pod.annotations
-    for key in keys:
-        value = annotations.get(key, "runtime/default")
+    for key in (_SECCOMP, *(f"{_CONTAINER_SECCOMP}{each.get('name', '')}" for each in pod.containers)):
+        value = pod.annotations.get(key, "runtime/default")
         if value not in {"runtime/default", "docker/default"} and not value.startswith("localhost/"):
             yield f"annotation {key}"
 
 
-def _seccomp(pod: _Facts, _: int) -> Iterator[str]:
-    for name, context in pod.all_contexts:
-        profile = context.get("seccompProfile")
-        if profile is not None and profile.get("type") not in _PROFILES:
-            yield name
-
-
-def _restricted_seccomp(pod: _Facts, version: int) -> Iterator[str]:
-    if pod.is_windows and version >= 25:  # noqa: PLR2004 -- from 1.25 on
-        return
-    explicit = tuple(_seccomp(pod, version))
-    yield from explicit
-    # The profile of the pod counts for containers without one of their own, if it is allowed.
-    of_pod = pod.context.get("seccompProfile")
-    if not explicit and of_pod is None:
-        yield from (name for name, context in pod.contexts if context.get("seccompProfile") is None)
-
-
 def _sysctls(pod: _Facts, version: int) -> Iterator[str]:
-    for each in pod.context.get("sysctls") or ():
-        if _SYSCTLS.get(each.get("name", ""), LATEST + 1) > version:
-            yield each.get("name", "")
+    names = (each.get("name", "") for each in pod.context.get("sysctls") or ())
+    return (name for name in names if _SYSCTLS.get(name, LATEST + 1) > version)
 
 
-def _host_processes(pod: _Facts, _: int) -> Iterator[str]:
-    for name, context in pod.all_contexts:
-        if (context.get("windowsOptions") or _NOTHING).get("hostProcess"):
-            yield name
-
-
-def _privilege_escalation(pod: _Facts, version: int) -> Iterator[str]:
-    if pod.is_windows and version >= 25:  # noqa: PLR2004 -- from 1.25 on
-        return
-    for name, context in pod.contexts:
-        if context.get("allowPrivilegeEscalation") is not False:
-            yield name
-
-
-def _root(pod: _Facts, version: int) -> Iterator[str]:
-    if pod.has_own_users and version >= 35:  # noqa: PLR2004 -- from 1.35 on
-        return
-    explicit = [name for name, context in pod.all_contexts if context.get("runAsNonRoot") is False]
-    yield from explicit
-    of_pod = pod.context.get("runAsNonRoot")
-    if not explicit and of_pod is None:
-        yield from (name for name, context in pod.contexts if context.get("runAsNonRoot") is None)
-
-
-def _root_user(pod: _Facts, version: int) -> Iterator[str]:
-    if pod.has_own_users and version >= 35:  # noqa: PLR2004 -- from 1.35 on
-        return
-    for name, context in pod.all_contexts:
-        if context.get("runAsUser") == 0:
-            yield name
-
+_added_capabilities: Final = _containers(lambda context: not _CAPABILITIES.issuperset(_capabilities(context, "add")))
+_proc_mounts: Final = _containers(lambda context: context.get("procMount") not in {None, "Default"})
+_privileged: Final = _containers(lambda context: context.get("privileged"))
+_escalation: Final = _containers(lambda context: context.get("allowPrivilegeEscalation") is not False)
+_host_processes: Final = _pod_and_containers(
+    lambda context: (context.get("windowsOptions") or _NOTHING).get("hostProcess")
+)
+_root_user: Final = _pod_and_containers(lambda context: context.get("runAsUser") == 0)
+_root: Final = _required("runAsNonRoot", lambda context: context.get("runAsNonRoot") is False)
+_no_seccomp: Final = _required("seccompProfile", _other_seccomp)
 
 RULES: Final[tuple[Rule, ...]] = (
     Rule(BASELINE, "forbidden AppArmor profile", _app_armor),
-    Rule(BASELINE, "non-default capabilities", _baseline_capabilities, replaced=22),
+    Rule(BASELINE, "non-default capabilities", _added_capabilities, replaced=22),
     Rule(BASELINE, "host namespaces", _host_namespaces),
     Rule(BASELINE, "hostPath volumes", _host_paths, replaced=0),
     Rule(BASELINE, "hostPort", _host_ports),
     Rule(BASELINE, "probe or lifecycle host", _hosts, since=34),
     Rule(BASELINE, "privileged", _privileged),
-    Rule(BASELINE, "procMount", _baseline_proc_mounts, replaced=35),
+    Rule(BASELINE, "procMount", _proc_mounts, replaced=35, own_users_until=35),
     Rule(BASELINE, "seLinuxOptions", _se_linux),
     Rule(BASELINE, "seccompProfile", _seccomp_annotations, until=19),
-    Rule(BASELINE, "seccompProfile", _seccomp, since=19, replaced=19),
+    Rule(BASELINE, "seccompProfile", _pod_and_containers(_other_seccomp), since=19, replaced=19),
     Rule(BASELINE, "forbidden sysctls", _sysctls),
     Rule(BASELINE, "hostProcess", _host_processes),
-    Rule(RESTRICTED, "allowPrivilegeEscalation != false", _privilege_escalation, since=8),
-    Rule(RESTRICTED, "unrestricted capabilities", _restricted_capabilities, since=22),
+    Rule(RESTRICTED, "allowPrivilegeEscalation != false", _escalation, since=8, windows_until=25),
+    Rule(RESTRICTED, "unrestricted capabilities", _restricted_capabilities, since=22, windows_until=25),
     Rule(RESTRICTED, "procMount", _proc_mounts, since=35),
     Rule(RESTRICTED, "restricted volume types", _restricted_volumes),
-    Rule(RESTRICTED, "runAsNonRoot != true", _root),
-    Rule(RESTRICTED, "runAsUser=0", _root_user, since=23),
-    Rule(RESTRICTED, "seccompProfile", _restricted_seccomp, since=19),
+    Rule(RESTRICTED, "runAsNonRoot != true", _root, own_users_until=35),
+    Rule(RESTRICTED, "runAsUser=0", _root_user, since=23, own_users_until=35),
+    Rule(RESTRICTED, "seccompProfile", _no_seccomp, since=19, windows_until=25),
 )
 """All rules, in the API server's order."""
 
@@ -311,7 +290,7 @@ def violations(pod: Object, level: str, version: int = LATEST) -> tuple[Violatio
     return tuple(
         Violation(rule.reason, where)
         for rule in _rules_of(level, version)
-        if (where := tuple(dict.fromkeys(rule.offenders(facts, version))))
+        if (where := tuple(dict.fromkeys(rule.violated_by(facts, version))))
     )
 
 
@@ -321,7 +300,7 @@ def level_of(pod: Object, version: int = LATEST) -> str:
     return next(
         level
         for level in reversed(LEVELS)
-        if all(next(rule.offenders(facts, version), None) is None for rule in _rules_of(level, version))
+        if not any(any(True for _ in rule.violated_by(facts, version)) for rule in _rules_of(level, version))
     )
 
 
