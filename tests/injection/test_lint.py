@@ -6,8 +6,7 @@ import re
 import pytest
 
 from injector.injection.authoring.jinjalint import lint_jinja
-from injector.injection.authoring.lint import Finding, lint_go
-from injector.injection.authoring.trials import trials
+from injector.injection.authoring.lint import Finding, lint_go, trials
 from injector.istio.behaviours import Minor
 from injector.revisions.build import build
 from tests.cases import cases

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from injector.errors import DataError
-from injector.injection.authoring.model import Read
+from injector.injection.authoring.model import EACH, Read
 from injector.injection.authoring.traced import PodData, TracedTemplate
 from injector.injection.result import RequestFacts
 from injector.istio.revision import Revision, RevisionSettings, build_revision
@@ -100,6 +100,16 @@ def changed(tree: dict[str, Any], path: tuple[str, ...], rng: random.Random) -> 
     return tree
 
 
+def covers(read: Read, changed_path: tuple[str, ...]) -> bool:
+    """Return whether a change of a field may change what is read. A field that comes or goes is a change of its parent's keys."""
+    size = min(len(read.path), len(changed_path))
+    if any(
+        EACH not in (one, other) and one != other for one, other in zip(read.path[:size], changed_path, strict=False)
+    ):
+        return False
+    return len(read.path) > len(changed_path) or read.deep or len(changed_path) - len(read.path) <= 1
+
+
 def disagreements(revision: Revision, name: str, texts: dict[str, str | None], *, tried: int) -> tuple[list[str], int]:
     """Change fields of the pod, the values and the mesh config, and return those that change the output though they are not listed,
     and the number of fields that were not listed.
@@ -114,7 +124,7 @@ def disagreements(revision: Revision, name: str, texts: dict[str, str | None], *
     paths = [*leaves(POD), *((("values", *path)) for path in leaves(values))]
     found, unlisted = [], 0
     for path in rng.choices(paths, k=tried):
-        listed = {ran: any(read.covers(path) for read in some) for ran, some in reads.items()}
+        listed = {ran: any(covers(read, path) for read in some) for ran, some in reads.items()}
         assert listed[False] or not listed[True], path
         if listed[True]:
             continue

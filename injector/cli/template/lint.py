@@ -12,8 +12,7 @@ from injector.cli.options import exit_code_option, output_format
 from injector.cli.output import data_text, echo, echo_colored, examples
 from injector.cli.template.chosen import ChosenTemplates, template_options
 from injector.errors import DataError
-from injector.injection.authoring.lint import RULES, Finding, lint_go
-from injector.injection.authoring.trials import trials
+from injector.injection.authoring.lint import RULES, Finding, lint_go, trials
 from injector.kube.escaping import escape_line
 from injector.revisions.build import build
 

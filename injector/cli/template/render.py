@@ -21,7 +21,7 @@ from injector.kube.escaping import escape_line
 from injector.revisions.build import build
 
 if TYPE_CHECKING:
-    from injector.injection.authoring.marked import Marked
+    from injector.injection.authoring.traced import Marked
     from injector.kube.pods import Created, OtherKinds
 
 

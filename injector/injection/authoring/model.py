@@ -6,6 +6,7 @@ A place is a path such as ``metadata.annotations[x]`` with the Go type of its va
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
@@ -35,6 +36,7 @@ _IMAGE_TYPE: Final = (*_ANNOTATIONS, "sidecar.istio.io/proxyImageType")
 _IMAGE: Final = (("values", "global", "hub"), ("values", "global", "tag"), ("values", "global", "variant"), _IMAGE_TYPE)
 _SERVICE_ACCOUNT: Final = ("spec", "serviceAccountName")
 """The API server looks up the service account before it calls webhooks, so it is the name of one."""
+_OBJECT: Final = re.compile(r"^(?:apiVersion|kind):", re.MULTILINE)
 _LABELS: Final = ("pod-template-hash", "rollouts-pod-template-hash", "deploymentconfig")
 
 SOURCES: Final[dict[str, tuple[Path, ...]]] = {
@@ -112,12 +114,10 @@ class Read(NamedTuple):
         text = shown(self.path)
         return text if self.deep else f"{text} (set or not, keys)"
 
-    def covers(self, field_path: Path) -> bool:
-        """Return whether a change of a field may change what is read. A field that comes or goes is a change of its parent's keys."""
-        if len(self.path) > len(field_path):
-            return _match(self.path[: len(field_path)], field_path)
-        inside = len(field_path) - len(self.path)
-        return (self.deep or inside <= 1) and _match(self.path, field_path[: len(self.path)])
+
+def is_gateway(text: str) -> bool:
+    """Return whether a template renders whole objects: Istio's gateway controller uses it, and injection does not."""
+    return _OBJECT.search(text) is not None
 
 
 def without_repeats(reads: Mapping[Read, tuple[str, int]]) -> dict[Read, tuple[str, int]]:
@@ -131,10 +131,6 @@ def without_repeats(reads: Mapping[Read, tuple[str, int]]) -> dict[Read, tuple[s
             for size in range(1, len(read.path) + 1)
         )
     }
-
-
-def _match(path: Path, field_path: Path) -> bool:
-    return all(EACH in (one, other) or one == other for one, other in zip(path, field_path, strict=True))
 
 
 def shown(path: Path) -> str:
