@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from injector.istio.behaviours import NEWEST
-from injector.istio.goview import string_struct, view
+from injector.istio.goview import GoStruct, string_struct
 from injector.istio.mesh import mesh_facts, parse_mesh_config
 from injector.istio.template import TemplateData
 
@@ -88,8 +88,8 @@ def make_template_data(pod: dict[str, Any], *, mesh: str | None = None, **fields
         {
             "TypeMeta": string_struct("v1.TypeMeta", Kind="Deployment", APIVersion="apps/v1"),
             "DeploymentMeta": string_struct("types.NamespacedName", Namespace="shop", Name="cart"),
-            "ObjectMeta": view("v1.ObjectMeta", pod["metadata"]),
-            "Spec": view("v1.PodSpec", pod["spec"]),
+            "ObjectMeta": GoStruct("v1.ObjectMeta", pod["metadata"]),
+            "Spec": GoStruct("v1.PodSpec", pod["spec"]),
             "ProxyConfig": facts.proxy_config,
             "MeshConfig": facts.mesh_pointer,
             "Values": {"global": {"hub": "h"}},

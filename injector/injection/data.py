@@ -17,7 +17,7 @@ from injector.injection import containers as c
 from injector.injection.result import ENFORCE
 from injector.injection.steps.openshift import proxy_ids
 from injector.istio.annotations import parse_bool
-from injector.istio.goview import string_struct, view
+from injector.istio.goview import GoStruct, string_struct
 from injector.istio.mesh import mesh_facts, overlaid_mesh_config
 from injector.istio.revision import KUBELET_VERSION, Revision
 from injector.istio.template import TemplateData
@@ -181,8 +181,8 @@ def template_data(params: Parameters, stripped: c.Pod) -> TemplateData:
         {
             "TypeMeta": string_struct("v1.TypeMeta", Kind=workload.kind, APIVersion=workload.api_version),
             "DeploymentMeta": _deployment_meta(params),
-            "ObjectMeta": view("v1.ObjectMeta", _seen(stripped.get("metadata") or {}, params.hidden_label)),
-            "Spec": view("v1.PodSpec", stripped.get("spec") or {}),
+            "ObjectMeta": GoStruct("v1.ObjectMeta", _seen(stripped.get("metadata") or {}, params.hidden_label)),
+            "Spec": GoStruct("v1.PodSpec", stripped.get("spec") or {}),
             "ProxyConfig": params.proxy_config.proxy_config,
             "MeshConfig": params.mesh_in_data.mesh_pointer,
             "Values": revision.template_values,
@@ -217,7 +217,7 @@ def _deployment_meta(params: Parameters) -> Struct:
     workload = params.workload
     if namespaced_name(params.revision):
         return string_struct("types.NamespacedName", Namespace=workload.namespace, Name=workload.name)
-    return view("v1.ObjectMeta", dict(params.owner_meta))
+    return GoStruct("v1.ObjectMeta", dict(params.owner_meta))
 
 
 def proxy_image(params: Parameters, pod: c.Pod) -> str:

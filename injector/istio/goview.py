@@ -125,7 +125,7 @@ def _field_reader(type_name: str, name: str) -> Callable[[dict[str, Any]], Any]:
         raise KeyError(name)
     field = path[-1]
     outer = tuple(each.json for each in path[:-1] if not each.inline)
-    as_go: Callable[[Any], Any] = partial(view, field.type) if field.inline else _wrapper(field.type)
+    as_go: Callable[[Any], Any] = partial(GoStruct, field.type) if field.inline else _wrapper(field.type)
 
     def read(data: dict[str, Any]) -> Any:
         for key in outer:
@@ -133,11 +133,6 @@ def _field_reader(type_name: str, name: str) -> Callable[[dict[str, Any]], Any]:
         return as_go(data if field.inline else data.get(field.json))
 
     return read
-
-
-def view(type_name: str, data: dict[str, Any]) -> GoStruct:
-    """Return a normalised object as the Go struct ``type_name``."""
-    return GoStruct(type_name, data)
 
 
 def string_struct(type_name: str, **fields: str) -> FieldStruct:

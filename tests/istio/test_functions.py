@@ -10,7 +10,7 @@ from injector.gotemplate import FuncError
 from injector.gotemplate.values import Int32, Map, NamedString, Pointer
 from injector.istio.behaviours import Minor
 from injector.istio.functions import istio_functions
-from injector.istio.goview import GoStruct, view, wrap_go
+from injector.istio.goview import GoStruct, wrap_go
 from injector.istio.mesh import mesh_facts, parse_mesh_config
 from injector.istio.proto import Message
 from tests.cases import cases
@@ -80,7 +80,7 @@ def test_value_or_default_takes_any_value_since_1_2(minor: Minor, expected: str)
     assert istio_functions(minor, {})["valueOrDefault"].signature == expected
 
 
-META = view("v1.ObjectMeta", {"annotations": {"a": "1", "empty": ""}})
+META = GoStruct("v1.ObjectMeta", {"annotations": {"a": "1", "empty": ""}})
 
 
 @cases(
@@ -98,7 +98,7 @@ META = view("v1.ObjectMeta", {"annotations": {"a": "1", "empty": ""}})
         ("annotation", (META, "b", "x"), "x"),
         ("annotation", (META, "b", 15020.0), "15020"),
         ("annotation", (META, "b", True), "true"),
-        ("annotation", (view("v1.ObjectMeta", {}), "a", None), "<nil>"),
+        ("annotation", (GoStruct("v1.ObjectMeta", {}), "a", None), "<nil>"),
         ("includeInboundPorts", (wrap_go("[]v1.Container", None),), ""),
         ("applicationPorts", (wrap_go("[]v1.Container", None),), ""),
         ("toJSON", (_strings(b="2", a="1"),), '{"a":"1","b":"2"}'),
@@ -231,7 +231,7 @@ def _mesh(enrichment: str = "OTEL_SEMANTIC_CONVENTIONS") -> Message:
 
 def _containers(*images: str) -> list[GoStruct]:
     named = enumerate(images)
-    return [view("v1.Container", make_container(f"c{index}", image=image)) for index, image in named]
+    return [GoStruct("v1.Container", make_container(f"c{index}", image=image)) for index, image in named]
 
 
 def test_the_namespace_the_version_and_the_instance_are_named() -> None:

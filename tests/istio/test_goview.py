@@ -7,12 +7,12 @@ import pytest
 from injector.gotemplate import compile_template
 from injector.gotemplate.reflect import json_data
 from injector.gotemplate.values import Int32, Int64, Map, NamedString, Pointer, Slice
-from injector.istio.goview import GoStruct, string_struct, view, wrap_go
+from injector.istio.goview import GoStruct, string_struct, wrap_go
 from tests.cases import cases
 
 
 def test_a_field_is_read_by_its_go_name() -> None:
-    pod = view("v1.PodSpec", {"serviceAccountName": "me", "hostNetwork": True})
+    pod = GoStruct("v1.PodSpec", {"serviceAccountName": "me", "hostNetwork": True})
 
     assert (pod.field("ServiceAccountName"), pod.field("HostNetwork")) == ("me", True)
 
@@ -20,12 +20,12 @@ def test_a_field_is_read_by_its_go_name() -> None:
 @pytest.mark.parametrize("name", ["serviceAccountName", "Nope", ""])
 def test_there_is_no_field_of_another_name(name: str) -> None:
     with pytest.raises(KeyError):
-        view("v1.PodSpec", {"serviceAccountName": "me"}).field(name)
+        GoStruct("v1.PodSpec", {"serviceAccountName": "me"}).field(name)
 
 
 @cases("type_name", "field", "expected")
 def test_an_absent_field_has_its_zero_value(type_name: str, field: str, expected: Any) -> None:
-    assert view(type_name, {}).field(field) == expected
+    assert GoStruct(type_name, {}).field(field) == expected
 
 
 @pytest.mark.parametrize(
@@ -33,15 +33,15 @@ def test_an_absent_field_has_its_zero_value(type_name: str, field: str, expected
     [("v1.Container", "LivenessProbe"), ("v1.PodSpec", "SecurityContext"), ("v1.PodSpec", "ShareProcessNamespace")],
 )
 def test_an_absent_pointer_is_nil(type_name: str, field: str) -> None:
-    assert not view(type_name, {}).field(field)
+    assert not GoStruct(type_name, {}).field(field)
 
 
 def test_a_struct_of_the_zero_value_has_zero_fields() -> None:
-    assert view("v1.Pod", {}).field("Spec").field("ServiceAccountName") == ""
+    assert GoStruct("v1.Pod", {}).field("Spec").field("ServiceAccountName") == ""
 
 
 def test_an_embedded_struct_reads_the_same_object() -> None:
-    probe = view("v1.Probe", {"httpGet": {"path": "/ready"}, "periodSeconds": 5})
+    probe = GoStruct("v1.Probe", {"httpGet": {"path": "/ready"}, "periodSeconds": 5})
 
     embedded = probe.field("ProbeHandler")
 
@@ -50,7 +50,7 @@ def test_an_embedded_struct_reads_the_same_object() -> None:
 
 
 def test_fields_come_in_the_order_of_gos_declaration() -> None:
-    port = view("v1.ContainerPort", {"protocol": "TCP", "name": "http", "containerPort": 80})
+    port = GoStruct("v1.ContainerPort", {"protocol": "TCP", "name": "http", "containerPort": 80})
 
     assert list(port.fields()) == [
         ("Name", "http"),
@@ -63,7 +63,7 @@ def test_fields_come_in_the_order_of_gos_declaration() -> None:
 
 @cases("name", "expected")
 def test_object_meta_has_getters(name: str, expected: Any) -> None:
-    meta = view("v1.ObjectMeta", {"name": "hello", "namespace": "shop", "uid": "1-2", "labels": {"app": "x"}})
+    meta = GoStruct("v1.ObjectMeta", {"name": "hello", "namespace": "shop", "uid": "1-2", "labels": {"app": "x"}})
     method = meta.method(name)
 
     assert method is not None
@@ -72,7 +72,7 @@ def test_object_meta_has_getters(name: str, expected: Any) -> None:
 
 @cases("type_name", "name")
 def test_there_are_no_other_getters(type_name: str, name: str) -> None:
-    assert view(type_name, {}).method(name) is None
+    assert GoStruct(type_name, {}).method(name) is None
 
 
 @pytest.mark.parametrize(
@@ -164,10 +164,13 @@ def test_a_struct_of_strings_keeps_the_order_given() -> None:
         (Pointer("*int64", Int64(3)), 3),
         (string_struct("types.NamespacedName", Name="a", Namespace="b"), {"Name": "a", "Namespace": "b"}),
         ([Pointer("*v1.Probe", None), {"a": Slice("string", nil=True)}], [None, {"a": None}]),
-        (view("v1.ContainerPort", {"protocol": "TCP", "containerPort": 80}), {"containerPort": 80, "protocol": "TCP"}),
-        (view("v1.ContainerPort", {}), {"containerPort": 0}),
+        (
+            GoStruct("v1.ContainerPort", {"protocol": "TCP", "containerPort": 80}),
+            {"containerPort": 80, "protocol": "TCP"},
+        ),
+        (GoStruct("v1.ContainerPort", {}), {"containerPort": 0}),
         (wrap_go("[]v1.EnvVar", [{"value": "1", "name": "A"}]), [{"name": "A", "value": "1"}]),
-        (view("v1.Container", {"name": "a"}), {"name": "a", "resources": {}}),
+        (GoStruct("v1.Container", {"name": "a"}), {"name": "a", "resources": {}}),
     ],
 )
 def test_plain_data_is_what_encoding_json_writes(value: Any, expected: Any) -> None:
@@ -179,7 +182,7 @@ def test_plain_maps_are_sorted_by_key() -> None:
 
 
 def test_plain_structs_keep_gos_order() -> None:
-    assert list(json_data(view("v1.ContainerPort", {"protocol": "TCP", "containerPort": 80, "name": "x"}))) == [
+    assert list(json_data(GoStruct("v1.ContainerPort", {"protocol": "TCP", "containerPort": 80, "name": "x"}))) == [
         "name",
         "containerPort",
         "protocol",
@@ -191,7 +194,7 @@ def test_plain_structs_keep_gos_order() -> None:
     [(8080, "8080", 8080), ("http", "http", 0), ("8080", "8080", 8080), ("9" * 30, "9" * 30, 0)],
 )
 def test_a_port_is_a_number_or_a_name_and_prints_as_either(port: int | str, text: str, number: int) -> None:
-    probe = view("v1.Probe", {"httpGet": {"port": port}})
+    probe = GoStruct("v1.Probe", {"httpGet": {"port": port}})
     template = compile_template(
         "t", "{{ .HTTPGet.Port }},{{ .HTTPGet.Port.IntValue }},{{ .HTTPGet.Port.StrVal }}", funcs={}
     )
@@ -201,7 +204,7 @@ def test_a_port_is_a_number_or_a_name_and_prints_as_either(port: int | str, text
 
 
 def test_a_map_of_a_named_type_is_a_map() -> None:
-    container = view("v1.Container", {"resources": {"limits": {"cpu": "1", "memory": "1Gi"}}})
+    container = GoStruct("v1.Container", {"resources": {"limits": {"cpu": "1", "memory": "1Gi"}}})
     template = compile_template("t", "{{ range $k, $v := .Resources.Limits }}{{ $k }}={{ $v }};{{ end }}", funcs={})
 
     assert template.execute(container) == "cpu=1;memory=1Gi;"

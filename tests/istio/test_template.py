@@ -10,12 +10,12 @@ import pytest
 from injector.errors import TemplateRenderError
 from injector.gotemplate.values import Map
 from injector.istio.behaviours import Minor
-from injector.istio.goview import view
+from injector.istio.goview import GoStruct
 from injector.istio.template import Template, TemplateData, compile_go_template, compile_go_templates, go_functions
 from tests.cases import cases
 
 CURLY = ("{{", "}}")
-ANNOTATED = view("v1.ObjectMeta", {"annotations": {"a": "1"}})
+ANNOTATED = GoStruct("v1.ObjectMeta", {"annotations": {"a": "1"}})
 
 
 def _render(text: str, *, minor: Minor = (1, 30), env: dict[str, str] | None = None, **fields: Any) -> str:

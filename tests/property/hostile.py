@@ -24,7 +24,7 @@ from injector.gotemplate.sprig.crypto import CertificateStruct
 from injector.gotemplate.sprig.dates import to_date
 from injector.gotemplate.values import Func, Map, NamedString, Slice
 from injector.istio.behaviours import NEWEST
-from injector.istio.goview import view
+from injector.istio.goview import GoStruct
 from injector.istio.mesh import mesh_facts, parse_mesh_config
 from injector.istio.template import go_functions
 from tests.cases import read_cases
@@ -118,10 +118,10 @@ def struct_values(size: int) -> dict[str, dict[str, Any]]:
     containers = [{"name": f"c{number}", "ports": ports[:10]} for number in range(size // 40)]
     return {
         "map[string]string": {"entries": entries, "none": Map("string", "string", {})},
-        "v1.ObjectMeta": {"annotated": view("v1.ObjectMeta", {"annotations": dict(entries)})},
+        "v1.ObjectMeta": {"annotated": GoStruct("v1.ObjectMeta", {"annotations": dict(entries)})},
         "[]v1.Container": {
-            "many": Slice("v1.Container", [view("v1.Container", item) for item in containers]),
-            "ports": Slice("v1.Container", [view("v1.Container", {"name": "c", "ports": ports})]),
+            "many": Slice("v1.Container", [GoStruct("v1.Container", item) for item in containers]),
+            "ports": Slice("v1.Container", [GoStruct("v1.Container", {"name": "c", "ports": ports})]),
         },
         "*v1alpha1.MeshConfig": {"mesh": mesh_facts(parse_mesh_config(None, NEWEST)).mesh_pointer},
         "time.Time": {"date": to_date("2006-01-02", "2024-05-06")},
