@@ -211,23 +211,15 @@ def _sources(revisions_dir: Path | None, istio_namespace: str, node_version: tup
     return Sources(revisions_dir, istio_namespace, Overrides(node_versions=node_version))
 
 
-cluster_options: Final = option_group(
-    "sources",
-    _sources,
-    revisions_dir("the revisions in the cluster; with FILES and without a cluster the embedded ones"),
-    ISTIO_NAMESPACE_OPTION,
-    kubeconfig_options,
-    NODE_VERSION,
-)
+def _view_options(kubeconfig: Callable[[F], F]) -> Callable[[F], F]:
+    """Return the options to find revisions, as the parameter ``sources``, and those of ``kubeconfig``."""
+    default = "the revisions in the cluster; with FILES and without a cluster the embedded ones"
+    return option_group("sources", _sources, revisions_dir(default), ISTIO_NAMESPACE_OPTION, kubeconfig, NODE_VERSION)
+
+
+cluster_options: Final = _view_options(kubeconfig_options)
 """The options to reach a cluster, and to find revisions, as the parameters ``sources`` and ``kubeconfig``."""
-clusters_options: Final = option_group(
-    "sources",
-    _sources,
-    revisions_dir("the revisions in the cluster; with FILES and without a cluster the embedded ones"),
-    ISTIO_NAMESPACE_OPTION,
-    kubeconfigs_options,
-    NODE_VERSION,
-)
+clusters_options: Final = _view_options(kubeconfigs_options)
 """The options to reach one cluster or several, and to find revisions, as the parameters ``sources`` and ``kubeconfigs``."""
 
 

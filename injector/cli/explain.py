@@ -27,7 +27,14 @@ from injector.cli.commands import EX_DATAERR, verbose
 from injector.cli.manifests import OTHER_KINDS_OPTION, read_workloads
 from injector.cli.options import FILENAME, GUARD, PRECEDENCE_FLAG, RECURSIVE, REVISION_FLAG, output_format
 from injector.cli.output import data_text, echo, echo_colored, examples
-from injector.cli.sources import RevisionList, Sources, chosen_revisions, complete_names, namespace_option
+from injector.cli.sources import (
+    RevisionList,
+    Sources,
+    chosen_revisions,
+    namespace_option,
+    precedence_option,
+    revision_option,
+)
 from injector.cluster.kubeconfig import open_session
 from injector.cluster.resources import NAMESPACES, PODS, WEBHOOKS, ObjectReader, ready_endpoints
 from injector.errors import ClusterError, DataError, UsageError
@@ -53,7 +60,6 @@ from injector.istio.webhooks import (
     DEFAULT_NAME,
     INJECT_LABEL,
     NAMESPACE,
-    PRECEDENCES,
     REVISION_LABEL,
     LiveWebhook,
     LiveWebhooks,
@@ -510,13 +516,7 @@ async def _dry_run(client: KubeClient, revisions: Mapping[str, Revision], explai
 @click.argument("target", metavar="[[TYPE/]NAME[.NAMESPACE]]", required=False)
 @FILENAME
 @RECURSIVE
-@click.option(
-    "-r",
-    REVISION_FLAG,
-    metavar="NAME",
-    shell_complete=complete_names,
-    help="Use this revision or tag instead of the labels. For FILES.",
-)
+@revision_option("Use this revision or tag instead of the labels. For FILES.")
 @click.option(PATH_FLAG, metavar="PATH", help="Use this path of a webhook, such as /inject/prod. For FILES.")
 @namespace_option("Default namespace. Without NAME or FILES, explain every workload in it.")
 @click.option(
@@ -526,14 +526,7 @@ async def _dry_run(client: KubeClient, revisions: Mapping[str, Revision], explai
     metavar="NAME=VALUE,...",
     help="Labels of the workloads' namespace. Default: those of the Namespace objects in FILES.",
 )
-@click.option(
-    PRECEDENCE_FLAG,
-    "precedence",
-    type=click.Choice(PRECEDENCES),
-    default=NAMESPACE,
-    show_default=True,
-    help="The label istio.io/rev that counts if a pod and its namespace have one. For FILES.",
-)
+@precedence_option("For FILES.")
 @cluster_options
 @OTHER_KINDS_OPTION
 @GUARD

@@ -37,7 +37,6 @@ from injector.cli.options import (
     GUARD,
     NODE_VERSION,
     RECURSIVE,
-    REVISION_FLAG,
     both_spellings,
     key_values,
     option_group,
@@ -49,10 +48,10 @@ from injector.cli.sources import (
     RevisionList,
     Sources,
     chosen_revisions,
-    complete_names,
     directory_revisions,
     kubeconfig_options,
     namespace_option,
+    revision_option,
     revisions_dir,
 )
 from injector.cluster.resources import CONFIG_MAPS, ObjectReader
@@ -225,13 +224,7 @@ revision_options: Final = option_group(
         *both_spellings("meshConfigFile"), "mesh", type=FILE, help="File with the key `mesh` of ConfigMap istio."
     ),
     revisions_dir("the revisions in the cluster; without a cluster the embedded ones"),
-    click.option(
-        "-r",
-        REVISION_FLAG,
-        metavar="NAME",
-        shell_complete=complete_names,
-        help="Revision or tag. With --injectConfigFile, the name of the revision.",
-    ),
+    revision_option("Revision or tag. With --injectConfigFile, the name of the revision."),
     click.option(
         "--istio-version",
         metavar="VERSION",

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 import click
 
 from injector.cli.commands import EX_FAILED
-from injector.cli.options import FILE, REVISION_FLAG, both_spellings, option_group, was_given
+from injector.cli.options import FILE, PRECEDENCE_FLAG, REVISION_FLAG, both_spellings, option_group, was_given
 from injector.cli.output import echo, one_line
 from injector.cluster.kubeconfig import Kubeconfig
 from injector.errors import ConfigError, InjectorError, UnknownRevisionError, UsageError
-from injector.istio.webhooks import ISTIO_NAMESPACE
+from injector.istio.webhooks import ISTIO_NAMESPACE, NAMESPACE, PRECEDENCES, Endpoint
 from injector.kube.escaping import escape_line
 from injector.revisions.build import Overrides, build, overridden
 from injector.revisions.directory import TAGS_FILE, DirectorySource, embedded_source
@@ -131,6 +131,19 @@ def namespace_option(text: str) -> Callable[[F], F]:
     )
 
 
+SERVICE_OPTION: Final = click.option(
+    "--service", metavar="NAME", default=Endpoint().service, show_default=True, help="Name of the injector's Service."
+)
+SERVICE_NAMESPACE_OPTION: Final = click.option(
+    "--service-namespace",
+    "namespace",
+    metavar="NAMESPACE",
+    default=Endpoint().namespace,
+    show_default=True,
+    callback=lambda _, option, name: checked_namespace(name, flag=option.opts[0]),
+    help="Namespace of the Service.",
+)
+"""The parameter ``namespace``, checked."""
 ISTIO_NAMESPACE_OPTION: Final = click.option(
     "-i",
     "--istio-namespace",
@@ -174,18 +187,15 @@ _KUBECONFIG_OPTION: Final = click.option(
     metavar="FILE",
     help="Kubeconfig file. Default: KUBECONFIG, ~/.kube/config, or the pod's service account.",
 )
-kubeconfig_options: Final = option_group(
-    "kubeconfig",
-    _kubeconfig,
-    _KUBECONFIG_OPTION,
-    click.option(
-        "--context",
-        "context_name",
-        metavar="NAME",
-        shell_complete=complete_contexts,
-        help="Context of the kubeconfig. Default: the current one.",
-    ),
-)
+
+
+def _context_option(parameter: str, more: str = "", **settings: Any) -> Callable[[F], F]:
+    """Return the option ``--context``. ``more`` is more help."""
+    text = f"Context of the kubeconfig. Default: the current one.{more}"
+    return click.option("--context", parameter, metavar="NAME", shell_complete=complete_contexts, help=text, **settings)
+
+
+kubeconfig_options: Final = option_group("kubeconfig", _kubeconfig, _KUBECONFIG_OPTION, _context_option("context_name"))
 """``--kubeconfig`` and ``--context``, as the parameter ``kubeconfig``."""
 
 
@@ -197,14 +207,7 @@ kubeconfigs_options: Final = option_group(
     "kubeconfigs",
     _kubeconfigs,
     _KUBECONFIG_OPTION,
-    click.option(
-        "--context",
-        "context_names",
-        multiple=True,
-        metavar="NAME",
-        shell_complete=complete_contexts,
-        help="Context of the kubeconfig. Default: the current one. Repeatable, for several clusters.",
-    ),
+    _context_option("context_names", " Repeatable, for several clusters.", multiple=True),
 )
 """``--kubeconfig`` and a repeatable ``--context``, as the parameter ``kubeconfigs``, which has at least one."""
 
@@ -352,6 +355,23 @@ def complete_names(ctx: click.Context, _param: click.Parameter, incomplete: str)
         with chosen_revisions(sources, kubeconfig) as found:
             return sorted(name for name in found.state.served_names if name.startswith(incomplete))
     return []
+
+
+def revision_option(text: str, metavar: str = "NAME") -> Callable[[F], F]:
+    """Return the option ``--revision``, which completes the names of revisions and tags. ``text`` is its help."""
+    return click.option("-r", REVISION_FLAG, metavar=metavar, shell_complete=complete_names, help=text)
+
+
+def precedence_option(scope: str) -> Callable[[F], F]:
+    """Return the option ``--revision-label-precedence``. ``scope`` is the end of its help."""
+    return click.option(
+        PRECEDENCE_FLAG,
+        "precedence",
+        type=click.Choice(PRECEDENCES),
+        default=NAMESPACE,
+        show_default=True,
+        help=f"The label istio.io/rev that counts if a pod and its namespace have one. {scope}",
+    )
 
 
 def tag_name(name: str) -> str:

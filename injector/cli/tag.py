@@ -30,6 +30,7 @@ from injector.cli.sources import (
     kubeconfigs_options,
     on_each,
     revision_name,
+    revision_option,
     revisions_dir,
     tag_name,
 )
@@ -91,9 +92,7 @@ tag_change_options: Final = option_group(
     "change",
     _tag_change,
     click.argument("name", metavar="TAG", shell_complete=complete_names),
-    click.option(
-        "-r", REVISION_FLAG, metavar="REVISION", shell_complete=complete_names, help="Revision that the tag refers to."
-    ),
+    revision_option("Revision that the tag refers to.", "REVISION"),
     click.option(
         "--weight",
         "weights",

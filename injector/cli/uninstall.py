@@ -10,7 +10,7 @@ import click
 from injector.cli.commands import EX_FAILED, verbose
 from injector.cli.options import SKIP_CONFIRMATION
 from injector.cli.output import confirm, echo, examples
-from injector.cli.sources import ISTIO_NAMESPACE_OPTION, checked_namespace, kubeconfig_options
+from injector.cli.sources import ISTIO_NAMESPACE_OPTION, SERVICE_NAMESPACE_OPTION, SERVICE_OPTION, kubeconfig_options
 from injector.cluster import secrets
 from injector.cluster.resources import SECRETS, SERVICES, WEBHOOKS, Resource
 from injector.cluster.webhooks import BUNDLE_MANAGER, REVISION_MANAGER, TAG_MANAGER, creators, managers
@@ -163,17 +163,8 @@ def _title(resource: Resource, item: Mapping[str, Any]) -> str:
 @click.option("--dry-run", is_flag=True, help="Print the objects and their users, and delete nothing.")
 @SKIP_CONFIRMATION
 @click.option("--force", is_flag=True, help="Delete webhooks that namespaces or pods still use.")
-@click.option(
-    "--service", metavar="NAME", default=Endpoint().service, show_default=True, help="Name of the injector's Service."
-)
-@click.option(
-    "--service-namespace",
-    metavar="NAMESPACE",
-    default=Endpoint().namespace,
-    show_default=True,
-    callback=lambda _, option, name: checked_namespace(name, flag=option.opts[0]),
-    help="Namespace of the Service.",
-)
+@SERVICE_OPTION
+@SERVICE_NAMESPACE_OPTION
 @click.option("--url", metavar="URL", help="URL of the injector in the webhooks, instead of a Service.")
 @click.option("--ca-secret", default="injector-ca", show_default=True, metavar="NAME", help="Secret of the CA.")
 @ISTIO_NAMESPACE_OPTION
@@ -185,7 +176,7 @@ def uninstall(  # noqa: PLR0913 -- one parameter for each flag
     skip_confirmation: bool,
     force: bool,
     service: str,
-    service_namespace: str,
+    namespace: str,
     url: str | None,
     ca_secret: str,
     istio_namespace: str,
@@ -201,7 +192,7 @@ def uninstall(  # noqa: PLR0913 -- one parameter for each flag
 
     with open_session(kubeconfig) as session:
         cluster = ClusterTags(session, istio_namespace)
-        plan = plan_removal(cluster, Endpoint(service, service_namespace, url=url), ca_secret)
+        plan = plan_removal(cluster, Endpoint(service, namespace, url=url), ca_secret)
         for resource, item in plan.delete:
             echo(f"delete {_title(resource, item)}")
         for line in plan.kept:

@@ -28,7 +28,7 @@ from injector.cli.commands import EX_FAILED, Subcommands, verbose
 from injector.cli.explain import pod_labels, requested_name
 from injector.cli.formats.markdown import cell
 from injector.cli.manifests import read_manifests
-from injector.cli.options import FILENAME, RECURSIVE, exit_code_option
+from injector.cli.options import FILENAME, RECURSIVE, exit_code_option, output_format
 from injector.cli.output import (
     HEADINGS,
     LiveText,
@@ -135,9 +135,7 @@ def upgrade() -> None:
 @FILENAME
 @RECURSIVE
 @clusters_options
-@click.option(
-    "-o", "--output", type=click.Choice(FORMATS), default=FORMATS[0], show_default=True, help="Output format."
-)
+@output_format(*FORMATS)
 @confirm_option("Without -f")
 @exit_code_option("workloads are refused or cannot be restarted")
 @verbose
@@ -310,7 +308,7 @@ class Launcher:
 )
 @ISTIO_NAMESPACE_OPTION
 @kubeconfig_options
-@click.option("-o", "--output", type=click.Choice(("table", "json", "yaml")), default="table", help="Output format.")
+@output_format("table", "json", "yaml")
 @verbose
 def status(*, name: str, watch: bool, istio_namespace: str, kubeconfig: Kubeconfig, output: str) -> None:
     """Show the state of the upgrade NAME: its waves, the progress, the gates, and the reason of a wait."""

@@ -12,15 +12,18 @@ from urllib.parse import urlsplit
 import click
 
 from injector.cli.commands import Subcommands, verbose
-from injector.cli.options import FILE, PRECEDENCE_FLAG, REVISION_FLAG, option_group, seconds_of, was_given
+from injector.cli.options import FILE, option_group, seconds_of, was_given
 from injector.cli.output import echo, examples, yaml_text
 from injector.cli.sources import (
     ISTIO_NAMESPACE_OPTION,
-    checked_namespace,
+    SERVICE_NAMESPACE_OPTION,
+    SERVICE_OPTION,
     complete_names,
     kubeconfig_options,
     offline_source,
+    precedence_option,
     revision_name,
+    revision_option,
     revisions_dir,
     tag_name,
 )
@@ -29,8 +32,6 @@ from injector.errors import ClusterError, ConfigError, InjectorError, TagError, 
 from injector.istio.webhooks import (
     DEFAULT_NAME,
     FAILURE_POLICIES,
-    NAMESPACE,
-    PRECEDENCES,
     REINVOCATION_POLICIES,
     SLASH,
     TIMEOUTS,
@@ -91,7 +92,6 @@ def _webhook_options(  # noqa: PLR0913 -- one parameter for each flag
             where="--service",
             hint="use at most 63 lower-case letters, digits and `-`, beginning with a letter",
         )
-    checked_namespace(namespace, flag="--service-namespace")
     return WebhookOptions(
         endpoint=Endpoint(service, namespace, port, None if url is None else _checked_url(url)),
         ca_bundle=None if ca_bundle is None else _encoded_bundle(ca_bundle),
@@ -110,21 +110,8 @@ def _webhook_options(  # noqa: PLR0913 -- one parameter for each flag
 webhook_options: Final = option_group(
     "options",
     _webhook_options,
-    click.option(
-        "--service",
-        metavar="NAME",
-        default=Endpoint().service,
-        show_default=True,
-        help="Name of the injector's Service.",
-    ),
-    click.option(
-        "--service-namespace",
-        "namespace",
-        metavar="NAMESPACE",
-        default=Endpoint().namespace,
-        show_default=True,
-        help="Namespace of the Service.",
-    ),
+    SERVICE_OPTION,
+    SERVICE_NAMESPACE_OPTION,
     click.option(
         "--service-port",
         "port",
@@ -158,14 +145,7 @@ webhook_options: Final = option_group(
         is_flag=True,
         help="Let the tag or revision `default` also inject namespaces and pods without any injection label.",
     ),
-    click.option(
-        PRECEDENCE_FLAG,
-        "precedence",
-        type=click.Choice(PRECEDENCES),
-        default=NAMESPACE,
-        show_default=True,
-        help="The label istio.io/rev that counts if a pod and its namespace have one. All webhooks need the same.",
-    ),
+    precedence_option("All webhooks need the same."),
     click.option("--cluster", default="", metavar="NAME", help="Cluster of the proxies, in the path of the webhooks."),
     click.option("--network", default="", metavar="NAME", help="Network of the proxies, in the path of the webhooks."),
     click.option(
@@ -295,7 +275,7 @@ def _choice(revision: str | None, tag: str | None) -> WebhookSelection:
 _CHOICE: Final = option_group(
     "choice",
     _choice,
-    click.option("-r", REVISION_FLAG, metavar="REVISION", shell_complete=complete_names, help="Only this revision."),
+    revision_option("Only this revision.", "REVISION"),
     click.option("--tag", metavar="TAG", shell_complete=complete_names, help="Only this tag."),
 )
 
