@@ -9,11 +9,12 @@ import click
 
 from injector.cli.cluster import LISTED, FileReader, read_from
 from injector.cli.commands import EX_ISSUES, verbose
-from injector.cli.manifests import NAMESPACE, OTHER_KINDS_OPTION
+from injector.cli.manifests import OTHER_KINDS_OPTION
 from injector.cli.options import FILENAME, output_format
 from injector.cli.output import echo, echo_leading, examples, has_color, json_text, yaml_text
 from injector.cli.sources import Sources, directory_revisions, namespace_option, revision_source_options
 from injector.cluster import resources as r
+from injector.cluster.kubeconfig import DEFAULT_NAMESPACE
 from injector.cluster.resources import ObjectReader, Resource, Scope
 from injector.errors import ClusterError, DataError, ManifestError, UsageError
 from injector.istio import analysis
@@ -226,7 +227,7 @@ def analyze(  # noqa: PLR0913 -- one parameter for each flag
     only = None if every else namespace or (None if files else kubeconfig.namespace())
 
     async def work(reader: ObjectReader) -> list[Finding]:
-        items = await read_items(reader, "" if files else only or "", namespace or NAMESPACE, others)
+        items = await read_items(reader, "" if files else only or "", namespace or DEFAULT_NAMESPACE, others)
         if only is not None and not files and not any(each.home == only for each in items):
             raise ClusterError(f"namespace {only!r} not found", hint="check the name", reason="missing")
         mesh = await read_mesh(reader, sources, items, oldest)

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias
 import click
 
 from injector.cli.output import echo, json_text, with_progress
+from injector.cluster.kubeconfig import DEFAULT_NAMESPACE
 from injector.errors import DataError, InjectorError, ManifestError, UsageError, for_each
 from injector.kube.escaping import escape_controls
 from injector.kube.jsonpatch import create_patch
@@ -167,10 +168,6 @@ def _check_lone(document: Document, name: str) -> None:
         )
 
 
-NAMESPACE: Final = "default"
-"""The namespace of a workload that has none, as in kubectl."""
-
-
 @dataclass(frozen=True, slots=True)
 class Workloads:
     """The workloads of files in order, and the labels of each Namespace among the documents."""
@@ -192,7 +189,7 @@ def read_workloads(
     labels: dict[str, Mapping[str, str]] = {}
 
     def collect(obj: dict[str, Any]) -> None:
-        created.extend(created_pods(obj, namespace or NAMESPACE, others))
+        created.extend(created_pods(obj, namespace or DEFAULT_NAMESPACE, others))
         if obj.get("kind") == "Namespace":
             meta = normalise(obj, "v1.Namespace", coerce=True).get("metadata") or {}
             labels[meta.get("name", "")] = meta.get("labels") or {}

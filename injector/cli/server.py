@@ -97,7 +97,7 @@ def run_server(settings: Settings) -> None:
         gc.collect()
         gc.freeze()
 
-    controller = controller_of(settings, client, metrics) if client and settings.upgrades else None
+    controller = upgrade_controller(settings, client, metrics) if client and settings.upgrades else None
     tracing = tracing_of(os.environ, version=own_version())
     context = None if tls.certificates is None else tls.certificates.context
     listeners = Listeners(
@@ -152,7 +152,7 @@ def run_server(settings: Settings) -> None:
     _log.info("drained")
 
 
-def controller_of(settings: Settings, client: KubeClient, metrics: Metrics) -> Controller:
+def upgrade_controller(settings: Settings, client: KubeClient, metrics: Metrics) -> Controller:
     """Return the controller of --upgrades.
 
     Raises:

@@ -59,7 +59,7 @@ from injector.upgrade.plan import (
     BLOCKED,
     CLASSES,
     IDENTICAL,
-    REFUSED,
+    REFUSED_BY_TARGET,
     RESTART,
     STAYS,
     Entry,
@@ -67,7 +67,7 @@ from injector.upgrade.plan import (
     answers_for,
     check_tag,
     make_plan,
-    refused,
+    refused_entry,
 )
 from injector.upgrade.state import (
     COMPLETED,
@@ -188,7 +188,7 @@ async def _dry_run(document: Upgrade, target: Revision, client: KubeClient, entr
     said = None
     if isinstance(answer, Injected):
         said = await refusal(client, answer.pod, entry.key.namespace)
-    return entry if said is None else refused(document, entry, f"dry run: {one_line(said)}")
+    return entry if said is None else refused_entry(document, entry, f"dry run: {one_line(said)}")
 
 
 @upgrade.command(
@@ -533,7 +533,7 @@ def as_summary(made: Plan) -> str:
     reasons: dict[str, list[Entry]] = {}
     for each in made.entries:
         if each.action in (BLOCKED, STAYS):
-            detail = f": {each.kinds[0]}" if each.change == REFUSED and each.kinds else ""
+            detail = f": {each.kinds[0]}" if each.change == REFUSED_BY_TARGET and each.kinds else ""
             reasons.setdefault(f"{each.note}{detail}", []).append(each)
     for reason, entries in sorted(reasons.items(), key=lambda item: (-len(item[1]), item[0])):
         text += escape_line(f"{len(entries)} {entries[0].action}: {reason}: {_names(entries)}") + "\n"

@@ -36,9 +36,9 @@ GROUP: Final = "revision-injector.dev"
 API_VERSION: Final = f"{GROUP}/v1alpha1"
 KIND: Final = "Upgrade"
 
-WEIGHTS: Final = "weights"
-NAMESPACES: Final = "namespaces"
-ORDER: Final = "order"
+BY_WEIGHT: Final = "weights"
+BY_NAMESPACE: Final = "namespaces"
+ORDER_ONLY: Final = "order"
 PAUSE: Final = "Pause"
 ROLLBACK: Final = "Rollback"
 FAIL: Final = "Fail"
@@ -186,9 +186,9 @@ class Upgrade:
     def moves(self) -> str:
         """How the tag moves: by ``weights``, by ``namespaces``, or before the first wave, which then only ``order`` the restarts."""
         if self.waves[0].weight is not None:
-            return WEIGHTS
+            return BY_WEIGHT
         plain = all(each.selector is None and not each.importance for each in self.waves)
-        return NAMESPACES if plain and self.waves[0].namespaces else ORDER
+        return BY_NAMESPACE if plain and self.waves[0].namespaces else ORDER_ONLY
 
     def in_window(self, now: float) -> bool:
         """Return whether workloads may be restarted now."""

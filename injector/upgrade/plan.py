@@ -12,7 +12,7 @@ from injector.injection.pipeline import answers_to
 from injector.injection.result import RequestFacts
 from injector.injection.tools.podchanges import POD_SECURITY, changes, decision_of, hiding_of
 from injector.revisions.tags import Tag, TagWorkload, Weights
-from injector.upgrade.document import NAMESPACES, WEIGHTS, Upgrade, Wave
+from injector.upgrade.document import BY_NAMESPACE, BY_WEIGHT, Upgrade, Wave
 
 if TYPE_CHECKING:
     from injector.injection.result import Answer
@@ -24,8 +24,8 @@ IMAGE_ONLY: Final = "image only"
 RESOURCES: Final = "resources"
 SECURITY: Final = "security"
 OTHER: Final = "other"
-REFUSED: Final = "refused"
-CLASSES: Final = (IDENTICAL, IMAGE_ONLY, RESOURCES, SECURITY, OTHER, REFUSED)
+REFUSED_BY_TARGET: Final = "refused"
+CLASSES: Final = (IDENTICAL, IMAGE_ONLY, RESOURCES, SECURITY, OTHER, REFUSED_BY_TARGET)
 """The classes of change, from the one that needs the least review. A workload has the last class that applies to it."""
 
 RESTART: Final = "restart"
@@ -115,8 +115,8 @@ def make_plan(
             if entry.action in (RESTART, BLOCKED) and is_compared:
                 change, kinds, levels = change_of(each, source, target)
                 entry = replace(entry, change=change, kinds=kinds, levels=levels)
-                if change == REFUSED:
-                    entry = refused(upgrade, entry, kinds[0])
+                if change == REFUSED_BY_TARGET:
+                    entry = refused_entry(upgrade, entry, kinds[0])
             entries.append(entry)
         elif each.requested == upgrade.source:
             direct += 1
@@ -130,10 +130,10 @@ def make_plan(
     return Plan(upgrade, tuple(entries), target.written, tuple(notes))
 
 
-def refused(upgrade: Upgrade, entry: Entry, reason: str) -> Entry:
+def refused_entry(upgrade: Upgrade, entry: Entry, reason: str) -> Entry:
     """Return the entry of a workload whose new pods are refused."""
     note = entry.note or f"{upgrade.target} refuses its pods"
-    return replace(entry, action=BLOCKED, change=REFUSED, kinds=(reason,), note=note)
+    return replace(entry, action=BLOCKED, change=REFUSED_BY_TARGET, kinds=(reason,), note=note)
 
 
 def check_tag(upgrade: Upgrade, tag: Tag) -> None:
@@ -174,10 +174,10 @@ def moved_tag(upgrade: Upgrade, tag: Tag, index: int) -> Tag:
 def _moved(upgrade: Upgrade, tag: Tag, index: int) -> Tag:
     whole: Weights = ((upgrade.target, 1),)
     wave = upgrade.waves[index]
-    if upgrade.moves == WEIGHTS and wave.weight is not None:
+    if upgrade.moves == BY_WEIGHT and wave.weight is not None:
         rest = 100 - wave.weight
         return replace(tag, weights=((upgrade.source, rest), (upgrade.target, wave.weight)) if rest else whole)
-    if upgrade.moves == NAMESPACES:
+    if upgrade.moves == BY_NAMESPACE:
         listed = frozenset().union(*(each.namespaces for each in upgrade.waves[: index + 1]))
         if wave.namespaces:
             return replace(tag, namespaces={**tag.namespaces, **dict.fromkeys(sorted(listed), whole)})
@@ -258,7 +258,7 @@ def change_of(workload: Workload, source: Revision, target: Revision) -> tuple[s
     pod = workload.created.pod
     old, new = answers_for(workload, source, target)
     if isinstance(new, DataError):
-        return REFUSED, (hiding_of(pod).without_values(" ".join(str(new).split())),), ()
+        return REFUSED_BY_TARGET, (hiding_of(pod).without_values(" ".join(str(new).split())),), ()
     found = changes(old, new, pod, (source.written, target.written))
     kinds = tuple(dict.fromkeys(each.kind for each in found))
     levels = next(((each.old, each.new) for each in found if each.kind == POD_SECURITY), ())

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from injector.cli.server import Tls, controller_of, own_namespace, tls_of
+from injector.cli.server import Tls, own_namespace, tls_of, upgrade_controller
 from injector.cluster.client import KubeClient
 from injector.cluster.webhooks import WebhookSelector
 from injector.errors import ConfigError, UsageError
@@ -139,10 +139,10 @@ def test_a_missing_client_ca_ends_the_start(files: dict[str, Any]) -> None:
 
 def test_the_controller_of_upgrades_is_that_of_istios_namespace() -> None:
     settings = Settings(insecure_http=True, from_cluster=True, upgrades=True, istio_namespace="mesh").checked()
-    found, other = (controller_of(settings, KubeClient(), Metrics(CollectorRegistry())) for _ in range(2))
+    found, other = (upgrade_controller(settings, KubeClient(), Metrics(CollectorRegistry())) for _ in range(2))
 
     assert (found.lease.namespace, found.lease.name) == ("mesh", "injector-upgrades")
     assert found.lease.identity != other.lease.identity
     without_file = replace(settings, prometheus_token="x")  # noqa: S106 -- not a password
     with pytest.raises(UsageError, match="not URL=FILE"):
-        controller_of(without_file, KubeClient(), Metrics(CollectorRegistry()))
+        upgrade_controller(without_file, KubeClient(), Metrics(CollectorRegistry()))

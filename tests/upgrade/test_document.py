@@ -10,7 +10,16 @@ import pytest
 from injector.errors import DataError
 from injector.kube.yaml import load_yaml
 from injector.upgrade import document
-from injector.upgrade.document import BUILT_IN, NAMESPACES, ORDER, ROLLBACK, WEIGHTS, Metric, Upgrade, read_upgrade
+from injector.upgrade.document import (
+    BUILT_IN,
+    BY_NAMESPACE,
+    BY_WEIGHT,
+    ORDER_ONLY,
+    ROLLBACK,
+    Metric,
+    Upgrade,
+    read_upgrade,
+)
 from injector.upgrade.state import State
 from tests.cases import cases
 
@@ -82,11 +91,11 @@ def test_prometheus_alone_means_the_built_in_queries() -> None:
 @pytest.mark.parametrize(
     ("waves", "moves"),
     [
-        ([{"weight": 10}, {"weight": 100}], WEIGHTS),
-        ([{"namespaces": ["a"]}, {"name": "rest"}], NAMESPACES),
-        ([{"namespaces": ["a"]}, {"importance": "low"}], ORDER),
-        ([{"selector": {"matchLabels": {"a": "b"}}}], ORDER),
-        ([{"name": "all"}], ORDER),
+        ([{"weight": 10}, {"weight": 100}], BY_WEIGHT),
+        ([{"namespaces": ["a"]}, {"name": "rest"}], BY_NAMESPACE),
+        ([{"namespaces": ["a"]}, {"importance": "low"}], ORDER_ONLY),
+        ([{"selector": {"matchLabels": {"a": "b"}}}], ORDER_ONLY),
+        ([{"name": "all"}], ORDER_ONLY),
     ],
 )
 def test_the_waves_decide_how_the_tag_moves(waves: list[object], moves: str) -> None:

@@ -17,13 +17,13 @@ from injector.cli.output import json_text
 
 SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 VERSION: Final = "2.1.0"
-REFUSED: Final = "injection-refused"
-DECISION: Final = "injection-decision"
-CHANGED: Final = "sidecar-changed"
+REFUSED_RULE: Final = "injection-refused"
+DECISION_RULE: Final = "injection-decision"
+CHANGED_RULE: Final = "sidecar-changed"
 RULES: Final[Mapping[str, tuple[str, str]]] = {
-    REFUSED: ("error", "The new revision refuses the pod."),
-    DECISION: ("warning", "One of the two revisions injects the pod, and the other one does not."),
-    CHANGED: ("note", "The new revision changes the injected pod."),
+    REFUSED_RULE: ("error", "The new revision refuses the pod."),
+    DECISION_RULE: ("warning", "One of the two revisions injects the pod, and the other one does not."),
+    CHANGED_RULE: ("note", "The new revision changes the injected pod."),
 }
 """The level and the description of each rule."""
 _STDIN: Final = "stdin"
@@ -53,7 +53,7 @@ def diff_as_sarif(data: Mapping[str, Any], texts: Sequence[str]) -> str:
 
 def _result(workload: Mapping[str, Any], text: str, sides: str) -> dict[str, Any]:
     kinds = {change["kind"] for change in workload["changes"]}
-    rule = REFUSED if "refused" in workload else DECISION if "decision" in kinds else CHANGED
+    rule = REFUSED_RULE if "refused" in workload else DECISION_RULE if "decision" in kinds else CHANGED_RULE
     name = f"{workload['kind']} {workload['namespace']}/{workload['name']}"
     _, _, changes = text.partition("\n")
     said = f"{name} differs between {sides}:\n{changes}" if kinds else f"{name}: refused by both: {workload['refused']}"

@@ -36,12 +36,12 @@ SKIPPED: Final = "skipped"
 REFUSED: Final = "refused"
 
 VALIDATION: Final = "validation"
-RESOURCES: Final = "proxy_configs"
+PROXY_CONFIGS_STEP: Final = "proxy_configs"
 SELECTION: Final = "templates"
 RENDER: Final = "render"
 GUARD: Final = "guard"
 INVALID: Final = "pod_validation"
-POD_SECURITY: Final = "pod_security"
+POD_SECURITY_STEP: Final = "pod_security"
 RESULT: Final = "result"
 _ANNOTATIONS: Final = "metadata.annotations"
 _RESOURCES: Final = "ProxyConfig resources"
@@ -149,7 +149,7 @@ def _injected(
     try:
         check_pod_security(result.shared_pod, enforced(labels))
     except InvalidPodError as error:
-        return refused(POD_SECURITY, str(error), _POLICY).after(*steps)
+        return refused(POD_SECURITY_STEP, str(error), _POLICY).after(*steps)
     steps.append(_pod_security(admitted, result.shared_pod, labels))
     return ended(INJECTED, reason, _described(admitted, result.pod), _written_in(revision)).after(*steps)
 
@@ -171,7 +171,7 @@ def _pod_security(pod: c.Pod, injected: c.Pod, labels: Mapping[str, str]) -> Ste
         wanted = before if before in stricter else stricter[0]
         detail += f"; for {wanted}: {', '.join(map(str, violations(injected, wanted)))}"
     fault = warned(labels).fault(injected)
-    return Step(POD_SECURITY, WARNING if fault else PASSED, f"{detail}; {fault}" if fault else detail, _POLICY)
+    return Step(POD_SECURITY_STEP, WARNING if fault else PASSED, f"{detail}; {fault}" if fault else detail, _POLICY)
 
 
 def _validation(revision: Revision, pod: c.Pod) -> Step:
@@ -186,7 +186,7 @@ def _proxy_configs(revision: Revision, pod: c.Pod) -> Iterator[Step]:
     if found.below or found.above:
         annotation = [f"the annotation {PROXY_CONFIG}"] if PROXY_CONFIG in c.annotations_of(pod) else []
         names = ", ".join([*map(str, found.below), *annotation, *map(str, found.above)])
-        yield Step(RESOURCES, PASSED, f"{names}: each overrides the ones before it", _RESOURCES)
+        yield Step(PROXY_CONFIGS_STEP, PASSED, f"{names}: each overrides the ones before it", _RESOURCES)
 
 
 def refused(step: str, detail: str, source: str) -> Trace:
