@@ -46,12 +46,7 @@ class Outcome(Enum):
 
 
 class Metrics:
-    """The metrics of one injector.
-
-    Args:
-        registry: where they are registered.
-        version: the version of the injector.
-    """
+    """The metrics of one injector of a version, in a registry."""
 
     def __init__(self, registry: CollectorRegistry, *, version: str = "") -> None:
         self._registry = registry

@@ -95,12 +95,7 @@ def _read(name: str) -> Manifest:
 class ChangedDocument:
     """One document of a manifest, before and after a command.
 
-    Args:
-        text: the document byte for byte.
-        before: its content.
-        after: its new content; None if the command does not change documents of this kind.
-        file: the name of the file.
-        document: the document in the file.
+    ``text`` is the document byte for byte. ``after`` is None if the command does not change documents of this kind. ``file`` is a name.
     """
 
     text: str

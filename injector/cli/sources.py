@@ -54,13 +54,9 @@ def offline_source(revisions_dir: Path | None) -> DirectorySource:
 
 @dataclass(frozen=True, slots=True)
 class RevisionList:
-    """The revisions and tags of a source.
+    """The revisions and tags of a source. ``where`` and ``tags_where`` name the source and the place of its tags in messages.
 
-    Args:
-        state: the revisions and tags.
-        where: the source, for messages.
-        tags_where: the place of its tags, for messages.
-        build: builds a revision. It raises a DataError if the revision is not valid, and a ClusterError if the nodes cannot be read.
+    ``build`` raises a DataError if the revision is not valid, and a ClusterError if the nodes cannot be read.
     """
 
     state: SourceState
@@ -321,12 +317,7 @@ def chosen_revisions(
 
     They are those of ``--revisions-dir`` (or INJECTOR_REVISIONS_DIR), or else of the cluster of the kubeconfig. If no cluster is
     configured, they are the embedded ones, and a note says so. If the cluster cannot be reached, other revisions would give other pods,
-    so that is an error.
-
-    Args:
-        sources: where to look.
-        kubeconfig: the cluster.
-        read: if it is given, the revisions are those that it finds in the cluster.
+    so that is an error. With ``read``, they are those that it finds in the cluster.
 
     Raises:
         InjectorError: as in ``read_revisions``.

@@ -56,15 +56,10 @@ class Removal:
 
 
 def plan_removal(cluster: ClusterTags, endpoint: Endpoint, ca_secret: str) -> Removal:
-    """Return the objects that belong to the injector, and their users.
+    """Return the objects of the injector at ``endpoint``, and their users. ``ca_secret`` is the Secret of its CA.
 
     An object belongs to the injector if only its commands wrote the webhooks. Every other one that calls the injector stays: Helm,
     istioctl or kubectl wrote it before.
-
-    Args:
-        cluster: the tags and revisions of the cluster.
-        endpoint: the injector's address.
-        ca_secret: the Secret of its CA.
 
     Raises:
         ClusterError: the API server cannot be reached or refuses.

@@ -31,14 +31,7 @@ RETRY_INTERVAL: Final = 2.0
 
 @dataclass
 class Lease:
-    """A Lease, and whether this process holds it.
-
-    Args:
-        client: the API server.
-        namespace: the namespace of the Lease.
-        name: the name of the Lease.
-        identity: the name of this process, which no other one has.
-    """
+    """A Lease, and whether this process holds it. ``identity`` is the name of this process, which no other one has."""
 
     client: KubeClient
     namespace: str

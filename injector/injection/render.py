@@ -61,11 +61,8 @@ def select_templates(revision: Revision, pod: c.Pod, defaults: tuple[str, ...]) 
 class OverlayTemplates:
     """The templates that one pod gets, each of which renders an overlay: a part of a Pod.
 
-    Attributes:
-        revision: the revision of the templates.
-        pod: the pod before injection.
-        names: the names of the templates, in order.
-        native: whether the proxy is a native sidecar by configuration; the pod's annotation overrides it.
+    ``pod`` is the pod before injection. ``native`` is whether the proxy is a native sidecar by configuration, which the pod's annotation
+    overrides.
     """
 
     revision: Revision

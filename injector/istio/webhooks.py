@@ -329,11 +329,8 @@ def unserved_webhook(action: str, options: WebhookOptions) -> dict[str, Any]:
     """Return the MutatingWebhookConfiguration that is called for every pod whose labels name a revision or tag.
 
     It never prevents pods from being created if the injector does not answer: its failure policy is ``Ignore``, and it excludes the
-    namespaces that Istio never injects and the injector's own.
-
-    Args:
-        action: ``warn`` or ``deny``: the response for a pod that names a revision or tag that is not served.
-        options: the other options.
+    namespaces that Istio never injects and the injector's own. ``action``, ``warn`` or ``deny``, is the response for a pod that names a
+    revision or tag that is not served.
     """
     options = replace(
         options, failure_policy="Ignore", reinvocation_policy="Never", timeout=options.timeout or _UNSERVED_TIMEOUT

@@ -106,13 +106,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class IstiodObject:
-    """An object that leads to istiod for a tag.
-
-    Args:
-        resource: its resource.
-        manifest: the new object.
-        applied: the manifest to apply over the current object.
-    """
+    """An object that leads to istiod for a tag: as it will be, and the manifest to apply over the current one."""
 
     resource: Resource
     manifest: dict[str, Any]

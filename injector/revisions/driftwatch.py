@@ -94,13 +94,7 @@ def _wanted(sidecar: Sidecar, name: str, snapshot: Snapshot) -> Revision:
 
 @dataclass
 class DriftWatch:
-    """Watches the pods and namespaces of a cluster, and counts the workloads that have drifted.
-
-    Args:
-        client: the API server.
-        registry: the revisions and tags of this injector.
-        metrics: shows the counts.
-    """
+    """Watches the pods and namespaces of a cluster, and counts the workloads that have drifted."""
 
     client: KubeClient
     registry: Registry

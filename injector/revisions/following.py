@@ -91,10 +91,7 @@ class Follower:
         self._running = False
 
     def load(self, *, required: bool = False) -> None:
-        """Load the source at once and show the result, before the server is ready.
-
-        Args:
-            required: whether at least one revision must be usable.
+        """Load the source at once and show the result, before the server is ready. If ``required``, at least one revision must be usable.
 
         Raises:
             InjectorError: the source cannot be read at all, and the last state stays in use; or no revision is usable.

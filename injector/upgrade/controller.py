@@ -45,15 +45,7 @@ _COLUMNS: Final = (
 
 @dataclass
 class Controller:
-    """The upgrades of a cluster.
-
-    Args:
-        client: the API server.
-        lease: decides which replica runs the upgrades.
-        run: runs one.
-        metrics: shows all.
-        clock: returns the time.
-    """
+    """The upgrades of a cluster. The ``lease`` decides which replica runs them."""
 
     client: KubeClient
     lease: Lease

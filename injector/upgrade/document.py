@@ -82,12 +82,9 @@ class Wave:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits on the restarts that are under way. The reasons of the defaults are in ``docs/upgrades.md``.
+    """Limits on the workloads that are being restarted, and on the pods of all workloads of the upgrade that are not available.
 
-    Attributes:
-        workloads: the workloads that are being restarted.
-        unavailable_pods: the pods of all workloads of the upgrade that are not available.
-        unavailable_pods_per_namespace: the same in each namespace.
+    The reasons of the defaults are in ``docs/upgrades.md``.
     """
 
     workloads: int = 5

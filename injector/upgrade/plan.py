@@ -156,13 +156,7 @@ def prepared_tag(upgrade: Upgrade, tag: Tag) -> Tag:
 
 
 def moved_tag(upgrade: Upgrade, tag: Tag, index: int) -> Tag:
-    """Return the tag as it is in a wave.
-
-    Args:
-        upgrade: the upgrade.
-        tag: the tag before the upgrade.
-        index: the wave.
-    """
+    """Return the tag as it is in a wave. ``tag`` is the one before the upgrade."""
     moved = _moved(upgrade, tag, index)
     has_all = moved.sole and moved.revision == upgrade.target
     # As with `tag set`, a shadow ends once its candidate receives all workloads.

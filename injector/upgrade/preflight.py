@@ -39,14 +39,7 @@ async def control_plane_fault(client: KubeClient, revision: str, istio_namespace
 async def preflight(
     client: KubeClient, plan: Plan, wave: int, istio_namespace: str, rollout: Resource | None
 ) -> tuple[str, ...]:
-    """Return the faults that forbid a wave.
-
-    Args:
-        client: the API server.
-        plan: the plan.
-        wave: the index of the wave.
-        istio_namespace: Istio's namespace.
-        rollout: the resource of Argo Rollouts, if the cluster has it.
+    """Return the faults that forbid a wave. ``rollout`` is the resource of Argo Rollouts, if the cluster has it.
 
     Raises:
         ClusterError: the API server cannot be reached.

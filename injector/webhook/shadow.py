@@ -50,16 +50,9 @@ DIFFERENT: Final = "different"
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """One admission to compare.
+    """One admission to compare: ``served`` injected the pod with this outcome, and ``candidate`` is the revision to compare.
 
-    Attributes:
-        tag: the tag with the shadow.
-        served: the revision that injected the pod.
-        candidate: the revision to compare.
-        pod: the pod before injection.
-        facts: the facts of the request for the candidate.
-        outcome: the result of ``served``.
-        size: bytes of the review.
+    ``pod`` is the pod before injection, ``facts`` are those of the request for the candidate, and ``size`` is that of the review in bytes.
     """
 
     tag: str

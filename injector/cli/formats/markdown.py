@@ -44,11 +44,8 @@ def block(text: str) -> str:
 def diff_as_markdown(data: Mapping[str, Any], texts: Sequence[str]) -> str:
     """Return a comment: the totals, a table of the groups of changes, and the changes of each workload, folded.
 
-    It has at most ``LIMIT`` characters. Rows and workloads that do not fit are counted.
-
-    Args:
-        data: the data of ``injector diff -o json``.
-        texts: the text of each of its workloads.
+    It has at most ``LIMIT`` characters. Rows and workloads that do not fit are counted. ``data`` is that of ``injector diff -o json``, and
+    ``texts`` has the text of each of its workloads.
     """
     workloads = data["workloads"]
     differing = [(each, text) for each, text in zip(workloads, texts, strict=True) if each["changes"]]

@@ -32,12 +32,7 @@ _LONGEST: Final = 4_000
 
 
 def diff_as_sarif(data: Mapping[str, Any], texts: Sequence[str]) -> str:
-    """Return a log with one run.
-
-    Args:
-        data: the data of ``injector diff -o json``.
-        texts: the text of each of its workloads.
-    """
+    """Return a log with one run, from the data of ``injector diff -o json`` and the text of each of its workloads."""
     found = zip(data["workloads"], texts, strict=True)
     sides = f"{data['old']['name']} and {data['new']['name']}"
     results = [_result(each, text, sides) for each, text in found if each["changes"] or "refused" in each]

@@ -79,14 +79,7 @@ class Flow:
 
 
 def follow(model: Model, trees: Mapping[str, n.Tree], name: str, ran: Container[int] | None = None) -> Flow:
-    """Follow the data through the template ``name``.
-
-    Args:
-        model: the template data.
-        trees: the parsed templates.
-        name: where to begin.
-        ran: the ids of the lists of nodes that ran; None for all.
-    """
+    """Follow the data through the template ``name``. ``ran`` has the ids of the lists of nodes that ran; None for all."""
     walk = _Walk(model, trees, ran)
     for _ in range(_PASSES):
         walk.seen.clear()

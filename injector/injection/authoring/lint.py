@@ -176,15 +176,7 @@ def _named(path: Path) -> str:
 def lint_go(
     name: str, source: str, minor: Minor, *, values: Any, delimiters: tuple[str, str] = ("{{", "}}")
 ) -> list[Finding]:
-    """Return the mistakes of a Go template, in order.
-
-    Args:
-        name: its name.
-        source: its text.
-        minor: the minor of Istio that it is for.
-        values: the values that it reads; None to not look for missing ones.
-        delimiters: the delimiters of actions.
-    """
+    """Return the mistakes of a Go template, in order. Without ``values``, none is missing."""
     text, functions = Text(name, source), {**BUILTINS, **_all_functions()}
     try:
         trees = parse_template(name, source, functions=functions, left=delimiters[0], right=delimiters[1])

@@ -144,12 +144,7 @@ def shown(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Model:
-    """The template data of a minor.
-
-    Args:
-        minor: the minor of Istio.
-        gateway: whether it is the data of the gateway controller, which renders whole objects of a Gateway, and not of a pod.
-    """
+    """The template data of a minor: of a pod, or with ``gateway`` of the gateway controller, which renders whole objects of a Gateway."""
 
     minor: Minor
     gateway: bool = False

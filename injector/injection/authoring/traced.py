@@ -208,12 +208,7 @@ class PodData:
 
 
 class TracedTemplate:
-    """A template of a revision.
-
-    Args:
-        revision: the revision.
-        name: the template's name.
-    """
+    """A template of a revision."""
 
     def __init__(self, revision: Revision, name: str) -> None:
         self.name = name
@@ -241,8 +236,7 @@ class TracedTemplate:
     def reads(self, marked: Marked | None = None) -> Mapping[Read, tuple[str, int]]:
         """Return what the template reads, with the template and line of the first read.
 
-        Args:
-            marked: a rendering, to leave out the branches that did not run.
+        With ``marked``, a rendering, branches that did not run are left out.
 
         Raises:
             TemplateRenderError: another template of the config does not parse, or they nest too deeply.

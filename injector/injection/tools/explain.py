@@ -85,11 +85,7 @@ def trace_pod(
 ) -> Trace:
     """Return the trace of ``pod`` through the webhook of ``revision``, and through Pod Security.
 
-    Args:
-        revision: the revision that injects.
-        pod: the pod.
-        facts: the facts of the request.
-        labels: the labels of the namespace, if they are known, which tell what Pod Security enforces.
+    The ``labels`` of the namespace, if they are known, tell what Pod Security enforces.
 
     Raises:
         ManifestError: the pod cannot be read.

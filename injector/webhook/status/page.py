@@ -161,9 +161,7 @@ HEADERS: Final[Mapping[str, str]] = {
 def status_page(status: Mapping[str, Any], *, refresh: bool = False) -> str:
     """Render a status, as collected by ``operations.Operations``, with every text escaped.
 
-    Args:
-        status: the status.
-        refresh: let the browser load the page again every 10 seconds.
+    With ``refresh``, the browser loads the page again every 10 seconds.
     """
     # Only the project's own style sheet is not escaped: the content security policy has its hash.
     style = Markup(_STYLE)  # noqa: S704 -- see above

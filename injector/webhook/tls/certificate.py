@@ -79,11 +79,7 @@ class Certificate:
 
 
 def read_pair(pair: Pair, files: CertificateFiles) -> Certificate:
-    """Check a pair, except for its dates, and return the facts of its certificate.
-
-    Args:
-        pair: the content of the files.
-        files: the paths, for errors.
+    """Check a pair, except for its dates, and return the facts of its certificate. The paths are for errors.
 
     Raises:
         ConfigError: the certificate or key is not PEM, the key is that of another certificate, the certificate has no name, or

@@ -39,11 +39,7 @@ FAILURE: Final = "failure"
 
 
 class Handshakes:
-    """The context that a port listens with, and the one that its handshakes get.
-
-    Args:
-        clients: verifies client certificates; None requires none.
-    """
+    """The context that a port listens with, and the one that its handshakes get. Without ``clients``, none needs a certificate."""
 
     def __init__(self, clients: ClientAuthority | None = None) -> None:
         self._clients = clients
