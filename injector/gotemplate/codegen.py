@@ -6,6 +6,7 @@ Each method follows the function of exec.go that its docstring names, and visits
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -84,10 +85,12 @@ class Source:
     Args:
         namespace: the names that the lines may use.
         is_pure: whether nothing that they call changes a value, so that what is read once need not be read again.
+        is_hermetic: whether the results of all that they call depend on the arguments only.
     """
 
-    def __init__(self, namespace: Mapping[str, Any], *, is_pure: bool) -> None:
+    def __init__(self, namespace: Mapping[str, Any], *, is_pure: bool, is_hermetic: bool) -> None:
         self.is_pure = is_pure
+        self.repeats = is_pure and is_hermetic
         self.namespace = dict(namespace)
         self.functions: dict[str, Func] = {}
         self._names: dict[str, str] = {}
@@ -284,6 +287,8 @@ def container_of(value: Operand) -> str:
 
 _CLASSES: Final = {"string": "str", "bool": "bool", "int": "int", "float64": "float"}
 """Types whose values are of one Python class, so that generated code can check them at once."""
+_STRING_MAP: Final = "{0}.__class__ is MAP and {0}.is_of_strings"
+"""The check of a map[string]string."""
 _COMPARED: Final = {"eq": "==", "ne": "!="}
 # Actions between two checks of the budget: functions can take long.
 _STRETCH: Final = 64
@@ -327,6 +332,8 @@ class TemplateWriter:
             name for node in nodes if isinstance(node, n.PipeNode) and node.is_assign for name in _names(node)
         )
         self.tracked = frozenset(ranged & self.assigned)
+        called = Counter(node.name for node in nodes if isinstance(node, n.TemplateNode))
+        self.repeated = {name: source.fresh("r") for name in called if called[name] > 1 and source.repeats}
 
     # --- lines
 
@@ -587,7 +594,7 @@ class TemplateWriter:
         if func.name == "index" and len(given) == 2 and not given[0].is_constant:  # noqa: PLR2004 - the common case
             entries, key = given
             if type(key.value) is str:
-                fast = f"{entries.code}.get({key.code}, '') if {entries.code}.__class__ is MAP and {entries.code}.is_of_strings"
+                fast = f"{entries.code}.get({key.code}, '') if {_STRING_MAP.format(entries.code)}"
                 slow = f"{self.source.function(func)}({entries.code}, {key.code})"
                 result = self.assign_once(f"{fast} else {slow}", entries, call=command, name=func.name)
                 return Operand(result, nilable=True, origin=Origin(""))
@@ -676,6 +683,8 @@ class TemplateWriter:
         slow = f"CHECK({value.code}, {go_type!r}, {container_of(value)})"
         python = _CLASSES.get(go_type)
         fast = f"{value.code} if {value.code}.__class__ is {python} else " if python else ""
+        if go_type == "map[string]string":
+            fast = f"{value.code} if {_STRING_MAP.format(value.code)} else "
         return Operand(self.assign_once(fast + slow, value), go_type if python else "")
 
     def where(self) -> str:
@@ -692,6 +701,8 @@ class TemplateWriter:
         with self.source.block(f"def {self.bodies[self.tree.name]}(rendering, d0):", self.mark()):
             self.line(f"rendering.tick({_steps(self.tree.root)})")
             self.line("write = rendering.out.append")
+            for begin in self.repeated.values():
+                self.line(f"{begin} = None")
             if "$" in self.assigned:
                 self.declare("$", self.dot)
             self.nodes(self.tree.root)
@@ -744,7 +755,7 @@ class TemplateWriter:
         )
 
     def template_call(self, node: n.TemplateNode) -> None:
-        """Write a call of another template (walkTemplate)."""
+        """Write a call of another template (walkTemplate). Called with the same dot again, it would write the same text."""
         self.flush()
         if node.name not in self.bodies:
             self.fail(f"template {quote(node.name)} not defined")
@@ -752,7 +763,15 @@ class TemplateWriter:
         self.line("rendering.enter()")
         value = NOTHING if node.pipe is None else self.settled(self.pipeline(node.pipe))
         self.place = node
-        self.line(f"{self.bodies[node.name]}(rendering, {value.code})")
+        run = f"{self.bodies[node.name]}(rendering, {value.code})"
+        begin = self.repeated.get(node.name)
+        if begin is None or value.code != "d0":
+            self.line(run)
+        else:
+            with self.source.block(f"if {begin} is None:", self.mark()):
+                self.line(f"{begin} = len(rendering.out); {run}; {begin}_end = len(rendering.out)")
+            with self.source.block("else:", self.mark()):
+                self.line(f"rendering.repeat({begin}, {begin}_end)")
         self.line("rendering.depth -= 1")
 
     def leave(self, node: n.BreakNode | n.ContinueNode) -> None:

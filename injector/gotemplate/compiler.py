@@ -107,15 +107,17 @@ def compile_trees(
     """
     functions = {**BUILTINS, **funcs}
     bodies = {each: f"b{index}" for index, each in enumerate(trees)}
-    called = (
+    called = [
         functions[node.name]
         for tree in trees.values()
         for node in within(tree.root)
         if isinstance(node, IdentifierNode)
-    )
+    ]
     is_pure = not any(func.mutates or func.name == "call" for func in called)
     python = Source(
-        {**_NAMES, "FIELD": field_reader(missing_key), "METHOD": method_reader(missing_key)}, is_pure=is_pure
+        {**_NAMES, "FIELD": field_reader(missing_key), "METHOD": method_reader(missing_key)},
+        is_pure=is_pure,
+        is_hermetic=all(func.hermetic for func in called),
     )
     for tree in trees.values():
         TemplateWriter(python, tree, functions, bodies, printed).template()

@@ -353,11 +353,11 @@ _FLAGS: Final = {"#": "sharp", "0": "zero", "+": "plus", "-": "minus", " ": "spa
 def sprint(*args: Any) -> str:
     """Return fmt.Sprint: operands in default format, a space between two that are not strings."""
     if len(args) == 1:
-        kind = type(args[0])
-        if kind is str and len(args[0]) <= MAX_SIZE:
-            return str(args[0])
-        if kind in _SCALARS:
-            return _SCALARS[kind](args[0])
+        value = args[0]
+        if value.__class__ in _SCALARS:
+            return _SCALARS[value.__class__](value)
+        if value.__class__ is str and len(value) <= MAX_SIZE:
+            return str(value)
     parts: list[str] = []
     size = 0
     for index, arg in enumerate(args):

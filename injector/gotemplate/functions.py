@@ -93,11 +93,11 @@ def metered(func: Func) -> Func:
 
     def call(*args: Any) -> Any:
         for value in args:
-            if isinstance(value, str):
+            if value.__class__ is str:
                 if len(value) > longest:
                     _charge(args, cost)
                     break
-            elif looks_inside and value.__class__ not in _SCALARS:
+            elif (looks_inside or isinstance(value, str)) and value.__class__ not in _SCALARS:
                 _charge(args, cost)
                 break
         try:
@@ -121,29 +121,25 @@ def _charge(values: tuple[Any, ...], cost: Cost) -> None:
     meter = METER.get()
     if meter is None:
         return
-    steps, size = cost.once, 0
-    characters, text_bytes, item = cost.characters, cost.text_bytes, cost.item
-    looks_inside = item > 0
+    steps, length, items = cost.once, 0, 0
+    item, looks_inside = cost.item, cost.item > 0
     level: Sequence[Any] = values
     while level:
         found: list[Any] = []
         for value in level:
             if isinstance(value, str):
-                length = len(value)
-                steps += length // characters
-                size += length * text_bytes
+                length += len(value)
             elif looks_inside and value.__class__ not in _SCALARS:
                 inner = _inside(value)
-                steps += len(inner) * item
-                size += len(inner) * cost.item_bytes
                 found += inner
-            if steps > _AT_ONCE:
-                meter.spend(steps)
-                meter.reserve(size)
-                steps = size = 0
+                steps += len(inner) * item
+                if steps > _AT_ONCE:
+                    meter.spend(steps)
+                    steps = 0
+        items += len(found)
         level, looks_inside = found, looks_inside and cost.deep
-    meter.spend(steps)
-    meter.reserve(size)
+    meter.spend(steps + length // cost.characters)
+    meter.reserve(length * cost.text_bytes + items * cost.item_bytes)
 
 
 _LOOKS: Final[dict[type, Callable[[Any], Sequence[Any]]]] = {}

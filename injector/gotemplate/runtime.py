@@ -224,14 +224,18 @@ _NAMES: Final = ("string", ANY)
 
 def field_reader(missing_key: str) -> Callable[[Any, str], Any]:
     """Return the function that reads ``receiver.name``, calling it where it is a method, for a value of the option missingkey."""
-    # Classes that have turned out to be structs: asking an abstract class each time takes longer than reading the field.
+    # Classes that have turned out to be structs, and pointers: asking an abstract class takes longer than reading the field.
     structs: set[type] = set()
+    pointers: set[Any] = set()
 
     def field(receiver: Any, name: str) -> Any:
-        value = receiver
+        value: Any = receiver.target if receiver.__class__ in pointers else receiver
         if value.__class__ not in structs:
             if value.__class__ is dict:
                 return value[name] if name in value else _missing_entry(missing_key, value, name)
+            if isinstance(receiver, Pointer):
+                pointers.add(receiver.__class__)
+                value = receiver
             if value is NO_VALUE:
                 return _field_of_nothing(missing_key, name)
             value = pointed(value)

@@ -49,6 +49,34 @@ def test_a_loop_stops_when_its_steps_are_spent() -> None:
         render("\n{{ range 100000000 }}{{ end }}", budget=Budget(steps=1000))
 
 
+_CALLS = (
+    "{{ define `u` }}<{{ .a }}{{ range .l }}{{ . }}{{ else }}-{{ end }}>{{ end }}{{ if .no }}{{ template `u` . }}{{ end }}"
+    "{{ template `u` . }}{{ range .l }}{{ template `u` $ }}{{ end }}{{ with .d }}{{ template `u` . }}{{ template `u` $ }}{{ end }}"
+)
+
+
+@pytest.mark.parametrize(("no", "first"), [(False, ""), (True, "<1xy>")])
+def test_a_template_that_is_called_again_writes_its_text_again(no: bool, first: str) -> None:
+    assert render(_CALLS, {"a": 1, "l": ["x", "y"], "no": no, "d": {"a": 2}}) == f"{first}<1xy><1xy><1xy><2-><1xy>"
+
+
+def test_a_template_that_is_called_again_runs_again_if_its_functions_may_differ() -> None:
+    numbers = iter("12")
+    number = Func("number", "func() string", lambda: next(numbers), hermetic=False)
+    assert (
+        render("{{ define `u` }}{{ number }}{{ end }}{{ template `u` . }}{{ template `u` . }}", number=number) == "12"
+    )
+
+
+def test_a_template_that_is_called_again_takes_a_step_for_each_piece() -> None:
+    doubled = "".join(
+        f"{{{{ define `{level}` }}}}{f'{{{{ template `{level + 1}` . }}}}' * 2 if level < 30 else 'a{{ 1 }}'}{{{{ end }}}}"
+        for level in range(31)
+    )
+    with pytest.raises(BudgetError, match="more than 200000 steps"):
+        render(f"{doubled}{{{{ template `0` . }}}}")
+
+
 def test_output_stops_before_it_is_joined() -> None:
     with pytest.raises(BudgetError, match="more than 10 bytes of output"):
         render("{{ range 100 }}abc{{ end }}", budget=Budget(output=10))
