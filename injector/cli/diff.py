@@ -291,13 +291,14 @@ class Comparer:
         """Compare the answers to a workload, by default those of the webhooks."""
         old, new = answers or self.answers(workload)
         names = self.sides[0].revision.written, self.sides[1].revision.written
-        found = tuple(each for each in changes(old, new, workload.pod, names) if each.kind in self.kinds)
-        levels = {"pod": level_of(workload.pod)}
-        levels |= {
+        injected = {
             side: level_of(answer.shared_pod)
             for side, answer in (("old", old), ("new", new))
             if isinstance(answer, Injected)
         }
+        all_changes = changes(old, new, workload.pod, names, tuple(injected.values()))
+        found = tuple(each for each in all_changes if each.kind in self.kinds)
+        levels = {"pod": level_of(workload.pod), **injected}
         if not self.keeps_pods:
             old, new = _without_pod(old), _without_pod(new)
         return Comparison(replace(workload, pod={}), old, new, found, levels, dump_json(workload.pod))

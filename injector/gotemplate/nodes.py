@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from injector.golang.strconv import parse_float, parse_int, quote, read_float, unquote_char
@@ -287,8 +287,8 @@ def within(root: Node) -> Iterator[Node]:
     while waiting:
         node = waiting.pop()
         yield node
-        for each in fields(node):
-            value = getattr(node, each.name)
+        for name in node.__match_args__:  # its fields
+            value = getattr(node, name)
             waiting += [inner for inner in (value if isinstance(value, tuple) else (value,)) if isinstance(inner, Node)]
 
 

@@ -23,7 +23,7 @@ from injector.istio.behaviours import DEVELOPMENT, NEWEST, OLDEST, Minor, format
 from injector.kube.selectors import Selector
 from injector.kube.serial import dump_json, load_json
 from injector.kube.typed import normalise
-from injector.kube.yaml import load_yaml
+from injector.kube.yaml import load_document, load_yaml
 
 SIDECAR_TEMPLATE_NAME: Final = "sidecar"
 # Since 1.9 the ConfigMap also holds this template: older injectors must fail on it rather than misread the new format.
@@ -133,7 +133,7 @@ def parse_values(text: str | None, *, where: str = "values") -> Values:
     Raises:
         ConfigError: the values are not a mapping, or a field that the injector reads has the wrong type.
     """
-    raw = None if text is None else load_yaml(text, where=where)
+    raw = None if text is None else load_document(text, where=where)
     raw = {} if raw is None else _mapping(raw, "values", where)
     reader = _Reader(raw, where)
     tag = reader.get("global.tag")

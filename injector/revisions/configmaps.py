@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from injector.errors import ConfigError, DataError
 from injector.istio.webhooks import DEFAULT_NAME, REVISION_LABEL
-from injector.kube.yaml import load_yaml
+from injector.kube.yaml import load_document
 from injector.memo import Memo
 from injector.revisions.registry import checked_name
 from injector.revisions.source import SETTINGS_KEY, ClusterFacts, RawRevision, parse_settings
@@ -145,7 +145,7 @@ def _missing(name: str, missing: str, other: IstioConfigMap, namespace: str) -> 
 
 def _environment(values: str | None) -> dict[str, str]:
     try:
-        tree = load_yaml(values, where="values") if values is not None else None
+        tree = load_document(values, where="values") if values is not None else None
     except DataError:
         return {}  # building the revision reports it
     variables = _mapping_at(tree, "pilot", "env")

@@ -11,7 +11,7 @@ user gave settings, such as ``istio-proxy``, these are the variables in the user
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any, Final, TypeVar
@@ -308,11 +308,12 @@ def changes(
     new: Answer,
     given: Mapping[str, Any],
     names: tuple[str, str] = ("", ""),
+    levels: Sequence[str] = (),
 ) -> tuple[Change, ...]:
     """Return the differences between two answers to the pod ``given``; a DataError is a refusal.
 
     ``names`` are the names that the two revisions write into pods, which are not a difference. If the two decide differently, that is
-    the only change, since all else follows from it.
+    the only change, since all else follows from it. ``levels`` are those of Pod Security that two injected pods pass, if they are known.
     """
     decisions = tuple(decision_of(answer) for answer in (old, new))
     if decisions[0] != decisions[1]:
@@ -321,16 +322,15 @@ def changes(
         return (Change("decision", "", *texts),)
     if isinstance(old, Injected) and isinstance(new, Injected):
         pods = old.shared_pod, new.shared_pod
-        found = (*pod_changes(*pods, given), *_pod_security_changes(*pods))
+        found = (*pod_changes(*pods, given), *_pod_security_changes(*(levels or map(level_of, pods))))
         return tuple(_unshared(each) for each in sorted(found, key=_place_of_kind) if not _is_own_name(each, names))
     return ()
 
 
-def _pod_security_changes(old: c.Pod, new: c.Pod) -> Iterator[Change]:
+def _pod_security_changes(old: str, new: str) -> Iterator[Change]:
     """Yield the change if the strictest level of Pod Security that a pod passes differs."""
-    levels = level_of(old), level_of(new)
-    if levels[0] != levels[1]:
-        yield Change(POD_SECURITY, "", *levels)
+    if old != new:
+        yield Change(POD_SECURITY, "", old, new)
 
 
 def _place_of_kind(change: Change) -> int:
