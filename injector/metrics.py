@@ -46,7 +46,7 @@ class Outcome(Enum):
 
 
 class Metrics:
-    """The metrics of one injector of a version, in a registry."""
+    """The metrics of one injector, in a registry of prometheus-client."""
 
     def __init__(self, registry: CollectorRegistry, *, version: str = "") -> None:
         self._registry = registry

@@ -347,13 +347,9 @@ def is_old_flag(argument: str) -> bool:
 
 
 def arguments_of(arguments: Sequence[str], root: Path = Path("/")) -> list[str]:
-    """Return the arguments of ``injector`` for those of ``sidecar-injector``.
+    """Return the arguments of ``injector`` for those of ``sidecar-injector``: flags, or a command and its flags.
 
-    Flags for logging are left out. 1.0 and 1.1 have no values, so their file may be missing.
-
-    Args:
-        arguments: flags, or a command and its flags.
-        root: the folder of the default paths.
+    Flags for logging are left out. 1.0 and 1.1 have no values, so their file may be missing. The default paths are in ``root``.
     """
     if arguments and not arguments[0].startswith("-"):
         return list(arguments)

@@ -385,14 +385,9 @@ def explain_workload(
     guard: str = ENFORCE,
     labels: Mapping[str, str] | None = None,
 ) -> Explanation:
-    """Return the trace of one workload, from its webhook to the result.
+    """Return the trace of one workload, from its webhook to the result. ``build`` builds the revision of ``routed``.
 
-    Args:
-        workload: what to explain.
-        routed: the revision of the workload, or the complete trace if it has none.
-        build: builds that revision.
-        guard: one of ``result.GUARDS``.
-        labels: the labels of its namespace, if they are known.
+    The ``labels`` are those of its namespace, if they are known.
 
     Raises:
         DataError: the revision cannot be built.

@@ -95,7 +95,7 @@ def _read(name: str) -> Manifest:
 class ChangedDocument:
     """One document of a manifest, before and after a command.
 
-    ``text`` is the document byte for byte. ``after`` is None if the command does not change documents of this kind. ``file`` is a name.
+    ``text`` is the document byte for byte. ``after`` is None if the command does not change documents of this kind. ``file`` is its name.
     """
 
     text: str
@@ -238,13 +238,8 @@ def manifest_text(
     """Yield the text of the documents in one of ``FORMATS``, piece by piece.
 
     YAML ends every document with ``---``, as istioctl does. JSON is the object itself, or a List of several, as kubectl prints them.
-    A patch is one JSON patch per line and document, from the input to the result.
-
-    Args:
-        documents: what to print.
-        output_format: one of ``FORMATS``.
-        fold: wrap long lines of YAML, as istioctl of most minors does.
-        escape: escape control characters in YAML (see ``dump_yaml``). JSON always escapes them.
+    A patch is one JSON patch per line and document, from the input to the result. With ``fold``, long lines of YAML are wrapped, as
+    istioctl of most minors does. With ``escape``, control characters in YAML are escaped (see ``dump_yaml``), as always in JSON.
     """
     match output_format:
         case "json":

@@ -29,11 +29,9 @@ _SHOWN_LENGTH: Final = 80
 
 @dataclass(frozen=True, slots=True)
 class Kubeconfig:
-    """How to reach an API server.
+    """How to reach an API server: by files, or without any by the service account of the current pod.
 
-    Args:
-        paths: the files; empty means the service account of the current pod.
-        context: the context to use instead of the current one.
+    ``context`` is the context to use instead of the current one.
     """
 
     paths: tuple[Path, ...] = ()

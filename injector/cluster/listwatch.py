@@ -232,13 +232,8 @@ _FAULTS: Final = {
 class ListWatch:
     """Keeps the objects of a scope by name, and reports all of them after each change.
 
-    Args:
-        client: the API server.
-        scope: the objects to watch.
-        keep: returns what to remember of an object; None leaves it out.
-        changed: called with all remembered objects, shortly after a change.
-        metrics: counts faults.
-        chance: see ``WatchState``.
+    ``keep`` returns what to remember of an object; None leaves it out. ``changed`` is called with all remembered objects, shortly after a
+    change. See ``WatchState`` for ``chance``.
     """
 
     def __init__(

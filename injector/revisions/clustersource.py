@@ -83,12 +83,9 @@ def _named_annotations(item: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """One resource to watch.
+    """One resource to watch. ``keep`` returns what to remember of an object; None leaves it out.
 
-    Args:
-        scope: which objects.
-        keep: what to remember of an object; None leaves it out.
-        needed_by: whether a revision needs it; None means that it is always watched.
+    ``needed_by`` tells whether a revision needs it; None means that it is always watched.
     """
 
     scope: Scope

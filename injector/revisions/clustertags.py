@@ -153,12 +153,9 @@ class TagPlan:
 
 @dataclass(frozen=True, slots=True)
 class Configurations:
-    """The objects of revisions and tags in a cluster at one moment.
+    """The MutatingWebhookConfigurations in a cluster at one moment, and the Services of tags in Istio's namespace.
 
-    Args:
-        items: the MutatingWebhookConfigurations.
-        services: the Services of tags in Istio's namespace.
-        validator: the ValidatingWebhookConfiguration of the tag ``default``. It is read only if that tag changes.
+    The ValidatingWebhookConfiguration of the tag ``default`` is read only if that tag changes.
     """
 
     items: tuple[dict[str, Any], ...] = ()
@@ -342,11 +339,6 @@ class ClusterTags:
     """The tags of one cluster. Changes are based on the state that ``list`` or ``refresh`` read last.
 
     All methods raise ClusterError if the API server cannot be reached or refuses.
-
-    Args:
-        cluster: the connection to the API server.
-        istio_namespace: Istio's namespace.
-        placement: how to build a tag's object.
     """
 
     cluster: ClusterSession

@@ -140,13 +140,7 @@ class Resolved:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The revisions and tags that are served at one moment.
-
-    Args:
-        revisions: by name.
-        tags: by name; they lead only to these revisions.
-        default: the name for requests without one; None without a default.
-    """
+    """The revisions that are served at one moment, the tags, which lead only to these, and the name for requests without one."""
 
     revisions: Mapping[str, Revision] = field(default_factory=lambda: MappingProxyType({}))
     tags: Mapping[str, Tag] = field(default_factory=lambda: MappingProxyType({}))

@@ -65,12 +65,7 @@ Weights: TypeAlias = tuple[tuple[str, int], ...]
 
 
 class TagWorkload(NamedTuple):
-    """The workload of a pod, by which a tag chooses its revision.
-
-    Attributes:
-        key: its namespace, kind and name.
-        pin: the revision that the pod asks for; empty for none.
-    """
+    """The workload of a pod, by which a tag chooses its revision: namespace, kind and name, and the revision that the pod asks for."""
 
     key: tuple[str, str, str]
     pin: str = ""

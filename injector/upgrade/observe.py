@@ -141,9 +141,7 @@ def budget_facts(item: Mapping[str, Any]) -> BudgetFacts:
 class Observer:
     """Combines what is remembered of the objects with a plan. It remembers when each workload changed last.
 
-    Args:
-        target: the name that the new revision writes into pods.
-        max_restarts: the container restarts that a new pod may have.
+    ``target`` is the name that the new revision writes into pods. A new pod may have ``max_restarts`` restarts of a container.
     """
 
     target: str

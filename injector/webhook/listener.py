@@ -154,12 +154,9 @@ class Request(web.BaseRequest):
 
 
 class Connections:
-    """The connections of one port. It is the protocol factory of the port's asyncio server.
+    """The connections of one port, up to a limit that includes those in a TLS handshake. Without ``clients``, every client is admitted.
 
-    Args:
-        server: answers the requests.
-        clients: verifies client certificates; None admits every client.
-        limit: maximum number of connections, including those in a TLS handshake.
+    It is the protocol factory of the port's asyncio server.
     """
 
     def __init__(

@@ -114,10 +114,7 @@ class AdmissionQueue:
     async def turn(self, namespace: str, size: int, deadline: float = math.inf) -> AsyncIterator[None]:
         """Wait for the turn of a request, which lasts until the end of the block.
 
-        Args:
-            namespace: the namespace of the pod.
-            size: bytes of the review.
-            deadline: when the client stops waiting, by ``clock``.
+        ``size`` is that of the review in bytes, and ``deadline`` is when the client stops waiting, by ``clock``.
 
         Raises:
             Rejected: the queue is full, the namespace has used its share, or the deadline cannot be met.

@@ -140,12 +140,8 @@ class SlowPool:
     ) -> _T:
         """Run ``work``, which injects a pod, in the worker thread after the requests before it, and return its result.
 
-        Args:
-            revision: the revision that injects.
-            namespace: the namespace of the pod.
-            size: bytes of the review.
-            deadline: when the client stops waiting, by ``clock``.
-            work: injects; it must not use objects of the event loop.
+        ``work`` must not use objects of the event loop. ``size`` is that of the review in bytes, and ``deadline`` is when the client stops
+        waiting, by ``clock``.
 
         Raises:
             PausedError: the template is paused for this namespace.

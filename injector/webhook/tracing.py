@@ -48,14 +48,7 @@ class Tracing:
     def record(
         self, ended: int, headers: Mapping[str, str], seconds: Mapping[str, float], answer: ReviewAnswer | Refusal
     ) -> None:
-        """Make the spans of a request that has ended.
-
-        Args:
-            ended: when it ended, in nanoseconds since the epoch.
-            headers: its headers.
-            seconds: the seconds of its stages, in order, and in total (``Stopwatch.total``).
-            answer: its answer.
-        """
+        """Make the spans of a request. ``ended`` is in nanoseconds since the epoch, and the seconds are those of ``Stopwatch.total``."""
         began = ended - _nanoseconds(seconds[TOTAL])
         span = self._tracer.start_span(NAME, self._extract(headers), self._kind, start_time=began)
         if span.is_recording():

@@ -22,13 +22,9 @@ if TYPE_CHECKING:
 
 
 def lint_jinja(name: str, texts: Mapping[str, str], minor: Minor, *, values: Any) -> list[Finding]:
-    """Return the mistakes of a Jinja2 template, in order.
+    """Return the mistakes of the Jinja2 template ``name``, in order. ``texts`` has all templates of its config.
 
-    Args:
-        name: its name.
-        texts: the texts of all templates of its config, by name.
-        minor: the minor of Istio that it is for.
-        values: the values that it reads; None to not look for missing ones.
+    With None for the values, it is not checked whether they have what it reads.
     """
     text, environment = Text(name, texts[name]), environment_of(texts)
     trees: dict[str, j.Template] = {}

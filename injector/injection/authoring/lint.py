@@ -176,7 +176,7 @@ def _named(path: Path) -> str:
 def lint_go(
     name: str, source: str, minor: Minor, *, values: Any, delimiters: tuple[str, str] = ("{{", "}}")
 ) -> list[Finding]:
-    """Return the mistakes of a Go template, in order. Without ``values``, none is missing."""
+    """Return the mistakes of a Go template, in order. With None for the values, it is not checked whether they have what it reads."""
     text, functions = Text(name, source), {**BUILTINS, **_all_functions()}
     try:
         trees = parse_template(name, source, functions=functions, left=delimiters[0], right=delimiters[1])

@@ -49,12 +49,8 @@ def inject_object(
 ) -> dict[str, Any] | None:
     """Return a workload, or a List of them, with its pods injected; None for a kind that has no pods.
 
-    Args:
-        revision: the revision that injects.
-        obj: one document of a manifest.
-        warn: called with a line, in Istio's words, for each workload that is left alone, and for each finding of a guard that warns.
-        guard: one of ``result.GUARDS``.
-        others: the kinds that Istio does not know. Of these, only the pod template changes.
+    ``warn`` is called with a line, in Istio's words, for each workload that is left alone, and for each finding of a guard that warns. Of
+    ``others``, the kinds that Istio does not know, only the pod template changes.
 
     Raises:
         DataError: the object, an annotation or the template cannot be used.

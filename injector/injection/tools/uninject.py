@@ -317,14 +317,10 @@ def _other_networks(text: str) -> str:
 
 
 def remaining_labels(pod: c.Pod, workload: str, env: Mapping[str, str], *, revision_noted: bool) -> dict[str, str]:
-    """Return the labels without those that injection added.
+    """Return the labels of a pod without those that injection added.
 
-    Args:
-        pod: the pod.
-        workload: the name of its workload.
-        env: the proxy's variables.
-        revision_noted: the status annotation names the revision, as since 1.11. Earlier minors, and the template of gateways, write
-            a label.
+    ``revision_noted`` is whether the status annotation names the revision, as since 1.11. Earlier minors, and the template of gateways,
+    write a label.
     """
     labels = c.labels_of(pod)
     name = workload[:_LABEL_LENGTH].rstrip("-")

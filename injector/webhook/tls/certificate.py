@@ -172,11 +172,9 @@ def _issued(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
 
 
 class ClientAuthority:
-    """The CA of client certificates, kept up to date with its file.
+    """The CA of client certificates, kept up to date with its PEM file, which has one or more certificates.
 
-    Args:
-        path: the PEM file, with one or more CA certificates.
-        names: the common names that are allowed; empty allows any.
+    A client certificate must have one of the common names, if there are any.
 
     Raises:
         ConfigError: the file cannot be read, or has no certificate.

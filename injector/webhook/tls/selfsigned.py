@@ -222,11 +222,7 @@ def new_ca(now: float, times: Lifetimes, retired: Iterable[x509.Certificate] = (
 def advance(held: CaRotation, times: Lifetimes, *, now: float, trusted: bool) -> CaRotation:
     """Return the next state of a rotation; the same object if nothing is due.
 
-    Args:
-        held: the current state.
-        times: the lifetimes.
-        now: seconds since the epoch.
-        trusted: whether API servers are known to trust the current bundle.
+    ``trusted`` is whether API servers are known to trust the current bundle.
     """
     following = held.next if held.next is not None and held.next.usable(now) else None
     if not held.signing.usable(now):
@@ -351,15 +347,7 @@ def service_names(service: str, namespace: str) -> tuple[str, ...]:
 
 
 class SelfSigned(CertificateSource):
-    """A certificate of the signing CA, renewed after two thirds of its life.
-
-    Args:
-        names: its DNS names.
-        rollout: tells whether API servers trust a bundle.
-        times: the lifetimes.
-        handshakes: the contexts of the port.
-        clock: returns seconds since the epoch.
-    """
+    """A certificate of the signing CA for DNS names, renewed after two thirds of its life."""
 
     def __init__(
         self,

@@ -39,7 +39,7 @@ FAILURE: Final = "failure"
 
 
 class Handshakes:
-    """The context that a port listens with, and the one that its handshakes get. Without ``clients``, none needs a certificate."""
+    """The context that a port listens with, and the one that its handshakes get. Without ``clients``, a client needs no certificate."""
 
     def __init__(self, clients: ClientAuthority | None = None) -> None:
         self._clients = clients
