@@ -62,10 +62,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "tag": ("tag", "Set, list and remove tags, or print the webhooks of a tag."),
     "template": ("template", "Check, render, trace, format and test the templates of a revision."),
     "uninject": ("kube_inject", "Remove the sidecar from every workload of the FILES and print the result."),
-    "uninstall": (
-        "uninstall",
-        "Remove the objects that the injector wrote to the cluster, webhooks first.",
-    ),
+    "uninstall": ("uninstall", "Remove the objects that the injector wrote to the cluster, webhooks first."),
     "upgrade": ("upgrade", "Plan and run an upgrade: move workloads to another revision in waves."),
     "version": ("commands", "Print the version of the injector and the Istio versions that it supports."),
     "webhook": ("webhook", "Print or apply the MutatingWebhookConfigurations of revisions and tags."),
@@ -283,13 +280,7 @@ def own_version() -> str:
         return "unknown"
 
 
-@click.command(
-    "version",
-    epilog=examples(
-        "version",
-        "version -o json",
-    ),
-)
+@click.command("version", epilog=examples("version", "version -o json"))
 @verbose
 @click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="Print all details in this format.")
 def version(output: str | None) -> None:

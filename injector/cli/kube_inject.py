@@ -383,12 +383,7 @@ INFO: Final = "info"
 """The severities of results."""
 
 
-@click.command(
-    "krm",
-    epilog=examples(
-        "krm --revisions-dir revisions < resources.yaml > injected.yaml",
-    ),
-)
+@click.command("krm", epilog=examples("krm --revisions-dir revisions < resources.yaml > injected.yaml"))
 @revisions_dir("the embedded revisions. The key revisionsDir of the functionConfig comes first")
 @verbose
 def krm(*, revisions_dir: Path | None) -> None:
@@ -547,12 +542,7 @@ def _is_yaml_of(text: str, wanted: dict[str, Any]) -> bool:
         return False
 
 
-@click.command(
-    "uninject",
-    epilog=examples(
-        "uninject -f app-injected.yaml | kubectl apply -f -",
-    ),
-)
+@click.command("uninject", epilog=examples("uninject -f app-injected.yaml | kubectl apply -f -"))
 @manifest_options
 @verbose
 def uninject(*, manifest: ManifestOptions) -> None:

@@ -298,12 +298,7 @@ def tag() -> None:
     """
 
 
-@tag.command(
-    "generate",
-    epilog=examples(
-        "tag generate prod --revision 1-24 | kubectl apply -f -",
-    ),
-)
+@tag.command("generate", epilog=examples("tag generate prod --revision 1-24 | kubectl apply -f -"))
 @tag_change_options
 @SKIP_CONFIRMATION
 @click.option("--offline", is_flag=True, help="Read neither a cluster nor a directory, and skip all checks.")
@@ -392,13 +387,7 @@ def _print_conflicts(plan: TagPlan) -> None:
         echo(f"Error [IST0139] (MutatingWebhookConfiguration {plan.manifest['metadata']['name']}) {conflict}", err=True)
 
 
-@tag.command(
-    "list",
-    epilog=examples(
-        "tag list",
-        "tag list --revisions-dir revisions -o yaml",
-    ),
-)
+@tag.command("list", epilog=examples("tag list", "tag list --revisions-dir revisions -o yaml"))
 @output_format("table", "json", "yaml")
 @locations_options
 @verbose
@@ -468,12 +457,7 @@ def _data(each: Tag, namespaces: Mapping[str, tuple[str, ...]]) -> dict[str, Any
     return data
 
 
-@tag.command(
-    "remove",
-    epilog=examples(
-        "tag remove prod",
-    ),
-)
+@tag.command("remove", epilog=examples("tag remove prod"))
 @click.argument("name", metavar="TAG", shell_complete=complete_names)
 @click.option(
     "-y", "--skip-confirmation", is_flag=True, expose_value=False, help="No effect; accepted for compatibility."

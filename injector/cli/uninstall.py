@@ -148,13 +148,7 @@ def _title(resource: Resource, item: Mapping[str, Any]) -> str:
     return f"{resource.kind} {place}{metadata['name']}"
 
 
-@click.command(
-    "uninstall",
-    epilog=examples(
-        "uninstall --dry-run",
-        "uninstall --service-namespace injector-system",
-    ),
-)
+@click.command("uninstall", epilog=examples("uninstall --dry-run", "uninstall --service-namespace injector-system"))
 @click.option("--dry-run", is_flag=True, help="Print the objects and their users, and delete nothing.")
 @SKIP_CONFIRMATION
 @click.option("--force", is_flag=True, help="Delete webhooks that namespaces or pods still use.")

@@ -69,15 +69,7 @@ from injector.upgrade.plan import (
     make_plan,
     refused_entry,
 )
-from injector.upgrade.state import (
-    COMPLETED,
-    VERBS,
-    State,
-    commanded,
-    counts_text,
-    progress_text,
-    seconds_left,
-)
+from injector.upgrade.state import COMPLETED, VERBS, State, commanded, counts_text, progress_text, seconds_left
 from injector.upgrade.step import INTERVAL
 from injector.upgrade.store import UPGRADES, ResourceStore, Store, Stored, find_store, write_tag
 from injector.upgrade.workloads import Key, Restart, Workload, key_of, restart_of, unknown_restart
@@ -97,9 +89,7 @@ SHOWN: Final = 10
 """The workloads that the summary names for each reason."""
 
 PROMETHEUS_TOKEN: Final = click.option(
-    "--prometheus-token",
-    metavar="URL=FILE",
-    help="Bearer token in FILE, for the gates whose `prometheus` is URL.",
+    "--prometheus-token", metavar="URL=FILE", help="Bearer token in FILE, for the gates whose `prometheus` is URL."
 )
 
 
@@ -191,12 +181,7 @@ async def _dry_run(document: Upgrade, target: Revision, client: KubeClient, entr
     return entry if said is None else refused_entry(document, entry, f"dry run: {one_line(said)}")
 
 
-@upgrade.command(
-    "run",
-    epilog=examples(
-        "upgrade run upgrade.yaml",
-    ),
-)
+@upgrade.command("run", epilog=examples("upgrade run upgrade.yaml"))
 @click.argument("document", metavar="FILE|NAME")
 @cluster_options
 @PROMETHEUS_TOKEN
@@ -293,12 +278,7 @@ class Launcher:
         return await Runner(self.client, store, home, survey, move_tag, self.metrics, self.say, self.token).run()
 
 
-@upgrade.command(
-    "status",
-    epilog=examples(
-        "upgrade status to-1-30 --watch",
-    ),
-)
+@upgrade.command("status", epilog=examples("upgrade status to-1-30 --watch"))
 @click.argument("name")
 @click.option(
     "-w",
@@ -566,11 +546,7 @@ def as_markdown(made: Plan) -> str:
 
 
 def _markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [
-        columns,
-        ["---"] * len(columns),
-        *(list(map(cell, row)) for row in rows),
-    ]
+    lines = [columns, ["---"] * len(columns), *(list(map(cell, row)) for row in rows)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 

@@ -267,8 +267,7 @@ def _choice(revision: str | None, tag: str | None) -> WebhookSelection:
     if revision is not None and tag is not None:
         raise UsageError("--revision and --tag exclude each other", hint="give one of the two")
     return WebhookSelection(
-        None if revision is None else revision_name(revision),
-        None if tag is None else tag_name(tag),
+        None if revision is None else revision_name(revision), None if tag is None else tag_name(tag)
     )
 
 
@@ -289,8 +288,7 @@ def webhook() -> None:
 @webhook.command(
     "generate",
     epilog=examples(
-        "webhook generate --revisions-dir revisions | kubectl apply -f -",
-        "webhook generate --unserved warn",
+        "webhook generate --revisions-dir revisions | kubectl apply -f -", "webhook generate --unserved warn"
     ),
 )
 @_CHOICE
@@ -339,13 +337,7 @@ def _revision_manifest(name: str, options: WebhookOptions, *, has_default_tag: b
     return deactivated(manifest) if has_default_tag and name == DEFAULT_NAME else manifest
 
 
-@webhook.command(
-    "apply",
-    epilog=examples(
-        "webhook apply --dry-run server",
-        "webhook apply --revision 1-30",
-    ),
-)
+@webhook.command("apply", epilog=examples("webhook apply --dry-run server", "webhook apply --revision 1-30"))
 @_CHOICE
 @click.option(
     "--dry-run",
