@@ -290,11 +290,16 @@ def write_manifests(
         if path is None:
             sys.stdout.writelines(map(escape_controls, pieces) if escape else pieces)
             return
-        _replace(path, pieces)
+        write_file(path, pieces)
     echo(f"wrote {path}", err=True)
 
 
-def _replace(path: Path, text: Iterable[str]) -> None:
+def write_file(path: Path, text: Iterable[str]) -> None:
+    """Write a file, which is replaced as a whole or not at all.
+
+    Raises:
+        InjectorError: it cannot be written.
+    """
     try:
         # Only a plain file is replaced: a device, a pipe or a link must stay one.
         if path.exists() and (path.is_symlink() or not path.is_file()):

@@ -9,15 +9,16 @@ from typing import Any, Final
 import click
 
 from injector.cli.commands import EX_FAILED, verbose
+from injector.cli.manifests import write_file
 from injector.cli.output import echo, echo_colored, examples
-from injector.errors import ConfigError, DataError, InjectorError, TemplateRenderError, UsageError
+from injector.errors import ConfigError, DataError, TemplateRenderError, UsageError
 from injector.gotemplate import ParseError
 from injector.gotemplate.lexer import Kind, tokens
 from injector.injection.authoring.formatting import format_go, format_jinja
 from injector.istio.config import parse_inject_config
 from injector.kube.escaping import escape_line
 from injector.kube.yaml import load_yaml
-from injector.revisions.files import read_text, replace_file, required_text
+from injector.revisions.files import read_text, required_text
 from injector.revisions.source import SETTINGS_KEY, parse_settings
 
 _COLORS: Final = {r"^-.*": "31", r"^\+.*": "32", r"^@@.*": "36"}
@@ -70,10 +71,7 @@ def _report(name: str, before: str, after: str, *, write: bool, diff: bool) -> N
         echo_colored("".join(f"{escape_line(line)}\n" for line in lines), _COLORS)
         return
     if write:
-        try:
-            replace_file(Path(name), [after])
-        except OSError as error:
-            raise InjectorError(f"cannot be written: {error.strerror}", where=name) from error
+        write_file(Path(name), [after])
     echo(name)
 
 

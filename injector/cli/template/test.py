@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from injector.cli.commands import EX_FAILED, verbose
-from injector.cli.manifests import OTHER_KINDS_OPTION, SEPARATOR, SUFFIXES, read_workloads
+from injector.cli.manifests import OTHER_KINDS_OPTION, SEPARATOR, SUFFIXES, read_workloads, write_file
 from injector.cli.options import FILE, REVISION_FLAG
 from injector.cli.output import echo, echo_colored, examples
 from injector.cli.sources import RevisionList, Sources, chosen_revisions, complete_names, revision_source_options
-from injector.errors import DataError, InjectorError, ManifestError
+from injector.errors import DataError, ManifestError
 from injector.injection.pipeline import inject_pod, without_namespace
 from injector.injection.result import RequestFacts, Skipped
 from injector.kube.escaping import escape_line
 from injector.kube.yaml import dump_yaml
-from injector.revisions.files import replace_file
+from injector.revisions.files import read_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -44,9 +44,9 @@ class GoldenFile:
         """Return the difference between the expected result and the real one; empty if there is none.
 
         Raises:
-            ManifestError: the file cannot be read.
+            ConfigError: the file cannot be read.
         """
-        expected = _text(self.expected)
+        expected = read_text(self.expected)
         if expected is None:
             return f"there is no {self.expected}; --update writes it\n"
         if expected == self.result:
@@ -61,23 +61,10 @@ class GoldenFile:
 
         Raises:
             InjectorError: the file cannot be written.
+            OSError: its folder cannot be made.
         """
-        try:
-            self.expected.parent.mkdir(parents=True, exist_ok=True)
-            replace_file(self.expected, [self.result])
-        except OSError as error:
-            raise InjectorError(f"cannot be written: {error.strerror}", where=str(self.expected)) from error
-
-
-def _text(path: Path) -> str | None:
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise ManifestError(f"cannot be read: {error.strerror}", where=str(path), hint="check the path") from error
-    except UnicodeDecodeError as error:
-        raise ManifestError("is not UTF-8", where=str(path), hint="write it again by --update") from error
+        self.expected.parent.mkdir(parents=True, exist_ok=True)
+        write_file(self.expected, [self.result])
 
 
 @click.command("test", epilog=examples("template test goldens", "template test goldens -r 1-28 -r 1-30 --update"))
