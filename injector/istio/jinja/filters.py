@@ -254,6 +254,10 @@ def _to_json(value: Any) -> str:
     return charged(go_json(value))
 
 
+JSON_FILTERS: Final = frozenset({_quote, _to_json})
+"""Filters that return texts whose size they have counted."""
+
+
 def _to_yaml(value: Any) -> str:
     measure(value, cost=_YAML_STEPS)
     _check_keys(value)

@@ -34,6 +34,7 @@ from injector.istio.jinja.budget import (
     text_of,
     tick,
 )
+from injector.istio.jinja.filters import JSON_FILTERS
 
 _COUNTED: Final = "counted items"
 """The filter around the sequence of a loop. Templates cannot use it: its name has a space."""
@@ -121,9 +122,11 @@ class _Generator(CodeGenerator):
         self.write(")")
 
     def _output_child_pre(self, node: nodes.Expr, frame: Frame, finalize: Any) -> None:
-        # Not Jinja2's str() of what ``finalize`` returns, which is a text already.
-        del node, frame, finalize
-        self.write("environment.text_of(")
+        # Not Jinja2's str() of what ``finalize`` returns, which is a text already, as is the result of a filter that writes JSON.
+        del frame, finalize
+        filters = self.environment.filters
+        is_text = isinstance(node, nodes.Filter) and filters.get(node.name) in JSON_FILTERS
+        self.write("(" if is_text else "environment.text_of(")
 
     def _output_child_post(self, node: nodes.Expr, frame: Frame, finalize: Any) -> None:
         del node, frame, finalize
