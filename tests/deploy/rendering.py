@@ -28,8 +28,9 @@ def missing() -> str:
     return "" if done.returncode == 0 else f"no Helm: {(done.stderr.strip() or 'it does not start').splitlines()[-1]}"
 
 
+@cache
 def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Helm's answer."""
+    """Helm's answer. Each command runs once in a process of the tests."""
     return subprocess.run(
         [str(ROOT / "scripts" / "helm"), *arguments], capture_output=True, text=True, check=False, env={**os.environ}
     )
@@ -50,7 +51,7 @@ def rendered(values: Object | None = None) -> list[Object]:
 
 def documents(text: str) -> list[Object]:
     """The objects of a YAML text."""
-    return [each for each in yaml.safe_load_all(text) if each]
+    return [each for each in yaml.load_all(text, yaml.CSafeLoader) if each]
 
 
 def base(name: str) -> list[Object]:

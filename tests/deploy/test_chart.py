@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import shutil
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +117,7 @@ COMMON = "--timeout 5s --reinvocation-policy Never"
 def printed(*arguments: str) -> list[Object]:
     done = CliRunner().invoke(main, arguments)
     assert done.exit_code == 0, done.output
-    return [each for each in yaml.safe_load_all(done.stdout) if each]
+    return documents(done.stdout)
 
 
 def configurations(values: Object) -> list[Object]:
@@ -378,26 +379,47 @@ SWITCHES: dict[str, tuple[Any, ...]] = {
 """The values that add or remove an argument of the container; a test checks that there are no others."""
 
 
-def with_value(path: str, value: Any) -> Object:
-    """The values with one at a path."""
-    for name in reversed(path.split(".")):
-        value = {name: value}
-    found: Object = value
+def with_values(chosen: Iterable[tuple[str, Any]]) -> Object:
+    """The values with each of these at its path."""
+    found: Object = {}
+    for path, value in chosen:
+        *folders, name = path.split(".")
+        at = found
+        for each in folders:
+            at = at.setdefault(each, {})
+        at[name] = value
     return found
 
 
-def test_the_real_parser_takes_the_arguments_of_every_combination_of_values() -> None:
+def deployments(folder: Path, many: list[Object]) -> list[Object]:
+    """The Deployment for each of many values. One run of Helm renders a chart that has this one as a dependency for each of them."""
+    names = [f"values{index}" for index in range(len(many))]
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    dependencies = [{"name": chart["name"], "version": chart["version"], "alias": name} for name in names]
+    shutil.copytree(CHART, folder / "charts" / "injector")
+    whole = {"apiVersion": "v2", "name": "whole", "version": "0.1.0", "dependencies": dependencies}
+    (folder / "Chart.yaml").write_text(json.dumps(whole))
+    (folder / "values.yaml").write_text(json.dumps(dict(zip(names, many, strict=True))))
+    shown = [f"--show-only=charts/{name}/templates/deployment.yaml" for name in names]
+    done = helm("template", RELEASE, str(folder), f"--namespace={NAMESPACE}", *shown)
+    assert done.returncode == 0, done.stderr
+    found = {
+        each["metadata"]["labels"]["helm.sh/chart"]: each for each in of_kind(documents(done.stdout), "Deployment")
+    }
+    return [found[f"{name}-{chart['version']}"] for name in names]
+
+
+def test_the_real_parser_takes_the_arguments_of_every_combination_of_values(tmp_path: Path) -> None:
     serve = main.get_command(click.Context(main), "serve")
     assert serve is not None
-    tried = set()
-    for index, chosen in enumerate(itertools.product(*SWITCHES.values())):
-        nested = [f"--set-json={path}={json.dumps(value)}" for path, value in zip(SWITCHES, chosen, strict=True)]
-        others = ["--set=apiServerClient.names={kube-apiserver}", "--set=logFormat=text"] if index % 2 else []
-        done = helm("template", RELEASE, str(CHART), *nested, *others, "--show-only=templates/deployment.yaml")
-        assert done.returncode == 0, done.stderr
-        arguments = container(documents(done.stdout))["args"][1:]
+    others = [("logFormat", "text"), ("apiServerClient.names", ["kube-apiserver"])]
+    many = [
+        with_values([*zip(SWITCHES, chosen, strict=True), *(others if index % 2 else ())])
+        for index, chosen in enumerate(itertools.product(*SWITCHES.values()))
+    ]
+    tried = {tuple(container([each])["args"][1:]) for each in deployments(tmp_path, many)}
+    for arguments in tried:
         Settings(**serve.make_context("serve", list(arguments)).params).checked()
-        tried.add(tuple(arguments))
     assert len(tried) == 48
 
 
@@ -410,13 +432,19 @@ def leaves(properties: Object, at: str = "") -> Iterator[tuple[str, Object]]:
             yield f"{at}{name}", each
 
 
-def test_no_other_switch_of_the_schema_changes_the_flags() -> None:
+def test_no_other_switch_of_the_schema_changes_the_flags(tmp_path: Path) -> None:
     schema = json.loads((CHART / "values.schema.json").read_text())
-    plain = flags(rendered())
-    for path, each in leaves(schema["properties"]):
-        choices = [True, False] if each.get("type") == "boolean" else each.get("enum", [])
-        for value in choices if path not in (*SWITCHES, "demo.enabled", "upgrades.enabled", "watchDrift") else []:
-            assert flags(rendered(with_value(path, value))).keys() == plain.keys(), path
+    others = [
+        (path, value)
+        for path, each in leaves(schema["properties"])
+        if path not in (*SWITCHES, "demo.enabled", "upgrades.enabled", "watchDrift")
+        for value in ([True, False] if each.get("type") == "boolean" else each.get("enum", []))
+    ]
+    made = deployments(tmp_path, [with_values([other]) for other in others])
+
+    assert len(made) > len(SWITCHES)
+    plain = flags(rendered()).keys()
+    assert [other for other, each in zip(others, made, strict=True) if flags([each]).keys() != plain] == []
 
 
 def test_the_values_that_other_charts_have_reach_the_pod() -> None:
