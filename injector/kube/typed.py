@@ -594,7 +594,7 @@ def _go_form_of_struct(struct: StructType) -> Any:
     always = always_written(struct)
     names, fields = dict[str, str](), list[Any]()
     for field in struct.by_json.values():
-        if field.type.removeprefix("*") in _UNCHECKED:
+        if field.type.rpartition("]")[2].removeprefix("*") in _UNCHECKED:
             continue
         names[python_name := f"f{len(names)}"] = field.json
         form = _go_form(field.type, filled=drops_empty(field))
@@ -603,7 +603,7 @@ def _go_form_of_struct(struct: StructType) -> Any:
 
 
 _UNCHECKED: Final = OPAQUE - {"intstr.IntOrString", "resource.Quantity"}
-"""Types that have no form here: objects with them are decoded."""
+"""Types that have no form here: objects with them, or with lists of them, are decoded."""
 
 
 # --- pruning
