@@ -66,7 +66,12 @@ def main() -> int:
         if not options.leave_corpus:
             for bench in benches.values():
                 bench.keep()
-        found = [Fuzzed(name, executions[name], crashes[name], *bench.measured()) for name, bench in benches.items()]
+        with ThreadPoolExecutor(options.jobs) as pool:
+            measured = pool.map(Bench.measured, benches.values())
+            found = [
+                Fuzzed(name, executions[name], crashes[name], *each)
+                for name, each in zip(benches, measured, strict=True)
+            ]
     return ended(found, options)
 
 
