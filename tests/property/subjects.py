@@ -59,6 +59,7 @@ def two_probed() -> dict[str, Any]:
     return pod
 
 
+@cache
 def embedded_revisions() -> list[Revision]:
     """The revisions that come with the injector, in Jinja2."""
     return [build(raw) for raw in embedded_source().read().revisions]
