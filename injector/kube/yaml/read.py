@@ -447,6 +447,7 @@ def _allowed_ratio(decoded: int) -> float:
 
 
 _SEPARATOR: Final = "---"
+_SEPARATOR_LINE: Final = re.compile(r"^---([^\n]*)\n?", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -475,31 +476,21 @@ def split_documents(text: str, *, where: str = "") -> list[Document]:
         ManifestError: a separator with more on its line than a comment.
     """
     documents: list[Document] = []
-    lines: list[str] = []
-    start = 1
-    for number, line in enumerate(_lines(text), 1):
-        if not line.startswith(_SEPARATOR):
-            lines.append(line)
-            continue
-        rest = line.removeprefix(_SEPARATOR).strip()
+    begin, line = 0, 1
+    found, found_line = 0, 1
+    for separator in _SEPARATOR_LINE.finditer(text):
+        found_line += text.count("\n", found, separator.start())
+        found = separator.start()
+        rest = separator[1].strip()
         if rest and not rest.startswith("#"):
-            what = f"yaml: line {number}: invalid Yaml document separator: {rest}"
+            what = f"yaml: line {found_line}: invalid Yaml document separator: {rest}"
             raise ManifestError(what, where=where, hint="begin the document on the line after ---")
-        if lines:
-            documents.append(Document("".join(lines), start))
-            lines, start = [], number + 1
-        else:
-            lines = [line]
-    if lines:
-        documents.append(Document("".join(lines), start))
+        if begin < found:
+            documents.append(Document(text[begin:found], line))
+            begin, line = separator.end(), found_line + 1
+    if begin < len(text):
+        documents.append(Document(text[begin:], line))
     return documents
-
-
-def _lines(text: str) -> list[str]:
-    """Split at line feeds only: the other line ends of Unicode are text here."""
-    lines = [line + "\n" for line in text.split("\n")]
-    last = lines.pop().removesuffix("\n")
-    return [*lines, last] if last else lines
 
 
 def objects_in(text: str, *, where: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
