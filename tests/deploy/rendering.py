@@ -28,18 +28,21 @@ def missing() -> str:
     return "" if done.returncode == 0 else f"no Helm: {(done.stderr.strip() or 'it does not start').splitlines()[-1]}"
 
 
-@cache
 def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Helm's answer. Each command runs once in a process of the tests."""
+    """Helm's answer."""
     return subprocess.run(
         [str(ROOT / "scripts" / "helm"), *arguments], capture_output=True, text=True, check=False, env={**os.environ}
     )
 
 
+_rendering = cache(helm)
+"""The chart in the repository stays the same, so that equal commands have equal answers."""
+
+
 def templated(values: Object, *flags: str) -> subprocess.CompletedProcess[str]:
     """Helm's answer to rendering the chart with ``values``."""
     given = [f"--set-json={key}={json.dumps(value)}" for key, value in values.items()]
-    return helm("template", RELEASE, str(CHART), f"--namespace={NAMESPACE}", *given, *flags)
+    return _rendering("template", RELEASE, str(CHART), f"--namespace={NAMESPACE}", *given, *flags)
 
 
 def rendered(values: Object | None = None) -> list[Object]:

@@ -483,6 +483,8 @@ def test_controllers_with_the_permissions_of_the_chart_run_a_resource_although_t
         figure(f"the leader was stopped: another one completed the upgrade {time.monotonic() - stopped:.0f} s later")
         leader.process.send_signal(signal.SIGCONT)
         until(lambda: "lost Lease" in leader.log.read_text())
+        # Events are written beside the loop, some time after the state.
+        until(lambda: events()["UpgradeCompleted", "Namespace"])
     assert world.revisions() == {NEW: PODS}
     assert set(world.templates().values()) == {2}
     found = events()
