@@ -70,7 +70,8 @@ async def suffered(api: KubeApi, served: Served, fault: Fault, seconds: float, n
     # Where nobody can connect, only the injector knows how often it tried. That open watches were cut is no request.
     asked = max(len(api.since(begun)) - len(api.since(ended)), faults.total() - faults["cut"])
     live = await served.serves(new[0])
-    await until(lambda: api.watched() == resources)
+    # More may be watched by now: a fault can begin before a starting replica watches everything.
+    await until(lambda: api.watched() >= resources)
     again = [each for each in api.since(ended, answered=True) if each.resource in resources]
     # A watch that lived through it asks for nothing.
     first = [min((each.at for each in again if each.resource == name), default=ended) for name in resources]
