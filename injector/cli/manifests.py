@@ -95,7 +95,8 @@ def _read(name: str) -> Manifest:
 class ChangedDocument:
     """One document of a manifest, before and after a command.
 
-    ``text`` is the document byte for byte. ``after`` is None if the command does not change documents of this kind. ``file`` is its name.
+    ``text`` is the document byte for byte, and ``before`` its content. ``after`` is None if the command does not change documents of this
+    kind. ``file`` is the name of the manifest.
     """
 
     text: str

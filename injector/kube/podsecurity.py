@@ -134,7 +134,7 @@ class Rule:
         return version < self.replaced if level == RESTRICTED else self.level == BASELINE
 
     def violated_by(self, pod: _Facts, version: int) -> Iterable[str]:
-        """Return what violates the rule in a pod."""
+        """Return the names of the parts of a pod that violate the rule; none if the pod is exempt."""
         is_exempt = (pod.is_windows and version >= self.windows_until) or (
             pod.has_own_users and version >= self.own_users_until
         )

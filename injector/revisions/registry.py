@@ -200,8 +200,8 @@ def snapshot_of(
 ) -> Snapshot:
     """Return a snapshot of revisions and tags.
 
-    ``default`` is the one that the source states. ``removed`` are the revisions that the source no longer has. They are no default, unless
-    there are no others.
+    ``default`` is the one that the source states. ``removed`` are the revisions that the source no longer has. One of them becomes the
+    default only if there are no others.
     """
     by_name = {revision.name: revision for revision in revisions}
     present = by_name.keys() - set(removed) or by_name

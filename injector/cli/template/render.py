@@ -60,7 +60,7 @@ pod_options: Final = option_group(
 
 @dataclass(frozen=True, slots=True)
 class RenderedTemplate:
-    """What a template renders for the pod of a workload."""
+    """The result of a template for the pod of a workload."""
 
     workload: Created
     template: TracedTemplate

@@ -373,7 +373,7 @@ def _value_at(tree: Any, path: Path) -> Any:
 
 
 def _trial_fault(revision: Revision, template: TracedTemplate, path: Path, value: Any) -> tuple[int, str] | None:
-    """Return the line of the template and the fault of the YAML that it renders; None if there is no fault."""
+    """Return where the template renders invalid YAML, as one of its lines, and the fault; None if the YAML is valid."""
     pod = copy.deepcopy(_POD)
     if path and path[0] == "values":
         tree = revision.values.tree

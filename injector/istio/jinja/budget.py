@@ -107,7 +107,7 @@ def charged(value: _T) -> _T:
         budget = _CURRENT.get()
         budget.memory += size if value.isascii() else _MAX_CHARACTER_SIZE * size
         if budget.memory > MAX_MEMORY:
-            reserve_bytes(0)
+            reserve_bytes(0)  # which raises the error
     elif isinstance(value, SEQUENCES):
         check_value_size(len(value))
         reserve_bytes(_POINTER_SIZE * len(value))

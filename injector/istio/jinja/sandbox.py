@@ -122,7 +122,7 @@ class _Generator(CodeGenerator):
         self.write(")")
 
     def _output_child_pre(self, node: nodes.Expr, frame: Frame, finalize: Any) -> None:
-        # Not Jinja2's str() of what ``finalize`` returns, which is a text already, as is the result of a filter that writes JSON.
+        # Jinja2 would write ``str(finalize(...))``. ``finalize`` returns a text, and so does a filter that writes JSON.
         del frame, finalize
         filters = self.environment.filters
         is_text = isinstance(node, nodes.Filter) and filters.get(node.name) in JSON_FILTERS
