@@ -50,10 +50,13 @@ from injector.injection.tools.drift import (
     as_created,
     drift_of,
     injected_revision,
+    of_replica,
 )
+from injector.kube.admission import canonical_json
 from injector.kube.pods import has_ended
 from injector.kube.podsecurity import enforced
 from injector.kube.serial import load_json
+from injector.memo import Memo
 from injector.revisions.directory import embedded_source
 from injector.revisions.registry import Registry, Snapshot
 from injector.revisions.reload import Loader, LoadReport, RevisionState
@@ -68,6 +71,9 @@ if TYPE_CHECKING:
     from injector.revisions.source import SourceState
 
 STATUS_COLUMNS: Final = ("NAMESPACE", "WORKLOAD", "PODS", "HAS", "WOULD GET", "STATE")
+_REPLICAS: Final = 20
+"""The number of statuses to keep. The pods of two ReplicaSets may alternate in the API server's order, those of many rarely do."""
+_REPLICAS_SIZE: Final = 4 << 20
 # A name in Kubernetes has at most 253 characters, and most have far fewer.
 _MAX_CELL: Final = 100
 
@@ -216,23 +222,48 @@ class _UnknownNamespace:
     name: str
 
 
-def _status_of(text: bytes, view: ClusterView) -> SidecarStatus | _UnknownNamespace | None:
-    pod = load_json(text)
-    namespace = str(pod["metadata"].get("namespace", ""))
-    if namespace not in view.namespaces:
-        return _UnknownNamespace(namespace)
-    try:
-        return sidecar_status(pod, view)
-    except DataError as error:
-        error.where = f"Pod {namespace}/{pod['metadata'].get('name', '')}: {error.where}".removesuffix(": ")
-        raise
+class PodStatuses:
+    """Finds the status of one pod after another, once for the replicas of a workload, which the API server lists one after another.
+
+    Attributes:
+        computed: memo of the statuses by the JSON that replicas have in common.
+    """
+
+    def __init__(self, view: ClusterView) -> None:
+        self._view = view
+        self.computed = Memo[bytes, SidecarStatus](_REPLICAS, _REPLICAS_SIZE, len)
+
+    def of(self, text: bytes) -> SidecarStatus | _UnknownNamespace | None:
+        """Return the status of a pod, given as JSON; see ``sidecar_status``.
+
+        Raises:
+            ManifestError: the pod cannot be read.
+        """
+        pod = load_json(text)
+        namespace = str(pod["metadata"].get("namespace", ""))
+        if namespace not in self._view.namespaces:
+            return _UnknownNamespace(namespace)
+        if has_ended(pod):
+            return None
+        _, replica = canonical_json(of_replica(pod))
+        try:
+            return self.computed.find(replica) or self._compute(replica)
+        except DataError as error:
+            error.where = f"Pod {namespace}/{pod['metadata'].get('name', '')}: {error.where}".removesuffix(": ")
+            raise
+
+    def _compute(self, replica: bytes) -> SidecarStatus | None:
+        status = sidecar_status(load_json(replica), self._view)
+        if status is not None:
+            self.computed.keep(replica, status)
+        return status
 
 
 def _read_statuses(session: ReaderSession, sources: Sources, namespace: str | None) -> tuple[list[Row], list[str]]:
     """Return the pods by workload, and notes for the user."""
     view = session.run(lambda reader: read_view(reader, sources, namespace))
     scope = Scope(PODS, namespace or "", fields=RUNNING)
-    found = texts_in_processes(session, scope, lambda: lambda text: _status_of(text, view))
+    found = texts_in_processes(session, scope, lambda: PodStatuses(view).of)
     unknown = {each.name for each in found if isinstance(each, _UnknownNamespace)}
     notes = list(view.built.notes)
     if not view.webhooks:

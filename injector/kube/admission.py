@@ -230,7 +230,7 @@ def decode(body: bytes) -> Request:
         raise _broken(body)
     if not _string(request.uid) or request.object is None:
         raise _broken(body)
-    token_volume, object_json = _canonical(request.object)
+    token_volume, object_json = canonical_json(request.object)
     return Request(
         uid=request.uid,
         api_version=review.apiVersion,
@@ -265,11 +265,11 @@ def _broken(body: bytes) -> BrokenReviewError:
     return BrokenReviewError(what, broken, hint="send what the API server sends")
 
 
-def _canonical(obj: dict[str, _Field]) -> tuple[str, bytes]:
+def canonical_json(obj: dict[str, Any]) -> tuple[str, bytes]:
     """Return the name of the token volume, empty if nothing was renamed, and the canonical object as JSON.
 
-    The volume is recognised in the form in which API servers send it. It is not renamed if its name also occurs elsewhere in the object, or
-    if the constant does: the real name could not be put back.
+    ``obj`` loses its managed fields. The volume is recognised in the form in which API servers send it. It is not renamed if its name also
+    occurs elsewhere in the object, or if the constant does: the real name could not be put back.
     """
     metadata = obj.get("metadata")
     if isinstance(metadata, dict):

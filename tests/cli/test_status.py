@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from injector.cli import main
 from injector.cli.cluster import ClusterView, read_view
-from injector.cli.revision import Row, SidecarStatus, rows_of, sidecar_status
+from injector.cli.revision import PodStatuses, Row, SidecarStatus, rows_of, sidecar_status
 from injector.cli.sources import Sources
 from injector.cluster.resources import RUNNING
 from injector.errors import ManifestError
@@ -191,6 +191,7 @@ def test_a_tag_that_cannot_be_used_is_noted(tmp_path: Path) -> None:
         (REVISIONS, ("-n", "nope"), 65, "Namespace nope not found"),
         (REVISIONS, ("-o", "wide"), 64, "'wide' is not one of 'table', 'json', 'yaml'"),
         ((*REVISIONS, SHOP, {**OLDER, "spec": {"containers": "x"}}), (), 65, "Pod shop/old-abc-1: "),
+        ((*REVISIONS, SHOP, {**OLDER, "spec": "x"}), (), 65, "Pod shop/old-abc-1: "),
     ],
 )
 def test_wrong_flags_are_64_and_bad_input_is_65(
@@ -285,6 +286,32 @@ def test_the_label_of_an_old_injection_requests_nothing(around: ClusterView) -> 
     older = sidecar_status(pod, around)
 
     assert [each.drift.state for each in (newer, older) if each is not None] == ["current", "unexpected sidecar"]
+
+
+def replica(pod: dict[str, Any], suffix: str) -> bytes:
+    """A pod of a ReplicaSet as the API server lists it: it mounts the token of its service account, and runs."""
+    token = f"kube-api-access-{suffix}"
+    mount = {"name": token, "readOnly": True, "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}
+    spec = deepcopy(pod["spec"])
+    spec["volumes"] = [*spec.get("volumes", ()), {"name": token, "projected": {"sources": []}}]
+    for each in spec["containers"]:
+        each["volumeMounts"] = [*each.get("volumeMounts", ()), mount]
+    running = {"status": {"phase": "Running", "hostIP": suffix}, "spec": {**spec, "nodeName": f"node-{suffix}"}}
+    found = {**pod["metadata"], "name": f"web-{suffix}", "uid": suffix, "managedFields": [{"time": suffix}]}
+    return json.dumps({"metadata": found, **running}, separators=(",", ":")).encode()
+
+
+@pytest.mark.parametrize("name", ["1-24", "1-30"])
+def test_the_status_of_replicas_is_computed_once(around: ClusterView, name: str) -> None:
+    pod = injected_pods(around, name, "prod")
+    other = deepcopy(pod)
+    proxy_of(other)["image"] = "proxy:1.24.5"
+    texts = [replica(each, suffix) for suffix in ("bcdfg", "22222", "xxxxx") for each in (pod, other)]
+    statuses = PodStatuses(around)
+
+    assert [statuses.of(each) for each in texts] == [sidecar_status(json.loads(each), around) for each in texts]
+    assert len(statuses.computed) == 2
+    assert statuses.computed.hits == 4
 
 
 def test_an_invalid_pod_or_an_unknown_namespace_is_an_error(around: ClusterView) -> None:

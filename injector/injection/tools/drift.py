@@ -73,6 +73,18 @@ def injected_revision(pod: Mapping[str, Any]) -> str | None:
     return named or ""
 
 
+def of_replica(pod: c.Pod) -> c.Pod:
+    """Return what a running pod has in common with the other replicas of its workload: what a webhook saw, and what injections added."""
+    meta = pod.get("metadata") or {}
+    kept = {key: meta[key] for key in _OF_ADMISSION if meta.get(key)}
+    if "generateName" in kept:
+        kept.pop("name", None)  # the API server makes it up after the webhooks
+    spec = pod.get("spec") or {}
+    if isinstance(spec, dict):
+        spec = {key: value for key, value in spec.items() if key not in _LATER}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": kept, "spec": spec}
+
+
 def as_created(pod: c.Pod) -> c.Pod:
     """Return a running pod as its webhook would get it if the pod were recreated.
 
@@ -82,12 +94,7 @@ def as_created(pod: c.Pod) -> c.Pod:
     Raises:
         ManifestError: an annotation or a variable of the injector's own was changed by hand, and cannot be read.
     """
-    meta = pod.get("metadata") or {}
-    kept = {key: meta[key] for key in _OF_ADMISSION if meta.get(key)}
-    if "generateName" in kept:
-        kept.pop("name", None)  # the API server makes it up after the webhooks
-    spec = {key: value for key, value in (pod.get("spec") or {}).items() if key not in _LATER}
-    created = uninject_pod({"apiVersion": "v1", "kind": "Pod", "metadata": kept, "spec": spec})
+    created = uninject_pod(of_replica(pod))
     label = own_revision_label(pod)
     return (
         created if label is None else c.with_metadata(created, labels={**c.labels_of(created), REVISION_LABEL: label})

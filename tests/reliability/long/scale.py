@@ -1,8 +1,8 @@
 """Measures memory and times in a large cluster: ``scripts/reliability scale``.
 
 A real API server (kubelab) holds many revisions, tags, namespaces and injected pods. As in a fleet, the revisions of a minor have equal
-templates, and each revision has its own values and mesh config. The cluster has no controllers, and each pod belongs to another workload,
-so that ``diff --live`` injects each of them.
+templates, and each revision has its own values and mesh config. The cluster has no controllers. Each pod belongs to another workload, so
+that ``diff --live`` injects each of them; ``--replicas 3`` makes a third as many workloads.
 
 Times of a machine with other work vary, so each figure also has the processor time of the injector's process.
 """
@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import base64
 import json
+import math
 import os
 import resource
 import statistics
@@ -68,12 +69,13 @@ MOST_DIFF, MOST_DIFF_MB, MOST_STATUS = 12.0, 300.0, 10.0
 
 @dataclass(frozen=True)
 class Size:
-    """How much the cluster holds."""
+    """How much the cluster holds. ``replicas`` is the number of pods of each workload."""
 
     revisions: int = 304
     tags: int = 101
     namespaces: int = 2_000
     pods: int = 5_300
+    replicas: int = 1
 
 
 @dataclass(frozen=True)
@@ -151,12 +153,13 @@ def pods(size: Size) -> Iterator[dict[str, Any]]:
     built: dict[tuple[int, int], Revision] = {}
     homes = min(POD_NAMESPACES, size.namespaces)
     for number in range(size.pods):
-        home = number % homes
+        workload = number // size.replicas
+        home = workload % homes
         leads_to = home % size.tags if home % 2 else home % size.revisions
-        wanted = leads_to, 2 if number % REBUILT == 0 else 3
+        wanted = leads_to, 2 if workload % REBUILT == 0 else 3
         if wanted not in built:
             built[wanted] = build(raw_of(*wanted))
-        pod = owned_pod(f"web-{number:05}")
+        pod = owned_pod(f"web-{workload:05}")
         pod["metadata"] |= {"namespace": f"team-{home:04}"}
         variables = [{"name": f"SETTING_{each}", "value": "x" * 40} for each in range(10)]
         pod["spec"]["containers"] = [make_container(env=variables), make_container("helper", env=variables)]
@@ -261,9 +264,10 @@ def _median(found: Sequence[Spent]) -> Spent:
 def commands(lab: Lab, size: Size) -> list[Row]:
     """Return the rows of the commands that read all pods."""
     old, new = name_of(0), name_of(2)
-    diff = _ran(lab, ("diff", "--live", old, new), lambda status, text: status == 1 and f"of {size.pods} work" in text)
+    workloads = math.ceil(size.pods / size.replicas)
+    diff = _ran(lab, ("diff", "--live", old, new), lambda status, text: status == 1 and f"of {workloads} work" in text)
     status = _ran(lab, ("revision", "status"), lambda status, text: status == 1 and " older template" in text)
-    what = f"over {size.pods} pods"
+    what = f"over {size.pods} pods of {workloads} workloads"
     met = diff.wall < MOST_DIFF and diff.peak * 2**20 < MOST_DIFF_MB * 1e6
     targets = f"< {MOST_DIFF:g} s, < {MOST_DIFF_MB:g} MB", f"< {MOST_STATUS:g} s"
     return [
