@@ -26,7 +26,7 @@ from injector.cli.cluster import (
 )
 from injector.cli.commands import EX_FAILED, Subcommands, verbose
 from injector.cli.explain import pod_labels, requested_name
-from injector.cli.formats.markdown import cell
+from injector.cli.formats import cell
 from injector.cli.manifests import read_manifests
 from injector.cli.options import FILENAME, RECURSIVE, exit_code_option, output_format
 from injector.cli.output import (

@@ -14,8 +14,7 @@ from click.testing import CliRunner, Result
 from markdown_it import MarkdownIt
 
 from injector.cli import main
-from injector.cli.formats.markdown import LIMIT, MARK, cell, diff_as_markdown
-from injector.cli.formats.sarif import RULES
+from injector.cli.formats import LIMIT, MARK, RULES, cell, diff_as_markdown
 from injector.kube.escaping import escape_line
 from tests.cli.clusters import FakeKube, deployment, labelled, reached, revision
 from tests.factories import make_container, make_pod
