@@ -113,11 +113,15 @@ class Connection(web.RequestHandler):
         """Note that the request is complete."""
         self._enter(ConnectionState.IN_HANDLER)
 
+    def pause_writing(self) -> None:
+        """Start the timeout of a response that the kernel does not take at once."""
+        self._enter(ConnectionState.IN_HANDLER, timeouts.WRITE)
+        super().pause_writing()
+
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
-        """Send a response within the write timeout."""
-        self._enter(ConnectionState.IN_HANDLER, timeouts.WRITE)
+        """Send a response, and note that the connection is idle."""
         sent = await super().finish_response(request, resp, start_time)
         self._enter(ConnectionState.IDLE)
         return sent
@@ -146,11 +150,6 @@ class Request(web.BaseRequest):
 
     async def _prepare_hook(self, response: web.StreamResponse) -> None:
         response.headers.pop(SERVER, None)
-
-    @classmethod
-    def make(cls, message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> Request:
-        """Return a request, as ``web.Server`` calls its ``request_factory``."""
-        return cls(message, payload, protocol, writer, task, asyncio.get_running_loop())
 
 
 class Connections:

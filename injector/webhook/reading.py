@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs
 
 from aiohttp import web
+from aiohttp.hdrs import CONTENT_ENCODING
 
 from injector.golang.time import parse_duration
 from injector.webhook.listener import Connection
@@ -90,13 +91,17 @@ class Reader:
         try:
             if request.content.is_eof():
                 # It arrived with the headers, so there is nothing to wait for.
-                await self._receive(chunks, request)
+                self._add(request.content.read_nowait(), 0, chunks)
             else:
                 await self._receive_in_time(chunks, request)
             body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
             _check_body(body)
-        except BaseException:
+        except BaseException as error:
             self.queue.release(sum(map(len, chunks)))
+            if isinstance(error, ConnectionError):
+                raise Refusal(400, "disconnected", "the client disconnected") from error
+            if isinstance(error, web.RequestPayloadError):
+                raise Refusal(400, "undecodable", "the body is not valid HTTP") from error
             raise
         if isinstance(request.protocol, Connection):
             request.protocol.received()
@@ -110,34 +115,33 @@ class Reader:
         """Raise ``Refusal`` if the headers are not those of a review, or the server is closing."""
         if not self.lifecycle.answers:
             raise Refusal(503, "draining", "this injector is shutting down: try again, another one answers", retry=True)
-        if request.content_type != JSON or "Content-Encoding" in request.headers:
+        if request.content_type != JSON or CONTENT_ENCODING in request.headers:
             raise Refusal(415, "content_type", f"the content type must be {JSON}, without an encoding")
-        if request.content_length is not None and request.content_length > self.max_body:
+        if (announced := request.content_length) is not None and announced > self.max_body:
             raise _too_large(self.max_body)
 
     async def _receive_in_time(self, chunks: list[bytes], request: web.BaseRequest) -> None:
+        size = 0
         try:
             async with asyncio.timeout(READ):
-                await self._receive(chunks, request)
+                while chunk := await request.content.readany():
+                    size = self._add(chunk, size, chunks)
         except TimeoutError as error:
             raise Refusal(408, "timeout", f"the body did not arrive within {READ:g} s") from error
 
-    async def _receive(self, chunks: list[bytes], request: web.BaseRequest) -> None:
-        """Append the body to ``chunks``, and reserve the bytes that arrive. Announcing a length reserves nothing."""
-        size = 0
-        try:
-            while chunk := await request.content.readany():
-                fits = self.queue.reserve(len(chunk), size)
-                chunks.append(chunk)
-                size += len(chunk)
-                if not fits:
-                    raise rejection(OVERLOAD)
-                if size > self.max_body:
-                    raise _too_large(self.max_body)
-        except ConnectionError as error:
-            raise Refusal(400, "disconnected", "the client disconnected") from error
-        except web.RequestPayloadError as error:
-            raise Refusal(400, "undecodable", "the body is not valid HTTP") from error
+    def _add(self, chunk: bytes, size: int, chunks: list[bytes]) -> int:
+        """Append a chunk to those of a body, which have ``size`` bytes. Return the new size.
+
+        The bytes are reserved when they arrive: announcing a length reserves nothing.
+        """
+        fits = self.queue.reserve(len(chunk), size)
+        chunks.append(chunk)
+        size += len(chunk)
+        if not fits:
+            raise rejection(OVERLOAD)
+        if size > self.max_body:
+            raise _too_large(self.max_body)
+        return size
 
     def refused(self, refusal: Refusal) -> web.Response:
         """Return the response for a refusal."""

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,7 @@ def used_metrics(registry: CollectorRegistry) -> Metrics:
         {"1-24": RevisionRow(valid=True, loaded_at=1.0, istio_version="1.24", fingerprint="f")}, tags_valid=True
     )
     metrics.unserved_reviews.labels("pod", "warned").inc()
+    metrics.unserved_names.labels("pod").set(1)
     metrics.guard_findings.labels("1-24", "refused").inc()
     metrics.cache_hit("1-24")
     metrics.upgrades({"up": UpgradeRow("Running", {"left": 1}, {"done": 1}, 2, {"latency": "pass"}, 3.0)})
@@ -60,12 +62,12 @@ def used_metrics(registry: CollectorRegistry) -> Metrics:
 def series() -> dict[str, set[str]]:
     """The labels of every series that the injector has, by the name that Prometheus keeps it under."""
     registry = CollectorRegistry()
-    Metrics(registry)
-    return {
-        name: {*getattr(collector, "_labelnames", ()), *(["le"] if name.endswith("_bucket") else [])}
-        for collector, names in registry._collector_to_names.items()
-        for name in names
-    }
+    used_metrics(registry)
+    found = defaultdict[str, set[str]](set)
+    for family in registry.collect():
+        for sample in family.samples:
+            found[sample.name].update(sample.labels)
+    return dict(found)
 
 
 SERIES = series()
