@@ -63,8 +63,7 @@ namespace, a path or a value that a template decodes (``"kube-api-access-0000\\u
 _CANONICAL: Final = CANONICAL_TOKEN_VOLUME.encode()
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(msgspec.Struct, frozen=True, dict=True):
     """The request of an AdmissionReview.
 
     Attributes:
