@@ -10,8 +10,8 @@ from typing import Final
 
 import click
 from prometheus_client import CollectorRegistry
-from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 
 from injector import metrics
 from injector.cli import main
@@ -101,12 +101,17 @@ def series() -> dict[str, tuple[str, tuple[str, ...]]]:
     """Return the help text and the labels of each metric, by name."""
     registry = CollectorRegistry()
     metrics.Metrics(registry)
-    wrappers = [each for each in registry._collector_to_names if isinstance(each, MetricWrapperBase)]
     return {
-        _exposed_name(family): (family.documentation, each._labelnames)
-        for each in wrappers
-        for family in each.describe()
+        _exposed_name(family): (family.documentation, _labels(family) or _labels(collector))
+        for collector in registry._collector_to_names
+        for family in collector.collect()
     }
+
+
+def _labels(source: Collector | Metric) -> tuple[str, ...]:
+    """Return the labels that a family of a collector has, or a metric of prometheus-client."""
+    labels: tuple[str, ...] = getattr(source, "_labelnames", ())
+    return labels
 
 
 def _exposed_name(family: Metric) -> str:
