@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING
 
 from bench.recording import ROOT, SHARED, record, show
 from bench.serving import Installation, free_port, missing, running, served
+from injector.golang.json import load_json
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
 from injector.kube import admission
-from injector.kube.serial import load_json
 
 if TYPE_CHECKING:
     from bench.serving import Server

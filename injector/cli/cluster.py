@@ -36,6 +36,7 @@ from injector.cluster import resources as r
 from injector.cluster.kubeconfig import open_session, run_for_result
 from injector.cluster.resources import LIST_ATTEMPTS, ObjectReader, Resource, Scope, TextReader
 from injector.errors import ClusterError, DataError, ManifestError, UsageError, detach
+from injector.golang.json import dump_json, load_json
 from injector.injection.tools.drift import as_created
 from injector.istio.webhooks import INJECT_LABEL, TAG_LABEL, LiveWebhooks, live_webhooks
 from injector.kube.pods import (
@@ -48,7 +49,6 @@ from injector.kube.pods import (
     has_ended,
     trial_pod,
 )
-from injector.kube.serial import dump_json, load_json
 from injector.kube.typed import normalise
 from injector.kube.yaml import objects_in
 from injector.revisions.build import Overrides

@@ -48,12 +48,12 @@ from injector.cli.sources import (
     only_one,
 )
 from injector.errors import DataError, InvalidPodError, ManifestError, UsageError
+from injector.golang.json import dump_json, load_json
 from injector.injection.pipeline import answers_to
 from injector.injection.result import Answer, Injected, RequestFacts
 from injector.injection.tools.podchanges import ABSENT, KINDS, POD_SECURITY, Change, changes, hiding_of
 from injector.kube.escaping import escape_line
 from injector.kube.podsecurity import enforced, level_of
-from injector.kube.serial import dump_json, load_json
 from injector.kube.yaml import dump_yaml
 
 if TYPE_CHECKING:

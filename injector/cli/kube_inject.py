@@ -63,7 +63,7 @@ from injector.istio.webhooks import DEFAULT_NAME, did_you_mean
 from injector.kube.escaping import escape_controls
 from injector.kube.pods import add_place, unread_templates
 from injector.kube.yaml import dump_yaml, load_yaml
-from injector.kube.yaml.edit import with_values
+from injector.kube.yaml.write import with_values
 from injector.revisions.build import Overrides, build, overridden
 from injector.revisions.configmaps import INJECTOR, MESH, named_revision
 from injector.revisions.directory import SingleSource

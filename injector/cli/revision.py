@@ -38,6 +38,7 @@ from injector.cli.sources import (
 from injector.cli.tag import TagLocation, location_options
 from injector.cluster.resources import PODS, RUNNING, Scope
 from injector.errors import ConfigError, DataError, UsageError
+from injector.golang.json import load_json
 from injector.injection import containers as c
 from injector.injection.pipeline import answers_to
 from injector.injection.result import RequestFacts, Skipped
@@ -55,7 +56,6 @@ from injector.injection.tools.drift import (
 from injector.kube.admission import canonical_json
 from injector.kube.pods import has_ended
 from injector.kube.podsecurity import enforced
-from injector.kube.serial import load_json
 from injector.memo import Memo
 from injector.revisions.directory import embedded_source
 from injector.revisions.registry import Registry, Snapshot

@@ -17,6 +17,7 @@ from injector.cli.options import FILE, FILENAME, RECURSIVE, REVISION_FLAG, exit_
 from injector.cli.output import HEADINGS, data_text, echo, echo_colored, examples, table
 from injector.cli.sources import RevisionList, Sources, chosen_revisions, complete_names, revision_source_options
 from injector.errors import AnnotationError, ConfigError, DataError, ManifestError, TemplateRenderError, UsageError
+from injector.golang.json import dump_json
 from injector.gotemplate import ParseError
 from injector.gotemplate.lexer import Kind, tokens
 from injector.injection.authoring.formatting import format_go, format_jinja
@@ -27,7 +28,6 @@ from injector.injection.pipeline import inject_pod, without_namespace
 from injector.injection.result import RequestFacts, Skipped
 from injector.istio.config import parse_inject_config
 from injector.kube.escaping import escape_line
-from injector.kube.serial import dump_json
 from injector.kube.yaml import dump_yaml, load_yaml
 from injector.revisions.build import Texts, build, parse_texts
 from injector.revisions.files import read_text, required_text

@@ -63,16 +63,21 @@ from injector.upgrade.plan import (
     RESTART,
     STAYS,
     Entry,
+    Key,
     Plan,
+    Restart,
+    Workload,
     answers_for,
     check_tag,
+    key_of,
     make_plan,
     refused_entry,
+    restart_of,
+    unknown_restart,
 )
 from injector.upgrade.state import COMPLETED, VERBS, State, commanded, counts_text, progress_text, seconds_left
 from injector.upgrade.step import INTERVAL
 from injector.upgrade.store import UPGRADES, ResourceStore, Store, Stored, find_store, write_tag
-from injector.upgrade.workloads import Key, Restart, Workload, key_of, restart_of, unknown_restart
 
 if TYPE_CHECKING:
     from injector.cli.sources import Sources

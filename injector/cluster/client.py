@@ -22,7 +22,7 @@ from kubernetes_asyncio.config import ConfigException, load_incluster_config, lo
 from injector.cluster.kubeconfig import Kubeconfig, unusable
 from injector.cluster.resources import LIST_ATTEMPTS, Resource, Scope
 from injector.errors import ClusterError, DataError, NoClusterError
-from injector.kube.serial import load_json
+from injector.golang.json import load_json
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -26,7 +26,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from injector.errors import ClusterError, DataError, InjectorError
-from injector.kube.serial import load_json
+from injector.golang.json import load_json
 
 if TYPE_CHECKING:
     from injector.cluster.client import KubeClient, Page

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from injector.errors import ConfigError
+from injector.golang.json import load_json
 from injector.istio.webhooks import (
     ANNOTATIONS,
     DEFAULT_NAME,
@@ -33,7 +34,6 @@ from injector.istio.webhooks import (
     is_deactivated,
     sidecar_webhooks,
 )
-from injector.kube.serial import load_json
 
 TAG_MANAGER: Final = "injector-tag"
 """The field manager of tags."""

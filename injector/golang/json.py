@@ -1,4 +1,4 @@
-"""JSON written as Go's encoding/json writes it, where other programs read the text letter for letter."""
+"""JSON in and out, and JSON as Go's encoding/json writes it, where other programs read the text letter for letter."""
 
 from __future__ import annotations
 
@@ -9,14 +9,42 @@ from typing import Any, Final
 
 import orjson
 
+from injector.errors import DataError, ManifestError
 from injector.golang.strconv import go_float
 
+MAX_LEVELS: Final = 254
+"""The levels of objects and lists that orjson writes."""
 _ESCAPES: Final = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 # What is special to HTML or to JavaScript's lines stands in strings only, and so can be escaped in the whole text.
 _HTML = re.compile("[<>&\u2028\u2029]")
 _LINES = re.compile("[\u2028\u2029]")
 _FLOAT = re.compile(r"null|[0-9][.e]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def load_json(text: str | bytes | memoryview, *, where: str = "") -> Any:
+    """Return JSON data; integers beyond 64 bits are floats, as encoding/json has them.
+
+    Raises:
+        ManifestError: it is not JSON (which excludes NaN, lone surrogates and nesting beyond 1,024 levels).
+    """
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        what = f"json: line {error.lineno}: {error.msg}"
+        raise ManifestError(what, where=where, hint="correct the JSON") from error
+
+
+def dump_json(value: Any) -> bytes:
+    """Return compact JSON in UTF-8, keys in the order they have.
+
+    Raises:
+        DataError: it is not JSON data, or is nested beyond ``MAX_LEVELS``.
+    """
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError as error:
+        raise DataError(f"json: {error}", hint="give JSON data") from error
 
 
 def go_json(value: Any, *, sort_keys: bool = False, escape_html: bool = True, indent: bool = False) -> str:

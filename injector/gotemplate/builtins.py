@@ -11,9 +11,16 @@ from injector.gotemplate import costs
 from injector.gotemplate.budget import check_size
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.fmt import sprint, sprintf, sprintln
-from injector.gotemplate.reflect import (
+from injector.gotemplate.runtime import can_be_nil, parse_signature, sized, zero_argument
+from injector.gotemplate.values import (
     ANY,
     NO_VALUE,
+    Func,
+    OpaqueStruct,
+    Pointer,
+    Slice,
+    Struct,
+    Uint8,
     basic_kind,
     indirect,
     is_nil,
@@ -24,8 +31,6 @@ from injector.gotemplate.reflect import (
     type_of,
     zero_element,
 )
-from injector.gotemplate.runtime import can_be_nil, parse_signature, sized, zero_argument
-from injector.gotemplate.values import Func, OpaqueStruct, Pointer, Slice, Struct, Uint8
 
 _INTEGERS: Final = ("int", "uint")
 _VALUES: Final = "...interface {}"

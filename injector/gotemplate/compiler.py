@@ -17,9 +17,8 @@ from injector.gotemplate.errors import Failure, FuncError, ParseError, Spent, Te
 from injector.gotemplate.fmt import sprint
 from injector.gotemplate.nodes import IdentifierNode, Tree, within
 from injector.gotemplate.parser import parse_template
-from injector.gotemplate.reflect import INTERFACE, NO_VALUE, holds_interface, indirect, type_of
 from injector.gotemplate.runtime import checked, constant, elements, field_reader, method_reader, pairs, parse_signature
-from injector.gotemplate.values import Func, Map
+from injector.gotemplate.values import INTERFACE, NO_VALUE, Func, Map, holds_interface, indirect, type_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,21 @@ from typing import Any, Final
 from injector.golang.strconv import format_float, from_bytes, is_printable, quote, to_bytes
 from injector.gotemplate.budget import MAX_SIZE, check_size, reserve, spend
 from injector.gotemplate.errors import FuncError
-from injector.gotemplate.reflect import ANY, NO_VALUE, basic_kind, is_nil, kind_of, sorted_items, type_of
-from injector.gotemplate.values import Func, Pointer, SizedInt, Slice, Struct, Uint8
+from injector.gotemplate.values import (
+    ANY,
+    NO_VALUE,
+    Func,
+    Pointer,
+    SizedInt,
+    Slice,
+    Struct,
+    Uint8,
+    basic_kind,
+    is_nil,
+    kind_of,
+    sorted_items,
+    type_of,
+)
 
 _MAX_RUNE: Final = 0x10FFFF
 _SURROGATES: Final = range(0xD800, 0xE000)

@@ -13,10 +13,16 @@ from injector.golang.strconv import quote
 from injector.gotemplate import nodes as n
 from injector.gotemplate.errors import Failure, FieldFailure, FuncError, MethodFailure
 from injector.gotemplate.fmt import sprint
-from injector.gotemplate.reflect import (
+from injector.gotemplate.values import (
     ANY,
     BASIC_KINDS,
     NO_VALUE,
+    Float32,
+    Func,
+    Pointer,
+    SizedInt,
+    Struct,
+    Uint8,
     basic_kind,
     indirect,
     key_type,
@@ -25,7 +31,6 @@ from injector.gotemplate.reflect import (
     zero_element,
     zero_of,
 )
-from injector.gotemplate.values import Float32, Func, Pointer, SizedInt, Struct, Uint8
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from injector.errors import DataError
+from injector.golang.json import dump_json
 from injector.gotemplate.values import Int64
 from injector.injection import containers as c
 from injector.injection.result import ENFORCE
@@ -22,7 +23,6 @@ from injector.istio.mesh import mesh_facts, overlaid_mesh_config
 from injector.istio.revision import KUBELET_VERSION, Revision
 from injector.istio.template import TemplateData
 from injector.kube.quantity import parse_quantity
-from injector.kube.serial import dump_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

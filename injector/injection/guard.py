@@ -25,10 +25,10 @@ from operator import getitem, or_
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from injector.errors import BreakOutError, DataError
+from injector.golang.json import dump_json
 from injector.injection.data import PROXY_IMAGE_TYPE, namespaced_name, template_data
 from injector.injection.result import ENFORCE, OFF
 from injector.istio.template import reads
-from injector.kube.serial import dump_json
 from injector.kube.typed import struct_type
 from injector.kube.yaml import load_yaml
 from injector.memo import Memo

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import jsonpatch
 
 from injector.errors import AnnotationError, DataError, InvalidPodError
+from injector.golang.json import dump_json, load_json
 from injector.gotemplate.budget import DEFAULT_BUDGET, Budget, metered_by
 from injector.gotemplate.budget import Rendering as GoRendering
 from injector.injection import containers as c
@@ -37,7 +38,6 @@ from injector.kube.jsonpatch import create_patch
 from injector.kube.pods import workload_of
 from injector.kube.podsecurity import PREFIX, UNRESTRICTED, Policy
 from injector.kube.podvalidation import MAX_ANNOTATIONS, new_faults
-from injector.kube.serial import dump_json, load_json
 from injector.kube.typed import normalise
 
 if TYPE_CHECKING:

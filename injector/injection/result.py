@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from injector.kube.serial import dump_json, load_json
+from injector.golang.json import dump_json, load_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -18,10 +18,10 @@ from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from injector.errors import ConfigError, ManifestError
+from injector.golang.json import dump_json, load_json
 from injector.gotemplate.fmt import sprint
 from injector.istio.behaviours import DEVELOPMENT, NEWEST, OLDEST, Minor, format_minor
 from injector.kube.selectors import Selector
-from injector.kube.serial import dump_json, load_json
 from injector.kube.typed import normalise
 from injector.kube.yaml import load_document, load_yaml
 

@@ -14,18 +14,16 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from injector.errors import DataError
-from injector.golang.json import go_json
+from injector.golang.json import go_json, load_json
 from injector.gotemplate import costs
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.fmt import sprint
-from injector.gotemplate.reflect import json_data
 from injector.gotemplate.sprig.strings import lower, trim
-from injector.gotemplate.values import Func, Map, Pointer
+from injector.gotemplate.values import Func, Map, Pointer, json_data
 from injector.istio.behaviours import DEVELOPMENT, OLDEST, Minor, MinorValue, values_at
 from injector.istio.config import float_numbers
 from injector.istio.mesh import proto_to_json
 from injector.istio.proto import format_duration
-from injector.kube.serial import load_json
 from injector.kube.yaml import dump_yaml
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import msgspec
 
 from injector.errors import DataError, ManifestError, ReviewError
-from injector.kube.serial import MAX_LEVELS, dump_json, load_json
+from injector.golang.json import MAX_LEVELS, dump_json, load_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -28,9 +28,9 @@ from hashlib import blake2b
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from injector.errors import ConfigError, DataError
+from injector.golang.json import dump_json, load_json
 from injector.istio.webhooks import ANNOTATIONS, DEFAULT_NAME, REVISION_LABEL, TAG_LABEL
 from injector.kube.pods import workload_of
-from injector.kube.serial import dump_json, load_json
 from injector.kube.typed import normalise
 from injector.kube.yaml import load_yaml
 from injector.revisions.registry import checked_name, is_label

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from injector.errors import ConfigError, DataError, TagError
 from injector.istio.webhooks import DEFAULT_NAME, INJECTION_LABEL, REVISION_LABEL
 from injector.kube.yaml import dump_yaml, load_yaml
-from injector.kube.yaml.edit import with_entry, without_entry
+from injector.kube.yaml.write import with_entry, without_entry
 from injector.revisions.directory import TAGS_FILE, DirectorySource
 from injector.revisions.files import read_text, remove_folder, replace_file
 from injector.revisions.registry import is_label, list_names

@@ -18,17 +18,17 @@ import jinja2
 from jinja2.meta import find_undeclared_variables
 
 from injector.errors import ConfigError, DataError, UsageError
+from injector.golang.json import load_json
 from injector.istio.jinja.budget import JinjaBudget, spending
 from injector.istio.jinja.sandbox import Sandbox
-from injector.kube.serial import load_json
 from injector.upgrade.step import FAILED, NO_DATA, PASSED, GateResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from injector.upgrade.document import Metric, Upgrade
+    from injector.upgrade.plan import Key
     from injector.upgrade.state import State
-    from injector.upgrade.workloads import Key
 
 VARIABLES: Final = ("namespace", "workload", "from", "to", "interval", "before")
 REQUEST_TIMEOUT: Final = 20.0

@@ -10,8 +10,8 @@ from injector.kube.pods import has_ended
 from injector.kube.selectors import Selector
 from injector.revisions.tags import workload_key
 from injector.upgrade.document import GROUP
+from injector.upgrade.plan import ROLLOUT, Key, key_of, restart_of
 from injector.upgrade.step import Seen
-from injector.upgrade.workloads import ROLLOUT, Key, key_of, restart_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -1,4 +1,8 @@
-"""The loop of a runner: load the state, observe the cluster, decide, store the decision, act."""
+"""The loop of a runner: load the state, observe the cluster, decide, store the decision, act.
+
+The preflight of a wave asks whether the control plane is ready and what may not be written, and creates a pod of each workload as a dry
+run.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +14,24 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.cluster.listwatch import ListWatch
-from injector.cluster.resources import BUDGETS, NAMESPACES, PODS, Resource, Scope
+from injector.cluster.resources import (
+    ACCESS_REVIEWS,
+    BUDGETS,
+    NAMESPACES,
+    PODS,
+    WEBHOOKS,
+    Resource,
+    Scope,
+    ready_endpoints,
+)
 from injector.errors import ClusterError
 from injector.golang.time import utc_text
+from injector.injection.tools.drift import injected_revision
+from injector.kube.pods import trial_pod
+from injector.revisions.tags import PIN
 from injector.upgrade.gates import evaluate
 from injector.upgrade.observe import MARK, Observer, budget_facts, pod_facts, workload_facts
-from injector.upgrade.plan import BLOCKED, RESTART, STAYS
-from injector.upgrade.preflight import PACE, control_plane_fault, preflight
+from injector.upgrade.plan import BLOCKED, RESTART, RESTARTABLE, ROLLOUT, ROLLOUT_GROUP, STAYS
 from injector.upgrade.state import COMPLETED, PAUSED, RESTARTING, RUNNING, SOAKING, progress_text
 from injector.upgrade.step import (
     GATE_INTERVAL,
@@ -29,21 +44,19 @@ from injector.upgrade.step import (
     wants_preflight,
 )
 from injector.upgrade.store import MANAGER, read_tag, tag_before
-from injector.upgrade.workloads import RESTARTABLE, ROLLOUT, ROLLOUT_GROUP
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from injector.cluster.client import KubeClient
     from injector.metrics import Metrics
     from injector.revisions.tags import Tag
     from injector.upgrade.document import Upgrade
     from injector.upgrade.gates import Token
-    from injector.upgrade.plan import Plan
+    from injector.upgrade.plan import Entry, Key, Plan
     from injector.upgrade.state import State
     from injector.upgrade.step import Decision, GateResult
     from injector.upgrade.store import Store, Stored
-    from injector.upgrade.workloads import Key
 
 RESTARTED_AT: Final = "kubectl.kubernetes.io/restartedAt"
 """The annotation of `kubectl rollout restart`."""
@@ -51,6 +64,12 @@ PREFLIGHT_INTERVAL: Final = 10.0
 EVENTS: Final = Resource("v1", "events", "Event", namespaced=True)
 MAX_MESSAGE: Final = 1000
 """The API server accepts 1024 bytes (pkg/apis/core/validation/events.go)."""
+PACE: Final = 0.1
+"""Seconds between two requests of a preflight, and between two restarts, so that a large wave does not load the API server."""
+MAX_FAULTS: Final = 10
+"""Faults after which a preflight ends: the others usually have the same cause."""
+_WEBHOOK_FAILED: Final = "failed calling webhook"
+"""A part of the API server's message if a webhook with failurePolicy Fail cannot be called; the status is 500."""
 
 
 @dataclass
@@ -312,3 +331,86 @@ def _progress(each: Seen, state: State, mark: str) -> str:
     if each.action in (BLOCKED, STAYS):
         return each.action
     return "waiting" if _is_left(each, state) and each.mark != mark else "done"
+
+
+async def control_plane_fault(client: KubeClient, revision: str, istio_namespace: str) -> str:
+    """Return why the control plane of a revision is not available; empty if it is, or if it is outside of the cluster."""
+    service = "istiod" if revision == "default" else f"istiod-{revision}"
+    ready = await ready_endpoints(client, istio_namespace, service)
+    return f"Service {istio_namespace}/{service} has no ready endpoint" if ready and not sum(ready) else ""
+
+
+async def preflight(
+    client: KubeClient, plan: Plan, wave: int, istio_namespace: str, rollout: Resource | None
+) -> tuple[str, ...]:
+    """Return the faults that forbid a wave. ``rollout`` is the resource of Argo Rollouts, if the cluster has it.
+
+    Raises:
+        ClusterError: the API server cannot be reached.
+    """
+    upgrade = plan.upgrade
+    due = [each for each in plan.of_wave(wave) if each.action == RESTART]
+    fault = await control_plane_fault(client, upgrade.target, istio_namespace)
+    # Those of later waves too, so that an upgrade does not stop in the middle.
+    later = [each for each in plan.entries if each.wave is not None and each.wave >= wave and each.action == RESTART]
+    missing = [fault] if fault else await _missing_permissions(client, upgrade, later, rollout)
+    if missing:
+        return tuple(missing)
+    faults: list[str] = []
+    for each in due:
+        await asyncio.sleep(PACE)
+        found = await dry_run_fault(client, plan, each)
+        if found:
+            faults.append(f"{each.key}: {found}")
+            if len(faults) == MAX_FAULTS:
+                break
+    return tuple(faults)
+
+
+async def _missing_permissions(
+    client: KubeClient, upgrade: Upgrade, entries: Sequence[Entry], rollout: Resource | None
+) -> list[str]:
+    """Return the permissions that are missing. A permission for all namespaces is asked for first, which saves requests."""
+    missing = []
+    if upgrade.tag and not await _is_allowed(client, "patch", WEBHOOKS, ""):
+        missing.append(f"no permission to patch {WEBHOOKS.plural}")
+    needed: dict[tuple[str, Resource], set[str]] = {}
+    for each in entries:
+        resource = RESTARTABLE.get(each.key.kind, rollout)
+        if resource is not None:
+            needed.setdefault(("patch", resource), set()).add(each.key.namespace)
+        needed.setdefault(("create", PODS), set()).add(each.key.namespace)
+    for (verb, resource), namespaces in needed.items():
+        if not await _is_allowed(client, verb, resource, ""):
+            for namespace in sorted(namespaces):
+                await asyncio.sleep(PACE)
+                if not await _is_allowed(client, verb, resource, namespace):
+                    missing.append(f"no permission to {verb} {resource.plural} in namespace {namespace}")
+    return missing
+
+
+async def _is_allowed(client: KubeClient, verb: str, resource: Resource, namespace: str) -> bool:
+    group = resource.api_version.rpartition("/")[0]
+    asked = {"verb": verb, "group": group, "resource": resource.plural, "namespace": namespace}
+    manifest = {"metadata": {}, "spec": {"resourceAttributes": asked}}
+    answer = await client.create(ACCESS_REVIEWS, manifest, manager=MANAGER)
+    return bool((answer.get("status") or {}).get("allowed"))
+
+
+async def dry_run_fault(client: KubeClient, plan: Plan, entry: Entry) -> str:
+    """Return why a new pod of a workload would not have a valid sidecar of the new revision; empty if it would.
+
+    The API server calls the webhooks as for a real pod. If the tag has not moved yet, a pin asks for the new revision.
+    """
+    pin = {PIN: plan.upgrade.target} if plan.upgrade.tag else {}
+    pod = trial_pod(entry.workload.created.pod, entry.key.namespace, annotations=pin)
+    try:
+        made = await client.create(PODS, pod, manager=MANAGER, dry_run=True)
+    except ClusterError as error:
+        if error.refuses_object or _WEBHOOK_FAILED in error.what:
+            return f"the API server refuses its pod: {error.what}"
+        raise
+    found = injected_revision(made)
+    if found == plan.target:
+        return ""
+    return f"a new pod gets {f'revision {found}' if found else 'no sidecar'} instead of {plan.target}"

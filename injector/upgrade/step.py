@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from injector.revisions.tags import Tag
     from injector.upgrade.document import Upgrade
-    from injector.upgrade.workloads import Key
+    from injector.upgrade.plan import Key
 
 INTERVAL: Final = 2.0
 """Seconds between two steps: each costs two small requests."""

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from injector.cluster.resources import CONFIG_MAPS, WEBHOOKS, Resource, Scope
 from injector.errors import ClusterError, UsageError
+from injector.golang.json import dump_json, load_json
 from injector.istio.webhooks import TAG_LABEL
-from injector.kube.serial import dump_json, load_json
 from injector.revisions.clustertags import ClusterTags
 from injector.revisions.tags import Tag, TagObject, read_tags, tag_annotations, tag_object
 from injector.upgrade.document import API_VERSION, GROUP, KIND, Upgrade, read_upgrade

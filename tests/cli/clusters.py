@@ -14,8 +14,8 @@ from injector.cluster.client import KubeClient, Page
 from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.resources import Resource, Scope
 from injector.errors import ClusterError, ManifestError
+from injector.golang.json import dump_json
 from injector.istio.webhooks import WebhookOptions, revision_webhook, tag_webhook
-from injector.kube.serial import dump_json
 from tests.cluster.fakes import failure
 from tests.cluster.objects import Direct
 from tests.factories import make_pod

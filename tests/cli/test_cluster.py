@@ -41,9 +41,9 @@ from injector.cluster.resources import (
     Scope,
 )
 from injector.errors import ClusterError, ConfigError, DataError, ManifestError, UsageError
+from injector.golang.json import dump_json
 from injector.injection.tools.podchanges import ABSENT
 from injector.kube.pods import OTHER_KINDS, Created, has_ended
-from injector.kube.serial import dump_json
 from tests.cases import cases
 from tests.cli.clusters import HOME, FakeKube, cluster, deployment, labelled, owned, reached, revision, tag, with_cpus
 from tests.cluster.fakes import failure

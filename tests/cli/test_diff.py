@@ -11,10 +11,10 @@ from click.testing import CliRunner, Result
 
 from injector.cli import main
 from injector.cli.diff import EXAMPLES, Comparison, as_text, comparison_data, comparison_summary, groups, tally
+from injector.golang.json import dump_json
 from injector.injection.result import Skipped
 from injector.injection.tools.podchanges import ABSENT, Change
 from injector.kube.pods import Created
-from injector.kube.serial import dump_json
 from tests.cases import cases
 from tests.cli.clusters import (
     SHOWS_A,

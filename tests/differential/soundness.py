@@ -17,11 +17,11 @@ import jsonpatch
 import orjson
 
 from injector.errors import InjectorError
+from injector.golang.json import dump_json
 from injector.injection.pipeline import inject_pod, without_namespace
 from injector.injection.result import Injected, RequestFacts
 from injector.injection.steps.status import InjectionStatus, read_status
 from injector.istio.revision import Revision
-from injector.kube.serial import dump_json
 from injector.kube.typed import is_struct, struct_type, underlying
 from tests.differential.golang import Question, asked
 from tests.property.mutations import mutated

@@ -16,11 +16,11 @@ import jsonpatch
 import orjson
 
 from injector.errors import InjectorError
+from injector.golang.json import dump_json
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import GUARDS, Injected, RequestFacts, Skipped
 from injector.injection.tools.uninject import uninject_object
 from injector.istio.revision import Revision
-from injector.kube.serial import dump_json
 from injector.revisions.build import build
 from tests.fuzz.draws import Draws
 from tests.fuzz.podmaking import MADE, drawn_pod

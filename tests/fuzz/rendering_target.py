@@ -99,8 +99,7 @@ def seeds() -> Iterator[bytes]:
 TARGET = Target(
     run=run,
     modules=tuple(
-        f"gotemplate/{name}.py"
-        for name in ("budget", "runtime", "builtins", "fmt", "values", "reflect", "errors", "codegen")
+        f"gotemplate/{name}.py" for name in ("budget", "runtime", "builtins", "fmt", "values", "errors", "codegen")
     ),
     seeds=seeds,
     words=WORDS,

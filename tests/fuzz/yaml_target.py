@@ -74,7 +74,7 @@ def seeds() -> Iterator[bytes]:
 
 TARGET = Target(
     run=run,
-    modules=("kube/yaml/read.py", "kube/yaml/write.py", "kube/serial.py"),
+    modules=("kube/yaml/read.py", "kube/yaml/write.py"),
     guides=("kube/yaml/lines.py",),  # the known inputs are older than it
     seeds=seeds,
     words=(

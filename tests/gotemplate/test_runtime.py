@@ -6,7 +6,6 @@ import pytest
 
 from injector.gotemplate import TemplateError, compile_template
 from injector.gotemplate.errors import Failure, FieldFailure, FuncError, MethodFailure
-from injector.gotemplate.reflect import NO_VALUE
 from injector.gotemplate.runtime import (
     MAX_PUSHED,
     Signature,
@@ -19,7 +18,7 @@ from injector.gotemplate.runtime import (
     parse_signature,
     pointed,
 )
-from injector.gotemplate.values import Func, Int64, Map, NamedString, Pointer, Slice, Uint8
+from injector.gotemplate.values import NO_VALUE, Func, Int64, Map, NamedString, Pointer, Slice, Uint8
 from tests.cases import cases
 from tests.gotemplate.world import CALLABLES, Nil, Structs, record
 

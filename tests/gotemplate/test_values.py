@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from injector.golang.strconv import byte_length, byte_slice
-from injector.gotemplate import reflect as r
+from injector.gotemplate import values
 from injector.gotemplate.values import Func, Int8, Int64, Map, NamedString, Pointer, SizedInt, Slice, Uint, Uint64
 
 
@@ -45,16 +45,18 @@ def test_typed_containers_name_their_types() -> None:
     ],
 )
 def test_a_value_has_gos_type_and_kind(value: object, go_type: str, kind: str) -> None:
-    assert (r.type_of(value), r.kind_of(value)) == (go_type, kind)
+    assert (values.type_of(value), values.kind_of(value)) == (go_type, kind)
 
 
-@pytest.mark.parametrize("value", [None, r.NO_VALUE, False, 0, 0.0, "", [], {}, Pointer("*int64"), Slice("string")])
+@pytest.mark.parametrize(
+    "value", [None, values.NO_VALUE, False, 0, 0.0, "", [], {}, Pointer("*int64"), Slice("string")]
+)
 def test_zero_and_empty_values_are_false(value: object) -> None:
-    assert not r.is_true(value)
+    assert not values.is_true(value)
 
 
 def test_a_pointer_to_zero_is_true() -> None:
-    assert r.is_true(Pointer("*int64", Int64(0)))
+    assert values.is_true(Pointer("*int64", Int64(0)))
 
 
 def test_text_is_measured_in_bytes() -> None:
@@ -64,15 +66,15 @@ def test_text_is_measured_in_bytes() -> None:
 
 
 def test_maps_are_walked_in_the_order_of_their_keys_bytes() -> None:
-    assert [key for key, _ in r.sorted_items({"b": 1, "é": 2, "a": 3})] == ["a", "b", "é"]
+    assert [key for key, _ in values.sorted_items({"b": 1, "é": 2, "a": 3})] == ["a", "b", "é"]
 
 
 @pytest.mark.parametrize(("go_type", "zero"), [("string", ""), ("interface {}", None), ("bool", False), ("int64", 0)])
 def test_types_have_their_zero_values(go_type: str, zero: object) -> None:
-    assert r.zero_of(go_type) == zero
+    assert values.zero_of(go_type) == zero
 
 
 def test_a_nil_pointer_ends_an_indirection() -> None:
     inner = Pointer("*int64")
-    assert r.indirect(Pointer("**int64", inner)) == (inner, True)
-    assert r.is_nil(inner)
+    assert values.indirect(Pointer("**int64", inner)) == (inner, True)
+    assert values.is_nil(inner)

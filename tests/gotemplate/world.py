@@ -8,8 +8,7 @@ from typing import Any, ClassVar, Final
 
 from injector.gotemplate import Func, FuncError
 from injector.gotemplate.fmt import sprint, sprintf
-from injector.gotemplate.reflect import zero_of
-from injector.gotemplate.values import Float32, Map, NamedString, Pointer, SizedInt, Slice, Struct, Uint8
+from injector.gotemplate.values import Float32, Map, NamedString, Pointer, SizedInt, Slice, Struct, Uint8, zero_of
 
 _SIZED: Final = {cls.go_type: cls for cls in SizedInt.__subclasses__()}
 

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from injector.gotemplate import compile_template
-from injector.gotemplate.reflect import json_data
-from injector.gotemplate.values import Int32, Int64, Map, NamedString, Pointer, Slice
+from injector.gotemplate.values import Int32, Int64, Map, NamedString, Pointer, Slice, json_data
 from injector.istio.goview import GoStruct, string_struct, wrap_go
 from tests.cases import cases
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from injector.errors import ManifestError
+from injector.golang.json import dump_json
 from injector.istio.webhooks import (
     UNSERVED_ACTIONS,
     UNSERVED_KINDS,
@@ -29,7 +30,6 @@ from injector.istio.webhooks import (
     why_none,
 )
 from injector.kube.selectors import Selector
-from injector.kube.serial import dump_json
 from tests.cases import cases
 from tests.istio.goldens import REVISIONS, TAGS, copied_annotations, golden, on_istios_path, service_of
 

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from injector.errors import DataError, ManifestError
-from injector.golang.json import go_json
-from injector.kube.serial import dump_json, load_json
+from injector.golang.json import dump_json, go_json, load_json
 from injector.kube.yaml import Document, lines, load_document, load_yaml, split_documents
 from injector.kube.yaml.read import BadScalarError, is_timestamp, json_key, resolve_plain, resolve_tagged
 from tests.cases import cases

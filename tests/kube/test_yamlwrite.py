@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from injector.errors import DataError
 from injector.kube.escaping import escape_controls, escape_line, has_controls
 from injector.kube.yaml import dump_yaml, load_yaml
-from injector.kube.yaml.edit import with_entry, with_values, without_entry
-from injector.kube.yaml.write import emitted
+from injector.kube.yaml.write import emitted, with_entry, with_values, without_entry
 from tests.cases import cases
 from tests.kube.recorded import recorded
 

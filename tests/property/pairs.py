@@ -22,11 +22,11 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 from injector.errors import InjectorError
+from injector.golang.json import dump_json, load_json
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
 from injector.istio.revision import Revision, RevisionSettings, build_revision
 from injector.kube import admission
-from injector.kube.serial import dump_json, load_json
 from injector.kube.typed import normalise
 from injector.revisions.build import build
 from injector.revisions.directory import embedded_source

@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from injector.golang.json import dump_json
 from injector.istio.revision import Revision
-from injector.kube.serial import dump_json
 from injector.kube.typed import normalise
 from injector.revisions.build import build
 from injector.revisions.directory import embedded_source

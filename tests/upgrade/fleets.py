@@ -10,7 +10,7 @@ from injector.kube.pods import created_pods
 from injector.revisions.build import build
 from injector.revisions.tags import Tag
 from injector.upgrade.document import Upgrade, read_upgrade
-from injector.upgrade.workloads import Restart, Workload
+from injector.upgrade.plan import Restart, Workload
 from tests.cli.clusters import deployment
 from tests.revisions.fakes import VALUES, make_raw
 

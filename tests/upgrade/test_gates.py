@@ -13,8 +13,8 @@ from promql_parser import parse
 from injector.errors import ConfigError, UsageError
 from injector.upgrade.document import Upgrade
 from injector.upgrade.gates import QUERIES, VARIABLES, Token, evaluate, parse_queries, read_token
+from injector.upgrade.plan import Key
 from injector.upgrade.state import State
-from injector.upgrade.workloads import Key
 from tests.architecture.serving import free_ports
 from tests.cases import cases
 from tests.upgrade.fleets import upgrade

@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 from injector.upgrade.observe import MARK, BudgetFacts, Observer, PodFacts, budget_facts, pod_facts, workload_facts
-from injector.upgrade.plan import make_plan
-from injector.upgrade.workloads import Key
+from injector.upgrade.plan import Key, make_plan
 from tests.cases import cases
 from tests.cli.clusters import owned
 from tests.upgrade.fleets import NEW, OLD, PROD, SOURCE, TARGET, upgrade, workload

@@ -14,8 +14,17 @@ from injector.kube.podsecurity import enforced
 from injector.revisions.build import build
 from injector.revisions.tags import Tag, TagWorkload
 from injector.upgrade.document import Upgrade
-from injector.upgrade.plan import Entry, Plan, change_of, make_plan, moved_tag, prepared_tag
-from injector.upgrade.workloads import Restart, Workload, restart_of
+from injector.upgrade.plan import (
+    Entry,
+    Plan,
+    Restart,
+    Workload,
+    change_of,
+    make_plan,
+    moved_tag,
+    prepared_tag,
+    restart_of,
+)
 from tests.cases import cases
 from tests.revisions.fakes import CONFIG, VALUES, make_raw
 from tests.upgrade.fleets import NEW, OLD, PROD, SOURCE, TARGET, upgrade, workload

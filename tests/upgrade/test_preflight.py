@@ -11,9 +11,9 @@ import pytest
 from injector.cluster.client import Page
 from injector.cluster.resources import Resource, Scope
 from injector.errors import ClusterError
-from injector.upgrade import preflight as module
+from injector.upgrade import run as module
 from injector.upgrade.plan import Plan, make_plan
-from injector.upgrade.preflight import preflight
+from injector.upgrade.run import preflight
 from tests.cli.clusters import FakeKube
 from tests.upgrade.fleets import NEW, OLD, PROD, SOURCE, TARGET, upgrade, workload
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from injector.errors import ConfigError, UsageError
 from injector.revisions.tags import Tag
 from injector.upgrade.document import Upgrade
-from injector.upgrade.plan import moved_tag, prepared_tag
+from injector.upgrade.plan import Key, moved_tag, prepared_tag
 from injector.upgrade.state import (
     ABORTED,
     COMPLETED,
@@ -43,7 +43,6 @@ from injector.upgrade.step import (
     wants_gates,
     wants_preflight,
 )
-from injector.upgrade.workloads import Key
 from tests.upgrade.fleets import NEW, OLD, PROD, upgrade
 
 NOW = 1000.0

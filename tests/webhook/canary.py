@@ -11,10 +11,10 @@ from typing import Any, Final, cast
 from prometheus_client import CollectorRegistry
 
 from injector.errors import ConfigError
+from injector.golang.json import dump_json
 from injector.injection.result import RequestFacts, Skipped
 from injector.injection.tools.podchanges import Change
 from injector.kube.admission import decode
-from injector.kube.serial import dump_json
 from injector.metrics import Metrics, Outcome
 from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.reload import Loader, LoadReport, RevisionState

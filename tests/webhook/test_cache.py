@@ -15,11 +15,11 @@ import jsonpatch
 import pytest
 from prometheus_client import CollectorRegistry
 
+from injector.golang.json import dump_json
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
 from injector.istio.revision import Revision
 from injector.kube import admission
-from injector.kube.serial import dump_json
 from injector.metrics import Metrics, Outcome
 from injector.revisions.build import build
 from injector.revisions.directory import DirectorySource, embedded_source

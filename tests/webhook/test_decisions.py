@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from injector.errors import AnnotationError
+from injector.golang.json import dump_json
 from injector.injection.policy import INJECT, injection_required
 from injector.injection.result import Injected, Skipped
 from injector.istio.behaviours import behaviours_of
 from injector.istio.config import Policy
 from injector.kube.admission import MAX_WARNING, Broken, Request, Response
 from injector.kube.selectors import Selector
-from injector.kube.serial import dump_json
 from injector.metrics import Outcome
 from injector.revisions.registry import Resolved
 from injector.settings import SETTINGS

@@ -13,10 +13,9 @@ from injector.gotemplate.budget import check_size, reserve, spend
 from injector.gotemplate.builtins import slice_
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.functions import FuncMap
-from injector.gotemplate.reflect import is_true, kind_of, type_of
 from injector.gotemplate.sprig.numeric import to_int
 from injector.gotemplate.sprig.strings import strslice, strval
-from injector.gotemplate.values import Slice
+from injector.gotemplate.values import Slice, is_true, kind_of, type_of
 
 FUNCTIONS: Final = FuncMap()
 

@@ -14,9 +14,8 @@ from injector.gotemplate import costs
 from injector.gotemplate.budget import check_size, spend
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.functions import FuncMap
-from injector.gotemplate.reflect import type_of
 from injector.gotemplate.sprig.numeric import atoi, wrapped_int64
-from injector.gotemplate.values import Func, Int64, OpaqueStruct
+from injector.gotemplate.values import Func, Int64, OpaqueStruct, type_of
 
 Clock: TypeAlias = "Callable[[], datetime]"
 

@@ -15,7 +15,7 @@ from injector.golang.strconv import quote, to_bytes
 from injector.gotemplate import costs
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.functions import FuncMap
-from injector.gotemplate.reflect import is_true, json_data, kind_of, type_of
+from injector.gotemplate.values import is_true, json_data, kind_of, type_of
 
 FUNCTIONS: Final = FuncMap()
 

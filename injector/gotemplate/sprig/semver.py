@@ -12,8 +12,7 @@ from injector.gotemplate import costs
 from injector.gotemplate.budget import spend
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.functions import FuncMap
-from injector.gotemplate.reflect import type_of
-from injector.gotemplate.values import Func, OpaqueStruct, Pointer, Uint64
+from injector.gotemplate.values import Func, OpaqueStruct, Pointer, Uint64, type_of
 
 FUNCTIONS: Final = FuncMap()
 

@@ -21,6 +21,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import DataError, OverlayError
+from injector.golang.json import dump_json
 from injector.golang.strconv import byte_length
 from injector.gotemplate import ParseError
 from injector.gotemplate import nodes as n
@@ -34,7 +35,6 @@ from injector.istio.annotations import annotation_fault
 from injector.istio.behaviours import DEVELOPMENT, OLDEST, Minor, format_minor
 from injector.istio.config import parse_values
 from injector.istio.template import go_functions
-from injector.kube.serial import dump_json
 from injector.kube.yaml import load_yaml
 
 if TYPE_CHECKING:

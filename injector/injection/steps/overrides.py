@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import AnnotationError, DataError, ManifestError
+from injector.golang.json import load_json
 from injector.injection import containers as c
 from injector.injection.steps.status import STATUS, injected_names
-from injector.kube.serial import load_json
 from injector.kube.strategicpatch import strategic_merge
 from injector.kube.typed import go_struct_json, normalise
 

@@ -10,10 +10,10 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import DataError, ManifestError
+from injector.golang.json import load_json
 from injector.injection import containers as c
 from injector.injection.steps.status import STATUS
 from injector.istio.annotations import parse_bool
-from injector.kube.serial import load_json
 from injector.kube.typed import go_struct_json, normalise
 
 if TYPE_CHECKING:

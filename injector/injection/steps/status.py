@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from injector.errors import DataError
-from injector.golang.json import go_json
+from injector.golang.json import go_json, load_json
 from injector.injection import containers as c
-from injector.kube.serial import load_json
 
 STATUS: Final = "sidecar.istio.io/status"
 _LISTS: Final = ("initContainers", "containers", "volumes", "imagePullSecrets")

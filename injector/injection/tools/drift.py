@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import DataError
+from injector.golang.json import load_json
 from injector.injection import containers as c
 from injector.injection.result import Answer, Injected
 from injector.injection.steps import prometheus
@@ -22,7 +23,6 @@ from injector.injection.steps.status import STATUS, read_status
 from injector.injection.tools.podchanges import ABSENT, KINDS, Change, pod_changes
 from injector.injection.tools.uninject import ANNOTATIONS_ENV, LABELS_ENV, uninject_pod
 from injector.istio.webhooks import REVISION_LABEL
-from injector.kube.serial import load_json
 
 if TYPE_CHECKING:
     Object = dict[str, Any]

@@ -17,10 +17,10 @@ from difflib import SequenceMatcher
 from typing import Any, Final, TypeVar
 
 from injector.errors import DataError
+from injector.golang.json import dump_json, load_json
 from injector.injection import containers as c
 from injector.injection.result import Answer, Injected
 from injector.kube.podsecurity import level_of
-from injector.kube.serial import dump_json, load_json
 
 T = TypeVar("T")
 

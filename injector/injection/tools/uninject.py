@@ -15,6 +15,7 @@ from collections.abc import Container, Mapping
 from typing import Any, Final
 
 from injector.errors import DataError, ManifestError
+from injector.golang.json import load_json
 from injector.injection import containers as c
 from injector.injection.data import NETWORK, NETWORK_LABEL
 from injector.injection.render import TEMPLATES
@@ -33,7 +34,6 @@ from injector.kube.pods import (
     template_at,
     workload_of,
 )
-from injector.kube.serial import load_json
 
 BEFORE_STATUS: Final = InjectionStatus(
     init_containers=(c.INIT, c.VALIDATION, c.ENABLE_CORE_DUMP),

@@ -17,6 +17,7 @@ import jinja2
 import jinja2.nodes
 
 from injector.errors import AnnotationError, DataError, TemplateRenderError
+from injector.golang.json import load_json
 from injector.gotemplate.errors import Spent
 from injector.gotemplate.values import Pointer
 from injector.istio.frozen import frozen
@@ -25,7 +26,6 @@ from injector.istio.jinja.budget import BudgetSpentError, JinjaBudget, check_val
 from injector.istio.jinja.filters import known_filters, known_tests
 from injector.istio.jinja.sandbox import Sandbox, TemplateFunction
 from injector.istio.mesh import proto_to_json
-from injector.kube.serial import load_json
 from injector.kube.typed import go_struct_json
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any, Final
 
 from injector.errors import ManifestError
-from injector.kube.serial import load_json
+from injector.golang.json import load_json
 from injector.kube.yaml.read import HINTED, load_yaml, read_part, resolve_plain
 
 KEY: Final = r"[A-Za-z_][A-Za-z0-9_./-]{0,200}"

@@ -21,9 +21,9 @@ import yaml
 from yaml.cyaml import CParser  # type: ignore[attr-defined] # its stub names the loaders alone
 
 from injector.errors import ManifestError
+from injector.golang.json import load_json
 from injector.golang.strconv import format_g, name_of_non_finite
 from injector.golang.time import is_calendar
-from injector.kube.serial import load_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,8 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from injector.errors import ManifestError
-from injector.golang.json import go_json
-from injector.kube.serial import load_json
+from injector.golang.json import go_json, load_json
 from injector.kube.yaml import dump_yaml, load_yaml, split_documents
 from injector.kube.yaml.write import emitted
 
