@@ -73,8 +73,8 @@ from injector.istio.webhooks import (
 )
 from injector.kube.escaping import escape_line
 from injector.kube.pods import OTHER_KINDS, Created, OtherKinds
+from injector.revisions.registry import PATH_PREFIX, parse_path
 from injector.revisions.tags import TagWorkload, usable_tags, workload_of_pod
-from injector.webhook.path import PREFIX, parse_path
 
 if TYPE_CHECKING:
     from injector.cli.cluster import ClusterView
@@ -633,8 +633,8 @@ def _requested(revision: str | None, path: str | None) -> RequestedName:
         return RequestedName(revision, REVISION_FLAG)
     if path is None:
         return RequestedName()
-    if path != PREFIX and not path.startswith(f"{PREFIX}/"):
-        hint = f"write {PREFIX} or {PREFIX}/NAME"
+    if path != PATH_PREFIX and not path.startswith(f"{PATH_PREFIX}/"):
+        hint = f"write {PATH_PREFIX} or {PATH_PREFIX}/NAME"
         raise UsageError(f"{path!r} is not a path of the webhook", where=PATH_FLAG, hint=hint)
     parsed = parse_path(path)
     return RequestedName(parsed.name, PATH_FLAG, parsed.envs)

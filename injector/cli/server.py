@@ -27,7 +27,7 @@ from injector.cli.upgrade import Launcher, state_line
 from injector.cluster.client import ApiThrottle, KubeClient
 from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.lease import Lease
-from injector.cluster.secrets import SecretStore
+from injector.cluster.resources import SecretStore
 from injector.cluster.webhooks import WebhookSelector
 from injector.errors import UsageError
 from injector.istio.webhooks import DEFAULT_NAME

@@ -11,8 +11,7 @@ from injector.cli.commands import EX_FAILED, verbose
 from injector.cli.options import SKIP_CONFIRMATION
 from injector.cli.output import confirm, echo, examples
 from injector.cli.sources import ISTIO_NAMESPACE_OPTION, SERVICE_NAMESPACE_OPTION, SERVICE_OPTION, kubeconfig_options
-from injector.cluster import secrets
-from injector.cluster.resources import SECRETS, SERVICES, WEBHOOKS, Resource
+from injector.cluster.resources import CA_MANAGER, SECRETS, SERVICES, WEBHOOKS, Resource
 from injector.cluster.webhooks import BUNDLE_MANAGER, REVISION_MANAGER, TAG_MANAGER, creators, managers
 from injector.errors import TagError
 from injector.injection.containers import labels_of
@@ -88,7 +87,7 @@ def plan_removal(cluster: ClusterTags, endpoint: Endpoint, ca_secret: str) -> Re
             others = (other for other in configurations if other not in own and is_deactivated(other))
             kept += [f"{_title(WEBHOOKS, other)}: it selects no pods; install its revision again" for other in others]
     secret = cluster.find(SECRETS, ca_secret, namespace=endpoint.namespace)
-    if secret is not None and secrets.CA_MANAGER in managers(secret):
+    if secret is not None and CA_MANAGER in managers(secret):
         if cluster.find(SERVICES, endpoint.service, namespace=endpoint.namespace) is None and len(own) == len(calling):
             objects.append((SECRETS, secret))
         else:

@@ -34,10 +34,10 @@ from injector.injection.pipeline import inject_pod
 from injector.injection.result import ENFORCE, Injected, RequestFacts, Skipped
 from injector.kube import admission
 from injector.metrics import GUARD_REFUSED, GUARD_WARNED, TOTAL, UNKNOWN_REVISION, Metrics, Outcome, Stopwatch
+from injector.revisions.registry import parse_path
 from injector.revisions.tags import sampled, workload_of_pod
 from injector.webhook.cache import AnswerCache, CachedAnswer, CacheKey
 from injector.webhook.decisions import FAULT, Decisions, Explained, ReviewDecision
-from injector.webhook.path import parse_path
 from injector.webhook.queue import AdmissionQueue, Rejected
 from injector.webhook.reading import JSON, Reader, Refusal, rejection, timeout_of
 from injector.webhook.shadow import Admission, Shadows

@@ -25,7 +25,6 @@ from aiohttp import web
 from aiohttp.hdrs import SERVER
 
 from injector.errors import InjectorError
-from injector.webhook import timeouts
 
 if TYPE_CHECKING:
     import ssl
@@ -34,6 +33,27 @@ if TYPE_CHECKING:
 
 MAX_CONNECTIONS: Final = 1000
 """Five API servers with 200 calls each (--max-mutating-requests-inflight). With TLS one takes 15 KiB, and 40 KiB once used."""
+# Timeouts in seconds. None affects an API server: it connects, sends a request at once, reads the response and keeps the connection
+# (k8s.io/apimachinery, SetTransportDefaults).
+HANDSHAKE_TIMEOUT: Final = 6.0
+"""From accepting a connection to the end of the TLS handshake."""
+REQUEST_TIMEOUT: Final = 8.0
+"""From the first byte of a request to its last. A slower connection is closed."""
+WRITE_TIMEOUT: Final = 6.0
+"""For writing a response. If the peer does not read it, the connection is closed."""
+# A timer for each request would take 5 % of the time of a cached answer.
+CHECK_INTERVAL: Final = 1.0
+"""Between two checks of REQUEST_TIMEOUT and WRITE_TIMEOUT. A connection is closed at the first check after its timeout."""
+KEEPALIVE_TIMEOUT: Final = 120.0
+"""For an idle connection. Longer than the 90 s of API servers, which must be the side that closes."""
+LINGER_TIMEOUT: Final = 2.0
+"""For reading the rest of a refused body, so that the client sees the response."""
+TLS_SHUTDOWN_TIMEOUT: Final = 1.0
+"""For the peer's confirmation at the end of a TLS connection."""
+DRAIN_TIMEOUT: Final = 4.0
+"""For answering the remaining requests after the shutdown delay. With a delay of 5 s the process ends within 10 s."""
+QUIET_TIME: Final = 1.0
+"""A drain does not close connections that were used within this time, since they are likely to be used again."""
 BACKLOG: Final = 1024
 """Length of the kernel's queue of connections."""
 ACCEPTED_AT_ONCE: Final = 1
@@ -53,8 +73,8 @@ HTTP: Final[Mapping[str, Any]] = MappingProxyType(
         "access_log": None,
         # A compressed body is answered 415 before anything inflates it.
         "auto_decompress": False,
-        "keepalive_timeout": timeouts.KEEPALIVE,
-        "lingering_time": timeouts.LINGER,
+        "keepalive_timeout": KEEPALIVE_TIMEOUT,
+        "lingering_time": LINGER_TIMEOUT,
         "max_line_size": 8190,
         "max_field_size": 8190,
     }
@@ -106,7 +126,7 @@ class Connection(web.RequestHandler):
     def data_received(self, data: bytes) -> None:
         """Start the timeout of a request at its first byte."""
         if data and self.state is ConnectionState.IDLE:
-            self._enter(ConnectionState.RECEIVING, timeouts.REQUEST)
+            self._enter(ConnectionState.RECEIVING, REQUEST_TIMEOUT)
         super().data_received(data)
 
     def received(self) -> None:
@@ -115,7 +135,7 @@ class Connection(web.RequestHandler):
 
     def pause_writing(self) -> None:
         """Start the timeout of a response that the kernel does not take at once."""
-        self._enter(ConnectionState.IN_HANDLER, timeouts.WRITE)
+        self._enter(ConnectionState.IN_HANDLER, WRITE_TIMEOUT)
         super().pause_writing()
 
     async def finish_response(
@@ -128,7 +148,7 @@ class Connection(web.RequestHandler):
 
     def is_quiet(self, now: float) -> bool:
         """Return whether the connection has been idle for a while."""
-        return self.state is ConnectionState.IDLE and now - self.since > timeouts.QUIET
+        return self.state is ConnectionState.IDLE and now - self.since > QUIET_TIME
 
     def abort(self) -> None:
         """Close the connection at once."""
@@ -194,9 +214,9 @@ class Connections:
         return self._clients is None or self._clients.admits(transport)
 
     def check_later(self) -> None:
-        """Schedule a check of all deadlines after ``timeouts.CHECK``."""
+        """Schedule a check of all deadlines after ``CHECK_INTERVAL``."""
         if self._check is None:
-            self._check = asyncio.get_running_loop().call_later(timeouts.CHECK, self._check_deadlines)
+            self._check = asyncio.get_running_loop().call_later(CHECK_INTERVAL, self._check_deadlines)
 
     def close_idle(self) -> None:
         """Close every idle connection without unread data in the kernel.
@@ -211,7 +231,7 @@ class Connections:
     def left(self) -> int:
         """Return the number of open connections and recent handshakes."""
         now = asyncio.get_running_loop().time()
-        recent = sum(now - since <= timeouts.QUIET for since in self.handshakes.values())
+        recent = sum(now - since <= QUIET_TIME for since in self.handshakes.values())
         return recent + sum(each.connected for each in self.open)
 
     def abort(self) -> None:
@@ -290,8 +310,8 @@ class Listener:
         if tls is not None:
             options = {
                 "ssl": tls,
-                "ssl_handshake_timeout": timeouts.HANDSHAKE,
-                "ssl_shutdown_timeout": timeouts.TLS_SHUTDOWN,
+                "ssl_handshake_timeout": HANDSHAKE_TIMEOUT,
+                "ssl_shutdown_timeout": TLS_SHUTDOWN_TIMEOUT,
             }
         try:
             self._server = await asyncio.get_running_loop().create_server(
@@ -311,12 +331,12 @@ class Listener:
         """Stop listening, and close each connection once it is idle. Connections in the kernel's queue are still answered.
 
         Returns:
-            The number of connections that are open after ``timeouts.DRAIN``, with incomplete requests.
+            The number of connections that are open after ``DRAIN_TIMEOUT``, with incomplete requests.
         """
         if self._server is None or self.connections is None:
             return 0
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeouts.DRAIN
+        deadline = loop.time() + DRAIN_TIMEOUT
         while True:
             if not readable(each.fileno() for each in self._server.sockets):
                 self._server.close()
@@ -356,7 +376,7 @@ def _configure(listening: Any) -> None:
     with listening.dup() as sock:
         sock.listen(BACKLOG)
         if hasattr(socket, "TCP_USER_TIMEOUT"):  # on Linux
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(timeouts.WRITE * 1000))
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(WRITE_TIMEOUT * 1000))
 
 
 def _oldest(connections: Iterable[Connection], state: ConnectionState) -> Connection | None:

@@ -16,7 +16,6 @@ from aiohttp.hdrs import CONTENT_ENCODING
 from injector.golang.time import parse_duration
 from injector.webhook.listener import Connection
 from injector.webhook.queue import DEADLINE, OVERLOAD, AdmissionQueue
-from injector.webhook.timeouts import READ
 
 if TYPE_CHECKING:
     from injector.webhook.lifecycle import Lifecycle
@@ -26,6 +25,8 @@ MAX_BODY: Final = 8 * 1024 * 1024
 """Bytes. Objects have up to 3 MiB of protobuf (k8s.io/apiserver, MaxRequestBodyBytes), may come twice, and are larger as JSON."""
 MAX_VALUES: Final = 250_000
 """More than the largest object of etcd has. Without the limit a body of empty lists would take half a second and 200 MB to decode."""
+READ_TIMEOUT: Final = 6.0
+"""Seconds for the body of a request. A slower request gets status 408. An API server sends a request at once."""
 SMALL: Final = 64 * 1024
 """Bytes of a body whose values are not counted."""
 RETRY_AFTER: Final = "1"
@@ -123,11 +124,11 @@ class Reader:
     async def _receive_in_time(self, chunks: list[bytes], request: web.BaseRequest) -> None:
         size = 0
         try:
-            async with asyncio.timeout(READ):
+            async with asyncio.timeout(READ_TIMEOUT):
                 while chunk := await request.content.readany():
                     size = self._add(chunk, size, chunks)
         except TimeoutError as error:
-            raise Refusal(408, "timeout", f"the body did not arrive within {READ:g} s") from error
+            raise Refusal(408, "timeout", f"the body did not arrive within {READ_TIMEOUT:g} s") from error
 
     def _add(self, chunk: bytes, size: int, chunks: list[bytes]) -> int:
         """Append a chunk to those of a body, which have ``size`` bytes. Return the new size.

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from aiohttp import web
 from aiohttp.hdrs import METH_POST
 
+from injector.revisions.registry import PATH_PREFIX
 from injector.webhook.handler import HandlerOptions, InjectHandler
 from injector.webhook.lifecycle import Follow, Lifecycle, LoopLag, Phase, Supervisor
 from injector.webhook.listener import CLEANUP, Listener, Request
-from injector.webhook.path import PREFIX
+from injector.webhook.operations import Operations, operations_requests
 from injector.webhook.shadow import Shadows
-from injector.webhook.status.operations import Operations, operations_requests
 from injector.webhook.unserved import UnservedHandler, unserved_path
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ def webhook_requests(handler: InjectHandler, unserved: UnservedHandler | None = 
 
     def answer(request: web.BaseRequest) -> Awaitable[web.StreamResponse]:
         path = request.rel_url.raw_path
-        is_injection = path == PREFIX or path.startswith(f"{PREFIX}/")
+        is_injection = path == PATH_PREFIX or path.startswith(f"{PATH_PREFIX}/")
         of_unserved = None if is_injection or unserved is None else unserved_path(path)
         if not is_injection and of_unserved is None:
             raise web.HTTPNotFound

@@ -15,7 +15,7 @@ from urllib.request import urlopen
 
 from aiohttp import web
 
-from injector.webhook.status.page import HEADERS, status_page
+from injector.webhook.operations import HEADERS, status_page
 from tests.architecture.documents import ROOT
 from tests.architecture.serving import STOP_LIMIT, free_ports, post, wait_until_ready
 from tests.factories import make_pod, make_review

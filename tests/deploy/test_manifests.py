@@ -14,7 +14,7 @@ from click.core import Command
 
 from injector.cli import main
 from injector.cluster.resources import CONFIG_MAPS, NODES, PROXY_CONFIGS, WEBHOOKS
-from injector.webhook.path import parse_path
+from injector.revisions.registry import parse_path
 from tests.deploy.rendering import (
     BASES,
     DEPLOY,

@@ -30,9 +30,8 @@ from injector.kube import admission
 from injector.kube.typed import normalise
 from injector.revisions.build import build
 from injector.revisions.directory import embedded_source
-from injector.revisions.registry import Snapshot, snapshot_of
+from injector.revisions.registry import Snapshot, parse_path, snapshot_of
 from injector.revisions.tags import parse_tags, workload_of_pod
-from injector.webhook.path import parse_path
 from tests.cases import read_cases
 from tests.conformance import core, corpus, workloads
 from tests.handlers import answer_of, handler_with

@@ -22,9 +22,9 @@ from injector.revisions.tags import choose, parse_tags
 from injector.webhook.decisions import LOGGED, Decisions, ReviewDecision
 from injector.webhook.handler import HandlerOptions
 from injector.webhook.lifecycle import Lifecycle, Phase, Supervisor
+from injector.webhook.operations import Operations
 from injector.webhook.server import Services
 from injector.webhook.shadow import Admission, Shadows
-from injector.webhook.status.operations import Operations
 from tests.factories import make_pod, make_review
 from tests.revisions.fakes import fake_revision
 

@@ -20,9 +20,9 @@ from injector.revisions.registry import Registry, Snapshot
 from injector.revisions.reload import Loader, LoadReport, RevisionState
 from injector.revisions.unservednames import UnservedNames
 from injector.webhook.lifecycle import LAG_INTERVAL, LAGS, MAX_LAG, HealthFile, Lifecycle, LoopLag, Phase, Supervisor
+from injector.webhook.operations import Operations, operations_requests
 from injector.webhook.server import Services
 from injector.webhook.shadow import Shadows
-from injector.webhook.status.operations import Operations, operations_requests
 from injector.webhook.tls.source import CertificateSource
 from tests.revisions.fakes import fake_revision
 from tests.webhook.conftest import Client, ClientFactory

@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 
 from injector.errors import InjectorError
-from injector.webhook import timeouts
+from injector.webhook import listener as module
 from injector.webhook.listener import (
     ACCEPTED_AT_ONCE,
     DRAIN_INTERVAL,
@@ -269,7 +269,7 @@ async def test_handshakes_count_as_idle_connections(tmp_path: Path) -> None:
 async def test_a_client_that_does_not_finish_its_handshake_is_disconnected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(timeouts, "HANDSHAKE", 0.05)
+    monkeypatch.setattr(module, "HANDSHAKE_TIMEOUT", 0.05)
     async with serving(tls=write_certificate(tmp_path)) as served:
         for hello in (b"", bytes.fromhex("1603010200010001fc0303") + bytes(64)):
             reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
@@ -290,7 +290,7 @@ async def test_a_client_that_does_not_finish_its_request_is_disconnected(
     client.writer.write(sent)
     await until(lambda: [each for each in served.connections if each.state is ConnectionState.RECEIVING])
 
-    await hurry.by(timeouts.REQUEST - 1)
+    await hurry.by(module.REQUEST_TIMEOUT - 1)
     assert client.is_open()
     await hurry.by(2)
 
@@ -305,7 +305,7 @@ async def test_a_request_in_work_may_take_longer_than_a_request_may_take_to_arri
     client.writer.write(REQUEST + BODY)
     await until(lambda: served.bodies)
 
-    await hurry.by(2 * timeouts.REQUEST)
+    await hurry.by(2 * module.REQUEST_TIMEOUT)
     served.go.set()
 
     assert await client.answered()
@@ -315,7 +315,7 @@ async def test_a_request_in_work_may_take_longer_than_a_request_may_take_to_arri
 async def test_a_client_that_does_not_read_its_answer_is_disconnected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tls: bool
 ) -> None:
-    monkeypatch.setattr(timeouts, "WRITE", 0.2)
+    monkeypatch.setattr(module, "WRITE_TIMEOUT", 0.2)
     async with serving(tls=write_certificate(tmp_path) if tls else None) as served:
         client = await served.connect(limit=1)
         client.writer.write(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -328,7 +328,7 @@ async def test_a_client_that_does_not_read_its_answer_is_disconnected(
 async def test_the_kernel_disconnects_a_client_whose_answer_is_in_its_buffers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tls: bool
 ) -> None:
-    monkeypatch.setattr(timeouts, "WRITE", 0.5)
+    monkeypatch.setattr(module, "WRITE_TIMEOUT", 0.5)
     async with serving(tls=write_certificate(tmp_path) if tls else None) as served:
         sock = socket.socket()
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
@@ -363,7 +363,7 @@ async def test_a_connection_outlives_the_idle_time_of_the_api_server(served: Ser
 async def test_an_idle_connection_is_closed_in_the_end(served: Served, hurry: Hurry, asks: bool) -> None:
     client = await served.idle(asks=asks)
 
-    await hurry.by(timeouts.KEEPALIVE + 1)
+    await hurry.by(module.KEEPALIVE_TIMEOUT + 1)
 
     assert await client.ended()
 
@@ -448,7 +448,7 @@ async def test_a_drained_listener_refuses_connections(served: Served) -> None:
 async def test_a_drain_closes_idle_connections_once_they_are_quiet(served: Served, hurry: Hurry) -> None:
     clients = [await served.idle() for _ in range(5)]
     recent = await served.idle()
-    await hurry.by(timeouts.QUIET + 0.1)
+    await hurry.by(module.QUIET_TIME + 0.1)
     assert await recent.ask()
     draining = asyncio.create_task(served.drain())
 
@@ -456,7 +456,7 @@ async def test_a_drain_closes_idle_connections_once_they_are_quiet(served: Serve
     # It may ask again: the next answer closes its connection, or a second without a request.
     assert not draining.done()
     assert await recent.ask()
-    await hurry.by(timeouts.QUIET + 0.1)
+    await hurry.by(module.QUIET_TIME + 0.1)
 
     assert await draining == 0
     assert await recent.ended()
@@ -465,13 +465,13 @@ async def test_a_drain_closes_idle_connections_once_they_are_quiet(served: Serve
 async def test_a_drain_answers_a_request_that_was_sent_and_not_yet_read(served: Served, hurry: Hurry) -> None:
     client = await served.idle()
     sent: Any = client.writer.get_extra_info("socket")
-    await hurry.by(timeouts.QUIET + 0.1)
+    await hurry.by(module.QUIET_TIME + 0.1)
     # Past the event loop: the request is in the kernel, and this process has not looked yet.
     assert sent._sock.send(REQUEST + BODY) == len(REQUEST + BODY)
     draining = asyncio.create_task(served.drain())
 
     assert await client.answered()
-    await hurry.by(timeouts.QUIET + 0.1)
+    await hurry.by(module.QUIET_TIME + 0.1)
 
     assert await draining == 0
     assert served.bodies == [BODY, BODY]
@@ -485,7 +485,7 @@ async def test_a_drain_answers_a_connection_that_the_kernel_has_accepted(served:
 
     async with asyncio.timeout(LIMIT):
         assert b"200 OK" in await asyncio.get_running_loop().sock_recv(client, 4096)
-    await hurry.by(timeouts.QUIET + 0.1)
+    await hurry.by(module.QUIET_TIME + 0.1)
     assert await draining == 0
     client.close()
 
@@ -495,12 +495,12 @@ async def test_a_drain_waits_for_the_rest_of_a_request(served: Served, hurry: Hu
     client.writer.write(REQUEST)
     await until(lambda: [each for each in served.connections if each.state is ConnectionState.RECEIVING])
     draining = asyncio.create_task(served.drain())
-    await hurry.by(timeouts.QUIET + 0.1)
+    await hurry.by(module.QUIET_TIME + 0.1)
     await asyncio.sleep(2 * DRAIN_INTERVAL)
     assert not draining.done()
 
     assert await client.ask(BODY)
-    await hurry.by(timeouts.QUIET + 0.1)
+    await hurry.by(module.QUIET_TIME + 0.1)
 
     assert await draining == 0
 
@@ -512,7 +512,7 @@ async def test_a_drain_ends_after_its_time_and_says_how_many_connections_are_lef
     draining = asyncio.create_task(served.drain())
     await asyncio.sleep(DRAIN_INTERVAL)
 
-    await hurry.by(timeouts.DRAIN)
+    await hurry.by(module.DRAIN_TIMEOUT)
 
     assert await draining == 1
 
@@ -525,7 +525,7 @@ async def test_a_handshake_that_goes_on_is_waited_for_a_moment(tmp_path: Path, h
         await until(lambda: connections.handshakes)
 
         assert connections.left() == 1
-        await hurry.by(timeouts.QUIET + 0.1)
+        await hurry.by(module.QUIET_TIME + 0.1)
         assert connections.left() == 0
         writer.close()
 

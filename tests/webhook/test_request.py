@@ -20,10 +20,10 @@ from prometheus_client import CollectorRegistry
 from yarl import URL
 
 from injector.errors import ReviewError
+from injector.revisions.registry import parse_path
 from injector.webhook import reading
 from injector.webhook.lifecycle import Lifecycle, Phase
 from injector.webhook.logs import JsonFormatter, TextFormatter
-from injector.webhook.path import parse_path
 from injector.webhook.queue import DEADLINE, OVERLOAD, AdmissionQueue
 from injector.webhook.reading import MAX_VALUES, REJECTIONS, SMALL, Reader, Refusal, rejection, timeout_of
 from tests.cases import cases
@@ -111,7 +111,7 @@ async def test_a_body_beyond_the_limit_is_refused_and_its_connection_closed(life
 async def test_a_body_that_does_not_arrive_is_answered_408(
     lifecycle: Lifecycle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "READ", 0.01)
+    monkeypatch.setattr(reading, "READ_TIMEOUT", 0.01)
     reader = Reader(lifecycle, AdmissionQueue())
 
     answer = reader.refused(await refusal_of(reader, sent(b"abc", ends=False)))

@@ -17,8 +17,7 @@ from injector.revisions.registry import snapshot_of
 from injector.revisions.reload import LoadReport, RevisionState
 from injector.revisions.tags import parse_tags
 from injector.webhook.lifecycle import Phase
-from injector.webhook.shadow import Admission, Shadows
-from injector.webhook.status.page import (
+from injector.webhook.operations import (
     MAX_ROWS,
     ago,
     milliseconds,
@@ -34,6 +33,7 @@ from injector.webhook.status.page import (
     tag_requests,
     when,
 )
+from injector.webhook.shadow import Admission, Shadows
 from tests.cases import cases
 from tests.revisions.fakes import fake_revision
 

@@ -17,7 +17,7 @@ from injector.kube.admission import Broken
 from injector.metrics import Outcome
 from injector.revisions.reload import Loader, LoadReport, RevisionState
 from injector.webhook.decisions import ReviewDecision
-from injector.webhook.status.operations import Operations, operations_requests
+from injector.webhook.operations import Operations, operations_requests
 from tests.revisions.fakes import fake_revision
 from tests.webhook.canary import TAGS, UPGRADES, Cluster
 from tests.webhook.chromium import EXECUTABLE, Page, browsing

@@ -50,7 +50,7 @@ from injector.webhook.tls.certificate import (
 from injector.webhook.tls.source import FAILURE, SUCCESS, CertificateSource, Handshakes, Loaded
 
 if TYPE_CHECKING:
-    from injector.cluster.secrets import SecretContent, SecretStore
+    from injector.cluster.resources import SecretContent, SecretStore
     from injector.metrics import Metrics
 
 _log = logging.getLogger(__name__)

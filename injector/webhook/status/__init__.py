@@ -1,1 +1,0 @@
-"""The operations port: probes, metrics and the status (``operations``, ``page``)."""
