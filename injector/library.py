@@ -17,8 +17,8 @@ from injector.injection.result import RequestFacts, Skipped
 from injector.injection.tools.explain import Step, Trace, trace_pod
 from injector.injection.tools.podchanges import ABSENT, Change, changes
 from injector.istio.revision import Revision
-from injector.revisions.build import build
 from injector.revisions.directory import DirectorySource, embedded_source, read_folder
+from injector.revisions.source import build
 
 if TYPE_CHECKING:
     import os

@@ -21,9 +21,9 @@ from injector.istio import analysis
 from injector.istio.analysis import ERROR, INFO, LEVELS, MESSAGES, WARNING, Finding, Item, Mesh
 from injector.istio.behaviours import Minor, parse_minor
 from injector.istio.webhooks import ISTIO_NAMESPACE
-from injector.revisions.build import known_minor
 from injector.revisions.clustersource import listed_state
 from injector.revisions.configmaps import INJECTOR
+from injector.revisions.source import known_minor
 
 if TYPE_CHECKING:
     from injector.cluster.kubeconfig import Kubeconfig

@@ -51,8 +51,8 @@ from injector.kube.pods import (
 )
 from injector.kube.typed import normalise
 from injector.kube.yaml import objects_in
-from injector.revisions.build import Overrides
 from injector.revisions.clustersource import BuiltRevisions, build_all, listed_state, openshift_annotations
+from injector.revisions.source import Overrides
 from injector.revisions.tags import workload_key
 
 if TYPE_CHECKING:

@@ -64,11 +64,10 @@ from injector.kube.escaping import escape_controls
 from injector.kube.pods import add_place, unread_templates
 from injector.kube.yaml import dump_yaml, load_yaml
 from injector.kube.yaml.write import with_values
-from injector.revisions.build import Overrides, build, overridden
 from injector.revisions.configmaps import INJECTOR, MESH, named_revision
 from injector.revisions.directory import SingleSource
 from injector.revisions.files import required_text
-from injector.revisions.source import RawRevision, SourceState
+from injector.revisions.source import Overrides, RawRevision, SourceState, build, overridden
 
 if TYPE_CHECKING:
     from injector.cluster.kubeconfig import Kubeconfig

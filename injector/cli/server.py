@@ -1,4 +1,4 @@
-"""Builds the server of ``injector serve`` from its settings, and runs it.
+"""Builds the server of ``injector serve`` from its settings, sets up its log, and runs it.
 
 ``cli/serve.py`` imports this module only to serve, because its libraries take long to load.
 """
@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import logging
 import os
+import re
 import socket
 import sys
+import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 
@@ -29,10 +32,10 @@ from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.lease import Lease
 from injector.cluster.resources import SecretStore
 from injector.cluster.webhooks import WebhookSelector
-from injector.errors import UsageError
+from injector.errors import UsageError, whereabouts
 from injector.istio.webhooks import DEFAULT_NAME
+from injector.kube.escaping import escape_line
 from injector.metrics import Metrics
-from injector.revisions.build import Overrides
 from injector.revisions.clustersource import ClusterSource
 from injector.revisions.directory import MergedSource, SingleSource
 from injector.revisions.driftwatch import DriftWatch
@@ -40,15 +43,15 @@ from injector.revisions.files import file_changes
 from injector.revisions.following import Follower, Timing
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
+from injector.revisions.source import Overrides
 from injector.revisions.unservednames import UnservedNames
 from injector.revisions.verify import RecentPods
 from injector.settings import DENY, Settings
 from injector.upgrade.controller import LEASE_NAME, Controller
 from injector.upgrade.gates import read_token
-from injector.webhook.decisions import EXPLAINED, LOGGED, Decisions
+from injector.webhook.decisions import EXPLAINED, FIELDS, LOGGED, Decisions
 from injector.webhook.handler import HandlerOptions
 from injector.webhook.lifecycle import HealthFile
-from injector.webhook.logs import log_to
 from injector.webhook.queue import AdmissionQueue
 from injector.webhook.server import Listeners, Services, serve
 from injector.webhook.tls.cabundle import CaBundles
@@ -293,3 +296,56 @@ async def _patch_webhooks(client: KubeClient, bundles: CaBundles, settled: async
     await client.open()
     settled.set()
     await bundles.follow()
+
+
+_UNQUOTED: Final = re.compile(r"[\w./:+@%,-]+", re.ASCII)
+
+
+class TextFormatter(logging.Formatter):
+    """Formats lines such as ``2026-01-31T12:00:05.123Z INFO skipped reason=label revision=1-24``.
+
+    Names in a message come from requests, so control characters are escaped. An exception is shown by its class and places only: its
+    text, and so a traceback, may quote a pod or a file.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        words = [_time(record), record.levelname, record.getMessage()]
+        words += [f"{name}={_quoted(str(value))}" for name, value in _fields(record).items()]
+        return escape_line(" ".join(words))
+
+
+class JsonFormatter(logging.Formatter):
+    """Formats a JSON object with ``time``, ``level``, ``logger``, ``message`` and the fields of the record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        line = {
+            "time": _time(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        return json.dumps({**line, **_fields(record)})
+
+
+def log_to(stream: TextIO, log_format: str) -> None:
+    """Log to ``stream``. The format ``auto`` means text on a terminal, else JSON."""
+    text = log_format == "text" or (log_format == "auto" and stream.isatty())
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(TextFormatter() if text else JsonFormatter())
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+
+
+def _fields(record: logging.LogRecord) -> dict[str, Any]:
+    fields: dict[str, Any] = getattr(record, FIELDS, {})
+    error = record.exc_info[1] if record.exc_info else None
+    return fields if error is None else {**fields, "error": whereabouts(error)}
+
+
+def _time(record: logging.LogRecord) -> str:
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03d}Z"
+
+
+def _quoted(text: str) -> str:
+    return text if _UNQUOTED.fullmatch(text) else json.dumps(text)

@@ -19,9 +19,9 @@ from injector.cluster.kubeconfig import Kubeconfig
 from injector.errors import ConfigError, InjectorError, UnknownRevisionError, UsageError
 from injector.istio.webhooks import ISTIO_NAMESPACE, NAMESPACE, PRECEDENCES, Endpoint
 from injector.kube.escaping import escape_line
-from injector.revisions.build import Overrides, build, overridden
 from injector.revisions.directory import TAGS_FILE, DirectorySource, embedded_source
 from injector.revisions.registry import ResolvedName, checked_name, is_label
+from injector.revisions.source import Overrides, build, overridden
 
 if TYPE_CHECKING:
     from injector.cluster.resources import ObjectReader

@@ -29,9 +29,8 @@ from injector.injection.result import RequestFacts, Skipped
 from injector.istio.config import parse_inject_config
 from injector.kube.escaping import escape_line
 from injector.kube.yaml import dump_yaml, load_yaml
-from injector.revisions.build import Texts, build, parse_texts
 from injector.revisions.files import read_text, required_text
-from injector.revisions.source import SETTINGS_KEY, parse_settings
+from injector.revisions.source import SETTINGS_KEY, Texts, build, parse_settings, parse_texts
 
 if TYPE_CHECKING:
     from injector.cluster.kubeconfig import Kubeconfig

@@ -21,6 +21,7 @@ from injector.injection.data import (
     Parameters,
     ProxyOverlays,
     cluster_envs,
+    forget_assigned_user,
     native_sidecar,
     template_data,
 )
@@ -28,7 +29,7 @@ from injector.injection.guard import TemplateGuard
 from injector.injection.policy import injection_required
 from injector.injection.render import OverlayTemplates, Rendered, select_templates
 from injector.injection.result import Injected, InjectedPod, RequestFacts, Skipped
-from injector.injection.steps import openshift, probes, prometheus
+from injector.injection.steps import probes, prometheus
 from injector.injection.steps.overrides import init_user_adjusted, reapplied, reinserted
 from injector.injection.steps.status import STATUS, read_status, status_annotation, stripped
 from injector.istio.annotations import LONGEST_LIST, annotation_fault, list_too_long, validate_annotations
@@ -88,7 +89,7 @@ def inject_admitted(
     seen = admitted
     if revision.openshift and revision.behaviours.openshift:
         with_init = revision.behaviours.openshift_init_containers
-        seen = openshift.forget_assigned_user(admitted, with_init_containers=with_init)
+        seen = forget_assigned_user(admitted, with_init_containers=with_init)
     outcome = run_injection(webhook_parameters(revision, seen, facts), webhook=True)
     result = outcome.pod
     if seen is not admitted:

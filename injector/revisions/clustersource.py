@@ -18,13 +18,12 @@ from injector.cluster.listwatch import ListWatch
 from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, NODES, PROXY_CONFIGS, WEBHOOKS, ObjectReader, Scope
 from injector.cluster.webhooks import WebhookFacts, webhook_facts, webhook_faults
 from injector.errors import ClusterError, ConfigError, DataError
-from injector.injection.steps.openshift import SUPPLEMENTAL_GROUPS, UID_RANGE
+from injector.injection.data import SUPPLEMENTAL_GROUPS, UID_RANGE
 from injector.istio.frozen import frozen
 from injector.istio.proxyconfig import ProxyConfigResource, ProxyConfigs, read_proxy_config_resource
 from injector.istio.webhooks import ISTIO_NAMESPACE, REVISION_LABEL
-from injector.revisions.build import Overrides, build, overridden, with_facts
 from injector.revisions.configmaps import istio_config_map, raw_revisions
-from injector.revisions.source import ClusterFacts, RawRevision, SourceState
+from injector.revisions.source import ClusterFacts, Overrides, RawRevision, SourceState, build, overridden, with_facts
 from injector.revisions.tags import TagObject, read_tags, tag_object
 
 if TYPE_CHECKING:

@@ -57,8 +57,8 @@ from injector.istio.webhooks import (
     tag_service,
     tag_webhook,
 )
-from injector.revisions.build import known_minor
 from injector.revisions.configmaps import istio_config_map, raw_revisions
+from injector.revisions.source import known_minor
 from injector.revisions.tags import Tag, read_tags, tag_annotations, tag_object
 from injector.revisions.tagstore import TagState, followers
 

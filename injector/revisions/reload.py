@@ -20,8 +20,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from injector.errors import ConfigError, DataError, InjectorError, InternalError, detach, whereabouts
-from injector.revisions.build import build, explain_newer, with_facts
 from injector.revisions.registry import Registry, Snapshot, snapshot_of
+from injector.revisions.source import build, explain_newer, with_facts
 from injector.revisions.tags import Tag, usable_tags
 from injector.revisions.verify import RecentPod, verify, verify_recent
 

@@ -16,13 +16,15 @@ from injector.injection.policy import INJECT
 from injector.kube.admission import Broken, Request, Response
 from injector.metrics import UNKNOWN_REVISION, Outcome
 from injector.revisions.tags import workload_key
-from injector.webhook.logs import FIELDS
 
 if TYPE_CHECKING:
     from injector.injection.result import Injected, Skipped
     from injector.revisions.registry import Resolved
 
 _log = logging.getLogger(__name__)
+
+FIELDS: Final = "fields"
+"""The attribute of a log record with the fields for formatters."""
 
 # Names of Kubernetes have at most 253 letters, uids 36. Longer values are cut.
 _NAME: Final = 253

@@ -19,10 +19,10 @@ from injector.cli import main
 from injector.cluster.client import REASONS as WATCH_REASONS
 from injector.kube.yaml import load_yaml
 from injector.metrics import RELOAD_FAILURES, Metrics
-from injector.revisions.build import build
 from injector.revisions.directory import DirectorySource, embedded_source
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
+from injector.revisions.source import build
 from injector.revisions.tags import parse_tags
 from injector.upgrade.document import read_upgrade as read_document
 from injector.webhook.handler import FAILURE_REASONS

@@ -18,7 +18,7 @@ from injector.errors import DataError
 from injector.injection.result import GUARDS
 from injector.injection.tools.explain import Step, Trace
 from injector.kube.pods import Created
-from injector.revisions.build import build
+from injector.revisions.source import build
 from injector.revisions.tags import TagWorkload
 from tests.cases import cases
 from tests.cli.clusters import (

@@ -19,7 +19,7 @@ from injector.errors import ManifestError
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
 from injector.injection.tools.drift import CURRENT, OLDER_REVISION, OLDER_TEMPLATE, Drift
-from injector.revisions.build import build
+from injector.revisions.source import build
 from tests.cases import cases
 from tests.cli.clusters import (
     HOME,

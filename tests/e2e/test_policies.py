@@ -20,8 +20,8 @@ from injector.injection.result import Injected, RequestFacts
 from injector.istio.revision import Revision
 from injector.kube.podsecurity import BASELINE, LEVELS, PRIVILEGED, RESTRICTED, RULES, enforced, level_of, violations
 from injector.kube.yaml import load_yaml
-from injector.revisions.build import Overrides, build, overridden
 from injector.revisions.directory import embedded_source
+from injector.revisions.source import Overrides, build, overridden
 from tests.e2e.conftest import Figure
 from tests.e2e.kubelab import Lab
 from tests.e2e.manifests import account_of, namespace_of

@@ -21,7 +21,7 @@ from injector.injection.pipeline import inject_pod
 from injector.injection.result import GUARDS, Injected, RequestFacts, Skipped
 from injector.injection.tools.uninject import uninject_object
 from injector.istio.revision import Revision
-from injector.revisions.build import build
+from injector.revisions.source import build
 from tests.fuzz.draws import Draws
 from tests.fuzz.podmaking import MADE, drawn_pod
 from tests.fuzz.target import Target

@@ -23,9 +23,9 @@ from prometheus_client import CollectorRegistry
 
 from injector.injection.result import WARN
 from injector.metrics import Metrics
-from injector.revisions.build import build
 from injector.revisions.directory import embedded_source
 from injector.revisions.registry import Registry, snapshot_of
+from injector.revisions.source import build
 from injector.revisions.tags import parse_tags
 from injector.revisions.verify import RecentPods
 from injector.webhook.decisions import Explained

@@ -126,7 +126,7 @@ TARGET = Target(
     modules=tuple(
         f"gotemplate/sprig/{name}.py"
         for name in (
-            *("collections", "dates", "defaults", "numeric", "randoms"),
+            *("collections", "dates", "defaults", "numeric"),
             *("regex", "semver", "strings", "url"),
         )
     ),

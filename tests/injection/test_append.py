@@ -21,7 +21,7 @@ from injector.injection.data import template_data
 from injector.injection.pipeline import admitted_pod, run_injection, webhook_parameters
 from injector.injection.result import RequestFacts
 from injector.kube.typed import normalise
-from injector.revisions.build import build
+from injector.revisions.source import build
 from tests.cases import cases
 from tests.factories import make_container, make_pod, proxy_of
 from tests.revisions.fakes import make_raw

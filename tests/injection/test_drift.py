@@ -26,8 +26,8 @@ from injector.injection.tools.drift import (
     template_changes,
 )
 from injector.istio.revision import Revision
-from injector.revisions.build import build
 from injector.revisions.directory import embedded_source
+from injector.revisions.source import build
 from tests.cases import cases
 from tests.factories import make_container, make_pod, proxy_of
 

@@ -10,7 +10,7 @@ from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts, Skipped
 from injector.injection.tools.explain import Step, Trace, ended, refused, trace_pod
 from injector.istio.revision import Revision
-from injector.revisions.build import build
+from injector.revisions.source import build
 from tests.cases import cases
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import CONFIG, facts_with, make_raw

@@ -31,7 +31,7 @@ from injector.injection.pipeline import inject_pod
 from injector.injection.result import ENFORCE, OFF, WARN, Injected, RequestFacts
 from injector.istio.revision import Revision
 from injector.istio.template import TemplateData
-from injector.revisions.build import build
+from injector.revisions.source import build
 from tests.cases import cases, read_cases
 from tests.factories import make_pod
 from tests.property import realistic

@@ -8,7 +8,7 @@ import pytest
 from injector.injection.authoring.jinjalint import lint_jinja
 from injector.injection.authoring.lint import Finding, lint_go, trials
 from injector.istio.behaviours import Minor
-from injector.revisions.build import build
+from injector.revisions.source import build
 from tests.cases import cases
 from tests.injection import istiosource
 from tests.injection.hostilepods import BROKEN, hostile_pods

@@ -7,7 +7,7 @@ import pytest
 from injector.errors import AnnotationError, BreakOutError, ManifestError
 from injector.injection.tools.manifest import inject_object
 from injector.istio.revision import Revision
-from injector.revisions.build import build
+from injector.revisions.source import build
 from tests.cases import cases
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import CONFIG, make_raw, saying

@@ -11,8 +11,8 @@ from injector.errors import AnnotationError, OverlayError, TemplateRenderError
 from injector.injection.pipeline import admitted_pod, inject_pod, run_injection, webhook_parameters
 from injector.injection.result import Injected, InjectedPod, RequestFacts, Skipped
 from injector.istio.revision import Revision
-from injector.revisions.build import build
 from injector.revisions.directory import embedded_source
+from injector.revisions.source import build
 from tests.cases import cases
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import CONFIG, VALUES, facts_with, make_raw, saying

@@ -6,7 +6,12 @@ import pytest
 
 from injector.errors import AnnotationError
 from injector.injection import containers as c
-from injector.injection.data import Parameters
+from injector.injection.data import (
+    Parameters,
+    forget_assigned_user,
+    parse_block,
+    proxy_ids,
+)
 from injector.injection.pipeline import (
     cluster_info,
     keep_env_order,
@@ -18,11 +23,6 @@ from injector.injection.pipeline import (
     webhook_parameters,
 )
 from injector.injection.result import RequestFacts
-from injector.injection.steps.openshift import (
-    forget_assigned_user,
-    parse_block,
-    proxy_ids,
-)
 from injector.injection.steps.prometheus import (
     SECURE_PORT,
     enabled,

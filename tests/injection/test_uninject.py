@@ -12,8 +12,8 @@ from injector.injection.steps.probes import APP_PROBERS as PROBERS
 from injector.injection.steps.prometheus import ENV as SCRAPE
 from injector.injection.steps.prometheus import SECURE_PORT
 from injector.injection.tools.uninject import remaining_annotations, remaining_labels, uninject_object, uninject_pod
-from injector.revisions.build import build
 from injector.revisions.directory import embedded_source
+from injector.revisions.source import build
 from tests.cases import cases
 from tests.factories import make_container, make_pod, named
 

@@ -28,9 +28,9 @@ from injector.injection.result import Injected, RequestFacts
 from injector.istio.revision import Revision, RevisionSettings, build_revision
 from injector.kube import admission
 from injector.kube.typed import normalise
-from injector.revisions.build import build
 from injector.revisions.directory import embedded_source
 from injector.revisions.registry import Snapshot, parse_path, snapshot_of
+from injector.revisions.source import build
 from injector.revisions.tags import parse_tags, workload_of_pod
 from tests.cases import read_cases
 from tests.conformance import core, corpus, workloads

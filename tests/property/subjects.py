@@ -10,8 +10,8 @@ from typing import Any
 from injector.golang.json import dump_json
 from injector.istio.revision import Revision
 from injector.kube.typed import normalise
-from injector.revisions.build import build
 from injector.revisions.directory import embedded_source
+from injector.revisions.source import build
 from tests.conformance import core, corpus, workloads
 from tests.factories import make_container, make_pod
 

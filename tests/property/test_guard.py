@@ -26,8 +26,8 @@ from injector.injection.result import ENFORCE, OFF, WARN, Injected, RequestFacts
 from injector.istio.revision import Revision
 from injector.istio.template import TemplateData
 from injector.kube.overlay import Overlay
-from injector.revisions.build import build
 from injector.revisions.directory import embedded_source
+from injector.revisions.source import build
 from tests.conformance import core, corpus
 from tests.factories import make_pod
 from tests.property import breakouts, realistic

@@ -25,8 +25,8 @@ from injector.errors import DataError
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts, Skipped
 from injector.istio.revision import Revision
-from injector.revisions.build import build
 from injector.revisions.directory import read_folder
+from injector.revisions.source import build
 from tests.conformance import corpus
 from tests.factories import make_container
 from tests.reliability.apiserver import ApiServer, Reply

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from injector.revisions.build import build
 from injector.revisions.directory import read_folder
+from injector.revisions.source import build
 from tests.factories import make_review
 from tests.reliability.apiserver import ApiServer, Reply
 from tests.reliability.long.rows import Row

@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from injector.errors import ConfigError, DataError
-from injector.revisions.build import Overrides, build, overridden
-from injector.revisions.source import ClusterFacts
+from injector.revisions.source import ClusterFacts, Overrides, build, overridden
 from tests.cases import cases
 from tests.revisions.fakes import make_raw
 

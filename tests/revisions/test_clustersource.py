@@ -12,7 +12,6 @@ from injector.cluster.client import Page
 from injector.cluster.resources import Scope
 from injector.errors import ClusterError, ConfigError, DataError
 from injector.istio.revision import Revision
-from injector.revisions.build import Overrides
 from injector.revisions.clustersource import (
     ClusterSource,
     SeenWebhooks,
@@ -25,7 +24,7 @@ from injector.revisions.clustersource import (
 from injector.revisions.configmaps import IstioConfigMap, istio_config_map, raw_revisions
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
-from injector.revisions.source import ClusterFacts, RawRevision, SourceState
+from injector.revisions.source import ClusterFacts, Overrides, RawRevision, SourceState
 from injector.revisions.tags import Tag, TagObject, read_tags
 from tests.cases import cases
 from tests.cli.clusters import FakeKube, Refusing, revision, tag

@@ -13,10 +13,9 @@ import pytest
 from injector.errors import ConfigError, InternalError
 from injector.istio.revision import Revision
 from injector.revisions import reload
-from injector.revisions.build import build
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader, LoadReport, Prepared, RevisionState, report_changes
-from injector.revisions.source import ClusterFacts, RawRevision, SourceState
+from injector.revisions.source import ClusterFacts, RawRevision, SourceState, build
 from injector.revisions.tags import TagWorkload, parse_tags
 from tests.held import LOOKS, failures_held
 from tests.revisions.fakes import CONFIG, facts_with, fake_revision, make_raw, recent_pods
@@ -553,11 +552,11 @@ def test_only_differences_are_logged(before: LoadReport, after: LoadReport, expe
 
 
 def test_an_internal_error_is_logged_with_its_origin() -> None:
-    error = InternalError("it cannot be built", where="a", origin="KeyError at revisions/build.py:7")
+    error = InternalError("it cannot be built", where="a", origin="KeyError at revisions/source.py:7")
 
     ((_, line),) = report_changes(EMPTY, report(RevisionState("a", None, error)))
 
-    assert line == "not served: a: it cannot be built (KeyError at revisions/build.py:7)"
+    assert line == "not served: a: it cannot be built (KeyError at revisions/source.py:7)"
 
 
 @pytest.fixture

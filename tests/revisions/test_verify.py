@@ -8,7 +8,7 @@ from injector.errors import ConfigError, DataError, InvalidPodError
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts, Skipped
 from injector.istio.revision import Revision
-from injector.revisions.build import build
+from injector.revisions.source import build
 from injector.revisions.verify import (
     BUILT_IN_PODS,
     KEEP,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from injector.kube.pods import created_pods
-from injector.revisions.build import build
+from injector.revisions.source import build
 from injector.revisions.tags import Tag
 from injector.upgrade.document import Upgrade, read_upgrade
 from injector.upgrade.plan import Restart, Workload

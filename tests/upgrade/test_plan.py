@@ -11,7 +11,7 @@ import pytest
 
 from injector.errors import TagError
 from injector.kube.podsecurity import enforced
-from injector.revisions.build import build
+from injector.revisions.source import build
 from injector.revisions.tags import Tag, TagWorkload
 from injector.upgrade.document import Upgrade
 from injector.upgrade.plan import (

@@ -21,10 +21,10 @@ from injector.injection.result import Injected, RequestFacts
 from injector.istio.revision import Revision
 from injector.kube import admission
 from injector.metrics import Metrics, Outcome
-from injector.revisions.build import build
 from injector.revisions.directory import DirectorySource, embedded_source
 from injector.revisions.registry import Registry, Resolved, Snapshot, snapshot_of
 from injector.revisions.reload import Loader
+from injector.revisions.source import build
 from injector.webhook.cache import AnswerCache, CachedAnswer, CacheKey
 from injector.webhook.handler import InjectHandler
 from injector.webhook.lifecycle import Lifecycle

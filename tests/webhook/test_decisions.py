@@ -20,6 +20,7 @@ from injector.settings import SETTINGS
 from injector.webhook.decisions import (
     EXPLAINED,
     FAULT,
+    FIELDS,
     LOGGED,
     MAX_RECENT,
     MAX_VALUE,
@@ -28,7 +29,6 @@ from injector.webhook.decisions import (
     Explained,
     ReviewDecision,
 )
-from injector.webhook.logs import FIELDS
 from tests.factories import UID, make_pod, make_review
 from tests.revisions.fakes import fake_revision
 from tests.webhook.conftest import Client, ClientFactory, Core

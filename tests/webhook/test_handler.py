@@ -31,13 +31,13 @@ from injector.errors import (
 )
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts, Skipped
-from injector.revisions.build import build
 from injector.revisions.registry import Registry, snapshot_of
+from injector.revisions.source import build
 from injector.revisions.tags import parse_tags, sampled
 from injector.revisions.verify import RecentPods
+from injector.webhook.decisions import FIELDS
 from injector.webhook.handler import reason_of
 from injector.webhook.lifecycle import Lifecycle, Phase
-from injector.webhook.logs import FIELDS
 from injector.webhook.queue import AdmissionQueue, Rejected
 from injector.webhook.reading import MAX_BODY
 from injector.webhook.shadow import Admission

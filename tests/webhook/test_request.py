@@ -19,11 +19,11 @@ from aiohttp.test_utils import make_mocked_request
 from prometheus_client import CollectorRegistry
 from yarl import URL
 
+from injector.cli.server import JsonFormatter, TextFormatter
 from injector.errors import ReviewError
 from injector.revisions.registry import parse_path
 from injector.webhook import reading
 from injector.webhook.lifecycle import Lifecycle, Phase
-from injector.webhook.logs import JsonFormatter, TextFormatter
 from injector.webhook.queue import DEADLINE, OVERLOAD, AdmissionQueue
 from injector.webhook.reading import MAX_VALUES, REJECTIONS, SMALL, Reader, Refusal, rejection, timeout_of
 from tests.cases import cases

@@ -16,6 +16,7 @@ import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry
 
+from injector.cli.server import JsonFormatter, TextFormatter
 from injector.metrics import Metrics
 from injector.revisions.directory import embedded_source
 from injector.revisions.registry import Registry
@@ -23,7 +24,6 @@ from injector.revisions.reload import Loader
 from injector.revisions.verify import RecentPods
 from injector.webhook.decisions import LOGGED, Decisions
 from injector.webhook.handler import HandlerOptions
-from injector.webhook.logs import JsonFormatter, TextFormatter
 from injector.webhook.server import Services
 from injector.webhook.tls.certificate import CertificateFiles
 from injector.webhook.tls.source import FileSource

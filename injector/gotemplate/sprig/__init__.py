@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from random import SystemRandom
-from typing import TYPE_CHECKING
 
 from injector.gotemplate import costs
 from injector.gotemplate.functions import FuncMap
@@ -19,15 +18,11 @@ from injector.gotemplate.sprig import (
     dates,
     defaults,
     numeric,
-    randoms,
     regex,
     semver,
     strings,
     url,
 )
-
-if TYPE_CHECKING:
-    from injector.gotemplate.sprig.randoms import RandomSource
 
 __all__ = ["txt_func_map"]
 
@@ -36,7 +31,7 @@ def txt_func_map(
     *,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     environ: Mapping[str, str] | None = None,
-    source: RandomSource | None = None,
+    source: strings.RandomSource | None = None,
     lookup: Callable[[str], str] = lambda _name: "",
 ) -> FuncMap:
     """Return sprig's functions by name.
@@ -54,7 +49,7 @@ def txt_func_map(
     functions.update(dates.CLOCKED.bound(clock))
     functions.update(crypto.CLOCKED.bound(clock))
     functions.update(crypto.RANDOM.bound(source))
-    functions.update(randoms.RANDOM.bound(source))
-    functions.update(randoms.ENVIRONMENT.bound(environ or {}))
+    functions.update(strings.RANDOM.bound(source))
+    functions.update(strings.ENVIRONMENT.bound(environ or {}))
     functions.define("func(string) string", "getHostByName", cost=costs.PASS, hermetic=False)(lookup)
     return functions

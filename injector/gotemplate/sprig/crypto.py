@@ -26,7 +26,7 @@ from injector.gotemplate.values import Struct
 
 if TYPE_CHECKING:
     from injector.gotemplate.sprig.dates import Clock
-    from injector.gotemplate.sprig.randoms import RandomSource
+    from injector.gotemplate.sprig.strings import RandomSource
 
 FUNCTIONS: Final = FuncMap()
 RANDOM: Final = FuncMap()

@@ -1,15 +1,21 @@
-"""Strings (sprig's strings.go, and the parts of Masterminds/goutils and huandu/xstrings that it calls)."""
+"""Strings (sprig's strings.go, and the parts of Masterminds/goutils and huandu/xstrings that it calls), also random ones.
+
+Random values and environment variables (sprig's crypto.go and numeric.go, os.Expand) come from sources that the caller gives.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import re
+import string
 import unicodedata
+import uuid
 import zlib
+from collections.abc import Mapping, MutableSequence
 from functools import partial
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from injector.golang.strconv import byte_length, byte_slice, from_bytes, to_bytes
 from injector.golang.strconv import quote as go_quote
@@ -21,6 +27,10 @@ from injector.gotemplate.functions import FuncMap
 from injector.gotemplate.values import Map, Slice
 
 FUNCTIONS: Final = FuncMap()
+RANDOM: Final = FuncMap()
+"""Functions whose first argument is a source of randomness, less those of cryptography."""
+ENVIRONMENT: Final = FuncMap()
+"""Functions whose first argument is a mapping of environment variables."""
 
 # unicode.IsSpace; Python's str.isspace counts U+001C to U+001F too.
 SPACE: Final = (
@@ -440,3 +450,92 @@ FUNCTIONS.add("kebabcase", "func(string) string", lambda text: _joined(text, "-"
 FUNCTIONS.add("b64enc", "func(string) string", lambda text: base64.b64encode(to_bytes(text)).decode(), costs.COPY)
 FUNCTIONS.add("b32enc", "func(string) string", lambda text: base64.b32encode(to_bytes(text)).decode(), costs.COPY)
 FUNCTIONS.add("adler32sum", "func(string) string", lambda text: str(zlib.adler32(to_bytes(text))), costs.SCAN)
+
+_PER_STEP: Final = 256
+"""Characters among which the end of a name is looked for in a step; each name may be looked for as far as the end of the text."""
+_VARIABLE = re.compile(r"\$(?:\{(?P<braced>[^}]*)\}|(?P<special>[*#$@!?\-0-9])|(?P<name>[A-Za-z0-9_]+))", re.ASCII)
+_CHOICE: Final = 4
+"""Steps of a random choice."""
+
+
+class RandomSource(Protocol):
+    """A source of randomness, such as random.SystemRandom."""
+
+    def randrange(self, start: int, stop: int, /) -> int:
+        """Return an integer of a range."""
+
+    def randbytes(self, n: int, /) -> bytes:
+        """Return random bytes."""
+
+    def shuffle(self, x: MutableSequence[Any], /) -> None:
+        """Put a list into random order."""
+
+
+@ENVIRONMENT.define("func(string) string", "env", cost=costs.NOTHING)
+def env(environ: Mapping[str, str], name: str) -> str:
+    """Return a variable, empty if it is not set."""
+    return environ.get(name, "")
+
+
+@ENVIRONMENT.define("func(string) string", "expandenv", cost=costs.BY_CHARACTER)
+def expandenv(environ: Mapping[str, str], text: str) -> str:
+    """Return a text with ``$NAME`` and ``${NAME}`` replaced, unknown ones by nothing."""
+    spend(text.count("${") * len(text) // _PER_STEP)
+    return _VARIABLE.sub(
+        lambda match: environ.get(match["braced"] or match["special"] or match["name"] or "", ""), text
+    )
+
+
+def _random_text(source: RandomSource, count: int, alphabet: str) -> str:
+    if count < 0:
+        return ""
+    check_size(count, "random text")
+    spend(_CHOICE * count)
+    # Each byte stands for a character, except those at the end, which would make some characters likelier than others.
+    even = 256 - 256 % len(alphabet)
+    letters = bytes(ord(alphabet[byte % len(alphabet)]) for byte in range(256))
+    found = b""
+    while len(found) < count:
+        found += source.randbytes(2 * (count - len(found))).translate(letters, bytes(range(even, 256)))
+    return found[:count].decode("ascii")
+
+
+for _name, _alphabet in (
+    ("randAlphaNum", string.ascii_letters + string.digits),
+    ("randAlpha", string.ascii_letters),
+    ("randAscii", "".join(map(chr, range(32, 127)))),
+    ("randNumeric", string.digits),
+):
+    RANDOM.define("func(int) string", _name, cost=costs.COPY)(partial(_random_text, alphabet=_alphabet))
+
+
+@RANDOM.define("func(int, int) int", "randInt", cost=costs.SCAN)
+def rand_int(source: RandomSource, low: int, high: int) -> int:
+    """Return a random integer from ``low`` on, below ``high``."""
+    if high <= low:
+        raise FuncError("invalid argument to Intn")
+    return source.randrange(low, high)
+
+
+@RANDOM.define("func(int) (string, error)", "randBytes", cost=costs.COPY)
+def rand_bytes(source: RandomSource, count: int) -> str:
+    """Return random bytes in base 64."""
+    if count < 0:
+        raise FuncError("runtime error: makeslice: len out of range")
+    check_size(count, "random bytes")
+    return base64.b64encode(source.randbytes(count)).decode()
+
+
+@RANDOM.define("func() string", "uuidv4", cost=costs.SCAN)
+def uuidv4(source: RandomSource) -> str:
+    """Return a random UUID."""
+    return str(uuid.UUID(bytes=source.randbytes(16), version=4))
+
+
+@RANDOM.define("func(string) string", "shuffle", cost=costs.QUOTED)
+def shuffle(source: RandomSource, text: str) -> str:
+    """Return a text's characters in random order."""
+    spend(_CHOICE * len(text))
+    characters = list(text)
+    source.shuffle(characters)
+    return "".join(characters)

@@ -7,11 +7,11 @@ from random import Random
 import pytest
 
 from injector.gotemplate import Func
-from injector.gotemplate.sprig import randoms
+from injector.gotemplate.sprig import strings
 
 
 def random_functions() -> dict[str, Func]:
-    return randoms.RANDOM.bound(Random(7))  # noqa: S311 -- a seed makes the test repeatable
+    return strings.RANDOM.bound(Random(7))  # noqa: S311 -- a seed makes the test repeatable
 
 
 def test_random_texts_have_their_length_and_alphabet() -> None:
@@ -35,4 +35,4 @@ def test_every_character_of_an_alphabet_is_as_likely() -> None:
 
 def test_expandenv_reads_only_the_given_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET", "of the process")
-    assert randoms.expandenv({"A": "1"}, "$A ${A} $SECRET ${B}$$") == "1 1  "
+    assert strings.expandenv({"A": "1"}, "$A ${A} $SECRET ${B}$$") == "1 1  "

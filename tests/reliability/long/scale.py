@@ -35,8 +35,7 @@ from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
 from injector.istio.revision import Revision
 from injector.istio.webhooks import WebhookOptions, revision_webhook, tag_webhook
-from injector.revisions.build import build
-from injector.revisions.source import RawRevision
+from injector.revisions.source import RawRevision, build
 from tests.architecture.serving import post
 from tests.conformance import corpus
 from tests.e2e.kubelab import Lab, missing, running
