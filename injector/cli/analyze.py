@@ -18,7 +18,7 @@ from injector.cluster.kubeconfig import DEFAULT_NAMESPACE
 from injector.cluster.resources import ObjectReader, Resource, Scope
 from injector.errors import ClusterError, DataError, ManifestError, UsageError
 from injector.istio import analysis
-from injector.istio.analysis import ERROR, INFO, LEVELS, MESSAGES, WARNING, Finding, Item, Mesh
+from injector.istio.analysis import ERROR, INFO, LEVELS, MESSAGES, WARNING, Diagnostic, Item, Mesh
 from injector.istio.behaviours import Minor, parse_minor
 from injector.istio.webhooks import ISTIO_NAMESPACE
 from injector.revisions.clustersource import listed_state
@@ -226,7 +226,7 @@ def analyze(  # noqa: PLR0913 -- one parameter for each flag
     files = (*arguments, *filenames)
     only = None if every else namespace or (None if files else kubeconfig.namespace())
 
-    async def work(reader: ObjectReader) -> list[Finding]:
+    async def work(reader: ObjectReader) -> list[Diagnostic]:
         items = await read_items(reader, "" if files else only or "", namespace or DEFAULT_NAMESPACE, others)
         if only is not None and not files and not any(each.home == only for each in items):
             raise ClusterError(f"namespace {only!r} not found", hint="check the name", reason="missing")
@@ -249,7 +249,7 @@ def analyze(  # noqa: PLR0913 -- one parameter for each flag
         click.get_current_context().exit(EX_ISSUES)
 
 
-def _print(messages: Sequence[Finding], output: str, *, with_color: bool) -> None:
+def _print(messages: Sequence[Diagnostic], output: str, *, with_color: bool) -> None:
     if output != "log":
         data = [each.data() for each in messages]
         echo(yaml_text(data) if output == "yaml" else json_text(data, indent="\t"), nl=False)

@@ -55,7 +55,7 @@ from injector.injection.tools.explain import (
     trace_pod,
 )
 from injector.injection.tools.podchanges import hiding_of
-from injector.istio.analysis import Finding, Item, Mesh, analyze, item_of
+from injector.istio.analysis import Diagnostic, Item, Mesh, analyze, item_of
 from injector.istio.webhooks import (
     DEFAULT_NAME,
     INJECT_LABEL,
@@ -341,7 +341,7 @@ class Explanation:
     trace: Trace
     revision: str | None
     tag: str | None
-    messages: tuple[Finding, ...] = ()
+    messages: tuple[Diagnostic, ...] = ()
 
     def detail(self, step: Step) -> str:
         """Return the detail of a step without the values of the workload's environment variables."""
@@ -404,7 +404,7 @@ def explain_workload(
 
 def messages_about(
     workload: Created, labels: Mapping[str, str] | None, mesh: Mesh, running: Item | None = None
-) -> tuple[Finding, ...]:
+) -> tuple[Diagnostic, ...]:
     """Return the messages of Istio's analyzer about a workload and its namespace.
 
     Args:

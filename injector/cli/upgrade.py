@@ -86,7 +86,7 @@ if TYPE_CHECKING:
     from injector.cluster.resources import ObjectReader
     from injector.istio.revision import Revision
     from injector.metrics import Metrics
-    from injector.upgrade.gates import Token
+    from injector.upgrade.gates import BearerToken
 
 FORMATS: Final = ("summary", "table", "json", "yaml", "markdown")
 COLUMNS: Final = ("WAVE", "NAMESPACE", "WORKLOAD", "PODS", "HAS", "CHANGE", "ACTION", "NOTE")
@@ -244,7 +244,7 @@ class Launcher:
     kubeconfig: Kubeconfig
     metrics: Metrics
     say: Callable[[Upgrade, State], None]
-    token: Token | None = None
+    token: BearerToken | None = None
 
     async def run(self, store: Store, raw: Mapping[str, Any], document: Upgrade) -> State:
         """Run an upgrade until it ends or is paused, and return its state.

@@ -37,7 +37,7 @@ from injector.istio.config import SIDECAR_TEMPLATE_NAME
 from injector.kube.escaping import escape_line
 from injector.kube.jsonpatch import create_patch
 from injector.kube.pods import workload_of
-from injector.kube.podsecurity import PREFIX, UNRESTRICTED, Policy
+from injector.kube.podsecurity import PREFIX, UNRESTRICTED, LevelVersion
 from injector.kube.podvalidation import MAX_ANNOTATIONS, new_faults
 from injector.kube.typed import normalise
 
@@ -109,7 +109,7 @@ def _patch(given: dict[str, Any], result: c.Pod) -> list[Operation]:
 
 
 def answers_to(
-    pod: dict[str, Any], *requests: tuple[Revision, RequestFacts], policy: Policy = UNRESTRICTED
+    pod: dict[str, Any], *requests: tuple[Revision, RequestFacts], policy: LevelVersion = UNRESTRICTED
 ) -> list[Answer]:
     """Return the result of ``inject_pod`` for each request with a pod, with an empty patch, or its error if the pod is refused.
 
@@ -122,7 +122,7 @@ def answers_to(
     return [_try_inject_admitted(revision, admitted, facts, policy) for revision, facts in requests]
 
 
-def _try_inject_admitted(revision: Revision, admitted: c.Pod, facts: RequestFacts, policy: Policy) -> Answer:
+def _try_inject_admitted(revision: Revision, admitted: c.Pod, facts: RequestFacts, policy: LevelVersion) -> Answer:
     try:
         result = inject_admitted(revision, admitted, facts)
         if isinstance(result, Injected):
@@ -132,7 +132,7 @@ def _try_inject_admitted(revision: Revision, admitted: c.Pod, facts: RequestFact
     return result
 
 
-def check_pod_security(injected: c.Pod, policy: Policy) -> None:
+def check_pod_security(injected: c.Pod, policy: LevelVersion) -> None:
     """Check that an injected pod has no fault by the policy that the API server enforces.
 
     Raises:

@@ -196,7 +196,7 @@ def item_of(obj: Mapping[str, Any], default: str, others: OtherKinds = OTHER_KIN
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Diagnostic:
     """One finding about an object."""
 
     code: str
@@ -226,8 +226,8 @@ class Finding:
         return dict(sorted({**data, **docs, **place}.items()))
 
 
-def _message(code: str, item: Item, *arguments: str) -> Finding:
-    return Finding(code, item, MESSAGES[code][1] % arguments)
+def _message(code: str, item: Item, *arguments: str) -> Diagnostic:
+    return Diagnostic(code, item, MESSAGES[code][1] % arguments)
 
 
 @dataclass(frozen=True)
@@ -333,7 +333,7 @@ def _read_webhook(raw: Mapping[str, Any], where: str) -> dict[str, Any]:
     return {**raw, **selectors}
 
 
-def analyze(items: Iterable[Item], mesh: Mesh) -> list[Finding]:
+def analyze(items: Iterable[Item], mesh: Mesh) -> list[Diagnostic]:
     """Return the messages about the objects and the webhooks, sorted as istioctl sorts them and each one once.
 
     As for istioctl, objects in the system namespaces do not count, nor messages that an annotation of the object suppresses.
@@ -352,24 +352,24 @@ def analyze(items: Iterable[Item], mesh: Mesh) -> list[Finding]:
     return sorted(kept.values(), key=_order)
 
 
-def _order(message: Finding) -> tuple[int, str, str, str]:
+def _order(message: Diagnostic) -> tuple[int, str, str, str]:
     item = message.item
     return LEVELS.index(message.level), message.code, f"{item.kind}/{item.name}/{item.namespace}", message.line
 
 
-def _is_suppressed(message: Finding) -> bool:
+def _is_suppressed(message: Diagnostic) -> bool:
     codes = message.item.annotations.get(_SUPPRESS, "").split(",")
     return "*" in codes or message.code in codes
 
 
-def suppresses(pattern: str, message: Finding) -> bool:
+def suppresses(pattern: str, message: Diagnostic) -> bool:
     """Tell whether ``CODE=KIND NAME``, in which ``*`` stands for any text, suppresses a message."""
     code, _, name = pattern.partition("=")
     glob = ".*".join(map(re.escape, name.split("*")))
     return code == message.code and any(re.fullmatch(glob, each, re.DOTALL) for each in message.item.names())
 
 
-def _of_namespace(item: Item, mesh: Mesh) -> Iterator[Finding]:
+def _of_namespace(item: Item, mesh: Mesh) -> Iterator[Diagnostic]:
     if item.name == mesh.istio_namespace:
         return
     labels, injection = item.labels, item.labels.get(INJECTION_LABEL)
@@ -394,14 +394,14 @@ def _labels_of(namespace: Item) -> dict[str, str]:
     return {**namespace.labels, _NAME_LABEL: namespace.name}
 
 
-def _unserved(item: Item, namespace: Labels, pod: Labels, mesh: Mesh) -> Iterator[Finding]:
+def _unserved(item: Item, namespace: Labels, pod: Labels, mesh: Mesh) -> Iterator[Diagnostic]:
     served = mesh.served
     if served is None or mesh.calls(namespace, pod) or unserved(namespace, pod, served) is None:
         return
     yield _message("INJ0001", item, why_none(namespace, pod, served))
 
 
-def _of_pod(item: Item, namespaces: Mapping[str, Item], mesh: Mesh) -> Iterator[Finding]:
+def _of_pod(item: Item, namespaces: Mapping[str, Item], mesh: Mesh) -> Iterator[Diagnostic]:
     """Yield the messages about the proxy of a pod, or of the pod of a workload."""
     pod: Mapping[str, Any] = item.pod or {}
     spec, meta = pod.get("spec") or {}, pod["metadata"]
@@ -425,7 +425,7 @@ def _of_pod(item: Item, namespaces: Mapping[str, Item], mesh: Mesh) -> Iterator[
         yield _message("IST0103", item, item.full_name)
 
 
-def _of_templates(items: Sequence[Item]) -> Iterator[Finding]:
+def _of_templates(items: Sequence[Item]) -> Iterator[Diagnostic]:
     """Yield the messages about the annotations of pod templates, unless a pod of the workload has them itself."""
     pods = {_workload_of(each) for each in items if each.is_pod}
     for item in items:
@@ -447,7 +447,7 @@ def _api_annotations() -> Mapping[str, Mapping[str, Any]]:
     return table
 
 
-def _of_annotations(kind: str, item: Item, annotations: Mapping[str, str], labels: Labels) -> Iterator[Finding]:
+def _of_annotations(kind: str, item: Item, annotations: Mapping[str, str], labels: Labels) -> Iterator[Diagnostic]:
     """Yield the messages about annotations of an object of a kind."""
     init = ((item.pod or {}).get("spec") or {}).get("initContainers") or ()
     ignored = _SET_WITH_CNI if kind == "Pod" and all(each.get("name") != "istio-init" for each in init) else ()
@@ -476,7 +476,7 @@ def _is_istios(name: str) -> bool:
     return name == "kubernetes.io/ingress.class" or name.partition("/")[0].endswith("istio.io")
 
 
-def _of_webhooks(mesh: Mesh) -> Iterator[Finding]:
+def _of_webhooks(mesh: Mesh) -> Iterator[Diagnostic]:
     """Yield the messages about webhooks that select the same pods, or that call a Service that does not exist."""
     overlaps = overlapping(mesh.configurations)
     for each in mesh.configurations:
@@ -499,7 +499,7 @@ def services_of(configuration: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(found) if is_istios(configuration) else frozenset()
 
 
-def _of_upgrade(mesh: Mesh) -> Iterator[Finding]:
+def _of_upgrade(mesh: Mesh) -> Iterator[Diagnostic]:
     """Yield the messages of ``istioctl x precheck --from-version`` about the oldest revision."""
     if mesh.zipkin is not None and mesh.oldest is not None and mesh.oldest <= _LAST_ZIPKIN:
         info = (

@@ -104,8 +104,8 @@ Offenders: TypeAlias = "Callable[[_Facts, int], Iterable[str]]"
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """One rule.
+class Check:
+    """One rule (policy.Check).
 
     Attributes:
         level: the level that has it. The level restricted has those of baseline too.
@@ -254,43 +254,43 @@ _root_user: Final = _pod_and_containers(lambda context: context.get("runAsUser")
 _root: Final = _required("runAsNonRoot", lambda context: context.get("runAsNonRoot") is False)
 _no_seccomp: Final = _required("seccompProfile", _other_seccomp)
 
-RULES: Final[tuple[Rule, ...]] = (
-    Rule(BASELINE, "forbidden AppArmor profile", _app_armor),
-    Rule(BASELINE, "non-default capabilities", _added_capabilities, replaced=22),
-    Rule(BASELINE, "host namespaces", _host_namespaces),
-    Rule(BASELINE, "hostPath volumes", _host_paths, replaced=0),
-    Rule(BASELINE, "hostPort", _host_ports),
-    Rule(BASELINE, "probe or lifecycle host", _hosts, since=34),
-    Rule(BASELINE, "privileged", _privileged),
-    Rule(BASELINE, "procMount", _proc_mounts, replaced=35, own_users_until=35),
-    Rule(BASELINE, "seLinuxOptions", _se_linux),
-    Rule(BASELINE, "seccompProfile", _seccomp_annotations, until=19),
-    Rule(BASELINE, "seccompProfile", _pod_and_containers(_other_seccomp), since=19, replaced=19),
-    Rule(BASELINE, "forbidden sysctls", _sysctls),
-    Rule(BASELINE, "hostProcess", _host_processes),
-    Rule(RESTRICTED, "allowPrivilegeEscalation != false", _escalation, since=8, windows_until=25),
-    Rule(RESTRICTED, "unrestricted capabilities", _restricted_capabilities, since=22, windows_until=25),
-    Rule(RESTRICTED, "procMount", _proc_mounts, since=35),
-    Rule(RESTRICTED, "restricted volume types", _restricted_volumes),
-    Rule(RESTRICTED, "runAsNonRoot != true", _root, own_users_until=35),
-    Rule(RESTRICTED, "runAsUser=0", _root_user, since=23, own_users_until=35),
-    Rule(RESTRICTED, "seccompProfile", _no_seccomp, since=19, windows_until=25),
+CHECKS: Final[tuple[Check, ...]] = (
+    Check(BASELINE, "forbidden AppArmor profile", _app_armor),
+    Check(BASELINE, "non-default capabilities", _added_capabilities, replaced=22),
+    Check(BASELINE, "host namespaces", _host_namespaces),
+    Check(BASELINE, "hostPath volumes", _host_paths, replaced=0),
+    Check(BASELINE, "hostPort", _host_ports),
+    Check(BASELINE, "probe or lifecycle host", _hosts, since=34),
+    Check(BASELINE, "privileged", _privileged),
+    Check(BASELINE, "procMount", _proc_mounts, replaced=35, own_users_until=35),
+    Check(BASELINE, "seLinuxOptions", _se_linux),
+    Check(BASELINE, "seccompProfile", _seccomp_annotations, until=19),
+    Check(BASELINE, "seccompProfile", _pod_and_containers(_other_seccomp), since=19, replaced=19),
+    Check(BASELINE, "forbidden sysctls", _sysctls),
+    Check(BASELINE, "hostProcess", _host_processes),
+    Check(RESTRICTED, "allowPrivilegeEscalation != false", _escalation, since=8, windows_until=25),
+    Check(RESTRICTED, "unrestricted capabilities", _restricted_capabilities, since=22, windows_until=25),
+    Check(RESTRICTED, "procMount", _proc_mounts, since=35),
+    Check(RESTRICTED, "restricted volume types", _restricted_volumes),
+    Check(RESTRICTED, "runAsNonRoot != true", _root, own_users_until=35),
+    Check(RESTRICTED, "runAsUser=0", _root_user, since=23, own_users_until=35),
+    Check(RESTRICTED, "seccompProfile", _no_seccomp, since=19, windows_until=25),
 )
 """All rules, in the API server's order."""
 
 
 @lru_cache(128)
-def _rules_of(level: str, version: int) -> tuple[Rule, ...]:
-    return tuple(rule for rule in RULES if rule.applies(level, version))
+def _checks_of(level: str, version: int) -> tuple[Check, ...]:
+    return tuple(check for check in CHECKS if check.applies(level, version))
 
 
 def violations(pod: Object, level: str, version: int = LATEST) -> tuple[Violation, ...]:
     """Return the rules of a level that a pod violates. The pod is as ``normalise`` returns it."""
     facts = _facts(pod)
     return tuple(
-        Violation(rule.reason, where)
-        for rule in _rules_of(level, version)
-        if (where := tuple(dict.fromkeys(rule.violated_by(facts, version))))
+        Violation(check.reason, where)
+        for check in _checks_of(level, version)
+        if (where := tuple(dict.fromkeys(check.violated_by(facts, version))))
     )
 
 
@@ -300,12 +300,12 @@ def level_of(pod: Object, version: int = LATEST) -> str:
     return next(
         level
         for level in reversed(LEVELS)
-        if not any(any(True for _ in rule.violated_by(facts, version)) for rule in _rules_of(level, version))
+        if not any(any(True for _ in check.violated_by(facts, version)) for check in _checks_of(level, version))
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class LevelVersion:
     """The level and the version of its rules that a namespace sets for one mode."""
 
     level: str = PRIVILEGED
@@ -320,10 +320,10 @@ class Policy:
         return f'violates PodSecurity "{self}": {", ".join(map(str, found))}' if found else ""
 
 
-UNRESTRICTED: Final = Policy()
+UNRESTRICTED: Final = LevelVersion()
 
 
-def enforced(labels: Mapping[str, str]) -> Policy:
+def enforced(labels: Mapping[str, str]) -> LevelVersion:
     """Return the policy that the API server enforces in a namespace with such labels.
 
     As there, a label that is not valid means ``restricted`` or ``latest``.
@@ -331,16 +331,16 @@ def enforced(labels: Mapping[str, str]) -> Policy:
     return _policy(labels, "enforce", RESTRICTED)
 
 
-def warned(labels: Mapping[str, str]) -> Policy:
+def warned(labels: Mapping[str, str]) -> LevelVersion:
     """Return the policy whose violations are warnings: by default the enforced one. A level that is not valid warns of nothing."""
     own, enforce = _policy(labels, "warn", PRIVILEGED), labels.get(f"{PREFIX}enforce")
     if f"{PREFIX}warn" in labels or enforce not in LEVELS:
         return own
     policy = enforced(labels)
-    return Policy(policy.level, own.version if f"{PREFIX}warn-version" in labels else policy.version)
+    return LevelVersion(policy.level, own.version if f"{PREFIX}warn-version" in labels else policy.version)
 
 
-def _policy(labels: Mapping[str, str], mode: str, invalid: str) -> Policy:
+def _policy(labels: Mapping[str, str], mode: str, invalid: str) -> LevelVersion:
     level, version = labels.get(f"{PREFIX}{mode}", PRIVILEGED), labels.get(f"{PREFIX}{mode}-version", "")
     match = _VERSION.fullmatch(str(version))  # a file can have any value
-    return Policy(level if level in LEVELS else invalid, LATEST if match is None else int(match[1]))
+    return LevelVersion(level if level in LEVELS else invalid, LATEST if match is None else int(match[1]))

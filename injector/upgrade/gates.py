@@ -59,14 +59,14 @@ QUERIES: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class BearerToken:
     """The file with the bearer token of one Prometheus. It is sent to no other URL, as another person may write the document."""
 
     url: str
     file: Path
 
 
-def read_token(text: str | None) -> Token | None:
+def read_token(text: str | None) -> BearerToken | None:
     """Read the setting ``URL=FILE``; None if it is not given.
 
     Raises:
@@ -78,7 +78,7 @@ def read_token(text: str | None) -> Token | None:
     if not separator or not url.startswith(("http://", "https://")) or not file:
         hint = "write it as https://HOST:PORT=/path/to/token"
         raise UsageError("it is not URL=FILE", where="--prometheus-token", hint=hint)
-    return Token(url, Path(file))
+    return BearerToken(url, Path(file))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ def _bad(metric: Metric, what: str) -> ConfigError:
 
 
 async def evaluate(
-    upgrade: Upgrade, state: State, workloads: Iterable[Key], now: float, token: Token | None = None
+    upgrade: Upgrade, state: State, workloads: Iterable[Key], now: float, token: BearerToken | None = None
 ) -> tuple[GateResult, ...]:
     """Return the results of the gates for the workloads of the wave, in the order of the document.
 

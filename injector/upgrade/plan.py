@@ -15,7 +15,7 @@ from injector.errors import DataError, TagError
 from injector.injection.pipeline import answers_to
 from injector.injection.result import RequestFacts
 from injector.injection.tools.podchanges import POD_SECURITY, changes, decision_of, hiding_of
-from injector.kube.podsecurity import UNRESTRICTED, Policy
+from injector.kube.podsecurity import UNRESTRICTED, LevelVersion
 from injector.revisions.tags import Tag, TagWorkload, Weights
 from injector.upgrade.document import BY_NAMESPACE, BY_WEIGHT, Upgrade, Wave
 
@@ -80,7 +80,7 @@ class Workload:
     pin: str = ""
     pods: Counter[str | None] = field(default_factory=Counter)
     restart: Restart = field(default_factory=Restart)
-    policy: Policy = UNRESTRICTED
+    policy: LevelVersion = UNRESTRICTED
 
     @property
     def key(self) -> Key:

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from injector.metrics import Metrics
     from injector.revisions.tags import Tag
     from injector.upgrade.document import Upgrade
-    from injector.upgrade.gates import Token
+    from injector.upgrade.gates import BearerToken
     from injector.upgrade.plan import Entry, Key, Plan
     from injector.upgrade.state import State
     from injector.upgrade.step import Decision, GateResult
@@ -94,7 +94,7 @@ class Runner:
     move_tag: Callable[[Tag, Tag | None], None]
     metrics: Metrics
     say: Callable[[Upgrade, State], None]
-    token: Token | None = None
+    token: BearerToken | None = None
     clock: Callable[[], float] = time.time
     _resources: dict[str, Resource] = field(default_factory=dict)
     _seen: dict[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -18,7 +18,7 @@ from injector.cluster.kubeconfig import Kubeconfig, open_session
 from injector.injection.pipeline import admitted_pod, inject_pod
 from injector.injection.result import Injected, RequestFacts
 from injector.istio.revision import Revision
-from injector.kube.podsecurity import BASELINE, LEVELS, PRIVILEGED, RESTRICTED, RULES, enforced, level_of, violations
+from injector.kube.podsecurity import BASELINE, CHECKS, LEVELS, PRIVILEGED, RESTRICTED, enforced, level_of, violations
 from injector.kube.yaml import load_yaml
 from injector.revisions.directory import embedded_source
 from injector.revisions.source import Overrides, build, overridden
@@ -123,7 +123,7 @@ def test_pod_security_admission_agrees_on_generated_pods(lab: Lab, figure: Figur
         expected = {each.reason for each in violations(pod, policy.level, policy.version)}
         said = lab.refusal(created(pod), place)
         assert not said or "violates PodSecurity" in said, said
-        found = {rule.reason for rule in RULES if re.search(rf"[:,] {re.escape(rule.reason)}s? \(", said)}
+        found = {rule.reason for rule in CHECKS if re.search(rf"[:,] {re.escape(rule.reason)}s? \(", said)}
         counts[level_of(pod), "refused" if said else "accepted"] += 1
         if (bool(said), found) != (bool(policy.fault(pod)), expected):
             wrong.append((str(policy), expected, said))

@@ -10,7 +10,7 @@ from injector.errors import ManifestError
 from injector.istio.analysis import (
     LEVELS,
     MESSAGES,
-    Finding,
+    Diagnostic,
     Item,
     Mesh,
     analyze,
@@ -28,7 +28,7 @@ PLAIN = WebhookOptions()
 WEBHOOKS = "MutatingWebhookConfiguration"
 
 
-def found(objects: list[dict[str, Any]], **mesh: Any) -> list[Finding]:
+def found(objects: list[dict[str, Any]], **mesh: Any) -> list[Diagnostic]:
     """The messages about objects, of which a MutatingWebhookConfiguration can be the short ``{revision: 1-30}`` or ``{tag: prod}``."""
     configurations, items = [], []
     for obj in objects:
@@ -140,7 +140,7 @@ def test_an_upgrade_from_a_release_that_sends_traces_to_zipkin_is_reported(oldes
 
 @cases("pattern", "is_suppressed")
 def test_a_pattern_suppresses_a_message(pattern: str, is_suppressed: bool) -> None:
-    message = Finding("IST0103", Item("Pod", "web-1", "shop"), "x")
+    message = Diagnostic("IST0103", Item("Pod", "web-1", "shop"), "x")
 
     assert suppresses(pattern, message) == is_suppressed
 
@@ -157,7 +157,7 @@ def test_messages_are_sorted_by_level_code_and_object_and_each_is_there_once() -
 def test_a_message_as_data_has_a_link_and_the_place() -> None:
     item = Item("Pod", "web-1", "shop", place="a.yaml:3")
 
-    assert Finding("IST0103", item, "x").data() == {
+    assert Diagnostic("IST0103", item, "x").data() == {
         "code": "IST0103",
         "documentationUrl": f"https://istio.io/v1.{NEWEST[1]}/docs/reference/config/analysis/ist0103/",
         "level": "Warning",
@@ -165,7 +165,7 @@ def test_a_message_as_data_has_a_link_and_the_place() -> None:
         "origin": "Pod shop/web-1",
         "reference": "a.yaml:3",
     }
-    assert "documentationUrl" not in Finding("INJ0001", item, "x").data()
+    assert "documentationUrl" not in Diagnostic("INJ0001", item, "x").data()
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ import pytest
 
 from injector.kube.podsecurity import (
     BASELINE,
+    CHECKS,
     LATEST,
     LEVELS,
     RESTRICTED,
-    RULES,
     enforced,
     level_of,
     violations,
@@ -69,7 +69,9 @@ def test_labels_of_a_namespace_are_a_policy(labels: dict[str, str], enforces: st
 
 def test_every_rule_of_restricted_or_one_in_its_place_is_that_of_baseline() -> None:
     for version in (*range(36), LATEST):
-        replaced = [rule for rule in RULES if rule.applies(BASELINE, version) and not rule.applies(RESTRICTED, version)]
-        names = {re.sub("non-default|hostPath", "", rule.reason) for rule in replaced}
+        replaced = [
+            check for check in CHECKS if check.applies(BASELINE, version) and not check.applies(RESTRICTED, version)
+        ]
+        names = {re.sub("non-default|hostPath", "", check.reason) for check in replaced}
         assert names <= {" capabilities", " volumes", "procMount", "seccompProfile"}
         assert len(replaced) == 1 + (version >= 19) + (version >= 22) + (version >= 35)

@@ -12,7 +12,7 @@ from promql_parser import parse
 
 from injector.errors import ConfigError, UsageError
 from injector.upgrade.document import Upgrade
-from injector.upgrade.gates import QUERIES, VARIABLES, Token, evaluate, parse_queries, read_token
+from injector.upgrade.gates import QUERIES, VARIABLES, BearerToken, evaluate, parse_queries, read_token
 from injector.upgrade.plan import Key
 from injector.upgrade.state import State
 from tests.architecture.serving import free_ports
@@ -61,7 +61,7 @@ def gated(url: str, query: str, **bounds: Any) -> Upgrade:
     return upgrade(gates={"prometheus": url, "metrics": [{"name": "x", "query": query, **(bounds or {"min": 1})}]})
 
 
-async def result(document: Upgrade, token: Token | None = None) -> tuple[str, str]:
+async def result(document: Upgrade, token: BearerToken | None = None) -> tuple[str, str]:
     (found,) = await evaluate(document, STATE, KEYS, 1030.0, token)
     return found.result, found.detail
 

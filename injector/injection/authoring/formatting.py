@@ -26,7 +26,7 @@ _CLOSING: Final = frozenset(")]}")
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class TemplateAction:
     """An action of a template: its opening and closing delimiter with their trim markers, its tokens, and where it is."""
 
     start: int
@@ -42,7 +42,7 @@ class Action:
         return f"{self.opening}{left}{inside}{right}{self.closing}" if inside else f"{self.opening} {self.closing}"
 
 
-def formatted(text: str, actions: Iterable[Action]) -> str:
+def formatted(text: str, actions: Iterable[TemplateAction]) -> str:
     """Return a template with its actions in the canonical form."""
     parts, done = [], 0
     for action in actions:
@@ -78,7 +78,7 @@ def _gap(before: str, space: str, after: str, *, spaced: bool) -> str:
     return " " if space and before not in _OPENING and after not in {",", *_CLOSING} else ""
 
 
-def go_actions(text: str, delimiters: tuple[str, str] = ("{{", "}}")) -> Iterator[Action]:
+def go_actions(text: str, delimiters: tuple[str, str] = ("{{", "}}")) -> Iterator[TemplateAction]:
     """Yield the actions of a Go template. Comments are not among them.
 
     Raises:
@@ -99,13 +99,15 @@ def go_actions(text: str, delimiters: tuple[str, str] = ("{{", "}}")) -> Iterato
         elif token.kind is Kind.RIGHT_DELIM:
             marker = _TRIMS.match(text, begin)
             closing = "-" if re.search(r"[ \t\r\n]-$", text[begin + (1 if marker else 0) : characters]) else ""
-            yield Action(start, characters + len(right), left + ("-" if marker else ""), closing + right, tuple(found))
+            yield TemplateAction(
+                start, characters + len(right), left + ("-" if marker else ""), closing + right, tuple(found)
+            )
             begin = -1
         elif begin >= 0:
             found.append(token.text)
 
 
-def jinja_actions(text: str) -> Iterator[Action]:
+def jinja_actions(text: str) -> Iterator[TemplateAction]:
     """Yield the actions of a Jinja2 template, ``{{ }}`` and ``{% %}``; comments and raw text are not among them."""
     at = 0
     while (opening := _JINJA_OPEN.search(text, at)) is not None:
@@ -120,7 +122,7 @@ def jinja_actions(text: str) -> Iterator[Action]:
             return
         marker = found.pop() if found and found[-1] in {"-", "+"} else ""
         closing = marker + ("}}" if opening[1] == "{" else "%}")
-        yield Action(opening.start(), end, opening[0], closing, tuple(found))
+        yield TemplateAction(opening.start(), end, opening[0], closing, tuple(found))
         at = end
 
 
