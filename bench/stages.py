@@ -23,6 +23,7 @@ from prometheus_client import CollectorRegistry
 
 from bench.recording import SHARED, record, show
 from bench.serving import Installation, missing
+from injector.gotemplate import compile_template
 from injector.gotemplate.builtins import BUILTINS
 from injector.gotemplate.lexer import tokens
 from injector.gotemplate.parser import parse_template
@@ -33,7 +34,7 @@ from injector.injection.render import OverlayTemplates
 from injector.injection.result import RequestFacts
 from injector.istio.behaviours import missing_fields
 from injector.istio.config import SIDECAR_TEMPLATE_NAME
-from injector.istio.template import compile_go_template, go_functions
+from injector.istio.template import go_functions
 from injector.kube.admission import decode
 from injector.kube.jsonpatch import create_patch
 from injector.kube.overlay import read_overlay
@@ -119,7 +120,9 @@ def template_stages(revision: Revision, installation: Installation) -> dict[str,
     runs: dict[str, Callable[[], Any]] = {
         "lex": lambda: list(tokens(text, *delimiters)),
         "parse": lambda: parse_template("sidecar", text, functions={**BUILTINS, **functions}),
-        "compile": lambda: compile_go_template("sidecar", text, functions, delimiters),
+        "compile": lambda: (
+            compile_template("sidecar", text, funcs=functions, left=delimiters[0], right=delimiters[1]).program
+        ),
     }
     found = {}
     for name, run in runs.items():

@@ -92,7 +92,6 @@ class Source:
         self.is_pure = is_pure
         self.repeats = is_pure and is_hermetic
         self.namespace = dict(namespace)
-        self.functions: dict[str, Func] = {}
         self._names: dict[str, str] = {}
         self.lines: list[str] = []
         self.marks: list[Mark] = []
@@ -158,7 +157,6 @@ class Source:
         name = self._names.get(func.name)
         if name is None:
             name = self._names[func.name] = self.bind("f", metered(func).call)
-            self.functions[name] = func
         return name
 
     def literal(self, value: Any) -> str:

@@ -287,9 +287,23 @@ def within(root: Node) -> Iterator[Node]:
     while waiting:
         node = waiting.pop()
         yield node
-        for name in node.__match_args__:  # its fields
-            value = getattr(node, name)
-            waiting += [inner for inner in (value if isinstance(value, tuple) else (value,)) if isinstance(inner, Node)]
+        waiting += _directly_inside(node)
+
+
+def levels(root: Node) -> Iterator[list[Node]]:
+    """Yield a list of a node, a list of the nodes directly inside it, of those inside them, and so on."""
+    level = [root]
+    while level:
+        yield level
+        level = [inner for node in level for inner in _directly_inside(node)]
+
+
+def _directly_inside(node: Node) -> list[Node]:
+    inside: list[Node] = []
+    for name in node.__match_args__:  # its fields
+        value = getattr(node, name)
+        inside += [inner for inner in (value if isinstance(value, tuple) else (value,)) if isinstance(inner, Node)]
+    return inside
 
 
 Kinds: TypeAlias = tuple[int | None, int | None, float | None, complex | None]

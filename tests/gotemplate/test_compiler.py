@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -192,6 +193,38 @@ def test_templates_of_one_text_know_each_other() -> None:
 def test_nesting_that_no_template_needs_is_refused(source: str) -> None:
     with pytest.raises(ParseError, match=r"blocks nest too deeply|max expression depth exceeded"):
         compile_template("t", source, funcs={})
+
+
+@pytest.mark.parametrize(
+    ("begin", "end"),
+    [
+        ("{{if 1}}", "{{end}}"),
+        ("{{if 0}}{{else}} {{if 1}}", "{{end}}{{end}}"),
+        ("{{if 0}}{{else if 1}}", "{{end}}"),
+        ("{{with 1}}{{else with 1}} ", "{{else}}{{end}}"),
+        ("{{range $i, $e := $}}", "{{else}}{{end}}"),
+        ("{{range .}}{{if 0}}{{else if 1}}", "{{end}}{{end}}"),
+    ],
+)
+def test_a_template_that_compiles_never_nests_too_deeply_later(begin: str, end: str) -> None:
+    _check_each_depth(lambda depth: begin * depth + "x" + end * depth)
+
+
+@pytest.mark.parametrize(("begin", "end"), [("(or 0 ", ")"), ("(1 | and ", ")"), ("(or (and 1 ", ") 0)")])
+def test_an_expression_that_compiles_never_nests_too_deeply_later(begin: str, end: str) -> None:
+    _check_each_depth(lambda depth: f"{{{{ {begin * depth} 1 {end * depth} }}}}")
+    _check_each_depth(lambda depth: f"{{{{if {begin * depth} 1 {end * depth} }}}}" * depth + "{{end}}" * depth)
+
+
+def _check_each_depth(text_of: Callable[[int], str]) -> None:
+    """Compile texts of more and more depth until one does not compile; render the others."""
+    for depth in range(1, 120):
+        try:
+            template = compile_template("t", text_of(depth), funcs={})
+        except ParseError:
+            assert depth > 1
+            return
+        template.execute([1])
 
 
 def test_a_chain_may_be_long() -> None:
