@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from injector.cli.server import JsonFormatter, TextFormatter, log_to
+from injector.cli.serve.server import JsonFormatter, TextFormatter, log_to
 from injector.webhook.decisions import FIELDS
 
 HOSTILE = "a\nINFO forged\r\x1b[2J\x00\x7f\x85\u2028\ud800 \"'"

@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from injector.cli import main
 from injector.cli.serve import option_of, serve
-from injector.cli.server import _health_file, _unserved, source_of, watched_paths
+from injector.cli.serve.server import _health_file, _unserved, source_of, watched_paths
 from injector.cluster.client import ApiThrottle
 from injector.errors import UsageError
 from injector.revisions.directory import DirectorySource, MergedSource, SingleSource, embedded_source
@@ -30,7 +30,7 @@ from tests.revisions.fakes import CONFIG, VALUES, write_revision
 from tests.webhook.certificates import Order, issue, write_certificate
 
 PLAIN = ("--insecure-http", "--port", "0")
-LOGGERS = ("injector.cli.server", "injector.revisions.following")
+LOGGERS = ("injector.cli.serve.server", "injector.revisions.following")
 
 
 @pytest.fixture(autouse=True)

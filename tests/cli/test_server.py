@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from injector.cli.server import Tls, own_namespace, tls_of, upgrade_controller
+from injector.cli.serve.server import Tls, own_namespace, tls_of, upgrade_controller
 from injector.cluster.client import KubeClient
 from injector.cluster.webhooks import WebhookSelector
 from injector.errors import ConfigError, UsageError

@@ -19,7 +19,7 @@ from aiohttp.test_utils import make_mocked_request
 from prometheus_client import CollectorRegistry
 from yarl import URL
 
-from injector.cli.server import JsonFormatter, TextFormatter
+from injector.cli.serve.server import JsonFormatter, TextFormatter
 from injector.errors import ReviewError
 from injector.revisions.registry import parse_path
 from injector.webhook import reading

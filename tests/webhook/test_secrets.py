@@ -16,7 +16,7 @@ import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry
 
-from injector.cli.server import JsonFormatter, TextFormatter
+from injector.cli.serve.server import JsonFormatter, TextFormatter
 from injector.metrics import Metrics
 from injector.revisions.directory import embedded_source
 from injector.revisions.registry import Registry

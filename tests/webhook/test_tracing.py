@@ -193,7 +193,7 @@ def test_without_the_extra_a_server_starts_and_says_so(
 
 
 def test_nothing_of_opentelemetry_is_loaded_without_a_collector() -> None:
-    code = "import sys, injector.cli.server as s; print(s.tracing_of({}, version='1'), 'opentelemetry' in sys.modules)"
+    code = "import sys, injector.cli.serve.server as s; print(s.tracing_of({}, version='1'), 'opentelemetry' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert run.stdout == "None False\n"

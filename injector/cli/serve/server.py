@@ -1,6 +1,6 @@
 """Builds the server of ``injector serve`` from its settings, sets up its log, and runs it.
 
-``cli/serve.py`` imports this module only to serve, because its libraries take long to load.
+The command imports this module only to serve, because its libraries take long to load.
 """
 
 from __future__ import annotations

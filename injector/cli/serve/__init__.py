@@ -57,7 +57,7 @@ def run(**settings: Any) -> None:
     """
     # Imported here, because the server's libraries take several times as long as the rest of the command line, and --help and shell
     # completion do not need them.
-    from injector.cli.server import run_server
+    from injector.cli.serve.server import run_server
 
     run_server(Settings(**settings).checked())
 
