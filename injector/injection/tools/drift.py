@@ -74,7 +74,7 @@ def injected_revision(pod: Mapping[str, Any]) -> str | None:
 
 
 def of_replica(pod: c.Pod) -> c.Pod:
-    """Return what a running pod has in common with the other replicas of its workload: what a webhook saw, and what injections added."""
+    """Return the part of a running pod that the replicas of its workload share: a webhook saw it, or added it."""
     meta = pod.get("metadata") or {}
     kept = {key: meta[key] for key in _OF_ADMISSION if meta.get(key)}
     if "generateName" in kept:

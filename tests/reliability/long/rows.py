@@ -53,7 +53,7 @@ def keep(rows: Sequence[Row], command: str) -> None:
     """Keep the rows of a command instead of those of its run before."""
     runs = _runs()
     run = {"date": time.strftime("%Y-%m-%d", time.gmtime()), "commit": commit(), "rows": [asdict(row) for row in rows]}
-    KEPT.write_text(json.dumps({**runs, command: run}, indent=1, sort_keys=True) + "\n")
+    KEPT.write_text(json.dumps({**runs, command: run}, indent=2, sort_keys=True) + "\n")
     print("kept for docs/reliability.md: write it with scripts/reference")
 
 
