@@ -178,7 +178,7 @@ class Case:
 @cache
 def cases() -> tuple[Case, ...]:
     """Return the cases of ``injectors/cases.yaml`` for each of their minors."""
-    data = yaml.safe_load((FOLDER / "cases.yaml").read_text())
+    data = yaml.load((FOLDER / "cases.yaml").read_text(), yaml.CSafeLoader)
     found: list[Case] = []
     for name, case in data["cases"].items():
         texts = {"values": "{}", "mesh": "{}", **data["settings"][case["settings"]]}
