@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 
 import orjson
@@ -53,6 +54,7 @@ def fingerprint(questions: Sequence[Question]) -> str:
     return hashlib.sha256(b"\n".join(map(orjson.dumps, questions))).hexdigest()
 
 
+@cache
 def recorded(name: str) -> Recording:
     """The recording of a comparison."""
     return Recording(**json.loads(gzip.decompress((FOLDER / f"{name}.json.gz").read_bytes())))
