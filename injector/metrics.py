@@ -327,7 +327,7 @@ class RequestCounts(Collector):
     """The requests by revision and tag: their outcomes, the durations of their stages, and the hits of the answer cache.
 
     It belongs to the thread of the event loop. A metric of prometheus-client takes a lock and several calls for each value, of which a
-    request has ten: 8 % of the time of a cached answer.
+    request has ten.
     """
 
     def __init__(self) -> None:

@@ -4,7 +4,9 @@ import math
 from typing import Any
 
 import pytest
-from prometheus_client import CollectorRegistry
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from injector.metrics import (
@@ -126,6 +128,43 @@ def test_a_revision_that_is_no_longer_served_keeps_saying_that_it_is_broken(metr
     text = metrics.exposition().decode()
     assert 'injector_revision_config_valid{revision="a"} 0.0' in text
     assert "injector_revision_info{" not in text
+
+
+DURATIONS = st.dictionaries(
+    st.sampled_from(["read", "inject", "total"]), st.floats(0, 60) | st.sampled_from([*BUCKETS, 0.0]), max_size=3
+)
+REQUESTS_COUNTED = st.lists(
+    st.tuples(st.sampled_from(Outcome), DURATIONS, *map(st.sampled_from, ("xy", ("1-24", "1-30"), ("", "prod"))))
+)
+
+
+@given(REQUESTS_COUNTED)
+def test_a_scrape_sees_what_prometheus_clients_own_metrics_would_show(
+    requests: list[tuple[Outcome, dict[str, float], str, str, str]],
+) -> None:
+    metrics, plain = Metrics(CollectorRegistry()), CollectorRegistry()
+    target, reasons = ("revision", "tag"), ("revision", "tag", "reason")
+    total = Counter("sidecar_injection_requests_total", "-", target, registry=plain)
+    outcomes = {
+        Outcome.SUCCESS: Counter("sidecar_injection_success_total", "-", target, registry=plain),
+        Outcome.FAILURE: Counter("sidecar_injection_failure_total", "-", reasons, registry=plain),
+        Outcome.SKIP: Counter("sidecar_injection_skip_total", "-", reasons, registry=plain),
+    }
+    labels = ("stage", "revision", "tag")
+    seconds = Histogram("sidecar_injection_time_seconds", "-", labels, buckets=BUCKETS, registry=plain)
+
+    for outcome, durations, reason, revision, tag in requests:
+        metrics.count_request(outcome, durations, reason, revision, tag)
+        total.labels(revision, tag).inc()
+        outcomes[outcome].labels(revision, tag, *([] if outcome is Outcome.SUCCESS else [reason])).inc()
+        for stage, duration in durations.items():
+            seconds.labels(stage, revision, tag if stage == "total" else "").observe(duration)
+
+    shown, expected = (
+        {line for line in text.decode().splitlines() if line.startswith("sidecar_injection_")}
+        for text in (metrics.exposition(), generate_latest(plain))
+    )
+    assert shown == expected
 
 
 def test_two_injectors_count_apart() -> None:
