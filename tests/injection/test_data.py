@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from injector.errors import TemplateRenderError
 from injector.injection.data import (
     Parameters,
     cluster_envs,
@@ -128,6 +130,30 @@ def test_injections_share_the_values_unless_a_template_can_change_them(template:
 
     assert (first is second) == shared
     assert first == second == revision.values.tree
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{% set values.a = 1 %}",
+        "{% set values = 1 %}{{ values }}",
+        '{{ values.update({"a": 1}) }}',
+        '{{ values["global"].pop("hub") }}',
+        "{{ values.clear() }}{{ values.global.clear() }}",
+        "{{ values | items | list }}{{ values.global | dictsort }}{{ values | tojson }}{{ values | toyaml }}",
+        "{% for key, value in values | items %}{% set value.a = 1 %}{% endfor %}",
+        "{% macro change(x) %}{% set x.a = 1 %}{% endmacro %}{{ change(values) }}",
+    ],
+)
+def test_no_jinja2_template_changes_the_values_that_its_pods_share(template: str) -> None:
+    revision = _revision(template=template, engine="jinja2")
+    data = _data(revision)
+
+    with suppress(TemplateRenderError):
+        revision.templates["sidecar"].render(data)
+
+    assert data.field("Values") is _data(revision).field("Values")
+    assert data.field("Values") == revision.values.tree
 
 
 @pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)

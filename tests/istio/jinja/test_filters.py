@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +63,23 @@ def test_the_document_has_each_filter_and_test() -> None:
 )
 def test_a_filter_or_test_returns(expression: str, result: Any) -> None:
     assert _result(expression) == result
+
+
+@pytest.mark.parametrize("name", sorted(FILTERS))
+@pytest.mark.parametrize("arguments", ["", "(0)", "('a')", "('upper')", "(attribute='a')"])
+def test_no_filter_changes_its_value(name: str, arguments: str) -> None:
+    values: list[Any] = [
+        [2, [1], 2],
+        {"b": {"a": 2}, "a": [1, None]},
+        [{"a": 2}, {"a": 1}],
+        [["b", 1], ["a", 2]],
+        "b a",
+    ]
+    for value in values:
+        before = deepcopy(value)
+        with suppress(Exception):  # not every filter is for every value
+            _result(f"value | {name}{arguments} | list", value=value)
+        assert value == before
 
 
 @cases("expression", "error")
