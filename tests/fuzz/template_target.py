@@ -42,7 +42,7 @@ def run(data: bytes) -> None:
     if left == "{{" and not _ambiguous(text, printed):
         again = parse_template("t", printed, functions=BUILTINS)
         assert source_of(again) == printed, printed
-    compile_template("t", text, funcs={}, left=left, right=right)
+    _ = compile_template("t", text, funcs={}, left=left, right=right).program
 
 
 def _ambiguous(text: str, printed: str) -> bool:
