@@ -256,7 +256,8 @@ def _boundary(column: int) -> re.Pattern[str]:
 
     Comments, and a line that closes a flow collection, belong to the entry before them.
     """
-    return re.compile(rf"\n(?= {{0,{column}}}+[^ \n#}}\]])")
+    # Python's ``re`` fails at the first character of a longer indentation without a repetition, which takes long to set up.
+    return re.compile(rf"\n(?!{' ' * (column + 1)})(?= *+[^ \n#}}\]])" if column else r"\n(?=[^ \n#}\]])")
 
 
 def _ends_line(value: Any) -> bool:
