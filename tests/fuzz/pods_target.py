@@ -221,7 +221,7 @@ TARGET = Target(
             "data",
             "render",
             "guard",
-            *(f"steps/{step}" for step in ("overrides", "probes", "prometheus", "status", "openshift")),
+            *(f"steps/{step}" for step in ("overrides", "probes", "prometheus", "status")),
             "tools/uninject",
         )
     ),
