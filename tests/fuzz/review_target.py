@@ -289,11 +289,11 @@ def seeds() -> Iterator[bytes]:
 TARGET = Target(
     run=run,
     modules=(
-        *(f"webhook/{name}.py" for name in ("handler", "reading", "path", "cache")),
+        *(f"webhook/{name}.py" for name in ("handler", "reading", "cache")),
         *(f"kube/{name}.py" for name in ("admission", "jsonpatch")),
         "injection/pipeline.py",
     ),
-    guides=("injection",),
+    guides=("injection", "revisions/registry.py"),  # the registry parses the path
     seeds=seeds,
     words=(
         *('"metadata":', '"annotations":{', '"labels":{', '"sidecar.istio.io/inject":"true"', '"spec":{'),
