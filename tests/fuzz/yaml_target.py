@@ -2,6 +2,7 @@
 
 An answer is JSON data or a ``ManifestError``. A bug is any other exception, data that is written so that it reads back as other data, a
 document that is read otherwise line by line than as a whole, and a text that the fast writer writes otherwise than libyaml's emitter.
+Entries of the text are changed too.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 from injector.errors import ManifestError
 from injector.kube.yaml import dump_yaml, load_document, load_yaml, split_documents
-from injector.kube.yaml.write import emitted
+from injector.kube.yaml.write import emitted, with_entry, with_values, without_entry
 from tests.fuzz.draws import DIGITS, LONG, Draws
 from tests.fuzz.jsondata import close, json_data
 from tests.fuzz.target import Target, recorded
@@ -40,6 +41,16 @@ def run(data: bytes) -> None:
         return
     if not has_merge_key(found):
         written(found, fold=True)
+    if isinstance(found, dict):
+        edit(text.decode("utf-8", "replace"), [*found][:2])
+
+
+def edit(text: str, keys: list[str]) -> None:
+    """Change and remove entries. Who edits a text reads the result again and compares, so that only an error is a bug."""
+    for key in (*keys, "new"):
+        with_entry(text, key, "x")
+        without_entry(text, key)
+        with_values(text, {(key,): ["x"]})
 
 
 def outcome(read: Callable[..., Any], text: str, line: int) -> str:
