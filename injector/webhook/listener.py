@@ -135,15 +135,11 @@ class Connection(web.RequestHandler):
         """Note that the request is complete."""
         self._enter(ConnectionState.IN_HANDLER)
 
-    def pause_writing(self) -> None:
-        """Start the timeout of a response that the kernel does not take at once."""
-        self._enter(ConnectionState.IN_HANDLER, WRITE_TIMEOUT)
-        super().pause_writing()
-
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
-        """Send a response, and note that the connection is idle."""
+        """Send a response within the write timeout."""
+        self._enter(ConnectionState.IN_HANDLER, WRITE_TIMEOUT)
         sent = await super().finish_response(request, resp, start_time)
         self._enter(ConnectionState.IDLE)
         return sent

@@ -61,6 +61,18 @@ class Served:
 
         return await until(seen)
 
+    async def until_reason(self, says: str) -> str:
+        """Wait for a reason with this text, and return it. A file that is written in place is empty for a moment: another reason."""
+        reason = ""
+
+        async def seen() -> bool:
+            nonlocal reason
+            reason = await self.reason()
+            return says in reason
+
+        await until(seen)
+        return reason
+
     async def reason(self) -> str:
         """Why what its folder holds is not served; empty where the status page does not say it."""
         told = (await self.replica.told("/status.json")).partition(b"\r\n\r\n")[2]
@@ -89,7 +101,7 @@ async def broken(served: Served, folder: Mount | InPlace, fault: Fault, old: Tex
     begun = time.monotonic()
     folder.write({**old, fault.key: fault.change(old[fault.key])})
     told = await served.until_valid(valid=False)
-    reason = await served.reason()
+    reason = await served.until_reason(fault.says)
     answered = len(served.load.seen)
     await until(lambda: len(served.load.seen) >= answered + AFTER)
     meanwhile = frozenset(served.load.since(begun))
