@@ -19,7 +19,8 @@ from injector.webhook.listener import (
     ACCEPTED_AT_ONCE,
     DRAIN_INTERVAL,
     HTTP,
-    READ_BUFFER,
+    PLAIN_BUFFER,
+    TLS_BUFFER,
     Connection,
     ConnectionState,
     Listener,
@@ -373,14 +374,14 @@ async def test_the_read_buffers_of_asyncio_are_small(tmp_path: Path) -> None:
         await served.idle(asks=False)
         (connection,) = served.connections
         transport: Any = connection.transport
-        assert type(transport).max_size > READ_BUFFER
-        assert transport.max_size == READ_BUFFER
+        assert type(transport).max_size > PLAIN_BUFFER
+        assert transport.max_size == PLAIN_BUFFER
     async with serving(tls=write_certificate(tmp_path)) as served:
         await served.idle(asks=False)
         (connection,) = served.connections
         transport = connection.transport
         assert type(transport._ssl_protocol) is sslproto.SSLProtocol
-        assert len(getattr(transport._ssl_protocol, "_ssl_buffer")) == READ_BUFFER  # noqa: B009 -- it has no type
+        assert len(getattr(transport._ssl_protocol, "_ssl_buffer")) == TLS_BUFFER  # noqa: B009 -- it has no type
 
 
 # Listening.
