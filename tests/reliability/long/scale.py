@@ -99,7 +99,7 @@ def main() -> int:
     if reason := missing() or ("" if corpus.present() else corpus.ABSENT):
         print(f"not measured: {reason}")
         return 1
-    size = Size(options.revisions, options.tags, options.namespaces, options.pods)
+    size = Size(options.revisions, options.tags, options.namespaces, options.pods, options.replicas)
     with tempfile.TemporaryDirectory() as folder, running(Lab(Path(folder) / "kubelab")) as lab:
         asyncio.run(filled(lab, size))
         rows = [*asyncio.run(served(lab, size, Path(folder))), *commands(lab, size)]
