@@ -35,7 +35,7 @@ _MAX_CHARACTER_SIZE: Final = 4
 SEQUENCES: Final = (list, tuple)
 """For ``isinstance``: ``list | tuple`` would be made again for each call, which takes ten times as long."""
 _SCALARS: Final = (bool, int, float, type(None))
-CURRENT: Final[ContextVar[JinjaBudget]] = ContextVar("jinja_budget")
+_CURRENT: Final[ContextVar[JinjaBudget]] = ContextVar("jinja_budget")
 
 
 class BudgetSpentError(Exception):
@@ -69,16 +69,16 @@ class JinjaBudget:
 @contextmanager
 def spending(budget: JinjaBudget) -> Iterator[None]:
     """Use ``budget`` for this rendering and the templates it imports. Templates cannot access it by name."""
-    token = CURRENT.set(budget)
+    token = _CURRENT.set(budget)
     try:
         yield
     finally:
-        CURRENT.reset(token)
+        _CURRENT.reset(token)
 
 
 def tick(steps: int = 1) -> None:
-    """Count steps of this rendering. The functions that count most write it out: a call takes longer than the count."""
-    budget = CURRENT.get()
+    """Count steps of this rendering."""
+    budget = _CURRENT.get()
     budget.left -= steps
     if budget.left < 0:
         budget.check()
@@ -92,7 +92,7 @@ def check_value_size(size: int) -> None:
 
 def reserve_bytes(size: int) -> None:
     """Refuse a value for which this rendering has no memory left, before it is created."""
-    budget = CURRENT.get()
+    budget = _CURRENT.get()
     budget.memory += size
     if budget.memory > MAX_MEMORY:
         raise BudgetSpentError(f"more than {MAX_MEMORY} bytes of values")
@@ -104,7 +104,7 @@ def charged(value: _T) -> _T:
         size = len(value)
         if size > MAX_OUTPUT:
             check_value_size(size)
-        budget = CURRENT.get()
+        budget = _CURRENT.get()
         budget.memory += size if value.isascii() else _MAX_CHARACTER_SIZE * size
         if budget.memory > MAX_MEMORY:
             reserve_bytes(0)  # which raises the error
@@ -144,16 +144,10 @@ def measure(value: Any, cost: int = 1) -> int:
         size = len(value)
         if size > MAX_OUTPUT:
             check_value_size(size)
-        budget = CURRENT.get()
-        budget.left -= cost + size // _TEXT_PER_STEP
-        if budget.left < 0:
-            budget.check()
+        tick(cost + size // _TEXT_PER_STEP)
         return size
     if value.__class__ in _SCALARS:
-        budget = CURRENT.get()
-        budget.left -= cost
-        if budget.left < 0:
-            budget.check()
+        tick(cost)
         return _size_of_scalar(value)
     size = 0
     waiting = [value]
@@ -191,10 +185,7 @@ def _size_of_scalar(item: Any) -> int:
 def text_of(value: Any) -> str:
     """Return a value as Jinja2 prints it."""
     if value.__class__ is str and len(value) < _TEXT_PER_STEP:
-        budget = CURRENT.get()  # what ``measure`` does with a short text
-        budget.left -= 1
-        if budget.left < 0:
-            budget.check()
+        tick()  # what ``measure`` does with a short text
         return value
     size = measure(value)
     if isinstance(value, str):

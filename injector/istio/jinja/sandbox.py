@@ -24,7 +24,6 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import object_type_repr
 
 from injector.istio.jinja.budget import (
-    CURRENT,
     SEQUENCES,
     charged,
     check_bits,
@@ -253,10 +252,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def getitem(self, obj: Any, argument: Any) -> Any:
         """Return ``obj[argument]``."""
-        budget = CURRENT.get()
-        budget.left -= 1
-        if budget.left < 0:
-            budget.check()
+        tick()
         if argument.__class__ is str and isinstance(obj, dict) and argument in obj:
             return obj[argument]
         if isinstance(obj, Undefined):
