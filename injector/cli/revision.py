@@ -124,15 +124,13 @@ def rows_of(statuses: Iterable[SidecarStatus]) -> list[Row]:
 
 
 def sidecar_status(pod: Mapping[str, Any], view: ClusterView) -> SidecarStatus | None:
-    """Return the status of a pod, or None if it has ended, or if it has no sidecar and would get none.
+    """Return the status of a pod that has not ended, or None if it has no sidecar and would get none.
 
     Raises:
         ManifestError: the pod cannot be read.
         KeyError: the labels of its namespace are not known.
     """
     meta = pod["metadata"]
-    if has_ended(pod):
-        return None
     running: c.Pod = read_running(pod)
     try:
         created: dict[str, Any] | None = as_created(running)
@@ -231,10 +229,10 @@ class PodStatuses:
 
     def __init__(self, view: ClusterView) -> None:
         self._view = view
-        self.computed = Memo[bytes, SidecarStatus](_REPLICAS, _REPLICAS_SIZE, len)
+        self.computed = Memo[bytes, SidecarStatus | None](_REPLICAS, _REPLICAS_SIZE, len)
 
     def of(self, text: bytes) -> SidecarStatus | _UnknownNamespace | None:
-        """Return the status of a pod, given as JSON; see ``sidecar_status``.
+        """Return the status of a pod, given as JSON, as ``sidecar_status`` does; None also if the pod has ended.
 
         Raises:
             ManifestError: the pod cannot be read.
@@ -247,16 +245,13 @@ class PodStatuses:
             return None
         _, replica = canonical_json(of_replica(pod))
         try:
-            return self.computed.find(replica) or self._compute(replica)
+            return self.computed.get(replica, self._compute)
         except DataError as error:
             error.where = f"Pod {namespace}/{pod['metadata'].get('name', '')}: {error.where}".removesuffix(": ")
             raise
 
     def _compute(self, replica: bytes) -> SidecarStatus | None:
-        status = sidecar_status(load_json(replica), self._view)
-        if status is not None:
-            self.computed.keep(replica, status)
-        return status
+        return sidecar_status(load_json(replica), self._view)
 
 
 def _read_statuses(session: ReaderSession, sources: Sources, namespace: str | None) -> tuple[list[Row], list[str]]:

@@ -246,7 +246,8 @@ def test_a_pod_that_has_ended_is_left_out(around: ClusterView, changed: dict[str
     pod = owned("web", "1-30")
     meta = {**pod["metadata"], **changed.get("metadata", {})}
 
-    assert sidecar_status({**pod, **changed, "metadata": meta}, around) is None
+    assert PodStatuses(around).of(json.dumps(pod).encode()) is not None
+    assert PodStatuses(around).of(json.dumps({**pod, **changed, "metadata": meta}).encode()) is None
 
 
 def test_an_older_template_shows_the_kinds_of_changes(around: ClusterView) -> None:
