@@ -29,6 +29,7 @@ from injector.cli.formats import REPORTS
 from injector.cli.manifests import OTHER_KINDS_OPTION, read_workloads
 from injector.cli.options import FILENAME, GUARD, RECURSIVE, exit_code_option
 from injector.cli.output import (
+    DIFF_COLORS,
     HEADINGS,
     data_text,
     echo_colored,
@@ -75,7 +76,7 @@ _NOT_INJECTED: Final = "no webhook injects the workload"
 _UNKNOWN: Final = "the labels of its namespace are not known"
 _COLORS: Final = {
     "text": {r"^\S+ \S+/\S+$": "1", r"^  \w+$": "36", **HEADINGS},
-    "unified": {r"^-.*": "31", r"^\+.*": "32", r"^@@.*": "36"},
+    "unified": DIFF_COLORS,
 }
 
 

@@ -37,7 +37,7 @@ _BACKTICKS: Final = re.compile("`+")
 def code(text: str) -> str:
     """Return text as code within a line, cut if it is long."""
     line = escape_line(text)
-    shown = line if len(line) <= _LONGEST_CODE else f"{line[: _LONGEST_CODE - 3]}..."
+    shown = _shortened(line, _LONGEST_CODE)
     return f"<code>{_PLAIN.sub(lambda found: f'&#{ord(found[0])};', shown)}</code>"
 
 
@@ -147,7 +147,12 @@ def _result(workload: Mapping[str, Any], text: str, sides: str) -> dict[str, Any
 def _message(text: str) -> str:
     """Return a message, in which ``[text](target)`` would be a link."""
     shown = text.rstrip().replace("](", "\\](")
-    return shown if len(shown) <= _LONGEST_MESSAGE else f"{shown[: _LONGEST_MESSAGE - 3]}..."
+    return _shortened(shown, _LONGEST_MESSAGE)
+
+
+def _shortened(text: str, most: int) -> str:
+    """Return a text with at most ``most`` characters."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def _location(workload: Mapping[str, Any], name: str) -> dict[str, Any]:

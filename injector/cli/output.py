@@ -87,6 +87,8 @@ def _wrapped(line: str, width: int) -> list[str]:
     return [line[start : start + width] for start in range(0, len(line), width)] or [""]
 
 
+DIFF_COLORS: Final = {r"^-.*": "31", r"^\+.*": "32", r"^@@.*": "36"}
+"""The colors of a unified diff, for ``echo_colored``."""
 HEADINGS: Final = {r"^[A-Z][A-Z -]+$": "1"}
 """The color of the first line of a table."""
 

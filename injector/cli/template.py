@@ -14,7 +14,7 @@ from injector.cli.commands import EX_DATAERR, EX_FAILED, Subcommands, verbose
 from injector.cli.kube_inject import RevisionOptions, revision_options
 from injector.cli.manifests import OTHER_KINDS_OPTION, SEPARATOR, SUFFIXES, read_workloads, write_file
 from injector.cli.options import FILE, FILENAME, RECURSIVE, REVISION_FLAG, exit_code_option, option_group, output_format
-from injector.cli.output import HEADINGS, data_text, echo, echo_colored, examples, table
+from injector.cli.output import DIFF_COLORS, HEADINGS, data_text, echo, echo_colored, examples, table
 from injector.cli.sources import RevisionList, Sources, chosen_revisions, complete_names, revision_source_options
 from injector.errors import AnnotationError, ConfigError, DataError, ManifestError, TemplateRenderError, UsageError
 from injector.golang.json import dump_json
@@ -369,7 +369,6 @@ def _reads_text(about: dict[str, Any], reads: _Reads) -> str:
     return f"{title}{head}"
 
 
-_DIFF_COLORS: Final = {r"^-.*": "31", r"^\+.*": "32", r"^@@.*": "36"}
 _GO: Final = "go"
 _JINJA: Final = "jinja2"
 
@@ -416,7 +415,7 @@ def _verbatim(path: Path) -> str | None:
 def _report(name: str, before: str, after: str, *, write: bool, diff: bool) -> None:
     if diff:
         lines = difflib.unified_diff(before.splitlines(), after.splitlines(), name, f"{name} (formatted)", lineterm="")
-        echo_colored("".join(f"{escape_line(line)}\n" for line in lines), _DIFF_COLORS)
+        echo_colored("".join(f"{escape_line(line)}\n" for line in lines), DIFF_COLORS)
         return
     if write:
         write_file(Path(name), [after])
@@ -490,7 +489,7 @@ def _tokens(text: str, delimiters: tuple[str, str]) -> list[tuple[Kind, str]]:
 
 
 EXPECTED: Final = "expected"
-_TEST_COLORS: Final = {r"^ok .*": "32", r"^FAIL .*": "1;31", **_DIFF_COLORS}
+_TEST_COLORS: Final = {r"^ok .*": "32", r"^FAIL .*": "1;31", **DIFF_COLORS}
 
 
 @dataclass(frozen=True, slots=True)
