@@ -61,17 +61,16 @@ class Served:
 
         return await until(seen)
 
-    async def until_reason(self, says: str) -> str:
-        """Wait for a reason with this text, and return it. A file that is written in place is empty for a moment: another reason."""
-        reason = ""
+    async def until_reason(self, says: str) -> float:
+        """Wait for a reason with this text; return the seconds that it took.
+
+        There may be another one before: a file that is written in place is empty for a moment.
+        """
 
         async def seen() -> bool:
-            nonlocal reason
-            reason = await self.reason()
-            return says in reason
+            return says in await self.reason()
 
-        await until(seen)
-        return reason
+        return await until(seen)
 
     async def reason(self) -> str:
         """Why what its folder holds is not served; empty where the status page does not say it."""
@@ -100,8 +99,8 @@ async def broken(served: Served, folder: Mount | InPlace, fault: Fault, old: Tex
     """Break one key of ``old``, see that the last good version is served, and write ``new``, which is ``version``."""
     begun = time.monotonic()
     folder.write({**old, fault.key: fault.change(old[fault.key])})
-    told = await served.until_valid(valid=False)
-    reason = await served.until_reason(fault.says)
+    told = await served.until_valid(valid=False) + await served.until_reason(fault.says)
+    reason = await served.reason()
     answered = len(served.load.seen)
     await until(lambda: len(served.load.seen) >= answered + AFTER)
     meanwhile = frozenset(served.load.since(begun))
