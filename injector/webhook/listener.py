@@ -113,6 +113,8 @@ class Connection(web.RequestHandler):
         if not self._connections.admits(transport):
             transport.abort()
             return
+        # Idle from here on: during a drain, a connection with a slow handshake has as long for its request as any other.
+        self.since = self._loop.time()
         transport.max_size = PLAIN_BUFFER  # type: ignore[attr-defined] # asyncio's own attribute
         # Pause writing until the kernel has the complete response, so that the write timeout covers all of it.
         transport.set_write_buffer_limits(0)

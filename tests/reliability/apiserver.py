@@ -3,6 +3,10 @@
 Up to 25 idle connections are kept for the Service, the one used last is used next, an answer that closes its connection
 is believed, and nothing is tried twice: a request on a connection that ends before its answer has failed, as a POST has
 in Go (net/http, Transport). A new connection goes to any replica that is ready, as through a Service.
+
+With HTTP/1.1 a request is lost if its client sends it in the moment in which the server closes the idle connection. No server
+can prevent that. A drain closes only connections that were idle for ``QUIET_TIME``, and a client that does not use one that was
+idle for that long (``max_idle_time``) never meets such a moment.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ import base64
 import json
 import random
 import ssl
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -23,6 +28,7 @@ from tests.factories import make_pod, make_review
 
 # k8s.io/apiserver/pkg/util/webhook, ClientManager: what client-go's transport keeps by default.
 MAX_IDLE: Final = 25
+MAX_IDLE_TIME: Final = 90.0
 TIMEOUT: Final = 10.0
 HEAD_END: Final = b"\r\n\r\n"
 
@@ -48,6 +54,7 @@ class _Connection:
     port: int
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
+    used: float = 0.0
 
     def ended(self) -> bool:
         """Return whether the server has closed it.
@@ -70,11 +77,12 @@ class _Connection:
 class ApiServer:
     """Calls whichever replica ``ready`` names, and counts what came of it.
 
-    ``failures`` are texts: of a connection that could not be made, or ended before its answer.
+    A connection that was idle for ``max_idle_time`` seconds is not used again.
     """
 
     ready: Callable[[], Sequence[int]]
     tls: ssl.SSLContext | None = None
+    max_idle_time: float = MAX_IDLE_TIME
     dialled: int = 0
     reused: int = 0
     _idle: list[_Connection] = field(default_factory=list)
@@ -98,13 +106,14 @@ class ApiServer:
         if reply.headers.get("connection") == "close" or len(self._idle) >= MAX_IDLE:
             self._drop(connection)
         else:
+            connection.used = time.monotonic()
             self._idle.append(connection)
         return reply
 
     async def _connection(self) -> _Connection:
         while self._idle:
             connection = self._idle.pop()
-            if not connection.ended():
+            if not connection.ended() and time.monotonic() - connection.used < self.max_idle_time:
                 self.reused += 1
                 return connection
             self._drop(connection)

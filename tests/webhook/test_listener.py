@@ -505,6 +505,26 @@ async def test_a_drain_waits_for_the_rest_of_a_request(served: Served, hurry: Hu
     assert await draining == 0
 
 
+async def test_a_drain_waits_for_the_request_after_a_slow_handshake(tmp_path: Path, hurry: Hurry) -> None:
+    async with serving(tls=write_certificate(tmp_path)) as served:
+        client = Client(*await asyncio.open_connection("127.0.0.1", served.port))
+        connections = served.listener.connections
+        assert connections is not None
+        await until(lambda: connections.handshakes)
+        await hurry.by(module.QUIET_TIME + 0.1)
+        assert served.tls is not None
+        await client.writer.start_tls(served.tls)
+        await until(lambda: served.connections)
+        draining = asyncio.create_task(served.drain())
+        await asyncio.sleep(2 * DRAIN_INTERVAL)
+
+        assert await client.ask()
+        await hurry.by(module.QUIET_TIME + 0.1)
+
+        assert await draining == 0
+        client.writer.close()
+
+
 async def test_a_drain_ends_after_its_time_and_says_how_many_connections_are_left(served: Served, hurry: Hurry) -> None:
     client = await served.connect()
     client.writer.write(REQUEST)
