@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Callable
 from pathlib import Path
 
@@ -207,24 +208,31 @@ def test_nesting_that_no_template_needs_is_refused(source: str) -> None:
     ],
 )
 def test_a_template_that_compiles_never_nests_too_deeply_later(begin: str, end: str) -> None:
-    _check_each_depth(lambda depth: begin * depth + "x" + end * depth)
+    _check_depths(lambda depth: begin * depth + "x" + end * depth)
 
 
 @pytest.mark.parametrize(("begin", "end"), [("(or 0 ", ")"), ("(1 | and ", ")"), ("(or (and 1 ", ") 0)")])
 def test_an_expression_that_compiles_never_nests_too_deeply_later(begin: str, end: str) -> None:
-    _check_each_depth(lambda depth: f"{{{{ {begin * depth} 1 {end * depth} }}}}")
-    _check_each_depth(lambda depth: f"{{{{if {begin * depth} 1 {end * depth} }}}}" * depth + "{{end}}" * depth)
+    _check_depths(lambda depth: f"{{{{ {begin * depth} 1 {end * depth} }}}}")
+    _check_depths(lambda depth: f"{{{{if {begin * depth} 1 {end * depth} }}}}" * depth + "{{end}}" * depth)
 
 
-def _check_each_depth(text_of: Callable[[int], str]) -> None:
-    """Compile texts of more and more depth until one does not compile; render the others."""
-    for depth in range(1, 120):
+def _check_depths(text_of: Callable[[int], str]) -> None:
+    """Find the greatest depth at which a text compiles, and render texts of this depth and of others."""
+    depths = range(1, 120)
+
+    def compiles(depth: int) -> bool:
         try:
-            template = compile_template("t", text_of(depth), funcs={})
+            compile_template("t", text_of(depth), funcs={}).execute([1])
         except ParseError:
-            assert depth > 1
-            return
-        template.execute([1])
+            return False
+        return True
+
+    first_refused = bisect_left(depths, True, key=lambda depth: not compiles(depth))
+    assert 1 < first_refused < len(depths)
+    refused = depths[first_refused]
+    assert all(compiles(depth) for depth in (1, 2, 3, refused // 2, *range(refused - 3, refused)))
+    assert not any(compiles(depth) for depth in (refused + 1, refused + 2))
 
 
 def test_a_chain_may_be_long() -> None:

@@ -31,7 +31,7 @@ def renderings() -> tuple[tuple[str, frozenset[FieldName] | None], ...]:
     for minor in MINORS:
         for revision, pods in subjects(minor):
             missing = None if revision.engine == "jinja2" else missing_fields(revision.minor)
-            for given in pods[:6]:
+            for given in pods[:4]:
                 pod = admitted_pod(given, "shop")
                 data = template_data(webhook_parameters(revision, pod, RequestFacts("shop")), pod)
                 for template in revision.templates.values():
