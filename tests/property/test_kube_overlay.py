@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import os
+import re
 from random import Random
 from typing import Any
 
 import pytest
 
 from injector.errors import DataError
+from injector.kube import overlay
 from injector.kube.overlay import Overlay, read_overlay
 from injector.kube.strategicpatch import strategic_merge
 from injector.kube.typed import normalise, pruned
@@ -28,6 +30,21 @@ PROXY = {
     "image": "auto",
     "env": [{"name": "MINE", "value": "1"}, {"value": "nameless"}, {"name": "POD_NAME", "value": "x"}],
 }
+STRINGS = (
+    "a",
+    "Web-1",
+    "true",
+    "null",
+    "Istio ",
+    "a: b",
+    "x #y",
+    "it's",
+    "a, b}",
+    "z" * 1_500,
+    "yes",
+    "x",
+    "A~",
+)
 VOLUMES = [{"name": "workload-socket", "emptyDir": {"medium": "Memory"}}, {"name": "istio-token", "secret": {}}]
 
 
@@ -66,22 +83,22 @@ def compared(text: str, missing: Any) -> bool | None:
     assert outcome(lambda: load_document(text, where="x", line=3)) == outcome(
         lambda: load_yaml(text, where="x", line=3)
     )
-    overlay: Overlay | None = None
+    laid: Overlay | None = None
 
     def tree() -> Any:
-        nonlocal overlay
-        overlay = read_overlay(text, "v1.Pod", missing, where="x", most=MOST)
-        return None if overlay is None else overlay.tree
+        nonlocal laid
+        laid = read_overlay(text, "v1.Pod", missing, where="x", most=MOST)
+        return None if laid is None else laid.tree
 
     assert outcome(tree) == outcome(lambda: plainly_read(text, missing)), text
-    if overlay is None:
+    if laid is None:
         return None
-    before = repr((overlay, PODS))
+    before = repr((laid, PODS))
     for pod in PODS:
-        expected = outcome(lambda pod=pod: normalise(strategic_merge(pod, overlay.tree, "v1.Pod"), "v1.Pod"))
-        assert outcome(lambda pod=pod: overlay.over(pod)) == expected, text
-    assert repr((overlay, PODS)) == before, text
-    return overlay.normal is not None
+        expected = outcome(lambda pod=pod: normalise(strategic_merge(pod, laid.tree, "v1.Pod"), "v1.Pod"))
+        assert outcome(lambda pod=pod: laid.over(pod)) == expected, text
+    assert repr((laid, PODS)) == before, text
+    return laid.normal is not None
 
 
 def test_every_rendering_of_the_corpus_is_read_in_blocks() -> None:
@@ -112,6 +129,35 @@ def test_invented_texts_are_read_as_the_plain_way_reads_them(seed: int) -> None:
         in_blocks += compared(overlays.invented(dice), dice.choice((missing, None))) is True
 
     assert in_blocks > TEXTS // 200
+
+
+def refilled(text: str, dice: Random) -> str:
+    """Return a text with other values between double quotes and in URLs."""
+    text = re.sub(r': "[A-Za-z][^"\\\n]*"', lambda _: f': "{dice.choice(STRINGS)}"', text)
+    return re.sub(r": [a-z]+://[a-z0-9/.-]+", lambda _: f": {dice.choice('ab')}://{dice.choice(('a', '1./-'))}", text)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_texts_that_differ_only_in_strings_are_read_as_the_plain_way_reads_them(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dice = Random(seed)  # noqa: S311 -- nothing secret
+    given = overlays.renderings()
+    in_blocks, read = 0, overlay._in_blocks
+
+    def counted(*args: Any) -> Any:
+        nonlocal in_blocks
+        in_blocks += 1
+        return read(*args)
+
+    monkeypatch.setattr(overlay, "_in_blocks", counted)
+    for _ in range(TEXTS // 40):
+        text, missing = dice.choice(given)
+        changed = dice.choice((text, overlays.changed(text, dice)))
+        for _ in range(5):
+            compared(refilled(changed, dice), missing)
+
+    assert in_blocks < TEXTS // 40 * 5, "without forms, each text is read in blocks"
 
 
 def test_documents_are_read_line_by_line(monkeypatch: pytest.MonkeyPatch) -> None:
