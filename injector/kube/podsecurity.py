@@ -135,8 +135,8 @@ class Check:
 
     def violated_by(self, pod: _Facts, version: int) -> Iterable[str]:
         """Return the names of the parts of a pod that violate the rule; none if the pod is exempt."""
-        is_exempt = (pod.is_windows and version >= self.windows_until) or (
-            pod.has_own_users and version >= self.own_users_until
+        is_exempt = (version >= self.windows_until and pod.is_windows) or (
+            version >= self.own_users_until and pod.has_own_users
         )
         return () if is_exempt else self.offenders(pod, version)
 
@@ -297,10 +297,13 @@ def violations(pod: Object, level: str, version: int = LATEST) -> tuple[Violatio
 def level_of(pod: Object, version: int = LATEST) -> str:
     """Return the strictest level that a pod passes."""
     facts = _facts(pod)
+    # The last rules of the level restricted are its own, which most pods violate.
     return next(
         level
         for level in reversed(LEVELS)
-        if not any(any(True for _ in check.violated_by(facts, version)) for check in _checks_of(level, version))
+        if not any(
+            any(True for _ in check.violated_by(facts, version)) for check in reversed(_checks_of(level, version))
+        )
     )
 
 
