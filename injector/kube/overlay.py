@@ -79,8 +79,10 @@ _SCALAR: Final = re.compile(
 )
 """A scalar on one line, with nothing but blank lines and comments after it."""
 _FLOW_ENTRY: Final = re.compile(rf"({KEY}): +\"({DOUBLE})\"")
-_FLOW: Final = re.compile(rf"\{{[ \n]*(?:{_FLOW_ENTRY.pattern}[ \n]*(?:,[ \n]*|(?=\}})))*\}} *(?:\n *(?:{COMMENT})?)*")
-"""A flow mapping of texts in double quotes."""
+_FLOW: Final = re.compile(
+    rf"(?P<mapping>\{{[ \n]*(?:{_FLOW_ENTRY.pattern}[ \n]*(?:,[ \n]*|(?=\}})))*\}}) *(?:\n *(?:{COMMENT})?)*"
+)
+"""A flow mapping of texts in double quotes, with nothing but blank lines and comments after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -510,9 +512,10 @@ def _on_the_line(shape: _Shape, part: str, start: int) -> _Read:
     """Read what begins on the line of a key or dash: a scalar, or a flow mapping of quoted texts, with nothing after it."""
     match = _SCALAR.fullmatch(part, start)
     if match is None:
-        if shape.type_name != "map[string]string" or _FLOW.fullmatch(part, start) is None:
+        flow = _FLOW.fullmatch(part, start) if shape.type_name == "map[string]string" else None
+        if flow is None:
             raise _PartError
-        found = _FLOW_ENTRY.findall(part, start)
+        found = _FLOW_ENTRY.findall(part, start, flow.end("mapping"))
         entries = dict(found)
         if any(type(resolve_plain(key)) is not str for key in entries):
             raise _PartError
