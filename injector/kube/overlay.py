@@ -70,7 +70,9 @@ _MOST_FORMS: Final = 256
 _QUOTED: Final = re.compile(rf': "([A-Za-z]{DOUBLE})(?=")')
 """A text in double quotes on the line of its key. It begins with a letter, so it is not a quantity."""
 _URL: Final = re.compile(r": ([a-z]++://[A-Za-z0-9._/-]++)(?=\n)")
+"""A URL without quotes, such as the owner of the pod in the variable ISTIO_META_OWNER."""
 _MARK: Final = "mark://"
+"""The beginning of a mark. A mark is also a URL, so it can stand in both kinds of slots."""
 _FIRST: Final = re.compile(r"^( *)([^ \n#])", re.MULTILINE)
 _KEY: Final = re.compile(rf" *({KEY}):(?: +|(?=\n)|\Z)")
 _BLANK: Final = re.compile(rf" *(?:{COMMENT})?(?:\n *(?:{COMMENT})?)*")
