@@ -16,6 +16,7 @@ from injector.istio.behaviours import missing_fields
 from injector.kube.typed import FieldName
 from tests.cases import read_cases
 from tests.property.subjects import subjects
+from tests.sizes import sized
 
 MINORS: Final = ("1.12", "1.20", "1.28", "1.30")
 _DATA = read_cases(Path(__file__).with_suffix(".yaml"))
@@ -31,7 +32,7 @@ def renderings() -> tuple[tuple[str, frozenset[FieldName] | None], ...]:
     for minor in MINORS:
         for revision, pods in subjects(minor):
             missing = None if revision.engine == "jinja2" else missing_fields(revision.minor)
-            for given in pods[:4]:
+            for given in pods[: sized(4, 6)]:
                 pod = admitted_pod(given, "shop")
                 data = template_data(webhook_parameters(revision, pod, RequestFacts("shop")), pod)
                 for template in revision.templates.values():
