@@ -1,8 +1,9 @@
 """Slow injections: one worker thread for requests that are predicted to be slow, so that they do not block the event loop.
 
 The prediction uses the size of the review, and the average duration of injections for the same revision and namespace. So a slow pod
-delays only pods of its own namespace. The thread has its own fair queue (``webhook.queue``), and rests while other requests arrive, since
-Python runs one thread at a time.
+delays only pods of its own namespace and revision. The average rises fast and falls slowly: one slow pod is enough to offload a namespace,
+and pods that were quick for a while bring it back. The thread has its own fair queue (``webhook.queue``), and rests while other requests
+arrive, since Python runs one thread at a time.
 
 If a template exceeds its budget several times in a row for the pods of one namespace, it is paused for that namespace, with exponential
 back-off. The cause may be a pod as well as the template, so other namespaces are not paused.
@@ -17,7 +18,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
 
 from injector.errors import PausedError, TemplateRenderError
 from injector.webhook.queue import DEADLINE, AdmissionQueue, Rejected
@@ -26,18 +27,21 @@ if TYPE_CHECKING:
     from injector.istio.revision import Revision
 
 _T = TypeVar("_T")
+_Key: TypeAlias = tuple[str, str, str]
+"""Name and fingerprint of a revision, and a namespace."""
 
 SLOW: Final = 0.015
 """Average CPU seconds from which injections are slow. Istio's templates take a fifth of it."""
 WEIGHT: Final = 0.5
-"""Weight of the last injection in the average."""
-DOUBTFUL_WEIGHT: Final = 0.1
+"""Weight of the last injection in the average, if it took longer than the average."""
+FIRST_WEIGHT: Final = 0.2
+"""The same for the first injection, which also fills memos: it takes up to 40 ms on a slow machine."""
+COLLECTED_WEIGHT: Final = 0.1
 """The same if a full garbage collection ran meanwhile, which takes 100 ms in a large process."""
+QUICK_WEIGHT: Final = 0.1
+"""The same for an injection that took less than the average, so that a namespace with one slow pod among ten quick ones stays slow."""
 LARGE: Final = 256 * 1024
 """Bytes from which a review is predicted to be slow: twenty times the usual size."""
-OFFLOAD: Final = 60.0
-MAX_OFFLOAD: Final = 3600.0
-"""Seconds that a namespace of a revision is offloaded after a slow injection. Doubled each time it is slow on the event loop again."""
 REST: Final = 9.0
 """Rest of the thread after an injection, as a multiple of its CPU time, if other requests arrived meanwhile."""
 
@@ -58,11 +62,21 @@ class _Record:
     """The recent injections for one revision and namespace."""
 
     average: float = 0.0
-    slow_for: float = 0.0
-    slow_until: float = 0.0
+    injections: int = 0
     failures: int = 0
     paused_for: float = 0.0
     paused_until: float = 0.0
+
+    def add(self, seconds: float, *, collected: bool) -> None:
+        """Add an injection to the average: its CPU seconds, and whether a full garbage collection ran meanwhile."""
+        self.injections += 1
+        if seconds < self.average:
+            weight = QUICK_WEIGHT
+        elif collected:
+            weight = COLLECTED_WEIGHT
+        else:
+            weight = WEIGHT if self.injections > 1 else FIRST_WEIGHT
+        self.average += weight * (seconds - self.average)
 
 
 class SlowPool:
@@ -85,9 +99,9 @@ class SlowPool:
         self._clock = clock
         self._cpu_clock = cpu_clock
         self._sleep = sleep
-        self._records: OrderedDict[tuple[str, str, str], _Record] = OrderedDict()
-        # From this time on no record is slow, so that most requests need no lookup.
-        self._none_slow_from = 0.0
+        self._records: OrderedDict[_Key, _Record] = OrderedDict()
+        # The keys of the records that are slow.
+        self._slow: set[_Key] = set()
         self._requests = 0
         self._rests_until = 0.0
         self._running = 0
@@ -109,19 +123,12 @@ class SlowPool:
         """
         if size > LARGE:
             return True
-        now = self._clock()
-        if now >= self._none_slow_from:
+        if not self._slow:
             return False
-        record = self._records.get((revision.name, revision.fingerprint, namespace))
-        if record is not None:
-            return now < record.slow_until
-        name, fingerprint = revision.name, revision.fingerprint
-        slow = (
-            key
-            for key, each in self._records.items()
-            if key[0] == name and key[1] == fingerprint and now < each.slow_until
-        )
-        return next(slow, None) is not None and next(slow, None) is not None
+        key = _key(revision, namespace)
+        if key in self._records:
+            return key in self._slow
+        return sum(each[:2] == key[:2] for each in self._slow) > 1
 
     def run_inline(self, revision: Revision, namespace: str, work: Callable[[], _T]) -> _T:
         """Run ``work``, which injects a pod, on the calling thread, and return its result.
@@ -151,7 +158,7 @@ class SlowPool:
         self._check(revision, namespace)
         self._running += 1
         try:
-            async with self._queue.turn(namespace, size, deadline):
+            async with self._queue.turn(f"{revision.name}/{namespace}", size, deadline):
                 await self._rest()
                 if self._clock() >= deadline:
                     raise Rejected(DEADLINE)
@@ -175,25 +182,25 @@ class SlowPool:
         if left > 0:
             await self._sleep(left)
 
-    def _record(self, revision: Revision, namespace: str) -> _Record:
-        key = (revision.name, revision.fingerprint, namespace)
+    def _record(self, key: _Key) -> _Record:
         record = self._records.get(key)
         if record is None:
             record = self._records[key] = _Record()
             if len(self._records) > MAX_RECORDS:
-                self._records.popitem(last=False)
+                oldest, _ = self._records.popitem(last=False)
+                self._slow.discard(oldest)
         else:
             self._records.move_to_end(key)
         return record
 
     def _learn(self, revision: Revision, namespace: str, run: _Run[_T]) -> None:
-        record, now = self._record(revision, namespace), self._clock()
-        record.average += (DOUBTFUL_WEIGHT if run.collected else WEIGHT) * (run.seconds - record.average)
+        key = _key(revision, namespace)
+        record, now = self._record(key), self._clock()
+        record.add(run.seconds, collected=run.collected)
         if record.average >= SLOW:
-            if now >= record.slow_until:
-                record.slow_for = min(MAX_OFFLOAD, 2 * record.slow_for) or OFFLOAD
-            record.slow_until = now + record.slow_for
-            self._none_slow_from = max(self._none_slow_from, record.slow_until)
+            self._slow.add(key)
+        else:
+            self._slow.discard(key)
         if run.error is None:
             record.failures, record.paused_for = 0, 0.0
         elif isinstance(run.error, TemplateRenderError) and run.seconds >= SLOW:
@@ -204,7 +211,7 @@ class SlowPool:
 
     def _check(self, revision: Revision, namespace: str) -> None:
         """Raise ``PausedError`` while the template is paused for this namespace."""
-        record = self._records.get((revision.name, revision.fingerprint, namespace))
+        record = self._records.get(_key(revision, namespace))
         if record is None or not record.paused_for:
             return
         left = record.paused_until - self._clock()
@@ -232,6 +239,10 @@ class _Run(Generic[_T]):
             assert self.error is not None  # noqa: S101 -- for the type checker
             raise self.error
         return self.result[0]
+
+
+def _key(revision: Revision, namespace: str) -> _Key:
+    return revision.name, revision.fingerprint, namespace
 
 
 def _timed(work: Callable[[], _T], cpu_clock: Callable[[], float]) -> _Run[_T]:

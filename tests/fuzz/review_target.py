@@ -35,7 +35,7 @@ from injector.webhook.listener import Connections
 from injector.webhook.queue import AdmissionQueue
 from injector.webhook.reading import MAX_BODY
 from injector.webhook.server import webhook_requests
-from injector.webhook.slow import MAX_OFFLOAD
+from injector.webhook.slow import SlowPool
 from tests.factories import make_pod, make_review
 from tests.fuzz.draws import Draws
 from tests.fuzz.reviewing import PATHS, PODS, body_of, fault_of, mutated_review
@@ -170,8 +170,10 @@ class Injector:
         revisions = [*map(build, embedded_source().read().revisions), *map(build, made)]
         tags = parse_tags("prod: {stable: 50, plain: 50}\n")
         registry = Registry(snapshot_of(revisions, tags, default="stable"))
-        handler = InjectHandler(registry, Metrics(CollectorRegistry()), lifecycle, recent=RecentPods(), options=desk)
-        self.connections = Connections(web.Server(webhook_requests(handler), loop=self.loop))
+        self.handler = InjectHandler(
+            registry, Metrics(CollectorRegistry()), lifecycle, recent=RecentPods(), options=desk
+        )
+        self.connections = Connections(web.Server(webhook_requests(self.handler), loop=self.loop))
 
     def answered(self, request: bytes, *, whole: bool) -> bytes:
         """What comes back for the bytes of a connection; empty where nothing does."""
@@ -219,8 +221,8 @@ def run(data: bytes) -> None:
     body = mutated_review(draws) if choice & 1 else draws.rest()
     sent, whole = SENT[kind](f"POST {path} HTTP/1.1\r\nHost: x\r\n".encode("ascii"), body)
     asked = injector(tells=bool(choice & 2))
-    # No revision is aside any more, because of what another input did.
-    asked.loop.now += MAX_OFFLOAD
+    # No revision is slow or paused because of what another input did.
+    asked.handler.slow = SlowPool(clock=asked.loop.time)
     replies = [asked.answered(sent, whole=whole) for _ in range(AGAIN if kind == 1 else 1)]
     assert not asked.log.lines, asked.log.lines
     read = body if kind != TEXT and path.startswith("/inject") and "?" not in path else b""

@@ -54,8 +54,11 @@ async def test_other_revisions_inject_and_no_pod_is_let_in_without_a_sidecar(
     write_bad(folder, bad)
     replica = await stage.replica("--revisions-dir", str(folder))
 
-    callers = await played(Profile(replica.client(), asked, 40), Callers(replica.client(), 20))
+    load = Profile(replica.client(), asked, 40)
+    first = await load.run(SECONDS / 3)
+    callers = await played(load, Callers(replica.client(), 20))
 
+    assert first.wrong == {}
     assert callers.told.total() > 50
     kinds = {"injected", "denied", "paused"} & {kind for kind, count in callers.told.items() if count}
     assert kinds == {"denied", "paused"} if bad == BOMB else "injected" in kinds
