@@ -119,7 +119,7 @@ class Metrics:
         self._tags_valid = gauge("injector_tags_valid", "1 if every tag and shadow has a served revision.")
         self._webhook_faults = gauge(
             "injector_webhook_faults",
-            "MutatingWebhookConfigurations of the cluster that lead elsewhere, or that API servers cannot verify.",
+            "Faults of the cluster's MutatingWebhookConfigurations: some lead elsewhere, or API servers cannot verify what they call.",
         )
         self._reloads = counter("injector_config_reloads_total", "Reloads of the configuration.")
         self._reload_failures = counter(

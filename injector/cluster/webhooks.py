@@ -30,6 +30,7 @@ from injector.istio.webhooks import (
     REVISION_LABEL,
     TAG_LABEL,
     deactivated,
+    fitting_names,
     has_path_of,
     is_deactivated,
     sidecar_webhooks,
@@ -42,6 +43,8 @@ REVISION_MANAGER: Final = "injector-webhook"
 
 _APPLY: Final = "Apply"
 _BUNDLE: Final = "caBundle"
+_MAX_NAMES: Final = 200
+"""Characters of the names in a message."""
 _ENDPOINTS: Final = ("service", "url")
 
 
@@ -316,18 +319,25 @@ def _led_away(known: Sequence[WebhookFacts]) -> Iterator[ConfigError]:
 
 
 def _unverified(known: Iterable[WebhookFacts]) -> Iterator[ConfigError]:
+    """Yield the configurations without a caBundle: in one error those that lead here, in another those that lead to an istiod."""
+    by_target: dict[bool, list[WebhookFacts]] = {}
     for each in known:
         if each.unverified:
-            ours = "run the injector with `--tls-mode self-signed` or `--patch-webhooks`, which writes it"
-            istiods = (
-                "an istiod whose INJECTION_WEBHOOK_CONFIG_NAME is empty does not write it; "
-                f"run `injector webhook apply --revision {each.revision}` if the injector is to inject these pods"
-            )
-            yield ConfigError(
-                f"it calls {each.server} without a caBundle, so API servers cannot verify it and its pods fail",
-                where=f"MutatingWebhookConfiguration {each.name}",
-                hint=ours if each.leads_here else istiods,
-            )
+            by_target.setdefault(each.leads_here, []).append(each)
+    for leads_here, found in by_target.items():
+        first, several = found[0], len(found) > 1
+        calls = "they call Services" if several else f"it calls {first.server}"
+        ours = "run the injector with `--tls-mode self-signed` or `--patch-webhooks`, which writes it"
+        istiods = (
+            "an istiod whose INJECTION_WEBHOOK_CONFIG_NAME is empty does not write it; run "
+            f"`injector webhook apply --revision {'REVISION' if several else first.revision}` "
+            "if the injector is to inject these pods"
+        )
+        yield ConfigError(
+            f"{calls} without a caBundle, so API servers cannot verify {'them' if several else 'it'} and the pods fail",
+            where=f"MutatingWebhookConfiguration {fitting_names((each.name for each in found), room=_MAX_NAMES)}",
+            hint=ours if leads_here else istiods,
+        )
 
 
 def _distrusted(known: Iterable[WebhookFacts]) -> Iterator[ConfigError]:

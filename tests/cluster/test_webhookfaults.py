@@ -121,6 +121,18 @@ def test_a_service_without_a_ca_bundle_is_named_and_a_url_is_not() -> None:
     assert "INJECTION_WEBHOOK_CONFIG_NAME" in theirs
 
 
+def test_services_without_a_ca_bundle_are_named_in_one_line() -> None:
+    bare = [revision_webhook(f"1-{minor}", WebhookOptions()) for minor in range(100, 400)]
+
+    (fault,) = faults(*bare)
+
+    assert fault.startswith("MutatingWebhookConfiguration istio-sidecar-injector-1-100, istio-sidecar-injector-1-101, ")
+    assert (
+        " more: they call Services without a caBundle, so API servers cannot verify them and the pods fail; " in fault
+    )
+    assert len(fault) < 500
+
+
 def test_two_bundles_of_one_service_need_a_common_ca() -> None:
     def with_bundle(*pems: bytes) -> dict[str, Any]:
         return tag_webhook("prod", "1-30", WebhookOptions(ca_bundle=bundle(*pems)))
