@@ -100,13 +100,18 @@ async def read_mesh(reader: ObjectReader, sources: Sources, items: Sequence[Item
     directory, namespace = sources.revisions_dir, sources.istio_namespace
     state = await listed_state(reader, namespace) if directory is None else directory_revisions(directory).state
     names = (state.served_names or None) if isinstance(reader, FileReader) else frozenset[str]()
-    values = await _find(reader, r.CONFIG_MAPS, INJECTOR, namespace)
-    zipkin = await _find(reader, r.SERVICES, analysis.ZIPKIN, ISTIO_NAMESPACE)
+    values = await r.find(reader, r.CONFIG_MAPS, INJECTOR, namespace=namespace)
+    zipkin = await r.find(reader, r.SERVICES, analysis.ZIPKIN, namespace=ISTIO_NAMESPACE)
     called = sorted({each for configuration in configurations for each in analysis.services_of(configuration)})
     # Files may leave out the Services of a namespace.
     known = {each.namespace for each in items if each.kind == r.SERVICES.kind}
     checked = [each for each in called if not isinstance(reader, FileReader) or each.partition("/")[0] in known]
-    missing = [each for each in checked if await _find(reader, r.SERVICES, *reversed(each.split("/"))) is None]
+    missing = [
+        each
+        for each in checked
+        for place, _, name in [each.partition("/")]
+        if await r.find(reader, r.SERVICES, name, namespace=place) is None
+    ]
     minors = [minor for raw in state.revisions if (minor := known_minor(raw)) is not None]
     return Mesh(
         configurations,
@@ -118,17 +123,6 @@ async def read_mesh(reader: ObjectReader, sources: Sources, items: Sequence[Item
         zipkin=None if zipkin is None else Item(r.SERVICES.kind, analysis.ZIPKIN, ISTIO_NAMESPACE),
         places={configuration["metadata"]["name"]: place for configuration, place in placed},
     )
-
-
-async def _find(reader: ObjectReader, resource: Resource, name: str, namespace: str) -> dict[str, Any] | None:
-    try:
-        return await reader.get(resource, name, namespace=namespace)
-    except ManifestError:
-        return None
-    except ClusterError as error:
-        if error.reason != "missing":
-            raise
-        return None
 
 
 def _codes(_context: click.Context, _option: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 -- click's signature

@@ -117,6 +117,11 @@ class FileReader:
             return None
         return Resource(f"{group}/v1", f"{kind.lower()}s", kind, namespaced=True)
 
+    def run(self, work: Callable[[TextReader], Coroutine[Any, Any, T]]) -> T:
+        """Run ``work`` with the objects and return its result; see ``ReaderSession``."""
+        with asyncio.Runner() as runner:
+            return run_for_result(runner, work(self))
+
     def _of(self, resource: Resource, namespace: str) -> Iterator[dict[str, Any]]:
         for each in self._objects.get(resource.kind, ()):
             if not namespace or each["metadata"].get("namespace") == namespace:
@@ -157,17 +162,6 @@ class ReaderSession(Protocol):
         """Run ``work`` and return its result."""
 
 
-@dataclass(frozen=True, slots=True)
-class _FileSession:
-    """A session with the objects of files."""
-
-    reader: FileReader
-
-    def run(self, work: Callable[[TextReader], Coroutine[Any, Any, T]]) -> T:
-        with asyncio.Runner() as runner:
-            return run_for_result(runner, work(self.reader))
-
-
 @contextmanager
 def open_reader(
     filenames: Sequence[str], kubeconfig: Kubeconfig, *, recursive: bool = False
@@ -178,7 +172,7 @@ def open_reader(
         InjectorError: the files cannot be read, or the credentials cannot be used.
     """
     if filenames:
-        yield _FileSession(read_objects(filenames, recursive=recursive))
+        yield read_objects(filenames, recursive=recursive)
         return
     with open_session(kubeconfig) as session:
         yield session

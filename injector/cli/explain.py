@@ -77,8 +77,6 @@ from injector.revisions.registry import PATH_PREFIX, parse_path
 from injector.revisions.tags import TagWorkload, usable_tags, workload_of_pod
 
 if TYPE_CHECKING:
-    from injector.cli.cluster import ClusterView
-    from injector.cli.sources import RevisionList
     from injector.cluster.client import KubeClient
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.istio.revision import Revision

@@ -61,7 +61,7 @@ from injector.injection.tools.manifest import inject_object, injected_parts
 from injector.injection.tools.uninject import uninject_object
 from injector.istio.webhooks import DEFAULT_NAME, did_you_mean
 from injector.kube.escaping import escape_controls
-from injector.kube.pods import add_place, unread_templates
+from injector.kube.pods import add_place, mapping_at, unread_templates
 from injector.kube.yaml import dump_yaml, load_yaml
 from injector.kube.yaml.write import with_values
 from injector.revisions.configmaps import INJECTOR, MESH, named_revision
@@ -488,15 +488,13 @@ def _injected_items(
 
 def _result(item: Mapping[str, Any], severity: str, message: str) -> dict[str, Any]:
     """Return a result about a resource, with its file if kustomize or kpt tell it."""
-    meta = item.get("metadata")
-    meta = meta if isinstance(meta, dict) else {}
+    meta = mapping_at(item, "metadata")
     named = {"apiVersion": item.get("apiVersion"), "kind": item.get("kind"), **meta}
     reference = {
         key: named[key] for key in ("apiVersion", "kind", "namespace", "name") if isinstance(named.get(key), str)
     }
     result = {"message": one_line(message), "severity": severity, "resourceRef": reference}
-    notes = meta.get("annotations")
-    notes = notes if isinstance(notes, dict) else {}
+    notes = mapping_at(meta, "annotations")
     path, index = (
         str(next((notes[key] for prefix in _FILE_ANNOTATIONS if (key := f"{prefix}{name}") in notes), ""))
         for name in ("path", "index")

@@ -66,7 +66,6 @@ from injector.revisions.tagstore import check_removable
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from injector.cli.sources import Sources
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.revisions.source import SourceState
 

@@ -189,19 +189,6 @@ location_options: Final = option_group(
 """The options that say where tags are, as the parameter ``location``."""
 
 
-def _locations(
-    revisions_dir: Path | None, kubeconfigs: tuple[Kubeconfig, ...], istio_namespace: str
-) -> tuple[TagLocation, ...]:
-    locations = tuple(TagLocation(revisions_dir, each, istio_namespace) for each in kubeconfigs)
-    locations[0].check_unused("paths", "context_names", "istio_namespace")
-    return locations
-
-
-locations_options: Final = option_group(
-    "locations", _locations, _DIRECTORY_OPTION, kubeconfigs_options, ISTIO_NAMESPACE_OPTION
-)
-"""The options of ``location_options``, for several clusters too, as the parameter ``locations``."""
-
 write_options: Final = option_group(
     "location",
     _write_location,
@@ -389,12 +376,17 @@ def _print_conflicts(plan: TagPlan) -> None:
 
 @tag.command("list", epilog=examples("tag list", "tag list --revisions-dir revisions -o yaml"))
 @output_format("table", "json", "yaml")
-@locations_options
+@_DIRECTORY_OPTION
+@kubeconfigs_options
+@ISTIO_NAMESPACE_OPTION
 @verbose
-def list_tags(*, locations: tuple[TagLocation, ...], output: str) -> None:
+def list_tags(
+    *, revisions_dir: Path | None, kubeconfigs: tuple[Kubeconfig, ...], istio_namespace: str, output: str
+) -> None:
     """List the tags with their revisions, the namespaces that use them, and their shadows."""
-    by_kubeconfig = {each.kubeconfig: each for each in locations}
-    found = on_each([each.kubeconfig for each in locations], lambda each: _listed(by_kubeconfig[each]))
+    locations = {each: TagLocation(revisions_dir, each, istio_namespace) for each in kubeconfigs}
+    locations[kubeconfigs[0]].check_unused("paths", "context_names", "istio_namespace")
+    found = on_each(kubeconfigs, lambda each: _listed(locations[each]))
     found.note("warning", lambda each: each.faults)
     tags = found.data(lambda each: {"tags": [_data(tag, each.namespaces) for tag in each.tags]})
     data = tags if "clusters" in tags else tags["tags"]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from injector.errors import ClusterError
+from injector.errors import ClusterError, ManifestError
 
 if TYPE_CHECKING:
     from injector.cluster.client import KubeClient
@@ -111,6 +111,22 @@ class ObjectReader(Protocol):
         """Return the resource of a kind in the preferred version of its group; None if the cluster does not have it."""
 
 
+async def find(reader: ObjectReader, resource: Resource, name: str, *, namespace: str = "") -> dict[str, Any] | None:
+    """Return one object; None if it does not exist.
+
+    Raises:
+        ClusterError: the API server cannot be reached or refuses.
+    """
+    try:
+        return await reader.get(resource, name, namespace=namespace)
+    except ManifestError:  # the files do not have it
+        return None
+    except ClusterError as error:
+        if error.reason != "missing":
+            raise
+        return None
+
+
 class TextReader(ObjectReader, Protocol):
     """An ``ObjectReader`` that can also leave the decoding to others."""
 
@@ -157,12 +173,9 @@ class SecretStore:
 
     async def read(self) -> SecretContent | None:
         """Return its content; None if it does not exist."""
-        try:
-            found = await self.client.get(SECRETS, self.name, namespace=self.namespace)
-        except ClusterError as error:
-            if error.reason == "missing":
-                return None
-            raise
+        found = await find(self.client, SECRETS, self.name, namespace=self.namespace)
+        if found is None:
+            return None
         data = {key: str(value) for key, value in (found.pop("data", None) or {}).items()}
         return SecretContent(data, found)
 

@@ -35,6 +35,7 @@ from injector.istio.webhooks import (
     is_deactivated,
     sidecar_webhooks,
 )
+from injector.kube.pods import mapping_at
 
 TAG_MANAGER: Final = "injector-tag"
 """The field manager of tags."""
@@ -72,7 +73,8 @@ def blank_stale_annotations(
     An annotation that ``manager`` leaves out stays if another manager set it too; an empty value counts as absent.
     """
     entries = [] if current is None else current["metadata"].get("managedFields") or []
-    foreign = (_annotations(entry) for entry in entries if _manager_of(entry) != (manager, _APPLY))
+    others = (entry for entry in entries if _manager_of(entry) != (manager, _APPLY))
+    foreign = (mapping_at(entry, "fieldsV1", "f:metadata", "f:annotations") for entry in others)
     keys = {key.removeprefix("f:") for found in foreign for key in found}
     return {**{key: "" for key in sorted(keys) if key.startswith(prefix)}, **annotations}
 
@@ -105,11 +107,16 @@ def _is_shared(current: Mapping[str, Any], name: str, manager: str) -> bool:
 
 def _managed(current: Mapping[str, Any], name: str) -> Iterator[tuple[tuple[str, str], Mapping[str, Any]]]:
     """Yield the managers of a webhook's fields, each with the fields."""
-    for entry in current["metadata"].get("managedFields") or ():
-        webhooks = (entry.get("fieldsV1") or {}).get("f:webhooks") or {}
-        for key, fields in webhooks.items():
-            if key.startswith("k:") and load_json(key.removeprefix("k:")) == {"name": name}:
-                yield _manager_of(entry), fields
+    for entry, key, fields in _managed_webhooks(current):
+        if key.startswith("k:") and load_json(key.removeprefix("k:")) == {"name": name}:
+            yield _manager_of(entry), fields
+
+
+def _managed_webhooks(configuration: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str, Mapping[str, Any]]]:
+    """Yield the entries of ``managedFields`` with the key of each webhook that they have, and its fields."""
+    for entry in configuration["metadata"].get("managedFields") or ():
+        for key in mapping_at(entry, "fieldsV1", "f:webhooks"):
+            yield entry, key, mapping_at(entry, "fieldsV1", "f:webhooks", key)
 
 
 def _manager_of(entry: Mapping[str, Any]) -> tuple[str, str]:
@@ -128,27 +135,18 @@ def creators(configuration: Mapping[str, Any]) -> frozenset[str]:
     adds a scope to them, and the manager that applies them again becomes their only owner (API server 1.35).
     """
     return frozenset(
-        _manager_of(entry)[0]
-        for entry in configuration["metadata"].get("managedFields") or ()
-        for fields in ((entry.get("fieldsV1") or {}).get("f:webhooks") or {}).values()
-        if "f:sideEffects" in fields
+        _manager_of(entry)[0] for entry, _, fields in _managed_webhooks(configuration) if "f:sideEffects" in fields
     )
 
 
 def endpoint_manager(configuration: Mapping[str, Any]) -> str:
     """Return the field manager that wrote the path of a configuration's webhooks, or their URL, last; empty if it is not known."""
     written = []
-    for entry in configuration["metadata"].get("managedFields") or ():
-        webhooks = (entry.get("fieldsV1") or {}).get("f:webhooks") or {}
-        clients = (fields.get("f:clientConfig") or {} for fields in webhooks.values() if isinstance(fields, dict))
-        if any("f:url" in client or "f:path" in (client.get("f:service") or {}) for client in clients):
+    for entry, _, fields in _managed_webhooks(configuration):
+        client = mapping_at(fields, "f:clientConfig")
+        if "f:url" in client or "f:path" in mapping_at(client, "f:service"):
             written.append((entry.get("time") or "", _manager_of(entry)[0]))
     return max(written, default=("", ""))[1]
-
-
-def _annotations(entry: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = ((entry.get("fieldsV1") or {}).get("f:metadata") or {}).get("f:annotations")
-    return found if isinstance(found, dict) else {}
 
 
 BUNDLE_MANAGER: Final = "injector-ca-bundle"

@@ -188,6 +188,13 @@ def changed_at(
     return {**obj, path[0]: changed_at(obj[path[0]], path[1:], change)}
 
 
+def mapping_at(value: Any, *path: str) -> Mapping[str, Any]:
+    """Return the mapping at a path of keys; an empty one if a value on the way is missing or of another type."""
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
 def items_of(obj: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the items of a List.
 

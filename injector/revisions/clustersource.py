@@ -12,7 +12,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from injector.cluster.listwatch import ListWatch
 from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, NODES, PROXY_CONFIGS, WEBHOOKS, ObjectReader, Scope
@@ -22,6 +23,7 @@ from injector.injection.data import SUPPLEMENTAL_GROUPS, UID_RANGE
 from injector.istio.frozen import frozen
 from injector.istio.proxyconfig import ProxyConfigResource, ProxyConfigs, read_proxy_config_resource
 from injector.istio.webhooks import ISTIO_NAMESPACE, REVISION_LABEL
+from injector.kube.pods import mapping_at
 from injector.revisions.configmaps import istio_config_map, raw_revisions
 from injector.revisions.source import ClusterFacts, Overrides, RawRevision, SourceState, build, overridden, with_facts
 from injector.revisions.tags import TagObject, read_tags, tag_object
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from injector.istio.revision import Revision
     from injector.metrics import Metrics
 
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -66,18 +69,13 @@ def proxy_config(item: Mapping[str, Any]) -> ProxyConfigResource | None:
 
 def kubelet_version(item: Mapping[str, Any]) -> str | None:
     """Return the version of a node's kubelet; None if it is not reported yet."""
-    version = ((item.get("status") or {}).get("nodeInfo") or {}).get("kubeletVersion")
+    version = mapping_at(item, "status", "nodeInfo").get("kubeletVersion")
     return str(version) if version else None
 
 
-def _named_version(item: Mapping[str, Any]) -> tuple[str, str] | None:
-    version = kubelet_version(item)
-    return None if version is None else (item["metadata"]["name"], version)
-
-
-def _named_annotations(item: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | None:
-    annotations = openshift_annotations(item)
-    return None if annotations is None else (item["metadata"]["name"], annotations)
+def _with_name(keep: Callable[[Mapping[str, Any]], T | None], item: Mapping[str, Any]) -> tuple[str, T] | None:
+    found = keep(item)
+    return None if found is None else (item["metadata"]["name"], found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,14 +272,15 @@ async def build_all(
     nodes: list[tuple[str, str]] = []
     if any(revision.asks_nodes and not revision.node_versions for revision in revisions.values()):
         try:
-            nodes = await reader.all(Scope(NODES), _named_version)
+            nodes = await reader.all(Scope(NODES), partial(_with_name, kubelet_version))
         except ClusterError as error:
             if error.reason != "forbidden":
                 raise
             notes.append(f"assuming no native sidecars, because the nodes cannot be listed: {error}")
     if namespaces is None:
         is_needed = any(revision.openshift for revision in revisions.values())
-        namespaces = dict(await reader.all(Scope(NAMESPACES), _named_annotations)) if is_needed else {}
+        annotated = partial(_with_name, openshift_annotations)
+        namespaces = dict(await reader.all(Scope(NAMESPACES), annotated)) if is_needed else {}
     proxy_configs = state.facts.proxy_configs
     if any(map(reads_proxy_configs, revisions.values())):
         try:

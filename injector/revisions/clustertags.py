@@ -27,6 +27,7 @@ from injector.cluster.resources import (
     WEBHOOKS,
     Resource,
     Scope,
+    find,
 )
 from injector.cluster.webhooks import (
     REVISION_MANAGER,
@@ -376,12 +377,7 @@ class ClusterTags:
 
     def find(self, resource: Resource, name: str, *, namespace: str) -> dict[str, Any] | None:
         """Return one object; None if it does not exist."""
-        try:
-            return self.cluster.run(lambda client: client.get(resource, name, namespace=namespace))
-        except ClusterError as error:
-            if error.reason == "missing":
-                return None
-            raise
+        return self.cluster.run(lambda client: find(client, resource, name, namespace=namespace))
 
     def _with_validator(self, tag: str) -> Configurations:
         """Return the objects, with the ValidatingWebhookConfiguration if ``tag`` has one."""

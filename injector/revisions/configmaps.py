@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from injector.errors import ConfigError, DataError
 from injector.istio.webhooks import DEFAULT_NAME, REVISION_LABEL
+from injector.kube.pods import mapping_at
 from injector.kube.yaml import load_document
 from injector.memo import Memo
 from injector.revisions.registry import checked_name
@@ -148,16 +149,10 @@ def _environment(values: str | None) -> dict[str, str]:
         tree = load_document(values, where="values") if values is not None else None
     except DataError:
         return {}  # building the revision reports it
-    variables = _mapping_at(tree, "pilot", "env")
+    variables = mapping_at(tree, "pilot", "env")
     env = {str(name): _text(value) for name, value in variables.items() if isinstance(value, str | bool | int | float)}
-    platform = _mapping_at(tree, "global").get("platform")
+    platform = mapping_at(tree, "global").get("platform")
     return {**({"PLATFORM": platform} if isinstance(platform, str) and platform else {}), **env}
-
-
-def _mapping_at(tree: Any, *path: str) -> Mapping[str, Any]:
-    for key in path:
-        tree = tree.get(key) if isinstance(tree, dict) else None
-    return tree if isinstance(tree, dict) else {}
 
 
 def _text(value: str | float) -> str:

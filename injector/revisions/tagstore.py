@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from injector.errors import ConfigError, DataError, TagError
 from injector.istio.webhooks import DEFAULT_NAME, INJECTION_LABEL, REVISION_LABEL
+from injector.kube.pods import mapping_at
 from injector.kube.yaml import dump_yaml, load_yaml
 from injector.kube.yaml.write import with_entry, without_entry
 from injector.revisions.directory import TAGS_FILE, DirectorySource
@@ -219,10 +220,11 @@ class DirectoryTags:
 
     def namespaces(self) -> Mapping[str, tuple[str, ...]]:
         """Return the namespaces in the ``revision.yaml`` of any revision, by the revision or tag that their labels name."""
+        # `revision verify` reports a value that is not a mapping.
         return followers(
-            (namespace, _mapping(_mapping(facts).get("labels")))
+            (namespace, mapping_at(facts, "labels"))
             for raw in DirectorySource(self.path).read().revisions
-            for namespace, facts in _mapping(raw.settings.get("namespaces")).items()
+            for namespace, facts in mapping_at(raw.settings, "namespaces").items()
         )
 
     def users(self, name: str) -> Sequence[str]:
@@ -320,8 +322,3 @@ def _flow(value: Any) -> str:
 def _known(kind: str, names: Iterable[str]) -> str:
     known = list_names(names)
     return f"known {kind} are {known}" if known else f"there are no {kind}"
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    """Return the value if it is a mapping; ``revision verify`` reports any other value."""
-    return value if isinstance(value, dict) else {}

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.injection.tools.drift import injected_revision
-from injector.kube.pods import has_ended
+from injector.kube.pods import has_ended, mapping_at
 from injector.kube.selectors import Selector
 from injector.revisions.tags import workload_key
 from injector.upgrade.document import GROUP
@@ -84,7 +84,7 @@ def workload_facts(item: Mapping[str, Any], kind: str) -> WorkloadFacts:
         disrupts=restart_of(obj).disrupts,
         unavailable=max(desired - available, 0),
         fault=_progress_fault(status),
-        pod_labels=((spec.get("template") or {}).get("metadata") or {}).get("labels") or {},
+        pod_labels=mapping_at(spec, "template", "metadata", "labels"),
     )
 
 
@@ -124,7 +124,7 @@ def pod_facts(pod: Mapping[str, Any]) -> PodFacts | None:
     if revision is None or has_ended(pod):
         return None
     statuses = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
-    reasons = [((each.get("state") or {}).get("waiting") or {}).get("reason") for each in statuses]
+    reasons = [mapping_at(each, "state", "waiting").get("reason") for each in statuses]
     fault = next((str(each) for each in reasons if each in _FAULTS), "")
     restarts = max((int(each.get("restartCount") or 0) for each in statuses), default=0)
     return PodFacts(Key(*workload_key(pod, str(meta.get("namespace", "")))), revision, restarts, fault)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ConfigError, UsageError
@@ -93,13 +93,7 @@ class State:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state as JSON data."""
-        return {each.name: dict(value) if each.name in _MAPPINGS else value for each, value in self._items()}
-
-    def _items(self) -> list[tuple[Any, Any]]:
-        return [(each, getattr(self, each.name)) for each in fields(self)]
-
-
-_MAPPINGS: Final = ("restarting", "tag_before", "counts", "gates")
+        return asdict(self)
 
 
 def new_state(upgrade: Upgrade, now: float, tag_before: Mapping[str, Any]) -> State:
@@ -113,7 +107,7 @@ def read_state(raw: Any, *, where: str) -> State:
     Raises:
         ConfigError: it cannot be read.
     """
-    types = {each.name: type(value) for each, value in State()._items()}  # noqa: SLF001 -- the class is of this module
+    types = {name: type(value) for name, value in State().to_dict().items()}
     if not isinstance(raw, dict) or any(
         name not in types or not isinstance(value, (int, float) if types[name] is float else types[name])
         for name, value in raw.items()

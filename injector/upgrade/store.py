@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from injector.cluster.resources import CONFIG_MAPS, WEBHOOKS, Resource, Scope
+from injector.cluster.resources import CONFIG_MAPS, WEBHOOKS, Resource, Scope, find
 from injector.errors import ClusterError, UsageError
 from injector.golang.json import dump_json, load_json
 from injector.istio.webhooks import TAG_LABEL
@@ -109,13 +109,8 @@ class ResourceStore(Store):
 
     async def load(self) -> Stored | None:
         """Return the upgrade; see ``Store``."""
-        try:
-            item = await self.client.get(UPGRADES, self.name)
-        except ClusterError as error:
-            if error.reason == "missing":
-                return None
-            raise
-        return stored_resource(item)
+        item = await find(self.client, UPGRADES, self.name)
+        return None if item is None else stored_resource(item)
 
     async def start(self, raw: Mapping[str, Any], upgrade: Upgrade, tag: ReadTag, now: float) -> Stored:
         """Start the upgrade; see ``Store``. ``raw`` is the resource."""
@@ -165,12 +160,9 @@ class ConfigMapStore(Store):
 
     async def load(self) -> Stored | None:
         """Return the upgrade; see ``Store``."""
-        try:
-            item = await self.client.get(CONFIG_MAPS, f"{_PREFIX}{self.name}", namespace=self.namespace)
-        except ClusterError as error:
-            if error.reason == "missing":
-                return None
-            raise
+        item = await find(self.client, CONFIG_MAPS, f"{_PREFIX}{self.name}", namespace=self.namespace)
+        if item is None:
+            return None
         where = f"ConfigMap {self.namespace}/{_PREFIX}{self.name}"
         data = item.get("data") or {}
         document, state = (load_json(str(data.get(key, "")), where=f"{where}: {key}") for key in ("upgrade", "state"))

@@ -202,16 +202,8 @@ def _template() -> Template:
     environment = Environment(
         loader=DictLoader(pages), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters.update(
-        when=when,
-        ago=ago,
-        shares=shares,
-        percent=percent,
-        number=number,
-        rate=rate,
-        milliseconds=milliseconds,
-        reasons=reasons,
-    )
+    filters = (when, ago, shares, percent, number, rate, milliseconds, reasons)
+    environment.filters.update({each.__name__: each for each in filters})
     return environment.get_template("status.html")
 
 

@@ -25,6 +25,7 @@ from injector.istio.webhooks import (
     fitting_names,
 )
 from injector.kube import admission
+from injector.kube.pods import mapping_at
 from injector.webhook.lifecycle import Lifecycle, Phase
 from injector.webhook.reading import JSON, Reader, Refusal
 
@@ -149,16 +150,11 @@ def _review(body: bytes) -> admission.Request:
 
 
 def _label(pod: Mapping[str, Any]) -> str | None:
-    name = _mapping(_mapping(pod.get("metadata")).get("labels")).get(REVISION_LABEL)
+    name = mapping_at(pod, "metadata", "labels").get(REVISION_LABEL)
     return name if isinstance(name, str) else None
 
 
 def _is_exempt(pod: Mapping[str, Any]) -> bool:
     """Return whether a pod never gets a sidecar since it uses the host's network, or has one already."""
-    has_sidecar = STATUS in _mapping(_mapping(pod.get("metadata")).get("annotations"))
-    return has_sidecar or _mapping(pod.get("spec")).get("hostNetwork") is True
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    """Return a mapping, empty for any other type. The pod is not validated."""
-    return value if isinstance(value, dict) else {}
+    has_sidecar = STATUS in mapping_at(pod, "metadata", "annotations")
+    return has_sidecar or mapping_at(pod, "spec").get("hostNetwork") is True
