@@ -151,7 +151,6 @@ def _message(text: str) -> str:
 
 
 def _shortened(text: str, most: int) -> str:
-    """Return a text with at most ``most`` characters."""
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 

@@ -19,8 +19,9 @@ from injector.cluster.kubeconfig import Kubeconfig
 from injector.errors import ConfigError, InjectorError, UnknownRevisionError, UsageError
 from injector.istio.webhooks import ISTIO_NAMESPACE, NAMESPACE, PRECEDENCES, Endpoint
 from injector.kube.escaping import escape_line
+from injector.kube.selectors import is_dns_label
 from injector.revisions.directory import TAGS_FILE, DirectorySource, embedded_source
-from injector.revisions.registry import ResolvedName, checked_name, is_label
+from injector.revisions.registry import ResolvedName, checked_name
 from injector.revisions.source import Overrides, build, overridden
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def checked_namespace(name: str, *, flag: str) -> str:
     Raises:
         UsageError: Kubernetes would refuse it.
     """
-    if is_label(name):
+    if is_dns_label(name):
         return name
     raise UsageError(
         f"{name[:80]!r} is not a valid namespace",
@@ -186,7 +187,6 @@ _KUBECONFIG_OPTION: Final = click.option(
 
 
 def _context_option(parameter: str, more: str = "", **settings: Any) -> Callable[[F], F]:
-    """Return the option ``--context``. ``more`` is more help."""
     text = f"Context of the kubeconfig. Default: the current one.{more}"
     return click.option("--context", parameter, metavar="NAME", shell_complete=complete_contexts, help=text, **settings)
 

@@ -37,9 +37,8 @@ from injector.cli.sources import (
 from injector.cli.webhook import WEBHOOK_PARAMETERS, given_webhook_options, webhook_options
 from injector.errors import UsageError
 from injector.istio.webhooks import WebhookOptions, tag_webhook
-from injector.kube.selectors import is_subdomain
+from injector.kube.selectors import is_dns_label, is_subdomain
 from injector.revisions.clustertags import ClusterTags, Placement, TagPlan
-from injector.revisions.registry import is_label
 from injector.revisions.tags import Shadow, Tag, Weights, destination, namespace_weights, tag_annotations
 from injector.revisions.tagstore import DirectoryTags, TagState, checked_tag, remove_tag
 
@@ -260,7 +259,7 @@ def _namespace_weights(given: tuple[str, ...]) -> dict[str, Weights]:
     found: dict[str, dict[str, int]] = {}
     for text in given:
         namespace, slash, pair = text.partition("/")
-        if not slash or not is_label(namespace):
+        if not slash or not is_dns_label(namespace):
             hint = "write NAMESPACE/REVISION, or NAMESPACE/REVISION=N for several revisions"
             raise UsageError(f"{text[:80]!r} is not a weight of a namespace", where=NAMESPACE_WEIGHT, hint=hint)
         name, number = _weight(pair if "=" in pair else f"{pair}=1", flag=NAMESPACE_WEIGHT)

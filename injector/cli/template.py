@@ -165,7 +165,6 @@ def lint(*, templates: ChosenTemplates, ignore: tuple[str, ...], exit_code: bool
 
 
 def _findings(templates: ChosenTemplates) -> list[Finding]:
-    """Return the findings of templates, in order."""
     found = [each for name in templates.names for each in _findings_of(templates, name)]
     if not any(each.rule in (_SYNTAX, "function") for each in found):
         found += _trials(templates)
@@ -192,7 +191,6 @@ def _trials(templates: ChosenTemplates) -> Iterable[Finding]:
 
 
 def _finding_text(finding: Finding) -> str:
-    """Return a finding as text: its place, and the line with a caret."""
     place = f"{finding.template}:{finding.line}:{finding.column}"
     number = str(finding.line)
     start = max(0, finding.column - _LONGEST_LINE // 2) if len(finding.source) > _LONGEST_LINE else 0
@@ -414,12 +412,16 @@ def _verbatim(path: Path) -> str | None:
 
 def _report(name: str, before: str, after: str, *, write: bool, diff: bool) -> None:
     if diff:
-        lines = difflib.unified_diff(before.splitlines(), after.splitlines(), name, f"{name} (formatted)", lineterm="")
-        echo_colored("".join(f"{escape_line(line)}\n" for line in lines), DIFF_COLORS)
+        echo_colored(_unified(before, after, name, f"{name} (formatted)"), DIFF_COLORS)
         return
     if write:
         write_file(Path(name), [after])
     echo(name)
+
+
+def _unified(before: str, after: str, old: str, new: str) -> str:
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), old, new, lineterm="")
+    return "".join(f"{escape_line(line)}\n" for line in lines)
 
 
 def _engine_of(path: Path) -> str:
@@ -511,10 +513,8 @@ class GoldenFile:
             return f"there is no {self.expected}; --update writes it\n"
         if expected == self.result:
             return ""
-        lines = difflib.unified_diff(
-            expected.splitlines(), self.result.splitlines(), str(self.expected), "result", lineterm=""
-        )
-        return "".join(f"{escape_line(line)}\n" for line in lines) or "the line breaks at the end differ\n"
+        found = _unified(expected, self.result, str(self.expected), "result")
+        return found or "the line breaks at the end differ\n"
 
     def write(self) -> None:
         """Write the result as the expected one.

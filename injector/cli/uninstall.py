@@ -100,7 +100,6 @@ def plan_removal(cluster: ClusterTags, endpoint: Endpoint, ca_secret: str) -> Re
 
 
 def _calls(configuration: Mapping[str, Any], endpoint: Endpoint) -> bool:
-    """Tell whether a configuration calls the injector at ``endpoint``."""
     clients = [webhook.get("clientConfig") or {} for webhook in configuration.get("webhooks") or ()]
     if endpoint.url is not None:
         at_endpoint = any(str(client.get("url") or "").startswith(endpoint.url) for client in clients)

@@ -51,8 +51,9 @@ from injector.injection.tools.podchanges import POD_SECURITY
 from injector.kube.escaping import escape_line
 from injector.kube.pods import has_ended
 from injector.kube.podsecurity import enforced
+from injector.kube.selectors import is_dns_label
 from injector.kube.yaml import load_yaml
-from injector.revisions.registry import is_label, list_names
+from injector.revisions.registry import list_names
 from injector.revisions.tags import Tag, workload_key
 from injector.upgrade.document import Upgrade, read_upgrade
 from injector.upgrade.plan import (
@@ -402,7 +403,7 @@ def _checked(document: Upgrade) -> Upgrade:
 
 def is_resource_name(document: str) -> bool:
     """Return whether an argument names an Upgrade of the cluster: it is a name, and no such file exists."""
-    return is_label(document) and not Path(document).exists()
+    return is_dns_label(document) and not Path(document).exists()
 
 
 def read_resource(name: str, kubeconfig: Kubeconfig) -> tuple[dict[str, Any], Upgrade]:
@@ -556,7 +557,6 @@ def _markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _cells(made: Plan, each: Entry) -> tuple[str, ...]:
-    """Return the row of a workload in a table."""
     key, counts = each.key, each.workload.pods
     wave = "-" if each.wave is None else made.upgrade.waves[each.wave].name
     has = ", ".join(revision or "-" for revision, _ in sorted(counts.items(), key=_by_revision)) or "-"

@@ -59,13 +59,10 @@ _SERVICE: Final = re.compile(r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _CERTIFICATE: Final = "-----BEGIN CERTIFICATE-----"
 _PRIVATE: Final = "PRIVATE KEY-----"
 
-_ENDPOINT_FIELDS: Final = ("service", "namespace", "port", "url")
-_FIELDS: Final = (
-    *("ca_bundle", "failure_policy", "reinvocation_policy", "timeout", "precedence"),
-    *("cluster", "network", "match_conditions"),
-)
 _ALWAYS: Final = ("istio_namespace", "auto_inject")
-WEBHOOK_PARAMETERS: Final = (*_ENDPOINT_FIELDS, *_FIELDS, *_ALWAYS)
+_ENDPOINT_FIELDS: Final = tuple(each.name for each in fields(Endpoint))
+_FIELDS: Final = tuple(each.name for each in fields(WebhookOptions) if each.name != "endpoint")
+WEBHOOK_PARAMETERS: Final = (*_ENDPOINT_FIELDS, *_FIELDS)
 """The parameters of ``webhook_options``, which are the fields of ``Endpoint`` and ``WebhookOptions``."""
 
 
@@ -165,7 +162,7 @@ def given_webhook_options(options: WebhookOptions) -> tuple[dict[str, Any], dict
     As in istioctl, the Istio namespace and whether to inject pods without a label always come from the command line, or its defaults.
     """
     endpoint = {name: getattr(options.endpoint, name) for name in _ENDPOINT_FIELDS if was_given(name)}
-    given = {name: getattr(options, name) for name in (*_FIELDS, *_ALWAYS) if name in _ALWAYS or was_given(name)}
+    given = {name: getattr(options, name) for name in _FIELDS if name in _ALWAYS or was_given(name)}
     return given, endpoint
 
 

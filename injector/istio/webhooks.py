@@ -742,23 +742,14 @@ def injecting(configurations: Iterable[Mapping[str, Any]]) -> tuple[Webhook, ...
 
 def revisions_of(configuration: Mapping[str, Any]) -> frozenset[str]:
     """Return every revision that a configuration names in its labels and selectors."""
-    return frozenset(_revisions(configuration))
-
-
-def _revisions(configuration: Mapping[str, Any]) -> Iterator[str]:
-    yield from _labelled(configuration["metadata"].get("labels"))
-    for webhook in configuration.get("webhooks") or ():
-        for key in _NEVER:
-            selector = webhook.get(key) or {}
-            yield from _labelled(selector.get("matchLabels"))
-            for expression in selector.get("matchExpressions") or ():
-                if expression.get("key") == REVISION_LABEL:
-                    yield from expression.get("values") or ()
-
-
-def _labelled(labels: Labels | None) -> Iterator[str]:
-    if labels and REVISION_LABEL in labels:
-        yield labels[REVISION_LABEL]
+    selectors = [webhook.get(key) or {} for webhook in configuration.get("webhooks") or () for key in _NEVER]
+    labels = (configuration["metadata"].get("labels"), *(each.get("matchLabels") for each in selectors))
+    found = {each[REVISION_LABEL] for each in labels if each and REVISION_LABEL in each}
+    for selector in selectors:
+        for expression in selector.get("matchExpressions") or ():
+            if expression.get("key") == REVISION_LABEL:
+                found.update(expression.get("values") or ())
+    return frozenset(found)
 
 
 # The longest label value (k8s.io/apimachinery/pkg/util/validation, LabelValueMaxLength). Admission webhooks see labels before the API

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from injector.kube.quantity import parse_quantity
-from injector.kube.selectors import is_label_key, is_label_value
+from injector.kube.selectors import is_dns_label, is_label_key, is_label_value
 
 if TYPE_CHECKING:
     Object = Mapping[str, Any]
@@ -51,7 +51,6 @@ _LARGEST_PORT: Final = 65535
 _SPACE: Final = " \t\n\v\f\r\x85\xa0"
 _NOTHING: Final[Object] = {}
 
-_DNS_LABEL: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _PORT_NAME: Final = re.compile(r"(?=.{0,14}[a-z])(?!.*--)[a-z0-9](?:[-a-z0-9]{0,13}[a-z0-9])?", re.ASCII)
 # From 1.30 on a variable's name may have any printable character of ASCII but "=".
 _ENV_NAME: Final = re.compile(r"[ -<>-~]+")
@@ -86,7 +85,7 @@ class _Accepted:
         return refused
 
 
-_DNS_LABELS: Final = _Accepted(_DNS_LABEL.fullmatch)
+_DNS_LABELS: Final = _Accepted(is_dns_label)
 _PORT_NAMES: Final = _Accepted(_PORT_NAME.fullmatch)
 _ENV_NAMES: Final = _Accepted(_ENV_NAME.fullmatch)
 _LABEL_KEYS: Final = _Accepted(is_label_key)

@@ -13,6 +13,7 @@ from injector.kube.typed import normalise
 
 # The syntax of labels: k8s.io/apimachinery pkg/api/validate/content.
 _NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
+_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _SUBDOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _MAX_SUBDOMAIN: Final = 253
 _MAX_KEY: Final = _MAX_SUBDOMAIN + 1 + 63
@@ -107,6 +108,11 @@ def _matches_key(key: str) -> bool:
     if not _NAME.fullmatch(name):
         return False
     return not slash or is_subdomain(prefix)
+
+
+def is_dns_label(name: str) -> bool:
+    """Return whether a name is a DNS label (RFC 1123), as Kubernetes checks it (util/validation, IsDNS1123Label)."""
+    return _LABEL.fullmatch(name) is not None
 
 
 def is_subdomain(name: str) -> bool:

@@ -191,7 +191,6 @@ class ClusterSource:
         return store
 
     async def _synced(self) -> None:
-        """Wait until every resource that is watched has been listed once."""
         for watch in self._watches.values():
             await watch.synced.wait()
 

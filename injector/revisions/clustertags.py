@@ -245,7 +245,6 @@ def plan_tag(
 
 
 def _followers(tag: Tag, seen: Configurations, istio_namespace: str, minor: Minor | None) -> Iterator[IstiodObject]:
-    """Yield the other objects of a tag."""
     if seen.services_of(tag.name) or (minor is not None and minor >= _HAS_SERVICE):
         manifest = tag_service(tag.name, tag.revision, istio_namespace)
         yield IstiodObject(SERVICES, manifest, manifest)

@@ -17,13 +17,11 @@ from urllib.parse import unquote_to_bytes
 
 from injector.errors import ConfigError, ReviewError, UnknownRevisionError
 from injector.istio.webhooks import DEFAULT_NAME, SLASH
+from injector.kube.selectors import is_dns_label
 
 if TYPE_CHECKING:
     from injector.istio.revision import Revision
     from injector.revisions.tags import Tag, TagWorkload
-
-# RFC 1123 label, as Kubernetes checks it (k8s.io/apimachinery/pkg/util/validation, IsDNS1123Label).
-_LABEL: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 
 PATH_PREFIX: Final = "/inject"
 _LEGACY: Final = ":ENV:"
@@ -95,18 +93,13 @@ def default_name(revisions: Collection[str], tags: Collection[str], *, stated: s
     return stated if stated in revisions else None
 
 
-def is_label(name: str) -> bool:
-    """Tell whether ``name`` is a DNS-1123 label."""
-    return _LABEL.fullmatch(name) is not None
-
-
 def checked_name(name: str, *, where: str, kind: str = "revision") -> str:
     """Return ``name`` if it is valid for a revision or a tag.
 
     Raises:
         ConfigError: it is not a DNS-1123 label, or it has another meaning in the path of a request.
     """
-    if not is_label(name):
+    if not is_dns_label(name):
         raise ConfigError(
             f"{name[:80]!r} cannot name a {kind}",
             where=where,
@@ -167,7 +160,7 @@ def parse_path(raw_path: str) -> InjectPath:
     first, *rest = segments
     if first in RESERVED_NAMES or first.startswith(_LEGACY):
         return InjectPath("", _envs(segments))
-    if not is_label(first):
+    if not is_dns_label(first):
         raise UnknownRevisionError(
             f"{first[:_SHOWN]!r} is not a valid name of a revision or tag",
             where="path",

@@ -31,9 +31,10 @@ from injector.errors import ConfigError, DataError
 from injector.golang.json import dump_json, load_json
 from injector.istio.webhooks import ANNOTATIONS, DEFAULT_NAME, REVISION_LABEL, TAG_LABEL
 from injector.kube.pods import workload_of
+from injector.kube.selectors import is_dns_label
 from injector.kube.typed import normalise
 from injector.kube.yaml import load_yaml
-from injector.revisions.registry import checked_name, is_label
+from injector.revisions.registry import checked_name
 
 _HASH_BYTES: Final = 8
 # A float holds 53 bits: 52 of the hash, and the half that keeps a number off 0 and 1, where the logarithm cannot be used.
@@ -326,7 +327,7 @@ def _namespaces(tag: str, value: Any, at: str) -> dict[str, Weights]:
         raise ConfigError("it is not a mapping", where=at, hint=hint)
     found: dict[str, Weights] = {}
     for namespace, target in value.items():
-        if not isinstance(namespace, str) or not is_label(namespace):
+        if not isinstance(namespace, str) or not is_dns_label(namespace):
             raise ConfigError(
                 f"{str(namespace)[:80]!r} is not a namespace", where=at, hint="use the name of a namespace"
             )

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from injector.errors import ConfigError, DataError, TagError
 from injector.istio.webhooks import DEFAULT_NAME, INJECTION_LABEL, REVISION_LABEL
 from injector.kube.pods import mapping_at
+from injector.kube.selectors import is_dns_label
 from injector.kube.yaml import dump_yaml, load_yaml
 from injector.kube.yaml.write import with_entry, without_entry
 from injector.revisions.directory import TAGS_FILE, DirectorySource
 from injector.revisions.files import read_text, remove_folder, replace_file
-from injector.revisions.registry import is_label, list_names
+from injector.revisions.registry import list_names
 from injector.revisions.tags import Tag, parse_tags
 
 if TYPE_CHECKING:
@@ -314,7 +315,7 @@ def _flow(value: Any) -> str:
         return f"{{{', '.join(f'{_flow(key)}: {_flow(inner)}' for key, inner in value.items())}}}"
     if isinstance(value, list):
         return f"[{', '.join(map(_flow, value))}]"
-    if isinstance(value, str) and not is_label(value):
+    if isinstance(value, str) and not is_dns_label(value):
         return json.dumps(value, ensure_ascii=False)
     return dump_yaml(value).rstrip("\n")
 

@@ -26,8 +26,8 @@ from urllib.parse import urlsplit
 
 from injector.errors import ConfigError, DataError
 from injector.golang.time import parse_duration
-from injector.kube.selectors import Selector, is_label_key
-from injector.revisions.registry import checked_name, is_label
+from injector.kube.selectors import Selector, is_dns_label, is_label_key
+from injector.revisions.registry import checked_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -202,7 +202,7 @@ def read_upgrade(raw: Any, *, where: str) -> Upgrade:
     if (raw.get("apiVersion"), raw.get("kind")) != (API_VERSION, KIND):
         raise ConfigError("it is not an Upgrade", where=where, hint=f"write apiVersion: {API_VERSION} and kind: {KIND}")
     name = _Fields(raw.get("metadata"), f"{where}: metadata").text("name")
-    if not is_label(name):
+    if not is_dns_label(name):
         hint = "use at most 63 lower-case letters, digits and `-`"
         raise ConfigError(f"{name[:80]!r} is not a valid name", where=f"{where}: metadata.name", hint=hint)
     spec = document.part("spec", _SPEC)
@@ -265,7 +265,7 @@ def _check(upgrade: Upgrade, spec: _Fields) -> None:
 def _wave(raw: _Fields, number: int) -> Wave:
     weight = None if raw.get("weight") is None else raw.number("weight", 0, minimum=1, maximum=_ALL)
     namespaces = raw.get("namespaces", [])
-    if not isinstance(namespaces, list) or not all(isinstance(each, str) and is_label(each) for each in namespaces):
+    if not isinstance(namespaces, list) or not all(isinstance(each, str) and is_dns_label(each) for each in namespaces):
         raw.refuse("namespaces", "it is not a list of namespaces", "write `namespaces: [dev, test]`")
     selector = raw.get("selector")
     wave = Wave(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -168,11 +168,8 @@ async def _result(prometheus: _Prometheus, query: Query, shared: Mapping[str, st
     ranks = {FAILED: 0, NO_DATA: 1, PASSED: 2}
     worst = min(results, key=lambda each: ranks[each.result])
     more = sum(each.result == worst.result for each in results) - 1
-    return GateResult(
-        worst.name,
-        worst.result,
-        f"{worst.detail} (and {more} more)" if more and worst.result != PASSED else worst.detail,
-    )
+    has_more = more and worst.result != PASSED
+    return replace(worst, detail=f"{worst.detail} (and {more} more)") if has_more else worst
 
 
 def _judged(query: Query, values: Mapping[str, str], answer: list[float] | str) -> GateResult:

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.cluster.listwatch import ListWatch
@@ -119,7 +120,8 @@ class Runner:
         rollout = await self.client.find_resource(ROLLOUT, ROLLOUT_GROUP)
         if rollout is not None:
             self._resources[ROLLOUT] = rollout
-        tasks = [asyncio.create_task(each.run()) for each in self._watch()]
+        self._watches = self._watch()
+        tasks = [asyncio.create_task(each.run()) for each in self._watches]
         try:
             await self._synced()
             while True:
@@ -136,26 +138,21 @@ class Runner:
                 self.metrics.watch_synced.remove(f"{self.store.name}/{name}")
 
     def _watch(self) -> list[ListWatch]:
-        """Make the watches of workloads, pods and PodDisruptionBudgets."""
-
-        def make(name: str, scope: Scope, keep: Callable[[Mapping[str, Any]], Any]) -> ListWatch:
-            self._seen[name] = {}
-            scope = replace(scope, watch_name=f"{self.store.name}/{name}")
-            watch = ListWatch(
+        kept: dict[str, tuple[Resource, Callable[[Mapping[str, Any]], Any]]] = {
+            kind: (resource, partial(workload_facts, kind=kind)) for kind, resource in self._resources.items()
+        }
+        kept |= {PODS.kind: (PODS, pod_facts), BUDGETS.kind: (BUDGETS, budget_facts)}
+        self._seen = {name: {} for name in kept}
+        return [
+            ListWatch(
                 self.client,
-                scope,
+                Scope(resource, watch_name=f"{self.store.name}/{name}"),
                 keep=keep,
-                changed=lambda found: self._seen.update({name: found}),
+                changed=partial(self._seen.__setitem__, name),
                 metrics=self.metrics,
             )
-            self._watches.append(watch)
-            return watch
-
-        def keep_of(kind: str) -> Callable[[Mapping[str, Any]], Any]:
-            return lambda item: workload_facts(item, kind)
-
-        kinds = [make(kind, Scope(resource), keep_of(kind)) for kind, resource in self._resources.items()]
-        return [*kinds, make(PODS.kind, Scope(PODS), pod_facts), make(BUDGETS.kind, Scope(BUDGETS), budget_facts)]
+            for name, (resource, keep) in kept.items()
+        ]
 
     async def _synced(self) -> None:
         """Wait until everything has been listed.

@@ -235,7 +235,6 @@ def _is_under_way(state: State, each: Seen | None) -> bool:
 def _faults_of(
     upgrade: Upgrade, state: State, seen: Observation, by_name: Mapping[str, Seen], under_way: Mapping[str, float]
 ) -> dict[str, str]:
-    """Return why restarts have failed, by workload."""
     faults = {}
     for name, since in under_way.items():
         each = by_name[name]

@@ -279,7 +279,6 @@ class InjectHandler:
             return error
 
     def _finish(self, injection: PendingInjection, result: Result, watch: Stopwatch) -> ReviewAnswer:
-        """Answer a review whose injection had ``result``."""
         review, resolved = injection.review, injection.resolved
         watch.lap("inject")
         if isinstance(result, Exception):
@@ -339,7 +338,6 @@ class InjectHandler:
         return ReviewAnswer(response.encode(review), Outcome.FAILURE, reason, review, resolved, where)
 
     def _count(self, answer: ReviewAnswer, watch: Stopwatch) -> None:
-        """Count an answer, and log the decision."""
         seconds, resolved, revision, tag = watch.total(), answer.resolved, UNKNOWN_REVISION, ""
         if resolved is not None:
             revision, tag = resolved.revision.name, resolved.tag or ""

@@ -143,7 +143,6 @@ class Supervisor:
                 return
 
     async def _fail(self, name: str, error: Exception, failures: int) -> None:
-        """Report a failure and wait until the next try."""
         wait = RESTARTS[min(failures, len(RESTARTS) - 1)]
         cause = error if isinstance(error, InjectorError) else whereabouts(error)
         _log.error("background task %s failed, restarting in %g s: %s", name, wait, cause)
@@ -228,7 +227,6 @@ class HealthFile:
             await sleep(self.interval)
 
     def _write(self) -> str:
-        """Write the file; return the error."""
         try:
             self.path.write_text("ok", encoding="utf-8")
         except OSError as error:

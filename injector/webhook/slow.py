@@ -246,7 +246,6 @@ def _key(revision: Revision, namespace: str) -> _Key:
 
 
 def _timed(work: Callable[[], _T], cpu_clock: Callable[[], float]) -> _Run[_T]:
-    """Run an injection and measure it."""
     result, error = None, None
     collections, began = _full_collections(), cpu_clock()
     try:

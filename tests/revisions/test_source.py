@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from injector.errors import ConfigError
-from injector.revisions.registry import checked_name, is_label
+from injector.kube.selectors import is_dns_label
+from injector.revisions.registry import checked_name
 from injector.revisions.source import ClusterFacts, SourceState
 from injector.revisions.tags import parse_tags
 from tests.revisions.fakes import make_raw
@@ -18,7 +19,7 @@ def test_a_dns_label_names_a_revision(name: str) -> None:
     "name", ["", "-a", "a-", "A", "a.b", "a_b", "a/b", "a" * 64, "ä", "a\n", "..", "1\N{EN DASH}24"]
 )
 def test_anything_else_does_not(name: str) -> None:
-    assert not is_label(name)
+    assert not is_dns_label(name)
     with pytest.raises(ConfigError, match="cannot name a revision"):
         checked_name(name, where="x")
 
