@@ -33,7 +33,7 @@ PAUSE: Final = 0.2
 
 @dataclass
 class Reader:
-    """Follows a page in ``folder``, with additional folders of ``commands`` and environment variables."""
+    """Follows a page in ``folder``, with additional folders of ``commands``, which servers do not use, and environment variables."""
 
     folder: Path
     commands: list[Path] = field(default_factory=list)
@@ -46,8 +46,9 @@ class Reader:
             shutil.copytree(ROOT / name, self.folder / name)
         ports = dict(zip(PORTS, map(str, free_ports(len(PORTS))), strict=True))
         self.addresses = {address: f"127.0.0.1:{ports[name]}" for name, address in PORTS.items()}
-        self._started = {**ports, "INJECTOR_SHUTDOWN_DELAY": "0"}
-        path = ":".join(map(str, [Path(sys.executable).parent, *self.commands, os.environ["PATH"]]))
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        self._started = {**ports, "INJECTOR_SHUTDOWN_DELAY": "0", "PATH": path}
+        path = ":".join(map(str, [*self.commands, path]))
         self.env = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), **self.env}
 
     @contextmanager

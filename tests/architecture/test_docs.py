@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from injector.webhook.operations import Operations
 from injector.webhook.server import Services
 from injector.webhook.shadow import Shadows
 from tests.architecture.documents import GUIDES, PAGES, ROOT, Block, all_blocks, anchors, blocks, links, prints, prose
+from tests.architecture.forkserver import forking
 from tests.architecture.reference_pages import commands, exposed
 from tests.architecture.running import Reader
 from tests.cases import cases
@@ -73,12 +74,20 @@ def followed() -> list[Path]:
     return [page for page in GUIDES if any(block.runs for block in blocks(page))]
 
 
+@pytest.fixture(scope="module")
+def commands_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with forking(tmp_path_factory.mktemp("commands")) as folder:
+        yield folder
+
+
 @pytest.mark.parametrize("page", followed(), ids=lambda page: str(page.relative_to(ROOT)))
-def test_the_commands_of_a_page_run_in_order(page: Path, tmp_path: Path) -> None:
+def test_the_commands_of_a_page_run_in_order(commands_folder: Path, page: Path, tmp_path: Path) -> None:
     found = [block for block in blocks(page) if block.runs]
     lacks = shutil.which("kubectl") is None and any("kubectl" in block.text for block in found)
 
-    with Reader(tmp_path).follows([block for block in found if not (lacks and "kubectl" in block.text)]):
+    with Reader(tmp_path, [commands_folder]).follows(
+        [block for block in found if not (lacks and "kubectl" in block.text)]
+    ):
         pass
 
     if lacks:
