@@ -19,7 +19,7 @@ from injector.webhook.operations import HEADERS, status_page
 from tests.architecture.documents import ROOT
 from tests.architecture.serving import STOP_LIMIT, free_ports, post, wait_until_ready
 from tests.factories import make_pod, make_review
-from tests.webhook.chromium import browsing
+from tests.webhook.chromium import browser, tab
 
 FOLDER: Final = ROOT / "docs" / "images"
 TAGS: Final = """\
@@ -99,18 +99,20 @@ async def take(pictures: dict[str, tuple[dict[str, Any], int, str]]) -> None:
     """Write the pictures: by name the status, the width of the window, and the colour scheme."""
     _, port = free_ports(2)
 
-    async def page(request: web.BaseRequest) -> web.Response:
+    async def answer(request: web.BaseRequest) -> web.Response:
         status, _, _ = pictures[request.path.strip("/")]
         return web.Response(text=status_page(status), content_type="text/html", headers=HEADERS)
 
-    runner = web.ServerRunner(web.Server(page))
+    runner = web.ServerRunner(web.Server(answer))
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", port).start()
     try:
-        async with browsing() as tab:
-            for name, (_, width, scheme) in pictures.items():
-                await tab.open(f"http://127.0.0.1:{port}/{name}", width=width, scheme=scheme)
-                (FOLDER / f"{name}.png").write_bytes(await tab.screenshot(before="section[aria-labelledby=revisions]"))
+        with browser() as address:
+            async with tab(address) as page:
+                for name, (_, width, scheme) in pictures.items():
+                    await page.open(f"http://127.0.0.1:{port}/{name}", width=width, scheme=scheme)
+                    picture = await page.screenshot(before="section[aria-labelledby=revisions]")
+                    (FOLDER / f"{name}.png").write_bytes(picture)
     finally:
         await runner.cleanup()
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import itertools
 import json
 import re
 import shutil
+import subprocess
 import tempfile
+import time
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
@@ -25,7 +27,7 @@ _FLAGS: Final = ("--headless=new", "--disable-gpu", "--disable-dev-shm-usage", "
 _NO_SANDBOX: Final = "--no-sandbox"
 _KEPT: Final = 1000
 """Events that are kept until the next page is opened."""
-_LISTENS: Final = re.compile(rb"DevTools listening on (ws://\S+)")
+_LISTENS: Final = re.compile(rb"DevTools listening on (ws://\S+)\s")
 
 
 class Page:
@@ -50,8 +52,9 @@ class Page:
         return result
 
     async def attach(self) -> None:
-        """Open the tab."""
-        target = await self.call("Target.createTarget", url="about:blank")
+        """Open the tab, in a context of its own."""
+        context = await self.call("Target.createBrowserContext", disposeOnDetach=True)
+        target = await self.call("Target.createTarget", url="about:blank", browserContextId=context["browserContextId"])
         attached = await self.call("Target.attachToTarget", targetId=target["targetId"], flatten=True)
         self._session = attached["sessionId"]
         for domain in ("Page", "Log", "Runtime"):
@@ -105,33 +108,36 @@ class Page:
         return base64.b64decode(picture["data"])
 
 
-@asynccontextmanager
-async def browsing() -> AsyncIterator[Page]:
-    """A tab of a browser of its own, whose profile is gone afterwards."""
+@contextmanager
+def browser() -> Iterator[str]:
+    """Run a browser whose profile is gone afterwards, and yield the address of its protocol."""
     assert EXECUTABLE is not None
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         flags = (*_FLAGS, _NO_SANDBOX, f"--user-data-dir={profile}", "--remote-debugging-port=0")
-        process = await asyncio.create_subprocess_exec(EXECUTABLE, *flags, stderr=asyncio.subprocess.PIPE)
+        log = Path(profile) / "stderr"
+        with log.open("wb") as written:
+            process = subprocess.Popen([EXECUTABLE, *flags], stderr=written)
         try:
-            address = await _address(process)
-            async with aiohttp.ClientSession() as session, session.ws_connect(address, max_msg_size=0) as socket:
-                page = Page(socket)
-                await page.attach()
-                yield page
-                await page.call("Browser.close")
+            yield _address(process, log)
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.communicate()
+            process.terminate()
+            process.wait(LIMIT)
 
 
-async def _address(process: asyncio.subprocess.Process) -> str:
+@asynccontextmanager
+async def tab(address: str) -> AsyncIterator[Page]:
+    """Open a tab of a running browser that shares no cookies, cache or storage with other tabs."""
+    async with aiohttp.ClientSession() as session, session.ws_connect(address, max_msg_size=0) as socket:
+        page = Page(socket)
+        await page.attach()
+        yield page
+
+
+def _address(process: subprocess.Popen[bytes], log: Path) -> str:
     """Return where the browser listens, once it does."""
-    assert process.stderr is not None
-    async with asyncio.timeout(LIMIT):
-        said = b""
-        while line := await process.stderr.readline():
-            said += line
-            if found := _LISTENS.search(line):
-                return found[1].decode()
-    raise AssertionError(said.decode(errors="replace"))
+    deadline = time.monotonic() + LIMIT
+    while time.monotonic() < deadline and process.poll() is None:
+        if found := _LISTENS.search(log.read_bytes()):
+            return found[1].decode()
+        time.sleep(0.05)
+    raise AssertionError(log.read_text(errors="replace"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +20,7 @@ from injector.webhook.decisions import ReviewDecision
 from injector.webhook.operations import Operations, operations_requests
 from tests.revisions.fakes import fake_revision
 from tests.webhook.canary import TAGS, UPGRADES, Cluster
-from tests.webhook.chromium import EXECUTABLE, Page, browsing
+from tests.webhook.chromium import EXECUTABLE, Page, browser, tab
 
 ServerFactory = Callable[[Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]], Awaitable[RawTestServer]]
 
@@ -49,10 +49,17 @@ def fleet() -> Cluster:
     return cluster
 
 
+@pytest.fixture(scope="module")
+def browser_address() -> Iterator[str]:
+    """The address of a browser."""
+    with browser() as address:
+        yield address
+
+
 @pytest.fixture
-async def page() -> AsyncIterator[Page]:
+async def page(browser_address: str) -> AsyncIterator[Page]:
     """A tab."""
-    async with browsing() as page:
+    async with tab(browser_address) as page:
         yield page
 
 
