@@ -323,13 +323,9 @@ def kube_inject(*, manifest: ManifestOptions, chosen: RevisionOptions, namespace
     revision = chosen.build()
     warnings: list[str] = []
 
-    inject_one = partial(inject_object, revision, warn=warnings.append, guard=guard, others=manifest.others)
-
     def inject(obj: dict[str, Any]) -> dict[str, Any] | None:
-        if namespace is None:
-            return inject_one(obj)
-        injected = inject_one(_with_namespace(obj, namespace))
-        return None if injected is None else _without_namespace(injected, obj)
+        place = namespace or ""
+        return inject_object(revision, obj, warn=warnings.append, guard=guard, others=manifest.others, namespace=place)
 
     def documents() -> Iterator[ChangedDocument]:
         workloads = 0
@@ -343,31 +339,6 @@ def kube_inject(*, manifest: ManifestOptions, chosen: RevisionOptions, namespace
             echo(warning, err=True)
 
     write_manifests(documents(), manifest.format, manifest.file, fold=revision.behaviours.yaml_folds)
-
-
-def _with_namespace(obj: dict[str, Any], namespace: str) -> dict[str, Any]:
-    """Return the object with ``namespace`` if it has none, as if it were created there."""
-    if isinstance(obj.get("items"), list):
-        items = [_with_namespace(item, namespace) if isinstance(item, dict) else item for item in obj["items"]]
-        return {**obj, "items": items}
-    meta = obj.get("metadata")
-    if meta is not None and not isinstance(meta, dict):
-        return obj
-    if (meta or {}).get("namespace"):
-        return obj
-    return {**obj, "metadata": {**(meta or {}), "namespace": namespace}}
-
-
-def _without_namespace(injected: dict[str, Any], original: dict[str, Any]) -> dict[str, Any]:
-    """Return the injected object without the namespace if the original object has none."""
-    if isinstance(injected.get("items"), list):
-        pairs = zip(injected["items"], original["items"], strict=True)
-        items = [_without_namespace(*pair) if isinstance(pair[0], dict) else pair[0] for pair in pairs]
-        return {**injected, "items": items}
-    if (original.get("metadata") or {}).get("namespace") or "metadata" not in injected:
-        return injected
-    meta = {key: value for key, value in injected["metadata"].items() if key != "namespace"}
-    return {**injected, "metadata": meta}
 
 
 RESOURCE_LIST: Final = "ResourceList"
@@ -466,22 +437,18 @@ def _injected_items(
     values: dict[tuple[str | int, ...], Any] = {}
     results: list[dict[str, Any]] = []
     errors: list[DataError] = []
-    namespace = settings.get("namespace")
+    place, guard = settings.get("namespace", ""), settings.get("guard", GUARDS[0])
     for index, item in enumerate(items):
         messages: list[str] = []
-        placed = item if namespace is None else _with_namespace(item, namespace)
         try:
             results += (_result(item, WARNING, message) for message in unread_templates(item))
-            found = injected_parts(revision, placed, warn=messages.append, guard=settings.get("guard", GUARDS[0]))
+            found = injected_parts(revision, item, warn=messages.append, guard=guard, namespace=place)
         except DataError as error:
             results += (_result(item, ERROR, str(each)) for each in error.errors)
             add_place(error, item)
             errors += error.errors
             continue
         results += (_result(item, WARNING if found else INFO, message) for message in messages)
-        metadata = found.get(("metadata",))
-        if metadata is not None:
-            found[("metadata",)] = _without_namespace({"metadata": metadata}, item)["metadata"]
         values |= {("items", index, *path): value for path, value in found.items()}
     return values, results, errors
 

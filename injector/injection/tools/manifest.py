@@ -46,29 +46,36 @@ def inject_object(
     warn: Callable[[str], None],
     guard: str = ENFORCE,
     others: OtherKinds = OTHER_KINDS,
+    namespace: str = "",
 ) -> dict[str, Any] | None:
     """Return a workload, or a List of them, with its pods injected; None for a kind that has no pods.
 
     ``warn`` is called with a line, in Istio's words, for each workload that is left alone, and for each finding of a guard that warns. Of
-    ``others``, the kinds that Istio does not know, only the pod template changes.
+    ``others``, the kinds that Istio does not know, only the pod template changes. A workload without a namespace is injected as if it
+    were created in ``namespace``, and still has none.
 
     Raises:
         DataError: the object, an annotation or the template cannot be used.
     """
     if obj.get("kind") == "List":
-        inject_item = partial(inject_object, revision, warn=warn, guard=guard, others=others)
+        inject_item = partial(inject_object, revision, warn=warn, guard=guard, others=others, namespace=namespace)
         items = list(for_each_item(obj, lambda item: inject_item(item) or item))
         return {**_as_go_prints(revision, {**obj, "items": []}, "v1.List"), "items": items}
     workload = read_workload(obj, others)
     if workload is None:
         return None
-    injected = _inject_workload(revision, *workload, warn, guard)
+    injected = _inject_workload(revision, *workload, warn, guard, namespace)
     type_name = kind_type(injected["kind"])
     return injected if type_name is None else _as_go_prints(revision, injected, type_name)
 
 
 def injected_parts(
-    revision: Revision, obj: dict[str, Any], *, warn: Callable[[str], None], guard: str = ENFORCE
+    revision: Revision,
+    obj: dict[str, Any],
+    *,
+    warn: Callable[[str], None],
+    guard: str = ENFORCE,
+    namespace: str = "",
 ) -> dict[tuple[str, ...], Any]:
     """Return the parts of a workload that an injection changes, by their paths: none if it has no pods, or is left alone.
 
@@ -77,7 +84,7 @@ def injected_parts(
     workload = read_workload(obj)
     if workload is None:
         return {}
-    injected = _inject_workload(revision, *workload, warn, guard)
+    injected = _inject_workload(revision, *workload, warn, guard, namespace)
     if injected is workload[0]:
         return {}
     path = METADATA_PATHS.get(injected["kind"], workload[1])
@@ -100,6 +107,25 @@ def _as_go_prints(revision: Revision, obj: dict[str, Any], type_name: str) -> di
 
 
 def _inject_workload(
+    revision: Revision,
+    obj: dict[str, Any],
+    path: tuple[str, ...],
+    warn: Callable[[str], None],
+    guard: str,
+    namespace: str,
+) -> dict[str, Any]:
+    """Return a workload with its pods injected, or the workload itself if it is left alone."""
+    meta = obj.get("metadata") or {}
+    if not namespace or meta.get("namespace"):
+        return _inject_placed(revision, obj, path, warn, guard)
+    placed = {**obj, "metadata": {**meta, "namespace": namespace}}
+    injected = _inject_placed(revision, placed, path, warn, guard)
+    if injected is placed:
+        return obj
+    return {**injected, "metadata": {key: each for key, each in injected["metadata"].items() if key != "namespace"}}
+
+
+def _inject_placed(
     revision: Revision, obj: dict[str, Any], path: tuple[str, ...], warn: Callable[[str], None], guard: str
 ) -> dict[str, Any]:
     meta_path = METADATA_PATHS.get(obj["kind"], path)
