@@ -1,6 +1,7 @@
 """A command ``injector`` that runs in a copy of one process. A process of its own would take 0.4 s of CPU time to load its modules.
 
-The process that is copied has loaded the modules of all commands and the embedded revisions, whose compiled templates the copies share.
+The process that is copied has loaded the modules of all commands, the client of the API server and the embedded revisions. The copies share
+the compiled templates.
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ def forking(folder: Path) -> Iterator[Path]:
 
 def serve(listener: socket.socket) -> None:
     """Answer each client by a copy of this process."""
-    for module, _ in COMMANDS.values():
-        importlib.import_module(f"injector.cli.{module}")
+    for module in ("cluster.client", *(f"cli.{module}" for module, _ in COMMANDS.values())):
+        importlib.import_module(f"injector.{module}")
     revisions = load_revisions()  # a template stays compiled while a revision uses it
     while revisions:
         connection, _ = listener.accept()

@@ -18,6 +18,7 @@ from click import Context
 
 from injector.cli import main
 from tests.architecture.documents import GUIDES, ROOT, Block, blocks
+from tests.architecture.forkserver import forking
 from tests.architecture.running import OPERATIONS, Reader
 from tests.architecture.serving import wait_until_ready
 from tests.e2e.kubelab import Lab
@@ -126,6 +127,12 @@ def lab(controlled_lab: Lab) -> Lab:
     return controlled_lab
 
 
+@pytest.fixture(scope="module")
+def commands_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with forking(tmp_path_factory.mktemp("commands")) as folder:
+        yield folder
+
+
 @contextmanager
 def kubelet(lab: Lab, folder: Path) -> Iterator[Kubelet]:
     folder.mkdir()
@@ -148,12 +155,12 @@ def may_listen() -> bool:
 
 @pytest.mark.skipif(not may_listen(), reason="port 443 cannot be listened on")
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
-def test_a_page_can_be_followed_on_a_cluster(lab: Lab, tmp_path: Path, page: Path) -> None:
+def test_a_page_can_be_followed_on_a_cluster(lab: Lab, commands_folder: Path, tmp_path: Path, page: Path) -> None:
     found = [block for block in blocks(page) if block.runs_on_a_cluster]
     if page.name in GIVEN:
         lab.apply(golden(GIVEN[page.name]))
     home = tmp_path / "reader"
-    reader = Reader(home, [lab.home / "bin"], {"KUBECONFIG": str(lab.kubeconfig)})
+    reader = Reader(home, [commands_folder, lab.home / "bin"], {"KUBECONFIG": str(lab.kubeconfig)})
 
     with kubelet(lab, tmp_path / "kubelet") as cluster:
         if not any(DEPLOYED in block.text for block in found):
