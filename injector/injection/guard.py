@@ -268,8 +268,9 @@ class TemplateGuard:
         decoding, compared = decodes(self._params.revision), []
         for fillers in (FILLERS, DOCUMENT_FILLERS) if any(map(is_document, self._texts)) else (FILLERS,):
             renderings = [self._rendering(self._texts, fillers[0])]
-            if decoding or fillers is DOCUMENT_FILLERS or mismatch(real, renderings) is not None:
-                renderings.append(self._rendering(self._texts, fillers[1]))
+            if not decoding and fillers is FILLERS and mismatch(real, renderings) is None:
+                return None
+            renderings.append(self._rendering(self._texts, fillers[1]))
             found = None if None in renderings else mismatch(real, renderings)
             if found is None and None not in renderings:
                 return None
@@ -476,6 +477,8 @@ def mismatch(real: Any, renderings: Sequence[Any], path: Path = ()) -> Mismatch 
     """
     if all(each is real for each in renderings):
         return None  # equal blocks of text are read once
+    if type(real) is str and renderings.count(real) == len(renderings):
+        return None
     first, every = renderings[0], [real, *renderings]
     if all(isinstance(each, dict) for each in every):
         return _object_mismatch(real, renderings, path)

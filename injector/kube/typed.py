@@ -674,7 +674,13 @@ def _encoder(type_name: str, creation_timestamp: bool) -> Codec:  # noqa: FBT001
             return _nil_or(lambda items: [zero if item is None else item for item in items])
         return _nil_or(lambda items: [encode(item) for item in items])
     if base.startswith("map["):
-        encode = _encoder(base.partition("]")[2], creation_timestamp)
+        element = base.partition("]")[2]
+        encode = _encoder(element, creation_timestamp)
+        if _is_scalar(element):
+            zero = encode(None)
+            return _nil_or(
+                lambda entries: {key: zero if entries[key] is None else entries[key] for key in sorted(entries)}
+            )
         return _nil_or(lambda entries: {key: encode(entries[key]) for key in sorted(entries)})
     return lambda value: zero if value is None else value
 
@@ -708,8 +714,11 @@ def _struct_encoder(struct: StructType, *, creation_timestamp: bool) -> Codec:
     def encode(value: Any) -> Any:
         value = value or {}
         keys = tuple(value)
+        plan = plans.get(keys)
+        if plan is None:
+            plan = plan_for(keys)
         result: dict[str, Any] = {}
-        for name, is_scalar, encode_field, omits_zero in plans.get(keys) or plan_for(keys):
+        for name, is_scalar, encode_field, omits_zero in plan:
             item = value.get(name)
             if item is None:
                 if not omits_zero:

@@ -136,11 +136,17 @@ class _Writer:
         keys = tuple(value)
         for key, head in _heads(keys) if len(keys) <= _MOST_KEYS else _heads_of(keys):
             item = value[key]
-            form = _short_form(item) if type(item) is str and len(item) <= _SHORT_TEXT else " "
-            if " " in form or form[0] == "|":
-                self._value(item, indent, len(head), lead + head)
-            else:
+            kind = type(item)
+            if kind is str and len(item) <= _SHORT_TEXT and " " not in (form := _short_form(item)) and form[0] != "|":
                 put(f"{lead}{head} {form}")
+            elif kind is dict and item:
+                put(lead + head)
+                self._block(item, indent + 2, line + "  ")
+            elif kind is list and item:
+                put(lead + head)
+                self._list(item, indent, line)
+            else:
+                self._scalar(item, indent, len(head), lead + head)
             lead = line
 
     def _list(self, items: list[Any], indent: int, lead: str) -> None:
@@ -153,25 +159,18 @@ class _Writer:
             elif kind is list and item:
                 self._list(item, indent + 2, f"{lead}- ")
             else:
-                self._value(item, indent, 1, f"{lead}-")
+                self._scalar(item, indent, 1, f"{lead}-")
             lead = line
 
-    def _value(self, item: Any, indent: int, columns: int, start: str) -> None:
-        """Write ``start``, which is a key or a dash of so many columns, and the value after it."""
-        kind = type(item)
-        if kind is str:
+    def _scalar(self, item: Any, indent: int, columns: int, start: str) -> None:
+        """Write ``start``, which is a key or a dash of so many columns, and the scalar or empty collection after it."""
+        if type(item) is str:
             form = _form(item)
             if form[0] == "|":
                 form = _LINE_START.sub("\n" + " " * (indent + 2), form)
             elif " " in form:
                 form = self._wrapped(form, indent + columns + 1, indent + 2)
             self._put(f"{start} {form}")
-        elif kind is dict and item:
-            self._put(start)
-            self._block(item, indent + 2, "\n" + " " * (indent + 2))
-        elif kind is list and item:
-            self._put(start)
-            self._list(item, indent, "\n" + " " * indent)
         elif isinstance(item, dict | list | str):
             if item or isinstance(item, str):
                 raise _NotPlainError
