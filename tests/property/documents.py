@@ -19,7 +19,9 @@ from click.testing import CliRunner
 from injector.cli import main
 from injector.errors import InjectorError
 from injector.injection.tools.manifest import inject_object
+from injector.istio.config import SIDECAR_TEMPLATE_NAME
 from injector.istio.revision import Revision
+from injector.istio.template import GoTextTemplate
 from tests.conformance import core, corpus, workloads
 from tests.conformance.test_kube_inject import options
 from tests.property import reviews
@@ -81,6 +83,7 @@ def objects_together(minor: str, seed: str, orders: int, most: int) -> Together:
     dice = random.Random(seed)  # noqa: S311 -- nothing secret
     revision, documents = core.revision_of(corpus.default_settings(minor)), corpus_documents(minor)
     documents = [*dice.sample(documents, min(most, len(documents))), *generated(dice, most)]
+    write_programs(revision)
     alone = [in_a_copy(partial(_texts, revision, [document])) for document in documents]
     result = Together(injected=sum(b"istio-proxy" in text for text in alone))
     for _ in range(orders):
@@ -91,6 +94,13 @@ def objects_together(minor: str, seed: str, orders: int, most: int) -> Together:
             if [text] != json.loads(alone[number]):
                 result.faults.append(f"{minor}, {seed}: {json.dumps(documents[number])}\n  {text[:2_000]}")
     return result
+
+
+def write_programs(revision: Revision) -> None:
+    """Write the Python of the template that each injection renders: once, not again in each copy."""
+    template = revision.templates[SIDECAR_TEMPLATE_NAME]
+    assert isinstance(template, GoTextTemplate)
+    assert template.compiled.python
 
 
 def _texts(revision: Revision, documents: list[Json]) -> bytes:
@@ -120,6 +130,7 @@ def installation_together(minor: str, documents: list[Json]) -> Together:
     """Compare as ``commands_together`` does with the default installation of a minor, whose templates are compiled once."""
     settings = corpus.default_settings(minor)
     revision = core.revision_of(settings)
+    write_programs(revision)
     result = commands_together([*options(settings)], minor, documents)
     assert revision.templates, "a revision in use shares its templates"
     return result
