@@ -26,9 +26,21 @@ SAID = (
     ("inject.istio.io/templates", ("plain", "sidecar,plain", "grpc", "nope", "")),
     ("sidecar.istio.io/rewriteAppHTTPProbers", ("true", "false", "x")),
     ("prometheus.io/path", ("/stats/prometheus", "/metrics")),
+    ("prometheus.io/scrape", ("true", "false", "x")),
+    ("prometheus.io/port", ("80", "15020", "http", "")),
+    ("prometheus.istio.io/scrape-targets", ("80:/metrics,81", "15090:/stats", "70000", ":/metrics", ",")),
     (
         "proxy.istio.io/config",
-        ("statusPort: 1\n", "proxyMetadata: {A: b, '': c}\n", "holdApplicationUntilProxyStarts: true\n", "[", "x: y"),
+        (
+            *(
+                "statusPort: 1\n",
+                "proxyMetadata: {A: b, '': c}\n",
+                "holdApplicationUntilProxyStarts: true\n",
+                "[",
+                "x: y",
+            ),
+            "proxyMetadata: {ENVOY_SECURE_MERGED_METRICS_PORT: '15092'}\n",
+        ),
     ),
     ("k8s.v1.cni.cncf.io/networks", ("istio-cni", '[{"name":"istio-cni"}]', "a,b/istio-cni")),
 )

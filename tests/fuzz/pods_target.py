@@ -142,6 +142,7 @@ def revisions() -> tuple[Revision, ...]:
         ("1.8", APPENDED, {}, {"rewrite": True}),
         ("1.4", APPENDED, {}, {}),
         ("1.1", APPENDED, {}, {"rewrite": True}),
+        ("1.31", OVERLAID, {}, {}),
     )
     return tuple(
         build(
