@@ -67,6 +67,11 @@ class _Record:
     paused_for: float = 0.0
     paused_until: float = 0.0
 
+    @property
+    def is_slow(self) -> bool:
+        """Whether the next injection is predicted to be slow."""
+        return self.average >= SLOW
+
     def add(self, seconds: float, *, collected: bool) -> None:
         """Add an injection to the average: its CPU seconds, and whether a full garbage collection ran meanwhile."""
         self.injections += 1
@@ -100,8 +105,6 @@ class SlowPool:
         self._cpu_clock = cpu_clock
         self._sleep = sleep
         self._records: OrderedDict[_Key, _Record] = OrderedDict()
-        # The keys of the records that are slow.
-        self._slow: set[_Key] = set()
         self._requests = 0
         self._rests_until = 0.0
         self._running = 0
@@ -123,12 +126,11 @@ class SlowPool:
         """
         if size > LARGE:
             return True
-        if not self._slow:
-            return False
         key = _key(revision, namespace)
-        if key in self._records:
-            return key in self._slow
-        return sum(each[:2] == key[:2] for each in self._slow) > 1
+        record = self._records.get(key)
+        if record is not None:
+            return record.is_slow
+        return sum(each[:2] == key[:2] and other.is_slow for each, other in self._records.items()) > 1
 
     def run_inline(self, revision: Revision, namespace: str, work: Callable[[], _T]) -> _T:
         """Run ``work``, which injects a pod, on the calling thread, and return its result.
@@ -182,25 +184,20 @@ class SlowPool:
         if left > 0:
             await self._sleep(left)
 
-    def _record(self, key: _Key) -> _Record:
+    def _record(self, revision: Revision, namespace: str) -> _Record:
+        key = _key(revision, namespace)
         record = self._records.get(key)
         if record is None:
             record = self._records[key] = _Record()
             if len(self._records) > MAX_RECORDS:
-                oldest, _ = self._records.popitem(last=False)
-                self._slow.discard(oldest)
+                self._records.popitem(last=False)
         else:
             self._records.move_to_end(key)
         return record
 
     def _learn(self, revision: Revision, namespace: str, run: _Run[_T]) -> None:
-        key = _key(revision, namespace)
-        record, now = self._record(key), self._clock()
+        record, now = self._record(revision, namespace), self._clock()
         record.add(run.seconds, collected=run.collected)
-        if record.average >= SLOW:
-            self._slow.add(key)
-        else:
-            self._slow.discard(key)
         if run.error is None:
             record.failures, record.paused_for = 0, 0.0
         elif isinstance(run.error, TemplateRenderError) and run.seconds >= SLOW:
