@@ -32,13 +32,11 @@ SAID = (
     (
         "proxy.istio.io/config",
         (
-            *(
-                "statusPort: 1\n",
-                "proxyMetadata: {A: b, '': c}\n",
-                "holdApplicationUntilProxyStarts: true\n",
-                "[",
-                "x: y",
-            ),
+            "statusPort: 1\n",
+            "proxyMetadata: {A: b, '': c}\n",
+            "holdApplicationUntilProxyStarts: true\n",
+            "[",
+            "x: y",
             "proxyMetadata: {ENVOY_SECURE_MERGED_METRICS_PORT: '15092'}\n",
         ),
     ),
