@@ -96,16 +96,22 @@ def built(minor: str, work: Path, source: str = SOURCE) -> Path:
     if not program.exists():
         driver = tree / "pkg" / "kube" / "inject" / "driver"
         driver.mkdir(exist_ok=True)
-        webhooks = {
-            parse_minor(file.stem[len("webhook_") :].replace("_", ".")): file for file in FOLDER.glob("webhook_*.go")
-        }
-        webhook = webhooks[max(each for each in webhooks if each <= parse_minor(minor))]
-        (driver / "webhook.go").write_text(webhook.read_text().removeprefix("//go:build ignore\n"))
+        # Of each file with a minor in its name, the newest that is not newer than this minor.
+        files: dict[str, Path] = {}
+        for file in sorted(FOLDER.glob("*_*_*.go"), key=_minor_of):
+            if _minor_of(file) <= parse_minor(minor):
+                files[file.stem.partition("_")[0]] = file
+        for name, file in files.items():
+            (driver / f"{name}.go").write_text(file.read_text().removeprefix("//go:build ignore\n"))
         shutil.copy(FOLDER / "driver.go", driver)
         # golang.org/x/net of releases up to 1.15 refers to names that Go 1.23 and later hide.
         build = ["go", "build", "-mod=mod", "-ldflags=-checklinkname=0", "-o", str(program), "./pkg/kube/inject/driver"]
         subprocess.run(build, cwd=tree, check=True)
     return program
+
+
+def _minor_of(file: Path) -> tuple[int, int]:
+    return parse_minor(file.stem.partition("_")[2].replace("_", "."))
 
 
 def istios(program: Path, plane: ControlPlane, pods: Sequence[Pod]) -> list[Answer]:

@@ -1,5 +1,6 @@
 // Command driver answers pods as the webhook of one Istio release does. It is built within the source tree of that release, with one of
-// the files webhook_*.go, because the code around the webhook differs: see tests/differential/injectors.py.
+// the files webhook_*.go, because the code around the webhook differs, and from 1.13 on with store_1_13.go: see
+// tests/differential/injectors.py.
 package main
 
 import (

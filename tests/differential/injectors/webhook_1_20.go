@@ -3,14 +3,10 @@
 package main
 
 import (
-	"encoding/json"
 	"net/http"
 
-	"istio.io/api/networking/v1beta1"
 	"istio.io/istio/pilot/pkg/model"
-	"istio.io/istio/pkg/config"
 	"istio.io/istio/pkg/config/mesh"
-	"istio.io/istio/pkg/config/schema/gvk"
 	"istio.io/istio/pkg/kube/inject"
 	"istio.io/istio/pkg/log"
 )
@@ -23,17 +19,7 @@ func webhook(configFile, values, meshText string, configs []proxyConfig, revisio
 	m, err := mesh.ApplyMeshConfigDefaults(meshText)
 	must(err)
 	env := &model.Environment{Watcher: mesh.NewFixedWatcher(m)}
-	store := model.NewFakeStore()
-	for _, each := range configs {
-		spec := &v1beta1.ProxyConfig{}
-		must(json.Unmarshal(each.Spec, spec))
-		meta := config.Meta{
-			GroupVersionKind: gvk.ProxyConfig, Name: each.Name, Namespace: each.Namespace, CreationTimestamp: each.Created,
-		}
-		_, err = store.Create(config.Config{Meta: meta, Spec: spec})
-		must(err)
-	}
-	env.SetPushContext(&model.PushContext{ProxyConfigs: model.GetProxyConfigs(store, m)})
+	env.SetPushContext(&model.PushContext{ProxyConfigs: model.GetProxyConfigs(stored(configs), m)})
 	watcher, err := inject.NewFileWatcher(configFile, values)
 	must(err)
 	mux := http.NewServeMux()

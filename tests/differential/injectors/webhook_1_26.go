@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"net/http"
 	"strings"
 
@@ -11,13 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"istio.io/api/networking/v1beta1"
 	"istio.io/istio/pilot/pkg/model"
-	"istio.io/istio/pkg/config"
 	"istio.io/istio/pkg/config/constants"
 	"istio.io/istio/pkg/config/mesh"
 	"istio.io/istio/pkg/config/mesh/meshwatcher"
-	"istio.io/istio/pkg/config/schema/gvk"
 	"istio.io/istio/pkg/kube"
 	"istio.io/istio/pkg/kube/inject"
 	"istio.io/istio/pkg/kube/multicluster"
@@ -31,17 +27,7 @@ func webhook(configFile, values, meshText string, configs []proxyConfig, revisio
 	m, err := mesh.ApplyMeshConfigDefaults(meshText)
 	must(err)
 	env := &model.Environment{Watcher: meshwatcher.NewTestWatcher(m)}
-	store := model.NewFakeStore()
-	for _, each := range configs {
-		spec := &v1beta1.ProxyConfig{}
-		must(json.Unmarshal(each.Spec, spec))
-		meta := config.Meta{
-			GroupVersionKind: gvk.ProxyConfig, Name: each.Name, Namespace: each.Namespace, CreationTimestamp: each.Created,
-		}
-		_, err = store.Create(config.Config{Meta: meta, Spec: spec})
-		must(err)
-	}
-	env.SetPushContext(&model.PushContext{ProxyConfigs: model.GetProxyConfigs(store, m)})
+	env.SetPushContext(&model.PushContext{ProxyConfigs: model.GetProxyConfigs(stored(configs), m)})
 	watcher, err := inject.NewFileWatcher(configFile, values)
 	must(err)
 	objects := []runtime.Object{}
