@@ -77,15 +77,21 @@ def post(url: str, review: dict[str, Any]) -> dict[str, Any]:
         return found
 
 
+_kept: list[socket.socket] = []
+
+
 def free_ports(count: int) -> list[int]:
-    """Return unused ports of the loopback interface."""
+    """Return unused ports of the loopback interface, which the system gives to nobody else while this process runs.
+
+    A socket stays bound to each. Linux permits a server to listen on its port all the same, because neither listens yet and both set
+    SO_REUSEADDR (socket(7)).
+    """
     probes = [socket.socket() for _ in range(count)]
     for probe in probes:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind(("127.0.0.1", 0))
-    ports = [int(probe.getsockname()[1]) for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
+    _kept.extend(probes)
+    return [int(probe.getsockname()[1]) for probe in probes]
 
 
 if __name__ == "__main__":
