@@ -14,6 +14,7 @@
         │   ├── RecentPodError       a revision that fails on a recently injected pod
         │   └── NoClusterError       no cluster is configured                exit 78
         ├── TemplateRenderError      a template that does not parse or run
+        │   ├── TemplateBudgetError  a template that exceeds its budget
         │   └── PausedError          a template that is paused, since it took too long several times
         ├── OverlayError             rendered text that is not a pod overlay
         ├── AnnotationError          an annotation with a value that Istio refuses
@@ -173,6 +174,10 @@ class RecentPodError(ConfigError):
 
 class TemplateRenderError(DataError):
     """A template that does not parse or run."""
+
+
+class TemplateBudgetError(TemplateRenderError):
+    """A template that asks for more steps, output, memory, nesting or time than it may."""
 
 
 class PausedError(TemplateRenderError):

@@ -14,7 +14,7 @@ other exceptions, and the compiler's line map finds the node by the line of the 
 
 from __future__ import annotations
 
-from injector.errors import TemplateRenderError
+from injector.errors import TemplateBudgetError, TemplateRenderError
 
 
 class TemplateError(TemplateRenderError):
@@ -48,7 +48,7 @@ class ExecError(TemplateError):
         self.reason = reason
 
 
-class BudgetError(ExecError):
+class BudgetError(ExecError, TemplateBudgetError):
     """A template that asks for more steps, output, nesting or time than it may."""
 
 

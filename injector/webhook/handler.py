@@ -166,7 +166,6 @@ class InjectHandler:
     async def handle(self, request: web.BaseRequest) -> web.Response:
         """Answer one request, and count it."""
         watch = Stopwatch(self._options.clock)
-        self.slow.note_request()
         deadline = self.queue.clock() + timeout_of(request.rel_url.raw_query_string)
         try:
             body = await self.reader.read(request)

@@ -2,8 +2,8 @@
 
 The prediction uses the size of the review, and the average duration of injections for the same revision and namespace. So a slow pod
 delays only pods of its own namespace and revision. The average rises fast and falls slowly: one slow pod is enough to offload a namespace,
-and pods that were quick for a while bring it back. The thread has its own fair queue (``webhook.queue``), and rests while other requests
-arrive, since Python runs one thread at a time.
+and pods that were quick for a while bring it back. The thread has its own fair queue (``webhook.queue``). It never rests: on a slow machine
+quick pods may be predicted to be slow, and must not wait for more than one injection of each other namespace and revision.
 
 If a template exceeds its budget several times in a row for the pods of one namespace, it is paused for that namespace, with exponential
 back-off. The cause may be a pod as well as the template, so other namespaces are not paused.
@@ -12,16 +12,15 @@ back-off. The cause may be a pod as well as the template, so other namespaces ar
 from __future__ import annotations
 
 import asyncio
-import gc
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
 
-from injector.errors import PausedError, TemplateRenderError
-from injector.webhook.queue import DEADLINE, AdmissionQueue, Rejected
+from injector.errors import PausedError, TemplateBudgetError
+from injector.webhook.queue import AdmissionQueue
 
 if TYPE_CHECKING:
     from injector.istio.revision import Revision
@@ -34,16 +33,10 @@ SLOW: Final = 0.015
 """Average CPU seconds from which injections are slow. Istio's templates take a fifth of it."""
 WEIGHT: Final = 0.5
 """Weight of the last injection in the average, if it took longer than the average."""
-FIRST_WEIGHT: Final = 0.2
-"""The same for the first injection, which also fills memos: it takes up to 40 ms on a slow machine."""
-COLLECTED_WEIGHT: Final = 0.1
-"""The same if a full garbage collection ran meanwhile, which takes 100 ms in a large process."""
 QUICK_WEIGHT: Final = 0.1
 """The same for an injection that took less than the average, so that a namespace with one slow pod among ten quick ones stays slow."""
 LARGE: Final = 256 * 1024
 """Bytes from which a review is predicted to be slow: twenty times the usual size."""
-REST: Final = 9.0
-"""Rest of the thread after an injection, as a multiple of its CPU time, if other requests arrived meanwhile."""
 
 FAILURES_TO_PAUSE: Final = 3
 FIRST_PAUSE: Final = 1.0
@@ -62,7 +55,6 @@ class _Record:
     """The recent injections for one revision and namespace."""
 
     average: float = 0.0
-    injections: int = 0
     failures: int = 0
     paused_for: float = 0.0
     paused_until: float = 0.0
@@ -72,16 +64,9 @@ class _Record:
         """Whether the next injection is predicted to be slow."""
         return self.average >= SLOW
 
-    def add(self, seconds: float, *, collected: bool) -> None:
-        """Add an injection to the average: its CPU seconds, and whether a full garbage collection ran meanwhile."""
-        self.injections += 1
-        if seconds < self.average:
-            weight = QUICK_WEIGHT
-        elif collected:
-            weight = COLLECTED_WEIGHT
-        else:
-            weight = WEIGHT if self.injections > 1 else FIRST_WEIGHT
-        self.average += weight * (seconds - self.average)
+    def add(self, seconds: float) -> None:
+        """Add the CPU seconds of an injection to the average."""
+        self.average += (WEIGHT if seconds > self.average else QUICK_WEIGHT) * (seconds - self.average)
 
 
 class SlowPool:
@@ -90,7 +75,6 @@ class SlowPool:
     Args:
         clock: returns seconds from any start; deadlines use the same clock.
         cpu_clock: returns the CPU seconds of the calling thread.
-        sleep: waits for so many seconds.
     """
 
     def __init__(
@@ -98,25 +82,17 @@ class SlowPool:
         *,
         clock: Callable[[], float] = time.perf_counter,
         cpu_clock: Callable[[], float] = time.thread_time,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._queue = AdmissionQueue(MAX_WAITING, MAX_WAITING_BYTES, clock=clock, cost=0.1, weight=0.3)
         self._clock = clock
         self._cpu_clock = cpu_clock
-        self._sleep = sleep
         self._records: OrderedDict[_Key, _Record] = OrderedDict()
-        self._requests = 0
-        self._rests_until = 0.0
         self._running = 0
         self._thread: ThreadPoolExecutor | None = None
 
     def waiting(self) -> int:
         """Return the number of requests in, or waiting for, the thread."""
         return self._running
-
-    def note_request(self) -> None:
-        """Note the arrival of a request, so that the thread rests."""
-        self._requests += 1
 
     def should_offload(self, revision: Revision, namespace: str, size: int) -> bool:
         """Return whether a review of ``size`` bytes is predicted to be slow.
@@ -161,9 +137,6 @@ class SlowPool:
         self._running += 1
         try:
             async with self._queue.turn(f"{revision.name}/{namespace}", size, deadline):
-                await self._rest()
-                if self._clock() >= deadline:
-                    raise Rejected(DEADLINE)
                 self._check(revision, namespace)
                 return await self._run(revision, namespace, work)
         finally:
@@ -172,17 +145,9 @@ class SlowPool:
     async def _run(self, revision: Revision, namespace: str, work: Callable[[], _T]) -> _T:
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "slow")
-        requests = self._requests
         run = await asyncio.get_running_loop().run_in_executor(self._thread, _timed, work, self._cpu_clock)
-        if self._requests != requests:
-            self._rests_until = self._clock() + REST * run.seconds
         self._learn(revision, namespace, run)
         return run.value()
-
-    async def _rest(self) -> None:
-        left = self._rests_until - self._clock()
-        if left > 0:
-            await self._sleep(left)
 
     def _record(self, revision: Revision, namespace: str) -> _Record:
         key = _key(revision, namespace)
@@ -197,10 +162,10 @@ class SlowPool:
 
     def _learn(self, revision: Revision, namespace: str, run: _Run[_T]) -> None:
         record, now = self._record(revision, namespace), self._clock()
-        record.add(run.seconds, collected=run.collected)
+        record.add(run.seconds)
         if run.error is None:
             record.failures, record.paused_for = 0, 0.0
-        elif isinstance(run.error, TemplateRenderError) and run.seconds >= SLOW:
+        elif isinstance(run.error, TemplateBudgetError) and run.seconds >= SLOW:
             record.failures += 1
             if record.failures >= FAILURES_TO_PAUSE:
                 record.paused_for = min(MAX_PAUSE, 2 * record.paused_for) or FIRST_PAUSE
@@ -223,12 +188,11 @@ class SlowPool:
 
 @dataclass(frozen=True, slots=True)
 class _Run(Generic[_T]):
-    """One injection: its result or error, its CPU seconds, and whether a full garbage collection ran meanwhile."""
+    """One injection: its result or error, and its CPU seconds."""
 
     result: tuple[_T] | None
     error: Exception | None
     seconds: float
-    collected: bool
 
     def value(self) -> _T:
         """Return the result, or raise the error."""
@@ -243,15 +207,9 @@ def _key(revision: Revision, namespace: str) -> _Key:
 
 
 def _timed(work: Callable[[], _T], cpu_clock: Callable[[], float]) -> _Run[_T]:
-    result, error = None, None
-    collections, began = _full_collections(), cpu_clock()
+    result, error, began = None, None, cpu_clock()
     try:
         result = (work(),)
     except Exception as raised:  # noqa: BLE001 -- raised again by ``value``
         error = raised
-    seconds = cpu_clock() - began
-    return _Run(result, error, seconds, _full_collections() != collections)
-
-
-def _full_collections() -> int:
-    return int(gc.get_stats()[-1]["collections"])
+    return _Run(result, error, cpu_clock() - began)

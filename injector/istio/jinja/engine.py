@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import jinja2
 import jinja2.nodes
 
-from injector.errors import AnnotationError, DataError, TemplateRenderError
+from injector.errors import AnnotationError, DataError, TemplateBudgetError, TemplateRenderError
 from injector.golang.json import load_json
 from injector.gotemplate.errors import Spent
 from injector.gotemplate.values import Pointer
@@ -40,6 +40,7 @@ _RESOURCES: Final = {
     "proxyCPULimit": ("limits", "cpu"),
     "proxyMemoryLimit": ("limits", "memory"),
 }
+_SPENT: Final = (BudgetSpentError, Spent)
 
 
 def jinja_data(data: TemplateData, minor: Minor) -> dict[str, Any]:
@@ -198,10 +199,9 @@ class JinjaTemplate:
         return "".join(texts)
 
     def _failed(self, error: Exception) -> TemplateRenderError:
+        kind = TemplateBudgetError if isinstance(error, _SPENT) else TemplateRenderError
         where = _where(error) or f"template {self.name}"
-        return TemplateRenderError(
-            _message(error), where=where, hint="correct the template, or the annotation it reads"
-        )
+        return kind(_message(error), where=where, hint="correct the template, or the annotation it reads")
 
 
 def _message(error: Exception) -> str:
@@ -210,7 +210,7 @@ def _message(error: Exception) -> str:
     if isinstance(error, MemoryError):
         return "not enough memory"
     text = (str(error) or type(error).__name__).encode(errors="backslashreplace").decode()
-    if isinstance(error, BudgetSpentError | Spent):
+    if isinstance(error, _SPENT):
         text = f"the template's budget is spent: {text}"
     return text if len(text) <= _MAX_MESSAGE else text[:_MAX_MESSAGE] + "..."
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from injector.errors import TemplateRenderError
+from injector.errors import TemplateBudgetError, TemplateRenderError
 from injector.gotemplate.budget import MAX_CLOCK_DELTA
 from injector.istio.behaviours import NEWEST
 from injector.istio.jinja.budget import MAX_BITS, MAX_OUTPUT, MAX_SECONDS, MAX_STEPS
@@ -149,7 +149,7 @@ def test_a_rendering_ends_when_its_time_is_over(a_look: float, refused: bool) ->
     if not refused:
         assert timed.render(_data()) == ""
         return
-    with pytest.raises(TemplateRenderError) as caught:
+    with pytest.raises(TemplateBudgetError) as caught:
         timed.render(_data())
     assert caught.value.what == f"the template's budget is spent: more than {MAX_SECONDS:g} s"
 
