@@ -209,7 +209,7 @@ class Bench:
     def measured(self) -> tuple[int, int, int]:
         """The inputs of the corpus, how many branches of the target's modules they take, and how many there are."""
         inputs = corpus.kept(self.name)
-        return len(inputs), *_covered(self.name, corpus.unpacked(inputs, self.folder / "measured"))
+        return len(inputs), *_covered(self.name, corpus.unpacked(inputs, self.folder / "measured"), self.target.files())
 
     def _libfuzzer(self, flags: list[str]) -> subprocess.CompletedProcess[str]:
         limits = (f"-max_len={self.target.longest}", f"-timeout={LONGEST_STILL}", f"-rss_limit_mb={MEMORY}")
@@ -223,9 +223,9 @@ def _escaped(word: str) -> str:
     return "".join(chr(byte) if chr(byte).isalnum() and byte < 0x80 else f"\\x{byte:02x}" for byte in data)
 
 
-def _covered(name: str, folder: Path) -> tuple[int, int]:
+def _covered(name: str, folder: Path, files: Sequence[str]) -> tuple[int, int]:
     """How many branches of the target's modules the inputs of a folder take, and how many there are."""
-    command = [sys.executable, "-m", "tests.fuzz.covered", name, str(folder)]
+    command = [sys.executable, "-m", "tests.fuzz.covered", name, str(folder), *files]
     by_module: dict[str, list[int]] = json.loads(
         subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout
     )

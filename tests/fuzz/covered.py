@@ -15,14 +15,14 @@ from tests.fuzz.target import ROOT, load
 
 def main() -> None:
     """Measure; modules count from their import on."""
-    name, folder = sys.argv[1:]
-    measured = coverage.Coverage(branch=True, data_file=None, config_file=False, include=[str(ROOT / "injector" / "*")])
+    name, folder, *files = sys.argv[1:]
+    measured = coverage.Coverage(branch=True, data_file=None, config_file=False, include=files)
     measured.start()
     target = load(name)
     for path in sorted(Path(folder).iterdir()):
         target.run(path.read_bytes())
     measured.stop()
-    print(json.dumps({str(Path(file).relative_to(ROOT)): branches(measured, file) for file in target.files()}))
+    print(json.dumps({str(Path(file).relative_to(ROOT)): branches(measured, file) for file in files}))
 
 
 def branches(measured: coverage.Coverage, file: str) -> tuple[int, int]:
