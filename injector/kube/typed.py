@@ -286,7 +286,7 @@ def _decoder(type_name: str, options: _Options) -> Codec:
         return _decoder(type_name[1:], options)
     if is_struct(type_name):
         decode = _struct_decoder(struct_type(type_name), options)
-        if type_name != _LARGEST or options.coerce:
+        if type_name != _LARGEST:
             return decode
         return lambda value: value if is_in_go_form(value, _LARGEST) else decode(value)
     base = underlying(type_name)
@@ -537,7 +537,7 @@ _OPAQUE_DECODERS: Final[Mapping[str, Codec]] = {
 # --- checking
 
 _LARGEST: Final = "v1.PodSpec"
-"""The type whose values are checked before they are decoded, unless they come from a manifest: an API server writes them in Go's form."""
+"""The type whose values are checked before they are decoded: most of them are in Go's form."""
 
 
 class _True:
@@ -649,7 +649,7 @@ def go_encode(value: Any, type_name: str, *, creation_timestamp: bool = False) -
 
     Map keys are sorted, and fields that the type does not have come last. ``omitempty`` leaves out empty scalars, lists, maps and nil
     pointers, but no struct. With ``creation_timestamp``, ``creationTimestamp: null`` is printed too, as Kubernetes' libraries before
-    0.34 do.
+    0.34 do. An object that does not change is shared with ``value``.
     """
     return _encoder(type_name, creation_timestamp)(value)
 
@@ -691,41 +691,43 @@ def _nil_or(encode: Codec) -> Codec:
 
 _PLANS: Final = 64
 """How many orders of a struct's keys are remembered: objects of one source have few."""
+_Plan: TypeAlias = tuple["dict[str, Any] | None", list[tuple[str, "Codec"]]]
+"""All fields to print for an object, with their zero values, and how to encode those that are not scalars.
+
+The first part is None if the object has all of them in this order.
+"""
 
 
 def _struct_encoder(struct: StructType, *, creation_timestamp: bool) -> Codec:
-    fields = {
-        name: (_encoder(field.type, creation_timestamp), _omits_zero(field, creation_timestamp=creation_timestamp))
-        for name, field in struct.by_json.items()
+    encoders = {name: _encoder(field.type, creation_timestamp) for name, field in struct.by_json.items()}
+    omitted = {
+        name for name, field in struct.by_json.items() if _omits_zero(field, creation_timestamp=creation_timestamp)
     }
     scalars = {name for name, field in struct.by_json.items() if _is_scalar(field.type)}
-    plans: dict[tuple[str, ...], list[tuple[str, bool, Codec, bool]]] = {}
+    plans: dict[tuple[str, ...], _Plan] = {}
 
-    def plan_for(keys: tuple[str, ...]) -> list[tuple[str, bool, Codec, bool]]:
-        """Return the fields to write for an object with these keys: whether each is a scalar, how to encode it, and whether zero goes."""
-        plan = [
-            (name, name in scalars, *encoding) for name, encoding in fields.items() if name in keys or not encoding[1]
-        ]
-        unknown = [(key, True, _raw, False) for key in keys if key not in fields]
-        if not unknown and len(plans) < _PLANS:
+    def plan_for(keys: tuple[str, ...]) -> _Plan:
+        printed = [name for name in encoders if name in keys or name not in omitted]
+        zeros = {name: encoders[name](None) if name in scalars else None for name in printed}
+        plan = (
+            None if tuple(printed) == keys else zeros,
+            [(name, encoders[name]) for name in printed if name not in scalars],
+        )
+        if len(plans) < _PLANS and encoders.keys() >= set(keys):
             plans[keys] = plan
-        return plan + unknown
+        return plan
 
     def encode(value: Any) -> Any:
         value = value or {}
         keys = tuple(value)
-        plan = plans.get(keys)
-        if plan is None:
-            plan = plan_for(keys)
-        result: dict[str, Any] = {}
-        for name, is_scalar, encode_field, omits_zero in plan:
-            item = value.get(name)
-            if item is None:
-                if not omits_zero:
-                    result[name] = encode_field(None)
-            else:
-                result[name] = item if is_scalar else encode_field(item)
-        return result
+        zeros, encodings = plans.get(keys) or plan_for(keys)
+        if zeros is not None:
+            value = zeros | value
+        elif encodings:
+            value = value.copy()
+        for name, encode_field in encodings:
+            value[name] = encode_field(value[name])
+        return value
 
     return encode
 
