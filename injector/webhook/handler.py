@@ -159,7 +159,7 @@ class InjectHandler:
         self._recent = recent
         self._options = options or HandlerOptions()
         self.queue = self._options.queue
-        self.slow = SlowPool(clock=self._options.clock)
+        self.slow = SlowPool(self.queue, clock=self._options.clock)
         self.cache = AnswerCache()
         self.reader = Reader(lifecycle, self.queue)
 

@@ -88,6 +88,8 @@ class AdmissionQueue:
         self._count = 0
         self._bytes = 0
         self._busy = False
+        self._idle = asyncio.Event()
+        self._idle.set()
         self._granted_at = 0.0
         self._cost = cost
         self._weight = weight
@@ -95,6 +97,10 @@ class AdmissionQueue:
     def waiting(self) -> int:
         """Return the number of waiting requests."""
         return self._count
+
+    async def idle(self) -> None:
+        """Wait until no request has its turn or waits for it."""
+        await self._idle.wait()
 
     def reserve(self, size: int, body: int = 0) -> bool:
         """Reserve ``size`` more bytes, until ``release``, for a body that has ``body`` bytes so far.
@@ -123,6 +129,7 @@ class AdmissionQueue:
             await self._wait(namespace, size, deadline)
         else:
             self._busy = True
+            self._idle.clear()
             self._granted_at = self.clock()
         try:
             if self.clock() >= deadline:
@@ -186,6 +193,8 @@ class AdmissionQueue:
 
     def _free(self) -> None:
         self._busy = self._grant()
+        if not self._busy:
+            self._idle.set()
 
     def _grant(self) -> bool:
         """Give the turn to the next namespace. Return False if no request waits."""

@@ -2,8 +2,9 @@
 
 The prediction uses the size of the review, and the average duration of injections for the same revision and namespace. So a slow pod
 delays only pods of its own namespace and revision. The average rises fast and falls slowly: one slow pod is enough to offload a namespace,
-and pods that were quick for a while bring it back. The thread has its own fair queue (``webhook.queue``). It never rests: on a slow machine
-quick pods may be predicted to be slow, and must not wait for more than one injection of each other namespace and revision.
+and pods that were quick for a while bring it back. The thread has its own fair queue (``webhook.queue``). Python runs one thread at a time,
+so the thread rests while requests wait for the event loop. It does not rest longer: on a slow machine, quick pods may be predicted to be
+slow.
 
 If a template exceeds its budget several times in a row for the pods of one namespace, it is paused for that namespace, with exponential
 back-off. The cause may be a pod as well as the template, so other namespaces are not paused.
@@ -16,11 +17,12 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
 
 from injector.errors import PausedError, TemplateBudgetError
-from injector.webhook.queue import AdmissionQueue
+from injector.webhook.queue import DEADLINE, AdmissionQueue, Rejected
 
 if TYPE_CHECKING:
     from injector.istio.revision import Revision
@@ -37,6 +39,8 @@ QUICK_WEIGHT: Final = 0.1
 """The same for an injection that took less than the average, so that a namespace with one slow pod among ten quick ones stays slow."""
 LARGE: Final = 256 * 1024
 """Bytes from which a review is predicted to be slow: twenty times the usual size."""
+REST: Final = 9.0
+"""The longest rest of the thread after an injection, as a multiple of its CPU time."""
 
 FAILURES_TO_PAUSE: Final = 3
 FIRST_PAUSE: Final = 1.0
@@ -73,20 +77,24 @@ class SlowPool:
     """The worker thread and the prediction. It belongs to one event loop.
 
     Args:
+        others: the queue of the requests that the event loop injects itself.
         clock: returns seconds from any start; deadlines use the same clock.
         cpu_clock: returns the CPU seconds of the calling thread.
     """
 
     def __init__(
         self,
+        others: AdmissionQueue,
         *,
         clock: Callable[[], float] = time.perf_counter,
         cpu_clock: Callable[[], float] = time.thread_time,
     ) -> None:
         self._queue = AdmissionQueue(MAX_WAITING, MAX_WAITING_BYTES, clock=clock, cost=0.1, weight=0.3)
+        self._others = others
         self._clock = clock
         self._cpu_clock = cpu_clock
         self._records: OrderedDict[_Key, _Record] = OrderedDict()
+        self._rests_until = 0.0
         self._running = 0
         self._thread: ThreadPoolExecutor | None = None
 
@@ -137,6 +145,9 @@ class SlowPool:
         self._running += 1
         try:
             async with self._queue.turn(f"{revision.name}/{namespace}", size, deadline):
+                await self._rest()
+                if self._clock() >= deadline:
+                    raise Rejected(DEADLINE)
                 self._check(revision, namespace)
                 return await self._run(revision, namespace, work)
         finally:
@@ -146,8 +157,16 @@ class SlowPool:
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "slow")
         run = await asyncio.get_running_loop().run_in_executor(self._thread, _timed, work, self._cpu_clock)
+        self._rests_until = self._clock() + REST * run.seconds
         self._learn(revision, namespace, run)
         return run.value()
+
+    async def _rest(self) -> None:
+        left = self._rests_until - self._clock()
+        if left > 0:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await self._others.idle()
 
     def _record(self, revision: Revision, namespace: str) -> _Record:
         key = _key(revision, namespace)

@@ -222,7 +222,7 @@ def run(data: bytes) -> None:
     sent, whole = SENT[kind](f"POST {path} HTTP/1.1\r\nHost: x\r\n".encode("ascii"), body)
     asked = injector(tells=bool(choice & 2))
     # No revision is slow or paused because of what another input did.
-    asked.handler.slow = SlowPool(clock=asked.loop.time)
+    asked.handler.slow = SlowPool(asked.handler.queue, clock=asked.loop.time)
     replies = [asked.answered(sent, whole=whole) for _ in range(AGAIN if kind == 1 else 1)]
     assert not asked.log.lines, asked.log.lines
     read = body if kind != TEXT and path.startswith("/inject") and "?" not in path else b""

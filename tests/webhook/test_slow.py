@@ -10,7 +10,7 @@ import pytest
 
 from injector.errors import PausedError, TemplateBudgetError, TemplateRenderError
 from injector.istio.revision import Revision
-from injector.webhook.queue import DEADLINE, OVERLOAD, Rejected
+from injector.webhook.queue import DEADLINE, OVERLOAD, AdmissionQueue, Rejected
 from injector.webhook.slow import (
     FAILURES_TO_PAUSE,
     FIRST_PAUSE,
@@ -18,6 +18,7 @@ from injector.webhook.slow import (
     MAX_PAUSE,
     MAX_RECORDS,
     MAX_WAITING,
+    REST,
     SLOW,
     WEIGHT,
     SlowPool,
@@ -49,13 +50,17 @@ def spend(seconds: float) -> None:
     CPU.now += seconds
 
 
+def taking(seconds: float) -> str:
+    spend(seconds)
+    return "done"
+
+
 def quick() -> str:
     return "done"
 
 
 def slow() -> str:
-    spend(TOO_LONG)
-    return "done"
+    return taking(TOO_LONG)
 
 
 def bomb() -> str:
@@ -69,8 +74,14 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def pool(clock: Clock) -> SlowPool:
-    return SlowPool(clock=clock, cpu_clock=CPU)
+def others(clock: Clock) -> AdmissionQueue:
+    """The queue of the event loop."""
+    return AdmissionQueue(clock=clock)
+
+
+@pytest.fixture
+def pool(clock: Clock, others: AdmissionQueue) -> SlowPool:
+    return SlowPool(others, clock=clock, cpu_clock=CPU)
 
 
 async def in_thread(
@@ -104,13 +115,9 @@ def test_a_namespace_is_offloaded_after_a_slow_injection_and_no_other_one_is(poo
 
 
 def test_injections_that_take_a_little_longer_are_slow_on_average(pool: SlowPool) -> None:
-    def longer() -> str:
-        spend(1.5 * SLOW)
-        return "done"
-
     found = []
     for _ in range(3):
-        pool.run_inline(REVISION, "shop", longer)
+        pool.run_inline(REVISION, "shop", partial(taking, 1.5 * SLOW))
         found.append(offloaded(pool))
 
     assert found == [False, True, True]
@@ -143,8 +150,7 @@ async def test_a_namespace_whose_pods_are_quick_again_comes_back(pool: SlowPool)
 
 async def test_one_slow_pod_among_ten_keeps_a_namespace_in_the_thread(pool: SlowPool) -> None:
     def works(number: int) -> str:
-        spend(5 * SLOW if number % 10 == 0 else 0.0)
-        return "done"
+        return taking(5 * SLOW if number % 10 == 0 else 0.0)
 
     pool.run_inline(REVISION, "shop", partial(works, 0))
     for number in range(100):
@@ -310,6 +316,46 @@ async def test_a_request_whose_deadline_passed_while_it_waited_is_not_injected(p
     assert isinstance(results[1], Rejected)
     assert results[1].reason == DEADLINE
     assert ran == []
+
+
+async def test_the_thread_rests_while_requests_wait_for_the_event_loop(pool: SlowPool, others: AdmissionQueue) -> None:
+    ran: list[str] = []
+
+    def noted() -> str:
+        ran.append("noted")
+        return "done"
+
+    await in_thread(pool, partial(taking, 60.0))
+    async with others.turn("blog", 1):
+        resting = asyncio.create_task(in_thread(pool, noted))
+        await asyncio.sleep(0.05)
+        assert ran == []
+    assert await resting == "done"
+
+
+async def test_a_rest_has_an_end(pool: SlowPool, others: AdmissionQueue) -> None:
+    await in_thread(pool, partial(taking, 0.05 / REST))
+    async with others.turn("blog", 1):
+        assert await in_thread(pool, quick) == "done"
+
+
+async def test_without_other_requests_the_thread_does_not_rest(pool: SlowPool) -> None:
+    await in_thread(pool, partial(taking, 1e9))
+
+    assert await in_thread(pool, quick) == "done"
+
+
+async def test_a_request_whose_deadline_passes_during_a_rest_is_not_injected(
+    pool: SlowPool, others: AdmissionQueue, clock: Clock
+) -> None:
+    await in_thread(pool, partial(taking, 60.0))
+    async with others.turn("blog", 1):
+        late = asyncio.create_task(in_thread(pool, quick, deadline=5.0))
+        await asyncio.sleep(0)
+        clock.now = 5.0
+
+    with pytest.raises(Rejected, match=DEADLINE):
+        await late
 
 
 def test_records_are_bounded(pool: SlowPool) -> None:
