@@ -6,6 +6,7 @@ one thread may be copied, so callers start one of their own (``multiprocessing``
 
 from __future__ import annotations
 
+import gc
 import os
 import traceback
 from collections.abc import Callable
@@ -22,6 +23,7 @@ def in_a_copy(function: Callable[[], bytes]) -> bytes:
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
+        gc.disable()  # it would look at all objects, and so copy the pages that the processes share
         os.close(reader)
         with os.fdopen(writer, "wb") as stream:
             try:
