@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.architecture.forkserver import forking
 from tests.factories import make_pod, make_review
 from tests.sizes import sized
 
@@ -33,6 +36,13 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
     gc.enable()
+
+
+@pytest.fixture(scope="session")
+def commands_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with a command ``injector`` that needs less CPU time than the installed one."""
+    with forking(tmp_path_factory.mktemp("commands")) as folder:
+        yield folder
 
 
 @pytest.fixture

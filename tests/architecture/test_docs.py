@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,6 @@ from injector.webhook.operations import Operations
 from injector.webhook.server import Services
 from injector.webhook.shadow import Shadows
 from tests.architecture.documents import GUIDES, PAGES, ROOT, Block, all_blocks, anchors, blocks, links, prints, prose
-from tests.architecture.forkserver import forking
 from tests.architecture.reference_pages import commands, exposed
 from tests.architecture.running import Reader
 from tests.cases import cases
@@ -72,12 +71,6 @@ MAX_NOT_RUN = 10
 def followed() -> list[Path]:
     """Return the pages with commands that need no cluster."""
     return [page for page in GUIDES if any(block.runs for block in blocks(page))]
-
-
-@pytest.fixture(scope="module")
-def commands_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with forking(tmp_path_factory.mktemp("commands")) as folder:
-        yield folder
 
 
 @pytest.mark.parametrize("page", followed(), ids=lambda page: str(page.relative_to(ROOT)))

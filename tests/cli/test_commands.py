@@ -281,7 +281,7 @@ def test_the_program_completes_its_commands() -> None:
     ],
 )
 def test_names_of_revisions_tags_formats_and_contexts_are_completed(
-    tmp_path: Path, words: str, found: list[str]
+    tmp_path: Path, commands_folder: Path, words: str, found: list[str]
 ) -> None:
     write_revision(tmp_path / "revisions" / "1-24")
     (tmp_path / "revisions" / "tags.yaml").write_text("prod: 1-24\n")
@@ -290,7 +290,9 @@ def test_names_of_revisions_tags_formats_and_contexts_are_completed(
     count = str(len(line.split()) - 1)
     env = {**os.environ, "_INJECTOR_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": count}
 
-    run = subprocess.run([INJECTOR], env={**env, "HOME": str(tmp_path)}, capture_output=True, text=True, check=True)
+    injector = str(commands_folder / "injector")
+
+    run = subprocess.run([injector], env={**env, "HOME": str(tmp_path)}, capture_output=True, text=True, check=True)
 
     assert (sorted(each.partition(",")[2] for each in run.stdout.split()), run.stderr) == (found, "")
 

@@ -7,7 +7,6 @@ import os
 import pty
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +35,9 @@ def workload() -> dict[str, Any]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Two revisions, a broken one, tags of which one is wrong, and two manifests."""
+def folder(tmp_path: Path, commands_folder: Path) -> Path:
+    """The commands, two revisions, a broken one, tags of which one is wrong, and two manifests."""
+    (tmp_path / "bin").symlink_to(commands_folder)
     for name, config in (("1-24", CONFIG), ("1-30", CONFIG), ("broken", f"policy: {json.dumps(HOSTILE)}\nx: {{{{")):
         write_revision(tmp_path / "revisions" / name, config, VALUES.replace("1.24", name.replace("-", ".")))
     (tmp_path / "revisions" / "tags.yaml").write_text("prod: 1-24\n")
@@ -139,7 +139,7 @@ def test_explain_has_one_line_for_each_step(folder: Path, monkeypatch: pytest.Mo
 def seen_on_a_terminal(folder: Path, *arguments: str, errors: bool = False, **variables: str) -> str:
     """Return the standard output of a command on a terminal, or its standard error."""
     leader, follower = pty.openpty()
-    command = [sys.executable, "-m", "injector", *arguments]
+    command = [str(folder / "bin" / "injector"), *arguments]
     env = {**os.environ, "TERM": "xterm", **variables}
     out, err = (subprocess.DEVNULL, follower) if errors else (follower, subprocess.DEVNULL)
     with subprocess.Popen(command, cwd=folder, env=env, stdout=out, stderr=err) as process:
@@ -164,7 +164,7 @@ def test_kube_inject_writes_escapes_of_yaml_to_a_terminal_and_gos_yaml_elsewhere
     arguments = ("kube-inject", "-f", "manifest.yaml", "--revision", "1-24", "--revisions-dir", "revisions")
 
     shown = seen_on_a_terminal(folder, *arguments)
-    command = [sys.executable, "-m", "injector", *arguments]
+    command = [str(folder / "bin" / "injector"), *arguments]
     piped = subprocess.run(command, cwd=folder, capture_output=True, check=True).stdout.decode()
 
     assert not has_controls(shown)

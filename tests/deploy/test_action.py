@@ -23,8 +23,9 @@ REVISIONS = str(ROOT / "revisions")
 
 
 @pytest.fixture
-def checkout(tmp_path: Path) -> Path:
-    """A repository with a manifest in a folder of a folder, and a file for each variable of a runner that names one."""
+def checkout(tmp_path: Path, commands_folder: Path) -> Path:
+    """A repository with a manifest in a folder of a folder, the commands, and a file for each variable of a runner that names one."""
+    (tmp_path / "bin").symlink_to(commands_folder)
     (tmp_path / "apps" / "hello world").mkdir(parents=True)
     (tmp_path / "apps" / "hello world" / "hello.yaml").write_text(HELLO)
     (tmp_path / "runner").mkdir()
@@ -36,7 +37,7 @@ def environment(checkout: Path) -> dict[str, str]:
     runner = checkout / "runner"
     files = {name: str(runner / name) for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY", "GITHUB_PATH")}
     given = {"RUNNER_TEMP": str(runner), "GITHUB_ACTION_PATH": str(ROOT / "deploy" / "action"), "HOME": str(checkout)}
-    return {**os.environ, **files, **given, "KUBECONFIG": "", "PATH": f"{BIN}:{os.environ['PATH']}"}
+    return {**os.environ, **files, **given, "KUBECONFIG": "", "PATH": f"{checkout}/bin:{BIN}:{os.environ['PATH']}"}
 
 
 def act(checkout: Path, **inputs: str) -> tuple[int, dict[str, str], str]:

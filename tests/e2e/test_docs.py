@@ -18,7 +18,6 @@ from click import Context
 
 from injector.cli import main
 from tests.architecture.documents import GUIDES, ROOT, Block, blocks
-from tests.architecture.forkserver import forking
 from tests.architecture.running import OPERATIONS, Reader
 from tests.architecture.serving import wait_until_ready
 from tests.e2e.kubelab import Lab
@@ -125,12 +124,6 @@ def lab(controlled_lab: Lab) -> Lab:
         *control_plane("istio-system", "1-24", tag="1.24.6"), *control_plane("istio-system", "1-30", tag="1.30.3")
     )
     return controlled_lab
-
-
-@pytest.fixture(scope="module")
-def commands_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    with forking(tmp_path_factory.mktemp("commands")) as folder:
-        yield folder
 
 
 @contextmanager
