@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -222,6 +223,7 @@ def _check_depths(text_of: Callable[[int], str]) -> None:
     """Find the greatest depth at which a text compiles, and render texts of this depth and of others; of each with TESTS_LONG=1."""
     depths = range(1, 120)
 
+    @cache
     def compiles(depth: int) -> bool:
         try:
             compile_template("t", text_of(depth), funcs={}).execute([1])
