@@ -55,6 +55,8 @@ YAML of more than 4 KiB is not held: each line of what is nested deeply is inden
 """
 _OUTER: Final = 6
 """Objects at a smaller indent contain the others: they are hardly ever short, and no two are equal."""
+_FEW_KEYS: Final = 8
+"""The same is true of objects with more keys, such as pods and containers."""
 _MOST_KEYS: Final = 32
 _KEYS: Final = 512
 """How many combinations of at most 32 keys are held, in their order and as YAML: objects of one type have few."""
@@ -107,7 +109,7 @@ class _Writer:
 
     def _block(self, value: dict[str, Any], indent: int, lead: str) -> None:
         """Write an object as ``_object`` does, from memory if there is one like it."""
-        if indent < _OUTER:
+        if indent < _OUTER or len(value) > _FEW_KEYS:
             self._object(value, indent, lead)
             return
         try:
@@ -115,7 +117,7 @@ class _Writer:
         except TypeError:
             data = b""
         # orjson writes an infinite number as null too.
-        if not data or len(data) > _BLOCK or b"null" in data:
+        if not data or len(data) > _BLOCK or data.find(b"null") >= 0:  # ``in`` would raise and catch an error first
             self._object(value, indent, lead)
             return
         key = (self._width, indent, data)
@@ -132,18 +134,18 @@ class _Writer:
     def _object(self, value: dict[str, Any], indent: int, lead: str) -> None:
         """Write an object, the first key after ``lead`` and the others below it at ``indent``."""
         line = "\n" + " " * indent
-        put = self._put
+        parts = self._parts
         keys = tuple(value)
         for key, head in _heads(keys) if len(keys) <= _MOST_KEYS else _heads_of(keys):
             item = value[key]
             kind = type(item)
-            if kind is str and len(item) <= _SHORT_TEXT and " " not in (form := _short_form(item)) and form[0] != "|":
-                put(f"{lead}{head} {form}")
+            if kind is str and len(item) <= _SHORT_TEXT and (word := _word(item)):
+                parts += (lead, head, word)
             elif kind is dict and item:
-                put(lead + head)
+                parts += (lead, head)
                 self._block(item, indent + 2, line + "  ")
             elif kind is list and item:
-                put(lead + head)
+                parts += (lead, head)
                 self._list(item, indent, line)
             else:
                 self._scalar(item, indent, len(head), lead + head)
@@ -154,7 +156,9 @@ class _Writer:
         line = "\n" + " " * indent
         for item in items:
             kind = type(item)
-            if kind is dict and item:
+            if kind is str and len(item) <= _SHORT_TEXT and (word := _word(item)):
+                self._parts += (lead, "-", word)
+            elif kind is dict and item:
                 self._block(item, indent + 2, f"{lead}- ")
             elif kind is list and item:
                 self._list(item, indent + 2, f"{lead}- ")
@@ -216,16 +220,23 @@ def _heads_of(keys: tuple[str, ...]) -> list[tuple[str, str]]:
 _heads: Final = lru_cache(_KEYS)(_heads_of)
 
 
+@lru_cache(_SHORT_TEXTS)
+def _word(text: str) -> str:
+    """Return a short text as YAML has it after a key or dash, with the space before it; empty if its form depends on its place.
+
+    Raises:
+        _NotPlainError: as ``_form``.
+    """
+    form = _form(text)
+    return "" if " " in form or form[0] == "|" else f" {form}"
+
+
 def _form(text: str) -> str:
     """Return a text as YAML has it, in quotes if need be; a text of several lines with the mark of a literal before it.
 
     Raises:
         _NotPlainError: libyaml has to write it.
     """
-    return _short_form(text) if len(text) <= _SHORT_TEXT else _form_of(text)
-
-
-def _form_of(text: str) -> str:
     if "\n" in text:
         return _literal(text)
     if not _TEXT.fullmatch(text):
@@ -235,9 +246,6 @@ def _form_of(text: str) -> str:
             raise _NotPlainError
         return f'"{text}"'
     return text if _may_be_plain(text) else "'" + text.replace("'", "''") + "'"
-
-
-_short_form: Final = lru_cache(_SHORT_TEXTS)(_form_of)
 
 
 def _literal(text: str) -> str:
