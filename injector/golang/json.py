@@ -64,7 +64,7 @@ def go_json(value: Any, *, sort_keys: bool = False, escape_html: bool = True, in
     except orjson.JSONEncodeError:  # lone surrogates, integers beyond 64 bits, deep nesting
         text = ""
     # A float has a point or an exponent, or is printed as null.
-    if indent or not text or (_FLOAT.search(text) and _has_float(value)):
+    if indent or not text or (value.__class__ is not str and _FLOAT.search(text) and _has_float(value)):
         text = "".join(_parts(value, "\n" if indent else "", sort_keys=sort_keys))
     return _escaped(text, _HTML if escape_html else _LINES)
 

@@ -54,22 +54,15 @@ _LOOP_NAMES: Final = frozenset({
 
 
 class TemplateFunction:
-    """A function that templates can call with data."""
+    """A function that templates can call with data, which ``Sandbox.call`` measures."""
 
-    __slots__ = ("_call",)
+    __slots__ = ("call",)
 
     def __init__(self, call: Callable[..., Any]) -> None:
-        self._call = call
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Measure the arguments and call the function; the call has counted the steps of short texts."""
-        for value in (*args, *kwargs.values()):
-            if value.__class__ is not str or len(value) > _SHORT:
-                measure(value, cost=_CALL_STEPS)
-        return self._call(*args, **kwargs)
+        self.call = call
 
 
-_CALLABLE: Final = (Macro, BlockReference, TemplateFunction)
+_CALLABLE: Final = (Macro, BlockReference)
 
 
 class _Generator(CodeGenerator):
@@ -109,6 +102,19 @@ class _Generator(CodeGenerator):
             self.visit(item.value, frame)
             self.write(", ")
         self.write("}")
+
+    def visit_Getattr(self, node: nodes.Getattr, frame: Frame) -> None:  # noqa: N802 -- Jinja2's visitors are named so
+        names = [node.attr]
+        inner = node.node
+        while isinstance(inner, nodes.Getattr):
+            names.append(inner.attr)
+            inner = inner.node
+        if len(names) == 1:
+            super().visit_Getattr(node, frame)
+            return
+        self.write("environment.path(")
+        self.visit(inner, frame)
+        self.write(f", {tuple(reversed(names))!r})")
 
     def visit_Getitem(self, node: nodes.Getitem, frame: Frame) -> None:  # noqa: N802 -- Jinja2's visitors are named so
         if not isinstance(node.arg, nodes.Slice):
@@ -255,6 +261,16 @@ class Sandbox(ImmutableSandboxedEnvironment):
         tick()
         if argument.__class__ is str and isinstance(obj, dict) and argument in obj:
             return obj[argument]
+        return self._item(obj, argument)
+
+    def path(self, obj: Any, names: tuple[str, ...]) -> Any:
+        """Return ``obj.a.b``; each name is a step."""
+        tick(len(names))
+        for name in names:
+            obj = obj[name] if isinstance(obj, dict) and name in obj else self._item(obj, name)
+        return obj
+
+    def _item(self, obj: Any, argument: Any) -> Any:
         if isinstance(obj, Undefined):
             str(obj)
         if not isinstance(argument, _KEYS):
@@ -295,7 +311,10 @@ class Sandbox(ImmutableSandboxedEnvironment):
                 # What Context.call does with a function that does not take the context.
                 kwargs.pop("_block_vars", None)
                 kwargs.pop("_loop_vars", None)
-            return charged(obj(*args, **kwargs))
+            for value in (*args, *kwargs.values()) if kwargs else args:
+                if value.__class__ is not str or len(value) > _SHORT:
+                    measure(value, cost=_CALL_STEPS)
+            return charged(obj.call(*args, **kwargs))
         if isinstance(obj, Undefined):
             str(obj)
         if isinstance(obj, LoopContext):

@@ -70,7 +70,7 @@ def test_renderings_do_not_share_imports() -> None:
 
 def test_a_function_is_called_with_data() -> None:
     with pytest.raises(jinja2.TemplateRuntimeError, match="builtin_function_or_method is not data"):
-        TemplateFunction(print)(len)
+        _render("{{ f(value) }}", f=TemplateFunction(print), value=len)
 
 
 def test_there_is_no_autoescape() -> None:
