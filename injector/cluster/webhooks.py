@@ -65,6 +65,16 @@ def merge_for_apply(manifest: Mapping[str, Any], current: Mapping[str, Any] | No
     return {**manifest, "metadata": metadata, "webhooks": [*applied, *shared]}
 
 
+def differ_in_bundles_only(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Return whether two states of a configuration have the same labels, annotations and webhooks, whatever their caBundles are."""
+    return _besides_bundles(one) == _besides_bundles(other)
+
+
+def _besides_bundles(configuration: Mapping[str, Any]) -> tuple[Any, ...]:
+    metadata, webhooks = configuration["metadata"], configuration.get("webhooks") or ()
+    return metadata.get("labels"), metadata.get("annotations"), [_without_bundle(webhook) for webhook in webhooks]
+
+
 def blank_stale_annotations(
     annotations: Mapping[str, str], current: Mapping[str, Any] | None, *, manager: str, prefix: str
 ) -> dict[str, str]:

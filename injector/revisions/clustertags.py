@@ -33,6 +33,7 @@ from injector.cluster.webhooks import (
     REVISION_MANAGER,
     TAG_MANAGER,
     blank_stale_annotations,
+    differ_in_bundles_only,
     managers,
     merge_for_apply,
     webhook_facts,
@@ -75,6 +76,8 @@ _HAS_SERVICE: Final = (1, 28)
 """The first minor whose istioctl writes the Service of a tag."""
 _REMOVES_VALIDATOR: Final = (1, 31)
 """The first minor whose istioctl removes that ValidatingWebhookConfiguration with the tag."""
+_WRITES: Final = 3
+"""How often a tag's object is applied if something else writes caBundles into it at the same time."""
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 """The manifest that kubectl applied to an object; on a copy of the object it would mislead kubectl."""
 
@@ -444,15 +447,37 @@ class ClusterTags:
         return (what,) if found is None else ()
 
     def write(self, plan: TagPlan, *, force: bool = True, dry_run: bool = False) -> None:
-        """Write a plan. A tag that moves takes over fields of other managers unless ``force`` is false."""
+        """Write a plan. A tag that moves takes over fields of other managers unless ``force`` is false.
+
+        Servers and istiod write caBundles into webhooks at any time, mostly into new ones. Where only they have changed since the tag was
+        read, it is written over the new object.
+
+        Raises:
+            ClusterError: the API server cannot be reached or refuses; reason ``conflict`` if the tag itself has changed.
+        """
         later = [(each.resource, each.applied, force) for each in plan.followers]
         if plan.deactivation is not None:
             later.insert(0, (WEBHOOKS, plan.deactivation, True))
 
+        async def write_webhooks(client: KubeClient) -> None:
+            written, forced = plan, plan.moves and force
+            for attempts_left in reversed(range(_WRITES)):
+                try:
+                    await client.apply(WEBHOOKS, written.applied, manager=TAG_MANAGER, force=forced, dry_run=dry_run)
+                except ClusterError as error:
+                    if error.reason != "conflict" or plan.current is None or not attempts_left:
+                        raise
+                    current = await client.get(WEBHOOKS, _name(plan.current))
+                    if not differ_in_bundles_only(current, plan.current):
+                        raise
+                    written = replace(plan, current=current)
+                else:
+                    return
+
         async def work(client: KubeClient) -> None:
             for resource, manifest, forced in later:  # a dry run, so that nothing is written if one of them would fail
                 await client.apply(resource, manifest, manager=TAG_MANAGER, force=forced, dry_run=True)
-            await client.apply(WEBHOOKS, plan.applied, manager=TAG_MANAGER, force=plan.moves and force, dry_run=dry_run)
+            await write_webhooks(client)
             for resource, manifest, forced in () if dry_run else later:
                 await client.apply(resource, manifest, manager=TAG_MANAGER, force=forced)
 

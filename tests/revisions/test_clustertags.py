@@ -5,10 +5,18 @@ from typing import Any
 
 import pytest
 
-from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, SERVICES, WEBHOOKS
+from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, SERVICES, WEBHOOKS, Resource
 from injector.errors import ClusterError, TagError
 from injector.injection.steps.status import STATUS
-from injector.istio.webhooks import Endpoint, WebhookOptions, deactivated, revision_webhook, tag_service, tag_webhook
+from injector.istio.webhooks import (
+    REVISION_LABEL,
+    Endpoint,
+    WebhookOptions,
+    deactivated,
+    revision_webhook,
+    tag_service,
+    tag_webhook,
+)
 from injector.revisions.clustertags import ClusterTags, Configurations, Placement, plan_revision, plan_tag
 from injector.revisions.tags import Tag
 from injector.revisions.tagstore import TagStore, check_removable, checked_tag, remove_tag
@@ -407,6 +415,40 @@ def test_a_tag_that_has_changed_since_the_list_is_not_moved(tags: ClusterTags, o
 
     with pytest.raises(ClusterError, match="modified"):
         write(tags, PROD)
+
+
+def test_a_tag_is_moved_though_a_server_wrote_a_ca_bundle_since_the_list(tags: ClusterTags, objects: Objects) -> None:
+    set_tag(tags, PROD)
+    tags.list()
+    patched = objects.items[WEBHOOKS.plural, "istio-revision-tag-prod"]
+    for webhook in patched["webhooks"]:
+        webhook["clientConfig"]["caBundle"] = "Qg=="
+    objects.put(WEBHOOKS, patched)
+
+    write(tags, Tag("prod", (("1-30", 1),)))
+
+    moved = objects.items[WEBHOOKS.plural, "istio-revision-tag-prod"]
+    assert moved["metadata"]["labels"][REVISION_LABEL] == "1-30"
+
+
+def test_a_tag_whose_object_changes_at_each_write_is_given_up(
+    tags: ClusterTags, objects: Objects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_tag(tags, PROD)
+    tags.list()
+    get = objects.get
+
+    async def get_before_a_change(resource: Resource, name: str, *, namespace: str = "") -> dict[str, Any]:
+        found = await get(resource, name, namespace=namespace)
+        objects.put(resource, found)
+        return found
+
+    objects.put(WEBHOOKS, objects.items[WEBHOOKS.plural, "istio-revision-tag-prod"])
+    monkeypatch.setattr(objects, "get", get_before_a_change)
+
+    with pytest.raises(ClusterError, match="modified"):
+        write(tags, PROD)
+    assert sum(each.startswith("apply mutatingwebhookconfigurations") for each in objects.asked[-6:]) == 3
 
 
 @pytest.mark.parametrize(
