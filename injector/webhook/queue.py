@@ -87,7 +87,6 @@ class AdmissionQueue:
         self._namespaces: dict[str, _Waiters] = {}
         self._count = 0
         self._bytes = 0
-        self._busy = False
         self._idle = asyncio.Event()
         self._idle.set()
         self._granted_at = 0.0
@@ -125,12 +124,11 @@ class AdmissionQueue:
         Raises:
             Rejected: the queue is full, the namespace has used its share, or the deadline cannot be met.
         """
-        if self._busy:
-            await self._wait(namespace, size, deadline)
-        else:
-            self._busy = True
+        if self._idle.is_set():
             self._idle.clear()
             self._granted_at = self.clock()
+        else:
+            await self._wait(namespace, size, deadline)
         try:
             if self.clock() >= deadline:
                 raise Rejected(DEADLINE)
@@ -188,12 +186,11 @@ class AdmissionQueue:
     def _end_turn(self) -> None:
         """Give the turn to the next request, which runs in the next pass of the event loop."""
         if not self._grant():
-            # Stay busy until the next pass, so that ready requests do not run in a row without I/O in between.
+            # Not idle before the next pass, so that ready requests do not run in a row without I/O in between.
             asyncio.get_running_loop().call_soon(self._free)
 
     def _free(self) -> None:
-        self._busy = self._grant()
-        if not self._busy:
+        if not self._grant():
             self._idle.set()
 
     def _grant(self) -> bool:

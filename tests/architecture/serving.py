@@ -81,7 +81,7 @@ _kept: list[socket.socket] = []
 
 
 def free_ports(count: int) -> list[int]:
-    """Return unused ports of the loopback interface, which the system gives to nobody else while this process runs.
+    """Return unused ports of the loopback interface, reserved as long as this process runs.
 
     A socket stays bound to each. Linux permits a server to listen on its port all the same, because neither listens yet and both set
     SO_REUSEADDR (socket(7)).
