@@ -191,6 +191,11 @@ class Upgrade:
         """Return whether workloads may be restarted now."""
         return not self.windows or any(each.contains(now) for each in self.windows)
 
+    def deadline_from(self, now: float) -> float:
+        """Return the deadline of an upgrade that starts or goes on now. A wait for its first window does not count."""
+        open_later = [each.not_before or now for each in self.windows if each.not_after is None or each.not_after > now]
+        return max(now, min(open_later, default=now)) + self.deadline
+
 
 def read_upgrade(raw: Any, *, where: str) -> Upgrade:
     """Read an Upgrade from an object.

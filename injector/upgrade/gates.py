@@ -34,6 +34,8 @@ VARIABLES: Final = ("namespace", "workload", "from", "to", "interval", "before")
 REQUEST_TIMEOUT: Final = 20.0
 CONCURRENCY: Final = 5
 """Queries at once: Prometheus runs 20 by default (--query.max-concurrency), and others use it too."""
+EVALUATION_TIMEOUT: Final = 60.0
+"""Seconds after which no further query is sent: meanwhile, the runner sees neither the pods nor the commands of users."""
 MIN_INTERVAL: Final = 60.0
 """The least range of a rate, in seconds: two scrapes of Istio's default interval of 15 s, and some more."""
 _LABELS: Final = (
@@ -152,7 +154,8 @@ async def evaluate(
     limits = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT)
     async with aiohttp.ClientSession(timeout=limits, auto_decompress=True) as session:
         file = token.file if token is not None and token.url == upgrade.gates.prometheus else None
-        prometheus = _Prometheus(session, upgrade.gates.prometheus, limit, file)
+        end = asyncio.get_running_loop().time() + EVALUATION_TIMEOUT
+        prometheus = _Prometheus(session, upgrade.gates.prometheus, limit, file, end)
         return tuple([await _result(prometheus, query, shared, keys) for query in queries])
 
 
@@ -186,6 +189,8 @@ def _judged(query: Query, values: Mapping[str, str], answer: list[float] | str) 
             return GateResult(metric.name, FAILED, f"{place}{value:g} is below {metric.min:g}")
         if metric.max is not None and value > metric.max:
             return GateResult(metric.name, FAILED, f"{place}{value:g} is above {metric.max:g}")
+    if not answer or any(map(math.isnan, answer)):
+        return GateResult(metric.name, NO_DATA, f"{place}the query has no result")
     return GateResult(metric.name, PASSED, f"{place}{', '.join(f'{value:g}' for value in answer[:3])}")
 
 
@@ -195,9 +200,10 @@ class _Prometheus:
     url: str
     limit: asyncio.Semaphore
     token: Path | None
+    end: float
 
     async def ask(self, query: str) -> list[float] | str:
-        """Return the values of an instant query, or the reason why it has no value."""
+        """Return the values of an instant query, or why there are none."""
         url, headers = f"{self.url.rstrip('/')}/api/v1/query", {}
         if self.token is not None:
             try:
@@ -205,12 +211,13 @@ class _Prometheus:
             except (OSError, ValueError):
                 return "the file of --prometheus-token cannot be read"
         try:
-            # A redirect could lead the token elsewhere.
-            async with (
-                self.limit,
-                self.session.post(url, data={"query": query}, headers=headers, allow_redirects=False) as answer,
-            ):
-                body = await answer.read()
+            async with self.limit:
+                if asyncio.get_running_loop().time() > self.end:
+                    return f"the queries take longer than {EVALUATION_TIMEOUT:.0f} s"
+                # A redirect could lead the token elsewhere.
+                sent = self.session.post(url, data={"query": query}, headers=headers, allow_redirects=False)
+                async with sent as answer:
+                    body = await answer.read()
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             return f"Prometheus cannot be reached: {type(error).__name__}"
         try:
@@ -224,7 +231,4 @@ def _values(answer: Any) -> list[float] | str:
         return f"Prometheus refuses the query: {' '.join(str(answer.get('error')).split())[:200]}"
     data = answer["data"]
     samples = [data["result"]] if data["resultType"] == "scalar" else [each["value"] for each in data["result"]]
-    values = [float(sample[1]) for sample in samples]
-    if not values or any(math.isnan(each) for each in values):
-        return "the query has no result"
-    return values
+    return [float(sample[1]) for sample in samples]

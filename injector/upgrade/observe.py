@@ -42,6 +42,7 @@ class WorkloadFacts:
     version: str
     mark: str
     complete: bool
+    desired: int
     disrupts: int
     unavailable: int
     fault: str
@@ -81,6 +82,7 @@ def workload_facts(item: Mapping[str, Any], kind: str) -> WorkloadFacts:
         version=str(meta.get("resourceVersion", "")),
         mark=str((meta.get("annotations") or {}).get(MARK, "")),
         complete=_is_complete(kind, meta, spec, status, desired) and available >= desired,
+        desired=desired,
         disrupts=restart_of(obj).disrupts,
         unavailable=max(desired - available, 0),
         fault=_progress_fault(status),
@@ -130,16 +132,18 @@ def pod_facts(pod: Mapping[str, Any]) -> PodFacts | None:
     return PodFacts(Key(*workload_key(pod, str(meta.get("namespace", "")))), revision, restarts, fault)
 
 
-def budget_facts(item: Mapping[str, Any]) -> BudgetFacts:
-    """Return the facts about a PodDisruptionBudget."""
+def budget_facts(item: Mapping[str, Any]) -> BudgetFacts | None:
+    """Return the facts about a PodDisruptionBudget; None if it has no selector, and so no pods."""
     meta, spec, status = item["metadata"], item.get("spec") or {}, item.get("status") or {}
-    selector = Selector.compile(spec.get("selector") or {}, where=f"PodDisruptionBudget {meta['name']}")
+    if spec.get("selector") is None:
+        return None
+    selector = Selector.compile(spec["selector"], where=f"PodDisruptionBudget {meta['name']}")
     return BudgetFacts(meta["namespace"], meta["name"], selector, int(status.get("disruptionsAllowed") or 0) < 1)
 
 
 @dataclass
 class Observer:
-    """Combines what is remembered of the objects with a plan. It remembers when each workload changed last.
+    """Combines what is remembered of the objects with a plan. It remembers when each workload changed last, and was available last.
 
     ``target`` is the name that the new revision writes into pods. A new pod may have ``max_restarts`` restarts of a container.
     """
@@ -147,6 +151,7 @@ class Observer:
     target: str
     max_restarts: int
     _changed: dict[Key, tuple[Seen, float]] = field(default_factory=dict)
+    _available: dict[Key, float] = field(default_factory=dict)
 
     def observe(
         self,
@@ -181,6 +186,7 @@ class Observer:
             key=known.key,
             action=action,
             wave=wave,
+            desired=known.desired,
             disrupts=known.disrupts,
             mark=known.mark,
             complete=known.complete,
@@ -194,7 +200,9 @@ class Observer:
         if before != seen:
             since = now
         self._changed[known.key] = seen, since
-        return replace(seen, quiet=now - since)
+        available = self._available.get(known.key, now) if known.unavailable else now
+        self._available[known.key] = available
+        return replace(seen, quiet=now - since, incomplete=now - available)
 
     def _fault(self, known: WorkloadFacts, new: list[PodFacts]) -> str:
         crashing = next((each.fault for each in new if each.fault), "")

@@ -331,11 +331,11 @@ def _entry(upgrade: Upgrade, workload: Workload, tags: Sequence[Tag], written: t
         return Entry(workload, DONE, "its pods have the new revision", wave=wave)
     if workload.restart.obstacle:
         return Entry(workload, BLOCKED, workload.restart.obstacle, wave=wave)
-    fault = _over_limit(upgrade, workload.restart.disrupts)
+    fault = over_limit(upgrade, workload.restart.disrupts)
     return Entry(workload, BLOCKED if fault else RESTART, fault, wave=wave)
 
 
-def _over_limit(upgrade: Upgrade, disrupts: int) -> str:
+def over_limit(upgrade: Upgrade, disrupts: int) -> str:
     """Return why the limits never allow a restart that takes away so many pods; empty if they do."""
     limits = upgrade.limits
     for name, limit in (

@@ -37,6 +37,7 @@ from injector.upgrade.state import COMPLETED, PAUSED, RESTARTING, RUNNING, SOAKI
 from injector.upgrade.step import (
     GATE_INTERVAL,
     INTERVAL,
+    PREFLIGHT_GRACE,
     Observation,
     Seen,
     mark_of,
@@ -103,10 +104,12 @@ class Runner:
     _plan: Plan | None = None
     _observer: Observer | None = None
     _planned: object = None
-    """The wave and direction that the plan was made for."""
+    """The wave that the plan was made for, and whether a window was open: the wait for one may take days."""
     _asked: dict[str, float] = field(default_factory=dict)
     """The time of the last preflight, and of the last evaluation of the gates."""
     _refused: dict[str, str] = field(default_factory=dict)
+    _failing: dict[str, float] = field(default_factory=dict)
+    """The time of the first restart of a workload that failed because a webhook of the API server did."""
     _events: list[asyncio.Task[None]] = field(default_factory=list)
     """They are written beside the loop: a wave may have many namespaces."""
 
@@ -178,11 +181,13 @@ class Runner:
             observation = await self._observe(stored, before, tag)
             decision = step(stored.upgrade, stored.state, observation)
             state = _with_report(decision.state, observation, stored.upgrade)
-            if state != stored.state:
-                before_step = stored.state.phase, stored.state.step, stored.state.wave
+            last = stored.state
+            # A tag moves only if the upgrade was not paused or ended since it was read.
+            if state != last or decision.tag is not None:
                 stored = await self.store.save(stored, state)
+            if state != last:
                 self.say(stored.upgrade, state)
-                if before_step != (state.phase, state.step, state.wave):
+                if (last.phase, last.step, last.wave) != (state.phase, state.step, state.wave):
                     self._events.append(asyncio.create_task(self._announce(stored.upgrade, state, observation)))
             await self._act(stored.upgrade, decision, tag)
         except ClusterError as error:
@@ -193,11 +198,13 @@ class Runner:
 
     async def _observe(self, stored: Stored, before: Tag | None, tag: Tag | None) -> Observation:
         upgrade, state = stored.upgrade, stored.state
-        if self._plan is None or (wants_preflight(state) and self._planned != (state.wave, state.back)):
+        is_open = upgrade.in_window(self.clock())
+        if self._plan is None or (wants_preflight(state) and self._planned != (state.wave, is_open)):
             self._plan = await self.survey(upgrade, before, None if state.back else state.wave)
-            self._planned = state.wave, state.back
+            self._planned = state.wave, is_open
         checked = None
-        if wants_preflight(state) and self._is_time("preflight", PREFLIGHT_INTERVAL) and _is_prepared(upgrade, tag):
+        is_wanted = wants_preflight(state) and is_open and _is_prepared(upgrade, tag)
+        if is_wanted and self._is_time("preflight", PREFLIGHT_INTERVAL):
             rollout = self._resources.get(ROLLOUT)
             checked = await preflight(self.client, self._plan, state.wave, self.istio_namespace, rollout)
         hold = "" if state.back else await control_plane_fault(self.client, upgrade.target, self.istio_namespace)
@@ -291,13 +298,17 @@ class Runner:
             resource = self._resources[key.kind]
             await asyncio.sleep(PACE)
             item = await self.client.merge(resource, {"metadata": meta, "spec": spec}, manager=MANAGER)
-            self._refused.pop(str(key), None)
+            self._failing.pop(str(key), None)
             about = {"apiVersion": resource.api_version, "kind": key.kind, "name": key.name, "namespace": key.namespace}
             about["uid"] = item["metadata"]["uid"]
             await self._record(about, "Normal", "UpgradeRestarted", f"restarted by upgrade {mark}")
         except ClusterError as error:
             if error.reason in ("forbidden", "refused"):
                 self._refused[str(key)] = error.what
+            elif _WEBHOOK_FAILED in error.what:
+                # A webhook may concern only a few workloads, so that the others go on.
+                if self.clock() - self._failing.setdefault(str(key), self.clock()) > PREFLIGHT_GRACE:
+                    self._refused[str(key)] = error.what
             elif error.reason not in ("conflict", "missing"):
                 raise
 

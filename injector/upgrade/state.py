@@ -98,7 +98,7 @@ class State:
 
 def new_state(upgrade: Upgrade, now: float, tag_before: Mapping[str, Any]) -> State:
     """Return the state of an upgrade that starts."""
-    return State(started=now, deadline=now + upgrade.deadline, since=now, progressed=now, tag_before=tag_before)
+    return State(started=now, deadline=upgrade.deadline_from(now), since=now, progressed=now, tag_before=tag_before)
 
 
 def read_state(raw: Any, *, where: str) -> State:
@@ -150,7 +150,7 @@ def commanded(state: State, verb: str, upgrade: Upgrade, now: float) -> State:
 def _resumed(state: State, upgrade: Upgrade, now: float) -> State:
     phase = ROLLING_BACK if state.back else RUNNING
     restarting = dict.fromkeys(state.restarting, now)
-    return replace(state.at(state.step, now, phase=phase, restarting=restarting), deadline=now + upgrade.deadline)
+    return replace(state.at(state.step, now, phase=phase, restarting=restarting), deadline=upgrade.deadline_from(now))
 
 
 def promoted(state: State, upgrade: Upgrade, now: float) -> State:

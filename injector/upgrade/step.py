@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from injector.upgrade.document import PASS, ROLLBACK
-from injector.upgrade.plan import BLOCKED, RESTART, moved_tag, prepared_tag
+from injector.upgrade.plan import BLOCKED, RESTART, moved_tag, over_limit, prepared_tag
 from injector.upgrade.state import MOVING, PAUSED, PREFLIGHT, RESTARTING, ROLLED_BACK, RUNNING, SOAKING, State, promoted
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ class Seen:
         key: its name.
         action: its action in the plan.
         wave: the index of its wave.
+        desired: the pods that it should have.
         disrupts: the pods that a restart takes away at once.
         mark: the mark of its last restart by an upgrade; empty for none.
         complete: whether its rollout is complete.
@@ -58,11 +59,13 @@ class Seen:
         fault: why its new pods do not work; empty if they do.
         budgets: its PodDisruptionBudgets.
         quiet: the seconds since this runner saw a change of the workload or its pods.
+        incomplete: the seconds since this runner saw all its pods available.
     """
 
     key: Key
     action: str
     wave: int
+    desired: int = 0
     disrupts: int = 0
     mark: str = ""
     complete: bool = True
@@ -72,6 +75,7 @@ class Seen:
     fault: str = ""
     budgets: frozenset[str] = frozenset()
     quiet: float = 0.0
+    incomplete: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +161,7 @@ def step(upgrade: Upgrade, state: State, seen: Observation) -> Decision:
     if state.step == SOAKING and due:
         return Decision(state.at(RESTARTING, seen.now))  # a workload that appeared later
     if state.step == SOAKING:
-        return _soaking(upgrade, state, seen, faults)
+        return _soaking(upgrade, state, seen, wave, faults)
     if faults:
         return _failed(upgrade, state, seen.now, _first(faults))
     return _restarted(upgrade, state, seen, wave, sorted(due, key=lambda each: each.key))
@@ -204,10 +208,15 @@ def _restarted(
     for name, since in under_way.items():
         if by_name[name].mark != mark and seen.now - since > upgrade.timeout:
             under_way[name] = seen.now  # no runner has made it: the time begins again
-    rest = [each for each in due if str(each.key) not in under_way]
     faults = _faults_of(upgrade, state, seen, by_name, under_way)
-    if faults and not (state.back and (rest or under_way.keys() - faults)):
-        return _failed(upgrade, replace(state, restarting=under_way), seen.now, _first([*faults.values()]))
+    left = {str(each.key): each for each in due if str(each.key) not in under_way}
+    # It has become larger since the plan was made, or another writer has moved it.
+    too_large = {name: fault for name, each in left.items() if (fault := over_limit(upgrade, _further_pods(each)))}
+    rest = [each for name, each in left.items() if name not in too_large]
+    can_go_on = (rest or under_way.keys() - faults) and (state.back or not faults)
+    if (faults or too_large) and not can_go_on:
+        reasons = [*faults.values(), *(f"{name}: {fault}" for name, fault in too_large.items())]
+        return _failed(upgrade, replace(state, restarting=under_way), seen.now, _first(reasons))
     hold = "" if state.back else seen.hold and f"waiting for {seen.hold}"
     if not state.back and not upgrade.in_window(seen.now):
         hold = hold or WINDOW
@@ -229,7 +238,15 @@ def _restarted(
 
 def _is_under_way(state: State, each: Seen | None) -> bool:
     """Return whether a restart is not complete; a workload that was deleted, or that restarted by itself, is complete."""
-    return each is not None and not (each.complete and not (each.new if state.back else each.old))
+    if each is None:
+        return False
+    right, wrong = (each.old, each.new) if state.back else (each.new, each.old)
+    return not each.complete or wrong > 0 or right < each.desired  # a pod that has no sidecar is neither
+
+
+def _further_pods(each: Seen) -> int:
+    """Return the pods that a restart takes away besides those that are not available already."""
+    return max(each.disrupts - each.unavailable, 0)
 
 
 def _faults_of(
@@ -268,7 +285,7 @@ def _chosen(
     chosen: list[Seen] = []
     waiting = ""
     for each in due:
-        more = max(each.disrupts - each.unavailable, 0)
+        more = _further_pods(each)
         place = each.key.namespace
         exhausted = each.budgets & (seen.exhausted | budgets)
         is_broken = back and each.unavailable > 0 and not more
@@ -295,14 +312,24 @@ def _chosen(
     return chosen, waiting
 
 
-def _soaking(upgrade: Upgrade, state: State, seen: Observation, faults: Sequence[str]) -> Decision:
-    """Wait for the soak time. A gate that fails ends it at once, and one without data only at its end."""
-    gates = seen.gates or ()
-    failed = [*faults, *(f"gate {each.name}: {each.detail}" for each in gates if each.result == FAILED)]
+def _soaking(
+    upgrade: Upgrade, state: State, seen: Observation, wave: Sequence[Seen], faults: Sequence[str]
+) -> Decision:
+    """Wait for the soak time, and for pods that are not available. A gate without data fails only at the end."""
+    gates, mark = seen.gates or (), mark_of(upgrade, state)
+    unready = [each for each in wave if (each.new or each.mark == mark) and each.incomplete >= SETTLING]
+    stuck = [
+        f"{each.key}: {each.unavailable} pods are not available for {int(upgrade.timeout)} s"
+        for each in unready
+        if each.incomplete > upgrade.timeout
+    ]
+    failed = [*faults, *stuck, *(f"gate {each.name}: {each.detail}" for each in gates if each.result == FAILED)]
     if failed:
         return _failed(upgrade, state, seen.now, _first(failed))
     if seen.now - state.since < upgrade.soak:
         return Decision(replace(state, reason="soaking"))
+    if unready:
+        return Decision(replace(state, reason=f"waiting for the pods of {unready[0].key}"))
     if seen.gates is None:
         return Decision(state)
     passes = {each.name for each in upgrade.gates.metrics if each.no_data == PASS}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from aiohttp import web
 from promql_parser import parse
 
 from injector.errors import ConfigError, UsageError
+from injector.upgrade import gates
 from injector.upgrade.document import Upgrade
 from injector.upgrade.gates import QUERIES, VARIABLES, BearerToken, evaluate, parse_queries, read_token
 from injector.upgrade.plan import Key
@@ -32,10 +34,12 @@ class Prometheus:
         self.tokens: list[str] = []
         self.answer: Any = vector(1)
         self.status = 200
+        self.delay = 0.0
 
     async def query(self, request: web.Request) -> web.Response:
         self.asked.append(str((await request.post())["query"]))
         self.tokens.append(request.headers.get("Authorization", ""))
+        await asyncio.sleep(self.delay)
         return web.json_response(self.answer, status=self.status)
 
 
@@ -125,6 +129,18 @@ async def test_a_prometheus_that_is_down_is_no_data() -> None:
     outcome, detail = await result(gated(f"http://127.0.0.1:{port}", "up"))
 
     assert (outcome, detail) == ("no data", "Prometheus cannot be reached: ClientConnectorError")
+
+
+async def test_queries_that_take_too_long_together_are_not_all_sent(
+    prometheus: Prometheus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gates, "EVALUATION_TIMEOUT", 0.1)
+    monkeypatch.setattr(gates, "CONCURRENCY", 1)
+    prometheus.delay = 0.2
+    found = await result(gated(prometheus.url, "{{ namespace }} {{ workload }}"))
+
+    assert found == ("no data", "shop/api: the queries take longer than 0 s (and 1 more)")
+    assert prometheus.asked == ["pay web"]
 
 
 async def test_a_token_is_read_for_each_request_and_sent_to_its_prometheus_alone(

@@ -67,9 +67,8 @@ def test_a_step_sees_the_workloads_of_the_plan_with_their_pods_and_budgets() -> 
     elsewhere = {**budget, "metadata": {"name": "b", "namespace": "pay"}}
     pods = [PodFacts(KEY, OLD, 9, "old pods may crash"), PodFacts(KEY, NEW, 3, ""), PodFacts(KEY, NEW, 0, "")]
 
-    (seen,), exhausted = observer.observe(
-        PLAN, [facts, other], pods, [budget_facts(budget), budget_facts(elsewhere)], 5.0
-    )
+    budgets = [each for each in map(budget_facts, (budget, elsewhere)) if each is not None]
+    (seen,), exhausted = observer.observe(PLAN, [facts, other], pods, budgets, 5.0)
 
     assert (seen.key, seen.action, seen.wave, seen.mark, seen.new, seen.old) == (KEY, "restart", 0, "up/1", 2, 1)
     assert (seen.fault, set(seen.budgets), set(exhausted)) == ("", {"shop/b"}, {"shop/b", "pay/b"})
@@ -95,3 +94,25 @@ def test_a_workload_is_quiet_since_it_or_its_pods_changed_last() -> None:
         return seen.quiet
 
     assert [quiet(10.0), quiet(25.0), quiet(30.0, PodFacts(KEY, NEW, 0, "")), quiet(31.0)] == [0, 15, 0, 0]
+
+
+def test_a_budget_without_a_selector_has_no_pods() -> None:
+    meta = {"name": "b", "namespace": "shop"}
+
+    assert budget_facts({"metadata": meta, "spec": {}}) is None
+    everything = budget_facts({"metadata": meta, "spec": {"selector": {}}})
+    assert everything is not None
+    assert everything.selector.matches({"app": "web"})
+
+
+def test_a_workload_is_incomplete_since_its_pods_were_all_available() -> None:
+    observer = Observer(NEW, 3)
+
+    def incomplete(now: float, available: int, *pods: PodFacts) -> float:
+        facts = workload_facts(deployment(availableReplicas=available), "Deployment")
+        (seen,), _ = observer.observe(PLAN, [facts], pods, [], now)
+        assert seen.desired == 2
+        return seen.incomplete
+
+    new = PodFacts(KEY, NEW, 0, "")
+    assert [incomplete(1.0, 2), incomplete(5.0, 1), incomplete(9.0, 0, new), incomplete(10.0, 2)] == [0, 4, 8, 0]

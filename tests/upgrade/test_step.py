@@ -201,6 +201,7 @@ def test_nothing_is_restarted_outside_a_window_or_while_the_control_plane_is_dow
             "not complete after 600 s: 2 pods are left, 1 are not available",
         ),
         (seen("a", mark=MARK, quiet=SETTLING), {}, "its new pods do not have revision 1-30"),
+        (seen("a", mark=MARK, quiet=SETTLING, old=0, desired=2), {}, "its new pods do not have revision 1-30"),
         (seen("a"), {"refused": {"Deployment shop/a": "no"}}, "Deployment shop/a: the restart is refused: no"),
         (seen("a"), {"tag": PROD}, "tag prod was changed by another writer"),
         (seen("a"), {"now": NOW + 86401}, "the deadline has passed"),
@@ -258,6 +259,38 @@ def test_new_pods_that_crash_while_soaking_fail_and_late_workloads_are_restarted
     assert (crash.phase, crash.reason) == (PAUSED, "Deployment shop/a: crashes")
     late = step(ONE, soaking, observed(seen("a"))).state
     assert (late.step, late.token) == (RESTARTING, soaking.token)
+
+
+def test_a_wave_whose_pods_are_not_available_does_not_end_and_fails_after_the_timeout() -> None:
+    soaking = restarting().at(SOAKING, NOW)
+
+    def after(seconds: float, away: float, **fields: Any) -> tuple[str, str]:
+        each = seen("a", **{"new": 2, "old": 0, "unavailable": 1, "incomplete": away} | fields)
+        found = step(ONE, soaking, observed(each, gates=(), now=NOW + seconds)).state
+        return found.phase, found.reason
+
+    assert after(60, SETTLING - 1) == (COMPLETED, "")
+    assert after(60, SETTLING) == (RUNNING, "waiting for the pods of Deployment shop/a")
+    assert after(60, SETTLING, new=0, mark=MARK) == (RUNNING, "waiting for the pods of Deployment shop/a")
+    assert after(60, SETTLING, new=0) == (COMPLETED, ""), "it has no pod of the new revision"
+    assert after(900, 601) == (PAUSED, "Deployment shop/a: 1 pods are not available for 600 s")
+
+
+def test_a_workload_that_is_larger_than_the_limits_fails_after_the_others() -> None:
+    large, other = seen("large", disrupts=11), seen("other", disrupts=1)
+
+    first = step(ONE, restarting(), observed(large, other))
+    assert names(first) == ["other"]
+    assert step(ONE, first.state, observed(large, other)).state.phase == RUNNING
+    done = replace(other, mark=MARK, new=2, old=0)
+    last = step(ONE, first.state, observed(large, done)).state
+    assert last.phase == PAUSED
+    assert (
+        "Deployment shop/large: a restart takes away 11 pods at once, and limits.unavailablePods is 10" in last.reason
+    )
+    back = restarting().rolling_back(NOW, "why")
+    stays = step(ONE, back, observed(seen("large", new=11, old=0, disrupts=11), tag=PROD)).state
+    assert (stays.phase, stays.reason) == (PAUSED, last.reason)
 
 
 def test_after_a_wave_comes_the_next_one_with_a_later_mark() -> None:
@@ -346,6 +379,27 @@ def test_a_command_that_does_not_fit_the_state_is_refused() -> None:
     with pytest.raises(UsageError, match="without a tag cannot go back"):
         commanded(done, "rollback", upgrade(tag=None), NOW)
     assert commanded(restarting(), "promote", ONE, NOW).phase == COMPLETED
+
+
+@pytest.mark.parametrize(
+    ("windows", "opens"),
+    [
+        ([], 0),
+        ([{"notAfter": "2026-01-01T00:00:00Z"}], 0),
+        ([{"notBefore": "1970-01-03T00:00:00Z"}, {"notBefore": "1970-01-02T00:00:00Z"}], 86400),
+        ([{"notAfter": "1970-01-01T00:00:01Z"}, {"notBefore": "1970-01-02T00:00:00Z"}], 86400),
+        ([{"notBefore": "1970-01-02T00:00:00Z"}, {"notAfter": "1970-01-01T00:00:01Z"}], 86400),
+        ([{"notBefore": "1970-01-01T00:00:01Z"}], 0),
+    ],
+)
+def test_a_deadline_begins_with_the_first_window(windows: list[dict[str, str]], opens: float) -> None:
+    document = upgrade(windows=windows, deadline="1h")
+    begins = max(NOW, opens)
+
+    begun = new_state(document, NOW, {})
+    assert begun.deadline == begins + 3600
+    paused = replace(begun, phase=PAUSED, deadline=1.0)
+    assert commanded(paused, "resume", document, NOW).deadline == begins + 3600
 
 
 def test_a_state_is_read_as_it_was_written_and_anything_else_is_refused() -> None:

@@ -1,0 +1,132 @@
+"""The loop of a runner, against an API server in this process whose clock costs no time."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from injector.cluster.resources import Resource
+from injector.errors import ClusterError
+from injector.metrics import Metrics
+from injector.revisions.tags import Tag
+from injector.upgrade.plan import Plan, make_plan
+from injector.upgrade.run import Runner
+from injector.upgrade.state import ABORTED, COMPLETED, MOVING, PAUSED
+from injector.upgrade.store import UPGRADES, ResourceStore
+from tests.cluster.fakes import in_fake_time
+from tests.reliability.long.upgrade import Fleet
+from tests.upgrade.fleets import DOCUMENT, PROD, SOURCE, TARGET, upgrade, workload
+
+HOME = "istio-system"
+START = dt.datetime(2026, 3, 1, 6, 0, tzinfo=dt.UTC).timestamp()
+
+
+@dataclass
+class Api(Fleet):
+    """Deployments; a webhook that does not answer is called for those in ``broken``."""
+
+    broken: frozenset[str] = frozenset()
+    dry_runs: int = 0
+
+    async def create(
+        self, resource: Resource, manifest: Mapping[str, Any], *, manager: str, dry_run: bool = False
+    ) -> dict[str, Any]:
+        self.dry_runs += dry_run
+        return await super().create(resource, manifest, manager=manager, dry_run=dry_run)
+
+    async def merge(self, resource: Resource, manifest: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
+        if manifest["metadata"]["name"] in self.broken:
+            what = 'the API server failed (HTTP 500): failed calling webhook "policy.example.com"'
+            raise ClusterError(what, reason="server", status=500)
+        return await super().merge(resource, manifest, manager=manager)
+
+
+@dataclass
+class Run:
+    """An upgrade of the Deployments of ``api``. ``surveyed`` is called for each plan."""
+
+    api: Api
+    spec: dict[str, Any]
+    moved: list[Tag] = field(default_factory=list)
+    surveyed: Callable[[], None] = lambda: None
+
+    def now(self) -> float:
+        return START + asyncio.get_running_loop().time()
+
+    async def runner(self) -> Runner:
+        store, document = ResourceStore(self.api, HOME, "up"), upgrade(**self.spec)
+
+        async def survey(wanted: Any, before: Tag | None, wave: int | None) -> Plan:
+            del wave
+            self.surveyed()
+            places = sorted(key for key in self.api.objects if key[0] == "deployments")
+            return make_plan(wanted, before, [workload(name, place) for _, place, name in places], SOURCE, TARGET, ())
+
+        async def tag_now() -> Tag | None:
+            return PROD
+
+        def move(tag: Tag, expected: Tag | None) -> None:
+            self.moved.append(tag)
+            self.api.move(tag, expected)
+
+        self.api.put(UPGRADES, {**DOCUMENT, "spec": {**DOCUMENT["spec"], **self.spec}})
+        await store.start(self.api.objects["upgrades", "", "up"], document, tag_now, self.now())
+        metrics = Metrics(CollectorRegistry())
+        return Runner(self.api, store, HOME, survey, move, metrics, lambda *_: None, clock=self.now)
+
+
+def fleet(**fields: Any) -> Api:
+    made = Api(**fields)
+    made.fill(3)
+    made.move(PROD, PROD)
+    return made
+
+
+@in_fake_time
+async def test_a_plan_is_made_again_when_a_window_opens() -> None:
+    run = Run(fleet(), {"windows": [{"notBefore": "2026-03-01T10:00:00Z"}], "soak": "0s"})
+    asyncio.get_running_loop().call_later(600, run.api.fill, 4)  # web-3 is new
+
+    assert (await (await run.runner()).run()).phase == COMPLETED
+    assert set(run.api.restarts) == {"web-0", "web-1", "web-2", "web-3"}
+
+
+@in_fake_time
+async def test_no_pod_is_tried_while_a_later_wave_waits_for_its_window() -> None:
+    waves = [{"name": "none", "selector": {"matchLabels": {"app": "none"}}}, {"name": "rest"}]
+    windows = [{"notAfter": "2026-03-01T06:10:00Z"}, {"notBefore": "2026-03-01T10:00:00Z"}]
+    run = Run(fleet(), {"waves": waves, "windows": windows, "soak": "15m"})
+
+    assert (await (await run.runner()).run()).phase == COMPLETED
+    assert run.api.dry_runs == len(run.api.restarts)
+
+
+@in_fake_time
+async def test_a_restart_whose_webhook_does_not_answer_holds_up_no_other_and_fails() -> None:
+    run = Run(fleet(broken=frozenset({"web-0"})), {"soak": "0s"})
+
+    state = await (await run.runner()).run()
+    assert (state.phase, set(run.api.restarts)) == (PAUSED, {"web-1", "web-2"})
+    assert "Deployment place-0/web-0: the restart is refused: " in state.reason
+
+
+@in_fake_time
+async def test_a_tag_does_not_move_after_an_upgrade_was_aborted() -> None:
+    run = Run(fleet(), {})
+    runner = await run.runner()
+    begun = await runner.store.existing()
+    moving = begun.state.at(MOVING, run.now(), counts={"waiting": 3}, left=3, total=3)
+    await runner.store.save(begun, moving)
+
+    def abort() -> None:
+        item = run.api.objects["upgrades", "", "up"]
+        run.api.put(UPGRADES, {**item, "status": {**item["status"], "phase": ABORTED}})
+
+    run.surveyed = abort
+    assert (await runner.run()).phase == ABORTED
+    assert run.moved == []
