@@ -63,8 +63,7 @@ def plan_removal(cluster: ClusterTags, endpoint: Endpoint, ca_secret: str) -> Re
     Raises:
         ClusterError: the API server cannot be reached or refuses.
     """
-    cluster.list()
-    configurations = cluster.configurations
+    faults, configurations = cluster.list().faults, cluster.configurations
     own: list[Mapping[str, Any]] = []
     kept: list[str] = []
     users: dict[str, Sequence[str]] = {}
@@ -86,6 +85,9 @@ def plan_removal(cluster: ClusterTags, endpoint: Endpoint, ca_secret: str) -> Re
         if tag == DEFAULT_NAME:
             others = (other for other in configurations if other not in own and is_deactivated(other))
             kept += [f"{_title(WEBHOOKS, other)}: it selects no pods; install its revision again" for other in others]
+    # If an uninstallation failed, tags can have other objects without webhooks.
+    for tag in sorted(faults.keys() - {labels_of(each).get(TAG_LABEL) for each in configurations}):
+        objects += [found for found in cluster.objects_of(tag) if TAG_MANAGER in managers(found[1])]
     secret = cluster.find(SECRETS, ca_secret, namespace=endpoint.namespace)
     if secret is not None and CA_MANAGER in managers(secret):
         if cluster.find(SERVICES, endpoint.service, namespace=endpoint.namespace) is None and len(own) == len(calling):

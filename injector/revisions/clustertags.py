@@ -502,13 +502,14 @@ class ClusterTags:
         seen = self._with_validator(name)
         webhooks, validator = seen.of_tag(name), seen.validator
         found = [(WEBHOOKS, each) for each in webhooks]
+        if validator is not None and labels_of(validator).get(TAG_LABEL) == name:
+            found += [(VALIDATORS, validator)] if self._is_since(_REMOVES_VALIDATOR, validator) else []
+        # Services come last: while there is one, a removal that failed can be repeated.
         found += [
             (SERVICES, each)
             for each in seen.services_of(name)
             if not webhooks or TAG_MANAGER in managers(each) or self._is_since(_HAS_SERVICE, each)
         ]
-        if validator is not None and labels_of(validator).get(TAG_LABEL) == name:
-            found += [(VALIDATORS, validator)] if self._is_since(_REMOVES_VALIDATOR, validator) else []
         return found
 
     def remove(self, name: str) -> None:

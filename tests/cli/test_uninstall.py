@@ -222,6 +222,26 @@ def test_the_default_tag_goes_with_its_validator_and_names_the_revision_that_it_
     assert "warning: without an injector: namespace shop; `istioctl tag set default --revision 1-24" in result.stderr
 
 
+@pytest.mark.parametrize("kind", ["services", "validatingwebhookconfigurations"])
+def test_an_uninstallation_that_failed_after_the_webhooks_can_be_repeated(cluster: Objects, kind: str) -> None:
+    validator, service = default_validator("1-31", "istio-system"), tag_service("default", "1-31", "istio-system")
+    for each in (validator, service):
+        each["metadata"]["managedFields"] = [{"manager": "injector-tag"}]
+    foreign = tag_service("other", "1-24", "istio-system")
+    cluster.put(WEBHOOKS, of_tag("default", "injector-tag"))
+    cluster.put(VALIDATORS, validator)
+    cluster.put(SERVICES, service, foreign)
+    cluster.refused[f"delete {kind}"] = "forbidden"
+    assert uninstall("-y").exit_code == 1
+    assert not any(plural == "mutatingwebhookconfigurations" for plural, _ in cluster.items)
+
+    cluster.refused.clear()
+    again = uninstall("-y")
+    assert again.exit_code == 0
+    left = {name for plural, name in cluster.items if plural != "configmaps"}
+    assert left == {"istio-system/istiod-revision-tag-other"}
+
+
 def test_a_foreign_secret_stays(cluster: Objects) -> None:
     cluster.items["secrets", "injector-system/injector-ca"]["metadata"]["managedFields"] = [{"manager": "kubectl"}]
 
