@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, suppress
 from dataclasses import dataclass, field, replace
@@ -128,8 +129,27 @@ def namespace_option(text: str) -> Callable[[F], F]:
     )
 
 
+# RFC 1035 label, as Kubernetes checks the name of a Service.
+_SERVICE: Final = re.compile(r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
+
+
+def _checked_service(_context: click.Context, option: click.Parameter, name: str) -> str:
+    if _SERVICE.fullmatch(name):
+        return name
+    raise UsageError(
+        f"{name[:80]!r} is not a valid Service name",
+        where=option.opts[0],
+        hint="use at most 63 lower-case letters, digits and `-`, beginning with a letter",
+    )
+
+
 SERVICE_OPTION: Final = click.option(
-    "--service", metavar="NAME", default=Endpoint().service, show_default=True, help="Name of the injector's Service."
+    "--service",
+    metavar="NAME",
+    default=Endpoint().service,
+    show_default=True,
+    callback=_checked_service,
+    help="Name of the injector's Service.",
 )
 SERVICE_NAMESPACE_OPTION: Final = click.option(
     "--service-namespace",

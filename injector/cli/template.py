@@ -15,7 +15,14 @@ from injector.cli.kube_inject import RevisionOptions, revision_options
 from injector.cli.manifests import OTHER_KINDS_OPTION, SEPARATOR, SUFFIXES, read_workloads, write_file
 from injector.cli.options import FILE, FILENAME, RECURSIVE, REVISION_FLAG, exit_code_option, option_group, output_format
 from injector.cli.output import DIFF_COLORS, HEADINGS, data_text, echo, echo_colored, examples, table
-from injector.cli.sources import RevisionList, Sources, chosen_revisions, complete_names, revision_source_options
+from injector.cli.sources import (
+    RevisionList,
+    Sources,
+    chosen_revisions,
+    complete_names,
+    namespace_option,
+    revision_source_options,
+)
 from injector.errors import AnnotationError, ConfigError, DataError, ManifestError, TemplateRenderError, UsageError
 from injector.golang.json import dump_json
 from injector.gotemplate import ParseError
@@ -227,7 +234,7 @@ pod_options: Final = option_group(
     PodFiles,
     FILENAME,
     RECURSIVE,
-    click.option("-n", "--namespace", metavar="NAME", help="Namespace of workloads that name none. Default: default."),
+    namespace_option("Namespace of workloads that name none. Default: default."),
     OTHER_KINDS_OPTION,
 )
 """The options for files of pods, as the parameter ``pods``."""

@@ -13,7 +13,7 @@ from injector.cli.output import confirm, echo, examples
 from injector.cli.sources import ISTIO_NAMESPACE_OPTION, SERVICE_NAMESPACE_OPTION, SERVICE_OPTION, kubeconfig_options
 from injector.cluster.resources import CA_MANAGER, SECRETS, SERVICES, WEBHOOKS, Resource
 from injector.cluster.webhooks import BUNDLE_MANAGER, REVISION_MANAGER, TAG_MANAGER, creators, managers
-from injector.errors import TagError
+from injector.errors import TagError, UsageError
 from injector.injection.containers import labels_of
 from injector.istio.webhooks import (
     DEFAULT_NAME,
@@ -104,7 +104,7 @@ def plan_removal(cluster: ClusterTags, endpoint: Endpoint, ca_secret: str) -> Re
 def _calls(configuration: Mapping[str, Any], endpoint: Endpoint) -> bool:
     clients = [webhook.get("clientConfig") or {} for webhook in configuration.get("webhooks") or ()]
     if endpoint.url is not None:
-        at_endpoint = any(str(client.get("url") or "").startswith(endpoint.url) for client in clients)
+        at_endpoint = any(str(client.get("url") or "").startswith(f"{endpoint.url.rstrip('/')}/") for client in clients)
     else:
         server = (endpoint.namespace, endpoint.service)
         services = [client.get("service") or {} for client in clients]
@@ -179,6 +179,8 @@ def uninstall(  # noqa: PLR0913 -- one parameter for each flag
     """
     from injector.cluster.kubeconfig import open_session  # noqa: PLC0415 -- --help needs no event loop
 
+    if url is not None and not url.startswith("https://"):
+        raise UsageError(f"{url[:80]!r} is not a URL of a webhook", where="--url", hint="write https://HOST:PORT")
     with open_session(kubeconfig) as session:
         cluster = ClusterTags(session, istio_namespace)
         plan = plan_removal(cluster, Endpoint(service, namespace, url=url), ca_secret)

@@ -52,7 +52,7 @@ from injector.kube.escaping import escape_line
 from injector.kube.pods import has_ended
 from injector.kube.podsecurity import enforced
 from injector.kube.selectors import is_dns_label
-from injector.kube.yaml import load_yaml
+from injector.kube.yaml import load_document, split_documents
 from injector.revisions.registry import list_names
 from injector.revisions.tags import Tag, workload_key
 from injector.upgrade.document import Upgrade, read_upgrade
@@ -284,8 +284,17 @@ class Launcher:
         return await Runner(self.client, store, home, survey, move_tag, self.metrics, self.say, self.token).run()
 
 
+def _checked_name(_context: click.Context, _option: click.Parameter, name: str) -> str:
+    if not is_dns_label(name):
+        raise UsageError(f"{name[:80]!r} is not a name of an upgrade", where="NAME", hint="write its metadata.name")
+    return name
+
+
+_NAME: Final = click.argument("name", callback=_checked_name)
+
+
 @upgrade.command("status", epilog=examples("upgrade status to-1-30 --watch"))
-@click.argument("name")
+@_NAME
 @click.option(
     "-w",
     "--watch",
@@ -358,7 +367,7 @@ _HELP: Final = {
 
 
 def _command(verb: str) -> click.Command:
-    @click.argument("name")
+    @_NAME
     @ISTIO_NAMESPACE_OPTION
     @kubeconfig_options
     @verbose
@@ -389,8 +398,13 @@ def read_document(filename: str) -> tuple[dict[str, Any], Upgrade]:
     manifests = read_manifests((filename,), recursive=False)
     if len(manifests) != 1:
         raise ManifestError("it is a folder with several files", where=filename, hint="give one file")
-    raw = load_yaml(manifests[0].text, where=manifests[0].name)
-    return raw, _checked(read_upgrade(raw, where=manifests[0].name))
+    text, where = manifests[0].text, manifests[0].name
+    documents = [load_document(each.text, where=where, line=each.line) for each in split_documents(text, where=where)]
+    found = [each for each in documents if each is not None]
+    if len(found) > 1:
+        raise ManifestError("it has several documents", where=where, hint="give a file with one Upgrade")
+    raw: Any = found[0] if found else None
+    return raw, _checked(read_upgrade(raw, where=where))
 
 
 def _checked(document: Upgrade) -> Upgrade:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
@@ -54,8 +53,6 @@ if TYPE_CHECKING:
 
     from injector.cluster.kubeconfig import Kubeconfig
 
-# RFC 1035 label, as Kubernetes checks the name of a Service.
-_SERVICE: Final = re.compile(r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _CERTIFICATE: Final = "-----BEGIN CERTIFICATE-----"
 _PRIVATE: Final = "PRIVATE KEY-----"
 
@@ -83,12 +80,6 @@ def _webhook_options(  # noqa: PLR0913 -- one parameter for each flag
     network: str,
     match_conditions: tuple[str, ...],
 ) -> WebhookOptions:
-    if not _SERVICE.fullmatch(service):
-        raise UsageError(
-            f"{service[:80]!r} is not a valid Service name",
-            where="--service",
-            hint="use at most 63 lower-case letters, digits and `-`, beginning with a letter",
-        )
     return WebhookOptions(
         endpoint=Endpoint(service, namespace, port, None if url is None else _checked_url(url)),
         ca_bundle=None if ca_bundle is None else _encoded_bundle(ca_bundle),

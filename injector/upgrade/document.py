@@ -308,7 +308,7 @@ def _limits(raw: _Fields) -> Limits:
 def _gates(raw: _Fields) -> Gates:
     url = raw.text("prometheus", "")
     metrics = tuple(_metric(each) for each in raw.parts("metrics", _METRIC))
-    if url and (urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname or urlsplit(url).username):
+    if url and not _is_http_url(url):
         raw.refuse("prometheus", "it is not a URL", "write http://HOST:PORT without credentials")
     if metrics and not url:
         raw.refuse("metrics", "they need a Prometheus", "give `prometheus: http://HOST:PORT`")
@@ -316,6 +316,15 @@ def _gates(raw: _Fields) -> Gates:
         metrics = tuple(Metric(name, "", *bounds) for name, bounds in BUILT_IN.items())
     restarts = raw.number("maxRestarts", MAX_RESTARTS, minimum=0)
     return Gates(restarts, url, metrics)
+
+
+def _is_http_url(url: str) -> bool:
+    """Return whether a URL is one of HTTP with a host, a valid port if it has one, and without credentials."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.username and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _metric(raw: _Fields) -> Metric:

@@ -203,6 +203,8 @@ def test_webhooks_of_istiod_and_of_other_injectors_do_not_count(cluster: Objects
     assert uninstall(*flags).stdout == "delete MutatingWebhookConfiguration istio-revision-tag-two\n"
     flags = ("--url", "https://injector.example", "--dry-run")
     assert "delete MutatingWebhookConfiguration istio-revision-tag-three\n" in uninstall(*flags).stdout
+    flags = ("--url", "https://injector.ex", "--dry-run")
+    assert "istio-revision-tag-three" not in uninstall(*flags).stdout
 
 
 def test_the_default_tag_goes_with_its_validator_and_names_the_revision_that_it_replaced(cluster: Objects) -> None:
@@ -253,3 +255,5 @@ def test_wrong_flags_are_one_line(cluster: Objects) -> None:
     assert_fails(
         uninstall("--service-namespace", "Not_one"), 64, "--service-namespace: 'Not_one' is not a valid namespace"
     )
+    assert_fails(uninstall("--service", ""), 64, "--service: '' is not a valid Service name")
+    assert_fails(uninstall("--url", ""), 64, "--url: '' is not a URL of a webhook")

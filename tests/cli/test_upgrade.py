@@ -218,6 +218,13 @@ def test_an_upgrade_that_the_cluster_cannot_do_is_refused_in_one_line(
     assert_fails(run("plan", written(tmp_path, spec)), code, says)
 
 
+def test_a_file_with_several_documents_is_refused(document: str, tmp_path: Path) -> None:
+    file = tmp_path / "two.yaml"
+    file.write_text(f"{Path(document).read_text()}\n---\n# a comment\n---\n{Path(document).read_text()}")
+
+    assert_fails(run("plan", str(file)), 65, "it has several documents")
+
+
 HOME = "istio-system"
 
 
@@ -297,6 +304,8 @@ def test_a_command_stores_the_next_state_and_prints_it(stored: FakeApi, verb: st
 def test_an_unknown_upgrade_is_an_error(stored: FakeApi, verb: str) -> None:
     del stored
     assert_fails(run(verb, "nope"), 64, "namespace istio-system: no upgrade is called nope; start it with")
+    for name in ("", "up/status"):
+        assert_fails(run(verb, name), 64, f"NAME: {name!r} is not a name of an upgrade")
 
 
 def test_a_command_after_the_end_is_refused(stored: FakeApi) -> None:
