@@ -127,7 +127,7 @@ class DriftWatch:
         self._shared = {each: each for each in sidecars}
         # 10,000 workloads take a tenth of a second, in which requests must be answered.
         counts = await asyncio.to_thread(
-            count_drift, self._shared.keys(), dict(namespaces.state.objects), self.registry.snapshot
+            count_drift, tuple(self._shared), dict(namespaces.state.objects), self.registry.snapshot
         )
         self.metrics.drifted(counts)
         if is_full and not self._was_full:

@@ -3,6 +3,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections import Counter
+from collections.abc import Collection
 from typing import Any
 
 import pytest
@@ -11,12 +13,13 @@ from prometheus_client import CollectorRegistry
 from injector.cluster.resources import NAMESPACES, PODS
 from injector.metrics import MAX_DRIFT_SERIES, Metrics
 from injector.revisions import driftwatch
-from injector.revisions.driftwatch import DriftWatch, count_drift, sidecar_of
+from injector.revisions.driftwatch import DriftWatch, Sidecar, count_drift, sidecar_of
 from injector.revisions.registry import Registry, Snapshot, snapshot_of
 from injector.revisions.tags import parse_tags
 from tests.cluster.fakeapi import FakeApi
 from tests.cluster.fakes import in_fake_time
 from tests.revisions.fakes import fake_revision
+from tests.tasks import running
 
 OLD, NEW = "1-28", "1-30"
 REV, AUTO, INJECT = "istio.io/rev", "istio-injection", "sidecar.istio.io/inject"
@@ -141,6 +144,28 @@ async def test_a_moved_tag_a_restarted_workload_and_a_relabelled_namespace_are_s
     await watched.check({(NEW, OLD, "shop"): 1})
     task.cancel()
     await asyncio.wait([task])
+
+
+@in_fake_time
+async def test_pods_that_come_while_a_thread_counts_do_not_change_what_it_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    counted: list[tuple[Collection[Sidecar], int]] = []
+
+    def count(sidecars: Collection[Sidecar], *facts: object) -> Counter[tuple[str, str, str]]:
+        del facts
+        counted.append((sidecars, len(sidecars)))
+        return Counter()
+
+    monkeypatch.setattr(driftwatch, "count_drift", count)
+    watched = Watched()
+    watched.api.put(PODS, pod("web.1"))
+    async with running(watched.watch.follow(asyncio.Event())):
+        await watched.check({})
+        watched.api.put(PODS, pod("api.1"))
+        await watched.check({})
+
+    assert [(len(sidecars), before) for sidecars, before in counted] == [(1, 1), (2, 2)]
 
 
 @in_fake_time
