@@ -13,9 +13,10 @@ import sys
 from injector.cli.commands import arguments_of, serves
 
 if serves(sys.argv):
-    # By default SIGHUP would end a server that is starting. It stays pending until webhook/server.py can handle it. This comes before
-    # all other imports, because they take long enough for a signal to arrive.
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+    # By default SIGHUP would end a server that is starting, and SIGTERM would be lost if it is the first process of a container. Both stay
+    # pending until webhook/server.py can handle them. This comes before all other imports, because they take long enough for a signal to
+    # arrive.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP, signal.SIGTERM})
 else:
     # Other commands are short and make many objects but few cycles: kube-inject of 1,000 workloads collects for 0.1 s
     # instead of 0.4 s.

@@ -197,8 +197,8 @@ def _signals(follower: Follower | None) -> asyncio.Queue[signal.Signals]:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, received.put_nowait, number)
     loop.add_signal_handler(signal.SIGHUP, (lambda: None) if follower is None else follower.reload)
-    # The command line blocks it during start-up; a signal that arrived meanwhile is pending (cli/__init__.py).
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
+    # The command line blocks them during start-up; a signal that arrived meanwhile is pending (cli/__init__.py).
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP, signal.SIGTERM})
     return received
 
 

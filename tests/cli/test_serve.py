@@ -376,3 +376,13 @@ def test_signals_at_any_moment_do_not_end_a_server() -> None:
 
     assert status is None, lines
     assert any(b"serving the webhook" in line for line in lines)
+
+
+def test_a_server_that_is_told_to_end_while_it_starts_drains_and_exits_with_0() -> None:
+    """The kernel ignores a signal without a handler that is sent to the first process of a container."""
+    command = COMMAND.replace("while True:", "for _ in range(1):").replace("SIGHUP", "SIGTERM")
+    command = command.replace('"serve",', '"serve", "--shutdown-delay", "0s",')
+
+    ended = subprocess.run([sys.executable, "-c", command], stderr=subprocess.PIPE, check=False, timeout=LIMIT)
+
+    assert (ended.returncode, b"drained" in ended.stderr) == (0, True), ended.stderr
