@@ -204,6 +204,7 @@ def merged_state(first: SourceState, second: SourceState) -> SourceState:
         notes=_notes(first, second, hidden),
         tag_faults={**_unnamed(second.tag_faults, first.tags), **first.tag_faults},
         facts=facts,
+        webhook_faults=(*first.webhook_faults, *second.webhook_faults),
     )
 
 

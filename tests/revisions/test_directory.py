@@ -282,6 +282,10 @@ def test_facts_of_the_cluster_apply_to_both_sources() -> None:
     assert [raw.facts for raw in state.revisions] == [facts, facts]
 
 
+def test_faults_of_webhooks_of_the_cluster_are_those_of_both_sources() -> None:
+    assert merged_state(SourceState((OWN,)), SourceState((), webhook_faults=("x",))).webhook_faults == ("x",)
+
+
 def proxy_configs(*names: str, **spec: Any) -> ProxyConfigs:
     items = ({"metadata": {"namespace": "shop", "name": name}, "spec": spec} for name in names)
     return ProxyConfigs.of(map(read_proxy_config_resource, items))
