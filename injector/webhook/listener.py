@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp import web
 from aiohttp.hdrs import SERVER
+from aiohttp.http_exceptions import HttpProcessingError
 
 from injector.errors import InjectorError
 
@@ -138,11 +139,18 @@ class Connection(web.RequestHandler):
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
-        """Send a response within the write timeout."""
+        """Send a response within the write timeout. It closes the connection if the rest of the request is still to come."""
+        if not request.content.is_eof():
+            resp.force_close()
         self._enter(ConnectionState.IN_HANDLER, WRITE_TIMEOUT)
         sent = await super().finish_response(request, resp, start_time)
         self._enter(ConnectionState.IDLE)
         return sent
+
+    def log_exception(self, *args: Any, **kw: Any) -> None:
+        """Log an error, but not a request that is not HTTP: any client could fill the log with them."""
+        if not isinstance(kw.get("exc_info"), HttpProcessingError):
+            super().log_exception(*args, **kw)
 
     def is_quiet(self, now: float) -> bool:
         """Return whether the connection has been idle for a while."""

@@ -149,8 +149,6 @@ class Reader:
         response = web.Response(text=refusal.message, status=refusal.status)
         if refusal.retry:
             response.headers["Retry-After"] = RETRY_AFTER
-        if refusal.status in (web.HTTPRequestEntityTooLarge.status_code, web.HTTPRequestTimeout.status_code):
-            response.force_close()
         return self.closing(response)
 
     def closing(self, response: web.Response) -> web.Response:

@@ -125,8 +125,11 @@ async def serving(limit: int = 1000, tls: tuple[Path, Path] | None = None) -> As
         del request
         return web.Response(body=bytes(LARGE))
 
+    async def fails(request: web.Request) -> web.Response:
+        raise RuntimeError(request.path)
+
     app = web.Application()
-    app.add_routes([web.post("/", answer), web.get("/large", large)])
+    app.add_routes([web.post("/", answer), web.get("/large", large), web.get("/fails", fails)])
     listener = Listener(web.AppRunner(app), limit=limit)
     theirs, ours = None, None
     if tls is not None:
@@ -295,6 +298,35 @@ async def test_a_client_that_does_not_finish_its_request_is_disconnected(
     await hurry.by(2)
 
     assert await client.ended()
+
+
+async def test_a_response_before_the_rest_of_its_request_closes_the_connection(served: Served) -> None:
+    client = await served.connect()
+    client.writer.write(REQUEST.replace(b"/", b"/missing", 1) + BODY[:1])
+    head = await client.reader.readuntil(b"\r\n\r\n")
+    client.writer.write(BODY[1:])
+
+    assert b"404 Not Found" in head
+    assert b"Connection: close" in head
+    assert await client.ended()
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "logged"),
+    [
+        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400, 0),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nX: " + b"x" * 9000 + b"\r\n\r\n", 400, 0),
+        (b"GET /fails HTTP/1.1\r\nHost: x\r\n\r\n", 500, 1),
+    ],
+)
+async def test_errors_of_the_server_are_logged_and_requests_that_are_not_http_are_not(
+    served: Served, caplog: pytest.LogCaptureFixture, sent: bytes, status: int, logged: int
+) -> None:
+    client = await served.connect()
+    client.writer.write(sent)
+
+    assert f" {status} ".encode() in await client.reader.readuntil(b"\r\n\r\n")
+    assert len(caplog.records) == logged
 
 
 async def test_a_request_in_work_may_take_longer_than_a_request_may_take_to_arrive(
