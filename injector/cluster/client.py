@@ -1,7 +1,7 @@
 """The client of the API server, on plain dictionaries. No other module imports ``kubernetes_asyncio``.
 
-The library only provides credentials and TLS. Its models and watches are not used. After a 401 the client reads the credentials again
-before the next request, so that it uses renewed tokens and certificates.
+The library only provides credentials and TLS. Its models and watches are not used. After a 401, and after a failed TLS handshake, the
+client reads the credentials and the CA again before the next request, so that it uses renewed ones.
 """
 
 from __future__ import annotations
@@ -414,6 +414,8 @@ class KubeClient:
                 yield response
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             self._throttle.failed()
+            if isinstance(error, aiohttp.ClientSSLError):
+                await self._forget(api)
             raise _broken(error, where) from error
 
     async def _checked(self, response: aiohttp.ClientResponse, where: str, api: ApiClient) -> None:
@@ -422,8 +424,8 @@ class KubeClient:
             self._throttle.answered()
             return
         message = message_of(await response.content.read(_MAX_ERROR_BODY))
-        if status == 401 and self._api is api:  # noqa: PLR2004 -- Unauthorized; another request may have read new credentials
-            await self.close()
+        if status == 401:  # noqa: PLR2004 -- Unauthorized
+            await self._forget(api)
         meaning = meaning_of(status)
         (self._throttle.failed if meaning.down else self._throttle.answered)()
         # The message names accounts, objects and fields. The message of a 401 may quote the credentials.
@@ -436,6 +438,11 @@ class KubeClient:
             status=status,
             retry_after=retry_after_seconds(response.headers.get("Retry-After", "")),
         )
+
+    async def _forget(self, api: ApiClient) -> None:
+        """Read the credentials again for the next request, unless another request has done so."""
+        if self._api is api:
+            await self.close()
 
     async def _connected(self) -> ApiClient:
         async with self._connecting:  # several watches may find their credentials refused at once

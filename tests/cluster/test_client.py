@@ -4,7 +4,7 @@ import asyncio
 import json
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -559,10 +559,9 @@ async def test_outside_a_pod_a_kubeconfig_is_needed(monkeypatch: pytest.MonkeyPa
         await KubeClient().open()
 
 
-async def test_inside_a_pod_the_service_accounts_token_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    certificate, key = write_certificate(tmp_path)
-    (tmp_path / "token").write_text(CANARY)
-    asked: list[str] = []
+@asynccontextmanager
+async def api_with_tls(folder: Path, asked: list[str], port: int = 0) -> AsyncIterator[int]:
+    """An API server with a new certificate, which is written into the folder; its port. It notes the credentials."""
 
     async def handler(request: web.Request) -> web.Response:
         asked.append(request.headers["Authorization"])
@@ -573,20 +572,55 @@ async def test_inside_a_pod_the_service_accounts_token_is_sent(tmp_path: Path, m
     runner = web.AppRunner(app)
     await runner.setup()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
-    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
-    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "localhost")
-    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(runner.addresses[0][1]))
-    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))
-    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(certificate))
-    client = KubeClient()
+    context.load_cert_chain(*write_certificate(folder))
+    await web.TCPSite(runner, "127.0.0.1", port, ssl_context=context).start()
     try:
-        assert await page_of(client, Scope(NODES)) == Page([], "9")
+        yield runner.addresses[0][1]
     finally:
-        await client.close()
         await runner.cleanup()
 
+
+@pytest.fixture
+async def in_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Callable[[int], KubeClient]]:
+    """Return the client of a pod from the port of the API server, whose certificate is in `tmp_path`."""
+    (tmp_path / "token").write_text(CANARY)
+    client = KubeClient()
+
+    def client_of(port: int) -> KubeClient:
+        monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "localhost")
+        monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(port))
+        monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))
+        monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(tmp_path / "tls.crt"))
+        return client
+
+    yield client_of
+    await client.close()
+
+
+async def test_inside_a_pod_the_service_accounts_token_is_sent(
+    tmp_path: Path, in_pod: Callable[[int], KubeClient]
+) -> None:
+    asked: list[str] = []
+    async with api_with_tls(tmp_path, asked) as port:
+        assert await page_of(in_pod(port), Scope(NODES)) == Page([], "9")
+
     assert asked == [f"Bearer {CANARY}"]
+
+
+async def test_a_new_ca_of_the_api_server_is_read_after_it_was_rejected_once(
+    tmp_path: Path, in_pod: Callable[[int], KubeClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "RETRY_INTERVAL", 0.01)
+    asked: list[str] = []
+    async with api_with_tls(tmp_path, asked) as port:
+        client = in_pod(port)
+        await page_of(client, Scope(NODES))
+    async with api_with_tls(tmp_path, asked, port):
+        with pytest.raises(ClusterError, match="certificate verify failed"):
+            await page_of(client, Scope(NODES))
+        await page_of(client, Scope(NODES))
+
+    assert len(asked) == 2
 
 
 async def test_a_client_that_was_never_opened_can_be_closed() -> None:
