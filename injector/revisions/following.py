@@ -150,6 +150,8 @@ class Follower:
                     self._adopt(prepared)
                 elif Trigger.SIGNAL in triggers:
                     _log.info("reload requested: nothing changed")
+                elif Trigger.EXPIRY in triggers:  # the clock was set back
+                    self._wait_for_expiry()
             except Exception as error:  # noqa: BLE001 -- this task must not end; the fault is counted and logged
                 self._metrics.reloaded("internal")
                 _log.error("failed to report a reload: %s", whereabouts(error))
@@ -191,6 +193,9 @@ class Follower:
         self._stop_timers()
         if any(isinstance(state.error, RecentPodError) for state in after.revisions.values()):
             self._later(RETRY, Trigger.RETRY)
+        self._wait_for_expiry()
+
+    def _wait_for_expiry(self) -> None:
         if self._loader.expires_at < math.inf:
             self._later(max(0.0, self._loader.expires_at - self._timing.now()), Trigger.EXPIRY)
 

@@ -424,6 +424,19 @@ async def test_a_recent_pod_keeps_a_revision_out_no_longer_than_it_is_recent(
     assert report.revisions["a"].served is not before
 
 
+async def test_a_removed_revision_is_dropped_in_time_although_the_clock_was_set_back(revisions: Path) -> None:
+    async with following(DirectorySource(revisions), keep_removed=0.01) as at_work:
+        shutil.rmtree(revisions / "b")
+        await at_work.changed()
+        reads = len(at_work.source.readers)
+        at_work.now -= 0.01
+        await until(lambda: len(at_work.source.readers) > reads)
+        at_work.now += 0.03
+        dropped = await at_work.shown.get()
+
+    assert "b" not in dropped.revisions
+
+
 async def test_a_removed_revision_is_dropped_when_its_time_is_over(revisions: Path) -> None:
     async with following(DirectorySource(revisions), keep_removed=0.01) as at_work:
         shutil.rmtree(revisions / "b")
