@@ -60,7 +60,9 @@ def detach(error: BaseException) -> None:
 
 
 def whereabouts(error: BaseException) -> str:
-    """Return the class and place of an unexpected error, without its text, which may quote a pod."""
+    """Return the class and place of an unexpected error, the first one of a group, without its text, which may quote a pod."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
     places = []
     trace = error.__traceback__
     while trace is not None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import os
 
 import pytest
@@ -91,4 +92,18 @@ def test_where_an_unforeseen_error_came_from_is_told_without_its_text() -> None:
 
     assert told.startswith("KeyError at ")
     assert "test_errors.py:" in told
+    assert "S3CR3T" not in told
+
+
+async def test_the_error_of_a_task_in_a_group_is_told() -> None:
+    async def fails() -> None:
+        raise KeyError("S3CR3T")
+
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(fails())
+    except* KeyError as errors:
+        told = whereabouts(errors)
+
+    assert told.startswith("KeyError at ")
     assert "S3CR3T" not in told

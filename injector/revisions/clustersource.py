@@ -153,6 +153,7 @@ class ClusterSource:
             ConfigError: the credentials are missing or cannot be used.
         """
         await self.client.open()
+        self._watches.clear()  # those of a run that failed have ended
         try:
             async with asyncio.TaskGroup() as tasks:
                 self._watch(tasks, (), changed)

@@ -154,6 +154,7 @@ class UnservedNames:
 
     async def follow(self, metrics: Metrics) -> None:
         """Watch, and show the counts in ``metrics``, until cancelled. Counting starts once revisions are served."""
+        self._namespaces, self._pods, self._next = {}, None, None  # the watches of a run that failed have ended
         try:
             async with asyncio.TaskGroup() as tasks:
                 while True:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from injector.cluster.client import Page
-from injector.cluster.resources import Scope
+from injector.cluster.resources import CONFIG_MAPS, Scope
 from injector.errors import ClusterError, ConfigError, DataError
 from injector.istio.revision import Revision
 from injector.revisions.clustersource import (
@@ -29,6 +29,7 @@ from injector.revisions.tags import Tag, TagObject, read_tags
 from tests.cases import cases
 from tests.cli.clusters import FakeKube, Refusing, revision, tag
 from tests.cli.clusters import cluster as reader_of
+from tests.cluster.fakeapi import FakeApi
 from tests.cluster.fakes import FakeClient, Observed, failure, in_fake_time, page
 from tests.revisions.fakes import CONFIG, VALUES, make_raw
 from tests.tasks import running
@@ -310,6 +311,28 @@ def followed(cluster: Cluster, *, seconds: float = 30.0) -> tuple[Registry, list
 
     in_fake_time(run)()
     return registry, sorted({what.split()[1] for _, what in cluster.asked if what.startswith("list")}), settled_after
+
+
+@in_fake_time
+async def test_a_source_that_failed_watches_again_when_it_is_restarted() -> None:
+    api, failures = FakeApi(), [ValueError()]
+    source = ClusterSource(api, Observed(), HOME)
+
+    def served() -> Iterable[Revision]:
+        if failures and source.read().revisions:
+            raise failures.pop()
+        return ()
+
+    for each in config_maps("-a"):
+        api.put(CONFIG_MAPS, each)
+    with pytest.raises(ExceptionGroup):
+        await source.follow(lambda: None, served, asyncio.Event())
+    async with running(source.follow(lambda: None, served, asyncio.Event())):
+        for each in config_maps("-b"):
+            api.put(CONFIG_MAPS, each)
+        await asyncio.sleep(10)
+
+    assert [raw.name for raw in source.read().revisions] == ["a", "b"]
 
 
 @cases("values", "asked")

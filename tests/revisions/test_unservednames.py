@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 from injector.cluster.client import Page
 from injector.cluster.resources import Scope
 from injector.metrics import Metrics
+from injector.revisions import unservednames
 from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.tags import parse_tags
 from injector.revisions.unservednames import (
@@ -27,6 +28,7 @@ from tests.cases import cases
 from tests.cluster.fakes import FakeClient, failure, in_fake_time, item, line, page
 from tests.reliability.kubeapi import selected
 from tests.revisions.fakes import fake_revision
+from tests.tasks import running
 
 REV, AUTO, INJECT, STATUS = ("istio.io/rev", "istio-injection", "sidecar.istio.io/inject", "sidecar.istio.io/status")
 SERVED = frozenset({"1-24", "prod"})
@@ -251,6 +253,26 @@ def test_changes_in_the_cluster_are_seen(api: Api) -> None:
         assert (net.counted, net.names.named_by("new")) == ((1, 1), "a")
 
     while_it_runs(net, test())
+
+
+def test_a_watch_that_failed_watches_again_when_it_is_restarted(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    net, fails = Net(api, "a", "b"), lambda *_: 1 / 0
+
+    async def test() -> None:
+        await asyncio.sleep(3)
+        api.put("pods", labelled("another", {REV: "1-23"}, "plain"))
+        await asyncio.sleep(3)
+        assert net.counted == (1, 2)
+
+    async def fail_and_test() -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(unservednames, "count_unserved", fails)
+            with pytest.raises(ExceptionGroup):
+                await net.names.follow(Metrics(CollectorRegistry()))
+        async with running(net.names.follow(Metrics(net.collector))):
+            await test()
+
+    in_fake_time(fail_and_test)()
 
 
 def test_the_api_server_is_asked_again_only_where_what_is_served_changes(api: Api) -> None:
