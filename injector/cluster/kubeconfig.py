@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from injector.errors import ClusterError, ConfigError, DataError, NoClusterError
+from injector.kube.pods import mapping_at
 from injector.kube.yaml import load_yaml
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def _contexts(content: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return the contexts of a file by name."""
     contexts = content.get("contexts")
     named = [each for each in contexts if isinstance(each, dict)] if isinstance(contexts, list) else []
-    return {each["name"]: each.get("context") or {} for each in reversed(named) if isinstance(each.get("name"), str)}
+    return {each["name"]: mapping_at(each, "context") for each in reversed(named) if isinstance(each.get("name"), str)}
 
 
 T = TypeVar("T")

@@ -127,12 +127,14 @@ class WatchState:
         """Process a page of the list; the last one replaces the known objects."""
         if not page.token and not page.resource_version:
             return self._stop("garbage")
+        if not self._token:
+            self._pages = {}
         for item in page.items:
             self._put(self._pages, item)
         self._token = page.token
         if page.token:
             return Effect.SAME
-        before, self.objects, self._pages = self.objects, self._pages, {}
+        before, self.objects = self.objects, self._pages
         first, self.listed = not self.listed, True
         self._version = page.resource_version
         return Effect.CHANGED if first or before != self.objects else Effect.SAME
@@ -181,12 +183,12 @@ class WatchState:
         if reason in _RELIST or self._in_a_row >= RESUMES:
             self._version = ""
         if reason in _RELIST:
-            self._token, self._pages = "", {}
+            self._token = ""
         self._wait = max(wait, min(retry_after, MAX_RETRY_AFTER))
 
     def absent(self) -> Effect:
         """Note that the cluster does not have the resource, and therefore no objects."""
-        before, self.objects, self._pages = self.objects, {}, {}
+        before, self.objects = self.objects, {}
         first, self.listed = not self.listed, True
         self._version, self._token, self._in_a_row = "", "", 0
         self._wait = ABSENT_RETRY

@@ -80,6 +80,12 @@ def test_the_namespace_is_the_contexts(tmp_path: Path, given: object, found: str
     assert Kubeconfig((with_namespace(tmp_path / "a", given),)).namespace() == found
 
 
+def test_a_context_that_is_not_a_mapping_has_no_namespace(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text(json.dumps({"contexts": [{"name": "c", "context": "x"}], "current-context": "c"}))
+
+    assert Kubeconfig((tmp_path / "a",)).namespace() == "default"
+
+
 def test_the_namespace_comes_from_the_first_file_with_the_context(tmp_path: Path) -> None:
     files = (with_namespace(tmp_path / "a", "one"), with_namespace(tmp_path / "b", "two"))
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from injector.cluster.client import Page
 from injector.cluster.listwatch import MAX_RETRY_AFTER, STEADY, WAITS, Effect, List, Wait, Watch, WatchState
-from tests.cluster.fakes import bookmark, item, line, page, status
+from tests.cluster.fakes import bookmark, item, line, no_chance, page, status
 
 LONG = STEADY + 1
 
@@ -153,6 +153,17 @@ def test_a_failed_page_is_retried_and_an_expired_list_restarts() -> None:
     assert after_wait(state) == List()
     state.page(page(item("b", 1, x=1)))
     assert state.objects == {"b": 1}
+
+
+def test_a_list_that_fails_in_a_page_leaves_nothing_in_the_next_list() -> None:
+    state = WatchState(lambda item: item["spec"], no_chance())
+    with pytest.raises(KeyError):
+        state.page(page(item("a", 1, spec=1), item("b", 2)))
+    state.failed("internal")
+
+    state.page(page(item("c", 3, spec=3)))
+
+    assert state.objects == {"c": 3}
 
 
 def test_a_list_without_version_is_garbage() -> None:
