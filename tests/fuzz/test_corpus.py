@@ -1,4 +1,7 @@
-"""Each corpus is tried by its target, with no fuzzer: an input that was a bug once does not become one again."""
+"""Each corpus is tried by its target, with no fuzzer: an input that was a bug once does not become one again.
+
+Each corpus also reaches enough of its target: a fuzzer that does not finds nothing in it.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,21 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz import corpus
+from tests.fuzz.__main__ import FLOOR, covered
+from tests.fuzz.covered import share
 from tests.fuzz.target import TARGETS, load
 
 FEWEST = 50
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_every_input_of_the_corpus_is_answered(name: str) -> None:
+def test_every_input_of_the_corpus_is_answered_and_they_reach_enough_branches(name: str, tmp_path: Path) -> None:
     target = load(name)
     inputs = corpus.kept(name)
 
-    for data in inputs:
-        target.run(data)
+    found = covered(name, corpus.unpacked(inputs, tmp_path / "inputs"), target.files(), FLOOR)
 
+    assert share(found.values()) >= FLOOR, found
     assert len(inputs) >= FEWEST
     assert all(len(data) <= target.longest for data in inputs)
 

@@ -12,6 +12,7 @@ import pytest
 
 from tests.cases import cases
 from tests.fuzz import __main__ as fuzz
+from tests.fuzz import corpus
 from tests.fuzz.target import TARGETS, Target
 from tests.reliability.long.rows import Row
 
@@ -41,10 +42,10 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> Kept:
         kept.rows, kept.command = rows, command
 
     nothing = Target(run=lambda _: None, modules=(), seeds=lambda: ())
-    monkeypatch.setattr(fuzz.Bench, "set_up", lambda name, folder: fuzz.Bench(name, nothing, folder))
+    monkeypatch.setattr(fuzz.Bench, "set_up", lambda name, folder, **_: fuzz.Bench(name, nothing, folder))
     monkeypatch.setattr(fuzz.Bench, "turn", turn)
     monkeypatch.setattr(fuzz.Bench, "keep", lambda bench: kept.corpora.append(bench.name))
-    monkeypatch.setattr(fuzz.Bench, "measured", lambda _: (50, kept.taken, 10))
+    monkeypatch.setattr(fuzz.Bench, "measured", lambda _: fuzz.Reached(50, kept.taken, 10))
     monkeypatch.setattr(fuzz, "keep", keep)
     return kept
 
@@ -73,6 +74,25 @@ def test_a_short_look_leaves_the_corpus_and_tries_the_same_each_time(
     assert sorted(kept.turns) == [("merge", 0.25, True), ("yaml", 0.25, True)]
     assert not kept.corpora
     assert kept.command == "scripts/fuzz yaml merge --minutes 0.25 --jobs 2"
+
+
+def test_a_short_look_does_not_measure_what_the_corpus_reaches(monkeypatch: pytest.MonkeyPatch, kept: Kept) -> None:
+    kept.taken = 7
+
+    assert _run(monkeypatch, "yaml", "--leave-corpus", "--record") == 0
+
+    assert [(row.target, row.figure) for row in kept.rows] == [("0 crashes", "1000000 executions, 0 crashes")]
+
+
+def test_a_short_look_begins_with_the_shorter_half_of_the_corpus(tmp_path: Path) -> None:
+    for short in (False, True):
+        fuzz.Bench.set_up("yaml", tmp_path / str(short), short=short)
+
+    known = [
+        sorted(path.read_bytes() for path in (tmp_path / str(short) / "known").iterdir()) for short in (False, True)
+    ]
+    inputs = corpus.kept("yaml")
+    assert known == [sorted(inputs), sorted(inputs[: (len(inputs) + 1) // 2])]
 
 
 def test_a_bug_fails_the_command(monkeypatch: pytest.MonkeyPatch, kept: Kept) -> None:
@@ -136,7 +156,7 @@ def test_turns_are_fuzzed_with_the_inputs_known_and_those_found(
         return subprocess.CompletedProcess(command, 0, stderr="stat::number_of_executed_units: 7\n")
 
     monkeypatch.setattr(subprocess, "run", started)
-    bench = fuzz.Bench.set_up("yaml", tmp_path / "yaml")
+    bench = fuzz.Bench.set_up("yaml", tmp_path / "yaml", short=False)
 
     assert [bench.turn(2, same=True), bench.turn(2, same=True)] == [(7, 0), (7, 0)]
 
@@ -150,7 +170,7 @@ def test_turns_are_fuzzed_with_the_inputs_known_and_those_found(
 def test_an_input_that_is_a_bug_is_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    bench = fuzz.Bench.set_up("yaml", tmp_path / "yaml")
+    bench = fuzz.Bench.set_up("yaml", tmp_path / "yaml", short=False)
 
     def started(command: list[Any], **_: Any) -> Any:
         (bench.folder / "found-crash").write_bytes(b"{")
