@@ -53,11 +53,13 @@ _DANGEROUS: Final = re.compile(
     # A colon ends a key before a space and, in flow collections, before what ends the value; at the end, the template's text decides.
     r"|:(?=[\s,\[\]{}]|\Z)|(?<!\s)\s+#"
     # A ``*`` alone is not an alias.
-    rf"|\A(?:[{_LEADING},](?<!\*)|\*(?!\Z)|\s+|[-?:](?=\s|\Z)|---|\.\.\.)|(?<!\s)\s+\Z"
+    rf"|\A(?:[{_LEADING},](?<!\*)|\*(?!\Z)|\s+|[-:](?=\s|\Z)|---|\.\.\.)|(?<!\s)\s+\Z"
+    # A ``?`` begins a key, in flow collections also without a space. ``<<`` as a key merges its value into the mapping.
+    r"|(?<![^,])\?|\A<<\Z"
 )
 # Characters that are harmless wherever they are in a text, but for a few at its ends.
 _HARMLESS: Final = bytes({*range(0x21, 0x7F)} - set(f"\"'\\{{}}[]{_LEADING}".encode()))
-_HARMFUL_ENDS: Final = (b'",', b'"-"', b'"?"', b'"---', b'"...', b':"', b":,")
+_HARMFUL_ENDS: Final = (b'",', b'"-"', b'"?', b",?", b'"<<"', b'"---', b'"...', b':"', b":,")
 """What harmless characters make dangerous, in texts with quotes before and after them."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*+")
 """Texts that are never dangerous, which is found out sooner than that they are not."""

@@ -205,6 +205,16 @@ def test_a_value_that_gives_a_key_of_the_template_twice_is_refused() -> None:
         injected({"command": "a]\n    image: " + EVIL + "\n    command: [b"}, config=config)
 
 
+@pytest.mark.parametrize(("toleration", "value"), [("%s", "?key"), ("{ %s: {key: a} }", "<<")])
+def test_a_value_that_is_a_key_of_yaml_is_refused(toleration: str, value: str) -> None:
+    toleration %= "{{ index .ObjectMeta.Annotations `image` }}"
+    config = CONFIG.replace("    spec:", f"    spec:\n      tolerations: [{toleration}]")
+
+    assert injected({"image": value}, OFF, config).pod["spec"]["tolerations"]
+    with pytest.raises(BreakOutError, match=r"annotations\[image\].* changes spec\.tolerations\[0\]"):
+        injected({"image": value}, config=config)
+
+
 @pytest.mark.parametrize("value", ["a\nb", "it's\t", '\\"', "50% 'off'", "a&b\n"])
 def test_however_a_function_escapes_it_a_value_is_let_through(value: str) -> None:
     config = CONFIG.replace(
@@ -351,12 +361,12 @@ def test_ordinary_texts_are_recognised_together() -> None:
     assert none_dangerous([])
 
 
-@given(texts=st.lists(st.text("ax-:?,.#*{\n \0'\u2028", max_size=4), max_size=4))
+@given(texts=st.lists(st.text("ax-:?,.#*<{\n \0'\u2028", max_size=4), max_size=4))
 def test_the_fast_look_misses_nothing(texts: list[str]) -> None:
     assert not (none_dangerous(texts) and any(map(is_dangerous, texts)))
 
 
-@given(text=st.text("ax-:?,.#*{\n \r\0'\u2028", min_size=1))
+@given(text=st.text("ax-:?,.#*<{\n \r\0'\u2028", min_size=1))
 def test_fillers_of_any_text_are_harmless_as_long_as_it_and_differ_where_it_is_dangerous(text: str) -> None:
     filled = [filler.fill(text) for filler in EVERY]
 
