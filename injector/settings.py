@@ -161,7 +161,7 @@ class Settings:
         choices=(DENY, "allow"),
     )
     reload_interval: float = _setting(
-        "How often to read the whole configuration, besides the check of its files twice a second. 0 disables reloading.",
+        "How often to read the whole configuration, besides the check of its files every 0.6 s. 0 disables reloading.",
         30.0,
     )
     keep_removed: float = _setting(

@@ -218,8 +218,9 @@ verbose = click.option(
 def root() -> None:
     """Istio sidecar injector for many control-plane revisions: a webhook and offline commands.
 
-    Offline commands use the embedded revision `stable` unless flags select another one. The help of a command has examples. The pages in
-    docs/ of the source explain the commands; start with docs/README.md.
+    Commands that inject files use the revisions of --revisions-dir or INJECTOR_REVISIONS_DIR, else those in the cluster of the current
+    context, else, if no cluster is configured, two embedded ones. The help of a command has examples. The pages in docs/ of the source
+    explain the commands; start with docs/README.md.
     """
 
 

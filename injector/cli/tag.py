@@ -35,7 +35,7 @@ from injector.cli.sources import (
     tag_name,
 )
 from injector.cli.webhook import WEBHOOK_PARAMETERS, given_webhook_options, webhook_options
-from injector.errors import UsageError
+from injector.errors import NoClusterError, UsageError
 from injector.istio.webhooks import WebhookOptions, tag_webhook
 from injector.kube.selectors import is_dns_label, is_subdomain
 from injector.revisions.clustertags import ClusterTags, Placement, TagPlan
@@ -149,8 +149,12 @@ class TagLocation:
         from injector.cluster.kubeconfig import open_session  # noqa: PLC0415 -- a directory needs no event loop
 
         placement = Placement(*given_webhook_options(self.options), self.webhook_name)
-        with open_session(self.kubeconfig) as cluster:
-            yield ClusterTags(cluster, self.istio_namespace, placement)
+        try:
+            with open_session(self.kubeconfig) as cluster:
+                yield ClusterTags(cluster, self.istio_namespace, placement)
+        except NoClusterError as error:
+            error.hint += ", or --revisions-dir DIR to work on files"
+            raise
 
     def check_unused(self, *parameters: str) -> None:
         """Refuse flags that have no effect on a directory, because the user probably means a cluster.

@@ -468,10 +468,7 @@ async def _configuration(kubeconfig: Kubeconfig) -> Configuration:
             if "KUBERNETES_SERVICE_HOST" in os.environ:
                 what, hint = "this pod has no service account token", "set automountServiceAccountToken: true"
             else:
-                what, hint = (
-                    "no cluster is configured",
-                    "give --kubeconfig FILE, or --revisions-dir DIR to work on files",
-                )
+                what, hint = "no cluster is configured", "give --kubeconfig FILE"
             raise NoClusterError(what, where="kubeconfig", hint=hint) from error
         return configuration
     context = await asyncio.to_thread(kubeconfig.chosen_context)

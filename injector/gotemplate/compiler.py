@@ -76,7 +76,7 @@ class GoTemplate:
 
         Args:
             data: the value of dot, in the model of ``gotemplate.values``.
-            budget: limits; by default a megabyte, a hundred thousand steps and half a second. A rendering inside another one
+            budget: limits; ``DEFAULT_BUDGET`` unless given. A rendering inside another one
                 spends the budget of the outer one too.
 
         Raises:
