@@ -324,6 +324,7 @@ class TemplateWriter:
         self.scope: list[Variable] = [Variable("$", self.dot)]
         self.optional = 0
         self.changing: set[str] = set()
+        self.leaves_else = False
         nodes = list(n.within(tree.root))
         ranged = {name for node in nodes if isinstance(node, n.RangeNode) for name in _names(node.pipe)}
         self.assigned = frozenset(
@@ -775,7 +776,8 @@ class TemplateWriter:
     def leave(self, node: n.BreakNode | n.ContinueNode) -> None:
         """Write ``break`` or ``continue``."""
         self.flush()
-        self.line("break" if isinstance(node, n.BreakNode) else "continue")
+        is_break = isinstance(node, n.BreakNode)
+        self.line("continue" if not is_break else "raise BREAK" if self.leaves_else else "break")
 
     # --- if and with
 
@@ -831,13 +833,26 @@ class TemplateWriter:
                 self.line(f"{empty} = False")
             for variable, local in assigned:
                 self.set(variable, local)
+            leaves_else, self.leaves_else = self.leaves_else, False
             self.inside(node.body, dot)
+            self.leaves_else = leaves_else
         if node.else_body:
             with self.source.block(f"if {empty}:", self.mark()):
                 # The variables hold the pipeline's value here, not an element of it.
                 self.line(f"{container} = None")
-                self.inside(node.else_body, self.dot)
+                self.otherwise(node.else_body)
         del self.scope[known:]
+
+    def otherwise(self, body: n.ListNode) -> None:
+        """Write the ``else`` of a loop: in Go a ``break`` there ends the ``else``, but a ``continue`` is of the loop around."""
+        if not any(isinstance(node, n.BreakNode) for node in n.within(body)):
+            self.inside(body, self.dot)
+            return
+        leaves_else, self.leaves_else = self.leaves_else, True
+        with self.source.block("try:", self.mark()):
+            self.inside(body, self.dot)
+        self.leaves_else = leaves_else
+        self.line("except BREAK: pass")
 
     def loop_variables(
         self, pipe: n.PipeNode, locals_: Sequence[Operand], value: Operand

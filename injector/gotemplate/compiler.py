@@ -195,7 +195,12 @@ def _keyed(container: Any) -> list[Any] | None:
     return [None] if holds_interface(container, "", is_key=True) else None
 
 
+class _Break(Exception):  # noqa: N818 - it is not an error
+    """A ``break`` in the ``else`` of a loop."""
+
+
 _NAMES: Final[dict[str, Any]] = {
+    "BREAK": _Break,
     "CALL": call,
     "CHECK": checked,
     "CONSTANT": constant,

@@ -43,7 +43,7 @@ WRAPPERS: Final = {
     "google.protobuf.StringValue": "string",
     "google.protobuf.DoubleValue": "double",
 }
-FREE_FORM: Final = frozenset({"google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.ListValue"})
+STRUCT: Final = "google.protobuf.Struct"
 
 _ISTIOS: Final = "istio."
 _LAST_GOGO: Final = "1.13"
@@ -250,6 +250,18 @@ class _WrapperCodec(_MessageCodec):
         return WrapperValue(self.go_type, self._scalar.go(value))
 
 
+class _StructCodec(_Codec):
+    """A google.protobuf.Struct: any JSON object, with sorted keys."""
+
+    def __init__(self, go_type: str) -> None:
+        self.go_type = go_type
+
+    def read(self, value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise _wrong("a mapping", value)
+        return orjson.loads(orjson.dumps(value, option=orjson.OPT_SORT_KEYS))
+
+
 @dataclass(frozen=True, slots=True)
 class Field:
     """A field: its names in JSON, in protobuf and in Go, its kind, and the name of the message or enum that it holds.
@@ -368,11 +380,7 @@ def _message_codec(name: str) -> _Codec:
     go_type = message_type(name).go_type
     if name in WRAPPERS:
         return _WrapperCodec(go_type, _SCALARS[WRAPPERS[name]])
-    if name in FREE_FORM:
-        codec = _Codec()
-        codec.go_type = go_type
-        return codec
-    return message_type(name)
+    return _StructCodec(go_type) if name == STRUCT else message_type(name)
 
 
 @cache

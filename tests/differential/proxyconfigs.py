@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from injector.istio.proto import DURATION, FREE_FORM, PROXY_CONFIG, WRAPPERS, Field, enum_type, message_type
+from injector.istio.proto import DURATION, PROXY_CONFIG, STRUCT, WRAPPERS, Field, enum_type, message_type
 from injector.kube.yaml import dump_yaml
 from tests.differential.dice import Dice
 from tests.differential.golang import Question
@@ -77,7 +77,7 @@ class ProxyConfigs:
         if field.kind == "message" and field.type not in WRAPPERS:
             return (
                 self.dice.one_of(ODD)
-                if field.type in FREE_FORM or depth > DEEPEST
+                if field.type == STRUCT or depth > DEEPEST
                 else self.message(field.type, depth + 1, odd)
             )
         scalars = KINDS.get(WRAPPERS.get(field.type, field.kind), INTEGERS)

@@ -70,6 +70,23 @@ def test_a_wrong_type_is_named_with_its_path(data: Any, what: str, hint: str) ->
     assert (caught.value.what, caught.value.where, caught.value.hint) == (what, "mesh", hint)
 
 
+# What jsonpb does: labels are a google.protobuf.Struct.
+@pytest.mark.parametrize("labels", [[{"a": "b"}], "a", 1])
+def test_a_struct_is_an_object(labels: Any) -> None:
+    with pytest.raises(ConfigError, match="make it a mapping") as caught:
+        _read(_with_labels(labels), MESH_CONFIG)
+    assert "`extensionProviders[0].envoyOtelAls.logFormat.labels` is" in caught.value.what
+
+
+def test_a_struct_is_written_with_sorted_keys() -> None:
+    data = _with_labels({"b": 1, "a": {"d": None, "c": [True]}})
+    assert '"labels":{"a":{"c":[true],"d":null},"b":1}' in to_json(parse_message(MESH_CONFIG, data))
+
+
+def _with_labels(labels: Any) -> dict[str, Any]:
+    return {"extensionProviders": [{"name": "a", "envoyOtelAls": {"logFormat": {"labels": labels}}}]}
+
+
 @pytest.mark.parametrize("text", ["", "s", "abc"])
 def test_a_bad_duration_is_refused_with_gos_words(text: str) -> None:
     with pytest.raises(ConfigError) as caught:

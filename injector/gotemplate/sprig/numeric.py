@@ -21,6 +21,8 @@ FUNCTIONS: Final = FuncMap()
 
 _INT64: Final = 2**63
 _OCTAL = re.compile(r"[+-]?[0-7]+", re.ASCII)
+# What spf13/cast ignores at the end of an integer.
+_ZERO_FRACTION = re.compile(r"\.0+\Z")
 _DIVISION_PLACES: Final = 16
 _NAMED_FLOATS: Final = {
     "nan": math.nan,
@@ -44,9 +46,7 @@ def to_int64(value: Any) -> Int64:
     if isinstance(value, int):
         return wrapped_int64(int(value))
     if isinstance(value, str):
-        # spf13/cast ignores a fraction of zeros.
-        whole, _, fraction = value.partition(".")
-        number = parse_int(value if fraction.strip("0") else whole)
+        number = parse_int(_ZERO_FRACTION.sub("", value))
         return Int64(number) if number is not None and -_INT64 <= number < _INT64 else Int64(0)
     return Int64(0)
 
@@ -61,7 +61,8 @@ def to_int(value: Any) -> int:
 def to_float64(value: Any) -> float:
     """Return a value as float64, 0 if it is not a number."""
     if isinstance(value, str):
-        return _NAMED_FLOATS.get(value.lower()) or parse_float(value) or 0.0
+        number = _NAMED_FLOATS.get(value.lower()) or parse_float(value)
+        return 0.0 if number is None else number
     return float(value) if isinstance(value, int | float) else 0.0
 
 
@@ -191,7 +192,7 @@ def minf(*values: Any) -> float:
 
 def _rounded(rounding: Callable[[float], int], value: Any) -> float:
     number = to_float64(value)
-    return float(rounding(number)) if math.isfinite(number) else number
+    return math.copysign(rounding(number), number) if math.isfinite(number) else number
 
 
 FUNCTIONS.define("func(interface {}) float64", "ceil", cost=costs.NUMBERS)(partial(_rounded, math.ceil))

@@ -79,18 +79,18 @@ def to_pascal_case(text: str) -> str:
     """
     body = text.lstrip(_CONNECTORS)
     if not body:
-        return text
+        return text + text[-1:]  # xstrings writes the last of connectors alone twice
     out = [text[: len(text) - len(body)]]
-    previous, lowering = body[0].upper(), body[0].isupper()
+    previous, lowering = upper(body[0]), body[0].isupper()
     for char in body[1:]:
         if previous not in _CONNECTORS:
             out.append(previous)
-            previous, lowering = char.lower() if lowering and char.isupper() else char, lowering and char.isupper()
+            previous, lowering = lower(char) if lowering and char.isupper() else char, lowering and char.isupper()
         elif char in _CONNECTORS:
             out.append(previous)
             previous = char
         else:
-            previous, lowering = char.upper(), char.isupper()
+            previous, lowering = upper(char), char.isupper()
     return "".join(out) + previous
 
 
