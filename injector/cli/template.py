@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from injector.cli.commands import EX_DATAERR, EX_FAILED, Subcommands, verbose
 from injector.cli.kube_inject import RevisionOptions, revision_options
 from injector.cli.manifests import OTHER_KINDS_OPTION, SEPARATOR, SUFFIXES, read_workloads, write_file
 from injector.cli.options import FILE, FILENAME, RECURSIVE, REVISION_FLAG, exit_code_option, option_group, output_format
-from injector.cli.output import DIFF_COLORS, HEADINGS, data_text, echo, echo_colored, examples, table
+from injector.cli.output import DIFF_COLORS, HEADINGS, data_text, echo, echo_colored, examples, is_terminal, table
 from injector.cli.sources import (
     RevisionList,
     Sources,
@@ -34,7 +35,7 @@ from injector.injection.authoring.traced import PodData, TracedTemplate
 from injector.injection.pipeline import inject_pod, without_namespace
 from injector.injection.result import RequestFacts, Skipped
 from injector.istio.config import parse_inject_config
-from injector.kube.escaping import escape_line
+from injector.kube.escaping import escape_controls, escape_line
 from injector.kube.yaml import dump_yaml, load_yaml
 from injector.revisions.files import read_text, required_text
 from injector.revisions.source import SETTINGS_KEY, Texts, build, parse_settings, parse_texts
@@ -405,7 +406,7 @@ def fmt(*, names: tuple[str, ...], write: bool, check: bool, diff: bool, engine:
         after = format_file(name, before, engine or _engine_of(Path(name)))
         differ = differ or before != after
         if not (write or check or diff):
-            echo(after, nl=False)
+            sys.stdout.write(escape_controls(after) if is_terminal() else after)
         elif before != after:
             _report(name, before, after, write=write, diff=diff)
     if differ and (check or diff):

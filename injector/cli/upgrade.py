@@ -453,16 +453,18 @@ async def read_fleet(reader: ObjectReader, sources: Sources, document: Upgrade) 
             place = str(item["metadata"].get("namespace", ""))
             pods.setdefault(Key(*workload_key(item, place)), Counter())[injected_revision(item)] += 1
 
-    created = [each for each in await read_targets(reader, None, note=note) if each.namespace in view.namespaces]
+    created = await read_targets(reader, None, note=note)
+    unknown = sorted({each.namespace for each in created} - view.namespaces.keys())
     workloads = []
-    for each in created:
+    for each in (each for each in created if each.namespace in view.namespaces):
         labels = pod_labels(each, view.namespaces[each.namespace])
         key = Key(each.namespace, each.kind, each.name)
         restart = restarts.get(key) or unknown_restart(each.kind)
         name = requested_name(view.webhooks, labels)
         policy = enforced(labels.namespace)
         workloads.append(Workload(each, name, labels.workload.pin, pods.get(key, Counter()), restart, policy))
-    notes = (*view.built.notes, *view.revisions.state.webhook_faults)
+    skipped = (f"skipped namespace {name}: its labels are not known" for name in unknown)
+    notes = (*view.built.notes, *view.revisions.state.webhook_faults, *skipped)
     return Fleet(source, target, tags.get(document.tag), tuple(workloads), notes)
 
 

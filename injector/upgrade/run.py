@@ -70,6 +70,8 @@ PACE: Final = 0.1
 """Seconds between two requests of a preflight, and between two restarts, so that a large wave does not load the API server."""
 MAX_FAULTS: Final = 10
 """Faults after which a preflight ends: the others usually have the same cause."""
+_TERMINATED: Final = "because it is being terminated"
+"""The end of the API server's message if the namespace of a new object is being deleted; the status is 403."""
 _WEBHOOK_FAILED: Final = "failed calling webhook"
 """A part of the API server's message if a webhook with failurePolicy Fail cannot be called; the status is 500."""
 
@@ -415,6 +417,8 @@ async def dry_run_fault(client: KubeClient, plan: Plan, entry: Entry) -> str:
     try:
         made = await client.create(PODS, pod, manager=MANAGER, dry_run=True)
     except ClusterError as error:
+        if error.reason == "missing" or error.what.endswith(_TERMINATED):
+            return ""  # the workload disappears with its namespace
         if error.refuses_object or _WEBHOOK_FAILED in error.what:
             return f"the API server refuses its pod: {error.what}"
         raise

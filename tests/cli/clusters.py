@@ -10,7 +10,7 @@ import pytest
 from click.testing import Result
 
 from injector.cli.cluster import FileReader
-from injector.cluster.client import KubeClient, Page
+from injector.cluster.client import KubeClient, Page, meaning_of
 from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.resources import Resource, Scope
 from injector.errors import ClusterError, ManifestError
@@ -135,7 +135,7 @@ class FakeKube(KubeClient):
         assert (resource.plural, bool(manager), dry_run) == ("pods", True, True)
         self.tried.append(manifest)
         if answer := self._refuses(manifest):
-            raise ClusterError(answer[1], hint="x", reason="refused", status=answer[0])
+            raise ClusterError(answer[1], hint="x", reason=meaning_of(answer[0]).reason, status=answer[0])
         return dict(manifest)
 
 

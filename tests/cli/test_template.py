@@ -172,6 +172,17 @@ def test_fmt_names_shows_or_writes_the_files_that_change(folder: Path, flag: str
         assert config.read_bytes() == (CONFIG + "# a comment\r\n").encode()
 
 
+def test_fmt_prints_control_characters_as_they_are_unless_on_a_terminal(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = folder / "a.tpl"
+    file.write_text("a\x0c{{.x}}")
+
+    assert CliRunner().invoke(main, ["template", "fmt", str(file)]).stdout == "a\x0c{{ .x }}"
+    monkeypatch.setattr("injector.cli.template.is_terminal", lambda: True)
+    assert CliRunner().invoke(main, ["template", "fmt", str(file)]).stdout == "a\\u000c{{ .x }}"
+
+
 def test_fmt_writes_the_file_that_a_link_leads_to(folder: Path) -> None:
     link = folder / "link.tpl"
     (folder / "file.tpl").write_text("a: {{.Revision}}\n")

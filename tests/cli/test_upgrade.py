@@ -187,6 +187,15 @@ def test_the_objects_of_a_cluster_can_come_from_files(document: str, tmp_path: P
     assert result.stdout.endswith("workloads: 2 restart, 1 done, 2 blocked\n")
 
 
+def test_a_namespace_whose_labels_are_not_known_is_skipped_with_a_note(document: str, tmp_path: Path) -> None:
+    known = [each for each in CLUSTER if (each["kind"], each["metadata"]["name"]) != ("Namespace", "shop")]
+    (tmp_path / "all.yaml").write_text(yaml.safe_dump_all(known))
+    result = run("plan", document, "-f", str(tmp_path / "all.yaml"))
+
+    assert "note: skipped namespace shop: its labels are not known\n" in result.stderr
+    assert "shop" not in result.stdout
+
+
 @pytest.mark.parametrize(
     ("name", "path", "value", "says"),
     [

@@ -109,6 +109,13 @@ async def test_a_pod_that_the_api_server_refuses_is_a_fault_and_other_errors_are
         await checked(Api(refuses=lambda _: (500, "down")))
 
 
+async def test_a_namespace_that_is_deleted_is_no_fault() -> None:
+    ending = 'pods "web-" is forbidden: unable to create new content in namespace shop because it is being terminated'
+
+    assert await checked(Api(refuses=lambda _: (403, ending))) == ()
+    assert await checked(Api(refuses=lambda _: (404, 'namespaces "shop" not found'))) == ()
+
+
 async def test_a_control_plane_without_ready_endpoints_is_the_only_fault() -> None:
     api = Api(endpoints=[{"conditions": {"ready": False}}])
 
