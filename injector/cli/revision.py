@@ -275,7 +275,7 @@ def _text(found: ByCluster[tuple[list[Row], list[str]]], output: str) -> str:
         return data_text(data, output)
     cells = found.rows(lambda each: [row.cells for row in each[0]])
     if not cells:
-        return "no pod has a sidecar or would get one\n"
+        return "no pod has a sidecar or would get one\n" if found.results else ""
     pods = _pods([row for rows, _ in found.results.values() for row in rows])
     counts = ", ".join(f"{count} {state}" for state, count in pods.items() if count)
     return f"{table(found.columns(*STATUS_COLUMNS), cells)}\npods: {counts}\n"

@@ -398,6 +398,8 @@ def list_tags(
             echo(json_text(data, indent="\t"), nl=False)
         case "yaml":
             echo(yaml_text(data), nl=False)
+        case _ if not found.results:
+            pass  # no cluster could be read
         case _ if not any(each.tags for each in found.results.values()):
             echo("No Istio revision tags found.")
         case _:

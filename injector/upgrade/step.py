@@ -164,7 +164,8 @@ def step(upgrade: Upgrade, state: State, seen: Observation) -> Decision:
         return _soaking(upgrade, state, seen, wave, faults)
     if faults:
         return _failed(upgrade, state, seen.now, _first(faults))
-    return _restarted(upgrade, state, seen, wave, sorted(due, key=lambda each: each.key))
+    # A workload that is broken already would probably fail the wave, so that the others come first.
+    return _restarted(upgrade, state, seen, wave, sorted(due, key=lambda each: (each.unavailable > 0, each.key)))
 
 
 def _preflight(upgrade: Upgrade, state: State, seen: Observation) -> Decision:

@@ -18,6 +18,7 @@ from injector.istio.webhooks import Endpoint, WebhookOptions
 from injector.revisions.clustertags import Placement
 from tests.cases import cases
 from tests.cli.clusters import assert_fails
+from tests.cluster.objects import Objects
 
 
 @pytest.fixture(autouse=True)
@@ -266,3 +267,15 @@ def test_several_contexts_are_refused_where_there_can_be_one_cluster(arguments: 
     result = CliRunner().invoke(main, [*arguments, "--context", "a", "--context", "b"])
 
     assert_fails(result, 64, f"several --context cannot be used {says}")
+
+
+@pytest.mark.parametrize("command", [["revision", "status"], ["tag", "list"]])
+def test_clusters_that_cannot_all_be_read_are_not_said_to_be_empty(
+    command: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objects = Objects(refused=dict.fromkeys(("list configmaps", "list mutatingwebhookconfigurations"), "forbidden"))
+    monkeypatch.setattr("injector.cluster.client.KubeClient", lambda _: objects)
+    result = CliRunner().invoke(main, [*command, "--context", "a", "--context", "b"])
+
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert [line[:8] for line in result.stderr.splitlines()] == ["error: a", "error: b"]

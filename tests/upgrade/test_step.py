@@ -171,6 +171,13 @@ def test_the_pods_that_are_away_or_may_be_are_limited_in_all_and_in_each_namespa
     assert (names(held), held.state.reason) == ([], "waiting for 4 unavailable pods (limits.unavailablePods)")
 
 
+def test_workloads_whose_pods_are_not_available_already_are_restarted_last() -> None:
+    broken = seen("a", unavailable=1, complete=False)
+    found = step(upgrade(limits={"workloads": 1}), restarting(), observed(broken, seen("b")))
+
+    assert names(found) == ["b"]
+
+
 def test_a_budget_that_allows_nothing_is_waited_for_and_its_workloads_take_turns() -> None:
     budgets = frozenset({"shop/pdb"})
 
