@@ -205,7 +205,7 @@ class Runner:
             self._plan = await self.survey(upgrade, before, None if state.back else state.wave)
             self._planned = state.wave, is_open
         checked = None
-        is_wanted = wants_preflight(state) and is_open and _is_prepared(upgrade, tag)
+        is_wanted = wants_preflight(state) and is_open and (tag is None or upgrade.target in tag.targets)
         if is_wanted and self._is_time("preflight", PREFLIGHT_INTERVAL):
             rollout = self._resources.get(ROLLOUT)
             checked = await preflight(self.client, self._plan, state.wave, self.istio_namespace, rollout)
@@ -313,10 +313,6 @@ class Runner:
                     self._refused[str(key)] = error.what
             elif error.reason not in ("conflict", "missing"):
                 raise
-
-
-def _is_prepared(upgrade: Upgrade, tag: Tag | None) -> bool:
-    return tag is None or upgrade.target in tag.targets
 
 
 def _with_report(state: State, seen: Observation, upgrade: Upgrade) -> State:
