@@ -55,7 +55,7 @@ _DANGEROUS: Final = re.compile(
     # A ``*`` alone is not an alias.
     rf"|\A(?:[{_LEADING},](?<!\*)|\*(?!\Z)|\s+|[-:](?=\s|\Z)|---|\.\.\.)|(?<!\s)\s+\Z"
     # A ``?`` begins a key, in flow collections also without a space. ``<<`` as a key merges its value into the mapping.
-    r"|(?<![^,])\?|\A<<\Z"
+    r"|\?(?<![^,]\?)|\A<<\Z"
 )
 # Characters that are harmless wherever they are in a text, but for a few at its ends.
 _HARMLESS: Final = bytes({*range(0x21, 0x7F)} - set(f"\"'\\{{}}[]{_LEADING}".encode()))
