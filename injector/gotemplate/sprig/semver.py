@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -44,7 +45,7 @@ class Version(OpaqueStruct):
         numbers: major, minor and patch.
         pre: the pre-release; empty for a release.
         meta: the build metadata.
-        original: how it was written.
+        original: how it was written; empty for the results of methods, which are not pointers and have fewer methods.
     """
 
     numbers: tuple[int, ...]
@@ -72,8 +73,13 @@ class Version(OpaqueStruct):
 
     def method(self, name: str) -> Func | None:
         """Return a method of Go's type."""
+        if not self.original and name in ("Compare", "Original", *_COMPARISONS):
+            return None
         if name == "Compare":
             return Func(name, "func(*semver.Version) int", lambda other: compare(self, _version_of(other)))
+        if name in _COMPARISONS:
+            holds = _COMPARISONS[name]
+            return Func(name, "func(*semver.Version) bool", lambda other: holds(compare(self, _version_of(other)), 0))
         major, minor, patch = map(Uint64, self.numbers)
         values = {
             "Major": major,
@@ -83,11 +89,24 @@ class Version(OpaqueStruct):
             "Metadata": self.meta,
             "Original": self.original,
             "String": str(self),
+            "IncMajor": Version((major + 1, 0, 0)),
+            "IncMinor": Version((major, minor + 1, 0)),
+            # The release follows its pre-releases.
+            "IncPatch": Version((major, minor, patch + (not self.pre))),
         }
         if name not in values:
             return None
         value = values[name]
         return Func(name, f"func() {type_of(value)}", lambda: value)
+
+
+_COMPARISONS: Final[dict[str, Callable[[int, int], bool]]] = {
+    "Equal": operator.eq,
+    "GreaterThan": operator.gt,
+    "GreaterThanEqual": operator.ge,
+    "LessThan": operator.lt,
+    "LessThanEqual": operator.le,
+}
 
 
 def _version_of(value: Any) -> Version:
