@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from tests.differential.proxyconfigs import ProxyConfigs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
+    from injector.kube.typed import FieldName
     from tests.differential.dice import Dice
 
 Values = tuple[str, ...]
@@ -102,6 +103,9 @@ ANNOTATIONS: Mapping[str, Values] = {
     "prometheus_istio_io_secure_port": ("15091",),
     "kubectl.kubernetes.io/default-container": ("app", ""),
     "kubectl.kubernetes.io/default-logs-container": ("app",),
+    "sidecar.istio.io/enableCoreDump": ("true", "false", ""),
+    "traffic.istio.io/nodeSelector": ("{}",),
+    "istio.io/rev": ("other", ""),
     "apm.datadoghq.com/env": ('{"DD_ENV":"prod"}', "{}", "x"),
     "inject.istio.io/templates": (
         "sidecar",
@@ -112,6 +116,11 @@ ANNOTATIONS: Mapping[str, Values] = {
         "",
         "grpc-agent",
         "sidecar, custom",
+        "grpc-simple",
+        "custom,sidecar",
+        "sidecar,gateway",
+        "waypoint",
+        "kube-gateway",
     ),
     "resource.opentelemetry.io/service.namespace": ("ns", ""),
     "resource.opentelemetry.io/service.version": ("2",),
@@ -136,6 +145,8 @@ LABELS: Mapping[str, Values] = {
     "networking.istio.io/tunnel": ("http",),
     "topology.istio.io/network": ("net-2", ""),
     "istio.io/rev": ("canary", ""),
+    "istio.io/dataplane-mode": ("ambient", "none"),
+    "gateway.networking.k8s.io/gateway-name": ("own",),
     "sidecar.istio.io/inject": ("true", "true", "false", "yes", ""),
     "pod-template-hash": ("5d8f7c",),
     "rollouts-pod-template-hash": ("5d8f7c",),
@@ -161,12 +172,56 @@ IMAGES = ("app:1", "registry:5000/app", "app@sha256:abc", "app:2@sha256:abc", ""
 PATHS = ("/ready", "/a?b=c", "", "/app-health/app/readyz")
 
 
-class Pods:
-    """Makes pods as the API server would accept most of them; without ``newer`` fields, which Kubernetes has since 1.23."""
+REQUIREMENT = {"key": "kubernetes.io/os", "operator": "In", "values": ["linux", "windows"]}
+AFFINITY = {
+    "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [REQUIREMENT]}]}
+    }
+}
+SPREAD = {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway"}
+RARE: Mapping[str, Sequence[Any]] = {
+    "ephemeralContainers": (
+        [{"name": "debug", "image": "d", "targetContainerName": "app", "stdin": True}],
+        [{"name": "istio-proxy", "image": "d", "securityContext": {"privileged": True}}],
+    ),
+    "restartPolicy": ("Always", "Never", "OnFailure"),
+    "terminationGracePeriodSeconds": (0, 30),
+    "activeDeadlineSeconds": (600,),
+    "nodeSelector": ({"kubernetes.io/os": "windows"}, {"kubernetes.io/os": "linux", "disk": ""}),
+    "os": ({"name": "windows"}, {"name": "linux"}),
+    "tolerations": ([{"operator": "Exists"}], [{"key": "own", "operator": "Exists", "tolerationSeconds": 7}]),
+    "affinity": (AFFINITY, {}),
+    "topologySpreadConstraints": ([SPREAD], [SPREAD | {"labelSelector": {"matchLabels": {"app": "web"}}}]),
+    "hostAliases": ([{"ip": "10.0.0.1", "hostnames": ["a", "b"]}],),
+    "dnsConfig": ({"searches": ["own"]}, {"options": [{"name": "ndots", "value": "2"}, {"name": "debug"}]}),
+    "hostPID": (True,),
+    "hostUsers": (False,),
+    "shareProcessNamespace": (True, False),
+    "automountServiceAccountToken": (False,),
+    "enableServiceLinks": (False,),
+    "priority": (0, 7),
+    "priorityClassName": ("own",),
+    "preemptionPolicy": ("Never",),
+    "schedulerName": ("own",),
+    "runtimeClassName": ("own", ""),
+    "overhead": ({"cpu": "1", "memory": "1.5Gi"},),
+    "readinessGates": ([{"conditionType": "own"}],),
+    "schedulingGates": ([{"name": "own"}],),
+    "hostname": ("web",),
+    "subdomain": ("web",),
+    "setHostnameAsFQDN": (True,),
+    "resources": ({"limits": {"cpu": "1"}},),
+    "resourceClaims": ([{"name": "own", "resourceClaimName": "own"}],),
+}
+"""Fields of a pod's spec that few pods have."""
 
-    def __init__(self, dice: Dice, *, newer: bool = True) -> None:
+
+class Pods:
+    """Makes pods as the API server would accept most of them; containers have no fields that are ``missing`` in a minor's Kubernetes."""
+
+    def __init__(self, dice: Dice, missing: Collection[FieldName] = ()) -> None:
         self.dice = dice
-        self.newer = newer
+        self.missing = missing
         self.configs = ProxyConfigs(dice)
 
     def pod(self) -> dict[str, Any]:
@@ -199,24 +254,46 @@ class Pods:
             inits = dice.one_of((["setup"], ["setup", "more"], ["istio-init"], ["setup", "istio-validation"], ["log"]))
             spec["initContainers"] = [self.container(name, probes=name == "log") for name in inits]
         options: dict[str, Sequence[Any]] = {
-            "volumes": ([{"name": "data", "emptyDir": {}}], [{"name": "istio-data", "emptyDir": {}}]),
-            "imagePullSecrets": ([{"name": "registry"}],),
-            "securityContext": ({"fsGroup": 7}, {"runAsUser": 7, "runAsNonRoot": True}),
+            "volumes": (
+                [{"name": "data", "emptyDir": {}}],
+                [{"name": "istio-data", "emptyDir": {}}],
+                [{"name": "own", "emptyDir": {"sizeLimit": "1.5Gi"}}, {"name": "data", "hostPath": {"path": "/"}}],
+                [
+                    {
+                        "name": "data",
+                        "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}], "defaultMode": 420},
+                    }
+                ],
+            ),
+            "imagePullSecrets": ([{"name": "registry"}], [{"name": "own"}, {"name": "registry"}], [{}]),
+            "securityContext": (
+                {"fsGroup": 7},
+                {"runAsUser": 7, "runAsNonRoot": True},
+                {"runAsUser": 1337},
+                {
+                    "sysctls": [{"name": "a", "value": "b"}],
+                    "supplementalGroups": [1, 2],
+                    "fsGroupChangePolicy": "Always",
+                },
+                {"windowsOptions": {"runAsUserName": "own"}, "seccompProfile": {"type": "RuntimeDefault"}},
+                {},
+            ),
             "serviceAccountName": ("web",),
             "hostNetwork": (False, False, True),
-            "dnsPolicy": ("ClusterFirst", "Default"),
+            "dnsPolicy": ("ClusterFirst", "Default", "None"),
             "nodeName": ("node",),
             "workloadRef": ({"name": "work", "podGroup": "group"},),
             "schedulingGroup": ({"podGroupName": "group"},),
         }
-        return spec | {key: dice.one_of(values) for key, values in options.items() if dice.happens(0.1)}
+        spec |= {key: dice.one_of(values) for key, values in options.items() if dice.happens(0.1)}
+        return spec | {key: dice.one_of(RARE[key]) for key in dice.some_of(list(RARE), dice.one_of((0, 0, 0.1)))}
 
     def container(self, name: str, *, probes: bool = True) -> dict[str, Any]:
         """A container."""
         dice = self.dice
         made: dict[str, Any] = {"name": name, "image": "auto" if name == "istio-proxy" else dice.one_of(IMAGES)}
         if dice.happens(0.5):
-            made["ports"] = dice.some_of(CONTAINER_PORTS)
+            made["ports"] = [dict(port) for port in dice.some_of(CONTAINER_PORTS)]
         for kind in ("readinessProbe", "livenessProbe", "startupProbe") if probes else ():
             if dice.happens(0.25):
                 made[kind] = self.handler() | dice.one_of(({}, {"timeoutSeconds": 3}, {"periodSeconds": 5}))
@@ -229,17 +306,33 @@ class Pods:
                 [{"name": "POD_NAME", "value": "x"}, {"name": "B"}],
                 [{"name": "ENVOY_SECURE_MERGED_METRICS_PORT", "value": dice.one_of(("15091", "0", ""))}],
             ),
-            "resources": ({"limits": {"cpu": "1"}}, {"requests": {"memory": "1Gi"}}),
-            "securityContext": ({"runAsUser": 1000}, {"runAsUser": 0, "runAsGroup": 3}, {"privileged": True}),
+            "resources": ({"limits": {"cpu": "1"}}, {"requests": {"memory": "1Gi"}}, {"limits": {"own.com/gpu": 1}}),
+            "securityContext": (
+                {"runAsUser": 1000},
+                {"runAsUser": 0, "runAsGroup": 3},
+                {"privileged": True},
+                {"runAsUser": 1337},
+                {"capabilities": {"add": ["NET_ADMIN"], "drop": []}, "procMount": "Default"},
+                {},
+            ),
+            "envFrom": ([{"configMapRef": {"name": "own"}, "prefix": "P_"}],),
+            "command": (["own", "--flag"],),
+            "workingDir": ("/own",),
+            "imagePullPolicy": ("Always", "Never"),
+            "terminationMessagePolicy": ("FallbackToLogsOnError",),
+            "volumeDevices": ([{"name": "data", "devicePath": "/dev/own"}],),
+            "stdin": (True, False),
+            "tty": (True,),
+            "resizePolicy": ([{"resourceName": "cpu", "restartPolicy": "NotRequired"}],),
             "volumeMounts": (
                 [{"name": "data", "mountPath": "/data"}],
                 [{"name": "token", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "readOnly": True}],
             ),
             "args": (["x"], []),
+            "restartPolicy": ("Always",),
         }
-        if self.newer:
-            options["restartPolicy"] = ("Always",)
-        return made | {key: dice.one_of(values) for key, values in options.items() if dice.happens(0.12)}
+        known = {key: values for key, values in options.items() if ("v1.Container", key) not in self.missing}
+        return made | {key: dice.one_of(values) for key, values in known.items() if dice.happens(0.1)}
 
     def handler(self, *, lifecycle: bool = False) -> dict[str, Any]:
         """A probe's action, or that of a lifecycle hook."""
@@ -250,6 +343,6 @@ class Pods:
         http |= dice.one_of(({}, {"scheme": "HTTPS"}, {"scheme": "HTTP", "host": "h"}, {"httpHeaders": headers}))
         command = {"exec": {"command": ["true"]}}
         actions: list[dict[str, Any]] = [{"httpGet": http}, {"tcpSocket": {"port": port}}, command]
-        if not lifecycle and self.newer:
+        if not lifecycle and ("v1.Probe", "grpc") not in self.missing:
             actions.append({"grpc": {"port": 8080, "service": "s"}})
         return dice.one_of(actions)

@@ -27,11 +27,13 @@ import yaml
 from injector.errors import DataError
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import OFF, Injected, RequestFacts
-from injector.istio.behaviours import parse_minor
+from injector.istio.behaviours import missing_fields, parse_minor
 from injector.istio.proxyconfig import ProxyConfigs, read_proxy_config_resource
 from injector.istio.revision import Revision, RevisionSettings, build_revision
 from injector.kube.typed import go_encode, normalise
+from injector.revisions.registry import parse_path
 from tests.conformance import corpus
+from tests.differential import chartplanes
 from tests.differential.dice import Dice
 from tests.differential.injectorpods import Pods
 from tests.factories import make_container, make_pod
@@ -41,10 +43,15 @@ Answer: TypeAlias = "dict[str, Any]"
 
 RELEASES = {
     "1.8": "1.8.2",
+    "1.10": "1.10.6",
     "1.12": "1.12.9",
     "1.13": "1.13.5",
+    "1.14": "1.14.4",
     "1.15": "1.15.1",
+    "1.16": "1.16.7",
+    "1.17": "1.17.8",
     "1.20": "1.20.8",
+    "1.22": "1.22.5",
     "1.24": "1.24.6",
     "1.26": "1.26.8",
     "1.28": "1.28.3",
@@ -62,7 +69,8 @@ SKIPPED: Answer = {"skipped": True}
 
 @dataclass(frozen=True)
 class ControlPlane:
-    """What one istiod runs with: the keys of its ConfigMaps, its environment, the versions of the nodes by name, and ProxyConfigs."""
+    """What one istiod runs with: the keys of its ConfigMaps, its environment, the versions of the nodes by name, and ProxyConfigs; and
+    the path of its webhook."""
 
     minor: str
     config: str
@@ -71,6 +79,7 @@ class ControlPlane:
     env: Mapping[str, str] = field(default_factory=dict)
     nodes: Mapping[str, str] = field(default_factory=dict)
     proxy_configs: Sequence[Mapping[str, Any]] = ()
+    path: str = "/inject"
 
     @cached_property
     def revision(self) -> Revision:
@@ -116,7 +125,7 @@ def _minor_of(file: Path) -> tuple[int, int]:
 
 def istios(program: Path, plane: ControlPlane, pods: Sequence[Pod]) -> list[Answer]:
     """Return what Istio makes of pods: the injected pod, or that it skips or refuses it."""
-    lines = "\n".join(json.dumps({"namespace": NAMESPACE, "pod": pod}) for pod in pods)
+    lines = "\n".join(json.dumps({"path": plane.path, "namespace": NAMESPACE, "pod": pod}) for pod in pods)
     with tempfile.TemporaryDirectory() as name:
         files = [Path(name, key) for key in ("config", "values", "mesh", "proxyconfigs")]
         resources = json.dumps([_as_the_driver_reads(each) for each in plane.proxy_configs])
@@ -150,8 +159,9 @@ def _istios(pod: Pod, answer: Answer) -> Answer:
 
 def ours(plane: ControlPlane, pod: Pod) -> Answer:
     """Return what we make of a pod, without the guard, which Istio does not have."""
+    facts = RequestFacts(NAMESPACE, parse_path(plane.path).envs, guard=OFF, deny_invalid=False)
     try:
-        result = inject_pod(plane.revision, deepcopy(pod), RequestFacts(NAMESPACE, guard=OFF, deny_invalid=False))
+        result = inject_pod(plane.revision, deepcopy(pod), facts)
     except DataError as error:
         return {**REFUSED, "why": str(error)}
     if not isinstance(result, Injected):
@@ -232,8 +242,8 @@ def record(programs: Mapping[str, Path]) -> None:
 
 
 RUNS_OF_A_DIFFERENCE = 30
-NEWER_FIELDS = (1, 26)
-"""The first of the minors here whose Kubernetes has gRPC probes and containers with a restart policy."""
+GOGO = (1, 12)
+"""The last minor whose mesh config gogo/protobuf reads."""
 NODES_COUNT = (1, 27)
 """The first minor for which the versions of the nodes count."""
 NODES = {"node": "v1.34.0"}
@@ -272,9 +282,16 @@ def corpus_planes(minor: str, recordings: Path) -> list[ControlPlane]:
     return list(found.values())
 
 
+def chart_planes(minor: str, work: Path, seed: str, count: int) -> list[ControlPlane]:
+    """Return random control planes: the chart of a minor's release with random values."""
+    nodes = NODES if parse_minor(minor) >= NODES_COUNT else {}
+    planes = chartplanes.chart_planes(minor, work / f"istio-{RELEASES[minor]}", seed, count)
+    return [ControlPlane(minor, **plane, nodes=nodes) for plane in planes]
+
+
 def compared(program: Path, plane: ControlPlane, seed: str, count: int, tally: Tally) -> None:
     """Compare Istio's answers with ours for random pods."""
-    maker = Pods(Dice(f"{seed} {plane.minor}"), newer=parse_minor(plane.minor) >= NEWER_FIELDS)
+    maker = Pods(Dice(f"{seed} {plane.minor}"), missing_fields(parse_minor(plane.minor)))
     pods = [as_served(maker.pod()) for _ in range(count)]
     for pod, answer in zip(pods, istios(program, plane, pods), strict=True):
         tally.answers[next(iter(answer))] += 1
@@ -294,10 +311,11 @@ def _excuse(program: Path, plane: ControlPlane, pod: Pod, answer: Answer, mine: 
     config = pod["metadata"].get("annotations", {}).get("proxy.istio.io/config", "")
     if "-0.0" in config:
         return "Istio loses the sign of -0.0"
-    if parse_minor(plane.minor) < NEWER_FIELDS and re.search(r"""["']null["']""", config):
+    if parse_minor(plane.minor) <= GOGO and re.search(r"""["']null["']""", config):
         return "gogo/protobuf takes the text null for a number that is not set"
     before, after = (each.get("pod", {}).get("metadata", {}).get("labels", {}) for each in (answer, mine))
-    if plane.minor == "1.12" and before == {key: after[key] for key in after if key != "deploymentconfig"}:
+    hides = plane.revision.behaviours.hides_deployment_config
+    if hides and before == {key: after[key] for key in after if key != "deploymentconfig"}:
         return "Istio deletes the only label of a pod of a DeploymentConfig"
     return ""
 

@@ -13,10 +13,12 @@ import sys
 from pathlib import Path
 
 from tests.conformance.newminor import WORK
-from tests.differential.injectors import RELEASES, SOURCE, Tally, built, compared, corpus_planes, record
+from tests.differential.injectors import RELEASES, SOURCE, Tally, built, chart_planes, compared, corpus_planes, record
 from tests.reliability.long.rows import Row, ended
 
 PODS = 10_000
+CHARTS = 40
+"""Control planes for each minor with random values of the chart, beside those of the recorded cases."""
 SHOWN = 5
 
 
@@ -47,6 +49,7 @@ def main() -> int:
     for minor, program in programs.items():
         tally = Tally()
         planes = corpus_planes(minor, options.recordings)
+        planes += chart_planes(minor, options.work, options.seed, CHARTS)
         for number, plane in enumerate(planes):
             compared(program, plane, f"{options.seed} {number}", -(-options.pods // len(planes)), tally)
         for reason, times in tally.excused.most_common():
