@@ -90,7 +90,7 @@ VALUES: Mapping[str, tuple[Any, ...]] = {
     "global.mountMtlsCerts": (True,),
     "global.multiCluster.clusterName": ("c1",),
     "global.network": ("net1",),
-    "global.pilotCertProvider": ("kubernetes", "custom"),
+    "global.pilotCertProvider": ("k8s.io/own", "custom"),
     "global.jwtPolicy": ("first-party-jwt", "none"),
     "global.hub": ("example.com/istio", ""),
     "global.tag": ("1.2-debug", "x"),

@@ -207,9 +207,8 @@ def cases() -> tuple[Case, ...]:
             template = {"template": texts["list"]} if minor == "1.8" else {"templates": templates}
             config = json.dumps({"policy": "enabled", **template})
             mesh = case.get("mesh", texts["mesh"])
-            plane = ControlPlane(
-                minor, config, texts["values"], mesh, **own, proxy_configs=case.get("proxyConfigs", ())
-            )
+            own |= {"proxy_configs": case.get("proxyConfigs", ()), "path": case.get("path", "/inject")}
+            plane = ControlPlane(minor, config, texts["values"], mesh, **own)
             pod = make_pod("web", containers=[make_container()])
             pod = {"metadata": pod["metadata"] | case.get("metadata", {}), "spec": pod["spec"] | case.get("spec", {})}
             found.append(Case(name, minor, plane, as_served(pod), case.get("differs", "")))

@@ -1,9 +1,10 @@
 """Istio's own webhooks beside ours, for the minors of ``tests/differential/injectors.py``: random pods of every annotation, label and
 field of ProxyConfig.
 
-Needs Go, git and Istio's repository. The first build of a release takes up to a quarter of an hour. The control planes are those that
-``scripts/new-minor`` recorded, or those of the corpus. ``tests/differential/injectors.py`` says what may differ. ``--record-cases`` writes
-its recorded cases again, with ``--only`` those of some minors.
+Needs Go, Helm, git and Istio's repository. The first build of a release takes up to a quarter of an hour. The control planes are those
+that ``scripts/new-minor`` recorded, or those of the corpus, and those of Istio's chart with random values.
+``tests/differential/injectors.py`` says what may differ. ``--record-cases`` writes its recorded cases again, with ``--only`` those of some
+minors.
 """
 
 from __future__ import annotations
