@@ -21,7 +21,8 @@ All functions raise a subclass of ``InjectorError`` for input that cannot be use
         ├── TemplateRenderError      a template that does not parse or run
         ├── OverlayError             rendered text that does not merge into the pod
         ├── AnnotationError          an annotation with a value that Istio refuses
-        └── BreakOutError            a value of the pod that breaks out of the template
+        ├── BreakOutError            a value of the pod that breaks out of the template
+        └── InvalidPodError          an injected pod that the API server would refuse
 
 Map of the packages. A package may import those below it; ``pyproject.toml`` has the exact contracts. Two flows meet in one immutable
 object, the Revision of ``istio/revision.py``:
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
         ConfigError,
         DataError,
         InjectorError,
+        InvalidPodError,
         ManifestError,
         OverlayError,
         TemplateRenderError,
@@ -86,6 +88,7 @@ __all__ = [
     "DataError",
     "Injection",
     "InjectorError",
+    "InvalidPodError",
     "ManifestError",
     "OverlayError",
     "Revision",

@@ -136,6 +136,13 @@ def test_a_value_that_breaks_out_is_refused_unless_the_guard_only_warns(pasting:
     assert warned.pod == unchecked.pod
 
 
+def test_a_pod_that_its_injection_makes_invalid_is_an_error(stable: injector.Revision) -> None:
+    pod = make_pod(annotations={"sidecar.istio.io/userVolumeMount": '{"none": {"mountPath": "/a"}}'})
+
+    with pytest.raises(injector.InvalidPodError, match="volumeMounts"):
+        injector.inject(stable, pod)
+
+
 def test_the_differences_of_two_revisions_are_sorted_by_kind(revisions: dict[str, injector.Revision]) -> None:
     changes = injector.diff(revisions["stable"], revisions["canary"], make_pod())
 

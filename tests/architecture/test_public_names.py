@@ -17,7 +17,7 @@ from injector import errors
 ROOT = Path(__file__).resolve().parents[2]
 ERRORS = {
     *("AnnotationError", "BreakOutError", "ConfigError", "DataError", "InjectorError", "ManifestError"),
-    *("OverlayError", "TemplateRenderError"),
+    *("InvalidPodError", "OverlayError", "TemplateRenderError"),
 }
 OBJECTS = {"ABSENT", "Change", "Injection", "Revision", "Step", "Trace"}
 FUNCTIONS = {
