@@ -94,6 +94,7 @@ class Replica:
             lambda: self.certificates.bundle,
             rollout=rollout,
             metrics=self.metrics,
+            refresh=self.secret.refresh,
             clock=clock,
             chance=chance,
         )
@@ -240,6 +241,32 @@ async def test_through_two_generations_no_api_server_meets_what_it_does_not_trus
     assert failed == 0
     assert len(seen) >= 3
     assert len(authorities(api)) <= 3
+
+
+@in_fake_time
+async def test_a_replica_that_starts_after_the_secret_was_deleted_keeps_the_others_trusted() -> None:
+    api = FakeApi(delay=lambda: 0.02)
+    api.put(WEBHOOKS, webhook_configuration())
+    server, every = ApiServer(api), 0.25
+    rejected = dict.fromkeys(("old", "new"), 0.0)
+    async with Replica(api, Lifetimes(), seed=1).running() as one, Replica(api, Lifetimes(), seed=2).running() as other:
+        await asyncio.sleep(30.0)
+        for _ in range(20):
+            server.look(every)
+        api.drop(SECRETS, "injector-ca", "injector-system")
+        async with Replica(api, Lifetimes(), seed=3).running() as new:
+            await new.settled.wait()
+            patches = api.count("patch")
+            for _ in range(200):
+                await asyncio.sleep(every)
+                trusted = server.look(every)
+                rejected["new"] += every * (not new.trusted_by(trusted, new.now()))
+                rejected["old"] += every * (not all(each.trusted_by(trusted, each.now()) for each in (one, other)))
+
+            assert {each.authority for each in (one, other)} == {new.authority}
+    assert rejected["old"] <= 1.0
+    assert rejected["new"] <= LAG + 1.0
+    assert api.count("patch") - patches <= 6
 
 
 @pytest.mark.parametrize("jump", [30 * 86400.0, -86400.0])

@@ -246,9 +246,10 @@ def tls_of(settings: Settings, client: KubeClient | None, metrics: Metrics) -> T
     handshakes, rollout = Handshakes(clients), BundleRollout()
     follow: dict[str, Follow] = {}
     certificates: CertificateSource
+    refresh = None
     if client is not None and settings.self_signed:
         secret = _secret(settings, client, handshakes, rollout)
-        certificates = secret.certificates
+        certificates, refresh = secret.certificates, secret.refresh
         follow["ca-secret"] = secret.follow
     else:
         certificates = _certificate_files(settings, handshakes)
@@ -256,7 +257,9 @@ def tls_of(settings: Settings, client: KubeClient | None, metrics: Metrics) -> T
         by_name = settings.webhook_config_name or ""
         namespace = "" if by_name else own_namespace(settings)
         selector = WebhookSelector(settings.service, namespace, by_name, settings.webhook_name or "")
-        bundles = CaBundles(client, selector, lambda: certificates.bundle, rollout=rollout, metrics=metrics)
+        bundles = CaBundles(
+            client, selector, lambda: certificates.bundle, rollout=rollout, metrics=metrics, refresh=refresh
+        )
         certificates.changed = bundles.wake
         follow["cabundle"] = partial(_patch_webhooks, client, bundles)
     return Tls(certificates, clients, follow)

@@ -12,7 +12,7 @@ import logging
 import math
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -55,6 +55,7 @@ class CaBundles:
         selector: which webhooks to patch.
         bundle: returns the current bundle; None while it is not known.
         rollout: is notified when all webhooks have it.
+        refresh: reads the bundle again, before webhooks are patched: another replica may have written a newer one into them.
         metrics: counts attempts and outdated webhooks.
         clock: returns monotonic seconds.
         chance: returns a random number from 0 to 1.
@@ -67,6 +68,7 @@ class CaBundles:
         bundle: Callable[[], bytes | None],
         *,
         rollout: BundleRollout,
+        refresh: Callable[[], Awaitable[None]] | None = None,
         metrics: Metrics,
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,
@@ -75,6 +77,7 @@ class CaBundles:
         self.selector = selector
         self.bundle = bundle
         self.rollout = rollout
+        self._refresh = refresh
         self._metrics = metrics
         self._clock = clock
         self._chance = chance
@@ -121,8 +124,13 @@ class CaBundles:
         outdated = self._outdated(bundle)
         if outdated:
             self.rollout.note(None)
+        if self._refresh is not None and any(self._retry(name).earliest <= self._clock() for name in outdated):
+            await self._refresh()
+            if self.bundle() != bundle:
+                return 0.0
+            outdated = self._outdated(bundle)
         for name in outdated:
-            wait = self._retries.setdefault(name, _Retry()).earliest - self._clock()
+            wait = self._retry(name).earliest - self._clock()
             if wait <= 0:
                 await self._patch(name, bundle)
                 wait = self._retries[name].earliest - self._clock() if name in self._retries else 0.0
@@ -131,6 +139,9 @@ class CaBundles:
         self._metrics.cabundle_outdated.set(len(left))
         self.rollout.note(None if self._webhooks is None or left else bundle)
         return None if math.isinf(pause) else pause
+
+    def _retry(self, name: str) -> _Retry:
+        return self._retries.setdefault(name, _Retry())
 
     def _outdated(self, bundle: bytes | None) -> list[str]:
         if bundle is None or self._webhooks is None:

@@ -27,6 +27,7 @@ import logging
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -238,7 +239,7 @@ def advance(held: CaRotation, times: Lifetimes, *, now: float, trusted: bool) ->
 
 
 def restore(held: CaRotation, known: Iterable[x509.Certificate], *, now: float) -> CaRotation:
-    """Return a rotation whose bundle was damaged, with the CAs that a replica knows to have signed certificates lately."""
+    """Return a rotation with the CAs that a replica knows to have signed certificates lately, if its bundle lacks them."""
     own = {each.certificate for each in (held.signing, held.next) if each is not None}
     return replace(held, retired=_distinct((each for each in (*held.retired, *known) if each not in own), now))
 
@@ -373,7 +374,7 @@ class SelfSigned(CertificateSource):
 
     @property
     def issuers(self) -> tuple[x509.Certificate, ...]:
-        """The CAs that may have signed certificates which replicas serve now, as far as this replica knows."""
+        """The CAs that may have signed certificates which replicas serve now, as far as this replica knows, its own first."""
         issuer = () if self.issuer is None else (self.issuer.certificate,)
         rotation = self._rotation
         known = () if rotation is None else (rotation.signing.certificate, *rotation.retired)
@@ -472,6 +473,7 @@ class CaSecret:
     clock: Callable[[], float] = time.time
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     chance: Callable[[], float] = random.random
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def follow(self, settled: asyncio.Event) -> None:
         """Reconcile until cancelled; ``settled`` is set after the first success.
@@ -496,6 +498,11 @@ class CaSecret:
                 settled.set()
             await self.sleep(wait * (1 + _JITTER * self.chance()))
 
+    async def refresh(self) -> None:
+        """Reconcile now. Errors are left to ``follow``, which reports them."""
+        with suppress(Exception):
+            await self.reconcile()
+
     async def reconcile(self) -> None:
         """Read the Secret, write the next state if one is due, and use it.
 
@@ -503,6 +510,10 @@ class CaSecret:
             ClusterError: the API server cannot be reached, or refuses.
             ConfigError: the Secret is not the injector's.
         """
+        async with self._lock:
+            self.certificates.use_rotation(await self._reconciled())
+
+    async def _reconciled(self) -> CaRotation:
         for attempt in range(MAX_CONFLICTS):
             stored = await self.store.read()
             rotation = None if stored is None else read_rotation(stored.data, where=str(self.store))
@@ -510,14 +521,15 @@ class CaSecret:
             is_damaged = (
                 rotation is not None and stored is not None and stored.data.get(BUNDLE) != data_of(rotation)[BUNDLE]
             )
-            if is_damaged:
-                wanted = restore(wanted, self.certificates.issuers, now=self.clock())
+            # Another replica that did not know this one's CA may have created the Secret.
+            known = self.certificates.issuers if is_damaged else self.certificates.issuers[:1]
+            wanted = restore(wanted, known, now=self.clock())
             if (wanted == rotation and not is_damaged) or await self._write(
                 wanted, stored, last=attempt == MAX_CONFLICTS - 1
             ):
                 break
             await self.sleep(_CONFLICT_WAIT * self.chance())
-        self.certificates.use_rotation(wanted)
+        return wanted
 
     def _next(self, rotation: CaRotation | None) -> CaRotation:
         now = self.clock()
