@@ -111,7 +111,7 @@ class ClusterSource:
     """The revisions of one cluster.
 
     Args:
-        client: the API server.
+        client: the API server; other tasks use it too.
         metrics: counts the faults of watches.
         namespace: Istio's namespace.
     """
@@ -154,19 +154,16 @@ class ClusterSource:
         """
         await self.client.open()
         self._watches.clear()  # those of a run that failed have ended
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                self._watch(tasks, (), changed)
-                await self._synced()
+        async with asyncio.TaskGroup() as tasks:
+            self._watch(tasks, (), changed)
+            await self._synced()
+            self._watch(tasks, served(), changed)
+            await self._synced()
+            settled.set()
+            while True:
                 self._watch(tasks, served(), changed)
-                await self._synced()
-                settled.set()
-                while True:
-                    self._watch(tasks, served(), changed)
-                    await self._served_changed.wait()
-                    self._served_changed.clear()
-        finally:
-            await self.client.close()
+                await self._served_changed.wait()
+                self._served_changed.clear()
 
     def _watch(self, tasks: asyncio.TaskGroup, revisions: Iterable[Revision], changed: Callable[[], None]) -> None:
         """Start the watches that are missing for these revisions."""

@@ -126,14 +126,14 @@ class Supervisor:
         self._tasks.clear()
 
     async def _run(self, name: str, work: Work, settled: asyncio.Event | None) -> None:
-        """Run ``work`` and restart it after errors. An error before it has set ``settled`` is raised."""
-        failures = 0
+        """Run ``work`` and restart it after errors. An error before it has set ``settled``, or after ``stop``, is raised."""
+        task, failures = asyncio.current_task(), 0
         while True:
             began = self._clock()
             try:
                 await work()
             except Exception as error:
-                if settled is not None and not settled.is_set():
+                if (settled is not None and not settled.is_set()) or (task is not None and task.cancelling()):
                     raise
                 if self._clock() - began >= STABLE:
                     failures = 0

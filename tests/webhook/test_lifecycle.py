@@ -140,6 +140,43 @@ async def test_restarts_become_rarer_until_the_task_has_run_for_a_while(supervis
     await supervisor.stop()
 
 
+async def test_a_task_that_fails_while_it_is_stopped_is_not_restarted(supervisor: Supervisor) -> None:
+    starts = 0
+
+    async def work() -> None:
+        nonlocal starts
+        starts += 1
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise RuntimeError
+
+    supervisor.start("upgrades", work)
+    await turns()
+    async with asyncio.timeout(LIMIT):
+        await supervisor.stop()
+
+    assert starts == 1
+
+
+async def test_a_task_whose_group_of_tasks_fails_is_restarted(supervisor: Supervisor, time: Time) -> None:
+    work = Work()
+
+    async def grouped() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(work.run())
+            await asyncio.Event().wait()
+
+    supervisor.start("drift", grouped)
+    time.go.set()
+    await turns()
+    work.fail()
+    await turns()
+
+    assert (work.starts, work.runs) == (2, True)
+    await supervisor.stop()
+
+
 async def test_a_task_that_returns_is_done(supervisor: Supervisor) -> None:
     work = Work()
     supervisor.start("certificate", work.run)
