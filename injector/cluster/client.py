@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -181,6 +182,7 @@ class KubeClient:
             kubeconfig = Kubeconfig(() if kubeconfig is None else (kubeconfig,))
         self._kubeconfig = kubeconfig
         self._api: ApiClient | None = None
+        self._in_use: Counter[ApiClient] = Counter()
         self._connecting = asyncio.Lock()
         self._throttle = throttle or ApiThrottle()
 
@@ -397,6 +399,7 @@ class KubeClient:
         # The credentials may be renewed while this waits.
         await self._throttle.turn()
         api = await self._connected()
+        self._in_use[api] += 1
         where = f"{api.configuration.host}{path}"
         try:
             response: aiohttp.ClientResponse = await api.call_api(
@@ -415,8 +418,14 @@ class KubeClient:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             self._throttle.failed()
             if isinstance(error, aiohttp.ClientSSLError):
-                await self._forget(api)
+                self._forget(api)
             raise _broken(error, where) from error
+        finally:
+            self._in_use[api] -= 1
+            if not self._in_use[api]:
+                del self._in_use[api]
+                if api is not self._api:
+                    await api.close()
 
     async def _checked(self, response: aiohttp.ClientResponse, where: str, api: ApiClient) -> None:
         status = response.status
@@ -425,7 +434,7 @@ class KubeClient:
             return
         message = message_of(await response.content.read(_MAX_ERROR_BODY))
         if status == 401:  # noqa: PLR2004 -- Unauthorized
-            await self._forget(api)
+            self._forget(api)
         meaning = meaning_of(status)
         (self._throttle.failed if meaning.down else self._throttle.answered)()
         # The message names accounts, objects and fields. The message of a 401 may quote the credentials.
@@ -439,10 +448,13 @@ class KubeClient:
             retry_after=retry_after_seconds(response.headers.get("Retry-After", "")),
         )
 
-    async def _forget(self, api: ApiClient) -> None:
-        """Read the credentials again for the next request, unless another request has done so."""
+    def _forget(self, api: ApiClient) -> None:
+        """Read the credentials again for the next request, unless another request has done so.
+
+        Connections in use stay open: aiohttp would cancel a request that resolves a name, and its task would end without an error.
+        """
         if self._api is api:
-            await self.close()
+            self._api = None
 
     async def _connected(self) -> ApiClient:
         async with self._connecting:  # several watches may find their credentials refused at once

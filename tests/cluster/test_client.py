@@ -623,6 +623,24 @@ async def test_a_new_ca_of_the_api_server_is_read_after_it_was_rejected_once(
     assert len(asked) == 2
 
 
+async def test_a_request_is_not_cut_when_the_credentials_of_another_are_refused(api: Api, client: KubeClient) -> None:
+    refused = asyncio.Event()
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        if "pods" in request.path:
+            await refused.wait()
+            return await _json({"metadata": {"resourceVersion": "9"}, "items": []})
+        return await _json({}, 401)
+
+    api.handler = handler
+    waiting = asyncio.create_task(page_of(client, Scope(PODS)))
+    with pytest.raises(ClusterError, match="credentials"):
+        await page_of(client, Scope(NODES))
+    refused.set()
+
+    assert await waiting == Page([], "9")
+
+
 async def test_a_client_that_was_never_opened_can_be_closed() -> None:
     await KubeClient().close()
 
