@@ -53,7 +53,7 @@ from injector.kube.typed import normalise
 from injector.kube.yaml import objects_in
 from injector.revisions.clustersource import BuiltRevisions, build_all, listed_state, openshift_annotations
 from injector.revisions.source import Overrides
-from injector.revisions.tags import workload_key
+from injector.revisions.tags import key_of_normal_pod
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -700,11 +700,12 @@ def _unlisted(pod: dict[str, Any], listed: AbstractSet[_Key], seen: AbstractSet[
         return None
     meta = pod["metadata"]
     namespace = str(meta.get("namespace", ""))
-    key, owner = workload_key(pod, namespace), controller_of(meta) or {}
+    read = _metadata_of_running(pod)
+    key, owner = key_of_normal_pod(read, namespace), controller_of(meta) or {}
     if key in seen or key in listed or (namespace, owner.get("kind"), owner.get("name")) in listed:
         return None
     _, kind, name = key
-    return Created(kind, namespace, name, as_created(read_running(pod)))
+    return Created(kind, namespace, name, as_created({**read, **_spec_of_running(pod)}))
 
 
 def read_running(pod: Mapping[str, Any]) -> dict[str, Any]:
@@ -713,6 +714,15 @@ def read_running(pod: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ManifestError: it cannot be read.
     """
+    return {**_metadata_of_running(pod), **_spec_of_running(pod)}
+
+
+def _metadata_of_running(pod: Mapping[str, Any]) -> dict[str, Any]:
     meta = {key: value for key, value in pod["metadata"].items() if key != "managedFields"}
-    running: dict[str, Any] = normalise({"metadata": meta, "spec": pod.get("spec") or {}}, "v1.Pod")
-    return running
+    read: dict[str, Any] = normalise({"metadata": meta}, "v1.Pod")
+    return read
+
+
+def _spec_of_running(pod: Mapping[str, Any]) -> dict[str, Any]:
+    read: dict[str, Any] = normalise({"spec": pod.get("spec") or {}}, "v1.Pod")
+    return read

@@ -24,7 +24,6 @@ from injector.cli.cluster import (
     targets_in_processes,
 )
 from injector.cli.commands import verbose
-from injector.cli.explain import called_last, pod_labels
 from injector.cli.formats import REPORTS
 from injector.cli.manifests import OTHER_KINDS_OPTION, read_workloads
 from injector.cli.options import FILENAME, GUARD, RECURSIVE, exit_code_option
@@ -50,6 +49,7 @@ from injector.cli.sources import (
 )
 from injector.errors import DataError, InvalidPodError, ManifestError, UsageError
 from injector.golang.json import dump_json, load_json
+from injector.injection import containers as c
 from injector.injection.pipeline import answers_to
 from injector.injection.result import Answer, Injected, RequestFacts
 from injector.injection.tools.podchanges import ABSENT, KINDS, POD_SECURITY, Change, changes, hiding_of
@@ -245,7 +245,7 @@ def _compare_live(
         labels = view.namespaces.get(workload.namespace)
         if labels is None:
             return _UNKNOWN
-        if called_last(view.webhooks, pod_labels(workload, labels)) is None:
+        if not view.webhooks.called(labels, c.labels_of(workload.pod)):
             return _NOT_INJECTED
         return comparer.result(workload)
 

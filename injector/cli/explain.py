@@ -166,6 +166,15 @@ def live_route(view: ClusterView, labels: PodLabels) -> Route | Trace:
     matching = view.webhooks.called(labels.namespace, labels.pod)
     if not matching:
         return _not_called(_no_live_webhook(view.webhooks, labels), _WEBHOOKS)
+    return route_by(matching, view, labels)
+
+
+def route_by(matching: list[LiveWebhook], view: ClusterView, labels: PodLabels) -> Route | Trace:
+    """Return the same for a pod for which the API server calls the webhooks ``matching``, at least one.
+
+    Raises:
+        DataError: as ``live_route``.
+    """
     *others, webhook = matching
     source = _configuration(webhook)
     step = Step(WEBHOOK, PASSED, _live_call_text(webhook, others, labels), source)

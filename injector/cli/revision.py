@@ -7,9 +7,10 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import click
+import msgspec
 
 from injector.cli.cluster import (
     ClusterView,
@@ -21,7 +22,7 @@ from injector.cli.cluster import (
     texts_in_processes,
 )
 from injector.cli.commands import EX_DATAERR, EX_FAILED, Subcommands, verbose
-from injector.cli.explain import PodLabels, Route, called_last, live_route, requested_name
+from injector.cli.explain import PodLabels, Route, requested_name, route_by
 from injector.cli.options import FILE, FILENAME, RECURSIVE, SKIP_CONFIRMATION, exit_code_option, output_format
 from injector.cli.output import HEADINGS, confirm, data_text, echo, echo_colored, examples, printable, table
 from injector.cli.sources import (
@@ -60,7 +61,7 @@ from injector.memo import Memo
 from injector.revisions.directory import embedded_source
 from injector.revisions.registry import Registry, Snapshot
 from injector.revisions.reload import Loader, LoadReport, RevisionState
-from injector.revisions.tags import workload_of_pod
+from injector.revisions.tags import PIN, TagWorkload, key_of_normal_pod
 from injector.revisions.tagstore import check_removable
 
 if TYPE_CHECKING:
@@ -136,9 +137,9 @@ def sidecar_status(pod: Mapping[str, Any], view: ClusterView) -> SidecarStatus |
     except DataError:
         created = None  # the original pod cannot be restored, but its revision can be compared
     own_labels = c.labels_of(running if created is None else created)
-    labels = PodLabels(
-        view.namespaces[meta["namespace"]], own_labels, workload=workload_of_pod(running, meta["namespace"])
-    )
+    namespace = meta["namespace"]
+    workload = TagWorkload(key_of_normal_pod(running, namespace), c.annotations_of(running).get(PIN) or "")
+    labels = PodLabels(view.namespaces[namespace], own_labels, workload=workload)
     sidecar = injected_revision(running)
     has = None if sidecar is None else sidecar or "(no name)"
     gets, drift = _compare(running, created, labels, view)
@@ -147,11 +148,12 @@ def sidecar_status(pod: Mapping[str, Any], view: ClusterView) -> SidecarStatus |
 
 def _compare(running: c.Pod, created: c.Pod | None, labels: PodLabels, view: ClusterView) -> tuple[str | None, Drift]:
     """Return the revision that a new pod would get, None for no sidecar, and how the running one differs."""
-    if called_last(view.webhooks, labels) is None:
+    matching = view.webhooks.called(labels.namespace, labels.pod)
+    if not matching:
         wanted = requested_name(view.webhooks, labels)
         return wanted, drift_of(running, None) if wanted is None else Drift(UNKNOWN_REVISION)
     try:
-        routed = live_route(view, labels)
+        routed = route_by(matching, view, labels)
     except DataError:
         return requested_name(view.webhooks, labels), Drift(UNKNOWN_REVISION)
     if isinstance(routed, Route):
@@ -219,6 +221,31 @@ class _UnknownNamespace:
     name: str
 
 
+_Fields: TypeAlias = dict[str, msgspec.Raw] | list[msgspec.Raw] | str | int | float | bool | None
+_OUTLINE: Final = msgspec.json.Decoder(dict[str, _Fields])
+_DECODED: Final = frozenset({"name", "generateName", "namespace", "deletionTimestamp", "phase"})
+
+
+def _outline(text: bytes) -> dict[str, Any]:
+    """Return a pod, given as JSON, of which ``has_ended`` and ``of_replica`` can tell what they need.
+
+    The rest is not decoded: ``PodStatuses`` needs it only of the first replica.
+
+    Raises:
+        ManifestError: it is not JSON.
+    """
+    pod: dict[str, Any]
+    try:
+        pod = _OUTLINE.decode(text)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return cast("dict[str, Any]", load_json(text))
+    for part in ("metadata", "status"):
+        fields = pod.get(part)
+        if isinstance(fields, dict):
+            pod[part] = {key: load_json(bytes(raw)) if key in _DECODED else raw for key, raw in fields.items()}
+    return pod
+
+
 class PodStatuses:
     """Finds the status of one pod after another, once for the replicas of a workload, which the API server lists one after another.
 
@@ -236,7 +263,7 @@ class PodStatuses:
         Raises:
             ManifestError: the pod cannot be read.
         """
-        pod = load_json(text)
+        pod = _outline(text)
         namespace = str(pod["metadata"].get("namespace", ""))
         if namespace not in self._view.namespaces:
             return _UnknownNamespace(namespace)

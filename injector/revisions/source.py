@@ -114,9 +114,11 @@ class SourceState:
     facts: ClusterFacts = ClusterFacts()
     webhook_faults: tuple[str, ...] = ()
     names: frozenset[str] = field(init=False, compare=False, repr=False)
+    _by_name: Mapping[str, RawRevision] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "names", frozenset((*(raw.name for raw in self.revisions), *self.failures)))
+        object.__setattr__(self, "_by_name", {raw.name: raw for raw in reversed(self.revisions)})
+        object.__setattr__(self, "names", frozenset((*self._by_name, *self.failures)))
 
     @property
     def default_name(self) -> str | None:
@@ -147,7 +149,7 @@ class SourceState:
         """
         if name in self.failures:
             raise self.failures[name]
-        return next(raw for raw in self.revisions if raw.name == name)
+        return self._by_name[name]
 
     @property
     def content(self) -> tuple[object, ...]:

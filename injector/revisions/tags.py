@@ -192,9 +192,13 @@ def workload_key(pod: Mapping[str, Any], namespace: str) -> tuple[str, str, str]
     given = pod.get("metadata")
     if isinstance(given, dict):
         given = {key: value for key, value in given.items() if key != "managedFields"}
-    read = normalise({"metadata": given}, "v1.Pod")
-    meta = read.get("metadata") or {}
-    workload = workload_of(read)
+    return key_of_normal_pod(normalise({"metadata": given}, "v1.Pod"), namespace)
+
+
+def key_of_normal_pod(pod: Mapping[str, Any], namespace: str) -> tuple[str, str, str]:
+    """Return the ``workload_key`` of a pod whose metadata is as ``normalise`` returns it."""
+    meta = pod.get("metadata") or {}
+    workload = workload_of(pod)
     name = (workload.kind == "Pod" and meta.get("generateName")) or workload.name
     return workload.namespace or namespace, workload.kind, name
 

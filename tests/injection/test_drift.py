@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
@@ -110,6 +111,35 @@ def test_what_others_add_to_a_proxy_is_no_drift(fields: dict[str, Any]) -> None:
     added = {key: [*value, *proxy_of(pod)[key]] for key, value in fields.items()}
 
     assert drift(changed_proxy(pod, **added)) == Drift(CURRENT)
+
+
+TOKEN = {"name": "kube-api-access-x", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "readOnly": True}
+
+
+@pytest.mark.parametrize(
+    ("change", "is_drift"),
+    [
+        (lambda mounts: [*mounts, TOKEN], False),
+        (lambda mounts: [TOKEN, *mounts, {**TOKEN, "mountPath": "/b"}], False),
+        (lambda mounts: mounts[::-1], False),
+        (lambda mounts: [*mounts, mounts[0]], False),
+        (lambda mounts: [*mounts, {"name": "a"}], False),
+        (lambda mounts: [TOKEN, *mounts[1:]], True),
+        (lambda mounts: [{**mounts[0], "name": "a"}, *mounts[1:], TOKEN], True),
+        (lambda mounts: [{"name": "a"}, *mounts[1:]], True),
+        (lambda _: None, True),
+    ],
+)
+def test_mounts_that_only_the_running_pod_has_are_no_drift(change: Callable[[Any], Any], is_drift: bool) -> None:
+    pod = running()
+    pod = changed_proxy(pod, volumeMounts=change(proxy_of(pod)["volumeMounts"]))
+    fresh = inject_pod(STABLE, as_created(pod), FACTS)
+    assert isinstance(fresh, Injected)
+    found = template_changes(pod, fresh.shared_pod)
+    assert bool(found) is is_drift
+    # With another difference, all of both pods is compared.
+    other = template_changes(changed_proxy(pod, image="a:1"), fresh.shared_pod)
+    assert found == tuple(each for each in other if each.kind != "image") != other
 
 
 def test_what_admission_plugins_set_is_no_drift() -> None:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from injector.errors import DataError
 from injector.golang.json import go_json, load_json
 from injector.injection import containers as c
+from injector.memo import Memo
 
 STATUS: Final = "sidecar.istio.io/status"
 _LISTS: Final = ("initContainers", "containers", "volumes", "imagePullSecrets")
@@ -42,7 +43,33 @@ def read_status(pod: Mapping[str, Any]) -> InjectionStatus | None:
 
     As for Go, keys match in any case.
     """
-    raw = _status_json(pod)
+    text = c.annotations_of(pod).get(STATUS)
+    return None if text is None else _READ.get(text, _read).status
+
+
+def revision_in(text: str) -> str:
+    """Return the revision that the annotation's value names; empty if it names none."""
+    return _READ.get(text, _read).revision
+
+
+class _Read(NamedTuple):
+    """What ``read_status`` and ``revision_in`` return."""
+
+    status: InjectionStatus | None
+    revision: str
+
+
+def _read(text: str) -> _Read:
+    raw = _json_object(text)
+    revision = None if raw is None else raw.get("revision")
+    return _Read(_status_in(raw), revision if isinstance(revision, str) else "")
+
+
+_READ: Final[Memo[str, _Read]] = Memo(64, 64 << 10, len)
+"""Pods of one revision have the same annotation, and commands read it several times for each pod."""
+
+
+def _status_in(raw: dict[str, Any] | None) -> InjectionStatus | None:
     if raw is None:
         return None
     by_name = {key.lower(): value for key, value in raw.items()}
@@ -58,15 +85,13 @@ def injected_names(pod: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
 
     A list of something else than names is empty; Istio (1.30.3) drops the connection of such a request.
     """
-    raw = _status_json(pod) or {}
+    text = c.annotations_of(pod).get(STATUS)
+    raw = (None if text is None else _json_object(text)) or {}
     return {kind: _names(raw.get(kind)) or () for kind in ("containers", "initContainers")}
 
 
-def _status_json(pod: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the object in the annotation, empty for ``null``; None if there is no object."""
-    text = c.annotations_of(pod).get(STATUS)
-    if text is None:
-        return None
+def _json_object(text: str) -> dict[str, Any] | None:
+    """Return the object in a text, empty for ``null``; None if there is no object."""
     try:
         raw = load_json(text)
     except DataError:

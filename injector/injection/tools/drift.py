@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import DataError
-from injector.golang.json import load_json
 from injector.injection import containers as c
 from injector.injection.result import Answer, Injected
 from injector.injection.steps import prometheus
 from injector.injection.steps.probes import APP_PROBERS
-from injector.injection.steps.status import STATUS, read_status
+from injector.injection.steps.status import STATUS, read_status, revision_in
 from injector.injection.tools.podchanges import ABSENT, KINDS, Change, pod_changes
 from injector.injection.tools.uninject import ANNOTATIONS_ENV, LABELS_ENV, uninject_pod
 from injector.istio.webhooks import REVISION_LABEL
@@ -69,7 +68,7 @@ def injected_revision(pod: Mapping[str, Any]) -> str | None:
     annotations = c.annotations_of(pod)
     if STATUS not in annotations:
         return None
-    named = _revision_in(annotations[STATUS]) or annotations.get(REVISION_LABEL) or c.labels_of(pod).get(REVISION_LABEL)
+    named = revision_in(annotations[STATUS]) or annotations.get(REVISION_LABEL) or c.labels_of(pod).get(REVISION_LABEL)
     return named or ""
 
 
@@ -103,7 +102,7 @@ def as_created(pod: c.Pod) -> c.Pod:
 
 def own_revision_label(pod: Mapping[str, Any]) -> str | None:
     """Return the label ``istio.io/rev`` of a running pod; None if it has none, or if the injection wrote it."""
-    return c.labels_of(pod).get(REVISION_LABEL) if _revision_in(c.annotations_of(pod).get(STATUS, "")) else None
+    return c.labels_of(pod).get(REVISION_LABEL) if revision_in(c.annotations_of(pod).get(STATUS, "")) else None
 
 
 def drift_of(pod: c.Pod, answer: Answer | None) -> Drift:
@@ -131,10 +130,34 @@ def template_changes(pod: c.Pod, fresh: c.Pod) -> tuple[Change, ...]:
     names = [_added(each) for each in (pod, fresh)]
     containers, volumes = (frozenset().union(*(of_pod[index] for of_pod in names)) for index in (0, 1))
     old, new = (_only(each, containers, volumes) for each in (pod, fresh))
-    if old == new:
+    if _differ_in_mounts_at_most(old["spec"], new["spec"]):
         return ()  # as for most pods
     ranged = _LIMIT_RANGER in c.annotations_of(pod)
     return tuple(change for change in pod_changes(old, new, {}) if not _of_others(change, ranged=ranged))
+
+
+def _differ_in_mounts_at_most(old: Object, new: Object) -> bool:
+    """Return whether the specs are equal but for mounts that only ``old`` has, which are never a change (``_of_others``).
+
+    The plugin ServiceAccount mounts the token after the injection, so nearly every running pod has such a mount.
+    """
+    if old["volumes"] != new["volumes"]:
+        return False
+    lists = ((old[kind], new[kind]) for kind in _LISTS)
+    return all(len(one) == len(other) and all(map(_has_at_most_more_mounts, one, other)) for one, other in lists)
+
+
+def _has_at_most_more_mounts(old: c.Container, new: c.Container) -> bool:
+    if old == new:
+        return True
+    mounts, wanted = (each.get("volumeMounts") or () for each in (old, new))
+    places = [mount.get("mountPath") for mount in wanted]
+    # Mounts without a place are not compared by their places.
+    if None in places or any("mountPath" not in mount for mount in mounts):
+        return False
+    rest = {key: value for key, value in old.items() if key != "volumeMounts"}
+    common = [mount for mount in mounts if mount["mountPath"] in places]
+    return ({**rest, "volumeMounts": common} if common else rest) == new
 
 
 def _of_others(change: Change, *, ranged: bool) -> bool:
@@ -168,15 +191,6 @@ def _only(pod: c.Pod, containers: AbstractSet[Any], volumes: AbstractSet[Any]) -
     return {"spec": spec}
 
 
-def _revision_in(status: str) -> str:
-    try:
-        found = load_json(status)
-    except DataError:
-        return ""
-    revision = found.get("revision") if isinstance(found, dict) else None
-    return revision if isinstance(revision, str) else ""
-
-
 _CONTAINER: Final = {"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}
 _PROBE: Final = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
 _HTTP: Final = {"path": "/", "scheme": "HTTP"}
@@ -193,14 +207,17 @@ _LATEST: Final = "latest"
 def defaulted_container(container: Mapping[str, Any]) -> Object:
     """Return a normalised container as the API server keeps it: with its defaults."""
     found = {**_CONTAINER, "imagePullPolicy": _pull_policy(str(container.get("image", ""))), **container}
-    found = _each(found, "ports", lambda port: {**_PORT, **port})
-    found = _each(found, "env", lambda item: _at(item, "valueFrom", _with_field))
+    _each(found, "ports", _port)
+    _each(found, "env", _variable)
     for key in _PROBES:
-        found = _at(found, key, lambda probe: {**_PROBE, **_handler(probe)})
-    found = _at(found, "lifecycle", _lifecycle)
+        _at(found, key, _probe)
+    _at(found, "lifecycle", _lifecycle)
     resources = _resources(container.get("resources") or {})
-    rest = {key: value for key, value in found.items() if key != "resources"}
-    return {**rest, "resources": resources} if resources else rest
+    if resources:
+        found["resources"] = resources
+    else:
+        found.pop("resources", None)
+    return found
 
 
 def defaulted_volume(volume: Mapping[str, Any]) -> Object:
@@ -208,11 +225,14 @@ def defaulted_volume(volume: Mapping[str, Any]) -> Object:
     found = dict(volume)
     if set(found) <= {"name"}:
         return {**found, "emptyDir": {}}
+    if set(found) <= {"name", "emptyDir"}:
+        return found
     for key in ("secret", "configMap", "downwardAPI", "projected"):
-        found = _at(found, key, lambda source: {**_MODE, **source})
-    found = _at(found, "hostPath", lambda source: {**_HOST_PATH, **source})
-    found = _at(found, "downwardAPI", _files)
-    return _at(found, "projected", lambda source: _each(source, "sources", _projection))
+        _at(found, key, lambda source: {**_MODE, **source})
+    _at(found, "hostPath", lambda source: {**_HOST_PATH, **source})
+    _at(found, "downwardAPI", _files)
+    _at(found, "projected", _projected)
+    return found
 
 
 def _pull_policy(image: str) -> str:
@@ -223,15 +243,34 @@ def _pull_policy(image: str) -> str:
     return "Always" if tag in ("", _LATEST) else "IfNotPresent"
 
 
-def _handler(probe: Object) -> Object:
-    probe = _at(probe, "httpGet", lambda action: {**_HTTP, **action})
-    return _at(probe, "grpc", lambda action: {**_GRPC, **action})
+# --- the defaults of parts; no function changes its argument, but for ``_at`` and ``_each``
+
+
+def _port(port: Object) -> Object:
+    return {**_PORT, **port}
+
+
+def _variable(variable: Object) -> Object:
+    source = variable.get("valueFrom")
+    return variable if source is None else {**variable, "valueFrom": _with_field(source)}
+
+
+def _probe(probe: Object) -> Object:
+    return {**_PROBE, **_handler(probe)}
+
+
+def _handler(handler: Object) -> Object:
+    found = dict(handler)
+    _at(found, "httpGet", lambda action: {**_HTTP, **action})
+    _at(found, "grpc", lambda action: {**_GRPC, **action})
+    return found
 
 
 def _lifecycle(lifecycle: Object) -> Object:
+    found = dict(lifecycle)
     for key in ("postStart", "preStop"):
-        lifecycle = _at(lifecycle, key, _handler)
-    return lifecycle
+        _at(found, key, _handler)
+    return found
 
 
 def _resources(resources: Object) -> Object:
@@ -240,22 +279,39 @@ def _resources(resources: Object) -> Object:
     return {**resources, "requests": {**limits, **(resources.get("requests") or {})}} if limits else resources
 
 
+def _projected(source: Object) -> Object:
+    found = dict(source)
+    _each(found, "sources", _projection)
+    return found
+
+
 def _projection(source: Object) -> Object:
-    return _at(_at(source, "serviceAccountToken", lambda token: {**_TOKEN, **token}), "downwardAPI", _files)
+    found = dict(source)
+    _at(found, "serviceAccountToken", lambda token: {**_TOKEN, **token})
+    _at(found, "downwardAPI", _files)
+    return found
 
 
 def _files(source: Object) -> Object:
-    return _each(source, "items", _with_field)
+    found = dict(source)
+    _each(found, "items", _with_field)
+    return found
 
 
 def _with_field(source: Object) -> Object:
-    return _at(source, "fieldRef", lambda field: {**_FIELD, **field})
+    field = source.get("fieldRef")
+    return source if field is None else {**source, "fieldRef": {**_FIELD, **field}}
 
 
-def _at(holder: Object, key: str, change: Callable[[Object], Object]) -> Object:
-    """Return ``holder`` with the value at ``key``, if there is one, changed."""
-    return {**holder, key: change(holder[key])} if holder.get(key) is not None else holder
+def _at(holder: Object, key: str, change: Callable[[Object], Object]) -> None:
+    """Change the value at ``key``, if there is one."""
+    value = holder.get(key)
+    if value is not None:
+        holder[key] = change(value)
 
 
-def _each(holder: Object, key: str, change: Callable[[Object], Object]) -> Object:
-    return {**holder, key: [change(item) for item in holder[key]]} if holder.get(key) else holder
+def _each(holder: Object, key: str, change: Callable[[Object], Object]) -> None:
+    """Change the items of the list at ``key``, if it has any."""
+    items = holder.get(key)
+    if items:
+        holder[key] = [change(item) for item in items]
