@@ -15,6 +15,7 @@ from injector.errors import DataError, TagError
 from injector.injection.pipeline import answers_to
 from injector.injection.result import RequestFacts
 from injector.injection.tools.podchanges import POD_SECURITY, changes, decision_of, hiding_of
+from injector.kube.pods import KNATIVE, controller_of
 from injector.kube.podsecurity import UNRESTRICTED, LevelVersion
 from injector.revisions.tags import Tag, TagWorkload, Weights
 from injector.upgrade.document import BY_NAMESPACE, BY_WEIGHT, Upgrade, Wave
@@ -96,17 +97,21 @@ def key_of(obj: Mapping[str, Any]) -> Key:
 
 def restart_of(obj: Mapping[str, Any]) -> Restart:
     """Return the consequences of restarting a workload, from the object itself."""
-    spec, kind = obj.get("spec") or {}, str(obj.get("kind"))
-    labels = obj["metadata"].get("labels") or {}
-    return Restart(_obstacle(kind, spec), _disrupts(kind, spec, obj.get("status") or {}), labels)
+    spec, kind, meta = obj.get("spec") or {}, str(obj.get("kind")), obj["metadata"]
+    return Restart(
+        _obstacle(kind, spec, meta), _disrupts(kind, spec, obj.get("status") or {}), meta.get("labels") or {}
+    )
 
 
 def unknown_restart(kind: str) -> Restart:
     """Return the consequences of a restart for a workload that is only known by its pods."""
-    return Restart(_obstacle(kind, {}))
+    return Restart(_obstacle(kind, {}, {}))
 
 
-def _obstacle(kind: str, spec: Mapping[str, Any]) -> str:
+def _obstacle(kind: str, spec: Mapping[str, Any], meta: Mapping[str, Any]) -> str:
+    # `checkAndUpdateDeployment` in knative/serving, pkg/reconciler/revision/cruds.go, replaces the whole spec.
+    if (controller_of(meta) or {}).get("apiVersion", "").startswith(f"{KNATIVE}/"):
+        return "Knative undoes a restart: delete its pods yourself, or deploy its Service again"
     if kind not in RESTARTABLE and kind != ROLLOUT:
         return _OTHERS.get(kind, f"{kind} is a kind whose restart is not known: restart it yourself")
     strategy = spec.get("updateStrategy") or {}
