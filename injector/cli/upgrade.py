@@ -396,14 +396,15 @@ def read_document(filename: str) -> tuple[dict[str, Any], Upgrade]:
         DataError: the file cannot be read, or is not an Upgrade.
     """
     manifests = read_manifests((filename,), recursive=False)
-    if len(manifests) != 1:
-        raise ManifestError("it is a folder with several files", where=filename, hint="give one file")
-    text, where = manifests[0].text, manifests[0].name
-    documents = [load_document(each.text, where=where, line=each.line) for each in split_documents(text, where=where)]
-    found = [each for each in documents if each is not None]
+    documents = (
+        (file.name, load_document(each.text, where=file.name, line=each.line))
+        for file in manifests
+        for each in split_documents(file.text, where=file.name)
+    )
+    found = [(where, raw) for where, raw in documents if raw is not None]
     if len(found) > 1:
-        raise ManifestError("it has several documents", where=where, hint="give a file with one Upgrade")
-    raw: Any = found[0] if found else None
+        raise ManifestError("it has several documents", where=filename, hint="give a file with one Upgrade")
+    where, raw = found[0] if found else (manifests[0].name, {})
     return raw, _checked(read_upgrade(raw, where=where))
 
 
