@@ -243,6 +243,7 @@ def record(programs: Mapping[str, Path]) -> None:
 RUNS_OF_A_DIFFERENCE = 30
 GOGO = (1, 12)
 """The last minor whose mesh config gogo/protobuf reads."""
+QUANTITY = re.compile("annotation 'sidecar.istio.io/proxy(CPU|Memory)(Limit)?'")
 NODES_COUNT = (1, 27)
 """The first minor for which the versions of the nodes count."""
 NODES = {"node": "v1.34.0"}
@@ -312,6 +313,8 @@ def _excuse(program: Path, plane: ControlPlane, pod: Pod, answer: Answer, mine: 
         return "Istio loses the sign of -0.0"
     if parse_minor(plane.minor) <= GOGO and re.search(r"""["']null["']""", config):
         return "gogo/protobuf takes the text null for a number that is not set"
+    if RELEASES[plane.minor] == "1.28.3" and QUANTITY.search(mine.get("why", "")):
+        return "Istio 1.28 validates quantities from 1.28.4 on"
     before, after = (each.get("pod", {}).get("metadata", {}).get("labels", {}) for each in (answer, mine))
     hides = plane.revision.behaviours.hides_deployment_config
     if hides and before == {key: after[key] for key in after if key != "deploymentconfig"}:
