@@ -93,7 +93,7 @@ class FaultyApi:
         listening = await self._loop.create_server(lambda: _Silent(self) if self._down else server(), "127.0.0.1", 0)
         port = listening.sockets[0].getsockname()[1]
         self.kubeconfig.write_text(kubeconfig_of(f"http://127.0.0.1:{port}"))
-        connector = aiohttp.TCPConnector(ssl=self.lab.tls())
+        connector = aiohttp.TCPConnector(ssl=self.lab.tls)
         never = aiohttp.ClientTimeout(total=None)
         async with aiohttp.ClientSession(connector=connector, timeout=never, read_bufsize=LONGEST_LINE) as self._api:
             self._server = server

@@ -72,7 +72,7 @@ class Load:
         now = time.monotonic()
         while not enough(found := self.since(now)):
             assert time.monotonic() < now + LIMIT, f"{len(found)} pods in {LIMIT:g} s, {self.failures[:3]}"
-            time.sleep(0.05)
+            time.sleep(0.1)
         return found
 
     def told(self) -> str:
@@ -87,7 +87,7 @@ class Load:
     async def run(self) -> None:
         """Create until told to stop."""
         limits = aiohttp.ClientTimeout(total=LONGEST_ANSWER)
-        connector = aiohttp.TCPConnector(ssl=self.lab.tls())
+        connector = aiohttp.TCPConnector(ssl=self.lab.tls)
         async with aiohttp.ClientSession(self.lab.url, connector=connector, timeout=limits) as session:
             await asyncio.gather(*(self._work(session, worker) for worker in range(WORKERS)))
 

@@ -112,7 +112,7 @@ class Injector:
         while not seen():
             assert self.process.poll() is None, self.log.read_text()
             assert time.monotonic() - started < within, self.log.read_text()
-            time.sleep(0.02)
+            time.sleep(0.1)  # a look takes CPU time that the injector needs
         return time.monotonic() - started
 
 
@@ -159,7 +159,7 @@ def until(seen: Callable[[], object]) -> None:
     deadline = time.monotonic() + LIMIT
     while not seen():
         assert time.monotonic() < deadline
-        time.sleep(0.1)
+        time.sleep(0.2)
 
 
 def ended(process: subprocess.Popen[bytes]) -> int:

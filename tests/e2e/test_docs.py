@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import socket
 import subprocess
@@ -82,9 +81,8 @@ class Kubelet:
         for pod in self.lab.pods():
             place, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
             if place != NAMESPACE and pod["status"]["phase"] == "Pending":
-                change = ("--subresource=status", "--type=merge", "-p", json.dumps(READY))
-                self.lab.kubectl("patch", "pod", name, "-n", place, *change)  # it may have been deleted
-        found = json.loads(self.lab.kubectl("get", "deployments", "-A", "-o", "json").stdout)["items"]
+                self.lab.merge(f"/api/v1/namespaces/{place}/pods/{name}/status", READY)
+        found = self.lab.items("/apis/apps/v1/deployments")
         return all(_is_current(each) for each in found if each["metadata"]["namespace"] != NAMESPACE)
 
     def end(self) -> None:

@@ -49,10 +49,9 @@ def lab(lab: Lab) -> Lab:
 def empty(lab: Lab) -> Iterator[None]:
     """Each test begins with the webhooks that it makes itself."""
     yield
-    for each in lab.names(KIND):
-        lab.delete(KIND, each.partition("/")[2])
-    gone = lab.kubectl("delete", f"services,{VALIDATOR}s", "-A", "-l", "istio.io/tag")
-    assert gone.returncode == 0, gone.stderr
+    for arguments in ((f"{KIND}s", "--all"), (f"services,{VALIDATOR}s", "-A", "-l", "istio.io/tag")):
+        gone = lab.kubectl("delete", *arguments)
+        assert gone.returncode == 0, gone.stderr
 
 
 def command(lab: Lab, *arguments: str, kubeconfig: Path | None = None) -> Result:

@@ -105,7 +105,7 @@ class World:
         return json.loads(done.stdout) if done.exit_code == 0 else {}
 
     def items(self, kind: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = json.loads(self.lab.kubectl("get", kind, "-A", "-o", "json").stdout)["items"]
+        found = self.lab.items(f"/api/v1/{kind}" if kind == "pods" else f"/apis/apps/v1/{kind}")
         return [each for each in found if each["metadata"]["namespace"] in self.places]
 
     def revisions(self) -> Counter[str | None]:
@@ -172,10 +172,26 @@ PODS = pods_of(FLEET)
 PODS_OF_DEV = pods_of([each for each in FLEET if each["metadata"]["namespace"] == "dev"])
 
 
+@pytest.fixture(scope="module")
+def shared_nodes(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """A cluster with three nodes, for all tests of this module."""
+    del built
+    with running(Lab(tmp_path_factory.mktemp("nodes"), controllers=True, nodes=3)) as lab:
+        yield lab
+
+
+@pytest.fixture
+def nodes(shared_nodes: Lab) -> Lab:
+    """The cluster with three nodes, as it was when it started."""
+    shared_nodes.delete_namespaces()
+    shared_nodes.restore()
+    return shared_nodes
+
+
 @contextmanager
-def world_of(fleet: Sequence[dict[str, Any]], pods: int, home: Path, folder: Path) -> Iterator[World]:
-    """A fleet on the old revision."""
-    lab = Lab(home, controllers=True, nodes=3)
+def world_of(lab: Lab, fleet: Sequence[dict[str, Any]], folder: Path) -> Iterator[World]:
+    """A fleet on the old revision, on a cluster that holds nothing else."""
+    pods = pods_of(fleet)
     (port,) = free_ports(1)
     issued = issue(Order(names=("127.0.0.1",)))
     bundle = base64.b64encode(issued.chain_pem).decode()
@@ -184,7 +200,7 @@ def world_of(fleet: Sequence[dict[str, Any]], pods: int, home: Path, folder: Pat
     flags = ("--tlsCertFile", certificate, "--tlsKeyFile", key, "--watch-drift", *of_cluster(lab, HOME))
     places = {each["metadata"]["namespace"] for each in fleet}
     world = World(lab, options, folder, places, partial(injector, folder, *flags, port=port))
-    with running(lab), world.replica:
+    with world.replica:
         lab.apply(namespace_of(HOME), *control_plane(HOME, OLD, tag="1.28.0"), *control_plane(HOME, NEW, tag="1.30.1"))
         lab.apply(tag_webhook("prod", OLD, options), *(revision_webhook(name, options) for name in (OLD, NEW)))
         lab.apply(*(namespace_of(place, {"istio.io/rev": "prod"}) for place in places))
@@ -196,10 +212,9 @@ def world_of(fleet: Sequence[dict[str, Any]], pods: int, home: Path, folder: Pat
 
 
 @pytest.fixture
-def world(built: None, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(nodes: Lab, tmp_path: Path) -> Iterator[World]:
     """The small fleet."""
-    del built
-    with world_of(FLEET, PODS, tmp_path_factory.mktemp("nodes"), tmp_path) as made:
+    with world_of(nodes, FLEET, tmp_path) as made:
         yield made
 
 
@@ -276,7 +291,7 @@ class Watcher:
             yield self
 
     def _open(self, path: str) -> Any:
-        return urllib.request.urlopen(f"{self.world.lab.url}{path}", context=self.world.lab.tls())  # noqa: S310 -- loopback
+        return urllib.request.urlopen(f"{self.world.lab.url}{path}", context=self.world.lab.tls)  # noqa: S310 -- loopback
 
     def _follow(self, kind: str, stream: Any) -> None:
         with suppress(OSError, HTTPException):  # `_end` ends it
@@ -304,11 +319,10 @@ def rolling(item: dict[str, Any]) -> tuple[bool, int]:
 
 
 def test_a_fleet_moves_by_namespaces_within_the_limits_though_its_runners_are_killed(
-    built: None, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, figure: Figure
+    nodes: Lab, tmp_path: Path, figure: Figure
 ) -> None:
-    del built
     fleet = fleet_of(PLACES, 60, 20, 10) if LONG else FLEET
-    with world_of(fleet, pods_of(fleet), tmp_path_factory.mktemp("kills"), tmp_path) as world:
+    with world_of(nodes, fleet, tmp_path) as world:
         _killed_runners_move_a_fleet(world, fleet, figure)
 
 
@@ -451,7 +465,7 @@ def test_controllers_with_the_permissions_of_the_chart_run_a_resource_although_t
         lab.apply(namespace_of(home), *granted)
 
     def events() -> Counter[tuple[str, str]]:
-        found = json.loads(lab.kubectl("get", "events", "-A", "-o", "json").stdout)["items"]
+        found = lab.items("/api/v1/events")
         return Counter((each["reason"], each["involvedObject"]["kind"]) for each in found)
 
     grant("dev", "shop")
@@ -516,10 +530,7 @@ class Script:
 
     def pods(self, name: str) -> list[dict[str, Any]]:
         meta = self.workloads[name]["metadata"]
-        found = self.world.lab.kubectl(
-            "get", "pods", "-n", meta["namespace"], "-l", f"app={meta['name']}", "-o", "json"
-        )
-        pods: list[dict[str, Any]] = json.loads(found.stdout)["items"]
+        pods = self.world.lab.items(f"/api/v1/namespaces/{meta['namespace']}/pods?labelSelector=app={meta['name']}")
         return [each for each in pods if not each["metadata"].get("deletionTimestamp")]
 
     def expected(self, name: str) -> str:
@@ -689,14 +700,8 @@ LARGE_WAVES: dict[str, list[dict[str, Any]]] = {
 @pytest.mark.skipif(not LONG, reason="it takes ten minutes: set E2E_LONG=1")
 @pytest.mark.parametrize("sort", LARGE_WAVES)
 def test_a_large_fleet_moves_and_each_workload_is_restarted_once(
-    sort: str,
-    built: None,
-    tmp_path: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-    monkeypatch: pytest.MonkeyPatch,
-    figure: Figure,
+    sort: str, nodes: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, figure: Figure
 ) -> None:
-    del built
     requests: list[float] = []
     send = KubeClient._requested
 
@@ -705,7 +710,7 @@ def test_a_large_fleet_moves_and_each_workload_is_restarted_once(
         return send(self, *arguments, **named)
 
     limits = {"workloads": 40, "unavailablePods": 60, "unavailablePodsPerNamespace": 5}
-    with world_of(LARGE, pods_of(LARGE), tmp_path_factory.mktemp("large"), tmp_path) as world:
+    with world_of(nodes, LARGE, tmp_path) as world:
         document = world.document("large", *LARGE_WAVES[sort], limits=limits)
         monkeypatch.setattr(KubeClient, "_requested", counted)
         began = time.monotonic()

@@ -173,7 +173,7 @@ async def filled(lab: Lab, size: Size) -> None:
     homes = [f"team-{number:04}" for number in range(min(POD_NAMESPACES, size.namespaces))]
     options = WebhookOptions()
     core, webhooks = "/api/v1", "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
-    connector = aiohttp.TCPConnector(ssl=lab.tls(), limit=WRITERS)
+    connector = aiohttp.TCPConnector(ssl=lab.tls, limit=WRITERS)
     async with aiohttp.ClientSession(lab.url, connector=connector) as session:
 
         async def create(objects: Iterable[dict[str, Any]], path: str) -> None:
@@ -239,7 +239,7 @@ async def served(lab: Lab, size: Size, folder: Path) -> list[Row]:
     try:
         wall = await replica.until_ready()
         start, at_start = Spent(wall, processor_time(replica.pid)), resident(replica.pid)
-        async with aiohttp.ClientSession(lab.url, connector=aiohttp.TCPConnector(ssl=lab.tls())) as session:
+        async with aiohttp.ClientSession(lab.url, connector=aiohttp.TCPConnector(ssl=lab.tls)) as session:
             server = Server(replica, session)
             tag = _median([await server.moved(number, size) for number in range(CHANGES)])
             config = _median([await server.changed(number) for number in range(CHANGES)])
