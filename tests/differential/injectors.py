@@ -315,6 +315,8 @@ def _excuse(program: Path, plane: ControlPlane, pod: Pod, answer: Answer, mine: 
         return "gogo/protobuf takes the text null for a number that is not set"
     if RELEASES[plane.minor] == "1.28.3" and QUANTITY.search(mine.get("why", "")):
         return "Istio 1.28 validates quantities from 1.28.4 on"
+    if RELEASES[plane.minor] == "1.14.4" and re.search("(?i)duration", config):
+        return "Istio 1.14 replaces durations from 1.14.5 on"
     before, after = (each.get("pod", {}).get("metadata", {}).get("labels", {}) for each in (answer, mine))
     hides = plane.revision.behaviours.hides_deployment_config
     if hides and before == {key: after[key] for key in after if key != "deploymentconfig"}:
