@@ -259,7 +259,13 @@ class _StructCodec(_Codec):
     def read(self, value: Any) -> Any:
         if not isinstance(value, dict):
             raise _wrong("a mapping", value)
-        return orjson.loads(orjson.dumps(value, option=orjson.OPT_SORT_KEYS))
+        return _with_sorted_keys(value)
+
+
+def _with_sorted_keys(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _with_sorted_keys(item) for key, item in sorted(value.items())}
+    return [_with_sorted_keys(item) for item in value] if isinstance(value, list) else value
 
 
 @dataclass(frozen=True, slots=True)

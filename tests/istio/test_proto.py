@@ -79,8 +79,9 @@ def test_a_struct_is_an_object(labels: Any) -> None:
 
 
 def test_a_struct_is_written_with_sorted_keys() -> None:
-    data = _with_labels({"b": 1, "a": {"d": None, "c": [True]}})
-    assert '"labels":{"a":{"c":[true],"d":null},"b":1}' in to_json(parse_message(MESH_CONFIG, data))
+    data = _with_labels({"b": -(10**20), "a": {"d": None, "c": [True]}})
+    text = to_json(parse_message(MESH_CONFIG, data))
+    assert '"labels":{"a":{"c":[true],"d":null},"b":-100000000000000000000}' in text
 
 
 def _with_labels(labels: Any) -> dict[str, Any]:
