@@ -101,16 +101,20 @@ def new_state(upgrade: Upgrade, now: float, tag_before: Mapping[str, Any]) -> St
     return State(started=now, deadline=upgrade.deadline_from(now), since=now, progressed=now, tag_before=tag_before)
 
 
-def read_state(raw: Any, *, where: str) -> State:
-    """Read a state that ``State.to_dict`` returned.
+def read_state(raw: Any, upgrade: Upgrade, *, where: str) -> State:
+    """Read a state of an upgrade that ``State.to_dict`` returned.
 
     Raises:
         ConfigError: it cannot be read.
     """
     types = {name: type(value) for name, value in State().to_dict().items()}
-    if not isinstance(raw, dict) or any(
-        name not in types or not isinstance(value, (int, float) if types[name] is float else types[name])
-        for name, value in raw.items()
+    if (
+        not isinstance(raw, dict)
+        or any(
+            name not in types or not isinstance(value, (int, float) if types[name] is float else types[name])
+            for name, value in raw.items()
+        )
+        or not 0 <= raw.get("wave", 0) < len(upgrade.waves)
     ):
         hint = "another version of the injector or a person wrote it: delete it to start again"
         raise ConfigError("the state of the upgrade cannot be read", where=where, hint=hint)

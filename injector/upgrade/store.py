@@ -152,7 +152,8 @@ def stored_resource(item: Mapping[str, Any]) -> Stored | None:
     if "phase" not in status:
         return None
     status.pop("progress", None)
-    return Stored(read_upgrade(item, where=where), read_state(status, where=where), item)
+    upgrade = read_upgrade(item, where=where)
+    return Stored(upgrade, read_state(status, upgrade, where=where), item)
 
 
 class ConfigMapStore(Store):
@@ -166,7 +167,8 @@ class ConfigMapStore(Store):
         where = f"ConfigMap {self.namespace}/{_PREFIX}{self.name}"
         data = item.get("data") or {}
         document, state = (load_json(str(data.get(key, "")), where=f"{where}: {key}") for key in ("upgrade", "state"))
-        return Stored(read_upgrade(document, where=f"{where}: upgrade"), read_state(state, where=where), item)
+        upgrade = read_upgrade(document, where=f"{where}: upgrade")
+        return Stored(upgrade, read_state(state, upgrade, where=where), item)
 
     async def start(self, raw: Mapping[str, Any], upgrade: Upgrade, tag: ReadTag, now: float) -> Stored:
         """Start the upgrade; see ``Store``. The document of the user replaces the stored one."""

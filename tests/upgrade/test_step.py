@@ -412,11 +412,21 @@ def test_a_deadline_begins_with_the_first_window(windows: list[dict[str, str]], 
 def test_a_state_is_read_as_it_was_written_and_anything_else_is_refused() -> None:
     state = restarting("a", reason="why")
 
-    assert read_state(state.to_dict(), where="x") == state
-    broken: tuple[Any, ...] = None, {"phase": 1}, {"colour": "blue"}, {"restarting": []}
+    document = upgrade()
+    assert read_state(state.to_dict(), document, where="x") == state
+    last = len(document.waves) - 1
+    assert read_state({"wave": last}, document, where="x").wave == last
+    broken: tuple[Any, ...] = (
+        None,
+        {"phase": 1},
+        {"colour": "blue"},
+        {"restarting": []},
+        {"wave": -1},
+        {"wave": last + 1},
+    )
     for raw in broken:
         with pytest.raises(ConfigError, match="cannot be read"):
-            read_state(raw, where="x")
+            read_state(raw, document, where="x")
 
 
 @dataclass
