@@ -285,13 +285,13 @@ class Lab:
         self._kubectl("patch", kind, name, "-n", namespace, "--type=json", "-p", json.dumps(operations))
 
     def merge(self, path: str, change: dict[str, Any]) -> None:
-        """Change the object at a path by a merge patch, if it is there."""
+        """Change the object at a path by a merge patch, unless it is gone or others are changing it."""
         headers = {"Content-Type": "application/merge-patch+json"}
         request = urllib.request.Request(self.url + path, json.dumps(change).encode(), headers, method="PATCH")  # noqa: S310 -- loopback
         try:
             urllib.request.urlopen(request, context=self.tls, timeout=LIMIT).close()  # noqa: S310 -- loopback
         except urllib.error.HTTPError as error:
-            if error.code != HTTPStatus.NOT_FOUND:
+            if error.code not in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
                 raise
 
     def kubeconfig_of(self, account: str, namespace: str) -> Path:
