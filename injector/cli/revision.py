@@ -61,7 +61,7 @@ from injector.memo import Memo
 from injector.revisions.directory import embedded_source
 from injector.revisions.registry import Registry, Snapshot
 from injector.revisions.reload import Loader, LoadReport, RevisionState
-from injector.revisions.tags import PIN, TagWorkload, key_of_normal_pod
+from injector.revisions.tags import workload_of_normal_pod
 from injector.revisions.tagstore import check_removable
 
 if TYPE_CHECKING:
@@ -138,8 +138,7 @@ def sidecar_status(pod: Mapping[str, Any], view: ClusterView) -> SidecarStatus |
         created = None  # the original pod cannot be restored, but its revision can be compared
     own_labels = c.labels_of(running if created is None else created)
     namespace = meta["namespace"]
-    workload = TagWorkload(key_of_normal_pod(running, namespace), c.annotations_of(running).get(PIN) or "")
-    labels = PodLabels(view.namespaces[namespace], own_labels, workload=workload)
+    labels = PodLabels(view.namespaces[namespace], own_labels, workload=workload_of_normal_pod(running, namespace))
     sidecar = injected_revision(running)
     has = None if sidecar is None else sidecar or "(no name)"
     gets, drift = _compare(running, created, labels, view)

@@ -209,7 +209,15 @@ def workload_of_pod(pod: Mapping[str, Any], namespace: str) -> TagWorkload:
     Raises:
         ManifestError: the pod's metadata is invalid.
     """
-    key = workload_key(pod, namespace)
+    return _with_pin(workload_key(pod, namespace), pod)
+
+
+def workload_of_normal_pod(pod: Mapping[str, Any], namespace: str) -> TagWorkload:
+    """Return the ``workload_of_pod`` of a pod whose metadata is as ``normalise`` returns it."""
+    return _with_pin(key_of_normal_pod(pod, namespace), pod)
+
+
+def _with_pin(key: tuple[str, str, str], pod: Mapping[str, Any]) -> TagWorkload:
     annotations = (pod.get("metadata") or {}).get("annotations") or {}
     return TagWorkload(key, annotations.get(PIN) or "")
 
