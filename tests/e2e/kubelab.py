@@ -231,7 +231,7 @@ class Lab:
         return "" if made["kind"] == "Pod" else str(made["message"])
 
     def _tried(self, pod: dict[str, Any], namespace: str, options: str = "") -> dict[str, Any]:
-        """The pod, or why there is none: without kubectl, which takes ten times as long."""
+        """The pod that the API server would make, or its refusal, without kubectl, which takes ten times as long."""
         url = f"{self.url}{PATHS['pod'].format(namespace=namespace)}?dryRun=All{options}"
         request = urllib.request.Request(url, json.dumps(pod).encode(), {"Content-Type": "application/json"})  # noqa: S310
         try:
