@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from injector.cli.cluster import LISTED, FileReader, read_from
+from injector.cli.cluster import LISTED, FileReader, open_reader
 from injector.cli.commands import EX_ISSUES, verbose
 from injector.cli.manifests import OTHER_KINDS_OPTION
 from injector.cli.options import FILENAME, output_format
@@ -227,9 +227,11 @@ def analyze(  # noqa: PLR0913 -- one parameter for each flag
         mesh = await read_mesh(reader, sources, items, oldest)
         return analysis.analyze(items, mesh)
 
+    with open_reader(files, kubeconfig, recursive=True) as session:
+        messages = session.run(work)
     found = [
         each
-        for each in read_from(files, kubeconfig, work, recursive=True)
+        for each in messages
         if each.item.home in ("", only or each.item.home)
         and not any(analysis.suppresses(pattern, each) for pattern in suppress)
     ]

@@ -20,22 +20,21 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
 import click
 
 from injector.cli.manifests import read_manifests
-from injector.cli.options import NODE_VERSION, option_group
+from injector.cli.options import NODE_VERSION
 from injector.cli.output import echo, with_progress
 from injector.cli.sources import (
-    ISTIO_NAMESPACE_OPTION,
     ReadRevisions,
     RevisionList,
     Sources,
     directory_revisions,
     kubeconfig_options,
     kubeconfigs_options,
-    revisions_dir,
+    source_options,
 )
 from injector.cluster import resources as r
 from injector.cluster.kubeconfig import open_session, run_for_result
 from injector.cluster.resources import LIST_ATTEMPTS, ObjectReader, Resource, Scope, TextReader
-from injector.errors import ClusterError, DataError, ManifestError, UsageError, detach
+from injector.errors import ClusterError, DataError, ManifestError, UsageError
 from injector.golang.json import dump_json, load_json
 from injector.injection.tools.drift import as_created
 from injector.istio.webhooks import INJECT_LABEL, TAG_LABEL, LiveWebhooks, live_webhooks
@@ -52,12 +51,10 @@ from injector.kube.pods import (
 from injector.kube.typed import normalise
 from injector.kube.yaml import objects_in
 from injector.revisions.clustersource import BuiltRevisions, build_all, listed_state, openshift_annotations
-from injector.revisions.source import Overrides
 from injector.revisions.tags import key_of_normal_pod
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
-    from pathlib import Path
 
     from injector.cluster.client import KubeClient
     from injector.cluster.kubeconfig import Kubeconfig
@@ -139,22 +136,6 @@ def _has_label(obj: dict[str, Any], selector: str) -> bool:
     return not key or (isinstance(labels, dict) and key in labels and (not separator or labels[key] == value))
 
 
-def read_from(
-    filenames: Sequence[str],
-    kubeconfig: Kubeconfig,
-    work: Callable[[ObjectReader], Coroutine[Any, Any, T]],
-    *,
-    recursive: bool = False,
-) -> T:
-    """Run ``work`` on the objects of the files, or without files on those of the cluster, and return its result.
-
-    Raises:
-        InjectorError: ``work`` raises it, or the files or the cluster cannot be read.
-    """
-    with open_reader(filenames, kubeconfig, recursive=recursive) as session:
-        return session.run(work)
-
-
 class ReaderSession(Protocol):
     """Runs coroutines that read objects, one after another."""
 
@@ -201,20 +182,11 @@ def read_objects(names: Sequence[str], *, recursive: bool) -> FileReader:
 NAME_LABEL: Final = "kubernetes.io/metadata.name"
 
 
-def _sources(revisions_dir: Path | None, istio_namespace: str, node_version: tuple[str, ...]) -> Sources:
-    return Sources(revisions_dir, istio_namespace, Overrides(node_versions=node_version))
-
-
-def _view_options(kubeconfig: Callable[[F], F]) -> Callable[[F], F]:
-    """Return the options to find revisions, as the parameter ``sources``, and those of ``kubeconfig``."""
-    default = "the revisions in the cluster; with FILES and without a cluster the embedded ones"
-    return option_group("sources", _sources, revisions_dir(default), ISTIO_NAMESPACE_OPTION, kubeconfig, NODE_VERSION)
-
-
-cluster_options: Final = _view_options(kubeconfig_options)
-"""The options to reach a cluster, and to find revisions, as the parameters ``sources`` and ``kubeconfig``."""
-clusters_options: Final = _view_options(kubeconfigs_options)
-"""The options to reach one cluster or several, and to find revisions, as the parameters ``sources`` and ``kubeconfigs``."""
+cluster_options, clusters_options = (
+    source_options("with FILES and without a cluster", each, NODE_VERSION)
+    for each in (kubeconfig_options, kubeconfigs_options)
+)
+"""The options to find revisions, as ``sources``, and to reach a cluster, as ``kubeconfig``, or several, as ``kubeconfigs``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,23 +235,16 @@ def in_processes(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
 
     context = multiprocessing.get_context("fork")
     executor = ProcessPoolExecutor(min(cpus, _MOST_PROCESSES), context, _start, (function,))
-    pending: deque[Future[tuple[list[R], Exception | None]]] = deque()
+    pending: deque[Future[list[R]]] = deque()
     try:
         while group := list(islice(left, _AT_ONCE)):
             pending.append(executor.submit(_apply, group))
             if len(pending) > _AHEAD:
-                yield from _results(pending.popleft())
+                yield from pending.popleft().result()
         while pending:
-            yield from _results(pending.popleft())
+            yield from pending.popleft().result()
     finally:
         executor.shutdown(cancel_futures=True)
-
-
-def _results(pending: Future[tuple[list[R], Exception | None]]) -> Iterator[R]:
-    results, error = pending.result()
-    yield from results
-    if error is not None:
-        raise error
 
 
 _work: Callable[[Any], Any]
@@ -304,16 +269,8 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _apply(items: list[Any]) -> tuple[list[Any], Exception | None]:
-    """Return the result of each item until one fails, and its error."""
-    results = []
-    for item in items:
-        try:
-            results.append(_work(item))
-        except Exception as error:  # noqa: BLE001 -- the first process raises it
-            detach(error)
-            return results, error
-    return results, None
+def _apply(items: list[Any]) -> list[Any]:
+    return [_work(item) for item in items]
 
 
 def texts_in_processes(

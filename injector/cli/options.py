@@ -30,7 +30,7 @@ def option_group(parameter: str, build: Callable[..., Any], *options: Callable[[
 
     Args:
         parameter: the command's parameter for the combined value.
-        build: makes that value; its parameters are those of the options.
+        build: makes that value; its parameters are those of the options, or have a default.
         options: decorators of click, in the order of the help.
     """
     names = tuple(inspect.signature(build).parameters)
@@ -38,7 +38,7 @@ def option_group(parameter: str, build: Callable[..., Any], *options: Callable[[
     def add(command: F) -> F:
         @functools.wraps(command)
         def with_group(*args: Any, **kwargs: Any) -> Any:
-            value = build(**{name: kwargs.pop(name) for name in names})
+            value = build(**{name: kwargs.pop(name) for name in names if name in kwargs})
             return command(*args, **{parameter: value}, **kwargs)
 
         decorated = cast("F", with_group)
@@ -57,6 +57,18 @@ def both_spellings(camel: str) -> tuple[str, str]:
 def was_given(parameter: str) -> bool:
     """Tell whether the command line has an option of the running command, by its parameter's name."""
     return click.get_current_context().get_parameter_source(parameter) is ParameterSource.COMMANDLINE
+
+
+def checked(is_valid: Callable[[str], bool], what: str, hint: str) -> Callable[..., str | None]:
+    """Return a callback of click that refuses a value that is not ``what``. No value is valid."""
+
+    def check(_context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+        if value is None or is_valid(value):
+            return value
+        where = next((each for each in parameter.opts if each.startswith("--")), parameter.opts[0].upper())
+        raise UsageError(f"{value[:80]!r} is not {what}", where=where, hint=hint)
+
+    return check
 
 
 class Duration(click.ParamType[float]):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 import click
 
 from injector.cli.commands import EX_FAILED
-from injector.cli.options import FILE, PRECEDENCE_FLAG, REVISION_FLAG, both_spellings, option_group, was_given
+from injector.cli.options import FILE, PRECEDENCE_FLAG, REVISION_FLAG, both_spellings, checked, option_group, was_given
 from injector.cli.output import echo, one_line
 from injector.cluster.kubeconfig import Kubeconfig
 from injector.errors import ConfigError, InjectorError, UnknownRevisionError, UsageError
@@ -103,52 +103,31 @@ def directory_revisions(revisions_dir: Path | None) -> RevisionList:
     return RevisionList(source.read(), where, f"{source.path}/{TAGS_FILE}")
 
 
-def checked_namespace(name: str, *, flag: str) -> str:
-    """Return the name of a namespace.
-
-    Raises:
-        UsageError: Kubernetes would refuse it.
-    """
-    if is_dns_label(name):
-        return name
-    raise UsageError(
-        f"{name[:80]!r} is not a valid namespace",
-        where=flag,
-        hint="use at most 63 lower-case letters, digits and `-`, with a letter or digit at both ends",
-    )
+_NAMESPACE: Final = checked(
+    is_dns_label,
+    "a valid namespace",
+    "use at most 63 lower-case letters, digits and `-`, with a letter or digit at both ends",
+)
 
 
 def namespace_option(text: str) -> Callable[[F], F]:
     """Return the option ``--namespace``, whose value is checked. ``text`` is its help."""
-    return click.option(
-        "-n",
-        "--namespace",
-        metavar="NAME",
-        callback=lambda _, option, name: None if name is None else checked_namespace(name, flag=option.opts[1]),
-        help=text,
-    )
+    return click.option("-n", "--namespace", metavar="NAME", callback=_NAMESPACE, help=text)
 
 
 # RFC 1035 label, as Kubernetes checks the name of a Service.
 _SERVICE: Final = re.compile(r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
-
-
-def _checked_service(_context: click.Context, option: click.Parameter, name: str) -> str:
-    if _SERVICE.fullmatch(name):
-        return name
-    raise UsageError(
-        f"{name[:80]!r} is not a valid Service name",
-        where=option.opts[0],
-        hint="use at most 63 lower-case letters, digits and `-`, beginning with a letter",
-    )
-
 
 SERVICE_OPTION: Final = click.option(
     "--service",
     metavar="NAME",
     default=Endpoint().service,
     show_default=True,
-    callback=_checked_service,
+    callback=checked(
+        lambda name: _SERVICE.fullmatch(name) is not None,
+        "a valid Service name",
+        "use at most 63 lower-case letters, digits and `-`, beginning with a letter",
+    ),
     help="Name of the injector's Service.",
 )
 SERVICE_NAMESPACE_OPTION: Final = click.option(
@@ -157,7 +136,7 @@ SERVICE_NAMESPACE_OPTION: Final = click.option(
     metavar="NAMESPACE",
     default=Endpoint().namespace,
     show_default=True,
-    callback=lambda _, option, name: checked_namespace(name, flag=option.opts[0]),
+    callback=_NAMESPACE,
     help="Namespace of the Service.",
 )
 """The parameter ``namespace``, checked."""
@@ -168,7 +147,7 @@ ISTIO_NAMESPACE_OPTION: Final = click.option(
     metavar="NAMESPACE",
     default=ISTIO_NAMESPACE,
     show_default=True,
-    callback=lambda _, __, value: checked_namespace(value, flag="--istio-namespace"),
+    callback=_NAMESPACE,
     help="Istio's root namespace. The names of webhooks contain it if it is not the default.",
 )
 """The parameter ``istio_namespace``, checked."""
@@ -315,17 +294,20 @@ class Sources:
     overrides: Overrides = field(default_factory=Overrides)
 
 
-def _sources(revisions_dir: Path | None, istio_namespace: str) -> Sources:
-    return Sources(revisions_dir, istio_namespace)
+def source_options(condition: str, *others: Callable[[F], F]) -> Callable[[F], F]:
+    """Return the options to find revisions, as the parameter ``sources``, and others.
+
+    ``condition`` says when a command uses the embedded revisions. ``NODE_VERSION`` may be one of the others.
+    """
+
+    def sources(revisions_dir: Path | None, istio_namespace: str, node_version: tuple[str, ...] = ()) -> Sources:
+        return Sources(revisions_dir, istio_namespace, Overrides(node_versions=node_version))
+
+    text = f"the revisions in the cluster; {condition} the embedded ones"
+    return option_group("sources", sources, revisions_dir(text), ISTIO_NAMESPACE_OPTION, *others)
 
 
-revision_source_options: Final = option_group(
-    "sources",
-    _sources,
-    revisions_dir("the revisions in the cluster; without a cluster the embedded ones"),
-    ISTIO_NAMESPACE_OPTION,
-    kubeconfig_options,
-)
+revision_source_options: Final = source_options("without a cluster", kubeconfig_options)
 """The options to find revisions, as the parameters ``sources`` and ``kubeconfig``."""
 
 

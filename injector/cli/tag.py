@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from injector.cli.commands import EX_FAILED, Subcommands, verbose
-from injector.cli.options import REVISION_FLAG, SKIP_CONFIRMATION, option_group, output_format, was_given
+from injector.cli.options import REVISION_FLAG, SKIP_CONFIRMATION, checked, option_group, output_format, was_given
 from injector.cli.output import (
     HEADINGS,
     confirm,
@@ -179,8 +179,7 @@ def _location(revisions_dir: Path | None, kubeconfig: Kubeconfig, istio_namespac
 def _write_location(
     revisions_dir: Path | None, kubeconfig: Kubeconfig, options: WebhookOptions, webhook_name: str | None
 ) -> TagLocation:
-    name = None if webhook_name is None else _checked_webhook_name(webhook_name)
-    location = TagLocation(revisions_dir, kubeconfig, options.istio_namespace, options, name)
+    location = TagLocation(revisions_dir, kubeconfig, options.istio_namespace, options, webhook_name)
     location.check_unused("paths", "context_name")
     return location
 
@@ -201,20 +200,15 @@ write_options: Final = option_group(
     click.option(
         "--webhook-name",
         metavar="NAME",
+        callback=checked(
+            is_subdomain,
+            "a valid name of a MutatingWebhookConfiguration",
+            "use at most 253 lower-case letters, digits, `-` and `.`, with a letter or digit around each `.`",
+        ),
         help="Name of the MutatingWebhookConfiguration. Default: istio-revision-tag-TAG.",
     ),
 )
 """The options of ``location_options`` and of a tag's webhook, as the parameter ``location``."""
-
-
-def _checked_webhook_name(name: str) -> str:
-    if is_subdomain(name):
-        return name
-    raise UsageError(
-        f"{name[:80]!r} is not a valid name of a MutatingWebhookConfiguration",
-        where="--webhook-name",
-        hint="use at most 253 lower-case letters, digits, `-` and `.`, with a letter or digit around each `.`",
-    )
 
 
 def _shadow(text: str) -> Shadow:

@@ -218,13 +218,12 @@ class PodFiles:
     others: OtherKinds
 
     def read(self) -> tuple[Created, ...]:
-        """Read the workloads; none without files.
+        """Read the workloads.
 
         Raises:
+            UsageError: no file is given.
             DataError: a file or a workload cannot be read.
         """
-        if not self.filenames:
-            return ()
         return read_workloads(
             self.filenames, recursive=self.recursive, namespace=self.namespace, others=self.others
         ).created
@@ -296,8 +295,6 @@ def render(*, templates: ChosenTemplates, pods: PodFiles, output: str) -> None:
     TEMPLATE files, or those that --template names. Each renders a part of the pod, which
     `injector kube-inject` merges over the pod. A line that comes from several lines of the template has the place of its first text.
     """
-    if not pods.filenames:
-        raise UsageError("no file is given", hint="give -f FILE, -f FOLDER, or -f - for stdin")
     results = list(rendered(templates, pods.read()))
     if output == "text":
         echo_colored("".join(map(_rendered_text, results)), _RENDER_COLORS)
@@ -502,39 +499,6 @@ EXPECTED: Final = "expected"
 _TEST_COLORS: Final = {r"^ok .*": "32", r"^FAIL .*": "1;31", **DIFF_COLORS}
 
 
-@dataclass(frozen=True, slots=True)
-class GoldenFile:
-    """The pods of one file, and the file with the result that a revision must have for them."""
-
-    pods: Path
-    expected: Path
-    result: str
-
-    def difference(self) -> str:
-        """Return the difference between the expected result and the real one; empty if there is none.
-
-        Raises:
-            ConfigError: the file cannot be read.
-        """
-        expected = read_text(self.expected)
-        if expected is None:
-            return f"there is no {self.expected}; --update writes it\n"
-        if expected == self.result:
-            return ""
-        found = _unified(expected, self.result, str(self.expected), "result")
-        return found or "the line breaks at the end differ\n"
-
-    def write(self) -> None:
-        """Write the result as the expected one.
-
-        Raises:
-            InjectorError: the file cannot be written.
-            OSError: its folder cannot be made.
-        """
-        self.expected.parent.mkdir(parents=True, exist_ok=True)
-        write_file(self.expected, [self.result])
-
-
 @template.command("test", epilog=examples("template test goldens", "template test goldens -r 1-28 -r 1-30 --update"))
 @click.argument("folder", type=FILE)
 @click.option(
@@ -569,13 +533,15 @@ def test(
     failed = False
     with chosen_revisions(sources, kubeconfig) as revisions:
         for name, revision in _revisions(revisions, names or _with_goldens(folder)):
-            for golden in (_golden(folder, file, name, revision, others) for file in files):
-                difference = golden.difference()
+            for file in files:
+                expected, result = folder / EXPECTED / name / file.name, _injected(file, revision, others)
+                difference = _difference(expected, result)
                 failed = failed or (bool(difference) and not update)
                 if update and difference:
-                    golden.write()
+                    expected.parent.mkdir(parents=True, exist_ok=True)
+                    write_file(expected, [result])
                 word = "ok  " if not difference else "wrote" if update else "FAIL"
-                echo_colored(f"{word} {name} {escape_line(golden.pods.name)}\n", _TEST_COLORS)
+                echo_colored(f"{word} {name} {escape_line(file.name)}\n", _TEST_COLORS)
                 if difference and not update:
                     echo_colored(difference, _TEST_COLORS)
     if failed:
@@ -606,10 +572,19 @@ def _revisions(revisions: RevisionList, names: Sequence[str]) -> Iterator[tuple[
         yield name or raw.name, revisions.build(raw)
 
 
-def _golden(folder: Path, file: Path, name: str, revision: Revision, others: OtherKinds) -> GoldenFile:
+def _injected(file: Path, revision: Revision, others: OtherKinds) -> str:
     workloads = read_workloads((str(file),), recursive=False, namespace=None, others=others)
-    results = [dump_yaml(_result(revision, each)) for each in workloads.created]
-    return GoldenFile(file, folder / EXPECTED / name / file.name, SEPARATOR.join(results))
+    return SEPARATOR.join(dump_yaml(_result(revision, each)) for each in workloads.created)
+
+
+def _difference(path: Path, result: str) -> str:
+    """Return the difference between the expected result, which a file has, and the real one; empty if there is none."""
+    expected = read_text(path)
+    if expected is None:
+        return f"there is no {path}; --update writes it\n"
+    if expected == result:
+        return ""
+    return _unified(expected, result, str(path), "result") or "the line breaks at the end differ\n"
 
 
 def _result(revision: Revision, workload: Created) -> dict[str, Any]:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from injector.cli.commands import EX_FAILED, verbose
-from injector.cli.options import SKIP_CONFIRMATION
+from injector.cli.options import SKIP_CONFIRMATION, checked
 from injector.cli.output import confirm, echo, examples
 from injector.cli.sources import ISTIO_NAMESPACE_OPTION, SERVICE_NAMESPACE_OPTION, SERVICE_OPTION, kubeconfig_options
 from injector.cluster.resources import CA_MANAGER, SECRETS, SERVICES, WEBHOOKS, Resource
 from injector.cluster.webhooks import BUNDLE_MANAGER, REVISION_MANAGER, TAG_MANAGER, creators, managers
-from injector.errors import TagError, UsageError
+from injector.errors import TagError
 from injector.injection.containers import labels_of
 from injector.istio.webhooks import (
     DEFAULT_NAME,
@@ -154,7 +154,12 @@ def _title(resource: Resource, item: Mapping[str, Any]) -> str:
 @click.option("--force", is_flag=True, help="Delete webhooks that namespaces or pods still use.")
 @SERVICE_OPTION
 @SERVICE_NAMESPACE_OPTION
-@click.option("--url", metavar="URL", help="URL of the injector in the webhooks, instead of a Service.")
+@click.option(
+    "--url",
+    metavar="URL",
+    callback=checked(lambda url: url.startswith("https://"), "a URL of a webhook", "write https://HOST:PORT"),
+    help="URL of the injector in the webhooks, instead of a Service.",
+)
 @click.option("--ca-secret", default="injector-ca", show_default=True, metavar="NAME", help="Secret of the CA.")
 @ISTIO_NAMESPACE_OPTION
 @kubeconfig_options
@@ -179,8 +184,6 @@ def uninstall(  # noqa: PLR0913 -- one parameter for each flag
     """
     from injector.cluster.kubeconfig import open_session  # noqa: PLC0415 -- --help needs no event loop
 
-    if url is not None and not url.startswith("https://"):
-        raise UsageError(f"{url[:80]!r} is not a URL of a webhook", where="--url", hint="write https://HOST:PORT")
     with open_session(kubeconfig) as session:
         cluster = ClusterTags(session, istio_namespace)
         plan = plan_removal(cluster, Endpoint(service, namespace, url=url), ca_secret)

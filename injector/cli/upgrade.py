@@ -19,7 +19,7 @@ from injector.cli.cluster import (
     clusters_options,
     confirm_option,
     confirmed,
-    read_from,
+    open_reader,
     read_targets,
     read_view,
     refusal,
@@ -28,7 +28,7 @@ from injector.cli.commands import EX_FAILED, Subcommands, verbose
 from injector.cli.explain import pod_labels, requested_name
 from injector.cli.formats import cell
 from injector.cli.manifests import read_manifests
-from injector.cli.options import FILENAME, RECURSIVE, exit_code_option, output_format
+from injector.cli.options import FILENAME, RECURSIVE, checked, exit_code_option, output_format
 from injector.cli.output import (
     HEADINGS,
     LiveText,
@@ -155,9 +155,8 @@ def plan(  # noqa: PLR0913 -- one parameter for each flag
 
     def read(kubeconfig: Kubeconfig) -> tuple[Plan, tuple[str, ...]]:
         wanted = given or read_resource(document, kubeconfig)[1]
-        fleet = read_from(
-            filenames, kubeconfig, lambda reader: read_fleet(reader, sources, wanted), recursive=recursive
-        )
+        with open_reader(filenames, kubeconfig, recursive=recursive) as session:
+            fleet = session.run(lambda reader: read_fleet(reader, sources, wanted))
         made = make_plan(wanted, fleet.tag, fleet.workloads, fleet.source, fleet.target)
         notes = *fleet.notes, *made.notes
         if filenames:
@@ -284,13 +283,7 @@ class Launcher:
         return await Runner(self.client, store, home, survey, move_tag, self.metrics, self.say, self.token).run()
 
 
-def _checked_name(_context: click.Context, _option: click.Parameter, name: str) -> str:
-    if not is_dns_label(name):
-        raise UsageError(f"{name[:80]!r} is not a name of an upgrade", where="NAME", hint="write its metadata.name")
-    return name
-
-
-_NAME: Final = click.argument("name", callback=_checked_name)
+_NAME: Final = click.argument("name", callback=checked(is_dns_label, "a name of an upgrade", "write its metadata.name"))
 
 
 @upgrade.command("status", epilog=examples("upgrade status to-1-30 --watch"))

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from injector.cli import main
 from injector.cli.options import Duration, both_spellings, key_values, seconds_of
-from injector.cli.sources import ISTIO_NAMESPACE_OPTION, checked_namespace, kubeconfig_options
+from injector.cli.sources import ISTIO_NAMESPACE_OPTION, kubeconfig_options
 from injector.cli.webhook import given_webhook_options, webhook_options
 from injector.cluster.kubeconfig import Kubeconfig
 from injector.errors import DataError, UsageError
@@ -86,8 +86,8 @@ def test_istios_namespace_has_istioctls_flag(flag: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "A", "a.b", "a" * 64])
 def test_invalid_namespaces_are_refused(name: str) -> None:
-    with pytest.raises(UsageError, match=r"^-n: '.*' is not a valid namespace; use at most 63"):
-        checked_namespace(name, flag="-n")
+    with pytest.raises(UsageError, match=r"^--istio-namespace: '.*' is not a valid namespace; use at most 63"):
+        flags("-i", name)
 
 
 CERTIFICATE = "-----BEGIN CERTIFICATE-----\nQQ==\n-----END CERTIFICATE-----\n"

@@ -12,7 +12,6 @@ from injector.cli import main
 from injector.cli.tag import (
     TagChange,
     TagLocation,
-    _checked_webhook_name,
     location_options,
     tag_change_options,
     write_options,
@@ -517,10 +516,10 @@ def test_a_kubeconfig_in_the_environment_does_not_conflict_with_a_directory(monk
 
 @pytest.mark.parametrize("name", ["my-hook", "a.b-c.d", "a" * 253])
 def test_valid_webhook_names_are_accepted(name: str) -> None:
-    assert _checked_webhook_name(name) == name
+    assert place("--webhook-name", name, of_objects=True).webhook_name == name
 
 
 @pytest.mark.parametrize("name", ["", "A", "a..b", "-a", "a.", "a" * 254])
 def test_invalid_webhook_names_are_refused(name: str) -> None:
     with pytest.raises(InjectorError, match="is not a valid name of a MutatingWebhookConfiguration"):
-        _checked_webhook_name(name)
+        place("--webhook-name", name, of_objects=True)
