@@ -27,7 +27,7 @@ from bench.recording import ROOT, SHARED, record
 from bench.serving import Installation, missing, resident, revisions_folder, served
 from bench.startup import ENVIRONMENT
 from injector.metrics import Metrics, Stopwatch
-from injector.revisions.directory import DirectorySource
+from injector.revisions.directory import read_directory
 from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.reload import Loader
 from injector.webhook.handler import InjectHandler
@@ -151,7 +151,7 @@ def crowded(folder: Path) -> dict[str, Row]:
     handlers: dict[int, InjectHandler] = {}
     for count in (1, 100):
         registry = Registry()
-        Loader(DirectorySource(revisions_folder(folder, count)), registry).load(time.time())
+        Loader(partial(read_directory, revisions_folder(folder, count)), registry).load(time.time())
         handlers[count] = without_cache(InjectHandler(registry, Metrics(CollectorRegistry()), Lifecycle()))
     least = dict.fromkeys(handlers, float("inf"))
     for _ in range(ROUNDS):
@@ -238,7 +238,7 @@ def renamed(review: dict[str, Any], number: int) -> None:
 
 def loop_held(folder: Path) -> dict[str, Row]:
     """How late a task of the event loop is at worst while revisions are built beside it."""
-    source = DirectorySource(revisions_folder(folder, 3))
+    source = partial(read_directory, revisions_folder(folder, 3))
 
     def built() -> None:
         assert Loader(source, Registry()).prepare(time.time()) is not None

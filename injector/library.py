@@ -17,7 +17,7 @@ from injector.injection.result import RequestFacts, Skipped
 from injector.injection.tools.explain import Step, Trace, trace_pod
 from injector.injection.tools.podchanges import ABSENT, Change, changes
 from injector.istio.revision import Revision
-from injector.revisions.directory import DirectorySource, embedded_source, read_folder
+from injector.revisions.directory import read_directory, read_folder
 from injector.revisions.source import build
 
 if TYPE_CHECKING:
@@ -81,8 +81,7 @@ def load_revisions(path: str | os.PathLike[str] | None = None) -> dict[str, Revi
     Raises:
         DataError: the directory cannot be read, or one of its revisions is invalid.
     """
-    source = embedded_source() if path is None else DirectorySource(Path(path))
-    state = source.read()
+    state = read_directory(None if path is None else Path(path))
     for error in state.failures.values():
         raise error
     return {raw.name: build(raw) for raw in state.revisions}

@@ -65,7 +65,7 @@ from injector.kube.pods import add_place, mapping_at, unread_templates
 from injector.kube.yaml import dump_yaml, load_yaml
 from injector.kube.yaml.write import with_values
 from injector.revisions.configmaps import INJECTOR, MESH, named_revision
-from injector.revisions.directory import SingleSource
+from injector.revisions.directory import read_single
 from injector.revisions.files import required_text
 from injector.revisions.source import Overrides, RawRevision, SourceState, build, overridden
 
@@ -204,7 +204,7 @@ class RevisionOptions:
         # As in istioctl, the revision has no name without --revision. Templates of 1.9 and later then write `default`.
         settings = {"revision": ""} if self.revision is None else {}
         name = DEFAULT_NAME if self.revision is None else self.revision
-        return SingleSource(config, name=name, settings=settings).read().revisions[0]
+        return read_single(config, name=name, settings=settings).revisions[0]
 
 
 revision_options: Final = option_group(

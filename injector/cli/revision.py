@@ -58,7 +58,7 @@ from injector.kube.admission import canonical_json
 from injector.kube.pods import has_ended
 from injector.kube.podsecurity import enforced
 from injector.memo import Memo
-from injector.revisions.directory import embedded_source
+from injector.revisions.directory import EMBEDDED
 from injector.revisions.registry import Registry, Snapshot
 from injector.revisions.reload import Loader, LoadReport, RevisionState
 from injector.revisions.tags import workload_of_normal_pod
@@ -68,7 +68,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from injector.cluster.kubeconfig import Kubeconfig
-    from injector.revisions.source import SourceState
 
 STATUS_COLUMNS: Final = ("NAMESPACE", "WORKLOAD", "PODS", "HAS", "WOULD GET", "STATE")
 _REPLICAS: Final = 20
@@ -399,20 +398,8 @@ def init_revisions(folder: Path) -> None:
     """Write the two embedded revisions and their tag into the new or empty folder DIR, for `--revisions-dir DIR`."""
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise UsageError("already exists", where=str(folder), hint="name a new or an empty folder")
-    shutil.copytree(
-        embedded_source().path, folder, ignore=shutil.ignore_patterns("kustomization.yaml"), dirs_exist_ok=True
-    )
+    shutil.copytree(EMBEDDED, folder, ignore=shutil.ignore_patterns("kustomization.yaml"), dirs_exist_ok=True)
     echo(f"wrote {folder}", err=True)
-
-
-@dataclass(frozen=True, slots=True)
-class _ReadSource:
-    """A source that has been read."""
-
-    state: SourceState
-
-    def read(self) -> SourceState:
-        return self.state
 
 
 def _load(sources: Sources, kubeconfig: Kubeconfig) -> tuple[Registry, LoadReport]:
@@ -423,7 +410,7 @@ def _load(sources: Sources, kubeconfig: Kubeconfig) -> tuple[Registry, LoadRepor
     """
     with chosen_revisions(sources, kubeconfig) as revisions:
         registry = Registry()
-        report = Loader(_ReadSource(revisions.state), registry).load(time.time())
+        report = Loader(lambda: revisions.state, registry).load(time.time())
         if not report.revisions:
             hint = "give --revisions-dir a folder with one folder for each revision"
             raise ConfigError("there is no revision", where=revisions.where, hint=hint)

@@ -21,7 +21,7 @@ from injector.errors import ConfigError, InjectorError, UnknownRevisionError, Us
 from injector.istio.webhooks import ISTIO_NAMESPACE, NAMESPACE, PRECEDENCES, Endpoint
 from injector.kube.escaping import escape_line
 from injector.kube.selectors import is_dns_label
-from injector.revisions.directory import TAGS_FILE, DirectorySource, embedded_source
+from injector.revisions.directory import EMBEDDED, TAGS_FILE, read_directory
 from injector.revisions.registry import ResolvedName, checked_name
 from injector.revisions.source import Overrides, build, overridden
 
@@ -47,11 +47,6 @@ def revisions_dir(default: str) -> Callable[[F], F]:
         show_envvar=True,
         help=text,
     )
-
-
-def offline_source(revisions_dir: Path | None) -> DirectorySource:
-    """Return the source of a directory of revisions, or without one of the embedded revisions."""
-    return embedded_source() if revisions_dir is None else DirectorySource(revisions_dir)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +91,10 @@ def directory_revisions(revisions_dir: Path | None) -> RevisionList:
     Raises:
         ConfigError: the directory cannot be read.
     """
-    source = offline_source(revisions_dir)
     where = (
-        "the embedded revisions, because --revisions-dir is not given" if revisions_dir is None else str(source.path)
+        "the embedded revisions, because --revisions-dir is not given" if revisions_dir is None else str(revisions_dir)
     )
-    return RevisionList(source.read(), where, f"{source.path}/{TAGS_FILE}")
+    return RevisionList(read_directory(revisions_dir), where, f"{revisions_dir or EMBEDDED}/{TAGS_FILE}")
 
 
 _NAMESPACE: Final = checked(

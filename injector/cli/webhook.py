@@ -19,7 +19,6 @@ from injector.cli.sources import (
     SERVICE_OPTION,
     complete_names,
     kubeconfig_options,
-    offline_source,
     precedence_option,
     revision_name,
     revision_option,
@@ -44,6 +43,7 @@ from injector.istio.webhooks import (
 )
 from injector.kube.selectors import is_label_key, is_subdomain
 from injector.revisions.clustertags import ClusterTags, Placement
+from injector.revisions.directory import EMBEDDED
 from injector.revisions.files import required_text
 from injector.revisions.tags import Tag, tag_annotations, usable_tags
 from injector.revisions.tagstore import DirectoryTags, TagState
@@ -304,7 +304,7 @@ def generate(
         echo(yaml_text(unserved_webhook(unserved, options)), nl=False)
         return
     if revisions_dir is not None or choice.is_all:
-        revisions, tags = choice.among(DirectoryTags(offline_source(revisions_dir).path).list())
+        revisions, tags = choice.among(DirectoryTags(revisions_dir or EMBEDDED).list())
     elif choice.revision is not None:
         revisions, tags = (choice.revision,), ()
     else:

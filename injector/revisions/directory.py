@@ -7,7 +7,7 @@ and are never revisions.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,14 +17,7 @@ from injector.istio.webhooks import DEFAULT_NAME
 from injector.kube.yaml import objects_in
 from injector.revisions.files import read_nonempty, required_text
 from injector.revisions.registry import checked_name
-from injector.revisions.source import (
-    SETTINGS_KEY,
-    ClusterFacts,
-    RawRevision,
-    RevisionSource,
-    SourceState,
-    parse_settings,
-)
+from injector.revisions.source import SETTINGS_KEY, ClusterFacts, RawRevision, SourceState, parse_settings
 from injector.revisions.tags import Tag, parse_tags
 
 CONFIG_FILES: Final = ("config", "config.yaml")
@@ -32,49 +25,58 @@ TAGS_FILE: Final = "tags.yaml"
 PROXY_CONFIGS_FILE: Final = "proxyconfigs.yaml"
 
 
-@dataclass(frozen=True, slots=True)
-class DirectorySource:
-    """The revisions below one directory, its ``tags.yaml`` and its ``proxyconfigs.yaml``."""
+_EMBEDDED_DEFAULT: Final = "stable"
+_PACKAGE: Final = Path(__file__).resolve().parents[1]
+_IN_WHEEL: Final = _PACKAGE / "_revisions"
+# A source tree, and an editable install of it, has them at the top.
+EMBEDDED: Final = _IN_WHEEL if _IN_WHEEL.is_dir() else _PACKAGE.parent / "revisions"
+"""The folder of the embedded revisions."""
 
-    path: Path
-    default: str | None = None
 
-    def read(self) -> SourceState:
-        """Return every revision that can be read, and the errors of the others.
+def read_directory(path: Path | None = None) -> SourceState:
+    """Read the revisions below one directory, its ``tags.yaml`` and its ``proxyconfigs.yaml``.
 
-        Raises:
-            ConfigError: the directory itself cannot be read, or its ProxyConfigs are not valid.
-        """
-        folders = self._folders()
-        facts = ClusterFacts(proxy_configs=read_proxy_configs(self.path / PROXY_CONFIGS_FILE))
-        revisions: list[RawRevision] = []
-        failures: dict[str, DataError] = {}
-        for folder in folders:
-            try:
-                revisions.append(replace(read_folder(folder), facts=facts))
-            except DataError as error:
-                failures[folder.name] = error
-        tags, tags_error = self._tags()
-        return SourceState(tuple(revisions), failures, tags, tags_error, self.default, facts=facts)
+    Without ``path`` read the embedded revisions, whose default is ``stable``.
 
-    def _folders(self) -> list[Path]:
+    Returns:
+        Every revision that can be read, and the errors of the others.
+
+    Raises:
+        ConfigError: the directory itself cannot be read, or its ProxyConfigs are not valid.
+    """
+    default = _EMBEDDED_DEFAULT if path is None else None
+    path = EMBEDDED if path is None else path
+    folders = _folders(path)
+    facts = ClusterFacts(proxy_configs=read_proxy_configs(path / PROXY_CONFIGS_FILE))
+    revisions: list[RawRevision] = []
+    failures: dict[str, DataError] = {}
+    for folder in folders:
         try:
-            entries = sorted(self.path.iterdir())
-        except OSError as error:
-            raise ConfigError(
-                f"cannot be read as a directory of revisions: {error.strerror}",
-                where=str(self.path),
-                hint="give --revisions-dir a folder with one folder for each revision",
-            ) from error
-        return [entry for entry in entries if not entry.name.startswith(".") and entry.is_dir()]
-
-    def _tags(self) -> tuple[dict[str, Tag], DataError | None]:
-        path = self.path / TAGS_FILE
-        try:
-            text = read_nonempty(path)
-            return ({} if text is None else parse_tags(text, where=str(path))), None
+            revisions.append(replace(read_folder(folder), facts=facts))
         except DataError as error:
-            return {}, error
+            failures[folder.name] = error
+    tags, tags_error = _tags(path / TAGS_FILE)
+    return SourceState(tuple(revisions), failures, tags, tags_error, default, facts=facts)
+
+
+def _folders(path: Path) -> list[Path]:
+    try:
+        entries = sorted(path.iterdir())
+    except OSError as error:
+        raise ConfigError(
+            f"cannot be read as a directory of revisions: {error.strerror}",
+            where=str(path),
+            hint="give --revisions-dir a folder with one folder for each revision",
+        ) from error
+    return [entry for entry in entries if not entry.name.startswith(".") and entry.is_dir()]
+
+
+def _tags(path: Path) -> tuple[dict[str, Tag], DataError | None]:
+    try:
+        text = read_nonempty(path)
+        return ({} if text is None else parse_tags(text, where=str(path))), None
+    except DataError as error:
+        return {}, error
 
 
 def read_proxy_configs(path: Path) -> ProxyConfigs:
@@ -124,72 +126,40 @@ def read_folder(folder: Path) -> RawRevision:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class SingleSource:
-    """The one revision that ``--injectConfig`` and its companions describe."""
+def read_single(
+    config: Path,
+    values: Path | None = None,
+    mesh: Path | None = None,
+    *,
+    name: str = DEFAULT_NAME,
+    settings: Mapping[str, Any] | None = None,
+) -> SourceState:
+    """Read the one revision that ``--injectConfig`` and its companions describe.
 
-    config: Path
-    values: Path | None = None
-    mesh: Path | None = None
-    name: str = DEFAULT_NAME
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-    def read(self) -> SourceState:
-        """Return the revision.
-
-        Raises:
-            ConfigError: a file does not exist or cannot be read, or the name is not valid.
-        """
-        raw = RawRevision(
-            name=checked_name(self.name, where="--revision"),
-            config=required_text(self.config, read_nonempty),
-            values=None if self.values is None else required_text(self.values, read_nonempty),
-            mesh=None if self.mesh is None else required_text(self.mesh, read_nonempty),
-            settings=self.settings,
-            origin=str(self.config),
-            files=self._files(),
-        )
-        return SourceState((raw,), default=raw.name)
-
-    def _files(self) -> dict[str, str]:
-        named = {"config": self.config, "values": self.values, "mesh": self.mesh}
-        return {key: str(path) for key, path in named.items() if path is not None}
-
-
-EMBEDDED_DEFAULT: Final = "stable"
-
-_PACKAGE: Final = Path(__file__).resolve().parents[1]
-# A wheel has them inside the package; a source tree, and an editable install of it, at the top.
-_EMBEDDED: Final = (_PACKAGE / "_revisions", _PACKAGE.parent / "revisions")
-
-
-def embedded_source() -> DirectorySource:
-    """Return the source of the embedded revisions; ``stable`` is its default."""
-    path = next((path for path in _EMBEDDED if path.is_dir()), _EMBEDDED[0])
-    return DirectorySource(path, default=EMBEDDED_DEFAULT)
-
-
-@dataclass(frozen=True, slots=True)
-class MergedSource:
-    """Two sources as one; the first takes precedence, and a note says which revisions and tags of the second are hidden.
-
-    An operator can thus put a revision of the cluster into a folder to try a change.
+    Raises:
+        ConfigError: a file does not exist or cannot be read, or the name is not valid.
     """
-
-    first: RevisionSource
-    second: RevisionSource
-
-    def read(self) -> SourceState:
-        """Return the revisions and tags of both.
-
-        Raises:
-            ConfigError: one of them cannot be read.
-        """
-        return merged_state(self.first.read(), self.second.read())
+    checked_name(name, where="--revision")
+    files = {key: path for key, path in (("config", config), ("values", values), ("mesh", mesh)) if path is not None}
+    texts = {key: required_text(path, read_nonempty) for key, path in files.items()}
+    raw = RawRevision(
+        name=name,
+        config=texts["config"],
+        values=texts.get("values"),
+        mesh=texts.get("mesh"),
+        settings=settings or {},
+        origin=str(config),
+        files={key: str(path) for key, path in files.items()},
+    )
+    return SourceState((raw,), default=name)
 
 
 def merged_state(first: SourceState, second: SourceState) -> SourceState:
-    """Return the revisions and tags of both; the facts of both, of which the second is a cluster, apply to all revisions."""
+    """Return two states as one. The first takes precedence; a note says which revisions and tags of the second are hidden.
+
+    An operator can thus put a revision of the cluster into a folder to try a change. The facts of both, of which the second is a cluster,
+    apply to all revisions.
+    """
     own = first.names
     hidden = [raw for raw in second.revisions if raw.name in own]
     facts = replace(second.facts, proxy_configs=first.facts.proxy_configs.over(second.facts.proxy_configs))

@@ -27,7 +27,7 @@ from injector.revisions.verify import RecentPod, verify, verify_recent
 
 if TYPE_CHECKING:
     from injector.istio.revision import Revision
-    from injector.revisions.source import ClusterFacts, RawRevision, RevisionSource, SourceState
+    from injector.revisions.source import ClusterFacts, RawRevision, ReadSource, SourceState
 
 Pods: TypeAlias = Mapping[str, tuple[RecentPod, ...]]
 
@@ -177,13 +177,13 @@ class Loader:
     """Loads a source into a registry.
 
     Args:
-        source: what to load.
+        read: reads the source.
         registry: where to serve it.
         keep_removed: for how many seconds a revision is served after it was removed from the source.
     """
 
-    def __init__(self, source: RevisionSource, registry: Registry, keep_removed: float = 0.0) -> None:
-        self._source = source
+    def __init__(self, read: ReadSource, registry: Registry, keep_removed: float = 0.0) -> None:
+        self._read_source = read
         self._registry = registry
         self._keep_removed = keep_removed
         self._built: Mapping[str, _Built] = {}
@@ -268,11 +268,11 @@ class Loader:
         Raises:
             ConfigError: it cannot be read, has become empty, or keeps changing.
         """
-        state = self._source.read()
+        state = self._read_source()
         for _ in range(READS):
             if state.content == self._content:
                 return state
-            before, state = state, self._source.read()
+            before, state = state, self._read_source()
             if before.content == state.content:
                 if self._registry.snapshot.revisions and not state.revisions and not state.failures:
                     raise ConfigError("all revisions have been removed", hint="add a revision")

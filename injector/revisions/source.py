@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from injector.errors import ConfigError, DataError, InjectorError
 from injector.istio.behaviours import Minor, parse_minor
@@ -99,9 +99,6 @@ class SourceState:
         tag_faults: errors of tags, by name. A tag that is not in ``tags`` keeps its last state.
         facts: facts about the cluster, if the source is one.
         webhook_faults: the faults of the cluster's webhooks, one line each.
-
-    Attributes:
-        names: the names of all revisions, readable or not.
     """
 
     revisions: tuple[RawRevision, ...]
@@ -113,12 +110,11 @@ class SourceState:
     tag_faults: Mapping[str, DataError] = field(default_factory=dict)
     facts: ClusterFacts = ClusterFacts()
     webhook_faults: tuple[str, ...] = ()
-    names: frozenset[str] = field(init=False, compare=False, repr=False)
-    _by_name: Mapping[str, RawRevision] = field(init=False, compare=False, repr=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_by_name", {raw.name: raw for raw in reversed(self.revisions)})
-        object.__setattr__(self, "names", frozenset((*self._by_name, *self.failures)))
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all revisions, readable or not."""
+        return frozenset((*(raw.name for raw in self.revisions), *self.failures))
 
     @property
     def default_name(self) -> str | None:
@@ -149,7 +145,7 @@ class SourceState:
         """
         if name in self.failures:
             raise self.failures[name]
-        return self._by_name[name]
+        return next(raw for raw in self.revisions if raw.name == name)
 
     @property
     def content(self) -> tuple[object, ...]:
@@ -171,11 +167,8 @@ def _texts(errors: Mapping[str, DataError]) -> dict[str, str]:
     return {name: str(error) for name, error in errors.items()}
 
 
-class RevisionSource(Protocol):
-    """A source of revisions."""
-
-    def read(self) -> SourceState:
-        """Return the current content; raise ConfigError if the source cannot be read at all."""
+ReadSource: TypeAlias = Callable[[], SourceState]
+"""Returns the current content of a source; raises ConfigError if it cannot be read at all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from injector.kube.pods import mapping_at
 from injector.kube.selectors import is_dns_label
 from injector.kube.yaml import dump_yaml, load_yaml
 from injector.kube.yaml.write import with_entry, without_entry
-from injector.revisions.directory import TAGS_FILE, DirectorySource
+from injector.revisions.directory import TAGS_FILE, read_directory
 from injector.revisions.files import read_text, remove_folder, replace_file
 from injector.revisions.registry import list_names
 from injector.revisions.tags import Tag, parse_tags
@@ -213,7 +213,7 @@ class DirectoryTags:
 
     def list(self) -> TagState:
         """Return the tags and the revisions."""
-        found = DirectorySource(self.path).read()
+        found = read_directory(self.path)
         if found.tags_error is not None:
             raise found.tags_error
         names = tuple(raw.name for raw in found.revisions)
@@ -224,7 +224,7 @@ class DirectoryTags:
         # `revision verify` reports a value that is not a mapping.
         return followers(
             (namespace, mapping_at(facts, "labels"))
-            for raw in DirectorySource(self.path).read().revisions
+            for raw in read_directory(self.path).revisions
             for namespace, facts in mapping_at(raw.settings, "namespaces").items()
         )
 

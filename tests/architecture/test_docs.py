@@ -19,7 +19,7 @@ from injector.cli import main
 from injector.cluster.client import REASONS as WATCH_REASONS
 from injector.kube.yaml import load_yaml
 from injector.metrics import RELOAD_FAILURES, Metrics
-from injector.revisions.directory import DirectorySource, embedded_source
+from injector.revisions.directory import read_directory
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
 from injector.revisions.source import build
@@ -255,7 +255,7 @@ def test_every_line_of_the_changelog_is_below_a_heading_of_its_version() -> None
 def operations() -> Operations:
     registry, metrics, lifecycle = Registry(), Metrics(CollectorRegistry()), Lifecycle()
     return Operations(
-        services=Services(registry, Loader(embedded_source(), registry), metrics, ""),
+        services=Services(registry, Loader(read_directory, registry), metrics, ""),
         lifecycle=lifecycle,
         shadows=Shadows(metrics),
         supervisor=Supervisor(metrics),
@@ -268,7 +268,7 @@ def read_tags(text: str, _folder: Path) -> None:
 
 def read_proxyconfigs(text: str, folder: Path) -> None:
     (folder / "proxyconfigs.yaml").write_text(text)
-    assert DirectorySource(folder).read().facts.proxy_configs.by_namespace
+    assert read_directory(folder).facts.proxy_configs.by_namespace
 
 
 def read_revision(text: str, folder: Path) -> None:
@@ -276,7 +276,7 @@ def read_revision(text: str, folder: Path) -> None:
     home = folder / "1-30"
     shutil.copytree(ROOT / "revisions" / "stable", home)
     (home / "revision.yaml").write_text(text + ("" if "engine:" in text else "engine: jinja2\n"))
-    state = DirectorySource(folder).read()
+    state = read_directory(folder)
     assert state.failures == {}
     assert build(state.revisions[0])
 

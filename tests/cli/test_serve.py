@@ -18,15 +18,15 @@ from injector.cli import main
 from injector.cli.serve import option_of, serve
 from injector.cli.serve.server import _health_file, _unserved, source_of, watched_paths
 from injector.cluster.client import ApiThrottle
-from injector.errors import UsageError
-from injector.revisions.directory import DirectorySource, MergedSource, SingleSource, embedded_source
+from injector.errors import ConfigError, UsageError
+from injector.revisions.directory import read_directory, read_single
 from injector.revisions.registry import Registry
-from injector.revisions.source import RevisionSource
+from injector.revisions.source import SourceState
 from injector.settings import SETTINGS, Setting, Settings
 from injector.webhook.lifecycle import HealthFile
 from tests.cases import cases
 from tests.cli.clusters import assert_fails
-from tests.revisions.fakes import CONFIG, VALUES, write_revision
+from tests.revisions.fakes import CONFIG, VALUES, make_raw, write_revision
 from tests.webhook.certificates import Order, issue, write_certificate
 
 PLAIN = ("--insecure-http", "--port", "0")
@@ -156,42 +156,47 @@ def test_the_patch_webhooks_switch_has_three_states(arguments: list[str], expect
 
 
 def test_without_a_source_the_embedded_revisions_are_served() -> None:
-    assert source_of(Settings()) == embedded_source()
-
-
-def test_a_folder_of_revisions_is_the_source() -> None:
-    assert source_of(Settings(revisions_dir=Path("r"))) == DirectorySource(Path("r"), default=None)
+    assert source_of(Settings())() == read_directory()
 
 
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({}, SingleSource(Path("c"), name="default")),
-        (
-            {"values_file": Path("v"), "mesh_config": Path("m"), "revision": "canary"},
-            SingleSource(Path("c"), Path("v"), Path("m"), "canary"),
-        ),
-        ({"istio_version": "1.5"}, SingleSource(Path("c"), settings={"istioVersion": "1.5"})),
-        ({"set_env": ("A=1", "B=2")}, SingleSource(Path("c"), settings={"env": {"A": "1", "B": "2"}})),
-        ({"node_version": ("v1.33.0",)}, SingleSource(Path("c"), settings={"nodeVersions": ["v1.33.0"]})),
+        ({}, {}),
+        ({"values_file": Path("v"), "mesh_config": Path("m"), "revision": "canary"}, {"name": "canary"}),
+        ({"istio_version": "1.5"}, {"settings": {"istioVersion": "1.5"}}),
+        ({"set_env": ("A=1", "B=2")}, {"settings": {"env": {"A": "1", "B": "2"}}}),
+        ({"node_version": ("v1.33.0",)}, {"settings": {"nodeVersions": ["v1.33.0"]}}),
     ],
 )
-def test_one_config_is_a_source_with_what_flags_say_of_it(given: dict[str, Any], expected: SingleSource) -> None:
-    assert source_of(Settings(inject_config=Path("c"), **given)) == expected
+def test_one_config_is_a_source_with_what_flags_say_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in "cvm":
+        Path(name).write_text(name)
+    files = [path for path in (given.get("values_file"), given.get("mesh_config")) if path]
+
+    found = source_of(Settings(inject_config=Path("c"), **given))()
+
+    assert found == read_single(Path("c"), *files, **expected)
 
 
 @pytest.mark.parametrize(
-    ("given", "files"),
-    [
-        ({}, None),
-        ({"revisions_dir": Path("r")}, DirectorySource(Path("r"))),
-        ({"inject_config": Path("c")}, SingleSource(Path("c"))),
-    ],
+    ("given", "names"), [("", ["b"]), ("revisions_dir", ["a", "b"]), ("inject_config", ["default", "b"])]
 )
-def test_files_take_precedence_over_the_cluster(given: dict[str, Any], files: RevisionSource | None) -> None:
-    cluster = embedded_source()
+def test_files_take_precedence_over_the_cluster(tmp_path: Path, given: str, names: list[str]) -> None:
+    config = write_revision(tmp_path / "a") / "config"
+    flags: dict[str, Any] = {given: config if given == "inject_config" else tmp_path} if given else {}
+    settings = Settings(**flags)
+    cluster = SourceState((make_raw("b"),))
 
-    assert source_of(Settings(**given), cluster) == (cluster if files is None else MergedSource(files, cluster))
+    def broken() -> SourceState:
+        raise ConfigError("gone")
+
+    assert [raw.name for raw in source_of(settings, lambda: cluster)().revisions] == names
+    with pytest.raises(ConfigError, match="gone"):
+        source_of(settings, broken)()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from injector.revisions.directory import DirectorySource
+from injector.revisions.directory import read_directory
 from injector.revisions.files import file_changes
 from tests.deploy.mounts import ConfigMaps, config_maps, mount, volume
 from tests.deploy.rendering import ROOT, base
@@ -31,7 +31,7 @@ def made() -> ConfigMaps:
 def test_it_is_the_revisions_and_the_tags(made: ConfigMaps, tmp_path: Path) -> None:
     mount(VOLUME, made, tmp_path)
 
-    state, committed = DirectorySource(tmp_path).read(), DirectorySource(REVISIONS).read()
+    state, committed = read_directory(tmp_path), read_directory(REVISIONS)
 
     assert dict(state.failures) == {}
     assert state.tags == committed.tags
@@ -46,7 +46,7 @@ def test_a_revision_whose_config_map_is_gone_is_told_and_the_others_are_served(
     del made["injector-revision-canary"]
     mount(VOLUME, made, tmp_path)
 
-    state = DirectorySource(tmp_path).read()
+    state = read_directory(tmp_path)
 
     assert [raw.name for raw in state.revisions] == ["stable"]
     assert {name: error.what for name, error in state.failures.items()} == {"canary": "it has no `config`"}
@@ -61,5 +61,5 @@ async def test_a_change_of_a_config_map_is_seen(made: ConfigMaps, tmp_path: Path
         mount(VOLUME, made, tmp_path, version="2")
         await anext(told)
 
-    values = {raw.name: raw.values for raw in DirectorySource(tmp_path).read().revisions}
+    values = {raw.name: raw.values for raw in read_directory(tmp_path).revisions}
     assert values["stable"] == made["injector-revision-stable"]["values"]

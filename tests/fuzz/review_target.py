@@ -23,7 +23,7 @@ from prometheus_client import CollectorRegistry
 
 from injector.injection.result import WARN
 from injector.metrics import Metrics
-from injector.revisions.directory import embedded_source
+from injector.revisions.directory import read_directory
 from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.source import build
 from injector.revisions.tags import parse_tags
@@ -167,7 +167,7 @@ class Injector:
         lifecycle.enter(Phase.SERVING)
         openshift = {"istioVersion": "1.24", "env": {"PLATFORM": "openshift"}}
         made = make_raw("plain", config=CONFIG), make_raw("old", config=CONFIG, settings=openshift)
-        revisions = [*map(build, embedded_source().read().revisions), *map(build, made)]
+        revisions = [*map(build, read_directory().revisions), *map(build, made)]
         tags = parse_tags("prod: {stable: 50, plain: 50}\n")
         registry = Registry(snapshot_of(revisions, tags, default="stable"))
         self.handler = InjectHandler(

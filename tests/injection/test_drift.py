@@ -27,7 +27,7 @@ from injector.injection.tools.drift import (
     template_changes,
 )
 from injector.istio.revision import Revision
-from injector.revisions.directory import embedded_source
+from injector.revisions.directory import read_directory
 from injector.revisions.source import build
 from tests.cases import cases
 from tests.factories import make_container, make_pod, proxy_of
@@ -35,7 +35,7 @@ from tests.factories import make_container, make_pod, proxy_of
 STATUS = "sidecar.istio.io/status"
 REV = "istio.io/rev"
 FACTS = RequestFacts("shop")
-EMBEDDED = {raw.name: build(raw) for raw in embedded_source().read().revisions}
+EMBEDDED = {raw.name: build(raw) for raw in read_directory().revisions}
 STABLE, CANARY = EMBEDDED["stable"], EMBEDDED["canary"]
 SKIPPED = Skipped("policy_disabled", "the policy is disabled")
 

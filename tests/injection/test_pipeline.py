@@ -11,7 +11,7 @@ from injector.errors import AnnotationError, OverlayError, TemplateRenderError
 from injector.injection.pipeline import admitted_pod, inject_pod, run_injection, webhook_parameters
 from injector.injection.result import Injected, InjectedPod, RequestFacts, Skipped
 from injector.istio.revision import Revision
-from injector.revisions.directory import embedded_source
+from injector.revisions.directory import read_directory
 from injector.revisions.source import build
 from tests.cases import cases
 from tests.factories import make_container, make_pod
@@ -46,7 +46,7 @@ def image_of_proxy(expression: str, pod: dict[str, Any], facts: RequestFacts = F
 
 @pytest.mark.parametrize("name", ["stable", "canary"])
 def test_the_patch_leads_from_the_pod_given_to_the_injected_one(name: str) -> None:
-    revision = next(build(raw) for raw in embedded_source().read().revisions if raw.name == name)
+    revision = next(build(raw) for raw in read_directory().revisions if raw.name == name)
     pod = make_pod(namespace="shop", labels={"app": "a"}, containers=[make_container(resources={})])
 
     result = injected(revision, pod)
@@ -267,7 +267,7 @@ def test_an_annotation_that_would_take_long_is_refused(name: str, value: str, sa
 
 def test_a_list_that_no_istio_init_can_be_given_is_refused_without_repeating_it() -> None:
     name = "traffic.sidecar.istio.io/includeOutboundIPRanges"
-    revision = build(embedded_source().read().revisions[0])
+    revision = build(read_directory().revisions[0])
     pod = make_pod(annotations={name: ",".join(["10.0.0.0/8"] * 20_000)})
 
     with pytest.raises(AnnotationError) as caught:

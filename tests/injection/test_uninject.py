@@ -12,7 +12,7 @@ from injector.injection.steps.probes import APP_PROBERS as PROBERS
 from injector.injection.steps.prometheus import ENV as SCRAPE
 from injector.injection.steps.prometheus import SECURE_PORT
 from injector.injection.tools.uninject import remaining_annotations, remaining_labels, uninject_object, uninject_pod
-from injector.revisions.directory import embedded_source
+from injector.revisions.directory import read_directory
 from injector.revisions.source import build
 from tests.cases import cases
 from tests.factories import make_container, make_pod, named
@@ -189,7 +189,7 @@ def test_an_invalid_workload_is_refused_with_advice(obj: dict[str, Any], says: s
 
 @pytest.mark.parametrize("name", ["stable", "canary"])
 def test_an_injection_by_a_revision_that_the_project_ships_is_taken_back(name: str) -> None:
-    revision = next(build(raw) for raw in embedded_source().read().revisions if raw.name == name)
+    revision = next(build(raw) for raw in read_directory().revisions if raw.name == name)
     probe = {"httpGet": {"path": "/ready", "port": 8080}, "periodSeconds": 7}
     pod = make_pod(
         namespace="shop",

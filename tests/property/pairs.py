@@ -28,7 +28,7 @@ from injector.injection.result import Injected, RequestFacts
 from injector.istio.revision import Revision, RevisionSettings, build_revision
 from injector.kube import admission
 from injector.kube.typed import normalise
-from injector.revisions.directory import embedded_source
+from injector.revisions.directory import read_directory
 from injector.revisions.registry import Snapshot, parse_path, snapshot_of
 from injector.revisions.source import build
 from injector.revisions.tags import parse_tags, workload_of_pod
@@ -101,7 +101,7 @@ def all_subjects(minors: tuple[str, ...]) -> list[Subject]:
         if int(minor.partition(".")[2]) >= FIRST_NATIVE:
             native = replace(settings, env=(*settings.env, ("ENABLE_NATIVE_SIDECARS", "true")))
             found.append(Subject(f"{minor}-native", core.revision_of(native), pods, special))
-    found += [Subject(raw.name, build(raw), special, special) for raw in embedded_source().read().revisions]
+    found += [Subject(raw.name, build(raw), special, special) for raw in read_directory().revisions]
     found.append(Subject("setting", built("setting", SETTING_CONFIG), special, special))
     numbered = [reviews.with_labels(pod, app="7", version="15") for pod in special]
     found.append(Subject("numbers", built("numbers", NUMBERS_CONFIG), numbered, numbered))

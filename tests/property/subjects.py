@@ -10,7 +10,7 @@ from typing import Any
 from injector.golang.json import dump_json
 from injector.istio.revision import Revision
 from injector.kube.typed import normalise
-from injector.revisions.directory import embedded_source
+from injector.revisions.directory import read_directory
 from injector.revisions.source import build
 from tests.conformance import core, corpus, workloads
 from tests.factories import make_container, make_pod
@@ -62,7 +62,7 @@ def two_probed() -> dict[str, Any]:
 @cache
 def embedded_revisions() -> list[Revision]:
     """The revisions that come with the injector, in Jinja2."""
-    return [build(raw) for raw in embedded_source().read().revisions]
+    return [build(raw) for raw in read_directory().revisions]
 
 
 @cache

@@ -26,7 +26,7 @@ from injector.injection.result import ENFORCE, OFF, WARN, Injected, RequestFacts
 from injector.istio.revision import Revision
 from injector.istio.template import TemplateData
 from injector.kube.overlay import Overlay
-from injector.revisions.directory import embedded_source
+from injector.revisions.directory import read_directory
 from injector.revisions.source import build
 from tests.conformance import core, corpus
 from tests.factories import make_pod
@@ -55,7 +55,7 @@ def shared() -> list[corpus.Settings]:
 @cache
 def embedded(name: str) -> Revision:
     """A revision that the project ships."""
-    return build(next(raw for raw in embedded_source().read().revisions if raw.name == name))
+    return build(next(raw for raw in read_directory().revisions if raw.name == name))
 
 
 def subject(dice: random.Random) -> dict[str, Any]:

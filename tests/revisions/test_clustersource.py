@@ -296,7 +296,7 @@ def followed(cluster: Cluster, *, seconds: float = 30.0) -> tuple[Registry, list
 
     async def run() -> None:
         source = ClusterSource(cluster, Observed(), HOME)
-        loader, settled = Loader(source, registry), asyncio.Event()
+        loader, settled = Loader(source.read, registry), asyncio.Event()
 
         def changed() -> None:
             loader.load(0.0)
@@ -362,7 +362,7 @@ def test_the_state_is_computed_once_for_each_change() -> None:
 
 def test_a_cluster_whose_config_maps_are_all_deleted_keeps_what_is_served() -> None:
     source, registry = ClusterSource(FakeClient([page()]), Observed(), HOME), Registry()
-    loader = Loader(source, registry)
+    loader = Loader(source.read, registry)
     source.seen = seen(*small_pair())
     loader.load(1.0)
     source.seen = seen()

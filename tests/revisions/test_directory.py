@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -8,15 +7,7 @@ import pytest
 
 from injector.errors import ConfigError
 from injector.istio.proxyconfig import ProxyConfigs, read_proxy_config_resource
-from injector.revisions.directory import (
-    EMBEDDED_DEFAULT,
-    DirectorySource,
-    MergedSource,
-    SingleSource,
-    embedded_source,
-    merged_state,
-    read_folder,
-)
+from injector.revisions.directory import merged_state, read_directory, read_folder, read_single
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
 from injector.revisions.source import ClusterFacts, SourceState
@@ -62,7 +53,7 @@ def test_a_mounted_config_map_is_read_through_its_links(tmp_path: Path) -> None:
     (tmp_path / "revisions").mkdir()
     (tmp_path / "revisions" / "1-24").symlink_to(tmp_path / "mount")
 
-    state = DirectorySource(tmp_path / "revisions").read()
+    state = read_directory(tmp_path / "revisions")
 
     assert [(raw.name, raw.config) for raw in state.revisions] == [("1-24", CONFIG)]
     assert state.failures == {}
@@ -73,7 +64,7 @@ def test_a_directory_that_is_itself_a_mounted_config_map_has_tags_and_no_dotted_
     (tmp_path / "..data").symlink_to("..2026")
     (tmp_path / "tags.yaml").symlink_to("..data/tags.yaml")
 
-    state = DirectorySource(tmp_path).read()
+    state = read_directory(tmp_path)
 
     assert (list(state.revisions), list(state.tags)) == ([], ["prod"])
 
@@ -83,7 +74,7 @@ def test_revisions_come_in_the_order_of_their_names(tmp_path: Path) -> None:
         write(tmp_path / name, config=CONFIG)
     (tmp_path / "README.md").write_text("no revision")
 
-    assert [raw.name for raw in DirectorySource(tmp_path).read().revisions] == ["a", "b", "c"]
+    assert [raw.name for raw in read_directory(tmp_path).revisions] == ["a", "b", "c"]
 
 
 @cases("name", "files", "says")
@@ -91,7 +82,7 @@ def test_an_invalid_folder_fails_only_its_revision(tmp_path: Path, name: str, fi
     write(tmp_path / "good", config=CONFIG)
     write(tmp_path / name, **files)
 
-    state = DirectorySource(tmp_path).read()
+    state = read_directory(tmp_path)
 
     assert [raw.name for raw in state.revisions] == ["good"]
     assert list(state.failures) == [name]
@@ -120,7 +111,7 @@ def test_tags_that_are_empty_are_not_no_tags(tmp_path: Path) -> None:
     write(tmp_path / "a", config=CONFIG)
     (tmp_path / "tags.yaml").touch()
 
-    state = DirectorySource(tmp_path).read()
+    state = read_directory(tmp_path)
 
     assert ([raw.name for raw in state.revisions], state.tags) == (["a"], {})
     assert "tags.yaml: is empty" in str(state.tags_error)
@@ -138,7 +129,7 @@ def test_tags_that_cannot_be_read_are_an_error_of_their_own(tmp_path: Path) -> N
     write(tmp_path / "a", config=CONFIG)
     (tmp_path / "tags.yaml").write_text("- a")
 
-    state = DirectorySource(tmp_path).read()
+    state = read_directory(tmp_path)
 
     assert ([raw.name for raw in state.revisions], state.tags) == (["a"], {})
     assert "not a mapping of tags" in str(state.tags_error)
@@ -149,7 +140,7 @@ def test_a_missing_directory_is_named_with_its_flag(tmp_path: Path, name: str) -
     (tmp_path / "file").touch()
 
     with pytest.raises(ConfigError, match=f"{name}: cannot be read as a directory of revisions: .*--revisions-dir"):
-        DirectorySource(tmp_path / name).read()
+        read_directory(tmp_path / name)
 
 
 def test_a_file_that_cannot_be_read_is_named_with_the_systems_words(tmp_path: Path) -> None:
@@ -165,7 +156,7 @@ def test_three_files_are_one_revision_named_default(tmp_path: Path) -> None:
     for name, text in (("c.yaml", CONFIG), ("v.json", VALUES), ("m.yaml", "x: 1")):
         (tmp_path / name).write_text(text)
 
-    state = SingleSource(tmp_path / "c.yaml", tmp_path / "v.json", tmp_path / "m.yaml").read()
+    state = read_single(tmp_path / "c.yaml", tmp_path / "v.json", tmp_path / "m.yaml")
 
     raw = state.revisions[0]
     assert (raw.name, raw.config, raw.values, raw.mesh) == ("default", CONFIG, VALUES, "x: 1")
@@ -176,7 +167,7 @@ def test_three_files_are_one_revision_named_default(tmp_path: Path) -> None:
 def test_values_and_mesh_may_be_absent(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text(CONFIG)
 
-    raw = SingleSource(tmp_path / "c.yaml", name="1-24", settings={"istioVersion": "1.1"}).read().revisions[0]
+    raw = read_single(tmp_path / "c.yaml", name="1-24", settings={"istioVersion": "1.1"}).revisions[0]
 
     assert (raw.name, raw.values, raw.mesh, raw.settings) == ("1-24", None, None, {"istioVersion": "1.1"})
 
@@ -189,7 +180,7 @@ def test_a_file_that_was_named_must_be_there(tmp_path: Path, missing: str) -> No
             path.write_text("x: 1")
 
     with pytest.raises(ConfigError, match=f"{missing}: there is no such file; check the path"):
-        SingleSource(files["config"], files["values"], files["mesh"]).read()
+        read_single(files["config"], files["values"], files["mesh"])
 
 
 @pytest.mark.parametrize("empty", ["config", "values", "mesh"])
@@ -199,40 +190,30 @@ def test_a_file_that_is_empty_is_about_to_be_written(tmp_path: Path, empty: str)
         path.write_text("" if name == empty else "x: 1")
 
     with pytest.raises(ConfigError, match=f"{empty}: is empty; write it, or delete it"):
-        SingleSource(files["config"], files["values"], files["mesh"]).read()
+        read_single(files["config"], files["values"], files["mesh"])
 
 
 def test_a_name_that_cannot_be_a_revisions_is_refused(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text(CONFIG)
 
     with pytest.raises(ConfigError, match="--revision: 'Nope' cannot name a revision"):
-        SingleSource(tmp_path / "c.yaml", name="Nope").read()
+        read_single(tmp_path / "c.yaml", name="Nope")
 
 
 def test_the_injector_brings_two_revisions_and_a_default() -> None:
     registry = Registry()
 
-    report = Loader(embedded_source(), registry).load(0.0)
+    report = Loader(read_directory, registry).load(0.0)
 
     assert report.errors == ()
     assert list(report.revisions) == ["canary", "stable"]
-    assert registry.snapshot.resolve("").revision.name == EMBEDDED_DEFAULT
+    assert registry.snapshot.resolve("").revision.name == "stable"
 
 
 OWN = make_raw("a", origin="revisions/a")
 THEIRS = make_raw("a", origin="ConfigMap x/a")
 OTHER = make_raw("b")
 BROKEN = ConfigError("no config")
-
-
-@dataclass
-class Source:
-    state: SourceState | ConfigError
-
-    def read(self) -> SourceState:
-        if isinstance(self.state, ConfigError):
-            raise self.state
-        return self.state
 
 
 def tag(revision: str) -> dict[str, Tag]:
@@ -329,7 +310,7 @@ def test_proxy_configs_are_read_as_kubectl_prints_them_for_every_revision(
         write(tmp_path / name, config=CONFIG)
     (tmp_path / "proxyconfigs.yaml").write_text(text)
 
-    state = DirectorySource(tmp_path).read()
+    state = read_directory(tmp_path)
 
     facts = ClusterFacts(proxy_configs=proxy_configs(*names, concurrency=1))
     assert [raw.facts for raw in state.revisions] == [facts, facts]
@@ -342,7 +323,7 @@ def test_proxy_configs_that_are_not_valid_are_an_error_of_the_directory(tmp_path
     (tmp_path / "proxyconfigs.yaml").write_text(text)
 
     with pytest.raises(ConfigError) as caught:
-        DirectorySource(tmp_path).read()
+        read_directory(tmp_path)
 
     assert str(caught.value).removeprefix(f"{tmp_path}/").startswith(f"proxyconfigs.yaml{says}")
     assert caught.value.hint
@@ -361,18 +342,3 @@ def test_a_tag_fault_in_the_second_source_is_hidden_by_the_first() -> None:
     assert list(merged_state(SourceState((), tags=tag("a")), SourceState((), tag_faults=faults)).tag_faults) == [
         "other"
     ]
-
-
-@pytest.mark.parametrize("broken", [0, 1])
-def test_an_unreadable_source_fails_the_merge(broken: int) -> None:
-    sources = [Source(SourceState(())), Source(SourceState(()))]
-    sources[broken].state = ConfigError("gone")
-
-    with pytest.raises(ConfigError, match="gone"):
-        MergedSource(*sources).read()
-
-
-def test_both_are_read() -> None:
-    state = MergedSource(Source(SourceState((OWN,))), Source(SourceState((OTHER,)))).read()
-
-    assert [raw.name for raw in state.revisions] == ["a", "b"]

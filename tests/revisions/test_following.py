@@ -8,6 +8,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,11 @@ from prometheus_client import CollectorRegistry
 from injector.errors import ConfigError, InternalError, RecentPodError
 from injector.metrics import Metrics, RevisionRow
 from injector.revisions import following as following_module
-from injector.revisions.directory import DirectorySource, SingleSource
+from injector.revisions.directory import read_directory, read_single
 from injector.revisions.following import MAX_SETTLES, SETTLE, Follower, Timing, failure_of
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader, LoadReport, RevisionState
-from injector.revisions.source import RevisionSource, SourceState
+from injector.revisions.source import ReadSource, SourceState
 from injector.revisions.verify import KEEP, RecentPods
 from tests.factories import make_pod, make_review
 from tests.mounts import mount
@@ -39,7 +40,7 @@ NEWER = '{"global": {"tag": "1.30.1"}}'
 class Spy:
     """A source that remembers which threads read it, and fails as a test says."""
 
-    source: RevisionSource
+    source: ReadSource
     fault: Exception | None = None
     readers: list[threading.Thread] = field(default_factory=list)
 
@@ -47,7 +48,7 @@ class Spy:
         self.readers.append(threading.current_thread())
         if self.fault is not None:
             raise self.fault
-        return self.source.read()
+        return self.source()
 
 
 class Shown(Metrics):
@@ -81,7 +82,7 @@ class Following:
     now: float = 7.0
 
     def __post_init__(self) -> None:
-        self.loader = Loader(self.source, self.registry, self.keep_removed)
+        self.loader = Loader(self.source.read, self.registry, self.keep_removed)
         self.loader.load(0.0)
         self.source.readers.clear()
         self.metrics = Shown(self.collector, self.show)
@@ -117,9 +118,9 @@ class Following:
 
 
 @asynccontextmanager
-async def following(source: RevisionSource, **fields: Any) -> AsyncIterator[Following]:
-    """Follow a source for as long as a test needs it."""
-    at_work = Following(Spy(source), **fields)
+async def following(source: Path | ReadSource, **fields: Any) -> AsyncIterator[Following]:
+    """Follow a directory or another source for as long as a test needs it."""
+    at_work = Following(Spy(partial(read_directory, source) if isinstance(source, Path) else source), **fields)
     async with running(at_work.follower.run()):
         async with asyncio.timeout(LIMIT):
             yield at_work
@@ -146,7 +147,7 @@ def moved(path: Path, elsewhere: Path) -> None:
 
 
 async def test_a_mounted_config_map_that_is_swapped_is_served(revisions: Path) -> None:
-    async with following(DirectorySource(revisions)) as at_work:
+    async with following(revisions) as at_work:
         mount(revisions / "a", {"config": CONFIG, "values": NEWER})
 
         report = await at_work.changed()
@@ -157,7 +158,7 @@ async def test_a_mounted_config_map_that_is_swapped_is_served(revisions: Path) -
 
 
 async def test_a_file_that_is_renamed_onto_another_is_served(revisions: Path) -> None:
-    async with following(DirectorySource(revisions)) as at_work:
+    async with following(revisions) as at_work:
         renamed_onto(revisions / "b" / "values", NEWER)
         await at_work.changed()
 
@@ -165,7 +166,7 @@ async def test_a_file_that_is_renamed_onto_another_is_served(revisions: Path) ->
 
 
 async def test_a_deleted_revision_is_removed_with_its_pods(revisions: Path) -> None:
-    async with following(DirectorySource(revisions)) as at_work:
+    async with following(revisions) as at_work:
         for name in "ab":
             at_work.recent.keep(name, b"{}", pod={}, namespace="shop", envs={})
         shutil.rmtree(revisions / "b")
@@ -178,7 +179,7 @@ async def test_a_deleted_revision_is_removed_with_its_pods(revisions: Path) -> N
 async def test_a_tag_that_is_moved_leads_elsewhere(revisions: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
 
-    async with following(DirectorySource(revisions)) as at_work:
+    async with following(revisions) as at_work:
         renamed_onto(revisions / "tags.yaml", "prod: b")
         await at_work.changed()
 
@@ -189,7 +190,7 @@ async def test_a_tag_that_is_moved_leads_elsewhere(revisions: Path, caplog: pyte
 async def test_a_broken_template_keeps_the_last_good_one_until_it_is_fixed(
     revisions: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with following(DirectorySource(revisions)) as at_work:
+    async with following(revisions) as at_work:
         good = at_work.registry.snapshot.revisions["a"]
         mount(revisions / "a", {"config": BROKEN, "values": VALUES})
         broken = await at_work.changed()
@@ -204,7 +205,7 @@ async def test_a_broken_template_keeps_the_last_good_one_until_it_is_fixed(
 
 
 async def test_a_folder_that_vanishes_is_shown_and_everything_stays(revisions: Path) -> None:
-    async with following(DirectorySource(revisions)) as at_work:
+    async with following(revisions) as at_work:
         moved(revisions, revisions.with_name("gone"))
         gone = await at_work.changed()
         assert list(at_work.registry.snapshot.revisions) == ["a", "b"]
@@ -217,7 +218,7 @@ async def test_a_folder_that_vanishes_is_shown_and_everything_stays(revisions: P
 
 
 async def test_the_metrics_name_an_istio_newer_than_any_supported_one(revisions: Path) -> None:
-    async with following(DirectorySource(revisions)) as at_work:
+    async with following(revisions) as at_work:
         renamed_onto(revisions / "b" / "values", '{"global": {"tag": "1.33.1"}}')
         await at_work.clock.wake(INTERVAL)
         await at_work.shown.get()
@@ -233,7 +234,7 @@ async def test_the_files_of_one_revision_are_followed_too(tmp_path: Path) -> Non
     (tmp_path / "config").write_text(CONFIG)
     (tmp_path / "values").write_text(VALUES)
 
-    async with following(SingleSource(tmp_path / "config", tmp_path / "values")) as at_work:
+    async with following(partial(read_single, tmp_path / "config", tmp_path / "values")) as at_work:
         renamed_onto(tmp_path / "values", NEWER)
         await at_work.changed()
 
@@ -241,7 +242,7 @@ async def test_the_files_of_one_revision_are_followed_too(tmp_path: Path) -> Non
 
 
 async def test_changes_without_a_file_event_are_found_by_polling(revisions: Path) -> None:
-    async with following(DirectorySource(revisions)) as at_work:
+    async with following(revisions) as at_work:
         renamed_onto(revisions / "b" / "values", NEWER)
         await at_work.clock.wake(INTERVAL)
         await at_work.shown.get()
@@ -250,7 +251,7 @@ async def test_changes_without_a_file_event_are_found_by_polling(revisions: Path
 
 
 async def test_a_poll_that_finds_nothing_reads_once_and_does_nothing(revisions: Path) -> None:
-    async with following(DirectorySource(revisions)) as at_work:
+    async with following(revisions) as at_work:
         before = at_work.registry.snapshot
         for _ in range(2):
             at_work.source.readers.clear()
@@ -262,7 +263,7 @@ async def test_a_poll_that_finds_nothing_reads_once_and_does_nothing(revisions: 
 
 
 async def test_a_poll_waits_as_well_until_a_change_that_it_finds_is_whole(revisions: Path) -> None:
-    async with following(DirectorySource(revisions), clock=FakeClock()) as at_work:
+    async with following(revisions, clock=FakeClock()) as at_work:
         (revisions / "b" / "values").write_text("")
         await at_work.clock.wake(INTERVAL)
         await at_work.clock.asleep(SETTLE)
@@ -274,7 +275,7 @@ async def test_a_poll_waits_as_well_until_a_change_that_it_finds_is_whole(revisi
 
 
 async def test_changes_in_a_row_are_one_reload_once_it_is_quiet(revisions: Path) -> None:
-    async with following(DirectorySource(revisions), clock=FakeClock()) as at_work:
+    async with following(revisions, clock=FakeClock()) as at_work:
         for _ in range(2):
             at_work.told.put_nowait(None)
             await at_work.clock.asleep(SETTLE)
@@ -290,7 +291,7 @@ async def test_changes_in_a_row_are_one_reload_once_it_is_quiet(revisions: Path)
 
 
 async def test_a_source_that_is_never_quiet_is_read_all_the_same(revisions: Path) -> None:
-    async with following(DirectorySource(revisions), clock=FakeClock()) as at_work:
+    async with following(revisions, clock=FakeClock()) as at_work:
         renamed_onto(revisions / "b" / "values", NEWER)
         at_work.told.put_nowait(None)
         for _ in range(MAX_SETTLES):
@@ -304,7 +305,7 @@ async def test_a_source_that_is_never_quiet_is_read_all_the_same(revisions: Path
 
 
 async def test_the_event_loop_neither_reads_nor_builds(revisions: Path) -> None:
-    async with following(DirectorySource(revisions)) as at_work:
+    async with following(revisions) as at_work:
         renamed_onto(revisions / "b" / "values", NEWER)
         await at_work.clock.wake(INTERVAL)
         await at_work.shown.get()
@@ -318,7 +319,7 @@ async def test_a_requested_reload_does_not_wait_and_retries_refused_revisions(
 ) -> None:
     caplog.set_level(logging.INFO)
 
-    async with following(DirectorySource(revisions), clock=FakeClock(), interval=0.0) as at_work:
+    async with following(revisions, clock=FakeClock(), interval=0.0) as at_work:
         renamed_onto(revisions / "b" / "config", BROKEN)
         at_work.follower.reload()
         await at_work.shown.get()
@@ -335,7 +336,7 @@ async def test_a_requested_reload_does_not_wait_and_retries_refused_revisions(
 
 
 async def test_an_interval_of_0_follows_nothing(revisions: Path) -> None:
-    async with following(DirectorySource(revisions), interval=0.0) as at_work:
+    async with following(revisions, interval=0.0) as at_work:
         at_work.follower.reload()
         await until(lambda: at_work.source.readers)
 
@@ -345,7 +346,7 @@ async def test_an_interval_of_0_follows_nothing(revisions: Path) -> None:
 async def test_a_fault_of_the_injector_is_counted_logged_and_shown_and_the_next_change_is_followed(
     revisions: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with following(DirectorySource(revisions)) as at_work:
+    async with following(revisions) as at_work:
         at_work.source.fault = KeyError("s3cr3t")
         faulty = await at_work.changed()
         at_work.source.fault = None
@@ -361,7 +362,7 @@ async def test_a_fault_of_the_injector_is_counted_logged_and_shown_and_the_next_
 async def test_a_report_that_cannot_be_shown_is_counted_and_the_next_is(
     revisions: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with following(DirectorySource(revisions)) as at_work:
+    async with following(revisions) as at_work:
         at_work.cannot_show.append(KeyError("s3cr3t"))
         renamed_onto(revisions / "b" / "values", NEWER)
         at_work.told.put_nowait(None)
@@ -392,7 +393,7 @@ def test_a_reload_that_failed_has_one_reason(report: LoadReport, reason: str) ->
 async def test_a_reported_change_is_read_even_without_a_watch(tmp_path: Path) -> None:
     write_revision(tmp_path / "a", values=VALUES)
 
-    async with asyncio.timeout(LIMIT), following(DirectorySource(tmp_path), interval=0.0) as at_work:
+    async with asyncio.timeout(LIMIT), following(tmp_path, interval=0.0) as at_work:
         (tmp_path / "a" / "values").write_text(NEWER)
         at_work.follower.changed()
         await at_work.shown.get()
@@ -408,7 +409,7 @@ async def test_a_recent_pod_keeps_a_revision_out_no_longer_than_it_is_recent(
     meta = {"name": "web", "labels": {"tier": "x"}}
     review = make_review({**make_pod(), "metadata": meta})
     picky = CONFIG.replace("    spec:\n", "    {{ if .ObjectMeta.Labels.tier }}{{ fail `no` }}{{ end }}\n    spec:\n")
-    async with following(DirectorySource(revisions), recent=RecentPods(clock=lambda: now)) as at_work:
+    async with following(revisions, recent=RecentPods(clock=lambda: now)) as at_work:
         at_work.recent.keep("a", json.dumps(review).encode(), pod={"metadata": meta}, namespace="shop", envs={})
         before = at_work.registry.snapshot.revisions["a"]
         mount(revisions / "a", {"config": picky, "values": VALUES})
@@ -425,7 +426,7 @@ async def test_a_recent_pod_keeps_a_revision_out_no_longer_than_it_is_recent(
 
 
 async def test_a_removed_revision_is_dropped_in_time_although_the_clock_was_set_back(revisions: Path) -> None:
-    async with following(DirectorySource(revisions), keep_removed=0.01) as at_work:
+    async with following(revisions, keep_removed=0.01) as at_work:
         shutil.rmtree(revisions / "b")
         await at_work.changed()
         reads = len(at_work.source.readers)
@@ -438,7 +439,7 @@ async def test_a_removed_revision_is_dropped_in_time_although_the_clock_was_set_
 
 
 async def test_a_removed_revision_is_dropped_when_its_time_is_over(revisions: Path) -> None:
-    async with following(DirectorySource(revisions), keep_removed=0.01) as at_work:
+    async with following(revisions, keep_removed=0.01) as at_work:
         shutil.rmtree(revisions / "b")
         removed = await at_work.changed()
         at_work.now += 0.02

@@ -37,16 +37,6 @@ class FakeSource:
 
 
 @dataclass
-class SwappedSource:
-    """A source that holds something else with each read."""
-
-    states: list[SourceState]
-
-    def read(self) -> SourceState:
-        return self.states.pop(0)
-
-
-@dataclass
 class Setup:
     """A source, a registry, and what loads one into the other."""
 
@@ -76,7 +66,7 @@ def setup() -> Setup:
     """Revisions `a` and `b` and a tag, loaded at second 1."""
     source = FakeSource(SourceState((make_raw("a"), make_raw("b")), tags=parse_tags("prod: a")))
     registry = Registry()
-    loader = Loader(source, registry)
+    loader = Loader(source.read, registry)
     loader.load(1.0)
     return Setup(source, registry, loader)
 
@@ -142,7 +132,7 @@ def test_a_revision_that_was_never_valid_is_reported_and_not_served() -> None:
     registry = Registry()
     source = FakeSource(SourceState((make_raw("a", config=BROKEN),), failures={"b": ConfigError("no config")}))
 
-    report = Loader(source, registry).load(1.0)
+    report = Loader(source.read, registry).load(1.0)
 
     assert registry.snapshot.revisions == {}
     assert [(name, state.served, state.error is None) for name, state in report.revisions.items()] == [
@@ -375,7 +365,7 @@ def test_a_source_that_becomes_empty_is_an_error(setup: Setup) -> None:
 
 def test_a_source_that_was_never_served_may_become_empty() -> None:
     source, registry = FakeSource(SourceState((), failures={"a": ConfigError("it has no `config`")})), Registry()
-    loader = Loader(source, registry)
+    loader = Loader(source.read, registry)
     loader.load(1.0)
     source.state = SourceState(())
 
@@ -385,21 +375,21 @@ def test_a_source_that_was_never_served_may_become_empty() -> None:
 def test_a_half_written_change_is_not_built() -> None:
     new = make_raw("a", config=CONFIG.replace("proxy:", "other:"), values='{"global": {"tag": "1.30.1"}}')
     half = replace(new, values='{"global": {"tag": "1.24.6"}}')
-    source = SwappedSource([SourceState((half,)), SourceState((new,)), SourceState((new,))])
+    reads = iter([SourceState((half,)), SourceState((new,)), SourceState((new,))])
 
-    report = Loader(source, Registry()).load(1.0)
+    report = Loader(reads.__next__, Registry()).load(1.0)
 
     served = report.revisions["a"].served
     assert served is not None
     assert served.istio_version == "1.30"
-    assert source.states == []
+    assert list(reads) == []
 
 
 def test_a_source_that_keeps_changing_is_not_loaded() -> None:
-    states = [SourceState((make_raw("a", values=f"{{n: {number}}}"),)) for number in range(20)]
+    reads = (SourceState((make_raw("a", values=f"{{n: {number}}}"),)) for number in range(20))
 
     with pytest.raises(ConfigError, match="changes while it is read"):
-        Loader(SwappedSource(states), Registry()).load(1.0)
+        Loader(reads.__next__, Registry()).load(1.0)
 
 
 @pytest.mark.parametrize(("again", "tried"), [(False, 0), (True, 1)])
@@ -562,7 +552,7 @@ def keeping() -> Setup:
     """The same, with a weighted tag; removed revisions are served for 600 s."""
     source = FakeSource(SourceState((make_raw("a"), make_raw("b")), tags=parse_tags("prod: {a: 90, b: 10}")))
     registry = Registry()
-    loader = Loader(source, registry, keep_removed=600.0)
+    loader = Loader(source.read, registry, keep_removed=600.0)
     loader.load(1.0)
     return Setup(source, registry, loader)
 

@@ -21,7 +21,7 @@ from injector.injection.result import Injected, RequestFacts
 from injector.istio.revision import Revision
 from injector.kube import admission
 from injector.metrics import Metrics, Outcome
-from injector.revisions.directory import DirectorySource, embedded_source
+from injector.revisions.directory import read_directory
 from injector.revisions.registry import Registry, Resolved, Snapshot, snapshot_of
 from injector.revisions.reload import Loader
 from injector.revisions.source import build
@@ -108,7 +108,7 @@ CACHED = (*EMBEDDED, *(minor for minor in MINORS if minor not in RENDERS_VALUES)
 def revision_of(name: str) -> Revision:
     """A shipped revision by its name, or the default installation of a minor."""
     if name in EMBEDDED:
-        return build(next(raw for raw in embedded_source().read().revisions if raw.name == name))
+        return build(next(raw for raw in read_directory().revisions if raw.name == name))
     return core.revision_of(corpus.default_settings(name))
 
 
@@ -163,7 +163,7 @@ def test_an_equal_request_after_a_proxy_config_changed_is_not_answered_from_the_
     (body, *_) = recorded("deployment")
     metadata = {"name": "a", "namespace": json.loads(body)["request"]["namespace"]}
     registry, images = Registry(), []
-    loader = Loader(DirectorySource(tmp_path), registry)
+    loader = Loader(lambda: read_directory(tmp_path), registry)
     handler = InjectHandler(registry, Metrics(CollectorRegistry()), Lifecycle())
 
     for value in ("1", "1", "2"):

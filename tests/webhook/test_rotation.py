@@ -30,7 +30,7 @@ from injector.cluster.resources import SECRETS, WEBHOOKS, SecretStore
 from injector.cluster.webhooks import WebhookSelector
 from injector.errors import ClusterError
 from injector.metrics import Metrics
-from injector.revisions.directory import DirectorySource
+from injector.revisions.directory import read_directory
 from injector.revisions.following import SETTLE, Follower, Timing
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader, LoadReport
@@ -531,7 +531,7 @@ async def served(
     """Revision `a`, mounted, followed and served."""
     mounted(tmp_path / "a", 0)
     registry, recent = Registry(), RecentPods()
-    loader = Loader(DirectorySource(tmp_path), registry)
+    loader = Loader(lambda: read_directory(tmp_path), registry)
     loader.load(0.0)
     told, shown = asyncio.Queue[None](), asyncio.Queue[LoadReport]()
 

@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry
 
 from injector.cli.serve.server import JsonFormatter, TextFormatter
 from injector.metrics import Metrics
-from injector.revisions.directory import embedded_source
+from injector.revisions.directory import read_directory
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
 from injector.revisions.verify import RecentPods
@@ -103,7 +103,7 @@ def registry() -> Registry:
 @pytest.fixture
 def services(registry: Registry, metrics: Metrics, tmp_path: Path) -> Services:
     """A server of real revisions that logs every decision, and looks at its certificate all the time."""
-    loader = Loader(embedded_source(), registry)
+    loader = Loader(read_directory, registry)
     loader.load(time.time())
     source = FileSource(CertificateFiles(*write_certificate(tmp_path)), interval=0.01)
     desk = HandlerOptions(decisions=Decisions(LOGGED["all"]))

@@ -25,7 +25,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 
 from injector.cli.commands import own_version
 from injector.cli.options import key_values
-from injector.cli.sources import Sources, offline_source
+from injector.cli.sources import Sources
 from injector.cli.upgrade import Launcher, state_line
 from injector.cluster.client import ApiThrottle, KubeClient
 from injector.cluster.kubeconfig import Kubeconfig
@@ -37,7 +37,7 @@ from injector.istio.webhooks import DEFAULT_NAME
 from injector.kube.escaping import escape_line
 from injector.metrics import Metrics
 from injector.revisions.clustersource import ClusterSource
-from injector.revisions.directory import MergedSource, SingleSource
+from injector.revisions.directory import merged_state, read_directory, read_single
 from injector.revisions.driftwatch import DriftWatch
 from injector.revisions.files import file_changes
 from injector.revisions.following import Follower, Timing
@@ -61,7 +61,7 @@ from injector.webhook.tls.source import CertificateSource, FileSource, Handshake
 from injector.webhook.tracing import tracing_of
 
 if TYPE_CHECKING:
-    from injector.revisions.source import RevisionSource
+    from injector.revisions.source import ReadSource
     from injector.webhook.lifecycle import Follow
 
 _log = logging.getLogger(__name__)
@@ -83,7 +83,8 @@ def run_server(settings: Settings) -> None:
     client = KubeClient(settings.kubeconfig, throttle) if settings.asks_cluster else None
     tls = tls_of(settings, client, metrics)
     cluster = ClusterSource(client, metrics, settings.istio_namespace) if client and settings.from_cluster else None
-    loader = Loader(source_of(settings, cluster), registry, settings.keep_removed)
+    read = source_of(settings, None if cluster is None else cluster.read)
+    loader = Loader(read, registry, settings.keep_removed)
     recent = RecentPods()
     paths = watched_paths(settings)
     watch = partial(file_changes, paths) if paths else None
@@ -176,24 +177,24 @@ def upgrade_controller(settings: Settings, client: KubeClient, metrics: Metrics)
     return Controller(client, Lease(client, settings.istio_namespace, LEASE_NAME, identity), launcher.run, metrics)
 
 
-def source_of(settings: Settings, cluster: RevisionSource | None = None) -> RevisionSource:
-    """Return the source of the revisions. ``cluster`` is the source of --from-cluster, if the settings have it."""
+def source_of(settings: Settings, cluster: ReadSource | None = None) -> ReadSource:
+    """Return what reads the revisions. ``cluster`` reads those of --from-cluster, if the settings have it."""
+    files = partial(read_directory, settings.revisions_dir)
     if settings.inject_config is not None:
-        files: RevisionSource = SingleSource(
-            config=settings.inject_config,
-            values=settings.values_file,
-            mesh=settings.mesh_config,
+        files = partial(
+            read_single,
+            settings.inject_config,
+            settings.values_file,
+            settings.mesh_config,
             name=settings.revision or DEFAULT_NAME,
             settings=Overrides(
                 settings.istio_version, key_values(settings.set_env, flag="--set-env"), settings.node_version
             ).settings({}),
         )
-    else:
-        files = offline_source(settings.revisions_dir)
     if cluster is None:
         return files
     has_files = settings.inject_config is not None or settings.revisions_dir is not None
-    return MergedSource(files, cluster) if has_files else cluster
+    return (lambda: merged_state(files(), cluster())) if has_files else cluster
 
 
 def watched_paths(settings: Settings) -> tuple[Path, ...]:
