@@ -61,7 +61,7 @@ from injector.memo import Memo
 from injector.revisions.directory import EMBEDDED
 from injector.revisions.registry import Registry, Snapshot
 from injector.revisions.reload import Loader, LoadReport, RevisionState
-from injector.revisions.tags import workload_of_normal_pod
+from injector.revisions.tags import key_of_normal_pod, workload_of_pod
 from injector.revisions.tagstore import check_removable
 
 if TYPE_CHECKING:
@@ -137,7 +137,9 @@ def sidecar_status(pod: Mapping[str, Any], view: ClusterView) -> SidecarStatus |
         created = None  # the original pod cannot be restored, but its revision can be compared
     own_labels = c.labels_of(running if created is None else created)
     namespace = meta["namespace"]
-    labels = PodLabels(view.namespaces[namespace], own_labels, workload=workload_of_normal_pod(running, namespace))
+    labels = PodLabels(
+        view.namespaces[namespace], own_labels, workload=workload_of_pod(running, namespace, key_of_normal_pod)
+    )
     sidecar = injected_revision(running)
     has = None if sidecar is None else sidecar or "(no name)"
     gets, drift = _compare(running, created, labels, view)

@@ -299,7 +299,7 @@ def generate(*, change: TagChange, skip_confirmation: bool, offline: bool, locat
                 manifests = [_webhook_of(new, location)]
             else:
                 plan = store.plan(new)
-                manifests = [plan.manifest, *(each.manifest for each in plan.followers)]
+                manifests = [plan.manifest, *(manifest for _, manifest, _ in plan.followers)]
                 if not skip_confirmation:
                     _print_conflicts(plan)
     echo("---\n".join(map(yaml_text, manifests)), nl=False)

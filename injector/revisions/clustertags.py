@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from injector.cluster.resources import (
     CONFIG_MAPS,
@@ -81,6 +81,8 @@ _WRITES: Final = 3
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 """The manifest that kubectl applied to an object; on a copy of the object it would mislead kubectl."""
 
+Follower: TypeAlias = "tuple[Resource, dict[str, Any], dict[str, Any] | None]"
+
 
 @dataclass(frozen=True, slots=True)
 class Placement:
@@ -109,15 +111,6 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True)
-class IstiodObject:
-    """An object that leads to istiod for a tag: as it will be, and the manifest to apply over the current one."""
-
-    resource: Resource
-    manifest: dict[str, Any]
-    applied: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
 class TagPlan:
     """The changes that write a tag.
 
@@ -127,7 +120,7 @@ class TagPlan:
         options: the options of its webhooks.
         conflicts: problems to confirm, one line each.
         deactivation: the change that deactivates the default revision's webhooks, if the tag replaces it.
-        followers: the tag's other objects, to apply after the first.
+        followers: the tag's other objects, which lead to istiod, each with its manifest and its current object.
     """
 
     manifest: dict[str, Any]
@@ -135,7 +128,7 @@ class TagPlan:
     options: WebhookOptions
     conflicts: tuple[str, ...]
     deactivation: dict[str, Any] | None
-    followers: tuple[IstiodObject, ...] = ()
+    followers: tuple[Follower, ...] = ()
 
     @property
     def moves(self) -> bool:
@@ -145,9 +138,15 @@ class TagPlan:
     @property
     def objects(self) -> tuple[tuple[Resource, str], ...]:
         """The resources and names of the objects that change."""
-        first = [self.manifest] if self.deactivation is None else [self.manifest, self.deactivation]
-        followers = ((each.resource, _name(each.manifest)) for each in self.followers)
-        return (*((WEBHOOKS, _name(each)) for each in first), *followers)
+        return tuple((resource, _name(each)) for resource, each in ((WEBHOOKS, self.manifest), *self.later))
+
+    @property
+    def later(self) -> tuple[tuple[Resource, dict[str, Any]], ...]:
+        """The manifests to apply after that of the tag: the deactivation, if there is one, and the followers."""
+        return (
+            *(() if self.deactivation is None else ((WEBHOOKS, self.deactivation),)),
+            *((what, merge_for_apply(new, current, manager=TAG_MANAGER)) for what, new, current in self.followers),
+        )
 
     @property
     def applied(self) -> dict[str, Any]:
@@ -247,13 +246,12 @@ def plan_tag(
     return TagPlan(manifest, current, options, overlaps(manifest, others), deactivation, followers)
 
 
-def _followers(tag: Tag, seen: Configurations, istio_namespace: str, minor: Minor | None) -> Iterator[IstiodObject]:
+def _followers(tag: Tag, seen: Configurations, istio_namespace: str, minor: Minor | None) -> Iterator[Follower]:
     if seen.services_of(tag.name) or (minor is not None and minor >= _HAS_SERVICE):
-        manifest = tag_service(tag.name, tag.revision, istio_namespace)
-        yield IstiodObject(SERVICES, manifest, manifest)
+        yield SERVICES, tag_service(tag.name, tag.revision, istio_namespace), None
     if tag.name == DEFAULT_NAME and (seen.validator or (minor is not None and minor >= _HAS_VALIDATOR)):
         manifest = default_validator(tag.revision, istio_namespace, seen.validator)
-        yield IstiodObject(VALIDATORS, manifest, merge_for_apply(manifest, seen.validator, manager=TAG_MANAGER))
+        yield VALIDATORS, manifest, seen.validator
 
 
 def _derived(
@@ -455,9 +453,7 @@ class ClusterTags:
         Raises:
             ClusterError: the API server cannot be reached or refuses; reason ``conflict`` if the tag itself has changed.
         """
-        later = [(each.resource, each.applied, force) for each in plan.followers]
-        if plan.deactivation is not None:
-            later.insert(0, (WEBHOOKS, plan.deactivation, True))
+        later = [(resource, manifest, force or resource is WEBHOOKS) for resource, manifest in plan.later]
 
         async def write_webhooks(client: KubeClient) -> None:
             written, forced = plan, plan.moves and force

@@ -203,21 +203,17 @@ def key_of_normal_pod(pod: Mapping[str, Any], namespace: str) -> tuple[str, str,
     return workload.namespace or namespace, workload.kind, name
 
 
-def workload_of_pod(pod: Mapping[str, Any], namespace: str) -> TagWorkload:
-    """Return the workload of ``pod``, the object of a review, with its pin.
+def workload_of_pod(
+    pod: Mapping[str, Any],
+    namespace: str,
+    key_of: Callable[[Mapping[str, Any], str], tuple[str, str, str]] = workload_key,
+) -> TagWorkload:
+    """Return the workload of ``pod``, the object of a review, with its pin; ``key_of_normal_pod`` is enough for a normal pod.
 
     Raises:
         ManifestError: the pod's metadata is invalid.
     """
-    return _with_pin(workload_key(pod, namespace), pod)
-
-
-def workload_of_normal_pod(pod: Mapping[str, Any], namespace: str) -> TagWorkload:
-    """Return the ``workload_of_pod`` of a pod whose metadata is as ``normalise`` returns it."""
-    return _with_pin(key_of_normal_pod(pod, namespace), pod)
-
-
-def _with_pin(key: tuple[str, str, str], pod: Mapping[str, Any]) -> TagWorkload:
+    key = key_of(pod, namespace)
     annotations = (pod.get("metadata") or {}).get("annotations") or {}
     return TagWorkload(key, annotations.get(PIN) or "")
 
@@ -270,33 +266,20 @@ def usable_tags(tags: Mapping[str, Tag], revisions: Collection[str]) -> tuple[di
     usable: dict[str, Tag] = {}
     faults: list[ConfigError] = []
     for name, tag in tags.items():
-        fault = _fault(tag, revisions)
-        if fault is None:
-            usable[name], spared = _without_missing(tag, revisions)
-            faults += spared
-        else:
-            faults.append(fault)
+        where = f"tag `{name}`"
+        shares = (pair for each in tag.shares for pair in each)
+        if needed := dict.fromkeys(each for each, weight in shares if weight and each not in revisions):
+            faults.append(_not_served(needed, where, "move the tag"))
+            continue
+        if name in revisions and name != DEFAULT_NAME:
+            faults.append(ConfigError("a revision has the same name", where=where, hint="rename the tag"))
+            continue
+        if missing := [each for each in tag.targets if each not in revisions]:
+            faults.append(_not_served(missing, f"{where}: weight 0", "drop it from the weights"))
+        if tag.shadow is not None and tag.shadow.revision not in revisions:
+            faults.append(_not_served((tag.shadow.revision,), f"{where}: shadow", "drop the shadow"))
+        usable[name] = tag.among(revisions) or tag
     return usable, tuple(faults)
-
-
-def _without_missing(tag: Tag, revisions: Collection[str]) -> tuple[Tag, list[ConfigError]]:
-    """Remove a missing shadow and missing revisions of weight 0, and return the errors."""
-    faults = []
-    missing = [name for name in tag.targets if name not in revisions]
-    if missing:
-        faults.append(_not_served(missing, f"tag `{tag.name}`: weight 0", "drop it from the weights"))
-    if tag.shadow is not None and tag.shadow.revision not in revisions:
-        faults.append(_not_served((tag.shadow.revision,), f"tag `{tag.name}`: shadow", "drop the shadow"))
-    return tag.among(revisions) or tag, faults
-
-
-def _fault(tag: Tag, revisions: Collection[str]) -> ConfigError | None:
-    missing = dict.fromkeys(name for each in tag.shares for name, weight in each if weight and name not in revisions)
-    if missing:
-        return _not_served(missing, f"tag `{tag.name}`", "move the tag")
-    if tag.name in revisions and tag.name != DEFAULT_NAME:
-        return ConfigError("a revision has the same name", where=f"tag `{tag.name}`", hint="rename the tag")
-    return None
 
 
 def _not_served(names: Iterable[str], where: str, remedy: str) -> ConfigError:
@@ -320,12 +303,8 @@ def _read_tag(name: str, value: Any, where: str) -> Tag:
         raise ConfigError("it has both `revision` and `weights`", where=at, hint="keep one of the two")
     if salt is not None and (not isinstance(salt, str) or not salt):
         raise ConfigError(f"`salt` is {salt!r}", where=at, hint="make it a text; quote what reads as a number")
-    if isinstance(revision, str):
-        shares: Weights = ((checked_name(revision, where=at), 1),)
-    elif isinstance(weights, dict) and weights:
-        shares = _weights(name, weights, where)
-    else:
-        raise _no_revision(name, where)
+    target = revision if isinstance(revision, str) else weights if isinstance(weights, dict) else None
+    shares = _shares(name, target, where, at)
     found = None if shadow is None else _shadow(shadow, f"{at}: shadow")
     return Tag(name, shares, salt or "", found, _namespaces(name, namespaces, f"{at}: namespaces"))
 
@@ -340,16 +319,19 @@ def _namespaces(tag: str, value: Any, at: str) -> dict[str, Weights]:
     found: dict[str, Weights] = {}
     for namespace, target in value.items():
         if not isinstance(namespace, str) or not is_dns_label(namespace):
-            raise ConfigError(
-                f"{str(namespace)[:80]!r} is not a namespace", where=at, hint="use the name of a namespace"
-            )
-        if isinstance(target, str):
-            found[namespace] = ((checked_name(target, where=f"{at}: {namespace}"), 1),)
-        elif isinstance(target, dict) and target:
-            found[namespace] = _weights(tag, target, f"{at}: {namespace}")
-        else:
-            raise _no_revision(tag, f"{at}: {namespace}")
+            what = f"{str(namespace)[:80]!r} is not a namespace"
+            raise ConfigError(what, where=at, hint="use the name of a namespace")
+        found[namespace] = _shares(tag, target, f"{at}: {namespace}", f"{at}: {namespace}")
     return found
+
+
+def _shares(tag: str, target: Any, where: str, at: str) -> Weights:
+    """Read a revision, whose place is ``at``, or a mapping of weights, whose place is ``where``."""
+    if isinstance(target, str):
+        return ((checked_name(target, where=at), 1),)
+    if isinstance(target, dict) and target:
+        return _weights(tag, target, where)
+    raise _no_revision(tag, where)
 
 
 def _no_revision(name: str, where: str) -> ConfigError:

@@ -126,10 +126,8 @@ class UnservedNames:
     """The watches of the namespaces with a label, by the label."""
     _pods: _PodWatch | None = None
     _next: _PodWatch | None = None
-    _changed: bool = False
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
     _count: UnservedCount | None = None
-    _counted_for: frozenset[str] = field(default_factory=frozenset)
 
     def __post_init__(self) -> None:
         self.registry.subscribe(self._woken.set)
@@ -174,9 +172,7 @@ class UnservedNames:
                 tasks.create_task(self._namespaces[label].run())
         served = self.served
         self._watch_pods(tasks, served, metrics)
-        synced = all(watch.synced.is_set() for watch in self._namespaces.values())
-        if synced and (self._changed or served != self._counted_for):
-            self._changed, self._counted_for = False, served
+        if all(watch.synced.is_set() for watch in self._namespaces.values()):
             named, with_injection = (watch.state.objects for watch in self._namespaces.values())
             pods = None if self._pods is None else self._pods.watch.state.objects
             self._count = count_unserved(named, with_injection, pods, served)
@@ -196,14 +192,10 @@ class UnservedNames:
         if self._next is not None and self._next.watch.synced.is_set():
             if self._pods is not None:
                 self._pods.task.cancel()
-            self._pods, self._next, self._changed = self._next, None, True
+            self._pods, self._next = self._next, None
 
     def _list_watch(self, scope: Scope, keep: Callable[[Mapping[str, Any]], Any], metrics: Metrics) -> ListWatch:
-        return ListWatch(self.client, scope, keep=keep, changed=self._mark_changed, metrics=metrics)
-
-    def _mark_changed(self, objects: Mapping[str, Any]) -> None:  # noqa: ARG002 -- the watch keeps them
-        self._changed = True
-        self._woken.set()
+        return ListWatch(self.client, scope, keep=keep, changed=lambda _: self._woken.set(), metrics=metrics)
 
 
 def pod_selector(served: Collection[str]) -> str:

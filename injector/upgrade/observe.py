@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +15,7 @@ from injector.upgrade.plan import ROLLOUT, Key, key_of, restart_of
 from injector.upgrade.step import Seen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from injector.upgrade.plan import Plan
 
@@ -36,16 +37,10 @@ _FAULTS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class WorkloadFacts:
-    """The facts about a workload; see ``Seen``. ``pod_labels`` are those of its pod template."""
+    """A workload as far as its object tells, its version, and the labels of its pod template."""
 
-    key: Key
+    seen: Seen
     version: str
-    mark: str
-    complete: bool
-    desired: int
-    disrupts: int
-    unavailable: int
-    fault: str
     pod_labels: Mapping[str, str]
 
 
@@ -77,17 +72,16 @@ def workload_facts(item: Mapping[str, Any], kind: str) -> WorkloadFacts:
     if kind != "DaemonSet":
         desired = int(1 if spec.get("replicas") is None else spec["replicas"])
     available = int(status.get("numberAvailable" if kind == "DaemonSet" else "availableReplicas") or 0)
-    return WorkloadFacts(
+    seen = Seen(
         key=key_of(obj),
-        version=str(meta.get("resourceVersion", "")),
         mark=str((meta.get("annotations") or {}).get(MARK, "")),
         complete=_is_complete(kind, meta, spec, status, desired) and available >= desired,
         desired=desired,
         disrupts=restart_of(obj).disrupts,
         unavailable=max(desired - available, 0),
         fault=_progress_fault(status),
-        pod_labels=mapping_at(spec, "template", "metadata", "labels"),
     )
+    return WorkloadFacts(seen, str(meta.get("resourceVersion", "")), mapping_at(spec, "template", "metadata", "labels"))
 
 
 def _is_complete(
@@ -162,56 +156,42 @@ class Observer:
         now: float,
     ) -> tuple[list[Seen], frozenset[str]]:
         """Return the workloads of the plan, and the PodDisruptionBudgets that allow no disruption."""
-        facts, by_key = {each.key: each for each in workloads}, dict[Key, list[PodFacts]]()
+        facts = {each.seen.key: each for each in workloads}
+        by_key, by_namespace = defaultdict[Key, list[PodFacts]](list), defaultdict[str, list[BudgetFacts]](list)
         for pod in pods:
-            by_key.setdefault(pod.key, []).append(pod)
-        by_namespace: dict[str, list[BudgetFacts]] = {}
+            by_key[pod.key].append(pod)
         for budget in budgets:
-            by_namespace.setdefault(budget.namespace, []).append(budget)
+            by_namespace[budget.namespace].append(budget)
         found = []
         for entry in plan.entries:
             known = facts.get(entry.key)
             if known is not None and entry.wave is not None:
-                own = by_namespace.get(known.key.namespace, ())
+                own = by_namespace.get(entry.key.namespace, ())
                 names = frozenset(_name(each) for each in own if each.selector.matches(known.pod_labels))
-                found.append(self._seen(entry.action, entry.wave, known, by_key.get(entry.key, []), names, now))
+                seen = replace(known.seen, action=entry.action, wave=entry.wave, budgets=names)
+                found.append(self._with_pods(seen, by_key.get(entry.key, ()), now))
         exhausted = frozenset(_name(each) for own in by_namespace.values() for each in own if each.is_exhausted)
         return found, exhausted
 
-    def _seen(
-        self, action: str, wave: int, known: WorkloadFacts, pods: list[PodFacts], budgets: frozenset[str], now: float
-    ) -> Seen:
+    def _with_pods(self, seen: Seen, pods: Sequence[PodFacts], now: float) -> Seen:
         new = [each for each in pods if each.revision == self.target]
-        seen = Seen(
-            key=known.key,
-            action=action,
-            wave=wave,
-            desired=known.desired,
-            disrupts=known.disrupts,
-            mark=known.mark,
-            complete=known.complete,
-            new=len(new),
-            old=len(pods) - len(new),
-            unavailable=known.unavailable,
-            fault=self._fault(known, new),
-            budgets=budgets,
-        )
-        before, since = self._changed.get(known.key, (None, now))
+        seen = replace(seen, new=len(new), old=len(pods) - len(new), fault=self._fault(new) or seen.fault)
+        before, since = self._changed.get(seen.key, (None, now))
         if before != seen:
             since = now
-        self._changed[known.key] = seen, since
-        available = self._available.get(known.key, now) if known.unavailable else now
-        self._available[known.key] = available
+        self._changed[seen.key] = seen, since
+        available = self._available.get(seen.key, now) if seen.unavailable else now
+        self._available[seen.key] = available
         return replace(seen, quiet=now - since, incomplete=now - available)
 
-    def _fault(self, known: WorkloadFacts, new: list[PodFacts]) -> str:
+    def _fault(self, new: Sequence[PodFacts]) -> str:
         crashing = next((each.fault for each in new if each.fault), "")
         if crashing:
             return f"a new pod does not start: {crashing}"
         restarts = max((each.restarts for each in new), default=0)
         if restarts > self.max_restarts:
             return f"a new pod restarted {restarts} times"
-        return known.fault
+        return ""
 
 
 def _name(budget: BudgetFacts) -> str:

@@ -63,8 +63,8 @@ class Seen:
     """
 
     key: Key
-    action: str
-    wave: int
+    action: str = ""
+    wave: int = 0
     desired: int = 0
     disrupts: int = 0
     mark: str = ""

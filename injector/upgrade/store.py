@@ -64,13 +64,25 @@ class Store(ABC):
             DataError: the object cannot be read.
         """
 
-    @abstractmethod
     async def start(self, raw: Mapping[str, Any], upgrade: Upgrade, tag: ReadTag, now: float) -> Stored:
-        """Return the upgrade that is under way, or start it; ``tag`` reads the tag before the upgrade.
+        """Return the upgrade that was started, or start it. ``raw`` is its resource or document; ``tag`` reads the tag before it.
 
         Raises:
             UsageError: it is under way with other waves, revisions or another tag.
         """
+        stored = await self.load()
+        if stored is not None:
+            return stored
+        try:
+            return await self._create(raw, upgrade, new_state(upgrade, now, _tag_data(await tag())))
+        except ClusterError as error:
+            if error.reason != "conflict":
+                raise
+        return await self.existing()  # another runner has started it in the meantime
+
+    @abstractmethod
+    async def _create(self, raw: Mapping[str, Any], upgrade: Upgrade, state: State) -> Stored:
+        """Store the first state."""
 
     @abstractmethod
     async def save(self, stored: Stored, state: State) -> Stored:
@@ -112,17 +124,8 @@ class ResourceStore(Store):
         item = await find(self.client, UPGRADES, self.name)
         return None if item is None else stored_resource(item)
 
-    async def start(self, raw: Mapping[str, Any], upgrade: Upgrade, tag: ReadTag, now: float) -> Stored:
-        """Start the upgrade; see ``Store``. ``raw`` is the resource."""
-        stored = await self.load()
-        if stored is not None:
-            return stored
-        try:
-            return await self.save(Stored(upgrade, State(), raw), new_state(upgrade, now, _tag_data(await tag())))
-        except ClusterError as error:
-            if error.reason != "conflict":
-                raise
-        return await self.existing()  # another runner has started it in the meantime
+    async def _create(self, raw: Mapping[str, Any], upgrade: Upgrade, state: State) -> Stored:
+        return await self.save(Stored(upgrade, state, raw), state)
 
     async def save(self, stored: Stored, state: State) -> Stored:
         """Store the next state; see ``Store``."""
@@ -172,17 +175,7 @@ class ConfigMapStore(Store):
 
     async def start(self, raw: Mapping[str, Any], upgrade: Upgrade, tag: ReadTag, now: float) -> Stored:
         """Start the upgrade; see ``Store``. The document of the user replaces the stored one."""
-        stored = await self.load()
-        if stored is None:
-            state = new_state(upgrade, now, _tag_data(await tag()))
-            meta = {"name": f"{_PREFIX}{self.name}", "namespace": self.namespace, "labels": {LABEL: self.name}}
-            manifest = {"metadata": meta, "data": _data(raw, state)}
-            try:
-                return Stored(upgrade, state, await self.client.create(CONFIG_MAPS, manifest, manager=MANAGER))
-            except ClusterError as error:
-                if error.reason != "conflict":
-                    raise
-                stored = await self.existing()  # another runner has started it in the meantime
+        stored = await super().start(raw, upgrade, tag, now)
         if stored.state.has_ended:
             # The marks of restarts go on, so that those of the upgrade before are not taken for this one's.
             state = replace(new_state(upgrade, now, _tag_data(await tag())), token=stored.state.token)
@@ -193,6 +186,11 @@ class ConfigMapStore(Store):
             hint = f"restore it, or run `injector upgrade abort {self.name}` first"
             raise UsageError(f"the upgrade {self.name} is under way with another `{changed[0]}`", hint=hint)
         return stored if before == raw else await self._write(stored, raw, upgrade, stored.state)
+
+    async def _create(self, raw: Mapping[str, Any], upgrade: Upgrade, state: State) -> Stored:
+        meta = {"name": f"{_PREFIX}{self.name}", "namespace": self.namespace, "labels": {LABEL: self.name}}
+        manifest = {"metadata": meta, "data": _data(raw, state)}
+        return Stored(upgrade, state, await self.client.create(CONFIG_MAPS, manifest, manager=MANAGER))
 
     async def save(self, stored: Stored, state: State) -> Stored:
         """Store the next state; see ``Store``."""
