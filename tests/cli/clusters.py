@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import click
 import pytest
-from click.testing import Result
+from click.testing import CliRunner, Result
 
+from injector.cli import main
 from injector.cli.cluster import FileReader
 from injector.cluster.client import KubeClient, Page, meaning_of
 from injector.cluster.kubeconfig import Kubeconfig
@@ -42,6 +44,12 @@ def revision(name: str, version: str, *, config: str = CONFIG) -> tuple[dict[str
         _config_map(f"istio-{name}", name, mesh="{}"),
         revision_webhook(name, WebhookOptions(ca_bundle="QQ==")),
     )
+
+
+def config_maps(rev: str) -> tuple[dict[str, Any], ...]:
+    """The two ConfigMaps of a revision that do not tell the version of Istio."""
+    injector = _config_map(f"istio-sidecar-injector-{rev}", rev, config=CONFIG)
+    return injector, _config_map(f"istio-{rev}", rev, mesh="{}")
 
 
 def tag(name: str, target: str) -> dict[str, Any]:
@@ -164,6 +172,20 @@ def reached(monkeypatch: pytest.MonkeyPatch, client: KubeClient) -> None:
 
     for module in ("cluster", "explain", "upgrade"):
         monkeypatch.setattr(f"injector.cli.{module}.open_session", open_session)
+
+
+def invoke(*arguments: str, text: str | None = None) -> Result:
+    """Run ``injector`` with these arguments, and with a text on stdin."""
+    return CliRunner().invoke(main, arguments, input=text)
+
+
+def parsed(options: Callable[..., Any], *arguments: str, use: Callable[..., Any] = dict) -> Any:
+    """Return the result of ``use`` in a command with these options and arguments, by default the values of the options."""
+
+    def command(**values: Any) -> Any:
+        return use(**values)
+
+    return click.command(options(command)).main(arguments, standalone_mode=False)
 
 
 def assert_fails(result: Result, code: int, text: str) -> None:

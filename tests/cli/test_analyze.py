@@ -1,17 +1,28 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from injector.cli import main
 from injector.istio.analysis import MESSAGES
 from tests.cases import cases
-from tests.cli.clusters import HOME, FakeKube, assert_fails, deployment, labelled, namespace, reached, revision, tag
+from tests.cli.clusters import (
+    HOME,
+    FakeKube,
+    assert_fails,
+    deployment,
+    invoke,
+    labelled,
+    namespace,
+    reached,
+    revision,
+    tag,
+)
 from tests.factories import make_pod
 from tests.revisions.fakes import VALUES, write_revision
 
@@ -19,8 +30,7 @@ MISSING = "This can often be resolved by restarting or redeploying the workload.
 UNKNOWN_NAME = make_pod(namespace="shop", name="web", annotations={"x.istio.io/y": "z"})
 
 
-def analyze(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["analyze", *arguments])
+analyze = partial(invoke, "analyze")
 
 
 def written(folder: Path, *objects: dict[str, Any]) -> str:
@@ -58,7 +68,7 @@ def test_a_folder_is_read_with_its_subfolders_and_stdin_and_flags_work_too(tmp_p
     written(tmp_path / "a" / "b", UNKNOWN_NAME)
 
     assert codes(analyze(str(tmp_path))) == codes(analyze("-f", str(tmp_path))) == ["IST0108"]
-    read = CliRunner().invoke(main, ["analyze", "-"], input=yaml.safe_dump(UNKNOWN_NAME))
+    read = invoke("analyze", "-", text=yaml.safe_dump(UNKNOWN_NAME))
     assert read.stdout == "Warning [IST0108] (Pod shop/web stdin:1) Unknown annotation: x.istio.io/y\n"
 
 

@@ -40,7 +40,7 @@ from injector.cluster.resources import (
     Resource,
     Scope,
 )
-from injector.errors import ClusterError, ConfigError, DataError, ManifestError, UsageError
+from injector.errors import ClusterError, DataError, ManifestError, UsageError
 from injector.golang.json import dump_json
 from injector.injection.tools.podchanges import ABSENT
 from injector.kube.pods import OTHER_KINDS, Created, has_ended
@@ -197,11 +197,6 @@ def test_a_deployment_is_read_with_the_pod_of_its_template() -> None:
 
     assert str(found) == "Deployment shop/web"
     assert found.pod["metadata"]["labels"] == {"app": "web"}
-
-
-def test_a_missing_workload_is_an_error() -> None:
-    with pytest.raises(ClusterError, match="has no such object"):
-        asyncio.run(read_target(FakeKube(), WorkloadName(DEPLOYMENTS, "web", "shop")))
 
 
 def listed(*objects: dict[str, Any], namespace: str | None = None) -> list[str]:
@@ -393,19 +388,6 @@ def test_a_result_is_not_formatted_which_would_take_minutes_for_a_large_one() ->
     with asyncio.Runner() as runner:
         assert isinstance(run_for_result(runner, work()), Large)
     assert formatted == []
-
-
-def test_without_credentials_nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-
-    async def work(_: KubeClient) -> None:
-        pytest.fail("there is no cluster to work in")
-
-    with (
-        pytest.raises(ConfigError, match=r"^kubeconfig: no cluster is configured; give --kubeconfig"),
-        open_session(Kubeconfig()) as session,
-    ):
-        session.run(work)
 
 
 FORKS = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")

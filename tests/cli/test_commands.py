@@ -14,7 +14,6 @@ from pathlib import Path
 import click
 import pytest
 import yaml
-from click.testing import CliRunner
 
 from injector.cli import main
 from injector.cli.commands import COMMANDS, EXIT_CODES, SHELLS, command_error, own_version
@@ -24,7 +23,7 @@ from injector.errors import ConfigError, InjectorError, TemplateRenderError, Usa
 from injector.settings import SETTINGS
 from tests.architecture.reference_pages import commands
 from tests.cases import cases
-from tests.cli.clusters import assert_fails
+from tests.cli.clusters import assert_fails, invoke
 from tests.e2e.kubelab import BUILT
 from tests.revisions.fakes import write_revision
 
@@ -32,7 +31,7 @@ SLOW = ("aiohttp", "kubernetes_asyncio", "prometheus_client", "cryptography", "j
 
 
 def test_the_help_has_the_summary_of_every_command() -> None:
-    shown = CliRunner().invoke(main, ["--help"]).stdout
+    shown = invoke("--help").stdout
 
     for name, (_, summary) in COMMANDS.items():
         command = main.get_command(click.Context(main), name)
@@ -43,7 +42,7 @@ def test_the_help_has_the_summary_of_every_command() -> None:
 
 
 def test_the_help_has_the_table_of_exit_codes() -> None:
-    shown = CliRunner().invoke(main, ["--help"]).stdout
+    shown = invoke("--help").stdout
 
     assert [line.split()[0] for line in shown.partition("Exit codes:")[2].splitlines() if line.strip()] == [
         str(code) for code, _ in EXIT_CODES
@@ -52,12 +51,12 @@ def test_the_help_has_the_table_of_exit_codes() -> None:
 
 @cases("arguments", "says")
 def test_a_wrong_argument_is_one_line_and_64(arguments: list[str], says: str) -> None:
-    assert_fails(CliRunner().invoke(main, arguments), 64, says)
+    assert_fails(invoke(*arguments), 64, says)
 
 
 @pytest.mark.parametrize("arguments", [[], ["revision"]])
 def test_a_group_without_a_command_shows_its_help_and_fails(arguments: list[str]) -> None:
-    result = CliRunner().invoke(main, arguments)
+    result = invoke(*arguments)
 
     assert (result.exit_code, result.stdout) == (64, "")
     assert "Usage: " in result.stderr
@@ -66,7 +65,7 @@ def test_a_group_without_a_command_shows_its_help_and_fails(arguments: list[str]
 
 @pytest.mark.parametrize("arguments", [["-v", "version", "--nope"], ["version", "-v", "-o", "json"]])
 def test_verbose_may_stand_before_and_after_the_command(arguments: list[str]) -> None:
-    result = CliRunner().invoke(main, arguments)
+    result = invoke(*arguments)
 
     assert ("Traceback" in result.stderr) == (result.exit_code != 0)
 
@@ -88,11 +87,12 @@ def test_every_command_has_examples_with_flags_that_it_has(path: str, command: c
 
 
 def test_the_help_of_serve_is_grouped_and_complete() -> None:
-    shown = CliRunner().invoke(main, ["serve", "--help"]).stdout
+    shown = invoke("serve", "--help").stdout
 
     assert set(GROUPS) <= {each.name for each in SETTINGS}
     assert [title for title in GROUPS.values() if f"\n{title}:\n" not in shown] == []
     assert [each.name for each in SETTINGS if f"  {each.flags[0]}" not in shown and each.name != "revision"] == []
+    assert [each.name for each in SETTINGS if each.flags[-1] not in shown] == []
 
 
 PATHS = sorted({tuple(path.split()[1:end]) for path, _ in commands(main) for end in range(1, 4)})
@@ -103,7 +103,7 @@ PATHS = sorted({tuple(path.split()[1:end]) for path, _ in commands(main) for end
 def test_help_fits_eighty_columns_and_cuts_nothing(monkeypatch: pytest.MonkeyPatch, path: tuple[str, ...]) -> None:
     monkeypatch.setenv("COLUMNS", "80")
 
-    lines = CliRunner().invoke(main, [*path, "--help"]).stdout.splitlines()
+    lines = invoke(*path, "--help").stdout.splitlines()
 
     # A flag with many spellings is a line of its own.
     assert [line for line in lines if len(line) > 80 and not line.startswith("  --")] == []
@@ -111,41 +111,39 @@ def test_help_fits_eighty_columns_and_cuts_nothing(monkeypatch: pytest.MonkeyPat
 
 
 def test_help_is_a_command_too() -> None:
-    assert [CliRunner().invoke(main, ["help", *names]).stdout for names in ([], ["tag", "set"])] == [
-        CliRunner().invoke(main, [*names, "--help"]).stdout for names in ([], ["tag", "set"])
+    assert [invoke("help", *names).stdout for names in ([], ["tag", "set"])] == [
+        invoke(*names, "--help").stdout for names in ([], ["tag", "set"])
     ]
-    assert_fails(CliRunner().invoke(main, ["help", "nope"]), 64, "No such command 'nope'")
+    assert_fails(invoke("help", "nope"), 64, "No such command 'nope'")
 
 
 @pytest.mark.parametrize("flag", ["-h", "--help"])
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_every_command_has_help(name: str, flag: str) -> None:
-    result = CliRunner().invoke(main, [name, flag])
+    result = invoke(name, flag)
 
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.startswith(f"Usage: injector {name} ")
 
 
-def test_the_help_loads_no_command_and_nothing_slow() -> None:
-    code = (
-        "import sys; from injector.cli import main\n"
-        "try: main(['--help'])\n"
-        "except SystemExit: pass\n"
-        "print(*sys.modules, sep='\\n', file=sys.stderr)"
-    )
+def loaded_by(code: str) -> set[str]:
+    """The modules that code in a process of its own has loaded."""
+    code = f"import sys\n{code}\nprint(*sys.modules, sep='\\n', file=sys.stderr)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(run.stderr.splitlines())
 
-    loaded = set(run.stderr.splitlines())
+
+def test_the_help_loads_no_command_and_nothing_slow() -> None:
+    loaded = loaded_by("from injector.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass")
+
     assert loaded & {f"injector.cli.{module}" for module, _ in COMMANDS.values()} - {"injector.cli.commands"} == set()
     assert loaded & set(SLOW) == set()
 
 
 def test_no_command_but_serve_loads_what_only_a_server_needs() -> None:
-    modules = ", ".join(sorted({f"injector.cli.{module}" for module, _ in COMMANDS.values()}))
-    code = f"import sys, {modules}; print(*sys.modules, sep='\\n')"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = loaded_by(f"import {', '.join(f'injector.cli.{module}' for module, _ in COMMANDS.values())}")
 
-    assert set(run.stdout.splitlines()) & {"aiohttp", "kubernetes_asyncio", "prometheus_client"} == set()
+    assert loaded & {"aiohttp", "kubernetes_asyncio", "prometheus_client"} == set()
 
 
 @pytest.mark.parametrize(
@@ -153,10 +151,9 @@ def test_no_command_but_serve_loads_what_only_a_server_needs() -> None:
     [("serve", {"asyncio", "yaml", "injector.kube.typed"}), ("tag", {"asyncio"}), ("webhook", {"asyncio"})],
 )
 def test_a_command_loads_only_what_it_needs(module: str, unneeded: set[str]) -> None:
-    code = f"import sys, injector.cli.{module}; print(*sys.modules, sep='\\n')"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = loaded_by(f"import injector.cli.{module}")
 
-    assert set(run.stdout.splitlines()) & {*unneeded, "aiohttp", "injector.injection.pipeline"} == set()
+    assert loaded & {*unneeded, "aiohttp", "injector.injection.pipeline"} == set()
 
 
 INJECTOR = str(Path(sys.executable).with_name("injector"))
@@ -167,10 +164,6 @@ def test_the_console_script_and_the_module_are_one_program(command: list[str]) -
     run = subprocess.run([*command, "--help"], capture_output=True, text=True, check=True)
 
     assert run.stdout.startswith("Usage: injector [OPTIONS] COMMAND")
-
-
-def test_the_group_is_what_the_distribution_promises() -> None:
-    assert main.name == "injector"
 
 
 def test_a_wrong_flag_ends_the_process_with_64() -> None:
@@ -198,6 +191,7 @@ def test_a_closed_pipe_prints_no_error() -> None:
         (click.ClickException("no"), 1, "no"),
         (PermissionError(13, "Permission denied", "f.yaml"), 1, "f.yaml: Permission denied"),
         (OSError("odd"), 1, "odd"),
+        (ValueError("x"), 70, "internal error: ValueError: x; please report it with the output of -v"),
     ],
 )
 def test_an_error_is_one_line_and_a_code(error: Exception, code: int, line: str) -> None:
@@ -206,20 +200,13 @@ def test_an_error_is_one_line_and_a_code(error: Exception, code: int, line: str)
     assert (failure.exit_code, failure.message, failure.trace) == (code, line, "")
 
 
-def test_an_internal_error_asks_for_a_report() -> None:
-    failure = command_error(ValueError("x"), command="injector", verbose=False)
-
-    assert failure.exit_code == 70
-    assert failure.message == "internal error: ValueError: x; please report it with the output of -v"
-
-
 def test_ctrl_c_has_its_own_line_and_code(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt() -> str:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("injector.cli.commands.own_version", interrupt)
 
-    result = CliRunner().invoke(main, ["version"])
+    result = invoke("version")
 
     assert (result.exit_code, result.output) == (130, "interrupted\n")
 
@@ -247,7 +234,7 @@ def test_every_exit_code_is_explained_once() -> None:
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_every_shell_gets_a_script_that_asks_the_program(shell: str) -> None:
-    result = CliRunner().invoke(main, ["completion", shell])
+    result = invoke("completion", shell)
 
     assert (result.exit_code, result.stderr) == (0, "")
     assert "_INJECTOR_COMPLETE" in result.stdout
@@ -255,7 +242,7 @@ def test_every_shell_gets_a_script_that_asks_the_program(shell: str) -> None:
 
 
 def test_help_says_how_each_shell_loads_its_script_on_a_line_of_its_own() -> None:
-    lines = CliRunner().invoke(main, ["completion", "--help"]).stdout.splitlines()
+    lines = invoke("completion", "--help").stdout.splitlines()
 
     assert [line.split()[0] for line in lines if "injector completion " in line and "Usage" not in line] == list(SHELLS)
 
@@ -299,7 +286,7 @@ def test_names_of_revisions_tags_formats_and_contexts_are_completed(
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
 def test_bash_accepts_its_script() -> None:
-    script = CliRunner().invoke(main, ["completion", "bash"]).stdout
+    script = invoke("completion", "bash").stdout
 
     run = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True, check=False)
 
@@ -350,23 +337,19 @@ ROOT = Path(__file__).resolve().parents[2]
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 
 
-def test_the_version_is_that_of_the_distribution() -> None:
-    assert own_version() == VERSION
-
-
 def test_it_is_one_line_with_the_istio_versions() -> None:
-    result = CliRunner().invoke(main, ["version"])
+    result = invoke("version")
 
     assert (result.exit_code, result.stdout) == (0, f"revision-injector {VERSION} (Istio 1.0 to 1.31)\n")
 
 
 def test_the_flag_version_prints_it_too() -> None:
-    assert CliRunner().invoke(main, ["--version"]).stdout == f"revision-injector {VERSION}\n"
+    assert invoke("--version").stdout == f"revision-injector {VERSION}\n"
 
 
 def test_json_and_yaml_say_the_same() -> None:
-    as_json = CliRunner().invoke(main, ["version", "-o", "json"]).stdout
-    as_yaml = CliRunner().invoke(main, ["version", "-o", "yaml"]).stdout
+    as_json = invoke("version", "-o", "json").stdout
+    as_yaml = invoke("version", "-o", "yaml").stdout
 
     assert json.loads(as_json) == yaml.safe_load(as_yaml)
     assert json.loads(as_json)["version"] == VERSION

@@ -1,16 +1,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from injector.cli import main
-from injector.cli.diff import EXAMPLES, Comparison, as_text, comparison_data, comparison_summary, groups, tally
+from injector.cli.diff import EXAMPLES, Comparison, as_text, comparison_data, comparison_summary, groups
 from injector.golang.json import dump_json
 from injector.injection.result import Skipped
 from injector.injection.tools.podchanges import ABSENT, Change
@@ -21,6 +21,7 @@ from tests.cli.clusters import (
     FakeKube,
     assert_fails,
     deployment,
+    invoke,
     labelled,
     namespace,
     owned,
@@ -63,7 +64,7 @@ def folder(tmp_path: Path) -> Path:
 def diff(folder: Path, *arguments: str) -> Result:
     """Run the command on the folder's revisions and manifest."""
     given = ["--revisions-dir", str(folder / "revisions"), "-f", str(folder / "m.yaml")]
-    return CliRunner().invoke(main, ["diff", *arguments, *given])
+    return invoke("diff", *arguments, *given)
 
 
 def test_it_shows_what_differs_and_ends_with_1(folder: Path) -> None:
@@ -215,7 +216,7 @@ def test_with_exit_code_false_a_difference_ends_with_0(folder: Path) -> None:
 
 
 def test_the_embedded_revisions_are_compared_without_a_directory(folder: Path) -> None:
-    result = CliRunner().invoke(main, ["diff", "stable", "canary", "-f", str(folder / "m.yaml"), "-o", "json"])
+    result = invoke("diff", "stable", "canary", "-f", str(folder / "m.yaml"), "-o", "json")
 
     assert result.exit_code == 1
     assert json.loads(result.stdout)["new"]["name"] == "canary"
@@ -280,8 +281,7 @@ LIVE = (
 )
 
 
-def live(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["diff", "prod", "1-30", "--live", *arguments])
+live = partial(invoke, "diff", "prod", "1-30", "--live")
 
 
 def test_the_workloads_of_a_cluster_are_grouped_by_what_changes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -394,9 +394,7 @@ def test_without_a_workload_or_a_revision_there_is_nothing_to_compare(
 ) -> None:
     reached(monkeypatch, FakeKube(*objects))
 
-    result = live(*arguments)
-
-    assert_fails(result, code, says)
+    assert_fails(live(*arguments), code, says)
 
 
 def tried(cluster: FakeKube, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Result:
@@ -470,10 +468,6 @@ ENV = Change("env", "containers[istio-proxy].env[A]", ABSENT, "1")
 COMPARED = [changed("a", IMAGE, ENV, ENV), changed("b", IMAGE), changed("c")]
 
 
-def test_workloads_and_changes_are_counted_by_kind() -> None:
-    assert tally(COMPARED) == {"image": (2, 2), "env": (1, 2)}
-
-
 def test_the_text_has_each_workload_that_differs_and_a_table_of_the_kinds() -> None:
     assert as_text(COMPARED, "x", "y") == (
         "Deployment shop/a\n"
@@ -493,10 +487,6 @@ def test_the_text_has_each_workload_that_differs_and_a_table_of_the_kinds() -> N
         "\n"
         "2 of 3 workloads differ between x and y\n"
     )
-
-
-def test_the_text_of_no_difference_is_one_line() -> None:
-    assert as_text([changed("c")], "x", "y") == "no difference in 1 workload between x and y\n"
 
 
 @pytest.mark.parametrize(
@@ -543,6 +533,11 @@ def test_the_data_omits_absent_values(change: Change, data: dict[str, Any]) -> N
     }
 
 
+@pytest.mark.parametrize("text_of", [as_text, comparison_summary])
+def test_no_difference_is_one_line(text_of: Callable[..., str]) -> None:
+    assert text_of([changed("c")], "x", "y") == "no difference in 1 workload between x and y\n"
+
+
 ADDED = "initContainers[istio-init].securityContext.capabilities.add"
 
 
@@ -586,10 +581,6 @@ def test_workloads_are_grouped_by_their_changes() -> None:
         "\n"
         "7 of 8 workloads differ between 1-24 and 1-30\n"
     )
-
-
-def test_the_summary_of_no_difference_is_one_line() -> None:
-    assert comparison_summary([changed("a")], "x", "y") == "no difference in 1 workload between x and y\n"
 
 
 def test_the_groups_are_data_with_every_workload() -> None:

@@ -2,23 +2,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from injector.cli import main
 from injector.cli.cluster import WorkloadName, read_target, read_view
-from injector.cli.explain import Explanation, Route, explain_live, explain_workload, pod_labels
+from injector.cli.explain import Explanation, explain_live, pod_labels
 from injector.cli.sources import Sources
-from injector.cluster.resources import DEPLOYMENTS, PODS
+from injector.cluster.resources import PODS
 from injector.errors import DataError
 from injector.injection.result import GUARDS
 from injector.injection.tools.explain import Step, Trace
 from injector.kube.pods import Created
-from injector.revisions.source import build
 from injector.revisions.tags import TagWorkload
 from tests.cases import cases
 from tests.cli.clusters import (
@@ -27,6 +26,7 @@ from tests.cli.clusters import (
     assert_fails,
     cluster,
     deployment,
+    invoke,
     labelled,
     owned,
     proxy_config,
@@ -35,7 +35,7 @@ from tests.cli.clusters import (
     tag,
 )
 from tests.factories import make_container, make_pod
-from tests.revisions.fakes import VALUES, make_raw, write_revision
+from tests.revisions.fakes import VALUES, write_revision
 
 STEPS = [
     *("webhook", "tag", "revision", "host_network", "ignored_namespace", "illegal_policy", "label", "annotation"),
@@ -56,7 +56,7 @@ def explain(folder: Path, *arguments: str, documents: list[dict[str, Any]] | Non
     """Run the command on the folder's revisions and the documents, by default one pod."""
     (folder / "m.yaml").write_text(yaml.safe_dump_all(documents or [make_pod(namespace="shop")]))
     given = ["--revisions-dir", str(folder / "revisions"), "-f", str(folder / "m.yaml")]
-    return CliRunner().invoke(main, ["explain", *given, *arguments])
+    return invoke("explain", *given, *arguments)
 
 
 def data_of(result: Result) -> list[dict[str, Any]]:
@@ -163,10 +163,18 @@ def test_no_detail_has_a_value_of_the_users_variables(folder: Path) -> None:
         containers=[make_container(env=[{"name": "TOKEN", "value": "hunter2-hunter2"}])],
     )
 
-    result = explain(folder, "-r", "1-30", documents=[pod])
+    for output in ("text", "json"):
+        result = explain(folder, "-r", "1-30", "-o", output, documents=[pod])
 
-    assert "invalid value '<hidden>'" in result.stdout
-    assert "hunter2" not in result.output
+        assert "invalid value '<hidden>'" in result.stdout
+        assert "hunter2" not in result.output
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+def test_the_guard_of_the_trace_comes_from_the_option(folder: Path, guard: str) -> None:
+    (found,) = data_of(explain(folder, "-r", "1-30", "--guard", guard, "-o", "json"))
+
+    assert [step["source"] for step in found["steps"] if step["step"] == "guard"] == [f"--guard {guard}"]
 
 
 def test_every_workload_is_explained(folder: Path) -> None:
@@ -178,7 +186,7 @@ def test_every_workload_is_explained(folder: Path) -> None:
 def test_the_embedded_revisions_explain_without_a_directory(folder: Path) -> None:
     (folder / "m.yaml").write_text(yaml.safe_dump(make_pod(labels={"istio.io/rev": "canary"})))
 
-    result = CliRunner().invoke(main, ["explain", "-f", str(folder / "m.yaml")])
+    result = invoke("explain", "-f", str(folder / "m.yaml"))
 
     assert result.stdout.startswith("Pod default/hello: injected by canary (policy_enabled)\n")
 
@@ -192,9 +200,7 @@ def test_an_unknown_name_is_shown_with_the_known_ones_and_the_nearest(
 ) -> None:
     (folder / "m.yaml").write_text(yaml.safe_dump(make_pod(labels=pod)))
 
-    result = CliRunner().invoke(
-        main, ["explain", "-f", str(folder / "m.yaml"), "--namespace-labels", namespace or "team=a"]
-    )
+    result = invoke("explain", "-f", str(folder / "m.yaml"), "--namespace-labels", namespace or "team=a")
 
     assert result.stdout.startswith("Pod default/hello: skipped (no_webhook)\n")
     says = f"{whose} label istio.io/rev names `canray`, which is not served (did you mean canary?); known are canary, "
@@ -216,8 +222,14 @@ CLUSTER = (
 )
 
 
-def of_cluster(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["explain", *arguments])
+@pytest.fixture
+def kube(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let commands reach the cluster."""
+    reached(monkeypatch, FakeKube(*CLUSTER))
+
+
+in_cluster = pytest.mark.usefixtures("kube")
+of_cluster = partial(invoke, "explain")
 
 
 @pytest.mark.parametrize(
@@ -228,11 +240,8 @@ def of_cluster(*arguments: str) -> Result:
         (("deploy/web", "-n", "shop"), "Deployment shop/web: injected by 1-24 (policy_enabled)"),
     ],
 )
-def test_a_workload_of_the_cluster_is_explained(
-    arguments: tuple[str, ...], first: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reached(monkeypatch, FakeKube(*CLUSTER))
-
+@in_cluster
+def test_a_workload_of_the_cluster_is_explained(arguments: tuple[str, ...], first: str) -> None:
     result = of_cluster(*arguments)
 
     assert (result.exit_code, result.stderr) == (0, "")
@@ -332,9 +341,8 @@ def test_workloads_of_other_kinds_are_explained(
         assert result.stdout.splitlines()[0] == f"{kind} shop/web: injected by 1-24 (policy_enabled)"
 
 
-def test_a_kind_that_the_cluster_does_not_have_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    reached(monkeypatch, FakeKube(*CLUSTER))
-
+@in_cluster
+def test_a_kind_that_the_cluster_does_not_have_is_an_error() -> None:
     assert_fails(of_cluster("rollout/web", "-n", "shop"), 1, "the API server has no kind Rollout of argoproj.io")
 
 
@@ -353,8 +361,8 @@ def test_a_pod_template_of_an_unknown_kind_is_reported(folder: Path) -> None:
     assert "Foo web: the kind is not known, and its pod template at spec.template is not used" in result.stderr
 
 
-def test_without_a_namespace_that_of_the_kubeconfig_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    reached(monkeypatch, FakeKube(*CLUSTER))
+@in_cluster
+def test_without_a_namespace_that_of_the_kubeconfig_is_used(tmp_path: Path) -> None:
     context = {"name": "c", "context": {"cluster": "c", "user": "u", "namespace": "shop"}}
     (tmp_path / "config").write_text(json.dumps({"contexts": [context], "current-context": "c"}))
 
@@ -383,14 +391,9 @@ def test_a_whole_namespace_is_explained_and_a_refusal_in_it_ends_with_65(monkeyp
         (("web", "-n", "shop"), 1, "has no such object"),
     ],
 )
-def test_invalid_arguments_for_a_cluster_are_refused(
-    arguments: tuple[str, ...], code: int, says: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reached(monkeypatch, FakeKube(*CLUSTER))
-
-    result = of_cluster(*arguments)
-
-    assert_fails(result, code, says)
+@in_cluster
+def test_invalid_arguments_for_a_cluster_are_refused(arguments: tuple[str, ...], code: int, says: str) -> None:
+    assert_fails(of_cluster(*arguments), code, says)
 
 
 PRIVATE = "hunter2-hunter2"
@@ -402,26 +405,6 @@ def workload() -> Created:
     return Created("Pod", "shop", "web", make_pod("web", namespace="shop", containers=[container]))
 
 
-def test_the_steps_of_the_revision_follow_those_of_the_route() -> None:
-    found = explain_workload(workload(), Route(make_raw("1-24"), "prod", STEPS_trace), build)
-
-    assert (found.revision, found.tag, found.trace.outcome) == ("1-24", "prod", "injected")
-    assert [step.step for step in found.trace.steps][:4] == ["webhook", "tag", "revision", "host_network"]
-
-
-@pytest.mark.parametrize("guard", GUARDS)
-def test_the_guard_of_the_trace_comes_from_the_option(guard: str) -> None:
-    found = explain_workload(workload(), Route(make_raw("1-24"), "prod", STEPS_trace), build, guard)
-
-    assert [step.source for step in found.trace.steps if step.step == "guard"] == [f"--guard {guard}"]
-
-
-def test_a_workload_without_a_revision_has_only_its_route() -> None:
-    trace = Trace(STEPS_trace, "skipped", "no_webhook")
-
-    assert explain_workload(workload(), trace, build) == Explanation(workload(), trace, None, None)
-
-
 def test_the_text_is_a_line_for_each_step() -> None:
     found = Explanation(workload(), Trace(STEPS_trace, "injected", "policy_enabled"), "1-24", "prod")
 
@@ -430,13 +413,6 @@ def test_the_text_is_a_line_for_each_step() -> None:
         "  webhook  passed  called  [somewhere]\n"
         "  tag      passed  quotes <hidden>  [tags]\n"
     )
-
-
-def test_the_data_has_no_value_of_the_users_variables() -> None:
-    found = Explanation(workload(), Trace(STEPS_trace, "skipped", "no_webhook"), None, None).data()
-    assert PRIVATE not in json.dumps(found)
-    assert (found["kind"], found["outcome"], found["revision"]) == ("Pod", "skipped", None)
-    assert [step["verdict"] for step in found["steps"]] == ["passed", "passed"]
 
 
 OBJECTS = (
@@ -476,12 +452,6 @@ def test_the_proxy_configs_of_the_cluster_that_apply_are_named() -> None:
     ]
 
 
-def test_a_deployment_is_explained_by_its_template() -> None:
-    (found,) = explanation(WorkloadName(DEPLOYMENTS, "web", "shop"))[0]
-
-    assert (str(found.workload), found.revision) == ("Deployment shop/web", "1-24")
-
-
 def test_the_guard_comes_from_the_option() -> None:
     (found,) = asyncio.run(explain_live(cluster(*OBJECTS), SOURCES, WorkloadName(PODS, "web-abc-1", "shop"), "warn"))[0]
 
@@ -493,13 +463,6 @@ def test_the_trace_of_a_pod_without_a_webhook_ends_there() -> None:
 
     assert [step.step for step in found.trace.steps] == ["webhook", "result"]
     assert "names `gone`, which is not served" in found.trace.steps[0].detail
-
-
-def test_a_namespace_stands_for_its_workloads_and_an_empty_one_is_noted() -> None:
-    found, _ = explanation("shop", deployment("idle", "shop"))
-
-    assert [str(each.workload) for each in found] == ["Deployment shop/idle", "Deployment shop/web"]
-    assert explanation("empty", labelled("empty", "prod"))[1] == ("there is no workload in namespace empty",)
 
 
 def test_explaining_a_broken_revision_fails() -> None:

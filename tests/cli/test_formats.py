@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner, Result
+from click.testing import Result
 from markdown_it import MarkdownIt
 
-from injector.cli import main
 from injector.cli.formats import LIMIT, MARK, RULES, cell, diff_as_markdown
 from injector.kube.escaping import escape_line
-from tests.cli.clusters import FakeKube, deployment, labelled, reached, revision
+from tests.cli.clusters import FakeKube, deployment, invoke, labelled, reached, revision
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import CONFIG, VALUES, write_revision
 
@@ -50,7 +49,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def diff(*arguments: str, file: str = "my apps/m.yaml", given: str | None = None) -> Result:
     """Run the command on the revisions of the current folder."""
     flags = ["--revisions-dir", "revisions", "-f", file]
-    return CliRunner().invoke(main, ["diff", *arguments, *flags], input=given)
+    return invoke("diff", *arguments, *flags, text=given)
 
 
 def lines_of(folder: Path) -> list[int]:
@@ -134,7 +133,7 @@ def test_a_cluster_is_reported_too(monkeypatch: pytest.MonkeyPatch) -> None:
     reached(monkeypatch, FakeKube(*revisions, labelled("shop", "1-24"), deployment("web", "shop")))
     arguments = ["diff", "1-24", "1-30", "--live", "--confirm", "0", "-o", "sarif"]
 
-    (found,) = check_sarif(json.loads(CliRunner().invoke(main, arguments).stdout))
+    (found,) = check_sarif(json.loads(invoke(*arguments).stdout))
     assert found["partialFingerprints"] == {"workload/v1": "Deployment shop/web"}
 
 

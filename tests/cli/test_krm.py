@@ -13,15 +13,14 @@ from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from injector.cli import main
 from injector.kube.podsecurity import RESTRICTED, violations
 from injector.kube.typed import normalise
 from injector.kube.yaml import load_yaml
 from tests.architecture.documents import blocks
 from tests.cases import cases
-from tests.cli.clusters import assert_fails, deployment
+from tests.cli.clusters import assert_fails, deployment, invoke
 from tests.factories import make_pod
 from tests.revisions.fakes import CONFIG, VALUES, write_revision
 
@@ -73,7 +72,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def krm(text: str, *flags: str) -> Result:
-    return CliRunner().invoke(main, ["krm", *flags], input=text)
+    return invoke("krm", *flags, text=text)
 
 
 def run(*items: dict[str, Any], **settings: Any) -> Result:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from injector.cli import main
 from injector.cli.commands import arguments_of, is_old_flag, serves
+from tests.cli.clusters import invoke
 
 DEFAULTS = [
     "--meshConfig=/etc/istio/config/mesh",
@@ -72,7 +71,7 @@ def test_a_server_is_known_by_its_command_line(command_line: list[str], *, expec
 
 
 def test_injector_takes_old_flags_without_a_command(tmp_path: Path) -> None:
-    done = CliRunner().invoke(main, [f"--tlsCertFile={tmp_path / 'none'}", "--reconcileWebhookConfig=false"])
+    done = invoke(f"--tlsCertFile={tmp_path / 'none'}", "--reconcileWebhookConfig=false")
 
     assert (done.exit_code, "cannot be read" in done.stderr) == (65, True), done.stderr
     assert not is_old_flag("--version")

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import click
 import pytest
-from click.testing import CliRunner
 
-from injector.cli import main
 from injector.cli.options import Duration, both_spellings, key_values, seconds_of
 from injector.cli.sources import ISTIO_NAMESPACE_OPTION, kubeconfig_options
 from injector.cli.webhook import given_webhook_options, webhook_options
@@ -17,7 +15,7 @@ from injector.errors import DataError, UsageError
 from injector.istio.webhooks import Endpoint, WebhookOptions
 from injector.revisions.clustertags import Placement
 from tests.cases import cases
-from tests.cli.clusters import assert_fails
+from tests.cli.clusters import assert_fails, invoke, parsed
 from tests.cluster.objects import Objects
 
 
@@ -30,17 +28,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def flags(*arguments: str) -> tuple[Kubeconfig, str]:
-    """Return the value of the options."""
-    made: list[tuple[Kubeconfig, str]] = []
-
-    @click.command()
-    @kubeconfig_options
-    @ISTIO_NAMESPACE_OPTION
-    def command(kubeconfig: Kubeconfig, istio_namespace: str) -> None:
-        made.append((kubeconfig, istio_namespace))
-
-    CliRunner().invoke(command, arguments, catch_exceptions=False)
-    return made[0]
+    """Return the values of the options."""
+    found = parsed(lambda command: kubeconfig_options(ISTIO_NAMESPACE_OPTION(command)), *arguments)
+    return found["kubeconfig"], found["istio_namespace"]
 
 
 def test_without_flags_and_files_the_service_account_is_used() -> None:
@@ -95,15 +85,8 @@ CERTIFICATE = "-----BEGIN CERTIFICATE-----\nQQ==\n-----END CERTIFICATE-----\n"
 
 def options(*arguments: str) -> WebhookOptions:
     """Return the value of the options."""
-    made: list[WebhookOptions] = []
-
-    @click.command()
-    @webhook_options
-    def command(options: WebhookOptions) -> None:
-        made.append(options)
-
-    CliRunner().invoke(command, arguments, catch_exceptions=False)
-    return made[0]
+    found: WebhookOptions = parsed(webhook_options, *arguments)["options"]
+    return found
 
 
 def test_without_flags_webhook_options_are_istios_defaults() -> None:
@@ -155,15 +138,10 @@ def test_webhook_options_are_checked_as_by_kubernetes(flag: str, value: str, say
 
 def over(kept: WebhookOptions, *arguments: str) -> WebhookOptions:
     """Return the inherited options, with those of the flags."""
-    made: list[WebhookOptions] = []
-
-    @click.command()
-    @webhook_options
-    def command(options: WebhookOptions) -> None:
-        made.append(Placement(*given_webhook_options(options)).apply(kept))
-
-    CliRunner().invoke(command, arguments, catch_exceptions=False)
-    return made[0]
+    found: WebhookOptions = parsed(
+        webhook_options, *arguments, use=lambda options: Placement(*given_webhook_options(options)).apply(kept)
+    )
+    return found
 
 
 KEPT = WebhookOptions(
@@ -264,9 +242,7 @@ def test_digits_without_a_unit_are_refused_in_the_time_of_their_length() -> None
     ],
 )
 def test_several_contexts_are_refused_where_there_can_be_one_cluster(arguments: list[str], says: str) -> None:
-    result = CliRunner().invoke(main, [*arguments, "--context", "a", "--context", "b"])
-
-    assert_fails(result, 64, f"several --context cannot be used {says}")
+    assert_fails(invoke(*arguments, "--context", "a", "--context", "b"), 64, f"several --context cannot be used {says}")
 
 
 @pytest.mark.parametrize("command", [["revision", "status"], ["tag", "list"]])
@@ -275,7 +251,7 @@ def test_clusters_that_cannot_all_be_read_are_not_said_to_be_empty(
 ) -> None:
     objects = Objects(refused=dict.fromkeys(("list configmaps", "list mutatingwebhookconfigurations"), "forbidden"))
     monkeypatch.setattr("injector.cluster.client.KubeClient", lambda _: objects)
-    result = CliRunner().invoke(main, [*command, "--context", "a", "--context", "b"])
+    result = invoke(*command, "--context", "a", "--context", "b")
 
     assert (result.exit_code, result.stdout) == (1, "")
     assert [line[:8] for line in result.stderr.splitlines()] == ["error: a", "error: b"]

@@ -5,13 +5,12 @@ import time
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from injector.cli import main
 from injector.cli.serve import check_fresh
 from injector.errors import InjectorError
 from tests.cases import cases
-from tests.cli.clusters import assert_fails
+from tests.cli.clusters import assert_fails, invoke
 
 WRITTEN = 1_000_000.0
 
@@ -27,7 +26,7 @@ def health(tmp_path: Path) -> Path:
 
 def run(path: Path, interval: str) -> Result:
     """Run the command, with the flags of Istio's own."""
-    return CliRunner().invoke(main, ["probe", f"--probe-path={path}", f"--interval={interval}"])
+    return invoke("probe", f"--probe-path={path}", f"--interval={interval}")
 
 
 @pytest.mark.parametrize("age", [-5.0, 0.0, 4.0, 4.005])
@@ -50,13 +49,9 @@ def test_a_fresh_file_is_ok_and_0(health: Path) -> None:
 
 @pytest.mark.parametrize(("name", "says"), [("health", "was written "), ("nope", "cannot be read: No such")])
 def test_a_file_that_is_old_or_missing_is_one_line_and_1(health: Path, name: str, says: str) -> None:
-    result = run(health.with_name(name), "4s")
-
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.startswith(f"error: {health.with_name(name)}: {says}")
-    assert len(result.stderr.splitlines()) == 1
+    assert_fails(run(health.with_name(name), "4s"), 1, f"error: {health.with_name(name)}: {says}")
 
 
 @cases("arguments", "says")
 def test_a_wrong_flag_is_one_line_and_64(arguments: list[str], says: str) -> None:
-    assert_fails(CliRunner().invoke(main, ["probe", *arguments]), 64, says)
+    assert_fails(invoke("probe", *arguments), 64, says)

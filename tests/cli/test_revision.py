@@ -5,13 +5,12 @@ from pathlib import Path
 
 import pytest
 import yaml
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from injector.cli import main
 from injector.cluster.resources import WEBHOOKS
 from injector.istio.webhooks import WebhookOptions, revision_webhook, tag_webhook
 from tests.cases import cases
-from tests.cli.clusters import assert_fails
+from tests.cli.clusters import assert_fails, invoke
 from tests.cluster.objects import Objects
 from tests.revisions.fakes import CONFIG, VALUES, write_revision
 
@@ -30,7 +29,7 @@ def break_one(directory: Path) -> None:
 
 
 def test_the_list_says_which_istio_and_why(directory: Path) -> None:
-    result = CliRunner().invoke(main, ["revision", "list", "--revisions-dir", str(directory)])
+    result = invoke("revision", "list", "--revisions-dir", str(directory))
 
     assert (result.exit_code, result.stderr) == (0, "")
     head, first, second = (line.split("   ") for line in result.stdout.splitlines())
@@ -45,7 +44,7 @@ def test_the_list_says_which_istio_and_why(directory: Path) -> None:
 
 @pytest.mark.parametrize("output", ["json", "yaml"])
 def test_the_list_is_available_as_data(directory: Path, output: str) -> None:
-    result = CliRunner().invoke(main, ["revision", "list", "--revisionsDir", str(directory), "-o", output])
+    result = invoke("revision", "list", "--revisionsDir", str(directory), "-o", output)
 
     rows = json.loads(result.stdout) if output == "json" else yaml.safe_load(result.stdout)
     assert [(row["name"], row["istioVersion"], row["tags"], row["default"]) for row in rows] == [
@@ -58,7 +57,7 @@ def test_the_list_is_available_as_data(directory: Path, output: str) -> None:
 def test_a_broken_revision_is_listed_and_named_on_stderr(directory: Path) -> None:
     break_one(directory)
 
-    result = CliRunner().invoke(main, ["revision", "list", "--revisions-dir", str(directory)])
+    result = invoke("revision", "list", "--revisions-dir", str(directory))
 
     assert result.exit_code == 0
     assert any(line.split()[:3] == ["bad", "-", "broken"] for line in result.stdout.splitlines())
@@ -66,7 +65,7 @@ def test_a_broken_revision_is_listed_and_named_on_stderr(directory: Path) -> Non
 
 
 def test_verify_passes_for_revisions_that_render(directory: Path) -> None:
-    result = CliRunner().invoke(main, ["revision", "verify", "--revisions-dir", str(directory)])
+    result = invoke("revision", "verify", "--revisions-dir", str(directory))
 
     assert (result.exit_code, result.output) == (0, "1-24: ok\n1-30: ok\n")
 
@@ -75,8 +74,8 @@ def test_verify_and_the_list_tell_of_an_istio_newer_than_any_supported_one(tmp_p
     write_revision(tmp_path / "next", values=VALUES.replace("1.24.6", "1.32.0"))
     said = "values.global.tag is 1.32.0, newer than Istio 1.31, the newest supported"
 
-    verified = CliRunner().invoke(main, ["revision", "verify", "--revisions-dir", str(tmp_path)])
-    listed = CliRunner().invoke(main, ["revision", "list", "--revisions-dir", str(tmp_path)])
+    verified = invoke("revision", "verify", "--revisions-dir", str(tmp_path))
+    listed = invoke("revision", "list", "--revisions-dir", str(tmp_path))
 
     note = f"next: note: {said}: pods are injected as by Istio 1.32 in development"
     assert (verified.exit_code, verified.output) == (0, f"next: ok\n{note}\n")
@@ -88,7 +87,7 @@ def test_a_newer_istio_whose_template_needs_what_is_unknown_is_refused(tmp_path:
     config = f"policy: enabled\ntemplates: {{sidecar: '{{{{ {unknown} }}}}'}}"
     write_revision(tmp_path / "next", config, values=VALUES.replace("1.24.6", "1.32.0"))
 
-    result = CliRunner().invoke(main, ["revision", "verify", "--revisions-dir", str(tmp_path)])
+    result = invoke("revision", "verify", "--revisions-dir", str(tmp_path))
 
     assert result.exit_code == 65
     assert unknown.removeprefix(".") in result.output
@@ -99,7 +98,7 @@ def test_verify_fails_for_a_revision_that_does_not_render(directory: Path) -> No
     break_one(directory)
     (directory / "tags.yaml").write_text("prod: gone\n")
 
-    result = CliRunner().invoke(main, ["revision", "verify", "--revisions-dir", str(directory)])
+    result = invoke("revision", "verify", "--revisions-dir", str(directory))
 
     lines = result.stdout.splitlines()
     assert result.exit_code == 65
@@ -111,20 +110,20 @@ def test_verify_fails_for_a_revision_that_does_not_render(directory: Path) -> No
 def test_verify_notes_a_revision_that_injects_nothing(directory: Path) -> None:
     (directory / "1-24" / "config").write_text(CONFIG.replace("enabled", "perhaps"))
 
-    result = CliRunner().invoke(main, ["revision", "verify", "--revisions-dir", str(directory)])
+    result = invoke("revision", "verify", "--revisions-dir", str(directory))
 
     assert result.exit_code == 0
     assert "1-24: note: illegal_policy: " in result.stdout
 
 
 def test_the_embedded_revisions_are_in_order() -> None:
-    result = CliRunner().invoke(main, ["revision", "verify"])
+    result = invoke("revision", "verify")
 
     assert (result.exit_code, result.stdout) == (0, "canary: ok\nstable: ok\n")
 
 
 def test_a_missing_directory_is_invalid_input(tmp_path: Path) -> None:
-    result = CliRunner().invoke(main, ["revision", "verify", "--revisions-dir", str(tmp_path / "nope")])
+    result = invoke("revision", "verify", "--revisions-dir", str(tmp_path / "nope"))
 
     assert_fails(result, 65, "nope: cannot be read as a directory of revisions")
 
@@ -133,13 +132,13 @@ def test_a_missing_directory_is_invalid_input(tmp_path: Path) -> None:
 def test_a_directory_without_a_revision_is_invalid_input(tmp_path: Path, command: str) -> None:
     (tmp_path / "config").write_text("policy: enabled")
 
-    result = CliRunner().invoke(main, ["revision", command, "--revisions-dir", str(tmp_path)])
+    result = invoke("revision", command, "--revisions-dir", str(tmp_path))
 
     assert_fails(result, 65, f"{tmp_path}: there is no revision; give --revisions-dir a folder with one folder for")
 
 
 def remove(directory: Path, *arguments: str, answer: str = "") -> Result:
-    return CliRunner().invoke(main, ["revision", "remove", *arguments, "--revisions-dir", str(directory)], input=answer)
+    return invoke("revision", "remove", *arguments, "--revisions-dir", str(directory), text=answer)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +187,7 @@ def test_without_a_directory_the_webhooks_of_the_clusters_revision_are_removed(
     monkeypatch.setattr("injector.cluster.client.KubeClient", lambda _: objects)
     monkeypatch.setenv("HOME", str(tmp_path))
 
-    result = CliRunner().invoke(main, ["revision", "remove", "1-24"], input="y\n")
+    result = invoke("revision", "remove", "1-24", text="y\n")
 
     assert (result.exit_code, result.stdout) == (0, "Revision 1-24 removed\n")
     assert 'Remove the webhooks of revision "1-24"?' in result.stderr
@@ -198,8 +197,8 @@ def test_without_a_directory_the_webhooks_of_the_clusters_revision_are_removed(
 def test_init_writes_a_directory_that_serves_and_overwrites_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "mine"
 
-    done = CliRunner().invoke(main, ["revision", "init", str(folder)])
+    done = invoke("revision", "init", str(folder))
 
     assert (done.exit_code, done.output) == (0, f"wrote {folder}\n")
-    assert CliRunner().invoke(main, ["revision", "verify", "--revisions-dir", str(folder)]).exit_code == 0
-    assert_fails(CliRunner().invoke(main, ["revision", "init", str(folder)]), 64, "already exists; name a new")
+    assert invoke("revision", "verify", "--revisions-dir", str(folder)).exit_code == 0
+    assert_fails(invoke("revision", "init", str(folder)), 64, "already exists; name a new")

@@ -20,7 +20,7 @@ from injector.cli.explain import (
     served_names,
 )
 from injector.cli.sources import RevisionList, Sources
-from injector.errors import ClusterError, ConfigError, UsageError
+from injector.errors import ClusterError, ConfigError
 from injector.injection.tools.explain import Step, Trace
 from injector.istio.webhooks import Endpoint, LiveWebhook, WebhookOptions, live_webhooks, revision_webhook, tag_webhook
 from injector.revisions.source import SourceState
@@ -151,11 +151,6 @@ def test_a_flag_selects_the_webhook_and_the_step_says_whether_the_labels_would(f
     )
 
 
-@pytest.mark.parametrize(("state", "revision"), [(STATE, "1-24"), (NO_TAGS, "stable")])
-def test_a_path_without_a_name_is_the_default(state: SourceState, revision: str) -> None:
-    assert routed(RequestedName("", "--path"), labels(), state).raw.name == revision
-
-
 def test_a_path_with_an_unknown_name_is_refused() -> None:
     trace = ends(RequestedName("nope", "--path"), labels())
 
@@ -168,11 +163,6 @@ def test_a_path_without_a_name_is_refused_without_a_default() -> None:
     state = SourceState((make_raw("a"), make_raw("b")))
 
     assert ends(RequestedName("", "--path"), labels(), state).steps[1].detail == "there is no default"
-
-
-def test_an_unknown_revision_is_a_wrong_flag() -> None:
-    with pytest.raises(UsageError):
-        route(listed(STATE), RequestedName("nope", "--revision"), labels())
 
 
 def test_a_broken_revision_is_bad_input() -> None:

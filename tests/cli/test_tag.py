@@ -1,33 +1,29 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-import click
 import pytest
 import yaml
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from injector.cli import main
 from injector.cli.tag import (
-    TagChange,
     TagLocation,
     location_options,
-    tag_change_options,
     write_options,
 )
-from injector.cli.webhook import WEBHOOK_PARAMETERS
 from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, SERVICES, WEBHOOKS
-from injector.errors import InjectorError, UsageError
+from injector.errors import InjectorError
 from injector.istio.webhooks import WebhookOptions, revision_webhook, tag_webhook
-from injector.revisions.tags import Shadow, Tag
-from injector.revisions.tagstore import DirectoryTags
 from tests.cases import cases
-from tests.cli.clusters import assert_fails
+from tests.cli.clusters import assert_fails, config_maps, invoke, parsed
 from tests.cluster.objects import Objects
 from tests.istio.goldens import CORPUS
-from tests.revisions.fakes import CONFIG, write_revision
+from tests.revisions.fakes import write_revision
 
 TAGS = "# ours\nprod: 1-24  # since May\n"
 
@@ -49,7 +45,7 @@ def labelled(directory: Path) -> None:
 
 
 def run(directory: Path, *arguments: str, answer: str = "") -> Result:
-    return CliRunner().invoke(main, ["tag", *arguments, "--revisions-dir", str(directory)], input=answer)
+    return invoke("tag", *arguments, "--revisions-dir", str(directory), text=answer)
 
 
 def tags_of(directory: Path) -> str:
@@ -69,8 +65,8 @@ def test_setting_a_tag_prints_istioctls_text(directory: Path) -> None:
 
 def test_a_tag_moves_only_with_overwrite(directory: Path) -> None:
     refused = run(directory, "set", "prod", "-r", "1-30", "-y")
-    assert (refused.exit_code, refused.stdout, tags_of(directory)) == (1, "", TAGS)
-    assert refused.stderr.startswith('error: revision tag "prod" already exists, and --overwrite is false; ')
+    assert_fails(refused, 1, 'error: revision tag "prod" already exists, and --overwrite is false; ')
+    assert tags_of(directory) == TAGS
 
     assert run(directory, "set", "prod", "-r", "1-30", "--overwrite").exit_code == 0
     assert tags_of(directory) == TAGS.replace("1-24", "1-30")
@@ -216,9 +212,7 @@ def test_generate_prints_the_weights_of_a_tag_too(directory: Path) -> None:
 
 
 def test_offline_generate_has_nothing_to_check() -> None:
-    result = CliRunner().invoke(
-        main, ["tag", "generate", "default", "-r", "1-24", "--auto-inject-namespaces", "--offline"]
-    )
+    result = invoke("tag", "generate", "default", "-r", "1-24", "--auto-inject-namespaces", "--offline")
 
     assert (result.exit_code, result.stderr) == (0, "")
     assert [webhook["name"].split(".sidecar")[0] for webhook in yaml.safe_load(result.stdout)["webhooks"]] == [
@@ -279,18 +273,14 @@ def test_a_shadow_can_be_removed(directory: Path) -> None:
 def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Objects:
     """A cluster with the ConfigMaps of two revisions, the injector's Service, and a home without a kubeconfig."""
     objects = Objects()
-    for revision in ("1-24", "1-30"):
-        for name, data in (("istio-sidecar-injector", {"config": CONFIG}), ("istio", {"mesh": "{}"})):
-            metadata = {"name": f"{name}-{revision}", "namespace": "istio-system", "labels": {"istio.io/rev": revision}}
-            objects.put(CONFIG_MAPS, {"metadata": metadata, "data": data})
+    objects.put(CONFIG_MAPS, *config_maps("1-24"), *config_maps("1-30"))
     objects.put(SERVICES, {"metadata": {"name": "injector", "namespace": "injector-system"}})
     monkeypatch.setattr("injector.cluster.client.KubeClient", lambda _: objects)
     monkeypatch.setenv("HOME", str(tmp_path))
     return objects
 
 
-def tag_command(*arguments: str, answer: str = "") -> Result:
-    return CliRunner().invoke(main, ["tag", *arguments], input=answer)
+tag_command = partial(invoke, "tag")
 
 
 def test_without_a_directory_the_tag_is_in_the_cluster(cluster: Objects) -> None:
@@ -350,7 +340,7 @@ def test_conflicts_need_confirmation(cluster: Objects, flags: list[str], answer:
     other["metadata"]["labels"] = {}
     cluster.put(WEBHOOKS, other)
 
-    result = tag_command("set", "prod", "-r", "1-24", *flags, answer=answer)
+    result = tag_command("set", "prod", "-r", "1-24", *flags, text=answer)
 
     assert (result.exit_code, len(cluster.applied), bool(result.stdout)) == (code, written, written == 1)
     told = result.stderr.splitlines()
@@ -413,12 +403,8 @@ def test_a_cluster_that_refuses_is_one_line_and_nothing_on_stdout(
 ) -> None:
     cluster.refused[request_] = reason
 
-    result = tag_command(*arguments)
-
-    assert (result.exit_code, result.stdout, cluster.applied) == (1, "", [])
-    assert len(result.stderr.splitlines()) == 1
-    assert says in result.stderr
-    assert cluster.asked[-1] == "close"
+    assert_fails(tag_command(*arguments), 1, says)
+    assert (cluster.applied, cluster.asked[-1]) == ([], "close")
 
 
 @pytest.mark.parametrize(
@@ -431,7 +417,7 @@ def test_without_a_directory_and_credentials_it_fails(
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
 
-    result = CliRunner().invoke(main, ["tag", *arguments])
+    result = invoke("tag", *arguments)
 
     assert_fails(
         result,
@@ -447,63 +433,23 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBECONFIG", raising=False)
 
 
-def target(*arguments: str) -> TagChange:
-    """Return the value of the options of a tag."""
-    made: list[TagChange] = []
-
-    @click.command()
-    @tag_change_options
-    def command(change: TagChange) -> None:
-        made.append(change)
-
-    CliRunner().invoke(command, arguments, catch_exceptions=False)
-    return made[0]
-
-
-def place(*arguments: str, of_objects: bool | None = None) -> TagLocation:
-    """Return the value of the location options. ``of_objects`` adds those of webhooks, used or unused in a directory."""
-    made: list[TagLocation] = []
-
-    @click.command()
-    @(location_options if of_objects is None else write_options)
-    def command(location: TagLocation) -> None:
-        if of_objects is False:
-            location.check_unused("webhook_name", *WEBHOOK_PARAMETERS)
-        made.append(location)
-
-    CliRunner().invoke(command, arguments, catch_exceptions=False)
-    return made[0]
-
-
-def test_the_options_of_a_tag_describe_the_tag_and_its_shadow() -> None:
-    assert target("prod", "-r", "1-24") == TagChange(Tag("prod", (("1-24", 1),)))
-    assert target("prod", "-r", "1-24", "--no-shadow").keep_shadow is False
-    assert target("prod", "-r", "a", "--weight", "b=10", "--salt", "x", "--shadow", "c=25") == TagChange(
-        Tag("prod", (("a", 90), ("b", 10)), "x", Shadow("c", 25))
-    )
+def place(options: Callable[..., Any], *arguments: str) -> TagLocation:
+    """Return the value of the location options."""
+    found: TagLocation = parsed(options, *arguments)["location"]
+    return found
 
 
 def test_without_a_directory_tags_are_in_the_cluster() -> None:
-    assert place() == TagLocation(None, Kubeconfig(), "istio-system")
-    assert place("-c", "x", "--context", "y", "-i", "mesh") == TagLocation(None, Kubeconfig((Path("x"),), "y"), "mesh")
-    assert place("--webhook-name", "my-hook", "-i", "mesh", of_objects=False) == TagLocation(
+    assert place(location_options) == TagLocation(None, Kubeconfig(), "istio-system")
+    flags = ("-c", "x", "--context", "y", "-i", "mesh")
+    assert place(location_options, *flags) == TagLocation(None, Kubeconfig((Path("x"),), "y"), "mesh")
+    assert place(write_options, "--webhook-name", "my-hook", "-i", "mesh") == TagLocation(
         None, Kubeconfig(), "mesh", WebhookOptions(istio_namespace="mesh"), "my-hook"
     )
 
 
-def test_tags_can_be_in_a_directory(tmp_path: Path) -> None:
-    with place("--revisions-dir", str(tmp_path)).store() as store:
-        assert store == DirectoryTags(tmp_path)
-
-
-@cases("of_objects", "arguments")
-def test_flags_of_a_cluster_have_no_effect_on_a_directory(of_objects: bool | None, arguments: list[str]) -> None:
-    with pytest.raises(UsageError, match="has no effect with --revisions-dir; leave one of the two out"):
-        place("--revisions-dir", "x", *arguments, of_objects=of_objects)
-
-
 def test_webhook_flags_have_an_effect_on_printed_objects() -> None:
-    found = place("--revisions-dir", "x", "-i", "mesh", "--service", "our", of_objects=True)
+    found = place(write_options, "--revisions-dir", "x", "-i", "mesh", "--service", "our")
 
     assert (found.directory, found.options.endpoint.service, found.istio_namespace) == (Path("x"), "our", "mesh")
 
@@ -511,15 +457,15 @@ def test_webhook_flags_have_an_effect_on_printed_objects() -> None:
 def test_a_kubeconfig_in_the_environment_does_not_conflict_with_a_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", "x")
 
-    assert place("--revisions-dir", "x").directory == Path("x")
+    assert place(location_options, "--revisions-dir", "x").directory == Path("x")
 
 
 @pytest.mark.parametrize("name", ["my-hook", "a.b-c.d", "a" * 253])
 def test_valid_webhook_names_are_accepted(name: str) -> None:
-    assert place("--webhook-name", name, of_objects=True).webhook_name == name
+    assert place(write_options, "--webhook-name", name).webhook_name == name
 
 
 @pytest.mark.parametrize("name", ["", "A", "a..b", "-a", "a.", "a" * 254])
 def test_invalid_webhook_names_are_refused(name: str) -> None:
     with pytest.raises(InjectorError, match="is not a valid name of a MutatingWebhookConfiguration"):
-        place("--webhook-name", name, of_objects=True)
+        place(write_options, "--webhook-name", name)

@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from injector.cli import main
 from tests.cases import cases
-from tests.cli.clusters import assert_fails
+from tests.cli.clusters import assert_fails, invoke
 from tests.revisions.fakes import write_revision
 
 CONFIG = """\
@@ -50,7 +49,7 @@ def folder(tmp_path: Path) -> Path:
 def template(folder: Path, command: str, *arguments: str) -> Result:
     paths = [str(folder / each) if (folder / each).is_file() else each for each in arguments]
     directory = ["--revisions-dir", str(folder / "revisions")]
-    return CliRunner().invoke(main, ["template", command, *directory, *paths])
+    return invoke("template", command, *directory, *paths)
 
 
 @cases("arguments", "code", "says")
@@ -160,9 +159,7 @@ def test_fmt_names_shows_or_writes_the_files_that_change(folder: Path, flag: str
     config.write_text(CONFIG.replace(" | quote }}", "|quote}}") + "# a comment\r\n")
     before = config.read_bytes()
 
-    result, again = (
-        CliRunner().invoke(main, ["template", "fmt", flag, str(config), str(folder / "bad.tpl")]) for _ in range(2)
-    )
+    result, again = (invoke("template", "fmt", flag, str(config), str(folder / "bad.tpl")) for _ in range(2))
 
     assert (result.exit_code, config.read_bytes() == before) == (code, flag != "--write")
     assert str(config) in result.stdout
@@ -178,9 +175,9 @@ def test_fmt_prints_control_characters_as_they_are_unless_on_a_terminal(
     file = folder / "a.tpl"
     file.write_text("a\x0c{{.x}}")
 
-    assert CliRunner().invoke(main, ["template", "fmt", str(file)]).stdout == "a\x0c{{ .x }}"
+    assert invoke("template", "fmt", str(file)).stdout == "a\x0c{{ .x }}"
     monkeypatch.setattr("injector.cli.template.is_terminal", lambda: True)
-    assert CliRunner().invoke(main, ["template", "fmt", str(file)]).stdout == "a\\u000c{{ .x }}"
+    assert invoke("template", "fmt", str(file)).stdout == "a\\u000c{{ .x }}"
 
 
 def test_fmt_writes_the_file_that_a_link_leads_to(folder: Path) -> None:
@@ -188,7 +185,7 @@ def test_fmt_writes_the_file_that_a_link_leads_to(folder: Path) -> None:
     (folder / "file.tpl").write_text("a: {{.Revision}}\n")
     link.symlink_to("file.tpl")
 
-    assert CliRunner().invoke(main, ["template", "fmt", "--write", str(link)]).exit_code == 0
+    assert invoke("template", "fmt", "--write", str(link)).exit_code == 0
     assert (link.is_symlink(), link.read_text()) == (True, "a: {{ .Revision }}\n")
 
 
@@ -196,7 +193,7 @@ def test_fmt_refuses_a_config_that_it_cannot_format_in_place(folder: Path) -> No
     config = folder / "config"
     config.write_text('templates: {sidecar: "a: {{\\"b\\"|quote}}"}')
 
-    assert_fails(CliRunner().invoke(main, ["template", "fmt", str(config)]), 65, "cannot be formatted in place")
+    assert_fails(invoke("template", "fmt", str(config)), 65, "cannot be formatted in place")
 
 
 HOSTILE = {
@@ -221,7 +218,7 @@ def test_a_hostile_template_is_no_internal_error(folder: Path, command: str, eng
         write_revision(folder / "revisions" / "mine", "templates: {sidecar: a}", VALUES)
 
     if command == "fmt":
-        result = CliRunner().invoke(main, ["template", "fmt", "--engine", engine, str(folder / "bad.tpl")])
+        result = invoke("template", "fmt", "--engine", engine, str(folder / "bad.tpl"))
     else:
         result = template(folder, command, "bad.tpl")
 

@@ -12,11 +12,9 @@ from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner
 
-from injector.cli import main
 from injector.kube.escaping import has_controls
-from tests.cli.clusters import FakeKube, deployment, labelled, owned, reached, revision, tag
+from tests.cli.clusters import FakeKube, deployment, invoke, labelled, owned, reached, revision, tag
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import CONFIG, VALUES, write_revision
 
@@ -91,7 +89,7 @@ def test_no_command_prints_a_control_character(
     given = command[0] in WITH_REVISIONS and "--revisions-dir" not in command
     directory = ["--revisions-dir", "revisions"] if given else []
 
-    result = CliRunner().invoke(main, [*command, *directory, *(["-v"] if verbose else [])])
+    result = invoke(*command, *directory, *(["-v"] if verbose else []))
 
     assert not has_controls(result.output), result.output
     assert result.stdout or result.stderr
@@ -120,7 +118,7 @@ def test_no_command_prints_a_control_character_of_the_cluster(
     )
     reached(monkeypatch, FakeKube(*objects))
 
-    result = CliRunner().invoke(main, list(command))
+    result = invoke(*command)
 
     assert not has_controls(result.output), result.output
     assert result.stdout
@@ -129,9 +127,7 @@ def test_no_command_prints_a_control_character_of_the_cluster(
 def test_explain_has_one_line_for_each_step(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
 
-    result = CliRunner().invoke(
-        main, ["explain", "-f", "manifest.yaml", "--revision", "1-24", "--revisions-dir", "revisions"]
-    )
+    result = invoke("explain", "-f", "manifest.yaml", "--revision", "1-24", "--revisions-dir", "revisions")
 
     assert [line for line in result.stdout.splitlines() if line.startswith("forged")] == []
 

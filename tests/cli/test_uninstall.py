@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from injector.cli import main
 from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, SERVICES, VALIDATORS, WEBHOOKS
 from injector.istio.webhooks import (
     Endpoint,
@@ -19,17 +18,15 @@ from injector.istio.webhooks import (
     tag_webhook,
     unserved_webhook,
 )
-from tests.cli.clusters import assert_fails, labelled, namespace
+from tests.cli.clusters import assert_fails, config_maps, invoke, labelled, namespace
 from tests.cluster.objects import Objects
-from tests.revisions.fakes import CONFIG
 
 PLAIN = WebhookOptions()
 ISTIOD = WebhookOptions(endpoint=Endpoint("istiod", "istio-system"))
 NOTHING = "Nothing calls the injector: you can remove it, for example with `helm uninstall`\n"
 
 
-def uninstall(*arguments: str, answer: str | None = None) -> Result:
-    return CliRunner().invoke(main, ["uninstall", *arguments], input=answer)
+uninstall = partial(invoke, "uninstall")
 
 
 def written_by(configuration: dict[str, Any], *names: str, bundle: str = "injector-ca-bundle") -> dict[str, Any]:
@@ -57,9 +54,7 @@ def of_revision(name: str, *managers: str) -> dict[str, Any]:
 def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Objects:
     """A cluster with a revision, and the CA of an injector that is gone."""
     objects = Objects()
-    for name, data in (("istio-sidecar-injector-1-24", {"config": CONFIG}), ("istio-1-24", {"mesh": "{}"})):
-        metadata = {"name": name, "namespace": "istio-system", "labels": {"istio.io/rev": "1-24"}}
-        objects.put(CONFIG_MAPS, {"metadata": metadata, "data": data})
+    objects.put(CONFIG_MAPS, *config_maps("1-24"))
     secret = {"name": "injector-ca", "namespace": "injector-system", "managedFields": [{"manager": "injector-ca"}]}
     objects.put(SECRETS, {"metadata": secret})
     monkeypatch.setattr("injector.cluster.client.KubeClient", lambda _: objects)
@@ -134,10 +129,10 @@ def test_webhooks_in_use_are_deleted_only_by_force(cluster: Objects) -> None:
 def test_it_asks_unless_told_not_to(cluster: Objects) -> None:
     cluster.put(WEBHOOKS, of_tag("prod", "injector-tag"))
 
-    refused = uninstall(answer="n\n")
+    refused = uninstall(text="n\n")
     assert (refused.exit_code, "Delete 2 objects? [y/N]" in refused.stderr) == (1, True)
     assert deleted(cluster) == []
-    assert uninstall(answer="y\n").exit_code == 0
+    assert uninstall(text="y\n").exit_code == 0
     assert len(deleted(cluster)) == 2
 
 

@@ -6,20 +6,19 @@ import copy
 import json
 import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner, Result
 
-from injector.cli import main
 from injector.cluster.client import Page
 from injector.cluster.resources import CONFIG_MAPS, Scope
 from injector.upgrade.state import COMPLETED, PAUSED, RESTARTING, State
 from injector.upgrade.store import UPGRADES
 from tests.cases import cases
-from tests.cli.clusters import FakeKube, assert_fails, deployment, labelled, owned, reached, revision, tag
+from tests.cli.clusters import FakeKube, assert_fails, deployment, invoke, labelled, owned, reached, revision, tag
 from tests.cluster.fakeapi import FakeApi
 from tests.revisions.fakes import CONFIG
 from tests.upgrade.fleets import DOCUMENT
@@ -56,6 +55,14 @@ CLUSTER = (
 )
 
 
+@pytest.fixture(autouse=True)
+def kube(monkeypatch: pytest.MonkeyPatch) -> FakeKube:
+    """The cluster that commands reach, unless a test replaces it."""
+    client = FakeKube(*CLUSTER)
+    reached(monkeypatch, client)
+    return client
+
+
 @pytest.fixture
 def document(tmp_path: Path) -> str:
     return written(tmp_path, {"waves": [{"name": "dev", "namespaces": ["dev"]}, {"name": "rest"}]})
@@ -67,14 +74,10 @@ def written(tmp_path: Path, spec: Mapping[str, Any]) -> str:
     return str(path)
 
 
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["upgrade", *arguments])
+run = partial(invoke, "upgrade")
 
 
-def test_the_summary_counts_each_wave_and_names_what_does_not_move(
-    document: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reached(monkeypatch, FakeKube(*CLUSTER))
+def test_the_summary_counts_each_wave_and_names_what_does_not_move(document: str) -> None:
     result = run("plan", document)
 
     assert result.exit_code == 1
@@ -95,8 +98,7 @@ def test_the_summary_counts_each_wave_and_names_what_does_not_move(
     )
 
 
-def test_the_table_has_a_row_for_each_workload(document: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    reached(monkeypatch, FakeKube(*CLUSTER))
+def test_the_table_has_a_row_for_each_workload(document: str) -> None:
     lines = run("plan", document, "-o", "table").stdout.splitlines()
 
     assert lines[0].split() == ["WAVE", "NAMESPACE", "WORKLOAD", "PODS", "HAS", "CHANGE", "ACTION", "NOTE"]
@@ -110,8 +112,7 @@ def test_the_table_has_a_row_for_each_workload(document: str, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("output", ["json", "yaml"])
-def test_data_has_the_waves_and_every_workload(document: str, output: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    reached(monkeypatch, FakeKube(*CLUSTER))
+def test_data_has_the_waves_and_every_workload(document: str, output: str) -> None:
     data = yaml.safe_load(run("plan", document, "-o", output).stdout)
 
     assert data["waves"][0] == {
@@ -159,8 +160,7 @@ def test_that_the_api_server_cannot_be_asked_is_a_note(document: str, monkeypatc
     assert "note: the API server did not check the injected pods: is overloaded; x\n" in run("plan", document).stderr
 
 
-def test_markdown_is_for_pull_requests(document: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    reached(monkeypatch, FakeKube(*CLUSTER))
+def test_markdown_is_for_pull_requests(document: str) -> None:
     text = run("plan", document, "-o", "markdown").stdout
 
     assert text.startswith("## Upgrade `up`: 1-28 to 1-30\n\n| Wave | Workloads | Changes |\n| --- | --- | --- |\n")
@@ -220,10 +220,8 @@ def test_an_object_of_a_file_that_cannot_be_read_is_named(
 
 @cases("spec", "code", "says")
 def test_an_upgrade_that_the_cluster_cannot_do_is_refused_in_one_line(
-    spec: dict[str, Any], code: int, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spec: dict[str, Any], code: int, says: str, tmp_path: Path
 ) -> None:
-    reached(monkeypatch, FakeKube(*CLUSTER))
-
     assert_fails(run("plan", written(tmp_path, spec)), code, says)
 
 

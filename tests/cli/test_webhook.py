@@ -1,17 +1,17 @@
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from injector.cli import main
 from injector.cluster.resources import CONFIG_MAPS, SERVICES, WEBHOOKS
 from injector.istio.webhooks import WebhookOptions, is_deactivated, revision_webhook, tag_service, tag_webhook
 from tests.cases import cases
-from tests.cli.clusters import assert_fails
+from tests.cli.clusters import assert_fails, invoke
 from tests.cluster.objects import Objects
 from tests.revisions.fakes import CONFIG, write_revision
 
@@ -25,8 +25,7 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def generate(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["webhook", "generate", *arguments])
+generate = partial(invoke, "webhook", "generate")
 
 
 def documents(result: Result) -> list[dict[str, Any]]:
@@ -153,8 +152,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Objects:
     return objects
 
 
-def apply(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["webhook", "apply", *arguments])
+apply = partial(invoke, "webhook", "apply")
 
 
 def line(name: str, said: str = "serverside-applied") -> str:

@@ -14,12 +14,12 @@ from typing import Any
 import click
 import pytest
 import yaml
-from click.testing import CliRunner
 
 from injector.cli import main
 from injector.revisions.tags import parse_tags
 from injector.settings import Settings
 from tests.cases import cases
+from tests.cli.clusters import invoke
 from tests.deploy.rendering import (
     CHART,
     NAMESPACE,
@@ -115,7 +115,7 @@ COMMON = "--timeout 5s --reinvocation-policy Never"
 
 
 def printed(*arguments: str) -> list[Object]:
-    done = CliRunner().invoke(main, arguments)
+    done = invoke(*arguments)
     assert done.exit_code == 0, done.output
     return documents(done.stdout)
 
