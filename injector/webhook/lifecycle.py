@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
+import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -75,24 +75,10 @@ STABLE: Final = 60.0
 
 
 class Supervisor:
-    """The background tasks of one server.
+    """The background tasks of one server. ``metrics`` counts their failures."""
 
-    Args:
-        metrics: counts failures.
-        clock: returns seconds from any start.
-        sleep: waits for so many seconds.
-    """
-
-    def __init__(
-        self,
-        metrics: Metrics,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
+    def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._clock = clock
-        self._sleep = sleep
         self._tasks: set[asyncio.Task[None]] = set()
         self._down: set[str] = set()
 
@@ -127,15 +113,15 @@ class Supervisor:
 
     async def _run(self, name: str, work: Work, settled: asyncio.Event | None) -> None:
         """Run ``work`` and restart it after errors. An error before it has set ``settled``, or after ``stop``, is raised."""
-        task, failures = asyncio.current_task(), 0
+        task, clock, failures = asyncio.current_task(), asyncio.get_running_loop().time, 0
         while True:
-            began = self._clock()
+            began = clock()
             try:
                 await work()
             except Exception as error:
                 if (settled is not None and not settled.is_set()) or (task is not None and task.cancelling()):
                     raise
-                if self._clock() - began >= STABLE:
+                if clock() - began >= STABLE:
                     failures = 0
                 await self._fail(name, error, failures)
                 failures += 1
@@ -148,7 +134,7 @@ class Supervisor:
         _log.error("background task %s failed, restarting in %g s: %s", name, wait, cause)
         self._metrics.background_failures.labels(name).inc()
         self._down.add(name)
-        await self._sleep(wait)
+        await asyncio.sleep(wait)
         self._down.discard(name)
 
 
@@ -172,37 +158,24 @@ MAX_LAG: Final = 10.0
 
 
 class LoopLag:
-    """Measures the lag of the event loop that runs ``follow``.
+    """Measures the lag of the event loop that runs ``follow``."""
 
-    Args:
-        clock: returns seconds from any start.
-        sleep: waits for so many seconds.
-    """
-
-    def __init__(
-        self,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        self._clock = clock
-        self._sleep = sleep
-        self._due: float | None = None
-        self._last: deque[float] = deque(maxlen=LAGS)
+    def __init__(self) -> None:
+        self._due = math.inf
+        self._last = deque([0.0], maxlen=LAGS)
 
     async def follow(self, metrics: Metrics) -> None:
         """Measure until cancelled."""
+        clock = asyncio.get_running_loop().time
         while True:
-            self._due = self._clock() + LAG_INTERVAL
-            await self._sleep(LAG_INTERVAL)
-            self._last.append(max(0.0, self._clock() - self._due))
+            self._due = clock() + LAG_INTERVAL
+            await asyncio.sleep(LAG_INTERVAL)
+            self._last.append(max(0.0, clock() - self._due))
             metrics.loop_lag.set(max(self._last))
 
     def fault(self) -> str:
         """Return how long the loop is, or just was, stuck; empty if it is not."""
-        if self._due is None:
-            return ""
-        lag = max(self._clock() - self._due, self._last[-1] if self._last else 0.0)
+        lag = max(asyncio.get_running_loop().time() - self._due, self._last[-1])
         return f"the event loop is stuck: {lag:.1f} s late" if lag > MAX_LAG else ""
 
 
@@ -213,9 +186,7 @@ class HealthFile:
     path: Path
     interval: float
 
-    async def follow(
-        self, fault: Callable[[], str], *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    ) -> None:
+    async def follow(self, fault: Callable[[], str]) -> None:
         """Write the file until cancelled, except while ``fault`` returns a text. An error is logged once."""
         last_error = ""
         while True:
@@ -224,7 +195,7 @@ class HealthFile:
                 if error and error != last_error:
                     _log.error("cannot write --healthCheckFile %s: %s", self.path, error)
                 last_error = error
-            await sleep(self.interval)
+            await asyncio.sleep(self.interval)
 
     def _write(self) -> str:
         try:

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -107,24 +105,10 @@ def _example(difference: Change) -> dict[str, str]:
 
 
 class Shadows:
-    """Compares admissions and counts the differences.
+    """Compares admissions, and counts the differences in ``metrics``."""
 
-    Args:
-        metrics: counts.
-        clock: returns seconds from any start.
-        sleep: waits for so many seconds.
-    """
-
-    def __init__(
-        self,
-        metrics: Metrics,
-        *,
-        clock: Callable[[], float] = time.perf_counter,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
+    def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._clock = clock
-        self._sleep = sleep
         self._waiting: asyncio.Queue[Admission] = asyncio.Queue(MAX_WAITING)
         self._waiting_bytes = 0
         self._running = False
@@ -160,15 +144,16 @@ class Shadows:
             self._running = False
 
     async def _work(self) -> None:
+        clock = asyncio.get_running_loop().time
         while True:
             admission = await self._waiting.get()
             self._waiting_bytes -= admission.size
-            began = self._clock()
+            began = clock()
             try:
                 self.count(admission, await _compare(admission))
             except Exception as error:  # noqa: BLE001 -- the worker goes on with the next admission
                 _log_fault(admission, error)
-            await self._sleep(REST * (self._clock() - began))
+            await asyncio.sleep(REST * (clock() - began))
 
     def count(self, admission: Admission, differences: list[Change]) -> None:
         """Count one comparison."""

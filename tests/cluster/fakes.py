@@ -45,6 +45,10 @@ class FakeTimeLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._skipping.now
 
+    def skip(self, seconds: float) -> None:
+        """Let time pass at once, as if a call had blocked the loop for so long."""
+        self._skipping.now += seconds
+
     def run_in_executor(self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:
         """Run a function at once: the clock would not wait for a thread."""
         del executor
@@ -54,6 +58,13 @@ class FakeTimeLoop(asyncio.SelectorEventLoop):
         except Exception as error:  # noqa: BLE001 -- the caller gets it
             done.set_exception(error)
         return done
+
+
+def skip(seconds: float) -> None:
+    """Let time pass at once on the fake event loop that runs."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, FakeTimeLoop)
+    loop.skip(seconds)
 
 
 def in_fake_time(test: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from tests.tasks import until
@@ -38,16 +37,3 @@ class FakeClock:
         for _, future in woken:
             if not future.done():
                 future.set_result(None)
-
-
-def steps_between(*steps: Callable[[], object]) -> tuple[Callable[[float], Awaitable[None]], list[float]]:
-    """A pause that does one step each time and cancels after the last; and the lengths it was asked for."""
-    pauses: list[float] = []
-
-    async def pause(seconds: float) -> None:
-        pauses.append(seconds)
-        if len(pauses) > len(steps):
-            raise asyncio.CancelledError
-        steps[len(pauses) - 1]()
-
-    return pause, pauses

@@ -14,28 +14,25 @@ from injector.cluster.webhooks import WebhookSelector
 from injector.webhook.tls.cabundle import PATCH_INTERVAL, RETRIES, CaBundles
 from injector.webhook.tls.selfsigned import BundleRollout
 from tests.cluster.fakeapi import FakeApi, refusal, webhook_configuration
-from tests.cluster.fakes import Observed, in_fake_time, no_chance
+from tests.cluster.fakes import Observed, in_fake_time
 from tests.tasks import running
 
 
+@pytest.fixture(autouse=True)
+def no_jitter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waits have no random part."""
+    monkeypatch.setattr("random.random", lambda: 0.0)
+
+
 class Loop(Observed):
-    """The loop of one injector against an API server of this process; its clock is the event loop's."""
+    """The loop of one injector against an API server of this process."""
 
     def __init__(self, bundle: bytes | None = b"new") -> None:
         super().__init__()
         self.api, self.bundle, self.turns = FakeApi(), bundle, 0
         self.target = WebhookSelector("injector", "injector-system")
-        clock = asyncio.get_running_loop().time
-        self.spread = BundleRollout(delay=5.0, clock=clock)
-        self.bundles = CaBundles(
-            self.api,
-            self.target,
-            self._current_bundle,
-            rollout=self.spread,
-            metrics=self,
-            clock=clock,
-            chance=no_chance(),
-        )
+        self.spread = BundleRollout(delay=5.0)
+        self.bundles = CaBundles(self.api, self.target, self._current_bundle, rollout=self.spread, metrics=self)
 
     def _current_bundle(self) -> bytes | None:
         self.turns += 1

@@ -4,8 +4,7 @@ import asyncio
 import base64
 import hashlib
 import re
-from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,7 +23,9 @@ from injector.webhook.operations import Operations, operations_requests
 from injector.webhook.server import Services
 from injector.webhook.shadow import Shadows
 from injector.webhook.tls.source import CertificateSource
+from tests.cluster.fakes import in_fake_time, skip
 from tests.revisions.fakes import fake_revision
+from tests.tasks import running
 from tests.webhook.conftest import Client, ClientFactory
 
 NOW = 1_700_000_000.0
@@ -206,24 +207,18 @@ async def test_the_webhook_is_not_on_this_port(operations: Client) -> None:
     assert (await operations.post("/inject")).status == 404
 
 
-class Loop:
-    """A loop that comes as late as a test says, on a clock of its own; it ends when no more is said."""
-
-    def __init__(self, *late: float) -> None:
-        self.now = 100.0
-        self._late = list(late)
-        self.lag = LoopLag(clock=lambda: self.now, sleep=self._pause)
-        self.faults: list[str] = []
-
-    async def _pause(self, seconds: float) -> None:
-        self.faults.append(self.lag.fault())
-        if not self._late:
-            raise asyncio.CancelledError
-        self.now += seconds + self._late.pop(0)
-
-    async def run(self, metrics: Metrics) -> None:
-        with suppress(asyncio.CancelledError):
-            await self.lag.follow(metrics)
+async def measured(metrics: Metrics, *late: float) -> tuple[LoopLag, list[str]]:
+    """Measure a loop that is late by these seconds, one after the other; return the faults after each, and before the first."""
+    lag, faults = LoopLag(), list[str]()
+    async with running(lag.follow(metrics)):
+        for seconds in late:
+            await asyncio.sleep(LAG_INTERVAL / 2)
+            faults.append(lag.fault())
+            skip(LAG_INTERVAL / 2 + seconds)
+            for _ in range(3):
+                await asyncio.sleep(0)
+        faults.append(lag.fault())
+    return lag, faults
 
 
 @pytest.mark.parametrize(
@@ -233,96 +228,89 @@ class Loop:
         ((0.25, 3.0, 0.5), 3.0),
         ((3.0, *[0.5] * (LAGS - 1)), 3.0),
         ((3.0, *[0.5] * LAGS), 0.5),
-        ((-0.1,), 0.0),
+        ((0.0,), 0.0),
     ],
 )
+@in_fake_time
 async def test_the_gauge_has_the_worst_of_the_last_minute(
     metrics: Metrics, collector: CollectorRegistry, late: tuple[float, ...], shown: float
 ) -> None:
-    await Loop(*late).run(metrics)
+    await measured(metrics, *late)
 
     assert collector.get_sample_value("injector_event_loop_lag_seconds") == pytest.approx(shown)
     assert LAGS * LAG_INTERVAL == 60
 
 
+@in_fake_time
 async def test_a_loop_that_came_late_beyond_the_bound_is_stuck_until_it_is_in_time_again(metrics: Metrics) -> None:
-    loop = Loop(MAX_LAG - 0.5, MAX_LAG + 0.5, 0.0)
+    _, faults = await measured(metrics, MAX_LAG - 0.5, MAX_LAG + 0.5, 0.0)
 
-    await loop.run(metrics)
-
-    assert loop.faults == ["", "", "the event loop is stuck: 10.5 s late", ""]
+    assert faults == ["", "", "the event loop is stuck: 10.5 s late", ""]
 
 
+@in_fake_time
 async def test_a_loop_that_stands_now_is_stuck_before_it_is_measured(metrics: Metrics) -> None:
-    loop = Loop()
-    await loop.run(metrics)
+    lag, _ = await measured(metrics)
 
-    loop.now += LAG_INTERVAL + MAX_LAG
-    before = loop.lag.fault()
-    loop.now += 0.5
+    async with running(lag.follow(metrics)):
+        await asyncio.sleep(0)
+        skip(LAG_INTERVAL + MAX_LAG)
+        before = lag.fault()
+        skip(0.5)
 
-    assert (before, loop.lag.fault()) == ("", "the event loop is stuck: 10.5 s late")
-
-
-def test_before_it_is_measured_a_loop_is_not_stuck() -> None:
-    assert LoopLag(clock=lambda: 1e9).fault() == ""
+        assert (before, lag.fault()) == ("", "the event loop is stuck: 10.5 s late")
 
 
-async def follow(file: HealthFile, steps: list[Callable[[], object]], faults: list[str] | None = None) -> list[float]:
-    """Write a file until the steps, one after each writing, are done; the pauses that it made."""
-    pauses: list[float] = []
-    said = iter(faults or [])
+@in_fake_time
+async def test_before_it_is_measured_a_loop_is_not_stuck() -> None:
+    skip(1e9)
 
-    async def pause(seconds: float) -> None:
-        pauses.append(seconds)
-        steps[len(pauses) - 1]()
-        if len(pauses) == len(steps):
-            raise asyncio.CancelledError
-
-    with suppress(asyncio.CancelledError):
-        await file.follow(lambda: next(said, ""), sleep=pause)
-    return pauses
+    assert LoopLag().fault() == ""
 
 
-async def test_the_file_is_written_at_once_and_each_interval(tmp_path: Path) -> None:
-    file = HealthFile(tmp_path / "health", 2.0)
-    found: list[str] = []
+class Health:
+    """A health file that is written every two seconds, while there is no fault."""
 
-    def take() -> None:
-        found.append(file.path.read_text())
-        file.path.unlink()
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.fault = ""
 
-    pauses = await follow(file, [take, take, take])
+    async def written(self) -> bool:
+        """Whether it is there after the next write, which takes it away."""
+        await asyncio.sleep(2.0)
+        found = self.path.exists() and self.path.read_text() == "ok"
+        self.path.unlink(missing_ok=True)
+        return found
 
-    assert (found, pauses) == (["ok"] * 3, [2.0] * 3)
-
-
-async def test_it_is_not_written_while_the_injector_does_not_live(tmp_path: Path) -> None:
-    file = HealthFile(tmp_path / "health", 2.0)
-    found: list[bool] = []
-
-    def look() -> None:
-        found.append(file.path.exists())
-        file.path.unlink(missing_ok=True)
-
-    await follow(file, [look] * 3, ["", "the event loop is stuck", ""])
-
-    assert found == [True, False, True]
+    def follow(self) -> AbstractAsyncContextManager[object]:
+        return running(HealthFile(self.path, 2.0).follow(lambda: self.fault))
 
 
+@in_fake_time
+async def test_the_file_is_written_at_once_and_each_interval_while_the_injector_lives(tmp_path: Path) -> None:
+    health = Health(tmp_path / "health")
+    async with health.follow():
+        await asyncio.sleep(1.0)
+        found = [await health.written(), await health.written()]
+        health.fault = "the event loop is stuck"
+        found.append(await health.written())
+        health.fault = ""
+        found.append(await health.written())
+
+    assert found == [True, True, False, True]
+
+
+@in_fake_time
 async def test_why_it_cannot_be_written_is_told_once_until_it_could_be(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    file = HealthFile(tmp_path / "folder" / "health", 2.0)
+    health = Health(tmp_path / "folder" / "health")
+    async with health.follow():
+        await asyncio.sleep(3.0)
+        health.path.parent.mkdir()
+        assert await health.written()
+        health.path.parent.rmdir()
+        await asyncio.sleep(4.0)
 
-    def nothing() -> None:
-        pass
-
-    def take_away() -> None:
-        file.path.unlink()
-        file.path.parent.rmdir()
-
-    await follow(file, [nothing, nothing, file.path.parent.mkdir, take_away, nothing])
-
-    expected = f"cannot write --healthCheckFile {file.path}: No such file or directory"
+    expected = f"cannot write --healthCheckFile {health.path}: No such file or directory"
     assert [each.getMessage() for each in caplog.records] == [expected] * 2

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -8,6 +9,7 @@ from prometheus_client import CollectorRegistry
 from injector.errors import ConfigError
 from injector.metrics import Metrics
 from injector.webhook.lifecycle import RESTARTS, STABLE, Lifecycle, Phase, Supervisor
+from tests.cluster.fakes import in_fake_time
 
 
 @pytest.mark.parametrize(
@@ -32,35 +34,20 @@ def test_a_server_starts_unready() -> None:
 
 
 LIMIT = 20.0
-
-
-class Time:
-    """A clock that stands still, and sleeps that last until a test ends them."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.slept: list[float] = []
-        self.go = asyncio.Event()
-
-    def __call__(self) -> float:
-        return self.now
-
-    async def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        await self.go.wait()
+MOMENT = 0.1
 
 
 class Work:
     """Settles, fails or returns when a test says so."""
 
     def __init__(self) -> None:
-        self.starts = 0
+        self.starts: list[float] = []
         self.runs = False
         self.settle = asyncio.Event()
         self.end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def run(self, settled: asyncio.Event | None = None) -> None:
-        self.starts += 1
+        self.starts.append(asyncio.get_running_loop().time())
         self.runs = True
         try:
             if settled is not None:
@@ -70,31 +57,34 @@ class Work:
         finally:
             self.runs = False
 
-    def fail(self, text: str = "s3cr3t") -> None:
-        self.end.set_exception(RuntimeError(text))
+    async def fail(self) -> None:
+        """Fail, and let the supervisor see it."""
+        self.end.set_exception(RuntimeError("s3cr3t"))
         self.end = asyncio.get_running_loop().create_future()
+        await asyncio.sleep(MOMENT)
+
+    @property
+    def waits(self) -> list[int]:
+        """The seconds between two starts."""
+        return [int(later - earlier) for earlier, later in pairwise(self.starts)]
 
 
 @pytest.fixture
-async def time() -> Time:
-    return Time()
+def supervisor(metrics: Metrics) -> Supervisor:
+    return Supervisor(metrics)
 
 
-@pytest.fixture
-async def supervisor(metrics: Metrics, time: Time) -> Supervisor:
-    return Supervisor(metrics, clock=time, sleep=time.sleep)
+async def started(supervisor: Supervisor, name: str = "shadow") -> Work:
+    """Start a task, and let it run."""
+    work = Work()
+    supervisor.start(name, work.run)
+    await asyncio.sleep(MOMENT)
+    return work
 
 
-async def turns() -> None:
-    for _ in range(10):
-        await asyncio.sleep(0)
-
-
+@in_fake_time
 async def test_tasks_run_until_they_are_stopped(supervisor: Supervisor) -> None:
-    works = [Work(), Work()]
-    for number, work in enumerate(works):
-        supervisor.start(str(number), work.run)
-    await turns()
+    works = [await started(supervisor, name) for name in "ab"]
     during = [each.runs for each in works]
 
     await supervisor.stop()
@@ -102,44 +92,40 @@ async def test_tasks_run_until_they_are_stopped(supervisor: Supervisor) -> None:
     assert (during, [each.runs for each in works], supervisor.fault()) == ([True, True], [False, False], "")
 
 
+@in_fake_time
 async def test_a_task_that_fails_is_named_until_it_is_restarted(
-    supervisor: Supervisor, time: Time, collector: CollectorRegistry, caplog: pytest.LogCaptureFixture
+    supervisor: Supervisor, collector: CollectorRegistry, caplog: pytest.LogCaptureFixture
 ) -> None:
-    work, other = Work(), Work()
-    supervisor.start("shadow", work.run)
-    supervisor.start("lag", other.run)
-    await turns()
+    work, other = await started(supervisor), await started(supervisor, "lag")
 
-    work.fail()
-    await turns()
+    await work.fail()
     assert supervisor.fault() == "background task down: shadow"
     assert (work.runs, other.runs) == (False, True)
-    time.go.set()
-    await turns()
+    await asyncio.sleep(RESTARTS[0])
 
-    assert (work.starts, work.runs, supervisor.fault()) == (2, True, "")
+    assert (len(work.starts), work.runs, supervisor.fault()) == (2, True, "")
     assert collector.get_sample_value("injector_background_failures_total", {"task": "shadow"}) == 1
     assert "background task shadow failed, restarting in 1 s: RuntimeError at" in caplog.text
     assert "s3cr3t" not in caplog.text
     await supervisor.stop()
 
 
-async def test_restarts_become_rarer_until_the_task_has_run_for_a_while(supervisor: Supervisor, time: Time) -> None:
-    work = Work()
-    supervisor.start("shadow", work.run)
-    time.go.set()
-    for _ in range(len(RESTARTS) + 1):
-        await turns()
-        work.fail()
-    await turns()
-    time.now += STABLE
-    work.fail()
-    await turns()
+@in_fake_time
+async def test_restarts_become_rarer_until_the_task_has_run_for_a_while(supervisor: Supervisor) -> None:
+    work = await started(supervisor)
+    for seconds in (*RESTARTS, RESTARTS[-1], STABLE):
+        await work.fail()
+        await asyncio.sleep(seconds)
+    await asyncio.sleep(STABLE)
+    await work.fail()
+    await asyncio.sleep(RESTARTS[0])
 
-    assert time.slept == [*RESTARTS, RESTARTS[-1], RESTARTS[0]]
+    assert work.waits[:-1] == [*RESTARTS, RESTARTS[-1], STABLE]
+    assert work.waits[-1] == STABLE + RESTARTS[0]
     await supervisor.stop()
 
 
+@in_fake_time
 async def test_a_task_that_fails_while_it_is_stopped_is_not_restarted(supervisor: Supervisor) -> None:
     starts = 0
 
@@ -152,14 +138,15 @@ async def test_a_task_that_fails_while_it_is_stopped_is_not_restarted(supervisor
             raise RuntimeError
 
     supervisor.start("upgrades", work)
-    await turns()
+    await asyncio.sleep(MOMENT)
     async with asyncio.timeout(LIMIT):
         await supervisor.stop()
 
     assert starts == 1
 
 
-async def test_a_task_whose_group_of_tasks_fails_is_restarted(supervisor: Supervisor, time: Time) -> None:
+@in_fake_time
+async def test_a_task_whose_group_of_tasks_fails_is_restarted(supervisor: Supervisor) -> None:
     work = Work()
 
     async def grouped() -> None:
@@ -168,32 +155,31 @@ async def test_a_task_whose_group_of_tasks_fails_is_restarted(supervisor: Superv
             await asyncio.Event().wait()
 
     supervisor.start("drift", grouped)
-    time.go.set()
-    await turns()
-    work.fail()
-    await turns()
+    await asyncio.sleep(MOMENT)
+    await work.fail()
+    await asyncio.sleep(RESTARTS[0])
 
-    assert (work.starts, work.runs) == (2, True)
+    assert (len(work.starts), work.runs) == (2, True)
     await supervisor.stop()
 
 
+@in_fake_time
 async def test_a_task_that_returns_is_done(supervisor: Supervisor) -> None:
-    work = Work()
-    supervisor.start("certificate", work.run)
-    await turns()
+    work = await started(supervisor, "certificate")
     work.end.set_result(None)
-    await turns()
+    await asyncio.sleep(STABLE)
 
-    assert (work.starts, supervisor.fault()) == (1, "")
+    assert (len(work.starts), supervisor.fault()) == (1, "")
     await supervisor.stop()
 
 
+@in_fake_time
 async def test_works_have_settled_with_the_last_one(supervisor: Supervisor) -> None:
     works = {"a": Work(), "b": Work(), "c": Work()}
     settling = asyncio.create_task(supervisor.settle({name: work.run for name, work in works.items()}))
     for name in ("b", "a"):
         works[name].settle.set()
-        await turns()
+        await asyncio.sleep(MOMENT)
         assert not settling.done()
     works["c"].settle.set()
 
@@ -204,12 +190,14 @@ async def test_works_have_settled_with_the_last_one(supervisor: Supervisor) -> N
     assert [each.runs for each in works.values()] == [False] * 3
 
 
+@in_fake_time
 async def test_without_works_there_is_nothing_to_wait_for(supervisor: Supervisor) -> None:
     async with asyncio.timeout(LIMIT):
         await supervisor.settle({})
 
 
 @pytest.mark.parametrize("failing", [0, 1])
+@in_fake_time
 async def test_a_failure_before_it_has_settled_is_raised(supervisor: Supervisor, failing: int) -> None:
     async def fails(settled: asyncio.Event) -> None:
         del settled
@@ -224,17 +212,16 @@ async def test_a_failure_before_it_has_settled_is_raised(supervisor: Supervisor,
     assert not work.runs
 
 
-async def test_a_failure_after_it_has_settled_is_followed_by_a_restart(supervisor: Supervisor, time: Time) -> None:
+@in_fake_time
+async def test_a_failure_after_it_has_settled_is_followed_by_a_restart(supervisor: Supervisor) -> None:
     work = Work()
     work.settle.set()
     await supervisor.settle({"cluster": work.run})
-    work.fail()
-    await turns()
+    await work.fail()
     assert supervisor.fault() == "background task down: cluster"
-    time.go.set()
-    await turns()
-    work.fail()
-    await turns()
+    await asyncio.sleep(RESTARTS[0])
+    await work.fail()
+    await asyncio.sleep(RESTARTS[1])
 
-    assert (work.starts, time.slept) == (3, list(RESTARTS[:2]))
+    assert work.waits == list(RESTARTS[:2])
     await supervisor.stop()

@@ -69,6 +69,12 @@ LAG = 2.0
 """Seconds until an API server sees what was written to a webhook."""
 
 
+@pytest.fixture(autouse=True)
+def same_jitter() -> None:
+    """Each run of a test has the same jitter."""
+    random.seed(7)
+
+
 @dataclass
 class Replica:
     """One injector as far as TLS goes, by the clock of the event loop; ``ahead`` is how far its wall clock is wrong."""
@@ -76,18 +82,16 @@ class Replica:
     api: FakeApi
     times: Lifetimes
     ahead: float = 0.0
-    seed: int = 0
     settled: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        clock, chance = asyncio.get_running_loop().time, random.Random(self.seed).random  # noqa: S311 -- jitter
-        rollout = BundleRollout(clock=clock)
+        rollout = BundleRollout()
         self.metrics = Metrics(CollectorRegistry())
         self.certificates = SelfSigned(
             service_names("injector", "injector-system"), rollout, times=self.times, clock=self.now
         )
         store = SecretStore(self.api, "injector-system", "injector-ca")
-        self.secret = CaSecret(store, self.certificates, rollout, self.times, clock=self.now, chance=chance)
+        self.secret = CaSecret(store, self.certificates, rollout, self.times, clock=self.now)
         self.bundles = CaBundles(
             self.api,
             WebhookSelector("injector", "injector-system"),
@@ -95,8 +99,6 @@ class Replica:
             rollout=rollout,
             metrics=self.metrics,
             refresh=self.secret.refresh,
-            clock=clock,
-            chance=chance,
         )
         self.certificates.changed = self.bundles.wake
 
@@ -170,7 +172,7 @@ async def test_64_replicas_that_start_at_once_without_a_secret_serve_one_authori
     chance = random.Random(7)  # noqa: S311 -- delays
     api = FakeApi(delay=lambda: slow * chance.random())
     api.put(WEBHOOKS, webhook_configuration())
-    replicas = [Replica(api, Lifetimes(), seed=number) for number in range(64)]
+    replicas = [Replica(api, Lifetimes()) for _ in range(64)]
     tasks = [asyncio.create_task(_kept(each)) for each in replicas]
     await asyncio.sleep(10.0)
 
@@ -192,7 +194,7 @@ async def _kept(replica: Replica) -> None:
 @in_fake_time
 async def test_without_the_permission_for_the_secret_each_ends_with_a_clear_error(refused: str) -> None:
     api = FakeApi(fault_of={refused: refusal("forbidden", 403)})
-    replicas = [Replica(api, Lifetimes(), seed=number) for number in range(8)]
+    replicas = [Replica(api, Lifetimes()) for _ in range(8)]
 
     ended = await asyncio.gather(*(each.secret.follow(each.settled) for each in replicas), return_exceptions=True)
 
@@ -228,7 +230,7 @@ async def test_through_two_generations_no_api_server_meets_what_it_does_not_trus
     api = FakeApi()
     api.put(WEBHOOKS, webhook_configuration())
     server, seen, failed = ApiServer(api), set(), 0
-    async with Replica(api, TIMES, seed=1).running() as one, Replica(api, TIMES, seed=2, ahead=1.5).running() as other:
+    async with Replica(api, TIMES).running() as one, Replica(api, TIMES, ahead=1.5).running() as other:
         await asyncio.sleep(10.0)
         for second in range(1800):
             if second in events:
@@ -249,12 +251,12 @@ async def test_a_replica_that_starts_after_the_secret_was_deleted_keeps_the_othe
     api.put(WEBHOOKS, webhook_configuration())
     server, every = ApiServer(api), 0.25
     rejected = dict.fromkeys(("old", "new"), 0.0)
-    async with Replica(api, Lifetimes(), seed=1).running() as one, Replica(api, Lifetimes(), seed=2).running() as other:
+    async with Replica(api, Lifetimes()).running() as one, Replica(api, Lifetimes()).running() as other:
         await asyncio.sleep(30.0)
         for _ in range(20):
             server.look(every)
         api.drop(SECRETS, "injector-ca", "injector-system")
-        async with Replica(api, Lifetimes(), seed=3).running() as new:
+        async with Replica(api, Lifetimes()).running() as new:
             await new.settled.wait()
             patches = api.count("patch")
             for _ in range(200):
@@ -275,7 +277,7 @@ async def test_a_clock_that_jumps_and_comes_back_leaves_everybody_served(jump: f
     api = FakeApi()
     api.put(WEBHOOKS, webhook_configuration())
     server = ApiServer(api)
-    async with Replica(api, Lifetimes(), seed=1).running() as one, Replica(api, Lifetimes(), seed=2).running() as other:
+    async with Replica(api, Lifetimes()).running() as one, Replica(api, Lifetimes()).running() as other:
         await asyncio.sleep(30.0)
         # The API server's clock jumps with it, as where both run on one machine.
         one.ahead = jump
@@ -354,7 +356,7 @@ async def loaded(
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=certificates.context).start()
     load = Load(int(runner.addresses[0][1]), trusting)
-    tasks = [asyncio.create_task(certificates.follow(metrics, sleep=lambda _: asyncio.sleep(POLL)))]
+    tasks = [asyncio.create_task(certificates.follow(metrics))]
     tasks += [asyncio.create_task(load.ask(anew=bool(number % 2))) for number in range(CLIENTS)]
     try:
         yield load
@@ -415,8 +417,9 @@ GENERATIONS = 3
 
 
 async def test_an_authority_that_is_replaced_fails_no_handshake_of_clients_that_follow_the_bundle(
-    metrics: Metrics,
+    metrics: Metrics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("injector.webhook.tls.selfsigned.RENEWAL_INTERVAL", POLL)
     times = Lifetimes()
     reach = ExternalRollout(delay=EVERY)
     certificates = SelfSigned(("localhost",), reach, times=times)
@@ -447,18 +450,22 @@ RENEWING = """
 import asyncio, time
 from prometheus_client import CollectorRegistry
 from injector.metrics import Metrics
-from injector.webhook.tls.selfsigned import SelfSigned
-from injector.webhook.tls.selfsigned import ExternalRollout
-from injector.webhook.tls.selfsigned import Lifetimes, new_ca
+from injector.webhook.tls import selfsigned
+from injector.webhook.tls.selfsigned import ExternalRollout, Lifetimes, SelfSigned, new_ca
+selfsigned.RENEWAL_INTERVAL = 0.1
 times = Lifetimes(leaf=1.5)
 certificates = SelfSigned(("localhost",), ExternalRollout(), times=times)
 certificates.use_rotation(new_ca(time.time(), times))
 
-async def told(seconds):
-    print(certificates.certificate.not_after, repr(certificates.fault()), flush=True)
-    await asyncio.sleep(0.1)
+async def tell():
+    while True:
+        await asyncio.sleep(0.1)
+        print(certificates.certificate.not_after, repr(certificates.fault()), flush=True)
 
-asyncio.run(certificates.follow(Metrics(CollectorRegistry()), sleep=told))
+async def main():
+    await asyncio.gather(certificates.follow(Metrics(CollectorRegistry())), tell())
+
+asyncio.run(main())
 """
 
 

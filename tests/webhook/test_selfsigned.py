@@ -4,7 +4,6 @@ import asyncio
 import base64
 import itertools
 import logging
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,10 +31,9 @@ from injector.webhook.tls.selfsigned import (
 )
 from injector.webhook.tls.source import FAILURE, SUCCESS, Handshakes
 from tests.cluster.fakeapi import FakeApi, refusal
-from tests.cluster.fakes import in_fake_time, no_chance
+from tests.cluster.fakes import in_fake_time, skip
 from tests.held import few_failures_held
-from tests.revisions.clock import steps_between
-from tests.tasks import running, until
+from tests.tasks import running
 
 START = 1e9
 TIMES = Lifetimes()
@@ -58,6 +56,12 @@ class Rollout(BundleRollout):
     def is_trusted(self, bundle: bytes) -> bool:
         assert bundle
         return self.everywhere
+
+
+@pytest.fixture(autouse=True)
+def no_jitter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waits have no random part."""
+    monkeypatch.setattr("random.random", lambda: 0.0)
 
 
 @pytest.fixture
@@ -194,6 +198,7 @@ def test_an_authority_that_cannot_be_used_makes_no_certificate(certificates: Sel
     assert certificates.status()["valid"] is False
 
 
+@in_fake_time
 async def test_it_is_looked_at_again_and_again_and_counted(
     certificates: SelfSigned,
     clock: Clock,
@@ -201,24 +206,19 @@ async def test_it_is_looked_at_again_and_again_and_counted(
     collector: CollectorRegistry,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def move() -> None:
-        clock.now += 5 * DAY
-
     def broken() -> str | None:
         raise RuntimeError("PRIVATE")
 
-    pause, pauses = steps_between(
-        lambda: certificates.use_rotation(new_ca(START, TIMES)),
-        move,
-        lambda: None,
-        lambda: monkeypatch.setattr(certificates, "renew_if_due", broken),
-    )
-
-    with suppress(asyncio.CancelledError):
-        await certificates.follow(metrics, sleep=pause)
+    async with running(certificates.follow(metrics)):
+        await asyncio.sleep(1.0)
+        certificates.use_rotation(new_ca(START, TIMES))
+        await asyncio.sleep(1.0)
+        clock.now += 5 * DAY
+        await asyncio.sleep(2 * RENEWAL_INTERVAL)
+        monkeypatch.setattr(certificates, "renew_if_due", broken)
+        await asyncio.sleep(RENEWAL_INTERVAL)
 
     reloads = "injector_certificate_reloads_total"
-    assert set(pauses) == {RENEWAL_INTERVAL}
     assert [collector.get_sample_value(reloads, {"outcome": each}) for each in (SUCCESS, FAILURE)] == [2, 1]
     assert collector.get_sample_value(EXPIRY) == START + 12 * DAY
     assert collector.get_sample_value("injector_ca_expiry_timestamp_seconds") == START + 365 * DAY
@@ -265,45 +265,46 @@ def test_other_clients_are_taken_up_without_a_new_certificate(clock: Clock, roll
     assert certificates.renew_if_due() == FAILURE
 
 
+@in_fake_time
 async def test_a_new_authority_is_used_at_once_and_reported(certificates: SelfSigned, metrics: Metrics) -> None:
     changes: list[bytes | None] = []
     certificates.changed = lambda: changes.append(certificates.bundle)
 
-    async def never(_: float) -> None:
-        await asyncio.Event().wait()
-
-    async with running(certificates.follow(metrics, sleep=never)):
-        await asyncio.sleep(0)
+    async with running(certificates.follow(metrics)):
+        await asyncio.sleep(1.0)
         held = new_ca(START, TIMES)
         certificates.use_rotation(held)
         certificates.use_rotation(held)
-        await until(lambda: certificates.certificate)
+        await asyncio.sleep(0.1)
 
+        assert certificates.certificate is not None
         assert changes == [held.bundle]
 
 
-def test_api_servers_trust_a_bundle_some_time_after_every_webhook_has_it(clock: Clock) -> None:
-    rollout = BundleRollout(delay=5.0, clock=clock)
+@in_fake_time
+async def test_api_servers_trust_a_bundle_some_time_after_every_webhook_has_it() -> None:
+    rollout = BundleRollout(delay=5.0)
     rollout.note(b"a")
 
     before = rollout.is_trusted(b"a")
-    clock.now += 5.0
+    skip(5.0)
     rollout.note(b"a")
 
     assert (before, rollout.is_trusted(b"a"), rollout.is_trusted(b"b")) == (False, True, False)
 
 
-def test_the_wait_starts_again_if_a_webhook_loses_the_bundle(clock: Clock) -> None:
-    rollout = BundleRollout(delay=5.0, clock=clock)
+@in_fake_time
+async def test_the_wait_starts_again_if_a_webhook_loses_the_bundle() -> None:
+    rollout = BundleRollout(delay=5.0)
     rollout.note(b"a")
-    clock.now += 10.0
+    skip(10.0)
     rollout.note(None)
 
     lost = rollout.is_trusted(b"a")
     rollout.note(b"a")
 
     assert (lost, rollout.is_trusted(b"a")) == (False, False)
-    clock.now += 5.0
+    skip(5.0)
     assert rollout.is_trusted(b"a")
 
 
@@ -311,11 +312,12 @@ def test_an_unknown_bundle_is_not_trusted() -> None:
     assert not BundleRollout(delay=0.0).is_trusted(b"a")
 
 
-def test_an_external_bundle_is_trusted_some_time_after_the_first_question(clock: Clock) -> None:
-    rollout = ExternalRollout(delay=600.0, clock=clock)
+@in_fake_time
+async def test_an_external_bundle_is_trusted_some_time_after_the_first_question() -> None:
+    rollout = ExternalRollout(delay=600.0)
 
     first = rollout.is_trusted(b"a")
-    clock.now += 600.0
+    skip(600.0)
 
     assert (first, rollout.is_trusted(b"a"), rollout.is_trusted(b"b")) == (False, True, False)
 
@@ -343,7 +345,7 @@ class Replica:
         rollout = CompleteRollout()
         self.certificates = SelfSigned(("injector.mesh.svc",), rollout, times=SHORT, clock=self.now)
         store = SecretStore(self.api, "mesh", "injector-ca")
-        self.secret = CaSecret(store, self.certificates, rollout, SHORT, clock=self.now, chance=no_chance())
+        self.secret = CaSecret(store, self.certificates, rollout, SHORT, clock=self.now)
 
     def now(self) -> float:
         return self.offset + asyncio.get_running_loop().time()

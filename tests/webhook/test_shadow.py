@@ -5,7 +5,6 @@ import json
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from injector.errors import TemplateRenderError
 from injector.injection.result import Injected, RequestFacts, Skipped
 from injector.injection.tools.podchanges import KINDS, Change
+from injector.istio.revision import Revision
 from injector.metrics import Metrics
 from injector.webhook import shadow
 from injector.webhook.shadow import (
@@ -27,6 +27,7 @@ from injector.webhook.shadow import (
     Tally,
     differences_of,
 )
+from tests.cluster.fakes import in_fake_time, skip
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import fake_revision
 from tests.tasks import running
@@ -42,7 +43,6 @@ async def working(shadows: Shadows) -> AsyncIterator[None]:
 
 
 SECRET = "s3cr3t-value"  # noqa: S105 -- what must not be shown
-LIMIT = 20.0
 SERVED = Injected.of(make_pod(), [], ())
 CANDIDATE = fake_revision("1-30")
 
@@ -58,46 +58,30 @@ def injected(**fields: Any) -> Injected:
     return Injected.of(make_pod(containers=[make_container(**fields)]), [], ())
 
 
-@dataclass
-class Clock:
-    """Time that passes when it is read, and pauses that end when a test says so."""
+WORK = 0.5
+"""Seconds that each injection takes."""
 
-    rests: asyncio.Queue[float] = field(default_factory=asyncio.Queue)
-    go_on: asyncio.Event = field(default_factory=asyncio.Event)
-    now: float = 0.0
 
-    def __call__(self) -> float:
-        self.now += 0.5
-        return self.now
-
-    async def pause(self, seconds: float) -> None:
-        self.rests.put_nowait(seconds)
-        await self.go_on.wait()
-
-    async def worked(self, times: int = 1) -> list[float]:
-        """Wait until so many admissions were looked at, and return the rests after each."""
-        async with asyncio.timeout(LIMIT):
-            return [await self.rests.get() for _ in range(times)]
+async def worked(times: int = 1) -> None:
+    """Wait until so many admissions were looked at, with the rest after each."""
+    await asyncio.sleep(times * WORK * (1 + REST) + 0.1)
 
 
 @pytest.fixture
-def clock() -> Clock:
-    """A clock whose pauses end at once."""
-    clock = Clock()
-    clock.go_on.set()
-    return clock
-
-
-@pytest.fixture
-def shadows(metrics: Metrics, clock: Clock) -> Shadows:
-    """Shadows that never really sleep."""
-    return Shadows(metrics, clock=clock, sleep=clock.pause)
+def shadows(metrics: Metrics) -> Shadows:
+    """Shadows without tallies."""
+    return Shadows(metrics)
 
 
 @pytest.fixture
 def core(core: Core, monkeypatch: pytest.MonkeyPatch) -> Core:
     """The core that candidates inject with."""
-    monkeypatch.setattr(shadow, "inject_pod", core)
+
+    def inject(revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> Injected | Skipped:
+        skip(WORK)
+        return core(revision, pod, facts)
+
+    monkeypatch.setattr(shadow, "inject_pod", inject)
     core.answer = SERVED
     return core
 
@@ -118,10 +102,10 @@ def counted(collector: CollectorRegistry, name: str, **labels: str) -> float | N
         (Skipped("label", "no"), Skipped("policy", "no"), "same", []),
     ],
 )
+@in_fake_time
 async def test_what_the_candidate_makes_is_counted_by_outcome_and_kind(  # noqa: PLR0913, PLR0917 -- fixtures, and one parameter a column
     core: Core,
     shadows: Shadows,
-    clock: Clock,
     collector: CollectorRegistry,
     served: InjectionOutcome,
     tried: Injected | Skipped | Exception,
@@ -132,7 +116,7 @@ async def test_what_the_candidate_makes_is_counted_by_outcome_and_kind(  # noqa:
 
     async with working(shadows):
         shadows.offer(admission(served))
-        await clock.worked()
+        await worked()
 
     asked = {"tag": "prod", "revision": "1-30"}
     assert counted(collector, "requests", **asked, outcome=outcome) == 1
@@ -141,61 +125,62 @@ async def test_what_the_candidate_makes_is_counted_by_outcome_and_kind(  # noqa:
     assert shadows.tally("prod", CANDIDATE).outcomes == Counter({outcome: 1})
 
 
-async def test_the_candidate_gets_the_pod_and_the_facts_of_the_request(
-    core: Core, shadows: Shadows, clock: Clock
-) -> None:
+@in_fake_time
+async def test_the_candidate_gets_the_pod_and_the_facts_of_the_request(core: Core, shadows: Shadows) -> None:
     async with working(shadows):
         shadows.offer(admission())
-        await clock.worked()
+        await worked()
 
     assert core.asked == [("1-30", make_pod(), RequestFacts("shop"))]
 
 
-async def test_it_rests_in_proportion_to_its_work(core: Core, shadows: Shadows, clock: Clock) -> None:
-    del core
+@in_fake_time
+async def test_it_rests_in_proportion_to_its_work(core: Core, shadows: Shadows) -> None:
     async with working(shadows):
         shadows.offer(admission())
         shadows.offer(admission())
 
-        assert await clock.worked(2) == [0.5 * REST, 0.5 * REST]
+        await asyncio.sleep(WORK * (1 + REST) - 0.1)
+        assert len(core.asked) == 1
+        await asyncio.sleep(0.2)
+        assert len(core.asked) == 2
 
 
+@in_fake_time
 async def test_what_comes_while_too_many_wait_is_dropped_and_counted(
-    core: Core, shadows: Shadows, clock: Clock, collector: CollectorRegistry
+    core: Core, shadows: Shadows, collector: CollectorRegistry
 ) -> None:
     del core
-    clock.go_on.clear()
     async with working(shadows):
         shadows.offer(admission())
-        await clock.worked()
+        await asyncio.sleep(0.1)
         for _ in range(MAX_WAITING + 2):
             shadows.offer(admission())
 
         assert (shadows.dropped, counted(collector, "dropped")) == (2, 2)
-        clock.go_on.set()
-        await clock.worked(MAX_WAITING)
+        await worked(MAX_WAITING + 1)
 
     assert shadows.tally("prod", CANDIDATE).outcomes["same"] == MAX_WAITING + 1
 
 
-async def test_what_waits_may_only_hold_so_many_bytes(core: Core, shadows: Shadows, clock: Clock) -> None:
+@in_fake_time
+async def test_what_waits_may_only_hold_so_many_bytes(core: Core, shadows: Shadows) -> None:
     del core
-    clock.go_on.clear()
     async with working(shadows):
         shadows.offer(admission())
-        await clock.worked()
+        await asyncio.sleep(0.1)
         shadows.offer(admission(size=MAX_WAITING_BYTES + 1))
         shadows.offer(admission())
         assert shadows.dropped == 1
 
-        clock.go_on.set()
-        await clock.worked()
+        await worked(2)
         shadows.offer(admission(size=MAX_WAITING_BYTES))
-        await clock.worked()
+        await worked()
 
     assert shadows.dropped == 1
 
 
+@in_fake_time
 async def test_it_takes_nothing_before_it_works_and_nothing_after(core: Core, shadows: Shadows) -> None:
     shadows.offer(admission())
     async with working(shadows):
@@ -205,8 +190,9 @@ async def test_it_takes_nothing_before_it_works_and_nothing_after(core: Core, sh
     assert (core.asked, shadows.dropped, shadows._waiting.qsize()) == ([], 0, 0)
 
 
+@in_fake_time
 async def test_a_comparison_that_breaks_is_an_error_and_the_next_one_is_looked_at(
-    core: Core, shadows: Shadows, clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    core: Core, shadows: Shadows, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     del core
     with monkeypatch.context() as patched:
@@ -214,17 +200,17 @@ async def test_a_comparison_that_breaks_is_an_error_and_the_next_one_is_looked_a
         async with working(shadows):
             shadows.offer(admission())
             shadows.offer(admission())
-            await clock.worked(2)
+            await worked(2)
 
     assert shadows.tally("prod", CANDIDATE).outcomes == Counter({"error": 1, "same": 1})
     assert "shadow: cannot compare: tag=prod error=RecursionError" in caplog.text
     assert SECRET not in caplog.text
 
 
+@in_fake_time
 async def test_a_fault_while_counting_is_logged_and_the_next_admission_is_counted(
     core: Core,
     shadows: Shadows,
-    clock: Clock,
     metrics: Metrics,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -239,10 +225,10 @@ async def test_a_fault_while_counting_is_logged_and_the_next_admission_is_counte
         plain(*args)
 
     monkeypatch.setattr(metrics, "shadowed", shadowed)
-    async with asyncio.timeout(20), working(shadows):
+    async with working(shadows):
         shadows.offer(admission())
         shadows.offer(admission())
-        await clock.worked(2)
+        await worked(2)
 
     assert shadows.tally("prod", CANDIDATE).outcomes == Counter({"same": 2})
     assert "shadow: cannot compare: tag=prod error=KeyError" in caplog.text
@@ -262,12 +248,13 @@ def broken() -> Any:
     return compare
 
 
-async def test_a_candidate_that_was_loaded_anew_starts_from_nothing(core: Core, shadows: Shadows, clock: Clock) -> None:
+@in_fake_time
+async def test_a_candidate_that_was_loaded_anew_starts_from_nothing(core: Core, shadows: Shadows) -> None:
     del core
     async with working(shadows):
         shadows.offer(admission(fingerprint="old"))
         shadows.offer(admission(fingerprint="new"))
-        await clock.worked(2)
+        await worked(2)
 
     assert shadows.tally("prod", fake_revision("1-30", fingerprint="new")).outcomes == Counter({"same": 1})
     assert shadows.tally("prod", fake_revision("1-30", fingerprint="old")).outcomes == Counter()
@@ -308,7 +295,8 @@ def test_a_tally_keeps_the_last_few_places_of_each_kind() -> None:
     assert max(len(each["path"]) for each in last) == 200
 
 
-def test_the_name_of_each_revision_is_no_difference(core: Core) -> None:
+@in_fake_time
+async def test_the_name_of_each_revision_is_no_difference(core: Core) -> None:
     core.answer = Injected.of(make_pod(labels={"istio.io/rev": "1-30"}), [], ())
     served = Injected.of(make_pod(labels={"istio.io/rev": "1-24"}), [], ())
 

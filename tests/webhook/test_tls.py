@@ -21,8 +21,9 @@ from injector.webhook.tls import source as tls_source
 from injector.webhook.tls.certificate import Certificate, CertificateFiles, Pair, read_pair
 from injector.webhook.tls.source import FAILURE, SUCCESS, FileSource
 from tests.cases import cases
+from tests.cluster.fakes import in_fake_time
 from tests.held import LOOKS, few_failures_held
-from tests.revisions.clock import steps_between
+from tests.tasks import running
 from tests.webhook.certificates import (
     BAD_PAIRS,
     Issued,
@@ -324,61 +325,60 @@ async def test_what_openssl_refuses_is_a_bad_pair(secret: MountedSecret, monkeyp
     assert "OpenSSL rejects it" in str(source.error)
 
 
+@in_fake_time
 async def test_following_polls_each_interval_and_counts(
     secret: MountedSecret, metrics: Metrics, collector: CollectorRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secret.put()
     source = FileSource(secret.files, interval=7.0, clock=lambda: secret.now)
-    pause, pauses = steps_between(
-        lambda: None,
-        lambda: secret.put(Order(until=48)),
-        lambda: secret.put_bytes(b"garbage", b""),
-        lambda: monkeypatch.setattr(source, "poll", Path("/nope").stat),
-    )
-
-    with suppress(asyncio.CancelledError):
-        await source.follow(metrics, sleep=pause)
+    async with running(source.follow(metrics)):
+        await asyncio.sleep(8.0)
+        secret.put(Order(until=48))
+        await asyncio.sleep(7.0)
+        secret.put_bytes(b"garbage", b"")
+        await asyncio.sleep(7.0)
+        monkeypatch.setattr(source, "poll", Path("/nope").stat)
+        await asyncio.sleep(7.0)
 
     reloads = "injector_certificate_reloads_total"
-    assert set(pauses) == {7.0}
     assert [collector.get_sample_value(reloads, {"outcome": each}) for each in (SUCCESS, FAILURE)] == [1, 2]
     expiry = collector.get_sample_value("injector_certificate_expiry_timestamp_seconds")
     assert expiry == source.certificate.not_after
 
 
+@in_fake_time
 async def test_files_that_have_not_changed_are_not_read(
     secret: MountedSecret, metrics: Metrics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secret.put()
     source = FileSource(secret.files, interval=1.0, clock=lambda: secret.now)
-    polls: list[int] = []
+    polls: list[float] = []
     changes: list[int] = []
     poll = source.poll
     source.changed = lambda: changes.append(len(polls))
 
     def counted() -> str | None:
-        polls.append(len(pauses))
+        polls.append(asyncio.get_running_loop().time())
         return poll()
 
     monkeypatch.setattr(source, "poll", counted)
-    unchanged = [lambda: None] * 5
-    pause, pauses = steps_between(*unchanged, lambda: secret.put(Order(until=48)), *unchanged, *unchanged)
-
-    with suppress(asyncio.CancelledError):
-        await source.follow(metrics, sleep=pause)
+    async with running(source.follow(metrics)):
+        await asyncio.sleep(5.5)
+        secret.put(Order(until=48))
+        await asyncio.sleep(10.0)
 
     # The first look reads, since nothing is known yet.
     assert polls == [1, 6]
     assert changes == [2]
 
 
+@in_fake_time
 async def test_an_interval_of_nought_never_looks_again(secret: MountedSecret, metrics: Metrics) -> None:
     secret.put()
 
-    async def pause(seconds: float) -> None:
-        raise AssertionError(seconds)
+    await FileSource(secret.files, interval=0.0).follow(metrics)
 
-    await FileSource(secret.files, interval=0.0).follow(metrics, sleep=pause)
+    assert asyncio.get_running_loop().time() == 0.0
 
 
 def test_the_status_has_the_certificate_and_never_the_key(secret: MountedSecret) -> None:
@@ -477,13 +477,3 @@ def test_a_certificate_is_good_within_its_dates(now: float, says: str) -> None:
 
 def test_a_certificate_is_told_in_one_line() -> None:
     assert str(Certificate(("a", "b"), 0.0, 200.0, "f00d")) == "for a, b, until 1970-01-01T00:03:20Z, SHA-256 f00d"
-
-
-@pytest.mark.parametrize("part", range(3))
-def test_the_fingerprint_of_a_pair_changes_with_each_file(part: int) -> None:
-    files = [b"chain", b"key", b"authority"]
-    before = Pair(*files).fingerprint
-    files[part] += b" "
-
-    assert Pair(*files).fingerprint != before
-    assert Pair(b"ab", b"c").fingerprint != Pair(b"a", b"bc").fingerprint

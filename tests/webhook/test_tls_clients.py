@@ -21,6 +21,8 @@ from injector.metrics import Metrics
 from injector.webhook.listener import Listener
 from injector.webhook.tls.certificate import CertificateFiles, ClientAuthority, Pair
 from injector.webhook.tls.source import CHECK_INTERVAL, FileSource, Handshakes, SelfCheck
+from tests.cluster.fakes import in_fake_time
+from tests.tasks import running
 from tests.webhook.certificates import Issued, Order, authority, issue, rsa_key
 from tests.webhook.tlspair import joined
 
@@ -371,42 +373,35 @@ async def test_a_port_that_speaks_no_tls_or_does_not_answer_is_a_fault(tmp_path:
     assert closed
 
 
+@in_fake_time
 async def test_before_there_is_a_certificate_there_is_nothing_to_ask_for(metrics: Metrics) -> None:
-    class EndError(Exception):
-        pass
+    probe = SelfCheck(Served(None, None), "")  # type: ignore[arg-type]
 
-    async def end(_: float) -> None:
-        raise EndError
-
-    probe = SelfCheck(Served(None, None), "", sleep=end)  # type: ignore[arg-type]
-
-    with pytest.raises(EndError):
-        await probe.follow(metrics, 1)
+    async with running(probe.follow(metrics, 1)):
+        await asyncio.sleep(CHECK_INTERVAL)
     assert await probe.fault(1) == "there is no certificate yet"
 
 
+@in_fake_time
 async def test_it_is_probed_each_half_minute_and_a_change_is_told_once(
     tmp_path: Path, metrics: Metrics, collector: CollectorRegistry, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
     own = source(tmp_path, issue(issuer=ROOT))
-    seen: list[tuple[float, float | None]] = []
-    faults = ["", "broken", "broken", "", ""]
-
-    async def pause(seconds: float) -> None:
-        seen.append((seconds, collector.get_sample_value(PROBED)))
-        if len(seen) == len(faults):
-            raise asyncio.CancelledError
+    seen: list[float | None] = []
+    faults = iter(["", "broken", "broken", "", "", ""])
 
     class Told(SelfCheck):
         async def fault(self, port: int) -> str:
             assert port == 7
-            return faults[len(seen)]
+            return next(faults)
 
-    with suppress(asyncio.CancelledError):
-        await Told(own, "", sleep=pause).follow(metrics, 7)
+    async with running(Told(own, "").follow(metrics, 7)):
+        for _ in range(5):
+            await asyncio.sleep(CHECK_INTERVAL)
+            seen.append(collector.get_sample_value(PROBED))
 
-    assert seen == [(CHECK_INTERVAL, success) for success in (1, 0, 0, 1, 1)]
+    assert seen == [1, 0, 0, 1, 1]
     assert [each.getMessage() for each in caplog.records] == [
         "TLS self-check failed on port 7: broken",
         "TLS self-check succeeded on port 7",

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import math
 import random
-import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -57,11 +57,9 @@ class CaBundles:
         rollout: is notified when all webhooks have it.
         refresh: reads the bundle again, before webhooks are patched: another replica may have written a newer one into them.
         metrics: counts attempts and outdated webhooks.
-        clock: returns monotonic seconds.
-        chance: returns a random number from 0 to 1.
     """
 
-    def __init__(  # noqa: PLR0913 -- clock and chance are for tests only
+    def __init__(
         self,
         client: KubeClient,
         selector: WebhookSelector,
@@ -70,8 +68,6 @@ class CaBundles:
         rollout: BundleRollout,
         refresh: Callable[[], Awaitable[None]] | None = None,
         metrics: Metrics,
-        clock: Callable[[], float] = time.monotonic,
-        chance: Callable[[], float] = random.random,
     ) -> None:
         self._client = client
         self.selector = selector
@@ -79,10 +75,8 @@ class CaBundles:
         self.rollout = rollout
         self._refresh = refresh
         self._metrics = metrics
-        self._clock = clock
-        self._chance = chance
         self._webhooks: dict[str, OwnWebhooks] | None = None
-        self._retries: dict[str, _Retry] = {}
+        self._retries: defaultdict[str, _Retry] = defaultdict(_Retry)
         self._woken = asyncio.Event()
 
     def wake(self) -> None:
@@ -92,7 +86,8 @@ class CaBundles:
     def webhooks_changed(self, webhooks: Mapping[str, OwnWebhooks]) -> None:
         """Use the current webhooks."""
         self._webhooks = dict(webhooks)
-        self._retries = {name: retry for name, retry in self._retries.items() if name in webhooks}
+        for name in self._retries.keys() - webhooks.keys():
+            del self._retries[name]
         self._woken.set()
 
     async def follow(self) -> None:
@@ -124,24 +119,23 @@ class CaBundles:
         outdated = self._outdated(bundle)
         if outdated:
             self.rollout.note(None)
-        if self._refresh is not None and any(self._retry(name).earliest <= self._clock() for name in outdated):
+        if self._refresh is not None and any(self._wait(name) <= 0 for name in outdated):
             await self._refresh()
             if self.bundle() != bundle:
                 return 0.0
             outdated = self._outdated(bundle)
         for name in outdated:
-            wait = self._retry(name).earliest - self._clock()
-            if wait <= 0:
+            if self._wait(name) <= 0:
                 await self._patch(name, bundle)
-                wait = self._retries[name].earliest - self._clock() if name in self._retries else 0.0
-            pause = min(pause, max(wait, 0.0))
+            pause = min(pause, max(self._wait(name), 0.0))
         left = self._outdated(bundle)
         self._metrics.cabundle_outdated.set(len(left))
         self.rollout.note(None if self._webhooks is None or left else bundle)
         return None if math.isinf(pause) else pause
 
-    def _retry(self, name: str) -> _Retry:
-        return self._retries.setdefault(name, _Retry())
+    def _wait(self, name: str) -> float:
+        """Return the seconds until an object may be patched."""
+        return self._retries[name].earliest - asyncio.get_running_loop().time()
 
     def _outdated(self, bundle: bytes | None) -> list[str]:
         if bundle is None or self._webhooks is None:
@@ -151,19 +145,17 @@ class CaBundles:
     async def _patch(self, name: str, bundle: bytes | None) -> None:
         own = (self._webhooks or {}).get(name)
         if bundle is None or own is None:
-            # It was deleted while another object was patched.
-            self._retries.pop(name, None)
-            return
-        retry = self._retries[name]
+            return  # it was deleted while another object was patched
+        retry, clock = self._retries[name], asyncio.get_running_loop().time
         try:
             patched = await self._client.patch(WEBHOOKS, name, bundle_patch(own, bundle), manager=BUNDLE_MANAGER)
         except Exception as error:  # noqa: BLE001 -- the loop goes on; the error is counted
             if isinstance(error, ClusterError) and error.status == _NOT_FOUND:
                 # It was deleted. The watch will report that.
-                retry.earliest = self._clock() + PATCH_INTERVAL
+                retry.earliest = clock() + PATCH_INTERVAL
                 return
             self._metrics.cabundle_attempts.inc()
-            wait = RETRIES[min(retry.failures, len(RETRIES) - 1)] * (1 + _JITTER * self._chance())
+            wait = RETRIES[min(retry.failures, len(RETRIES) - 1)] * (1 + _JITTER * random.random())  # noqa: S311 -- jitter
             if not retry.failures:
                 cause = error if isinstance(error, InjectorError) else whereabouts(error)
                 _log.warning("caBundle of MutatingWebhookConfiguration %s: %s", name, cause)
@@ -174,7 +166,7 @@ class CaBundles:
             _log.info("caBundle of MutatingWebhookConfiguration %s: updated", name)
             wait, retry.failures = PATCH_INTERVAL, 0
             self._note_patched(name, patched)
-        retry.earliest = self._clock() + wait
+        retry.earliest = clock() + wait
 
     def _note_patched(self, name: str, patched: Mapping[str, Any]) -> None:
         """Use the patched object, which the watch reports a little later."""

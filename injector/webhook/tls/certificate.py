@@ -13,7 +13,6 @@ import logging
 import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from cryptography import x509
@@ -48,12 +47,6 @@ class Pair:
     chain: bytes
     key: bytes
     authority: bytes | None = None
-
-    @property
-    def fingerprint(self) -> str:
-        """A hash of all three."""
-        parts = (self.chain, self.key, self.authority or b"")
-        return sha256(b"".join(sha256(part).digest() for part in parts)).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ import datetime as dt
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -307,34 +307,28 @@ _FILES: Final = CertificateFiles(Path(_WHERE), Path(_WHERE))
 
 
 class BundleRollout:
-    """Tracks since when every webhook has a CA bundle, which the caBundle loop notes here.
+    """Tracks since when every webhook has a CA bundle, which the caBundle loop notes here. API servers use it ``delay`` seconds later."""
 
-    Args:
-        delay: seconds until API servers use it.
-        clock: returns monotonic seconds.
-    """
-
-    def __init__(self, delay: float = PATCHED_DELAY, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, delay: float = PATCHED_DELAY) -> None:
         self._delay = delay
-        self._clock = clock
         self._bundle: bytes | None = None
         self._since = 0.0
 
     def note(self, bundle: bytes | None) -> None:
         """Note the bundle that every webhook has now; None if they differ or are not known."""
         if bundle != self._bundle:
-            self._bundle, self._since = bundle, self._clock()
+            self._bundle, self._since = bundle, asyncio.get_running_loop().time()
 
     def is_trusted(self, bundle: bytes) -> bool:
         """Return whether API servers trust a bundle by now."""
-        return bundle == self._bundle and self._clock() - self._since >= self._delay
+        return bundle == self._bundle and asyncio.get_running_loop().time() - self._since >= self._delay
 
 
 class ExternalRollout(BundleRollout):
     """The rollout of a bundle that something else distributes: API servers trust it some time after it was created."""
 
-    def __init__(self, delay: float = EXTERNAL_DELAY, *, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__(delay, clock=clock)
+    def __init__(self, delay: float = EXTERNAL_DELAY) -> None:
+        super().__init__(delay)
 
     def is_trusted(self, bundle: bytes) -> bool:
         """Return whether the first question about this bundle was long enough ago."""
@@ -359,7 +353,7 @@ class SelfSigned(CertificateSource):
         handshakes: Handshakes | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        super().__init__(handshakes, clock)
+        super().__init__(handshakes, clock=clock)
         self.names = tuple(names)
         self.rollout = rollout
         self._times = times or Lifetimes()
@@ -402,7 +396,7 @@ class SelfSigned(CertificateSource):
             return self._renew(issuer, now)
         return self._reload_clients(_WHERE)
 
-    async def follow(self, metrics: Metrics, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+    async def follow(self, metrics: Metrics) -> None:
         """Renew the certificate in time, and at once if the CAs have changed; count the outcomes."""
         while True:
             try:
@@ -413,19 +407,10 @@ class SelfSigned(CertificateSource):
             if self.loaded is not None and self._rotation is not None:
                 metrics.certificate(self.loaded.certificate.not_after, outcome or "")
                 metrics.ca_expiry.set(not_after(self._rotation.signing.certificate))
-            await self._wait(sleep)
-
-    async def _wait(self, sleep: Callable[[float], Awaitable[None]]) -> None:
-        """Wait for the next check, or until the CAs change."""
-        sleeping, woken = asyncio.ensure_future(sleep(RENEWAL_INTERVAL)), asyncio.ensure_future(self._woken.wait())
-        try:
-            await asyncio.wait([sleeping, woken], return_when=asyncio.FIRST_COMPLETED)
-            if sleeping.done():
-                await sleeping
-        finally:
-            sleeping.cancel()
-            woken.cancel()
-        self._woken.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(RENEWAL_INTERVAL):
+                    await self._woken.wait()
+            self._woken.clear()
 
     def status(self) -> dict[str, Any]:
         """Return the certificate, its fault and its CA as JSON data."""
@@ -463,7 +448,7 @@ class SelfSigned(CertificateSource):
 class CaSecret:
     """Keeps the CAs of ``certificates`` equal to those in the Secret of ``store``.
 
-    ``clock`` returns seconds since the epoch, ``chance`` a random number from 0 to 1.
+    ``clock`` returns seconds since the epoch.
     """
 
     store: SecretStore
@@ -471,8 +456,6 @@ class CaSecret:
     rollout: BundleRollout
     times: Lifetimes = field(default_factory=Lifetimes)
     clock: Callable[[], float] = time.time
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    chance: Callable[[], float] = random.random
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def follow(self, settled: asyncio.Event) -> None:
@@ -496,7 +479,7 @@ class CaSecret:
             else:
                 failures, wait = 0, SECRET_INTERVAL
                 settled.set()
-            await self.sleep(wait * (1 + _JITTER * self.chance()))
+            await asyncio.sleep(wait * (1 + _JITTER * random.random()))  # noqa: S311 -- jitter
 
     async def refresh(self) -> None:
         """Reconcile now. Errors are left to ``follow``, which reports them."""
@@ -528,7 +511,7 @@ class CaSecret:
                 wanted, stored, last=attempt == MAX_CONFLICTS - 1
             ):
                 break
-            await self.sleep(_CONFLICT_WAIT * self.chance())
+            await asyncio.sleep(_CONFLICT_WAIT * random.random())  # noqa: S311 -- jitter
         return wanted
 
     def _next(self, rotation: CaRotation | None) -> CaRotation:

@@ -16,7 +16,7 @@ import ssl
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -128,7 +128,7 @@ class CertificateSource(ABC):
         changed: called after each change of the certificate or the CA bundle.
     """
 
-    def __init__(self, handshakes: Handshakes | None, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, handshakes: Handshakes | None = None, *, clock: Callable[[], float] = time.time) -> None:
         self._handshakes = handshakes or Handshakes()
         self._clock = clock
         self.loaded: Loaded | None = None
@@ -216,11 +216,11 @@ class FileSource(CertificateSource):
         handshakes: Handshakes | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        super().__init__(handshakes, clock)
+        super().__init__(handshakes, clock=clock)
         self._files = files
         self._interval = interval
-        self._rejected = ""
-        self._last_read: tuple[str, Certificate | ConfigError] = "", ConfigError("nothing was read")
+        self._rejected: Pair | str = ""
+        self._last_read: tuple[Pair | None, Certificate | ConfigError] = None, ConfigError("nothing was read")
         self.error: ConfigError | None = None
         self._use(self._load(self._read_stable()))
 
@@ -252,30 +252,26 @@ class FileSource(CertificateSource):
         Returns:
             ``SUCCESS`` if a new pair or client CA is in use, ``FAILURE`` if one was rejected (once for the same content), else None.
         """
-        clients = self._reload_clients(str(self._files.chain))
+        outcome, pair = self._reload_clients(str(self._files.chain)), None
         try:
             pair = self._read_stable()
+            if pair != self._current.pair:
+                self._use(self._load(pair, self.certificate))
+                _log.info("new certificate: %s", self.certificate)
+                outcome = SUCCESS
         except ConfigError as error:
-            return self._reject(str(error), error) or clients
-        if pair == self._current.pair:
-            self.error, self._rejected = None, ""
-            return clients
-        try:
-            self._use(self._load(pair, self.certificate))
-        except ConfigError as error:
-            return self._reject(pair.fingerprint, error) or clients
+            return self._reject(pair or str(error), error) or outcome
         self.error, self._rejected = None, ""
-        _log.info("new certificate: %s", self.certificate)
-        return SUCCESS
+        return outcome
 
-    async def follow(self, metrics: Metrics, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+    async def follow(self, metrics: Metrics) -> None:
         """Poll in a thread whenever the files may have changed, and count the outcomes."""
         metrics.certificate(self.certificate.not_after)
         files = self._files.chain, self._files.key, self._files.authority, self._handshakes.clients_file
         paths = [each for each in files if each is not None]
         states = None
         while self._interval:
-            await sleep(self._interval)
+            await asyncio.sleep(self._interval)
             before, states = states, file_states(paths)
             # A rejected pair may become valid with time.
             if states == before and self.error is None:
@@ -289,7 +285,7 @@ class FileSource(CertificateSource):
                 metrics.certificate(self.certificate.not_after, outcome)
                 self.changed()
 
-    def _reject(self, content: str, error: ConfigError) -> str | None:
+    def _reject(self, content: Pair | str, error: ConfigError) -> str | None:
         detach(error)
         self.error = error
         if content == self._rejected:
@@ -322,13 +318,13 @@ class FileSource(CertificateSource):
 
     def _facts(self, pair: Pair) -> Certificate:
         """Return the result of ``read_pair``, cached for the last pair: a rejected one is polled every second, and RSA keys take 0.3 s."""
-        fingerprint, result = self._last_read
-        if fingerprint != pair.fingerprint:
+        known, result = self._last_read
+        if known != pair:
             try:
                 result = read_pair(pair, self._files)
             except ConfigError as error:
                 result = error
-            self._last_read = pair.fingerprint, result
+            self._last_read = pair, result
         if isinstance(result, ConfigError):
             # A new object, since an error that is raised again gets a longer traceback each time.
             raise ConfigError(result.what, where=result.where, hint=result.hint)
@@ -359,7 +355,6 @@ class SelfCheck:
 
     certificates: CertificateSource
     bind: str
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def follow(self, metrics: Metrics, port: int) -> None:
         """Check until cancelled; show the result in the metrics, and log when it changes."""
@@ -373,7 +368,7 @@ class SelfCheck:
                 elif last and not fault:
                     _log.info("TLS self-check succeeded on port %d", port)
                 last = fault
-            await self.sleep(CHECK_INTERVAL)
+            await asyncio.sleep(CHECK_INTERVAL)
 
     async def fault(self, port: int) -> str:
         """Return why a client that trusts the bundle rejects the port's certificate; empty if it accepts it."""
