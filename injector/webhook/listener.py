@@ -16,10 +16,11 @@ import math
 import select
 import socket
 from asyncio import sslproto
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from enum import Enum, auto
+from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from aiohttp import web
 from aiohttp.hdrs import SERVER
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     import ssl
 
     from injector.webhook.tls.certificate import ClientAuthority
+
+Answerer: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+"""Answers the requests of a port."""
 
 MAX_CONNECTIONS: Final = 1000
 """Five API servers with 200 calls each (--max-mutating-requests-inflight). With TLS one takes 15 KiB, and 40 KiB once used."""
@@ -96,12 +100,12 @@ class ConnectionState(Enum):
 class Connection(web.RequestHandler):
     """One connection, with its state and the time of the event loop since when it is in this state."""
 
-    __slots__ = ("_connections", "accepted_by", "deadline", "since", "state")
+    __slots__ = ("_listener", "accepted_by", "deadline", "since", "state")
 
-    def __init__(self, connections: Connections, server: web.Server, accepted_by: asyncio.Task[Any] | None) -> None:
+    def __init__(self, listener: Listener, accepted_by: asyncio.Task[Any] | None) -> None:
         loop = asyncio.get_running_loop()
-        super().__init__(server, loop=loop, **HTTP)
-        self._connections = connections
+        super().__init__(listener.server, loop=loop, **HTTP)
+        self._listener = listener
         self.deadline = math.inf
         self.accepted_by = accepted_by
         self.state = ConnectionState.IDLE
@@ -110,8 +114,9 @@ class Connection(web.RequestHandler):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start serving, unless the client's certificate is not allowed."""
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 -- a server's connections are, for the type checker
-        self._connections.opened(self)
-        if not self._connections.admits(transport):
+        self._listener.opened(self)
+        clients = self._listener.clients
+        if clients is not None and not clients.admits(transport):
             transport.abort()
             return
         # Idle from here on: during a drain, a connection with a slow handshake has as long for its request as any other.
@@ -123,7 +128,7 @@ class Connection(web.RequestHandler):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Forget the connection."""
-        self._connections.lost(self)
+        self._listener.open.discard(self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -165,7 +170,7 @@ class Connection(web.RequestHandler):
         self.state, self.since = state, self._loop.time()
         self.deadline = self.since + timeout
         if timeout < math.inf:
-            self._connections.check_later()
+            self._listener.check_later()
 
 
 class Request(web.BaseRequest):
@@ -178,22 +183,83 @@ class Request(web.BaseRequest):
         response.headers.pop(SERVER, None)
 
 
-class Connections:
-    """The connections of one port, up to a limit that includes those in a TLS handshake. Without ``clients``, every client is admitted.
+class Listener:
+    """Serves one port. It is the protocol factory of the port's asyncio server.
 
-    It is the protocol factory of the port's asyncio server.
+    Args:
+        answer: answers the requests.
+        clients: verifies client certificates; None admits every client.
+        limit: maximum number of connections, including those in a TLS handshake.
     """
 
-    def __init__(
-        self, server: web.Server, clients: ClientAuthority | None = None, limit: int = MAX_CONNECTIONS
-    ) -> None:
-        self._server = server
-        self._clients = clients
+    def __init__(self, answer: Answerer, clients: ClientAuthority | None = None, limit: int = MAX_CONNECTIONS) -> None:
+        self.server = web.Server(answer, request_factory=partial(Request, loop=asyncio.get_running_loop()))
+        self.clients = clients
         self._limit = limit
         # The start times of handshakes, by task: asyncio accepts each connection in its own task, which ends with the handshake.
         self.handshakes: dict[asyncio.Task[Any], float] = {}
         self.open: set[Connection] = set()
         self._check: asyncio.TimerHandle | None = None
+        self._listening: asyncio.Server | None = None
+
+    async def listen(self, bind: str, port: int, tls: ssl.SSLContext | None = None) -> int:
+        """Listen, and return the port. Port 0 means any free port.
+
+        Raises:
+            InjectorError: the address cannot be used.
+        """
+        sslproto.SSLProtocol.max_size = TLS_BUFFER
+        options: dict[str, Any] = {}
+        if tls is not None:
+            options = {
+                "ssl": tls,
+                "ssl_handshake_timeout": HANDSHAKE_TIMEOUT,
+                "ssl_shutdown_timeout": TLS_SHUTDOWN_TIMEOUT,
+            }
+        try:
+            self._listening = await asyncio.get_running_loop().create_server(
+                self, bind or None, port, backlog=ACCEPTED_AT_ONCE, **options
+            )
+        except OSError as error:
+            raise InjectorError(
+                f"cannot listen: {error.strerror or error}",
+                where=f"{bind}:{port}",
+                hint="choose another --bind, --port or --ops-port",
+            ) from error
+        for each in self._listening.sockets:
+            _configure(each)
+        return int(self._listening.sockets[-1].getsockname()[1])
+
+    async def drain(self) -> int:
+        """Stop listening, and close each connection once it is idle. Connections in the kernel's queue are still answered.
+
+        Returns:
+            The number of connections that are open after ``DRAIN_TIMEOUT``, with incomplete requests.
+        """
+        if self._listening is None:
+            return 0
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + DRAIN_TIMEOUT
+        while True:
+            if not readable(each.fileno() for each in self._listening.sockets):
+                self._listening.close()
+            self.close_idle()
+            left = self.left()
+            if not (left or self._listening.sockets) or loop.time() >= deadline:
+                return left
+            await asyncio.sleep(DRAIN_INTERVAL)
+
+    async def close(self) -> None:
+        """Stop listening and close every connection."""
+        if self._listening is not None:
+            self._listening.close()
+        if self._check is not None:
+            self._check.cancel()
+        for task in tuple(self.handshakes):
+            task.cancel()
+        runner = web.ServerRunner(self.server, shutdown_timeout=CLEANUP)
+        await runner.setup()
+        await runner.cleanup()
 
     def __call__(self) -> Connection:
         """Return the protocol of the connection that the current task accepts."""
@@ -202,7 +268,7 @@ class Connections:
             self._make_room(task)
             self.handshakes[task] = asyncio.get_running_loop().time()
             task.add_done_callback(self._forget)
-        return Connection(self, self._server, task)
+        return Connection(self, task)
 
     def opened(self, connection: Connection) -> None:
         """Note the end of a handshake."""
@@ -210,14 +276,6 @@ class Connections:
             self._forget(connection.accepted_by)
             connection.accepted_by = None
         self.open.add(connection)
-
-    def lost(self, connection: Connection) -> None:
-        """Note the end of a connection."""
-        self.open.discard(connection)
-
-    def admits(self, transport: asyncio.Transport) -> bool:
-        """Return whether the client of a connection may send requests."""
-        return self._clients is None or self._clients.admits(transport)
 
     def check_later(self) -> None:
         """Schedule a check of all deadlines after ``CHECK_INTERVAL``."""
@@ -239,13 +297,6 @@ class Connections:
         now = asyncio.get_running_loop().time()
         recent = sum(now - since <= QUIET_TIME for since in self.handshakes.values())
         return recent + sum(each.connected for each in self.open)
-
-    def abort(self) -> None:
-        """Close every connection in a handshake."""
-        if self._check is not None:
-            self._check.cancel()
-        for task in tuple(self.handshakes):
-            task.cancel()
 
     def _check_deadlines(self) -> None:
         """Close the connections that missed their deadline, and check again later if others have one."""
@@ -279,86 +330,6 @@ class Connections:
             return
         self.open.discard(connection)
         connection.abort()
-
-
-class Listener:
-    """Serves one port.
-
-    Args:
-        runner: makes aiohttp's server, which answers the requests.
-        clients: verifies client certificates; None admits every client.
-        limit: maximum number of connections.
-    """
-
-    def __init__(
-        self,
-        runner: web.AppRunner | web.ServerRunner,
-        clients: ClientAuthority | None = None,
-        limit: int = MAX_CONNECTIONS,
-    ) -> None:
-        self._runner = runner
-        self._clients = clients
-        self._limit = limit
-        self.connections: Connections | None = None
-        self._server: asyncio.Server | None = None
-
-    async def listen(self, bind: str, port: int, tls: ssl.SSLContext | None = None) -> int:
-        """Listen, and return the port. Port 0 means any free port.
-
-        Raises:
-            InjectorError: the address cannot be used.
-        """
-        await self._runner.setup()
-        assert self._runner.server is not None  # noqa: S101 -- setup() makes it, for the type checker
-        self.connections = Connections(self._runner.server, self._clients, self._limit)
-        sslproto.SSLProtocol.max_size = TLS_BUFFER
-        options: dict[str, Any] = {}
-        if tls is not None:
-            options = {
-                "ssl": tls,
-                "ssl_handshake_timeout": HANDSHAKE_TIMEOUT,
-                "ssl_shutdown_timeout": TLS_SHUTDOWN_TIMEOUT,
-            }
-        try:
-            self._server = await asyncio.get_running_loop().create_server(
-                self.connections, bind or None, port, backlog=ACCEPTED_AT_ONCE, **options
-            )
-        except OSError as error:
-            raise InjectorError(
-                f"cannot listen: {error.strerror or error}",
-                where=f"{bind}:{port}",
-                hint="choose another --bind, --port or --ops-port",
-            ) from error
-        for each in self._server.sockets:
-            _configure(each)
-        return int(self._server.sockets[-1].getsockname()[1])
-
-    async def drain(self) -> int:
-        """Stop listening, and close each connection once it is idle. Connections in the kernel's queue are still answered.
-
-        Returns:
-            The number of connections that are open after ``DRAIN_TIMEOUT``, with incomplete requests.
-        """
-        if self._server is None or self.connections is None:
-            return 0
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + DRAIN_TIMEOUT
-        while True:
-            if not readable(each.fileno() for each in self._server.sockets):
-                self._server.close()
-            self.connections.close_idle()
-            left = self.connections.left()
-            if not (left or self._server.sockets) or loop.time() >= deadline:
-                return left
-            await asyncio.sleep(DRAIN_INTERVAL)
-
-    async def close(self) -> None:
-        """Stop listening and close every connection."""
-        if self._server is not None:
-            self._server.close()
-        if self.connections is not None:
-            self.connections.abort()
-        await self._runner.cleanup()
 
 
 def readable(files: Iterable[int]) -> set[int]:

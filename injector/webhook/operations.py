@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from injector.revisions.registry import Snapshot
     from injector.revisions.reload import LoadReport, RevisionState
     from injector.revisions.tags import Tag
+    from injector.webhook.listener import Answerer
     from injector.webhook.server import Services
     from injector.webhook.shadow import Shadows
 
@@ -380,7 +381,7 @@ def _probe_response(fault: str) -> web.Response:
     return web.Response(text=fault or "ok", status=503 if fault else 200)
 
 
-def operations_requests(operations: Operations) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
+def operations_requests(operations: Operations) -> Answerer:
     """Return what answers the requests of the operations port."""
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp import web
 from aiohttp.hdrs import METH_POST
@@ -23,7 +23,7 @@ from aiohttp.hdrs import METH_POST
 from injector.revisions.registry import PATH_PREFIX
 from injector.webhook.handler import HandlerOptions, InjectHandler
 from injector.webhook.lifecycle import Follow, Lifecycle, LoopLag, Phase, Supervisor
-from injector.webhook.listener import CLEANUP, Listener, Request
+from injector.webhook.listener import Answerer, Listener
 from injector.webhook.operations import Operations, operations_requests
 from injector.webhook.shadow import Shadows
 from injector.webhook.unserved import UnservedHandler, unserved_path
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from injector.webhook.lifecycle import HealthFile
     from injector.webhook.tls.certificate import ClientAuthority
     from injector.webhook.tls.source import CertificateSource, SelfCheck
-
-Answerer: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 _log = logging.getLogger(__name__)
 
@@ -116,7 +114,7 @@ async def serve(
     shadows, supervisor = Shadows(services.metrics), Supervisor(services.metrics)
     operations = Operations(services=services, lifecycle=lifecycle, shadows=shadows, supervisor=supervisor, lag=lag)
     webhook = Listener(_webhook(services, lifecycle, shadows), listeners.clients)
-    ops = Listener(_runner(operations_requests(operations)))
+    ops = Listener(operations_requests(operations))
     try:
         ops_port = await ops.listen(listeners.bind, listeners.ops_port)
         port = await webhook.listen(listeners.bind, listeners.port, listeners.tls)
@@ -139,7 +137,7 @@ async def serve(
         await ops.close()
 
 
-def _webhook(services: Services, lifecycle: Lifecycle, shadows: Shadows) -> web.ServerRunner:
+def _webhook(services: Services, lifecycle: Lifecycle, shadows: Shadows) -> Answerer:
     registry, metrics = services.registry, services.metrics
     inject = InjectHandler(
         registry, metrics, lifecycle, shadows=shadows, recent=services.recent, options=services.options
@@ -147,12 +145,7 @@ def _webhook(services: Services, lifecycle: Lifecycle, shadows: Shadows) -> web.
     metrics.waiting.set_function(services.options.queue.waiting)
     metrics.aside.set_function(inject.slow.waiting)
     unserved = UnservedHandler(inject.reader, registry, metrics, lifecycle, services.unserved, services.elsewhere)
-    return _runner(webhook_requests(inject, unserved))
-
-
-def _runner(answer: Answerer) -> web.ServerRunner:
-    make_request = partial(Request, loop=asyncio.get_running_loop())
-    return web.ServerRunner(web.Server(answer, request_factory=make_request), shutdown_timeout=CLEANUP)
+    return webhook_requests(inject, unserved)
 
 
 def _start_tasks(supervisor: Supervisor, services: Services, lag: LoopLag, port: int) -> None:

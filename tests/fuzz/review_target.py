@@ -17,7 +17,6 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from prometheus_client import CollectorRegistry
 
@@ -31,7 +30,7 @@ from injector.revisions.verify import RecentPods
 from injector.webhook.decisions import Explained
 from injector.webhook.handler import HandlerOptions, InjectHandler
 from injector.webhook.lifecycle import Lifecycle, Phase
-from injector.webhook.listener import Connections
+from injector.webhook.listener import Listener
 from injector.webhook.queue import AdmissionQueue
 from injector.webhook.reading import MAX_BODY
 from injector.webhook.server import webhook_requests
@@ -173,14 +172,17 @@ class Injector:
         self.handler = InjectHandler(
             registry, Metrics(CollectorRegistry()), lifecycle, recent=RecentPods(), options=desk
         )
-        self.connections = Connections(web.Server(webhook_requests(self.handler), loop=self.loop))
+        self.listener = self.loop.run_until_complete(self._listener())
+
+    async def _listener(self) -> Listener:
+        return Listener(webhook_requests(self.handler))
 
     def answered(self, request: bytes, *, whole: bool) -> bytes:
         """What comes back for the bytes of a connection; empty where nothing does."""
         return self.loop.run_until_complete(self._answered(request, whole=whole))
 
     async def _answered(self, request: bytes, *, whole: bool) -> bytes:
-        protocol = self.connections()
+        protocol = self.listener()
         transport = Transport()
         protocol.connection_made(transport)
         protocol.data_received(request)

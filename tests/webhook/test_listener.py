@@ -86,9 +86,7 @@ class Served:
 
     @property
     def connections(self) -> set[Connection]:
-        found = self.listener.connections
-        assert found is not None
-        return found.open
+        return self.listener.open
 
     async def connect(self, **options: Any) -> Client:
         client = Client(*await asyncio.open_connection("127.0.0.1", self.port, ssl=self.tls, **options))
@@ -114,23 +112,21 @@ async def serving(limit: int = 1000, tls: tuple[Path, Path] | None = None) -> As
     go, bodies = asyncio.Event(), list[bytes]()
     go.set()
 
-    async def answer(request: web.Request) -> web.Response:
-        bodies.append(await request.read())
-        if isinstance(request.protocol, Connection):
-            request.protocol.received()
-        await go.wait()
-        return web.Response(text="ok")
+    async def answer(request: web.BaseRequest) -> web.Response:
+        match request.path:
+            case "/":
+                bodies.append(await request.read())
+                assert isinstance(request.protocol, Connection)
+                request.protocol.received()
+                await go.wait()
+                return web.Response(text="ok")
+            case "/large":
+                return web.Response(body=bytes(LARGE))
+            case "/fails":
+                raise RuntimeError(request.path)
+        raise web.HTTPNotFound
 
-    async def large(request: web.Request) -> web.Response:
-        del request
-        return web.Response(body=bytes(LARGE))
-
-    async def fails(request: web.Request) -> web.Response:
-        raise RuntimeError(request.path)
-
-    app = web.Application()
-    app.add_routes([web.post("/", answer), web.get("/large", large), web.get("/fails", fails)])
-    listener = Listener(web.AppRunner(app), limit=limit)
+    listener = Listener(answer, limit=limit)
     theirs, ours = None, None
     if tls is not None:
         ours, theirs = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context(cafile=str(tls[0]))
@@ -144,6 +140,10 @@ async def serving(limit: int = 1000, tls: tuple[Path, Path] | None = None) -> As
         for client in served.clients:
             client.writer.transport.abort()
         await listener.close()
+
+
+async def nothing(_: web.BaseRequest) -> web.Response:
+    raise web.HTTPNotFound
 
 
 @pytest.fixture
@@ -253,9 +253,7 @@ async def test_without_an_idle_connection_the_one_that_sends_its_request_for_lon
 async def test_handshakes_count_as_idle_connections(tmp_path: Path) -> None:
     async with serving(limit=3, tls=write_certificate(tmp_path)) as served:
         silent = [await asyncio.open_connection("127.0.0.1", served.port) for _ in range(3)]
-        connections = served.listener.connections
-        assert connections is not None
-        await until(lambda: len(connections.handshakes) == 3)
+        await until(lambda: len(served.listener.handshakes) == 3)
 
         assert await (await served.connect()).ask()
         assert await (await served.connect()).ask()
@@ -280,9 +278,7 @@ async def test_a_client_that_does_not_finish_its_handshake_is_disconnected(
             async with asyncio.timeout(LIMIT):
                 assert await reader.read() == b""
             writer.close()
-        connections = served.listener.connections
-        assert connections is not None
-        await until(lambda: not connections.handshakes)
+        await until(lambda: not served.listener.handshakes)
 
 
 @pytest.mark.parametrize("sent", [REQUEST[:5], REQUEST[:-2], REQUEST, REQUEST + BODY[:1]])
@@ -420,7 +416,7 @@ async def test_the_read_buffers_of_asyncio_are_small(tmp_path: Path) -> None:
 
 
 async def test_an_address_that_is_taken_is_named() -> None:
-    listener = Listener(web.AppRunner(web.Application()))
+    listener = Listener(nothing)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -460,7 +456,7 @@ def test_every_option_of_the_protocol_is_one_that_aiohttp_knows() -> None:
 
 
 async def test_a_listener_that_never_listened_is_drained() -> None:
-    listener = Listener(web.AppRunner(web.Application()))
+    listener = Listener(nothing)
 
     assert await listener.drain() == 0
 
@@ -540,9 +536,7 @@ async def test_a_drain_waits_for_the_rest_of_a_request(served: Served, hurry: Hu
 async def test_a_drain_waits_for_the_request_after_a_slow_handshake(tmp_path: Path, hurry: Hurry) -> None:
     async with serving(tls=write_certificate(tmp_path)) as served:
         client = Client(*await asyncio.open_connection("127.0.0.1", served.port))
-        connections = served.listener.connections
-        assert connections is not None
-        await until(lambda: connections.handshakes)
+        await until(lambda: served.listener.handshakes)
         await hurry.by(module.QUIET_TIME + 0.1)
         assert served.tls is not None
         await client.writer.start_tls(served.tls)
@@ -572,13 +566,11 @@ async def test_a_drain_ends_after_its_time_and_says_how_many_connections_are_lef
 async def test_a_handshake_that_goes_on_is_waited_for_a_moment(tmp_path: Path, hurry: Hurry) -> None:
     async with serving(tls=write_certificate(tmp_path)) as served:
         _, writer = await asyncio.open_connection("127.0.0.1", served.port)
-        connections = served.listener.connections
-        assert connections is not None
-        await until(lambda: connections.handshakes)
+        await until(lambda: served.listener.handshakes)
 
-        assert connections.left() == 1
+        assert served.listener.left() == 1
         await hurry.by(module.QUIET_TIME + 0.1)
-        assert connections.left() == 0
+        assert served.listener.left() == 0
         writer.close()
 
 

@@ -63,7 +63,7 @@ class Port:
 async def port(folder: Path, *names: str, root: Issued = CLIENT_ROOT) -> AsyncIterator[Port]:
     answered: list[str] = []
 
-    async def answer(request: web.Request) -> web.Response:
+    async def answer(request: web.BaseRequest) -> web.Response:
         answered.append(request.path)
         return web.Response(text="ok")
 
@@ -71,9 +71,7 @@ async def port(folder: Path, *names: str, root: Issued = CLIENT_ROOT) -> AsyncIt
     clients = ClientAuthority(folder / "clients.crt", names)
     files = CertificateFiles(*issue(issuer=SERVER_ROOT).write(folder))
     source = FileSource(files, handshakes=Handshakes(clients))
-    app = web.Application()
-    app.router.add_get("/", answer)
-    listening = Listener(web.AppRunner(app), clients)
+    listening = Listener(answer, clients)
     try:
         yield Port(await listening.listen("127.0.0.1", 0, source.context), source, answered, folder)
     finally:
