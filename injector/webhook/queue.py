@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
@@ -43,22 +42,6 @@ class Rejected(Exception):  # noqa: N818 -- an answer to the caller, not an erro
         self.reason = reason
 
 
-class _Waiter:
-    """A waiting request, with the size of its body."""
-
-    __slots__ = ("granted", "size")
-
-    def __init__(self, size: int) -> None:
-        self.granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.size = size
-
-
-class _Waiters(deque[_Waiter]):
-    """The waiting requests of one namespace, in order of arrival, and their bytes."""
-
-    bytes = 0
-
-
 class AdmissionQueue:
     """The queue of one event loop.
 
@@ -83,10 +66,9 @@ class AdmissionQueue:
         self._max_waiting = max_waiting
         self._max_bytes = max_bytes
         self._held = 0
-        # In round robin order: the first namespace gets the next turn, and moves to the end if it has more requests.
-        self._namespaces: dict[str, _Waiters] = {}
-        self._count = 0
-        self._bytes = 0
+        # The waiting requests of each namespace in order of arrival: the futures of their turns, with the sizes of their bodies. The
+        # namespaces are in round robin order: the first one gets the next turn, and moves to the end if it has more requests.
+        self._namespaces: dict[str, dict[asyncio.Future[None], int]] = {}
         self._idle = asyncio.Event()
         self._idle.set()
         self._granted_at = 0.0
@@ -95,7 +77,7 @@ class AdmissionQueue:
 
     def waiting(self) -> int:
         """Return the number of waiting requests."""
-        return self._count
+        return sum(map(len, self._namespaces.values()))
 
     async def idle(self) -> None:
         """Wait until no request has its turn or waits for it."""
@@ -140,46 +122,35 @@ class AdmissionQueue:
             self._end_turn()
 
     async def _wait(self, namespace: str, size: int, deadline: float) -> None:
-        waiters = self._namespaces.get(namespace)
-        self._check(waiters, size, deadline)
-        if waiters is None:
-            waiters = self._namespaces[namespace] = _Waiters()
-        waiter = _Waiter(size)
-        waiters.append(waiter)
-        waiters.bytes += size
-        self._count += 1
-        self._bytes += size
+        self._check(self._namespaces.get(namespace, {}), size, deadline)
+        waiters = self._namespaces.setdefault(namespace, {})
+        granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiters[granted] = size
         try:
-            await waiter.granted
+            await granted
         except asyncio.CancelledError:
-            if waiter.granted.done() and not waiter.granted.cancelled():
+            if granted.done() and not granted.cancelled():
                 self._end_turn()
-            elif waiter in waiters:
-                self._remove(namespace, waiter)
+            elif granted in waiters:
+                self._remove(namespace, granted)
             raise
 
-    def _check(self, waiters: _Waiters | None, size: int, deadline: float) -> None:
+    def _check(self, waiters: dict[asyncio.Future[None], int], size: int, deadline: float) -> None:
         """Raise ``Rejected`` unless a request may wait behind ``waiters``, those of its namespace."""
-        count, size_of_others = (0, 0) if waiters is None else (len(waiters), waiters.bytes)
-        if count >= self._max_waiting - self._count:
+        if len(waiters) >= self._max_waiting - self.waiting():
             raise Rejected(OVERLOAD)
-        if self._bytes and size_of_others + size > self._max_bytes - self._bytes:
+        waiting_bytes = sum(sum(each.values()) for each in self._namespaces.values())
+        if waiting_bytes and sum(waiters.values()) + size > self._max_bytes - waiting_bytes:
             raise Rejected(OVERLOAD)
         left = (deadline - self.clock()) / _MARGIN
-        # The exact position takes a loop over the namespaces, so it is computed only if the deadline may be missed.
-        if (self._count + 1) * self._cost > left and (self._ahead(count) + 1) * self._cost > left:
+        # The namespaces take turns: of each one, at most as many requests go before as there are of this one.
+        ahead = sum(min(len(each), len(waiters) + 1) for each in self._namespaces.values())
+        if (ahead + 1) * self._cost > left:
             raise Rejected(DEADLINE)
 
-    def _ahead(self, count: int) -> int:
-        """Return the number of requests before the next one of a namespace with ``count`` waiting."""
-        return sum(min(len(each), count + 1) for each in self._namespaces.values())
-
-    def _remove(self, namespace: str, waiter: _Waiter) -> None:
+    def _remove(self, namespace: str, granted: asyncio.Future[None]) -> None:
         waiters = self._namespaces[namespace]
-        waiters.remove(waiter)
-        waiters.bytes -= waiter.size
-        self._count -= 1
-        self._bytes -= waiter.size
+        del waiters[granted]
         if not waiters:
             del self._namespaces[namespace]
 
@@ -198,14 +169,13 @@ class AdmissionQueue:
         while self._namespaces:
             namespace = next(iter(self._namespaces))
             waiters = self._namespaces[namespace]
-            waiter = waiters[0]
-            self._remove(namespace, waiter)
+            granted = next(iter(waiters))
+            self._remove(namespace, granted)
             if waiters:
-                del self._namespaces[namespace]
-                self._namespaces[namespace] = waiters
-            # A cancelled waiter stays in the queue until its task runs.
-            if not waiter.granted.cancelled():
+                self._namespaces[namespace] = self._namespaces.pop(namespace)
+            # A cancelled request stays in the queue until its task runs.
+            if not granted.cancelled():
                 self._granted_at = self.clock()
-                waiter.granted.set_result(None)
+                granted.set_result(None)
                 return True
         return False

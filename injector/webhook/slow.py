@@ -19,7 +19,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from injector.errors import PausedError, TemplateBudgetError
 from injector.webhook.queue import DEADLINE, AdmissionQueue, Rejected
@@ -124,9 +124,7 @@ class SlowPool:
             Exception: from ``work``.
         """
         self._check(revision, namespace)
-        run = _timed(work, self._cpu_clock)
-        self._learn(revision, namespace, run)
-        return run.value()
+        return self._learn(revision, namespace, *_timed(work, self._cpu_clock))
 
     async def run_in_thread(
         self, revision: Revision, namespace: str, size: int, deadline: float, work: Callable[[], _T]
@@ -156,10 +154,10 @@ class SlowPool:
     async def _run(self, revision: Revision, namespace: str, work: Callable[[], _T]) -> _T:
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "slow")
-        run = await asyncio.get_running_loop().run_in_executor(self._thread, _timed, work, self._cpu_clock)
-        self._rests_until = self._clock() + REST * run.seconds
-        self._learn(revision, namespace, run)
-        return run.value()
+        loop = asyncio.get_running_loop()
+        outcome, seconds = await loop.run_in_executor(self._thread, _timed, work, self._cpu_clock)
+        self._rests_until = self._clock() + REST * seconds
+        return self._learn(revision, namespace, outcome, seconds)
 
     async def _rest(self) -> None:
         left = self._rests_until - self._clock()
@@ -179,16 +177,19 @@ class SlowPool:
             self._records.move_to_end(key)
         return record
 
-    def _learn(self, revision: Revision, namespace: str, run: _Run[_T]) -> None:
-        record, now = self._record(revision, namespace), self._clock()
-        record.add(run.seconds)
-        if run.error is None:
+    def _learn(self, revision: Revision, namespace: str, outcome: _T | Exception, seconds: float) -> _T:
+        """Note how an injection went. Return its result, or raise its error."""
+        record = self._record(revision, namespace)
+        record.add(seconds)
+        if not isinstance(outcome, Exception):
             record.failures, record.paused_for = 0, 0.0
-        elif isinstance(run.error, TemplateBudgetError) and run.seconds >= SLOW:
+            return outcome
+        if isinstance(outcome, TemplateBudgetError) and seconds >= SLOW:
             record.failures += 1
             if record.failures >= FAILURES_TO_PAUSE:
                 record.paused_for = min(MAX_PAUSE, 2 * record.paused_for) or FIRST_PAUSE
-                record.paused_until = now + record.paused_for
+                record.paused_until = self._clock() + record.paused_for
+        raise outcome
 
     def _check(self, revision: Revision, namespace: str) -> None:
         """Raise ``PausedError`` while the template is paused for this namespace."""
@@ -205,30 +206,15 @@ class SlowPool:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class _Run(Generic[_T]):
-    """One injection: its result or error, and its CPU seconds."""
-
-    result: tuple[_T] | None
-    error: Exception | None
-    seconds: float
-
-    def value(self) -> _T:
-        """Return the result, or raise the error."""
-        if self.result is None:
-            assert self.error is not None  # noqa: S101 -- for the type checker
-            raise self.error
-        return self.result[0]
-
-
 def _key(revision: Revision, namespace: str) -> _Key:
     return revision.name, revision.fingerprint, namespace
 
 
-def _timed(work: Callable[[], _T], cpu_clock: Callable[[], float]) -> _Run[_T]:
-    result, error, began = None, None, cpu_clock()
+def _timed(work: Callable[[], _T], cpu_clock: Callable[[], float]) -> tuple[_T | Exception, float]:
+    """Return the result or the error of ``work``, and its CPU seconds."""
+    began = cpu_clock()
     try:
-        result = (work(),)
-    except Exception as raised:  # noqa: BLE001 -- raised again by ``value``
-        error = raised
-    return _Run(result, error, cpu_clock() - began)
+        outcome: _T | Exception = work()
+    except Exception as error:  # noqa: BLE001 -- ``_learn`` raises it
+        outcome = error
+    return outcome, cpu_clock() - began
