@@ -70,8 +70,8 @@ class Metrics:
         )
 
     def _add_request_metrics(self, counter: partial[Counter], gauge: partial[Gauge]) -> None:
-        self._requests = RequestCounts()
-        self._registry.register(self._requests)
+        self.requests = RequestCounts()
+        self._registry.register(self.requests)
         self.waiting = gauge("injector_requests_waiting", "Reviews waiting for injection.")
         self.aside = gauge("injector_requests_aside", "Reviews in, or waiting for, the worker thread.")
         self.guard_findings = counter(
@@ -223,21 +223,6 @@ class Metrics:
             if row.progressed:
                 self._upgrade_progress.labels(name).set(row.progressed)
 
-    def count_request(
-        self,
-        outcome: Outcome,
-        seconds: Mapping[str, float],
-        reason: str = "",
-        revision: str = UNKNOWN_REVISION,
-        tag: str = "",
-    ) -> None:
-        """Count one request with its outcome and, unless it succeeded, its reason; ``seconds`` are the durations by stage."""
-        self._requests.count(outcome, seconds, reason, (revision, tag))
-
-    def cache_hit(self, revision: str) -> None:
-        """Count one review of ``revision`` answered from the cache."""
-        self._requests.cache_hits[revision] += 1
-
     def shadowed(self, tag: str, revision: str, outcome: str, kinds: Iterable[str]) -> None:
         """Count one admission that the candidate ``revision`` of ``tag`` was compared on, and each kind of difference."""
         self._shadowed.labels(tag, revision, outcome).inc()
@@ -269,14 +254,6 @@ class Metrics:
         if outcome:
             self._certificate_reloads.labels(outcome).inc()
 
-    def requests(self) -> list[RequestRow]:
-        """Return the requests since the start by revision and tag, with their outcomes."""
-        return self._requests.rows()
-
-    def latencies(self) -> dict[tuple[str, str], list[tuple[float, int]]]:
-        """Return the cumulative buckets of whole requests by revision and tag: upper bounds with counts."""
-        return self._requests.latencies()
-
     def exposition(self) -> bytes:
         """Return all metrics in the text format of Prometheus."""
         return generate_latest(self._registry)
@@ -288,10 +265,14 @@ class RequestRow:
 
     revision: str
     tag: str
-    requests: int = 0
     success: int = 0
     failures: Mapping[str, int] = field(default_factory=dict)
     skips: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def requests(self) -> int:
+        """All requests."""
+        return self.success + self.failure + self.skip
 
     @property
     def failure(self) -> int:
@@ -324,7 +305,7 @@ class Durations:
 
 
 class RequestCounts(Collector):
-    """The requests by revision and tag: their outcomes, the durations of their stages, and the hits of the answer cache.
+    """The requests by revision and tag: their outcomes, the durations of their stages, and the hits of the answer cache by revision.
 
     It belongs to the thread of the event loop. A metric of prometheus-client takes a lock and several calls for each value, of which a
     request has ten.
@@ -333,23 +314,35 @@ class RequestCounts(Collector):
     def __init__(self) -> None:
         self.cache_hits: Tally[str] = Tally()
         # By revision and tag: the outcomes with their reasons.
-        self._outcomes: defaultdict[tuple[str, str], dict[Outcome, Tally[str]]] = defaultdict(_no_outcomes)
+        self._outcomes: defaultdict[tuple[str, str], dict[Outcome, Tally[str]]] = defaultdict(
+            lambda: {outcome: Tally() for outcome in Outcome}
+        )
         # By stage, revision and tag.
         self._durations: defaultdict[tuple[str, str, str], Durations] = defaultdict(Durations)
 
-    def count(self, outcome: Outcome, seconds: Mapping[str, float], reason: str, target: tuple[str, str]) -> None:
-        """Count one request to ``target``, a revision and a tag."""
-        self._outcomes[target][outcome][reason] += 1
-        revision, tag = target
+    def count(
+        self,
+        outcome: Outcome,
+        seconds: Mapping[str, float],
+        reason: str = "",
+        revision: str = UNKNOWN_REVISION,
+        tag: str = "",
+    ) -> None:
+        """Count one request with its outcome and, unless it succeeded, its reason; ``seconds`` are the durations by stage."""
+        self._outcomes[revision, tag][outcome][reason] += 1
         for stage, duration in seconds.items():
             self._durations[stage, revision, tag if stage == TOTAL else ""].add(duration)
 
     def rows(self) -> list[RequestRow]:
         """Return the requests by revision and tag, with their outcomes."""
-        return [_row(target, *outcomes.values()) for target, outcomes in sorted(self._outcomes.items())]
+        rows = []
+        for target, outcomes in sorted(self._outcomes.items()):
+            failures, skips = (dict(sorted(outcomes[each].items())) for each in (Outcome.FAILURE, Outcome.SKIP))
+            rows.append(RequestRow(*target, outcomes[Outcome.SUCCESS].total(), failures, skips))
+        return rows
 
     def latencies(self) -> dict[tuple[str, str], list[tuple[float, int]]]:
-        """Return the cumulative buckets of whole requests by revision and tag."""
+        """Return the cumulative buckets of whole requests by revision and tag: upper bounds with counts."""
         return {
             (revision, tag): each.cumulative()
             for (stage, revision, tag), each in self._durations.items()
@@ -397,16 +390,6 @@ class RequestCounts(Collector):
         for revision, count in self.cache_hits.items():
             hits.add_metric((revision,), count)
         return hits
-
-
-def _no_outcomes() -> dict[Outcome, Tally[str]]:
-    return {Outcome.SUCCESS: Tally(), Outcome.FAILURE: Tally(), Outcome.SKIP: Tally()}
-
-
-def _row(target: tuple[str, str], successes: Tally[str], failures: Tally[str], skips: Tally[str]) -> RequestRow:
-    success = successes.total()
-    requests = success + failures.total() + skips.total()
-    return RequestRow(*target, requests, success, dict(sorted(failures.items())), dict(sorted(skips.items())))
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,9 +53,9 @@ def named_samples(metrics: Metrics) -> dict[str, float]:
 def test_a_request_is_counted_with_its_outcome(metrics: Metrics, registry: CollectorRegistry) -> None:
     asked = {"revision": "1-24", "tag": "prod"}
 
-    metrics.count_request(Outcome.SUCCESS, {"total": 0.002}, revision="1-24", tag="prod")
-    metrics.count_request(Outcome.SKIP, {}, "label", "1-24", "prod")
-    metrics.count_request(Outcome.FAILURE, {}, "template", "1-24", "prod")
+    metrics.requests.count(Outcome.SUCCESS, {"total": 0.002}, revision="1-24", tag="prod")
+    metrics.requests.count(Outcome.SKIP, {}, "label", "1-24", "prod")
+    metrics.requests.count(Outcome.FAILURE, {}, "template", "1-24", "prod")
 
     assert registry.get_sample_value(REQUESTS, asked) == 3
     assert registry.get_sample_value("sidecar_injection_success_total", asked) == 1
@@ -65,7 +65,7 @@ def test_a_request_is_counted_with_its_outcome(metrics: Metrics, registry: Colle
 
 def test_requests_are_the_sum_of_the_outcomes_in_every_exposition(metrics: Metrics) -> None:
     for number, outcome in enumerate([*Outcome] * 7):
-        metrics.count_request(outcome, {}, f"reason-{number % 2}", f"r{number % 3}")
+        metrics.requests.count(outcome, {}, f"reason-{number % 2}", f"r{number % 3}")
 
     found = samples(metrics)
     for revision in ("r0", "r1", "r2"):
@@ -79,13 +79,13 @@ def test_requests_are_the_sum_of_the_outcomes_in_every_exposition(metrics: Metri
 
 
 def test_a_request_for_nobody_knows_what_counts_as_unknown(metrics: Metrics, registry: CollectorRegistry) -> None:
-    metrics.count_request(Outcome.FAILURE, {}, "unknown_revision")
+    metrics.requests.count(Outcome.FAILURE, {}, "unknown_revision")
 
     assert registry.get_sample_value(REQUESTS, {"revision": "unknown", "tag": ""}) == 1
 
 
 def test_each_stage_is_timed_from_half_a_millisecond(metrics: Metrics, registry: CollectorRegistry) -> None:
-    metrics.count_request(Outcome.SUCCESS, {"inject": 0.0007, "total": 0.0011}, revision="a")
+    metrics.requests.count(Outcome.SUCCESS, {"inject": 0.0007, "total": 0.0011}, revision="a")
 
     def at_most(stage: str, bound: str) -> float | None:
         labels = {"stage": stage, "revision": "a", "tag": "", "le": bound}
@@ -154,7 +154,7 @@ def test_a_scrape_sees_what_prometheus_clients_own_metrics_would_show(
     seconds = Histogram("sidecar_injection_time_seconds", "-", labels, buckets=BUCKETS, registry=plain)
 
     for outcome, durations, reason, revision, tag in requests:
-        metrics.count_request(outcome, durations, reason, revision, tag)
+        metrics.requests.count(outcome, durations, reason, revision, tag)
         total.labels(revision, tag).inc()
         outcomes[outcome].labels(revision, tag, *([] if outcome is Outcome.SUCCESS else [reason])).inc()
         for stage, duration in durations.items():
@@ -170,7 +170,7 @@ def test_a_scrape_sees_what_prometheus_clients_own_metrics_would_show(
 def test_two_injectors_count_apart() -> None:
     one, other = Metrics(CollectorRegistry()), Metrics(CollectorRegistry())
 
-    one.count_request(Outcome.SUCCESS, {}, revision="a")
+    one.requests.count(Outcome.SUCCESS, {}, revision="a")
 
     assert 'revision="a"' not in other.exposition().decode()
 
@@ -194,7 +194,7 @@ def test_a_metric_shows_what_happened(
 
     found = named_samples(metrics)
     assert {name: found.get(name) for name in after} == after
-    assert metrics.requests() == []
+    assert metrics.requests.rows() == []
 
 
 def test_requests_are_told_by_revision_and_tag_with_their_outcomes(metrics: Metrics) -> None:
@@ -204,20 +204,23 @@ def test_requests_are_told_by_revision_and_tag_with_their_outcomes(metrics: Metr
         (Outcome.FAILURE, "annotation", "prod"),
         (Outcome.SKIP, "policy", ""),
     ):
-        metrics.count_request(outcome, {}, reason, "1-24", tag)
+        metrics.requests.count(outcome, {}, reason, "1-24", tag)
 
-    assert metrics.requests() == [
-        RequestRow("1-24", "", 1, 0, {}, {"policy": 1}),
-        RequestRow("1-24", "prod", 3, 1, {"annotation": 1, "template": 1}, {}),
+    assert metrics.requests.rows() == [
+        RequestRow("1-24", "", 0, {}, {"policy": 1}),
+        RequestRow("1-24", "prod", 1, {"annotation": 1, "template": 1}, {}),
     ]
-    assert [(row.success, row.failure, row.skip) for row in metrics.requests()] == [(0, 0, 1), (1, 2, 0)]
+    assert [(row.requests, row.success, row.failure, row.skip) for row in metrics.requests.rows()] == [
+        (1, 0, 0, 1),
+        (3, 1, 2, 0),
+    ]
 
 
 def test_latencies_are_those_of_whole_requests(metrics: Metrics) -> None:
-    metrics.count_request(Outcome.SUCCESS, {"inject": 20.0, "total": 0.0007}, "", "1-24", "prod")
-    metrics.count_request(Outcome.SUCCESS, {"inject": 20.0, "total": 0.002}, "", "1-24", "prod")
+    metrics.requests.count(Outcome.SUCCESS, {"inject": 20.0, "total": 0.0007}, "", "1-24", "prod")
+    metrics.requests.count(Outcome.SUCCESS, {"inject": 20.0, "total": 0.002}, "", "1-24", "prod")
 
-    found = metrics.latencies()
+    found = metrics.requests.latencies()
 
     assert list(found) == [("1-24", "prod")]
     assert found["1-24", "prod"][:3] == [(0.0005, 0), (0.001, 1), (0.0025, 2)]

@@ -178,7 +178,7 @@ class InjectHandler:
                 self.reader.done(body)
         except (Refusal, Rejected) as error:
             refusal = error if isinstance(error, Refusal) else rejection(error.reason)
-            self._metrics.count_request(Outcome.FAILURE, watch.total(), refusal.reason)
+            self._metrics.requests.count(Outcome.FAILURE, watch.total(), refusal.reason)
             self._options.decisions.log_refusal(refusal.reason, refusal.status)
             self._trace(request, refusal, watch)
             return self.reader.refused(refusal)
@@ -341,10 +341,10 @@ class InjectHandler:
         if resolved is not None:
             revision, tag = resolved.revision.name, resolved.tag or ""
             if answer.cached:
-                self._metrics.cache_hit(revision)
+                self._metrics.requests.cache_hits[revision] += 1
             if answer.findings or answer.reason == GUARD_REASON:
                 self._metrics.guard_findings.labels(revision, GUARD_WARNED if answer.findings else GUARD_REFUSED).inc()
-        self._metrics.count_request(answer.outcome, seconds, answer.reason, revision, tag)
+        self._metrics.requests.count(answer.outcome, seconds, answer.reason, revision, tag)
         if self._options.decisions.wants(answer.outcome):
             decision = ReviewDecision(answer.review, answer.outcome, answer.reason, revision, tag, answer.where)
             self._options.decisions.log(decision, seconds[TOTAL])

@@ -110,8 +110,8 @@ def _shadow(tag: Tag, snapshot: Snapshot, shadows: Shadows) -> dict[str, Any] | 
 
 def request_rows(metrics: Metrics) -> list[dict[str, Any]]:
     """Return the counters and latencies of requests since the start, by revision and tag."""
-    latencies = metrics.latencies()
-    return [_request_row(row, latencies.get((row.revision, row.tag), [])) for row in metrics.requests()]
+    latencies = metrics.requests.latencies()
+    return [_request_row(row, latencies.get((row.revision, row.tag), [])) for row in metrics.requests.rows()]
 
 
 def _request_row(row: RequestRow, latencies: list[tuple[float, int]]) -> dict[str, Any]:

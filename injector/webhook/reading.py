@@ -95,7 +95,7 @@ class Reader:
                 self._add(request.content.read_nowait(), 0, chunks)
             else:
                 await self._receive_in_time(chunks, request)
-            body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+            body = b"".join(chunks)
             _check_body(body)
         except BaseException as error:
             self.queue.release(sum(map(len, chunks)))

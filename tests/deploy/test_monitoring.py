@@ -38,7 +38,7 @@ def used_metrics(registry: CollectorRegistry) -> Metrics:
     """Metrics in which everything was counted once, so that each series has a sample."""
     metrics = Metrics(registry, version='0.1.0 "quoted"\n')
     for outcome in Outcome:
-        metrics.count_request(outcome, {"total": 0.002, "render": 0.001}, "template", "1-24", "prod")
+        metrics.requests.count(outcome, {"total": 0.002, "render": 0.001}, "template", "1-24", "prod")
     metrics.shadowed("prod", "1-30", "different", ("image",))
     metrics.shadow_dropped.inc()
     metrics.loaded(
@@ -47,7 +47,7 @@ def used_metrics(registry: CollectorRegistry) -> Metrics:
     metrics.unserved_reviews.labels("pod", "warned").inc()
     metrics.unserved_names.labels("pod").set(1)
     metrics.guard_findings.labels("1-24", "refused").inc()
-    metrics.cache_hit("1-24")
+    metrics.requests.cache_hits["1-24"] += 1
     metrics.upgrades({"up": UpgradeRow("Running", {"left": 1}, {"done": 1}, 2, {"latency": "pass"}, 3.0)})
     metrics.drifted({("1-24", "1-30", "shop"): 2})
     metrics.background_failures.labels("certificates").inc()

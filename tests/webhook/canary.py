@@ -114,7 +114,7 @@ class Cluster:
             outcome, reason = Outcome.SKIP, self.random.choice(("label", "policy"))
         elif self.random.random() < (0.02 if revision == "1-30" else 0.002):
             outcome, reason = Outcome.FAILURE, self.random.choice(("template", "annotation"))
-        self.metrics.count_request(outcome, seconds, reason, revision, tag)
+        self.metrics.requests.count(outcome, seconds, reason, revision, tag)
 
     def refuse(self, workload: str, reason: str) -> None:
         """Refuse the pods of a workload."""

@@ -160,7 +160,7 @@ async def test_the_status_has_the_certificate_and_the_names_that_nobody_serves_i
 
 
 async def test_metrics_are_those_of_the_injector(operations: Client, metrics: Metrics) -> None:
-    metrics.count_request(Outcome.SUCCESS, {"total": 0.001}, revision="1-24")
+    metrics.requests.count(Outcome.SUCCESS, {"total": 0.001}, revision="1-24")
 
     response = await operations.get("/metrics")
     assert "_created" not in await response.text()

@@ -129,8 +129,8 @@ def test_requests_have_their_reasons_their_rate_and_their_times(metrics: Metrics
         (Outcome.FAILURE, "template", 0.0008),
         (Outcome.SKIP, "label", 0.0008),
     ):
-        metrics.count_request(outcome, {"total": seconds}, reason, "1-24", "prod")
-    metrics.count_request(Outcome.SKIP, {"total": 0.0004}, "policy", "1-30")
+        metrics.requests.count(outcome, {"total": seconds}, reason, "1-24", "prod")
+    metrics.requests.count(Outcome.SKIP, {"total": 0.0004}, "policy", "1-30")
 
     skipped, tried = sorted(request_rows(metrics), key=lambda row: row["requests"])
 
