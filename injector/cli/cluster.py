@@ -273,19 +273,15 @@ def _apply(items: list[Any]) -> list[Any]:
     return [_work(item) for item in items]
 
 
-def texts_in_processes(
-    session: ReaderSession, scope: Scope, start: Callable[[], Callable[[bytes], R | None]]
-) -> list[R]:
-    """Return the results for the JSON of all objects of a scope, in order and without None.
-
-    ``start`` returns the function that gives them. It is called again if the list has to be started again.
+def texts_in_processes(session: ReaderSession, scope: Scope, function: Callable[[bytes], R | None]) -> list[R]:
+    """Return the results of ``function`` for the JSON of all objects of a scope, in order and without None.
 
     Raises:
-        Exception: the function raises it.
+        Exception: ``function`` raises it.
         ClusterError: the API server cannot be reached or refuses.
     """
     for attempts_left in reversed(range(LIST_ATTEMPTS)):
-        results = with_progress(in_processes(start(), _texts(session, scope)), str(scope))
+        results = with_progress(in_processes(function, _texts(session, scope)), str(scope))
         try:
             return [each for each in results if each is not None]
         except ClusterError as error:
@@ -462,8 +458,8 @@ async def read_target(reader: ObjectReader, target: WorkloadName, others: OtherK
     return created
 
 
-async def read_targets(
-    reader: ObjectReader,
+def read_targets(
+    session: ReaderSession,
     namespace: str | None,
     others: OtherKinds = OTHER_KINDS,
     note: Callable[[dict[str, Any]], None] = lambda _: None,
@@ -477,24 +473,12 @@ async def read_targets(
         DataError: a workload cannot be read.
         ClusterError: the API server cannot be reached or refuses.
     """
-    place = namespace or ""
-    workloads: dict[_Key, Created] = {}
-    for resource in await _listed_resources(reader, others):
-        for each in await reader.all(
-            Scope(resource, place), lambda item: _read(item, lambda obj: _workload(obj, others), note)
-        ):
-            workloads[_key_of(each)] = each
-    listed = frozenset(workloads)
-    for each in await reader.all(
-        Scope(r.PODS, place, fields=r.RUNNING), lambda item: _read(item, lambda pod: _unlisted(pod, listed), note)
-    ):
-        workloads.setdefault(_key_of(each), each)
-    return [workloads[key] for key in sorted(workloads)]
 
+    def read_scope(scope: Scope, read: _ReadWorkload) -> list[tuple[_Key, Created]]:
+        found = session.run(lambda reader: reader.all(scope, lambda item: _read(item, read, note)))
+        return [(_key_of(each), each) for each in found]
 
-async def _listed_resources(reader: ObjectReader, others: OtherKinds) -> tuple[Resource, ...]:
-    found = [await reader.find_resource(*each) for each in others if each[1] != KNATIVE]
-    return *LISTED, *filter(None, found)
+    return _targets(session, namespace or "", others, read_scope)
 
 
 def targets_in_processes(
@@ -510,44 +494,39 @@ def targets_in_processes(
         ClusterError: the API server cannot be reached or refuses.
     """
 
-    def results(scope: Scope, reading: Callable[[], _ReadWorkload]) -> list[tuple[_Key, R]]:
-        def start() -> Callable[[bytes], tuple[_Key, R] | None]:
-            read = reading()
+    def read_scope(scope: Scope, read: _ReadWorkload) -> list[tuple[_Key, R]]:
+        def result(text: bytes) -> tuple[_Key, R] | None:
+            item = {"apiVersion": scope.resource.api_version, "kind": scope.resource.kind, **load_json(text)}
+            found = _read(item, read)
+            return None if found is None else (_key_of(found), function(found))
 
-            def result(text: bytes) -> tuple[_Key, R] | None:
-                item = {"apiVersion": scope.resource.api_version, "kind": scope.resource.kind, **load_json(text)}
-                found = _read(item, read)
-                return None if found is None else (_key_of(found), function(found))
+        return texts_in_processes(session, scope, result)
 
-            return result
+    return _targets(session, namespace or "", others, read_scope)
 
-        return texts_in_processes(session, scope, start)
 
-    place = namespace or ""
+def _targets(
+    session: ReaderSession,
+    place: str,
+    others: OtherKinds,
+    read_scope: Callable[[Scope, _ReadWorkload], list[tuple[_Key, R]]],
+) -> list[R]:
+    found = [session.run(partial(_find, each)) for each in others if each[1] != KNATIVE]
     workloads: dict[_Key, R] = {}
-    for resource in session.run(lambda reader: _listed_resources(reader, others)):
-        workloads |= results(Scope(resource, place), lambda: lambda item: _workload(item, others))
+    for resource in (*LISTED, *filter(None, found)):
+        workloads |= read_scope(Scope(resource, place), lambda item: _workload(item, others))
     listed = frozenset(workloads)
-    for key, each in results(Scope(r.PODS, place, fields=r.RUNNING), lambda: _unlisted_once(listed)):
+    for key, each in read_scope(Scope(r.PODS, place, fields=r.RUNNING), lambda pod: _unlisted(pod, listed)):
         workloads.setdefault(key, each)
     return [workloads[key] for key in sorted(workloads)]
 
 
+async def _find(kind: tuple[str, str], reader: ObjectReader) -> Resource | None:
+    return await reader.find_resource(*kind)
+
+
 def _key_of(workload: Created) -> _Key:
     return workload.namespace, workload.kind, workload.name
-
-
-def _unlisted_once(listed: AbstractSet[_Key]) -> _ReadWorkload:
-    """Return a function that returns the first pod of each workload that is not listed."""
-    seen: set[_Key] = set()
-
-    def read(pod: dict[str, Any]) -> Created | None:
-        found = _unlisted(pod, listed, seen)
-        if found is not None:
-            seen.add(_key_of(found))
-        return found
-
-    return read
 
 
 def _read(
@@ -651,15 +630,15 @@ def _workload(item: dict[str, Any], others: OtherKinds) -> Created | None:
     return next(created_pods(item, str(item["metadata"].get("namespace", "")), others), None)
 
 
-def _unlisted(pod: dict[str, Any], listed: AbstractSet[_Key], seen: AbstractSet[_Key] = frozenset()) -> Created | None:
-    """Return the pod as it would be created again, or None if it has ended or belongs to a workload that is listed or was seen."""
+def _unlisted(pod: dict[str, Any], listed: AbstractSet[_Key]) -> Created | None:
+    """Return the pod as it would be created again, or None if it has ended or belongs to a workload that is listed."""
     if has_ended(pod):
         return None
     meta = pod["metadata"]
     namespace = str(meta.get("namespace", ""))
     read = _metadata_of_running(pod)
     key, owner = key_of_normal_pod(read, namespace), controller_of(meta) or {}
-    if key in seen or key in listed or (namespace, owner.get("kind"), owner.get("name")) in listed:
+    if key in listed or (namespace, owner.get("kind"), owner.get("name")) in listed:
         return None
     _, kind, name = key
     return Created(kind, namespace, name, as_created({**read, **_spec_of_running(pod)}))

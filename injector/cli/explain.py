@@ -72,7 +72,6 @@ from injector.istio.webhooks import (
     why_none,
 )
 from injector.kube.escaping import escape_line
-from injector.kube.pods import OTHER_KINDS, Created, OtherKinds
 from injector.revisions.registry import PATH_PREFIX, parse_path
 from injector.revisions.tags import TagWorkload, usable_tags, workload_of_pod
 
@@ -80,6 +79,7 @@ if TYPE_CHECKING:
     from injector.cluster.client import KubeClient
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.istio.revision import Revision
+    from injector.kube.pods import Created, OtherKinds
     from injector.revisions.source import RawRevision
 
 WEBHOOK: Final = "webhook"
@@ -437,27 +437,27 @@ async def explain_live(
     reader: ObjectReader,
     sources: Sources,
     wanted: WorkloadName | str | None,
+    workloads: list[Created],
     guard: str = ENFORCE,
-    others: OtherKinds = OTHER_KINDS,
     client: KubeClient | None = None,
 ) -> tuple[list[Explanation], tuple[str, ...]]:
     """Return the traces of one workload of a cluster, or of all in a namespace, and notes for the user.
 
+    ``wanted`` is the name of the workload, or of the namespace, and ``workloads`` are read from there.
+
     If there is a ``client``, the API server also checks the injected pods, by a dry run.
 
     Raises:
-        InjectorError: the workload, its namespace, a webhook or the revisions cannot be read.
+        InjectorError: the pod, its namespace, a webhook or the revisions cannot be read.
     """
     running: Item | None = None
     if isinstance(wanted, WorkloadName):
         namespace: str | None = wanted.namespace
-        workloads = [await read_target(reader, wanted, others)]
         if wanted.resource is PODS:
             pod = await reader.get(PODS, wanted.name, namespace=wanted.namespace)
             running = item_of({**pod, "kind": PODS.kind}, wanted.namespace)
     else:
         namespace = wanted
-        workloads = await read_targets(reader, namespace, others)
     view = await read_view(reader, sources, namespace)
     mesh = Mesh(view.configurations, frozenset(), istio_namespace=sources.istio_namespace)
     explanations = [await _explain_live(reader, each, view, mesh, running, guard) for each in workloads]
@@ -567,12 +567,18 @@ def explain(  # noqa: PLR0913 -- one parameter for each flag
         for flag, value in only_files.items():
             if value:
                 raise UsageError("only for FILES, not for the cluster", where=flag, hint="leave it out")
-        wanted: WorkloadName | str | None = namespace
+        name = None
         if target is not None:
-            wanted = parse_target(target, namespace=namespace, default=kubeconfig.namespace(), others=others)
+            name = parse_target(target, namespace=namespace, default=kubeconfig.namespace(), others=others)
         with open_session(kubeconfig) as session:
+            if name is None:
+                created = read_targets(session, namespace, others)
+            else:
+                created = [session.run(lambda client: read_target(client, name, others))]
             explanations, notes = session.run(
-                lambda client: explain_live(client, sources, wanted, guard, others, client if target else None)
+                lambda client: explain_live(
+                    client, sources, name or namespace, created, guard, client if name else None
+                )
             )
     else:
         requested, labels = replace(_requested(revision, path), precedence=precedence), _labels(namespace_labels)

@@ -43,7 +43,7 @@ from injector.cluster.resources import (
 from injector.errors import ClusterError, DataError, ManifestError, UsageError
 from injector.golang.json import dump_json
 from injector.injection.tools.podchanges import ABSENT
-from injector.kube.pods import OTHER_KINDS, Created, has_ended
+from injector.kube.pods import OTHER_KINDS, has_ended
 from tests.cases import cases
 from tests.cli.clusters import HOME, FakeKube, cluster, deployment, labelled, owned, reached, revision, tag, with_cpus
 from tests.cluster.fakes import failure
@@ -200,8 +200,7 @@ def test_a_deployment_is_read_with_the_pod_of_its_template() -> None:
 
 
 def listed(*objects: dict[str, Any], namespace: str | None = None) -> list[str]:
-    found: list[Created] = asyncio.run(read_targets(cluster(*objects), namespace))
-    return [str(each) for each in found]
+    return list(map(str, read_targets(cluster(*objects), namespace)))
 
 
 def test_a_workload_is_listed_once() -> None:
@@ -261,7 +260,7 @@ def test_jobs_of_a_cron_job_and_what_has_ended_are_left_out() -> None:
 def test_ended_pods_are_not_listed() -> None:
     client = FakeKube()
 
-    assert asyncio.run(read_targets(client, "shop")) == []
+    assert read_targets(Direct(client), "shop") == []
     assert client.asked[-1] == f"list pods in shop by {RUNNING}"
 
 

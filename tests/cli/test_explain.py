@@ -430,12 +430,14 @@ OBJECTS = (
 SOURCES = Sources(None, HOME)
 
 
-def explanation(wanted: WorkloadName | str, *more: dict[str, Any]) -> tuple[list[Explanation], tuple[str, ...]]:
-    return asyncio.run(explain_live(cluster(*OBJECTS, *more), SOURCES, wanted))
+async def explanation(place: str, *more: dict[str, Any], guard: str = "enforce") -> Explanation:
+    reader, wanted = cluster(*OBJECTS, *more), WorkloadName(PODS, "web-abc-1", place)
+    found, _ = await explain_live(reader, SOURCES, wanted, [await read_target(reader, wanted)], guard)
+    return found[0]
 
 
-def test_the_delivery_steps_follow_the_webhook() -> None:
-    (found,) = explanation(WorkloadName(PODS, "web-abc-1", "shop"))[0]
+async def test_the_delivery_steps_follow_the_webhook() -> None:
+    found = await explanation("shop")
 
     assert (str(found.workload), found.revision, found.tag) == ("Pod shop/web-abc-1", "1-24", "prod")
     steps = ["webhook", "failure_policy", "ca_bundle", "endpoints", "tag", "revision"]
@@ -443,31 +445,31 @@ def test_the_delivery_steps_follow_the_webhook() -> None:
     assert found.trace.outcome == "injected"
 
 
-def test_the_proxy_configs_of_the_cluster_that_apply_are_named() -> None:
+async def test_the_proxy_configs_of_the_cluster_that_apply_are_named() -> None:
     resources = proxy_config("istio-system"), proxy_config("shop"), proxy_config("lost")
-    (found,) = explanation(WorkloadName(PODS, "web-abc-1", "shop"), *resources)[0]
+    found = await explanation("shop", *resources)
 
     assert [step.detail for step in found.trace.steps if step.step == "proxy_configs"] == [
         "istio-system/all, shop/all: each overrides the ones before it"
     ]
 
 
-def test_the_guard_comes_from_the_option() -> None:
-    (found,) = asyncio.run(explain_live(cluster(*OBJECTS), SOURCES, WorkloadName(PODS, "web-abc-1", "shop"), "warn"))[0]
+async def test_the_guard_comes_from_the_option() -> None:
+    found = await explanation("shop", guard="warn")
 
     assert [step.source for step in found.trace.steps if step.step == "guard"] == ["--guard warn"]
 
 
-def test_the_trace_of_a_pod_without_a_webhook_ends_there() -> None:
-    (found,) = explanation(WorkloadName(PODS, "web-abc-1", "lost"))[0]
+async def test_the_trace_of_a_pod_without_a_webhook_ends_there() -> None:
+    found = await explanation("lost")
 
     assert [step.step for step in found.trace.steps] == ["webhook", "result"]
     assert "names `gone`, which is not served" in found.trace.steps[0].detail
 
 
-def test_explaining_a_broken_revision_fails() -> None:
+async def test_explaining_a_broken_revision_fails() -> None:
     with pytest.raises(DataError, match="istio-sidecar-injector-broken"):
-        explanation(WorkloadName(PODS, "web-abc-1", "bad"))
+        await explanation("bad")
 
 
 def test_the_labels_of_a_workload_are_its_pods_and_its_namespaces() -> None:
