@@ -344,9 +344,9 @@ def complete_names(ctx: click.Context, _param: click.Parameter, incomplete: str)
     return []
 
 
-def revision_option(text: str, metavar: str = "NAME") -> Callable[[F], F]:
+def revision_option(text: str, metavar: str = "NAME", **settings: Any) -> Callable[[F], F]:
     """Return the option ``--revision``, which completes the names of revisions and tags. ``text`` is its help."""
-    return click.option("-r", REVISION_FLAG, metavar=metavar, shell_complete=complete_names, help=text)
+    return click.option("-r", REVISION_FLAG, metavar=metavar, shell_complete=complete_names, help=text, **settings)
 
 
 def precedence_option(scope: str) -> Callable[[F], F]:
@@ -367,20 +367,16 @@ def tag_name(name: str) -> str:
     Raises:
         UsageError: the name is not valid.
     """
-    return _checked_name(name, where="TAG", kind="tag")
+    return revision_name(name, flag="TAG", kind="tag")
 
 
-def revision_name(name: str, *, flag: str = REVISION_FLAG) -> str:
-    """Return the name of a revision.
+def revision_name(name: str, *, flag: str = REVISION_FLAG, kind: str = "revision") -> str:
+    """Return the name of a revision, or of another kind of object.
 
     Raises:
         UsageError: the name is not valid.
     """
-    return _checked_name(name, where=flag, kind="revision")
-
-
-def _checked_name(name: str, *, where: str, kind: str) -> str:
     try:
-        return checked_name(name, where=where, kind=kind)
+        return checked_name(name, where=flag, kind=kind)
     except ConfigError as error:
         raise UsageError(error.what, where=error.where, hint=error.hint) from error

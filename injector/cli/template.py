@@ -14,14 +14,14 @@ import click
 from injector.cli.commands import EX_DATAERR, EX_FAILED, Subcommands, verbose
 from injector.cli.kube_inject import RevisionOptions, revision_options
 from injector.cli.manifests import OTHER_KINDS_OPTION, SEPARATOR, SUFFIXES, read_workloads, write_file
-from injector.cli.options import FILE, FILENAME, RECURSIVE, REVISION_FLAG, exit_code_option, option_group, output_format
+from injector.cli.options import FILE, FILENAME, RECURSIVE, exit_code_option, option_group, output_format
 from injector.cli.output import DIFF_COLORS, HEADINGS, data_text, echo, echo_colored, examples, is_terminal, table
 from injector.cli.sources import (
     RevisionList,
     Sources,
     chosen_revisions,
-    complete_names,
     namespace_option,
+    revision_option,
     revision_source_options,
 )
 from injector.errors import AnnotationError, ConfigError, DataError, ManifestError, TemplateRenderError, UsageError
@@ -501,14 +501,8 @@ _TEST_COLORS: Final = {r"^ok .*": "32", r"^FAIL .*": "1;31", **DIFF_COLORS}
 
 @template.command("test", epilog=examples("template test goldens", "template test goldens -r 1-28 -r 1-30 --update"))
 @click.argument("folder", type=FILE)
-@click.option(
-    "-r",
-    REVISION_FLAG,
-    "names",
-    metavar="NAME",
-    multiple=True,
-    shell_complete=complete_names,
-    help="Revision or tag. Repeatable. Default: those with expected results, or else the default revision.",
+@revision_option(
+    "Revision or tag. Repeatable. Default: those with expected results, or else the default revision.", multiple=True
 )
 @click.option("--update", is_flag=True, help="Write the results as the expected ones.")
 @revision_source_options
@@ -517,7 +511,7 @@ _TEST_COLORS: Final = {r"^ok .*": "32", r"^FAIL .*": "1;31", **DIFF_COLORS}
 def test(
     *,
     folder: Path,
-    names: tuple[str, ...],
+    revision: tuple[str, ...],
     update: bool,
     sources: Sources,
     kubeconfig: Kubeconfig,
@@ -532,9 +526,9 @@ def test(
     files = _pod_files(folder)
     failed = False
     with chosen_revisions(sources, kubeconfig) as revisions:
-        for name, revision in _revisions(revisions, names or _with_goldens(folder)):
+        for name, built in _revisions(revisions, revision or _with_goldens(folder)):
             for file in files:
-                expected, result = folder / EXPECTED / name / file.name, _injected(file, revision, others)
+                expected, result = folder / EXPECTED / name / file.name, _injected(file, built, others)
                 difference = _difference(expected, result)
                 failed = failed or (bool(difference) and not update)
                 if update and difference:

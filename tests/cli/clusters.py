@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import click
 import pytest
+import yaml
 from click.testing import CliRunner, Result
 
 from injector.cli import main
@@ -172,6 +174,13 @@ def reached(monkeypatch: pytest.MonkeyPatch, client: KubeClient) -> None:
 
     for module in ("cluster", "explain", "upgrade"):
         monkeypatch.setattr(f"injector.cli.{module}.open_session", open_session)
+
+
+def written(folder: Path, *objects: dict[str, Any]) -> str:
+    """Write a file with the objects, and return its name."""
+    path = folder / "objects.yaml"
+    path.write_text(yaml.safe_dump_all(objects))
+    return str(path)
 
 
 def invoke(*arguments: str, text: str | None = None) -> Result:

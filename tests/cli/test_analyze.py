@@ -22,6 +22,7 @@ from tests.cli.clusters import (
     reached,
     revision,
     tag,
+    written,
 )
 from tests.factories import make_pod
 from tests.revisions.fakes import VALUES, write_revision
@@ -31,12 +32,6 @@ UNKNOWN_NAME = make_pod(namespace="shop", name="web", annotations={"x.istio.io/y
 
 
 analyze = partial(invoke, "analyze")
-
-
-def written(folder: Path, *objects: dict[str, Any]) -> str:
-    path = folder / "m.yaml"
-    path.write_text(yaml.safe_dump_all(objects))
-    return str(path)
 
 
 def live(monkeypatch: pytest.MonkeyPatch, *objects: dict[str, Any]) -> FakeKube:

@@ -33,6 +33,7 @@ from tests.cli.clusters import (
     revision,
     tag,
     with_cpus,
+    written,
 )
 from tests.factories import proxy_of
 from tests.revisions.fakes import CONFIG, VALUES, make_raw, write_revision
@@ -55,14 +56,9 @@ SHOP = labelled("shop", "prod")
 status = partial(invoke, "revision", "status")
 
 
-def filed(tmp_path: Path, *objects: dict[str, Any]) -> str:
-    (tmp_path / "all.yaml").write_text(yaml.safe_dump({"kind": "List", "apiVersion": "v1", "items": list(objects)}))
-    return str(tmp_path / "all.yaml")
-
-
 def test_the_table_has_a_row_for_each_workload_and_drift_ends_with_1(tmp_path: Path) -> None:
     result = status(
-        "-f", filed(tmp_path, *REVISIONS, SHOP, CURRENT_PODS, OLDER, owned("bare", "shop") | {"kind": "Pod"})
+        "-f", written(tmp_path, *REVISIONS, SHOP, CURRENT_PODS, OLDER, owned("bare", "shop") | {"kind": "Pod"})
     )
 
     assert (result.exit_code, result.stderr) == (1, "")
@@ -80,7 +76,7 @@ def test_pods_of_any_kind_of_workload_have_a_status(tmp_path: Path) -> None:
     rolled = owned("roll", "shop", labels={"pod-template-hash": "x", "rollouts-pod-template-hash": "abc"})
     pods = [rolled, owned("clone", "shop", kind="CloneSet"), owned("foo", "shop", kind="Foo")]
 
-    result = status("-f", filed(tmp_path, *REVISIONS, SHOP, *({**each, "kind": "Pod"} for each in pods)))
+    result = status("-f", written(tmp_path, *REVISIONS, SHOP, *({**each, "kind": "Pod"} for each in pods)))
 
     assert [line.split()[1] for line in result.stdout.splitlines()[1:4]] == [
         "CloneSet/clone",
@@ -90,21 +86,21 @@ def test_pods_of_any_kind_of_workload_have_a_status(tmp_path: Path) -> None:
 
 
 def test_status_ends_with_0_if_all_pods_are_current(tmp_path: Path) -> None:
-    assert status("-f", filed(tmp_path, *REVISIONS, SHOP, CURRENT_PODS)).exit_code == 0
-    assert status("-f", filed(tmp_path, *REVISIONS, SHOP, OLDER), "--exit-code=false").exit_code == 0
+    assert status("-f", written(tmp_path, *REVISIONS, SHOP, CURRENT_PODS)).exit_code == 0
+    assert status("-f", written(tmp_path, *REVISIONS, SHOP, OLDER), "--exit-code=false").exit_code == 0
 
 
 def test_a_pod_that_its_namespace_no_longer_allows_is_refused(tmp_path: Path) -> None:
     labels = {"istio.io/rev": "prod", "pod-security.kubernetes.io/enforce": "restricted"}
 
-    result = status("-f", filed(tmp_path, *REVISIONS, namespace("shop", **labels), CURRENT_PODS))
+    result = status("-f", written(tmp_path, *REVISIONS, namespace("shop", **labels), CURRENT_PODS))
 
     assert result.stdout.splitlines()[1].split()[-1] == "refused"
 
 
 @pytest.mark.parametrize("output", ["json", "yaml"])
 def test_the_status_is_available_as_data(tmp_path: Path, output: str) -> None:
-    result = status("-f", filed(tmp_path, *REVISIONS, SHOP, OLDER), "-o", output)
+    result = status("-f", written(tmp_path, *REVISIONS, SHOP, OLDER), "-o", output)
 
     found = json.loads(result.stdout) if output == "json" else yaml.safe_load(result.stdout)
     old = {"namespace": "shop", "kind": "Deployment", "name": "old", "pods": 1}
@@ -117,7 +113,7 @@ def test_revisions_can_come_from_a_folder(tmp_path: Path) -> None:
     write_revision(tmp_path / "r" / "1-30", make_raw().config, VALUES.replace("1.24.6", "1.30.2"))
     (tmp_path / "r" / "tags.yaml").write_text("prod: 1-30\n")
 
-    result = status("-f", filed(tmp_path, *REVISIONS, SHOP, CURRENT_PODS), "--revisions-dir", str(tmp_path / "r"))
+    result = status("-f", written(tmp_path, *REVISIONS, SHOP, CURRENT_PODS), "--revisions-dir", str(tmp_path / "r"))
 
     assert "older template" in result.stdout
 
@@ -159,7 +155,7 @@ def test_a_missing_permission_is_one_line(monkeypatch: pytest.MonkeyPatch) -> No
 def test_unknown_facts_are_noted(tmp_path: Path) -> None:
     unread = revision("half", "1.30.1")[:1]
 
-    result = status("-f", filed(tmp_path, *REVISIONS[:2], *unread, injected("lost", "nowhere")))
+    result = status("-f", written(tmp_path, *REVISIONS[:2], *unread, injected("lost", "nowhere")))
 
     assert result.exit_code == 0
     notes = result.stderr.splitlines()
@@ -174,7 +170,7 @@ def test_a_tag_that_cannot_be_used_is_noted(tmp_path: Path) -> None:
     two = [tag("prod", "1-24"), tag("prod", "1-30")]
     two[1]["metadata"]["name"] = "other"
 
-    result = status("-f", filed(tmp_path, *REVISIONS, *two, SHOP))
+    result = status("-f", written(tmp_path, *REVISIONS, *two, SHOP))
 
     assert "note: a tag cannot be used: tag `prod`: several MutatingWebhookConfigurations have it" in result.stderr
 
@@ -193,7 +189,7 @@ def test_a_tag_that_cannot_be_used_is_noted(tmp_path: Path) -> None:
 def test_wrong_flags_are_64_and_bad_input_is_65(
     tmp_path: Path, objects: tuple[dict[str, Any], ...], arguments: tuple[str, ...], code: int, says: str
 ) -> None:
-    assert_fails(status("-f", filed(tmp_path, *objects), *arguments), code, says)
+    assert_fails(status("-f", written(tmp_path, *objects), *arguments), code, says)
 
 
 INJECT = "sidecar.istio.io/inject"

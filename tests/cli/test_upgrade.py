@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,18 @@ from injector.cluster.resources import CONFIG_MAPS, Scope
 from injector.upgrade.state import COMPLETED, PAUSED, RESTARTING, State
 from injector.upgrade.store import UPGRADES
 from tests.cases import cases
-from tests.cli.clusters import FakeKube, assert_fails, deployment, invoke, labelled, owned, reached, revision, tag
+from tests.cli.clusters import (
+    FakeKube,
+    assert_fails,
+    deployment,
+    invoke,
+    labelled,
+    owned,
+    reached,
+    revision,
+    tag,
+    written,
+)
 from tests.cluster.fakeapi import FakeApi
 from tests.revisions.fakes import CONFIG
 from tests.upgrade.fleets import DOCUMENT
@@ -34,6 +44,10 @@ def pod_of(name: str, place: str, rev: str, **fields: Any) -> dict[str, Any]:
     return {"kind": "Pod", "apiVersion": "v1", **owned(name, place, annotations=status, **fields)}
 
 
+TWO_WAVES = {
+    **DOCUMENT,
+    "spec": {**DOCUMENT["spec"], "waves": [{"name": "dev", "namespaces": ["dev"]}, {"name": "rest"}]},
+}
 CLUSTER = (
     *revision("1-28", "1.28.0"),
     *revision("1-30", "1.30.1", config=REFUSING),
@@ -65,13 +79,9 @@ def kube(monkeypatch: pytest.MonkeyPatch) -> FakeKube:
 
 @pytest.fixture
 def document(tmp_path: Path) -> str:
-    return written(tmp_path, {"waves": [{"name": "dev", "namespaces": ["dev"]}, {"name": "rest"}]})
-
-
-def written(tmp_path: Path, spec: Mapping[str, Any]) -> str:
-    path = tmp_path / "up.yaml"
-    path.write_text(yaml.safe_dump({**DOCUMENT, "spec": {**DOCUMENT["spec"], **spec}}))
-    return str(path)
+    """The name of a file with an upgrade of two waves."""
+    (tmp_path / "up.yaml").write_text(yaml.safe_dump(TWO_WAVES))
+    return str(tmp_path / "up.yaml")
 
 
 run = partial(invoke, "upgrade")
@@ -180,8 +190,7 @@ def test_a_plan_of_workloads_that_can_all_be_restarted_ends_with_0(
 
 
 def test_the_objects_of_a_cluster_can_come_from_files(document: str, tmp_path: Path) -> None:
-    (tmp_path / "all.yaml").write_text(yaml.safe_dump({"kind": "List", "apiVersion": "v1", "items": list(CLUSTER)}))
-    result = run("plan", document, "-f", str(tmp_path / "all.yaml"), "--exit-code=false")
+    result = run("plan", document, "-f", written(tmp_path, *CLUSTER), "--exit-code=false")
 
     assert result.exit_code == 0
     assert result.stdout.endswith("workloads: 2 restart, 1 done, 2 blocked\n")
@@ -189,8 +198,7 @@ def test_the_objects_of_a_cluster_can_come_from_files(document: str, tmp_path: P
 
 def test_a_namespace_whose_labels_are_not_known_is_skipped_with_a_note(document: str, tmp_path: Path) -> None:
     known = [each for each in CLUSTER if (each["kind"], each["metadata"]["name"]) != ("Namespace", "shop")]
-    (tmp_path / "all.yaml").write_text(yaml.safe_dump_all(known))
-    result = run("plan", document, "-f", str(tmp_path / "all.yaml"))
+    result = run("plan", document, "-f", written(tmp_path, *known))
 
     assert "note: skipped namespace shop: its labels are not known\n" in result.stderr
     assert "shop" not in result.stdout
@@ -212,17 +220,15 @@ def test_an_object_of_a_file_that_cannot_be_read_is_named(
     objects = copy.deepcopy(CLUSTER)
     (wanted,) = (each for each in objects if f"{each['kind']} {each['metadata']['name']}" == name)
     wanted[path[0]][path[1]] = value
-    file = tmp_path / "cluster.yaml"
-    file.write_text(yaml.safe_dump_all(objects))
 
-    assert_fails(run("plan", document, "-f", str(file)), 65, says)
+    assert_fails(run("plan", document, "-f", written(tmp_path, *objects)), 65, says)
 
 
 @cases("spec", "code", "says")
 def test_an_upgrade_that_the_cluster_cannot_do_is_refused_in_one_line(
     spec: dict[str, Any], code: int, says: str, tmp_path: Path
 ) -> None:
-    assert_fails(run("plan", written(tmp_path, spec)), code, says)
+    assert_fails(run("plan", written(tmp_path, {**DOCUMENT, "spec": {**DOCUMENT["spec"], **spec}})), code, says)
 
 
 def test_a_file_with_several_documents_is_refused(document: str, tmp_path: Path) -> None:
@@ -240,10 +246,6 @@ def stored(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
     """A cluster with an upgrade of two waves that restarts the workloads of the first."""
     api = FakeApi()
     reached(monkeypatch, api)
-    raw = {
-        **DOCUMENT,
-        "spec": {**DOCUMENT["spec"], "waves": [{"name": "dev", "namespaces": ["dev"]}, {"name": "rest"}]},
-    }
     state = State(
         step=RESTARTING,
         deadline=2e9,
@@ -253,7 +255,7 @@ def stored(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
         gates={"latency": "pass: 1.1"},
         reason="waiting for a window",
     )
-    data = {"upgrade": json.dumps(raw), "state": json.dumps(state.to_dict())}
+    data = {"upgrade": json.dumps(TWO_WAVES), "state": json.dumps(state.to_dict())}
     api.put(CONFIG_MAPS, {"metadata": {"name": "upgrade-up", "namespace": HOME}, "data": data})
     return api
 
@@ -382,8 +384,7 @@ def test_a_paused_upgrade_is_not_run_and_its_reason_is_printed(document: str, mo
 
     api = Paused()
     reached(monkeypatch, api)
-    raw = yaml.safe_load(Path(document).read_text())
-    data = {"upgrade": json.dumps(raw), "state": json.dumps(State(phase=PAUSED, reason="why").to_dict())}
+    data = {"upgrade": json.dumps(TWO_WAVES), "state": json.dumps(State(phase=PAUSED, reason="why").to_dict())}
     api.put(CONFIG_MAPS, {"metadata": {"name": "upgrade-up", "namespace": HOME}, "data": data})
 
     result = run("run", document)

@@ -30,7 +30,6 @@ from tests.deploy.rendering import (
     documents,
     flags,
     helm,
-    missing,
     of_kind,
     one,
     pod_spec,
@@ -38,14 +37,6 @@ from tests.deploy.rendering import (
     templated,
 )
 from tests.revisions.fakes import write_revision
-
-
-@pytest.fixture(autouse=True, scope="module")
-def installed() -> None:
-    """Helm, without which nothing here can be tried."""
-    if missing():
-        pytest.skip(missing())
-
 
 REVISIONS = {
     "1-24": {"configMap": "istio-sidecar-injector-1-24", "meshConfigMap": "istio-1-24"},

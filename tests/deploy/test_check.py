@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.architecture.serving import free_ports, wait_until_ready
-from tests.deploy.rendering import CHART, ROOT, missing, of_kind, one, rendered
+from tests.deploy.rendering import CHART, ROOT, of_kind, one, rendered
 
 SCRIPT = CHART / "files" / "check.py"
 
@@ -55,8 +55,6 @@ def test_it_fails_where_nobody_answers() -> None:
 
 
 def test_the_pod_asks_the_service_for_every_webhook() -> None:
-    if missing():
-        pytest.skip(missing())
     objects = rendered({"service": {"port": 8443}, "demo": {"enabled": True}})
     paths = {
         webhook["clientConfig"]["service"]["path"].removeprefix("/inject/")
@@ -74,8 +72,6 @@ def test_the_pod_asks_the_service_for_every_webhook() -> None:
 
 
 def test_it_asks_for_no_pod_where_only_the_api_servers_certificate_is_taken() -> None:
-    if missing():
-        pytest.skip(missing())
     (container,) = one(rendered({"apiServerClient": {"configMap": "ca"}}), "Pod")["spec"]["containers"]
 
     assert len(container["command"]) == 5

@@ -22,7 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from injector.metrics import Metrics, Outcome, RevisionRow, UpgradeRow
 from tests.cases import cases, read_cases
-from tests.deploy.rendering import CHART, ROOT, missing, of_kind, one, rendered
+from tests.deploy.rendering import CHART, ROOT, of_kind, one, rendered
 
 ALERTS = yaml.safe_load((CHART / "files" / "alerts.yaml").read_text())
 RULES = [rule for group in ALERTS["groups"] for rule in group["rules"]]
@@ -275,8 +275,6 @@ def test_the_metrics_are_open_metrics_too() -> None:
 
 
 def test_the_chart_gives_rules_and_dashboards_the_name_of_the_release() -> None:
-    if missing():
-        pytest.skip(missing())
     switches = {kind: {"enabled": True} for kind in ("serviceMonitor", "dashboards")}
     rules = {"enabled": True, "runbooks": "https://example.com/runbooks", "labels": {"team": "mesh"}}
     objects = rendered({"fullnameOverride": "mine", "monitoring": {**switches, "prometheusRule": rules}})

@@ -8,7 +8,7 @@ import shlex
 import pytest
 import yaml
 
-from tests.deploy.rendering import BASES, CHART, ROOT, helm, missing, rendered
+from tests.deploy.rendering import BASES, CHART, ROOT, helm, rendered
 from tests.deploy.values_page import MARK, PAGE, commented, page, rows
 
 TEXT = PAGE.read_text()
@@ -39,8 +39,6 @@ def test_every_base_is_told_of() -> None:
 
 
 def test_the_example_is_a_release() -> None:
-    if missing():
-        pytest.skip(missing())
     (example,) = re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)
 
     assert rendered(yaml.safe_load(example))
@@ -48,8 +46,6 @@ def test_the_example_is_a_release() -> None:
 
 @pytest.mark.parametrize("line", re.findall(r"^helm (?:install|upgrade) .*", TEXT, re.MULTILINE))
 def test_a_command_of_helm_renders(line: str) -> None:
-    if missing():
-        pytest.skip(missing())
     _, _, *arguments = shlex.split(line)
     others = {"--create-namespace", "--reset-then-reuse-values"}  # flags that ``helm template`` does not have
     given = [str(CHART) if each == "deploy/chart" else each for each in arguments if each not in others]
