@@ -52,14 +52,8 @@ def drift(
 
 
 def test_workloads_with_another_revision_than_they_would_get_are_counted_once_each() -> None:
-    pods = (
-        pod("web.1"),
-        pod("web.2"),
-        pod("api.1"),
-        pod("api.2", has=NEW),
-        pod("new.1", has=NEW),
-        pod("bare", has=None),
-    )
+    old = (pod(name) for name in ("web.1", "web.2", "api.1"))
+    pods = (*old, pod("api.2", has=NEW), pod("new.1", has=NEW), pod("bare", has=None))
 
     assert drift(*pods) == {(OLD, NEW, "shop"): 2}
     assert drift(*pods, tags=f"prod: {OLD}") == {(NEW, OLD, "shop"): 2}
@@ -129,21 +123,19 @@ async def test_a_moved_tag_a_restarted_workload_and_a_relabelled_namespace_are_s
     for name in ("web.1", "web.2", "api.1"):
         watched.api.put(PODS, pod(name))
     watched.registry.swap(snapshot())
-    task = asyncio.create_task(watched.watch.follow(asyncio.Event()))
-    await watched.check({(OLD, NEW, "shop"): 2})
+    async with running(watched.watch.follow(asyncio.Event())):
+        await watched.check({(OLD, NEW, "shop"): 2})
 
-    watched.api.drop(PODS, "api.1", "shop")
-    watched.api.put(PODS, pod("api.2", has=NEW))
-    await watched.check({(OLD, NEW, "shop"): 1})
+        watched.api.drop(PODS, "api.1", "shop")
+        watched.api.put(PODS, pod("api.2", has=NEW))
+        await watched.check({(OLD, NEW, "shop"): 1})
 
-    watched.registry.swap(snapshot(f"prod: {OLD}"))
-    await watched.check({(NEW, OLD, "shop"): 1})
+        watched.registry.swap(snapshot(f"prod: {OLD}"))
+        await watched.check({(NEW, OLD, "shop"): 1})
 
-    watched.registry.swap(snapshot())
-    watched.api.put(NAMESPACES, {"metadata": {"name": "shop", "labels": {REV: OLD}}})
-    await watched.check({(NEW, OLD, "shop"): 1})
-    task.cancel()
-    await asyncio.wait([task])
+        watched.registry.swap(snapshot())
+        watched.api.put(NAMESPACES, {"metadata": {"name": "shop", "labels": {REV: OLD}}})
+        await watched.check({(NEW, OLD, "shop"): 1})
 
 
 @in_fake_time
@@ -177,13 +169,11 @@ async def test_the_pods_and_series_are_bounded(
     for number in range(30):
         watched.api.put(PODS, pod(f"web.{number}"))
     watched.registry.swap(snapshot())
-    task = asyncio.create_task(watched.watch.follow(asyncio.Event()))
-    with caplog.at_level(logging.WARNING):
-        await watched.check({(OLD, NEW, "shop"): 1})
-        await asyncio.sleep(60)
+    async with running(watched.watch.follow(asyncio.Event())):
+        with caplog.at_level(logging.WARNING):
+            await watched.check({(OLD, NEW, "shop"): 1})
+            await asyncio.sleep(60)
     assert caplog.messages == ["--watch-drift counts only 10 pods; the cluster has more with a sidecar"]
-    task.cancel()
-    await asyncio.wait([task])
 
     metrics = Metrics(CollectorRegistry())
     metrics.drifted({(str(number), NEW, "shop"): number for number in range(2 * MAX_DRIFT_SERIES)})

@@ -113,10 +113,6 @@ def add_a_revision(folder: Path) -> None:
     (folder.parent / "b").mkdir()
 
 
-def delete_it(folder: Path) -> None:
-    shutil.rmtree(folder)
-
-
 def move_the_tags(folder: Path) -> None:
     (folder.parent / "tags.yaml").write_text("prod: a")
 
@@ -131,52 +127,51 @@ def make_anew(folder: Path) -> None:
     folder.mkdir()
 
 
+def write_config(folder: Path) -> None:
+    (folder / "config").write_text("new")
+
+
+def write_longer_config(folder: Path) -> None:
+    (folder / "config").write_text("newer")
+
+
+def move_the_link(folder: Path) -> None:
+    home = folder.parents[1]
+    (home / "other").mkdir()
+    (home / "link").unlink()
+    (home / "link").symlink_to(home / "other")
+
+
+def write_other_tags(folder: Path) -> None:
+    (folder.parents[1] / "other" / "tags.yaml").write_text("prod: a")
+
+
+def make_later(folder: Path) -> None:
+    (folder.parents[1] / "later").mkdir()
+
+
 @pytest.mark.parametrize(
-    "change", [swap_link, rename_onto, add_a_revision, delete_it, move_the_tags, replace_everything]
+    ("path", "changes"),
+    [
+        *(
+            ("revisions", [change])
+            for change in (swap_link, rename_onto, add_a_revision, shutil.rmtree, move_the_tags, replace_everything)
+        ),
+        ("revisions", [make_anew, write_config, write_longer_config]),
+        ("link", [move_the_link, write_other_tags]),
+        ("later", [make_later]),
+        ("revisions/a/config", [swap_link]),
+    ],
 )
-async def test_every_change_below_a_folder_is_reported(mount: Path, change: Callable[[Path], None]) -> None:
-    async with asyncio.timeout(LIMIT), aclosing(file_changes([mount.parent])) as told:
+async def test_every_change_of_a_file_or_below_a_folder_is_reported(
+    mount: Path, tmp_path: Path, path: str, changes: list[Callable[[Path], None]]
+) -> None:
+    (tmp_path / "link").symlink_to(mount.parent)
+    async with asyncio.timeout(LIMIT), aclosing(file_changes([tmp_path / path])) as told:
         await anext(told)
-        change(mount)
-        await anext(told)
-
-
-async def test_a_folder_that_was_replaced_is_watched_on(mount: Path) -> None:
-    async with asyncio.timeout(LIMIT), aclosing(file_changes([mount.parent])) as told:
-        await anext(told)
-        make_anew(mount)
-        await anext(told)
-        (mount / "config").write_text("new")
-        await anext(told)
-        (mount / "config").write_text("newer")
-        await anext(told)
-
-
-async def test_a_moved_link_is_reported_and_followed(mount: Path, tmp_path: Path) -> None:
-    (tmp_path / "other").mkdir()
-    link = tmp_path / "link"
-    link.symlink_to(mount.parent)
-    async with asyncio.timeout(LIMIT), aclosing(file_changes([link])) as told:
-        await anext(told)
-        link.unlink()
-        link.symlink_to(tmp_path / "other")
-        await anext(told)
-        (tmp_path / "other" / "tags.yaml").write_text("prod: a")
-        await anext(told)
-
-
-async def test_a_folder_that_appears_is_reported(tmp_path: Path) -> None:
-    async with asyncio.timeout(LIMIT), aclosing(file_changes([tmp_path / "later"])) as told:
-        await anext(told)
-        (tmp_path / "later").mkdir()
-        await anext(told)
-
-
-async def test_a_file_behind_links_is_watched(mount: Path) -> None:
-    async with asyncio.timeout(LIMIT), aclosing(file_changes([mount / "config"])) as told:
-        await anext(told)
-        swap_link(mount)
-        await anext(told)
+        for change in changes:
+            change(mount)
+            await anext(told)
 
 
 async def test_it_ends_when_it_is_cancelled(mount: Path) -> None:

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine
+import json
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
 
 from injector.cluster.client import Page
-from injector.cluster.resources import Scope
+from injector.cluster.resources import NAMESPACES, PODS, Scope
 from injector.metrics import Metrics
 from injector.revisions import unservednames
 from injector.revisions.registry import Registry, snapshot_of
@@ -25,7 +28,8 @@ from injector.revisions.unservednames import (
     unserved_name,
 )
 from tests.cases import cases
-from tests.cluster.fakes import FakeClient, failure, in_fake_time, item, line, page
+from tests.cluster.fakeapi import FakeApi, refusal
+from tests.cluster.fakes import in_fake_time, item
 from tests.reliability.kubeapi import selected
 from tests.revisions.fakes import fake_revision
 from tests.tasks import running
@@ -95,50 +99,32 @@ def test_the_most_frequent_names_are_shown_up_to_a_bound() -> None:
     assert (len(shown["names"]), shown["more"]) == (MAX_NAMES, 7)
 
 
-class Api(FakeClient):
-    """An API server with objects, which picks them by labels and tells watches of changes."""
+class Api(FakeApi):
+    """An API server that picks objects by their labels. ``refused`` are resources, and ``asked`` the lists that came."""
 
     def __init__(self, *, refused: tuple[str, ...] = ()) -> None:
-        super().__init__([])
-        self.refused = refused
-        self.objects: dict[str, dict[str, dict[str, Any]]] = {"namespaces": {}, "pods": {}}
-        self.watching: list[tuple[Scope, asyncio.Queue[bytes]]] = []
-
-    def put(self, plural: str, found: dict[str, Any]) -> None:
-        known = self.objects[plural]
-        self._tell("MODIFIED" if found["metadata"]["name"] in known else "ADDED", plural, found)
-        known[found["metadata"]["name"]] = found
-
-    def remove(self, plural: str, name: str) -> None:
-        self._tell("DELETED", plural, self.objects[plural].pop(name))
+        super().__init__()
+        self.refused, self.asked, self.watching = refused, list[str](), list[Scope]()
 
     async def page(self, scope: Scope, *, token: str = "", limit: int = 0) -> Page:
-        del limit
-        self._note(f"list {scope.resource.plural} {scope.labels}{token}")
-        if scope.resource.plural in self.refused:
-            raise failure("forbidden")
+        self.asked.append(f"list {scope.resource.plural} {scope.labels}")
         assert scope.metadata_only
-        found = self.objects[scope.resource.plural].values()
-        return page(*(each for each in found if selected(scope.labels, each)))
+        if scope.resource.plural in self.refused:
+            raise refusal("forbidden")
+        found = await super().page(scope, token=token, limit=limit)
+        return replace(found, items=[each for each in found.items if selected(scope.labels, each)])
 
     async def watch(self, scope: Scope, *, resource_version: str, seconds: int) -> AsyncGenerator[bytes, None]:
-        del resource_version, seconds
-        told: asyncio.Queue[bytes] = asyncio.Queue()
-        entry = (scope, told)
-        self.watching.append(entry)
+        self.watching.append(scope)
         try:
-            while True:
-                yield await told.get()
+            async for line in super().watch(scope, resource_version=resource_version, seconds=seconds):
+                if selected(scope.labels, json.loads(line)["object"]):
+                    yield line
         finally:
-            self.watching.remove(entry)
+            self.watching.remove(scope)
 
     def watched(self, plural: str) -> list[str]:
-        return [scope.labels for scope, _ in self.watching if scope.resource.plural == plural]
-
-    def _tell(self, kind: str, plural: str, found: dict[str, Any]) -> None:
-        for scope, told in self.watching:
-            if scope.resource.plural == plural and selected(scope.labels, found):
-                told.put_nowait(line(kind, found))
+        return [scope.labels for scope in self.watching if scope.resource.plural == plural]
 
 
 class Net:
@@ -165,20 +151,9 @@ class Net:
         labels = {"resource": resource, "reason": reason}
         return self.collector.get_sample_value("injector_watch_faults_total", labels)
 
-
-def while_it_runs(net: Net, test: Coroutine[Any, Any, None]) -> None:
-    """Run a test beside the watch, by a clock that costs no time."""
-
-    async def run() -> None:
-        task = asyncio.create_task(net.names.follow(Metrics(net.collector)))
-        try:
-            await test
-            assert not task.done()
-        finally:
-            task.cancel()
-            await asyncio.wait([task])
-
-    in_fake_time(run)()
+    def follow(self) -> AbstractAsyncContextManager[object]:
+        """Let it watch as long as the block runs."""
+        return running(self.names.follow(Metrics(self.collector)))
 
 
 @pytest.fixture
@@ -186,16 +161,16 @@ def api() -> Api:
     """Two namespaces and three pods, of which one each leads nowhere."""
     made = Api()
     for name, labels in (("shop", {REV: "prdo"}), ("mesh", {REV: "a"}), ("old", {AUTO: "enabled"})):
-        made.put("namespaces", labelled(name, labels))
+        made.put(NAMESPACES, labelled(name, labels))
     for name, namespace, revision in (("lost", "plain", "prdo"), ("led", "old", "prdo"), ("found", "plain", "a")):
-        made.put("pods", labelled(name, {REV: revision}, namespace))
+        made.put(PODS, labelled(name, {REV: revision}, namespace))
     return made
 
 
-def test_unserved_names_are_counted_and_shown(api: Api) -> None:
+@in_fake_time
+async def test_unserved_names_are_counted_and_shown(api: Api) -> None:
     net = Net(api, "a", "b")
-
-    async def test() -> None:
+    async with net.follow():
         assert net.names.to_dict()["counted"] is False
         await asyncio.sleep(3)
         assert net.counted == (1, 1)
@@ -207,15 +182,13 @@ def test_unserved_names_are_counted_and_shown(api: Api) -> None:
             "more": 0,
             "podsAtLeast": False,
         }
-
-    while_it_runs(net, test())
     assert api.closed == 1
 
 
-def test_a_name_that_is_served_from_now_on_is_counted_no_longer_and_again_when_it_goes(api: Api) -> None:
+@in_fake_time
+async def test_a_name_that_is_served_from_now_on_is_counted_no_longer_and_again_when_it_goes(api: Api) -> None:
     net = Net(api, "a", "b")
-
-    async def test() -> None:
+    async with net.follow():
         await asyncio.sleep(3)
         net.serve("a", "b", tags="prdo: a")
         await asyncio.sleep(3)
@@ -224,90 +197,76 @@ def test_a_name_that_is_served_from_now_on_is_counted_no_longer_and_again_when_i
         await asyncio.sleep(3)
         assert net.counted == (1, 1)
 
-    while_it_runs(net, test())
 
-
-def test_names_that_another_injector_serves_are_not_missed(api: Api) -> None:
+@in_fake_time
+async def test_names_that_another_injector_serves_are_not_missed(api: Api) -> None:
     net = Net(api, "a", "b", elsewhere=("prdo",))
-
-    async def test() -> None:
+    async with net.follow():
         await asyncio.sleep(3)
         assert net.counted == (0, 0)
         assert net.names.served == {"a", "b", "prdo"}
 
-    while_it_runs(net, test())
 
-
-def test_changes_in_the_cluster_are_seen(api: Api) -> None:
+@in_fake_time
+async def test_changes_in_the_cluster_are_seen(api: Api) -> None:
     net = Net(api, "a", "b")
-
-    async def test() -> None:
+    async with net.follow():
         await asyncio.sleep(3)
-        api.put("namespaces", labelled("new", {REV: "1-23"}))
-        api.put("pods", labelled("another", {REV: "1-23"}, "plain"))
+        api.put(NAMESPACES, labelled("new", {REV: "1-23"}))
+        api.put(PODS, labelled("another", {REV: "1-23"}, "plain"))
         await asyncio.sleep(3)
         assert (net.counted, net.names.named_by("new")) == ((2, 2), "1-23")
-        api.put("namespaces", labelled("new", {REV: "a"}))
-        api.remove("pods", "another")
+        api.put(NAMESPACES, labelled("new", {REV: "a"}))
+        api.drop(PODS, "another", "plain")
         await asyncio.sleep(3)
         assert (net.counted, net.names.named_by("new")) == ((1, 1), "a")
 
-    while_it_runs(net, test())
 
-
-def test_a_watch_that_failed_watches_again_when_it_is_restarted(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    net, fails = Net(api, "a", "b"), lambda *_: 1 / 0
-
-    async def test() -> None:
+@in_fake_time
+async def test_a_watch_that_failed_watches_again_when_it_is_restarted(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net = Net(api, "a", "b")
+    with monkeypatch.context() as patched:
+        patched.setattr(unservednames, "count_unserved", lambda *_: 1 / 0)
+        with pytest.raises(ExceptionGroup):
+            await net.names.follow(Metrics(CollectorRegistry()))
+    async with net.follow():
         await asyncio.sleep(3)
-        api.put("pods", labelled("another", {REV: "1-23"}, "plain"))
+        api.put(PODS, labelled("another", {REV: "1-23"}, "plain"))
         await asyncio.sleep(3)
         assert net.counted == (1, 2)
 
-    async def fail_and_test() -> None:
-        with monkeypatch.context() as patched:
-            patched.setattr(unservednames, "count_unserved", fails)
-            with pytest.raises(ExceptionGroup):
-                await net.names.follow(Metrics(CollectorRegistry()))
-        async with running(net.names.follow(Metrics(net.collector))):
-            await test()
 
-    in_fake_time(fail_and_test)()
-
-
-def test_the_api_server_is_asked_again_only_where_what_is_served_changes(api: Api) -> None:
+@in_fake_time
+async def test_the_api_server_is_asked_again_only_where_what_is_served_changes(api: Api) -> None:
     net = Net(api, "a", "b")
-
-    async def test() -> None:
+    async with net.follow():
         await asyncio.sleep(3600)
         assert len(api.asked) == 3
         net.serve("a", "b", "c")
         await asyncio.sleep(3600)
-        assert [what for _, what in api.asked[3:]] == [f"list pods {pod_selector(('a', 'b', 'c'))}"]
+        assert api.asked[3:] == [f"list pods {pod_selector(('a', 'b', 'c'))}"]
         assert api.watched("pods") == [pod_selector(("a", "b", "c"))]
         assert sorted(api.watched("namespaces")) == [AUTO, REV]
 
-    while_it_runs(net, test())
 
-
-def test_counting_starts_once_revisions_are_served(api: Api) -> None:
+@in_fake_time
+async def test_counting_starts_once_revisions_are_served(api: Api) -> None:
     net = Net(api)
-
-    async def test() -> None:
+    async with net.follow():
         await asyncio.sleep(60)
         assert (api.asked, net.counted, net.names.named_by("shop")) == ([], (None, None), None)
         net.serve("a", "b")
         await asyncio.sleep(3)
         assert net.counted == (1, 1)
 
-    while_it_runs(net, test())
 
-
-def test_without_the_permission_for_pods_the_namespaces_are_counted_alone(api: Api) -> None:
+@in_fake_time
+async def test_without_the_permission_for_pods_the_namespaces_are_counted_alone(api: Api) -> None:
     api.refused = ("pods",)
     net = Net(api, "a", "b")
-
-    async def test() -> None:
+    async with net.follow():
         await asyncio.sleep(30)
         assert (net.counted, net.names.to_dict()["pods"]) == ((1, None), None)
         assert (net.faults("pods", "forbidden") or 0) > 1
@@ -317,31 +276,25 @@ def test_without_the_permission_for_pods_the_namespaces_are_counted_alone(api: A
         await asyncio.sleep(10)
         assert (net.counted, api.watched("pods")) == ((1, 1), [pod_selector(("a", "b", "c"))])
 
-    while_it_runs(net, test())
 
-
-def test_each_watch_is_reported_under_its_own_name(api: Api) -> None:
+@in_fake_time
+async def test_each_watch_is_reported_under_its_own_name(api: Api) -> None:
     api.refused = ("namespaces",)
     net = Net(api, "a", "b")
-
-    async def test() -> None:
+    async with net.follow():
         await asyncio.sleep(30)
         assert (net.counted, net.names.to_dict()["counted"]) == ((None, None), False)
         for label in (REV, AUTO):
             assert (net.faults(f"namespaces/{label}", "forbidden") or 0) > 1
         assert net.collector.get_sample_value("injector_watch_synced", {"resource": "pods"}) == 1
 
-    while_it_runs(net, test())
 
-
-def test_the_number_of_remembered_pods_is_bounded_and_shown() -> None:
+@in_fake_time
+async def test_the_number_of_remembered_pods_is_bounded_and_shown() -> None:
     api = Api()
     for number in range(MAX_PODS + 10):
-        api.put("pods", labelled(str(number), {REV: "prdo"}, "plain"))
+        api.put(PODS, labelled(str(number), {REV: "prdo"}, "plain"))
     net = Net(api, "a", "b")
-
-    async def test() -> None:
+    async with net.follow():
         await asyncio.sleep(3)
         assert (net.counted, net.names.to_dict()["podsAtLeast"]) == ((0, MAX_PODS), True)
-
-    while_it_runs(net, test())
