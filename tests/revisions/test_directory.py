@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -90,49 +91,41 @@ def test_an_invalid_folder_fails_only_its_revision(tmp_path: Path, name: str, fi
     assert str(tmp_path / name) in str(state.failures[name])
 
 
-def test_a_file_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
-    folder = write(tmp_path / "a", config=CONFIG)
-    (folder / "values").write_bytes(b"ok\xff")
+EMPTY = "is empty; write it, or delete it"
 
-    with pytest.raises(ConfigError, match="values: is not UTF-8 at byte 2; save it as UTF-8"):
+
+def loop(file: Path) -> None:
+    file.symlink_to(file.name)
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "says"),
+    [
+        *((name, lambda file: file.write_text("\n"), EMPTY) for name in ("config", "values", "mesh", "revision.yaml")),
+        ("values", lambda file: file.write_bytes(b"ok\xff"), "is not UTF-8 at byte 2; save it as UTF-8"),
+        ("mesh", Path.mkdir, "cannot be read: Is a directory"),
+        ("config", loop, "cannot be read: Too many levels of symbolic links"),
+    ],
+)
+def test_a_file_that_cannot_be_read_or_is_about_to_be_written_is_named(
+    tmp_path: Path, name: str, make: Callable[[Path], object], says: str
+) -> None:
+    folder = write(tmp_path / "a", **({} if name == "config" else {"config": CONFIG}))
+    make(folder / name)
+
+    with pytest.raises(ConfigError, match=f"{name}: {says}"):
         read_folder(folder)
 
 
-@pytest.mark.parametrize("name", ["config", "values", "mesh", "revision.yaml"])
-def test_a_file_that_is_empty_is_about_to_be_written_and_names_itself(tmp_path: Path, name: str) -> None:
-    folder = write(tmp_path / "a", config=CONFIG)
-    (folder / name).write_text("\n")
-
-    with pytest.raises(ConfigError, match=f"{name}: is empty; write it, or delete it"):
-        read_folder(folder)
-
-
-def test_tags_that_are_empty_are_not_no_tags(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("text", "says"), [("", "tags.yaml: is empty"), ("- a", "not a mapping of tags")])
+def test_tags_that_cannot_be_read_are_an_error_of_their_own(tmp_path: Path, text: str, says: str) -> None:
     write(tmp_path / "a", config=CONFIG)
-    (tmp_path / "tags.yaml").touch()
+    (tmp_path / "tags.yaml").write_text(text)
 
     state = read_directory(tmp_path)
 
     assert ([raw.name for raw in state.revisions], state.tags) == (["a"], {})
-    assert "tags.yaml: is empty" in str(state.tags_error)
-
-
-def test_a_folder_in_a_files_place_is_named(tmp_path: Path) -> None:
-    folder = write(tmp_path / "a", config=CONFIG)
-    (folder / "mesh").mkdir()
-
-    with pytest.raises(ConfigError, match="mesh: cannot be read: Is a directory"):
-        read_folder(folder)
-
-
-def test_tags_that_cannot_be_read_are_an_error_of_their_own(tmp_path: Path) -> None:
-    write(tmp_path / "a", config=CONFIG)
-    (tmp_path / "tags.yaml").write_text("- a")
-
-    state = read_directory(tmp_path)
-
-    assert ([raw.name for raw in state.revisions], state.tags) == (["a"], {})
-    assert "not a mapping of tags" in str(state.tags_error)
+    assert says in str(state.tags_error)
 
 
 @pytest.mark.parametrize("name", ["missing", "file"])
@@ -141,15 +134,6 @@ def test_a_missing_directory_is_named_with_its_flag(tmp_path: Path, name: str) -
 
     with pytest.raises(ConfigError, match=f"{name}: cannot be read as a directory of revisions: .*--revisions-dir"):
         read_directory(tmp_path / name)
-
-
-def test_a_file_that_cannot_be_read_is_named_with_the_systems_words(tmp_path: Path) -> None:
-    folder = write(tmp_path / "a", config=CONFIG)
-    (folder / "config").unlink()
-    (folder / "config").symlink_to("config")
-
-    with pytest.raises(ConfigError, match="config: cannot be read: Too many levels of symbolic links"):
-        read_folder(folder)
 
 
 def test_three_files_are_one_revision_named_default(tmp_path: Path) -> None:
@@ -172,24 +156,17 @@ def test_values_and_mesh_may_be_absent(tmp_path: Path) -> None:
     assert (raw.name, raw.values, raw.mesh, raw.settings) == ("1-24", None, None, {"istioVersion": "1.1"})
 
 
-@pytest.mark.parametrize("missing", ["config", "values", "mesh"])
-def test_a_file_that_was_named_must_be_there(tmp_path: Path, missing: str) -> None:
+@pytest.mark.parametrize("broken", ["config", "values", "mesh"])
+@pytest.mark.parametrize("is_empty", [True, False])
+def test_a_file_that_was_named_must_be_there_and_not_empty(tmp_path: Path, broken: str, is_empty: bool) -> None:
     files = {name: tmp_path / name for name in ("config", "values", "mesh")}
     for name, path in files.items():
-        if name != missing:
-            path.write_text("x: 1")
+        if is_empty or name != broken:
+            path.write_text("" if name == broken else "x: 1")
 
-    with pytest.raises(ConfigError, match=f"{missing}: there is no such file; check the path"):
-        read_single(files["config"], files["values"], files["mesh"])
-
-
-@pytest.mark.parametrize("empty", ["config", "values", "mesh"])
-def test_a_file_that_is_empty_is_about_to_be_written(tmp_path: Path, empty: str) -> None:
-    files = {name: tmp_path / name for name in ("config", "values", "mesh")}
-    for name, path in files.items():
-        path.write_text("" if name == empty else "x: 1")
-
-    with pytest.raises(ConfigError, match=f"{empty}: is empty; write it, or delete it"):
+    with pytest.raises(
+        ConfigError, match=f"{broken}: {EMPTY if is_empty else 'there is no such file; check the path'}"
+    ):
         read_single(files["config"], files["values"], files["mesh"])
 
 
@@ -238,9 +215,6 @@ def test_a_failure_in_the_first_source_hides_the_second() -> None:
     state = merged_state(SourceState((), {"a": BROKEN}), SourceState((THEIRS,)))
 
     assert (state.revisions, dict(state.failures)) == ((), {"a": BROKEN})
-
-
-def test_a_failure_in_the_second_source_is_hidden_by_the_first() -> None:
     assert merged_state(SourceState((OWN,)), SourceState((), {"a": BROKEN})).failures == {}
 
 
@@ -261,10 +235,6 @@ def test_facts_of_the_cluster_apply_to_both_sources() -> None:
     state = merged_state(SourceState((OWN,)), SourceState((make_raw("b", facts=facts),), facts=facts))
 
     assert [raw.facts for raw in state.revisions] == [facts, facts]
-
-
-def test_faults_of_webhooks_of_the_cluster_are_those_of_both_sources() -> None:
-    assert merged_state(SourceState((OWN,)), SourceState((), webhook_faults=("x",))).webhook_faults == ("x",)
 
 
 def proxy_configs(*names: str, **spec: Any) -> ProxyConfigs:
@@ -329,16 +299,11 @@ def test_proxy_configs_that_are_not_valid_are_an_error_of_the_directory(tmp_path
     assert caught.value.hint
 
 
-def test_faults_of_both_are_kept() -> None:
+def test_faults_of_both_are_kept_unless_the_first_has_the_tag() -> None:
     own, theirs = ConfigError("own"), ConfigError("theirs")
-    state = merged_state(SourceState((), tags_error=own), SourceState((), tag_faults={"t": theirs}, default="b"))
+    first = SourceState((), tags=tag("a"), tags_error=own)
+    second = SourceState((), tag_faults={"t": theirs, "prod": theirs}, default="b", webhook_faults=("x",))
+    state = merged_state(first, second)
 
     assert (state.tags_error, state.tag_faults, state.default) == (own, {"t": theirs}, "b")
-
-
-def test_a_tag_fault_in_the_second_source_is_hidden_by_the_first() -> None:
-    faults = {"prod": ConfigError("theirs"), "other": ConfigError("theirs too")}
-
-    assert list(merged_state(SourceState((), tags=tag("a")), SourceState((), tag_faults=faults)).tag_faults) == [
-        "other"
-    ]
+    assert state.webhook_faults == ("x",)

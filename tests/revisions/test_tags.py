@@ -33,25 +33,19 @@ from tests.cases import cases
 from tests.factories import make_pod
 
 
-def test_a_tag_names_a_revision() -> None:
-    assert parse_tags("prod: 1-24\n") == {"prod": Tag("prod", (("1-24", 1),))}
-
-
 def test_a_tag_names_several_by_weight_in_the_order_of_the_file() -> None:
     tag = parse_tags("canary: {1-30: 10, 1-24: 90}")["canary"]
 
     assert tag.weights == (("1-30", 10), ("1-24", 90))
     assert tag.targets == ("1-30", "1-24")
     assert tag.revision == "1-24"
-
-
-def test_the_first_of_equal_weights_stands_for_the_tag() -> None:
-    assert parse_tags("canary: {b: 5, a: 5}")["canary"].revision == "b"
+    assert parse_tags("canary: {b: 5, a: 5}")["canary"].revision == "b", "the first of equal weights stands for the tag"
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        ("prod: a\n", Tag("prod", (("a", 1),))),
         ("prod: {revision: a}", Tag("prod", (("a", 1),))),
         ("prod: {weights: {a: 9, b: 1}}", Tag("prod", (("a", 9), ("b", 1)))),
         ("prod: {weights: {a: 9, b: 1}, salt: x}", Tag("prod", (("a", 9), ("b", 1)), "x")),
@@ -72,17 +66,20 @@ def test_the_long_form_says_more_and_a_mapping_of_numbers_is_still_weights(text:
 
 @pytest.mark.parametrize(
     ("text", "sole"),
-    [("prod: a", True), ("prod: {a: 5}", True), ("prod: {a: 5, b: 0}", True), ("prod: {a: 5, b: 1}", False)],
+    [
+        ("prod: a", True),
+        ("prod: {a: 5}", True),
+        ("prod: {a: 5, b: 0}", True),
+        ("prod: {a: 5, b: 1}", False),
+        ("prod: {revision: a, namespaces: {x: a}}", True),
+        ("prod: {revision: a, namespaces: {x: b}}", False),
+    ],
 )
 def test_a_tag_with_one_revision_that_gets_anything_has_no_choice(text: str, sole: bool) -> None:
-    assert parse_tags(text)["prod"].sole is sole
+    tag = parse_tags(text)["prod"]
 
-
-def test_a_tag_with_other_weights_in_a_namespace_has_a_choice() -> None:
-    tags = parse_tags("same: {revision: a, namespaces: {x: a}}\nother: {revision: a, namespaces: {x: b}}")
-
-    assert [tag.sole for tag in tags.values()] == [True, False]
-    assert tags["other"].targets == ("a", "b")
+    assert tag.sole is sole
+    assert tag.targets == (("a", "b") if "b" in text else ("a",))
 
 
 def test_a_namespace_without_a_revision_gets_the_weights_of_the_tag() -> None:
@@ -92,12 +89,6 @@ def test_a_namespace_without_a_revision_gets_the_weights_of_the_tag() -> None:
 
     assert left == Tag("prod", tag.weights, namespaces={"w": (("a", 1),), "z": (("b", 1),)})
     assert tag.among({"c"}) is None
-
-
-def test_a_tag_needs_the_revisions_of_its_namespaces() -> None:
-    usable, faults = usable_tags(parse_tags("prod: {revision: a, namespaces: {x: b}}"), {"a"})
-
-    assert (usable, "it names `b`" in str(faults[0])) == ({}, True)
 
 
 def test_the_pin_of_a_pod_is_its_annotation() -> None:
@@ -128,59 +119,43 @@ def test_yaml_that_cannot_be_read_names_its_line() -> None:
         parse_tags("a: b\n\tc: d\n", where="tags.yaml")
 
 
-def test_a_tag_to_a_missing_revision_is_left_out_and_named() -> None:
-    tags = parse_tags("prod: a\nold: gone\n")
+@pytest.mark.parametrize(
+    ("text", "served", "usable", "faults"),
+    [
+        (
+            "prod: a\nold: gone",
+            ("a",),
+            "prod: a",
+            ["tag `old`: it names `gone`, which is not served; add the revision, or move the tag"],
+        ),
+        ("canary: {a: 9, b: 1}", ("a",), "", ["tag `canary`: it names `b`"]),
+        ("prod: {revision: a, namespaces: {x: b}}", ("a",), "", ["tag `prod`: it names `b`"]),
+        (
+            "canary: {weights: {a: 1, b: 0, c: 0}, salt: x}",
+            ("a", "c"),
+            "canary: {weights: {a: 1, c: 0}, salt: x}",
+            [
+                "tag `canary`: weight 0: it names `b`, which is not served; add the revision, or drop it from the weights"
+            ],
+        ),
+        ("a: b", ("a", "b"), "", ["tag `a`: a revision has the same name; rename the tag"]),
+        ("default: b", ("default", "b"), "default: b", []),
+        (
+            "prod: {revision: a, salt: x, shadow: {revision: gone}}",
+            ("a",),
+            "prod: {revision: a, salt: x}",
+            ["tag `prod`: shadow: it names `gone`, which is not served; add the revision, or drop the shadow"],
+        ),
+        ("prod: {revision: gone, shadow: {revision: gone}}", ("a",), "", ["tag `prod`: it names `gone`"]),
+    ],
+)
+def test_a_tag_is_served_without_a_missing_shadow_or_weight_0_and_not_without_another_revision(
+    text: str, served: tuple[str, ...], usable: str, faults: list[str]
+) -> None:
+    found, errors = usable_tags(parse_tags(text), served)
 
-    usable, faults = usable_tags(tags, {"a"})
-
-    assert usable == {"prod": tags["prod"]}
-    assert [str(fault) for fault in faults] == [
-        "tag `old`: it names `gone`, which is not served; add the revision, or move the tag"
-    ]
-
-
-def test_a_weighted_tag_needs_all_its_revisions() -> None:
-    usable, faults = usable_tags(parse_tags("canary: {a: 9, b: 1}"), {"a"})
-
-    assert usable == {}
-    assert "it names `b`" in str(faults[0])
-
-
-def test_a_missing_revision_of_weight_0_is_left_out() -> None:
-    usable, faults = usable_tags(parse_tags("canary: {weights: {a: 1, b: 0, c: 0}, salt: x}"), {"a", "c"})
-
-    assert usable == {"canary": Tag("canary", (("a", 1), ("c", 0)), "x")}
-    assert [str(fault) for fault in faults] == [
-        "tag `canary`: weight 0: it names `b`, which is not served; add the revision, or drop it from the weights"
-    ]
-
-
-def test_a_tag_may_not_hide_a_revision() -> None:
-    usable, faults = usable_tags(parse_tags("a: b"), {"a", "b"})
-
-    assert usable == {}
-    assert "a revision has the same name" in str(faults[0])
-
-
-def test_the_default_tag_may_stand_beside_a_revision_of_that_name() -> None:
-    usable, faults = usable_tags(parse_tags("default: b"), {"default", "b"})
-
-    assert (list(usable), faults) == (["default"], ())
-
-
-def test_a_missing_shadow_is_left_out() -> None:
-    usable, faults = usable_tags(parse_tags("prod: {revision: a, salt: x, shadow: {revision: gone}}"), {"a"})
-
-    assert usable == {"prod": Tag("prod", (("a", 1),), "x")}
-    assert [str(fault) for fault in faults] == [
-        "tag `prod`: shadow: it names `gone`, which is not served; add the revision, or drop the shadow"
-    ]
-
-
-def test_a_tag_to_a_missing_revision_is_one_fault_whatever_its_shadow() -> None:
-    usable, faults = usable_tags(parse_tags("prod: {revision: gone, shadow: {revision: gone}}"), {"a"})
-
-    assert (usable, len(faults)) == ({}, 1)
+    assert found == parse_tags(usable)
+    assert [str(error).startswith(says) for error, says in zip(errors, faults, strict=True)] == [True] * len(faults)
 
 
 WEIGHTS = "revision-injector/weights"
@@ -226,12 +201,9 @@ def test_annotations_are_read_as_written(tag: Tag) -> None:
     assert TagObject("prod", tag.revision, "w", tag_annotations(tag)).read() == (tag, None)
 
 
-def test_unknown_annotations_are_ignored() -> None:
-    assert prod_object("1-24", later="x").read() == (Tag("prod", (("1-24", 1),)), None)
-
-
-def test_an_empty_annotation_is_ignored() -> None:
-    assert prod_object("1-24", weights="", salt="", shadow="").read() == (Tag("prod", (("1-24", 1),)), None)
+@pytest.mark.parametrize("annotations", [{"later": "x"}, {"weights": "", "salt": "", "shadow": ""}])
+def test_unknown_and_empty_annotations_are_ignored(annotations: dict[str, str]) -> None:
+    assert prod_object("1-24", **annotations).read() == (Tag("prod", (("1-24", 1),)), None)
 
 
 def test_outdated_weights_are_ignored_with_an_error() -> None:
@@ -278,31 +250,23 @@ def test_a_webhook_is_a_tags_by_its_label(labels: dict[str, str] | None, expecte
     assert tag_object({"metadata": {"name": "w", "labels": labels}}) == expected
 
 
-def test_each_tag_has_its_revision() -> None:
-    tags, faults = read_tags([TagObject("test", "b", "w2"), TagObject("prod", "a", "w1")])
-
-    assert ({name: tag.revision for name, tag in tags.items()}, faults) == ({"prod": "a", "test": "b"}, {})
-
-
 def test_a_tag_of_two_objects_that_agree_is_one() -> None:
-    objects = [TagObject("prod", "a", "w2"), TagObject("prod", "a", "w1")]
+    objects = [TagObject("test", "b", "w2"), TagObject("prod", "a", "w3"), TagObject("prod", "a", "w1")]
 
-    assert read_tags(objects) == ({"prod": Tag("prod", (("a", 1),))}, {})
+    assert read_tags(objects) == ({"prod": Tag("prod", (("a", 1),)), "test": Tag("test", (("b", 1),))}, {})
 
 
-def test_a_tag_of_two_different_objects_is_an_error() -> None:
-    tags, faults = read_tags([TagObject("prod", "b", "w2"), TagObject("prod", "a", "w1"), TagObject("x", "a", "w")])
+@pytest.mark.parametrize(
+    ("other", "shown"),
+    [(TagObject("prod", "b", "w2"), "w2 (b)"), (TagObject("prod", "a", "w2", {SALT: "spring"}), "w2 (a)")],
+)
+def test_a_tag_of_two_different_objects_is_an_error(other: TagObject, shown: str) -> None:
+    tags, faults = read_tags([other, TagObject("prod", "a", "w1"), TagObject("x", "a", "w")])
 
     assert list(tags) == ["x"]
     assert {tag: str(fault) for tag, fault in faults.items()} == {
-        "prod": "tag `prod`: several MutatingWebhookConfigurations have it: w1 (a), w2 (b); delete all but one"
+        "prod": f"tag `prod`: several MutatingWebhookConfigurations have it: w1 (a), {shown}; delete all but one"
     }
-
-
-def test_objects_that_differ_in_our_own_annotations_differ() -> None:
-    salted = TagObject("prod", "a", "w2", {"revision-injector/salt": "spring"})
-
-    assert list(read_tags([TagObject("prod", "a", "w1"), salted])[1]) == ["prod"]
 
 
 def test_only_the_injectors_own_annotations_are_remembered() -> None:
