@@ -18,7 +18,7 @@ from injector.revisions.reload import Loader, LoadReport, Prepared, RevisionStat
 from injector.revisions.source import ClusterFacts, RawRevision, SourceState, build
 from injector.revisions.tags import TagWorkload, parse_tags
 from tests.held import LOOKS, few_failures_held
-from tests.revisions.fakes import CONFIG, facts_with, fake_revision, make_raw, recent_pods
+from tests.revisions.fakes import CONFIG, VALUES, facts_with, fake_revision, make_raw, recent_pods
 
 BROKEN = CONFIG.replace("{{ .Values", "{{ .Values )")
 FAILS = CONFIG.replace(".Values.global.tag", "(index .Spec.Containers 99).Name")
@@ -61,14 +61,24 @@ class Setup:
         self.loader.load(now)
 
 
-@pytest.fixture
-def setup() -> Setup:
-    """Revisions `a` and `b` and a tag, loaded at second 1."""
-    source = FakeSource(SourceState((make_raw("a"), make_raw("b")), tags=parse_tags("prod: a")))
-    registry = Registry()
-    loader = Loader(source.read, registry)
+def loaded(tags: str, keep_removed: float = 0.0) -> Setup:
+    """Revisions `a` and `b` and tags, loaded at second 1."""
+    source, registry = FakeSource(SourceState((make_raw("a"), make_raw("b")), tags=parse_tags(tags))), Registry()
+    loader = Loader(source.read, registry, keep_removed)
     loader.load(1.0)
     return Setup(source, registry, loader)
+
+
+@pytest.fixture
+def setup() -> Setup:
+    """A tag of one revision."""
+    return loaded("prod: a")
+
+
+@pytest.fixture
+def keeping() -> Setup:
+    """A weighted tag; removed revisions are served for 600 s."""
+    return loaded("prod: {a: 90, b: 10}", 600.0)
 
 
 def test_the_revisions_and_tags_of_the_source_are_served(setup: Setup) -> None:
@@ -79,11 +89,17 @@ def test_the_revisions_and_tags_of_the_source_are_served(setup: Setup) -> None:
     assert setup.loader.report.errors == ()
 
 
+NEWER = '{"global": {"tag": "1.30.1"}}'
+
+
+@pytest.mark.parametrize("values", [VALUES, NEWER])
 @pytest.mark.parametrize("config", [BROKEN, FAILS, "", "- 1"])
-def test_a_broken_revision_keeps_its_last_good_state_and_does_not_affect_others(setup: Setup, config: str) -> None:
+def test_a_broken_revision_keeps_its_last_good_state_and_does_not_affect_others(
+    setup: Setup, config: str, values: str
+) -> None:
     good = setup.registry.snapshot.revisions["a"]
 
-    setup.becomes(make_raw("a", config=config), make_raw("b", values='{"global": {"tag": "1.30.1"}}'))
+    setup.becomes(make_raw("a", config=config, values=values), make_raw("b", values=NEWER))
 
     assert setup.registry.snapshot.revisions["a"] is good
     assert setup.registry.snapshot.revisions["b"].istio_version == "1.30"
@@ -92,17 +108,9 @@ def test_a_broken_revision_keeps_its_last_good_state_and_does_not_affect_others(
     assert setup.loader.report.errors == (state.error,)
 
 
-def test_new_values_never_meet_an_old_template(setup: Setup) -> None:
-    good = setup.registry.snapshot.revisions["a"]
-
-    setup.becomes(make_raw("a", config=BROKEN, values='{"global": {"tag": "1.30.1"}}'))
-
-    assert setup.registry.snapshot.revisions["a"] is good
-
-
 def test_a_fixed_revision_is_served(setup: Setup) -> None:
     setup.becomes(make_raw("a", config=BROKEN), now=2.0)
-    setup.becomes(make_raw("a", values='{"global": {"tag": "1.30.1"}}'), now=3.0)
+    setup.becomes(make_raw("a", values=NEWER), now=3.0)
 
     state = setup.loader.report.revisions["a"]
     assert (state.error, state.loaded_at) == (None, 3.0)
@@ -120,9 +128,8 @@ def test_a_revision_that_did_not_change_is_not_built_again(setup: Setup) -> None
 
 def test_an_unreadable_revision_keeps_its_last_good_state(setup: Setup) -> None:
     good = setup.registry.snapshot.revisions["a"]
-    setup.source.state = SourceState((make_raw("b"),), failures={"a": ConfigError("it has no `config`")})
 
-    report = setup.loader.load(2.0)
+    report = setup.change(revisions=(make_raw("b"),), failures={"a": ConfigError("it has no `config`")})
 
     assert setup.registry.snapshot.revisions["a"] is good
     assert str(report.revisions["a"].error) == "it has no `config`"
@@ -231,7 +238,7 @@ def test_a_changed_proxy_config_is_a_new_snapshot_and_does_not_build_a_revision_
 
 
 def test_a_text_that_changes_with_the_facts_builds_it_again(setup: Setup) -> None:
-    setup.becomes(make_raw("a", values='{"global": {"tag": "1.30.1"}}', facts=ClusterFacts(("v1.33.0",))), now=9.0)
+    setup.becomes(make_raw("a", values=NEWER, facts=ClusterFacts(("v1.33.0",))), now=9.0)
 
     after = setup.registry.snapshot.revisions["a"]
     assert (after.istio_version, after.node_versions) == ("1.30", ("v1.33.0",))
@@ -277,13 +284,6 @@ def test_notes_of_the_source_are_shown_once(setup: Setup) -> None:
         assert setup.loader.report.revisions["a"].notes == expected
 
 
-def test_a_tag_fault_is_reported_and_does_not_affect_other_tags(setup: Setup) -> None:
-    report = setup.change(2.0, tag_faults={"next": ConfigError("two objects have it")})
-
-    assert list(setup.registry.snapshot.tags) == ["prod"]
-    assert [str(error) for error in report.tag_errors] == ["two objects have it"]
-
-
 def test_an_unreadable_tag_stays_while_others_move(setup: Setup) -> None:
     setup.change(2.0, tags=parse_tags("prod: a\nblue: a\n"))
     broken = {"prod": ConfigError("no JSON"), "new": ConfigError("no JSON either")}
@@ -294,11 +294,12 @@ def test_an_unreadable_tag_stays_while_others_move(setup: Setup) -> None:
     assert [str(error) for error in report.tag_errors] == ["no JSON", "no JSON either"]
 
 
-def test_a_tag_with_a_fault_can_still_move(setup: Setup) -> None:
-    fault = {"prod": ConfigError("its weights do not count")}
-    report = setup.change(2.0, tags=parse_tags("prod: b"), tag_faults=fault)
+@pytest.mark.parametrize(("name", "revision"), [("prod", "b"), ("next", "a")])
+def test_a_tag_fault_is_reported_and_keeps_no_tag_from_being_served(setup: Setup, name: str, revision: str) -> None:
+    report = setup.change(2.0, tags=parse_tags(f"prod: {revision}"), tag_faults={name: ConfigError("not valid")})
 
-    assert (setup.registry.snapshot.tags["prod"].revision, len(report.tag_errors)) == ("b", 1)
+    assert {name: tag.revision for name, tag in setup.registry.snapshot.tags.items()} == {"prod": revision}
+    assert [str(error) for error in report.tag_errors] == ["not valid"]
 
 
 def test_a_restored_revision_is_not_built_again(setup: Setup) -> None:
@@ -373,7 +374,7 @@ def test_a_source_that_was_never_served_may_become_empty() -> None:
 
 
 def test_a_half_written_change_is_not_built() -> None:
-    new = make_raw("a", config=CONFIG.replace("proxy:", "other:"), values='{"global": {"tag": "1.30.1"}}')
+    new = make_raw("a", config=CONFIG.replace("proxy:", "other:"), values=NEWER)
     half = replace(new, values='{"global": {"tag": "1.24.6"}}')
     reads = iter([SourceState((half,)), SourceState((new,)), SourceState((new,))])
 
@@ -435,7 +436,7 @@ def test_an_internal_error_affects_only_its_revision(setup: Setup, monkeypatch: 
 
     monkeypatch.setattr(reload, "build", faulty)
 
-    setup.becomes(make_raw("a", values="{}"), make_raw("b", values='{"global": {"tag": "1.30.1"}}'))
+    setup.becomes(make_raw("a", values="{}"), make_raw("b", values=NEWER))
 
     assert setup.registry.snapshot.revisions["a"] is good
     assert setup.registry.snapshot.revisions["b"].istio_version == "1.30"
@@ -545,16 +546,6 @@ def test_an_internal_error_is_logged_with_its_origin() -> None:
     ((_, line),) = report_changes(EMPTY, report(RevisionState("a", None, error)))
 
     assert line == "not served: a: it cannot be built (KeyError at revisions/source.py:7)"
-
-
-@pytest.fixture
-def keeping() -> Setup:
-    """The same, with a weighted tag; removed revisions are served for 600 s."""
-    source = FakeSource(SourceState((make_raw("a"), make_raw("b")), tags=parse_tags("prod: {a: 90, b: 10}")))
-    registry = Registry()
-    loader = Loader(source.read, registry, keep_removed=600.0)
-    loader.load(1.0)
-    return Setup(source, registry, loader)
 
 
 def revisions_of(setup: Setup, tag: str, count: int = 200) -> list[str]:
