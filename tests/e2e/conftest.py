@@ -11,6 +11,7 @@ from typing import TypeAlias
 import pytest
 from _pytest.terminal import TerminalReporter
 
+from tests.deploy import rendering
 from tests.e2e.kubelab import Lab, missing, running
 from tests.e2e.served import Certificate, certificate
 
@@ -58,6 +59,13 @@ def built() -> None:
     """Wait for what an API server is made of; skip, with the reason, where there is none to be had."""
     if reason := missing():
         pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def helm() -> None:
+    """Skip, with the reason, where the chart cannot be rendered."""
+    if rendering.missing():
+        pytest.skip(rendering.missing())
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import http.client
 import itertools
 import json
 import os
@@ -19,7 +18,6 @@ from functools import cached_property
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 import yaml
 
@@ -185,24 +183,31 @@ class Lab:
         context.load_cert_chain(keys / "admin.crt", keys / "admin.key")
         return context
 
+    def request(
+        self, path: str, body: Any = None, method: str | None = None, content: str = "application/json"
+    ) -> tuple[int, dict[str, Any]]:
+        """The status and the object of an answer: without kubectl, which takes ten times as long."""
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data, {"Content-Type": content}, method=method)  # noqa: S310 -- loopback
+        try:
+            with urllib.request.urlopen(request, context=self.tls, timeout=LIMIT) as answer:  # noqa: S310 -- loopback
+                return answer.status, json.load(answer)
+        except urllib.error.HTTPError as error:
+            return error.code, json.load(error)
+
     def apply(self, *manifests: dict[str, Any]) -> None:
-        """Create objects, or change them, as `kubectl apply --server-side --force-conflicts`, which takes ten times as long."""
-        connection = http.client.HTTPSConnection(urlsplit(self.url).netloc, context=self.tls, timeout=LIMIT)
+        """Create objects, or change them, as `kubectl apply --server-side --force-conflicts`."""
         for each in manifests:
             path = f"{self._path(each)}?fieldManager=kubectl&force=true&fieldValidation=Strict"
-            connection.request("PATCH", path, json.dumps(each), {"Content-Type": "application/apply-patch+yaml"})
-            answer = connection.getresponse()
-            said = answer.read().decode()
-            assert answer.status < HTTPStatus.BAD_REQUEST, said
-        connection.close()
+            status, said = self.request(path, each, "PATCH", "application/apply-patch+yaml")
+            assert status < HTTPStatus.BAD_REQUEST, said
 
     def _path(self, manifest: dict[str, Any]) -> str:
         """Return the path of an object; a kind is looked up once."""
         kind, meta = (manifest["apiVersion"], manifest["kind"]), manifest["metadata"]
         root = f"/{'api' if kind[0] == 'v1' else 'apis'}/{kind[0]}"
         if kind not in self._kinds:
-            with urllib.request.urlopen(self.url + root, context=self.tls, timeout=LIMIT) as answer:  # noqa: S310 -- loopback
-                found = [each for each in json.load(answer)["resources"] if "/" not in each["name"]]
+            found = [each for each in self.request(root)[1]["resources"] if "/" not in each["name"]]
             self._kinds |= {(kind[0], each["kind"]): (each["name"], each["namespaced"]) for each in found}
         name, is_namespaced = self._kinds[kind]
         place = f"/namespaces/{meta.get('namespace', 'default')}" if is_namespaced else ""
@@ -231,15 +236,8 @@ class Lab:
         return "" if made["kind"] == "Pod" else str(made["message"])
 
     def _tried(self, pod: dict[str, Any], namespace: str, options: str = "") -> dict[str, Any]:
-        """The pod that the API server would make, or its refusal, without kubectl, which takes ten times as long."""
-        url = f"{self.url}{PATHS['pod'].format(namespace=namespace)}?dryRun=All{options}"
-        request = urllib.request.Request(url, json.dumps(pod).encode(), {"Content-Type": "application/json"})  # noqa: S310
-        try:
-            with urllib.request.urlopen(request, context=self.tls, timeout=LIMIT) as answer:  # noqa: S310 -- loopback
-                made: dict[str, Any] = json.load(answer)
-        except urllib.error.HTTPError as error:
-            made = json.load(error)
-        return made
+        """The pod that the API server would make, or its refusal."""
+        return self.request(f"{PATHS['pod'].format(namespace=namespace)}?dryRun=All{options}", pod)[1]
 
     def delete(self, kind: str, name: str, namespace: str = "default") -> None:
         """Delete one object."""
@@ -254,10 +252,9 @@ class Lab:
         return self.items("/api/v1/pods")
 
     def items(self, path: str) -> list[dict[str, Any]]:
-        """What the API server lists below a path: without kubectl, which takes ten times as long."""
-        with urllib.request.urlopen(self.url + path, context=self.tls, timeout=LIMIT) as answer:  # noqa: S310 -- loopback
-            found: dict[str, list[dict[str, Any]]] = json.load(answer)
-        return found["items"]
+        """What the API server lists below a path."""
+        found: list[dict[str, Any]] = self.request(path)[1]["items"]
+        return found
 
     def dry_run(self, text: str) -> str:
         """What kubectl says of manifests that the API server has checked and not written."""
@@ -265,16 +262,9 @@ class Lab:
 
     def get(self, kind: str, name: str, namespace: str = "default") -> dict[str, Any]:
         """One object, with whose fields are whose; empty where there is none."""
-        url = f"{self.url}{PATHS[kind].format(namespace=namespace)}/{name}"
-        try:
-            # Tests ask again and again until something is so: without kubectl, which takes ten times as long.
-            with urllib.request.urlopen(url, context=self.tls, timeout=LIMIT) as answer:  # noqa: S310 -- loopback
-                found: dict[str, Any] = json.load(answer)
-        except urllib.error.HTTPError as error:
-            if error.code != HTTPStatus.NOT_FOUND:
-                raise
-            return {}
-        return found
+        status, found = self.request(f"{PATHS[kind].format(namespace=namespace)}/{name}")
+        assert status in (HTTPStatus.OK, HTTPStatus.NOT_FOUND), found
+        return found if status == HTTPStatus.OK else {}
 
     def names(self, kind: str) -> list[str]:
         """The names of the objects of a kind, `kind/name` each."""
@@ -286,13 +276,8 @@ class Lab:
 
     def merge(self, path: str, change: dict[str, Any]) -> None:
         """Change the object at a path by a merge patch, unless it is gone or others are changing it."""
-        headers = {"Content-Type": "application/merge-patch+json"}
-        request = urllib.request.Request(self.url + path, json.dumps(change).encode(), headers, method="PATCH")  # noqa: S310 -- loopback
-        try:
-            urllib.request.urlopen(request, context=self.tls, timeout=LIMIT).close()  # noqa: S310 -- loopback
-        except urllib.error.HTTPError as error:
-            if error.code not in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
-                raise
+        status, said = self.request(path, change, "PATCH", "application/merge-patch+json")
+        assert status in (HTTPStatus.OK, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT), said
 
     def kubeconfig_of(self, account: str, namespace: str) -> Path:
         """A kubeconfig with a token of a service account."""

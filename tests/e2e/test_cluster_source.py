@@ -169,9 +169,8 @@ def permissions(*, namespaces: bool) -> list[dict[str, Any]]:
     return [each for each in rendering.rendered(given) if each["kind"] in kinds]
 
 
+@pytest.mark.usefixtures("helm")
 def test_a_missing_permission_is_named_and_those_of_deploy_are_enough(lab: Lab, tmp_path: Path) -> None:
-    if rendering.missing():
-        pytest.skip(rendering.missing())
     lab.apply(namespace_of("istio-system"), namespace_of("injector-system"))
     given = permissions(namespaces=False)
     lab.apply(*(each for each in given if each["kind"] != "ClusterRole"))

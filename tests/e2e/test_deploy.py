@@ -61,9 +61,8 @@ def test_every_object_of_a_base_is_taken(lab: Lab, name: str) -> None:
     taken(lab, base(name))
 
 
+@pytest.mark.usefixtures("helm")
 def test_every_object_of_the_chart_with_everything_on_is_taken(lab: Lab) -> None:
-    if rendering.missing():
-        pytest.skip(rendering.missing())
     for mode in ("self-signed", "files", "cert-manager"):
         taken(lab, rendering.rendered({**EVERYTHING, "tls": {"mode": mode}}))
 
@@ -93,10 +92,8 @@ def test_the_pod_of_a_base_is_created_under_the_restricted_standard(lab: Lab, na
     lab.delete("pod", "tried", NAMESPACE)
 
 
+@pytest.mark.usefixtures("helm")
 def test_the_pod_of_helm_test_is_created_under_the_restricted_standard(lab: Lab) -> None:
-    if rendering.missing():
-        pytest.skip(rendering.missing())
-
     done = lab.kubectl("create", "-f", "-", given=one(rendering.rendered({"demo": {"enabled": True}}), "Pod"))
 
     assert (done.returncode, done.stderr) == (0, "")
@@ -180,9 +177,8 @@ def test_an_injector_that_is_down_holds_up_no_pod_that_must_start_without(lab: L
             lab.delete(each["kind"], each["metadata"]["name"])
 
 
+@pytest.mark.usefixtures("helm")
 def test_a_release_is_installed_upgraded_without_undoing_what_the_injector_patched_and_removed_whole(lab: Lab) -> None:
-    if rendering.missing():
-        pytest.skip(rendering.missing())
     name = "demo-canary"
     at = (f"--kubeconfig={lab.kubeconfig}", "--namespace=released")
     lab.apply(namespace_of("released"))
@@ -224,10 +220,9 @@ NOTES: list[tuple[tuple[str, ...], str]] = [
 ]
 
 
+@pytest.mark.usefixtures("helm")
 @pytest.mark.parametrize(("values", "said"), NOTES, ids=[said for _, said in NOTES])
 def test_the_notes_say_what_is_served_and_what_is_left_to_do(lab: Lab, values: tuple[str, ...], said: str) -> None:
-    if rendering.missing():
-        pytest.skip(rendering.missing())
     given = [f"--set={value}" for value in values]
     at = (f"--kubeconfig={lab.kubeconfig}", "--namespace=noted")
 

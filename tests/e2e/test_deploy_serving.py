@@ -12,9 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from click import Context
 
-from injector.cli import main
 from tests.architecture.serving import free_ports
 from tests.deploy.mounts import config_maps, mount, volume
 from tests.deploy.rendering import BASES, DEPLOY, NAMESPACE, ROOT, Object, container, documents, of_kind, one, pod_spec
@@ -60,14 +58,8 @@ def reachable(objects: list[Object], address: str, port: int) -> list[Object]:
 
 
 def arguments(objects: list[Object], folder: Path) -> list[str]:
-    """The container's arguments, its volumes being below ``folder``; flags that serve does not have yet left out."""
-    serve = main.get_command(Context(main), "serve")
-    assert serve is not None
-    known = {flag for option in serve.params for flag in option.opts}
-    if "--tls-mode=self-signed" in container(objects)["args"] and "--tls-mode" not in known:
-        pytest.skip("`injector serve` makes no certificates yet")
-    given = [each for each in container(objects)["args"] if each == "serve" or each.partition("=")[0] in known]
-    return [each.replace("/etc/injector", str(folder)) for each in given]
+    """The container's arguments, its volumes being below ``folder``."""
+    return [each.replace("/etc/injector", str(folder)) for each in container(objects)["args"]]
 
 
 def lay_out(objects: list[Object], folder: Path) -> None:

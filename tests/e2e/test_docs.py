@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click import Context
 
-from injector.cli import main
 from tests.architecture.documents import GUIDES, ROOT, Block, blocks
 from tests.architecture.running import OPERATIONS, Reader
 from tests.architecture.serving import wait_until_ready
@@ -97,15 +95,9 @@ class Kubelet:
             self.process = None
 
     def _deployed(self) -> tuple[str, ...]:
-        """The arguments of the Deployment, less flags that serve does not have yet; nothing where there is none."""
+        """The arguments of the Deployment; nothing where there is none."""
         deployment = self.lab.get("deployment", NAME, NAMESPACE)
-        if not deployment:
-            return ()
-        serve = main.get_command(Context(main), "serve")
-        assert serve is not None
-        known = {flag for option in serve.params for flag in option.opts}
-        given: list[str] = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
-        return tuple(each for each in given if each == "serve" or each.partition("=")[0] in known)
+        return tuple(deployment["spec"]["template"]["spec"]["containers"][0]["args"]) if deployment else ()
 
 
 def _is_current(deployment: dict[str, Any]) -> bool:

@@ -73,11 +73,10 @@ def pod_of(name: str, namespace: str, labels: dict[str, str] | None = None) -> d
     return make_pod(name, namespace=namespace, labels=labels)
 
 
+@pytest.mark.usefixtures("helm")
 def test_what_names_nothing_is_counted_until_a_tag_of_that_name_appears_and_again_when_it_goes(
     net: Lab, tmp_path: Path
 ) -> None:
-    if rendering.missing():
-        pytest.skip(rendering.missing())
     chart = rendering.rendered({"fromCluster": {"enabled": True}, "watchUnserved": True, "tls": {"mode": "files"}})
     net.apply(*(each for each in chart if each["kind"] in ACCOUNTS))
     net.apply(pod_of("lost", "plain", NAMED), pod_of("led-by-its-namespace", "shop", {"istio.io/rev": "other"}))

@@ -31,7 +31,7 @@ OTHER = "somebody-elses"
 
 ACCOUNTS = ("ServiceAccount", "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding")
 
-pytestmark = pytest.mark.skipif(bool(rendering.missing()), reason=rendering.missing())
+pytestmark = pytest.mark.usefixtures("helm")
 
 
 @dataclass

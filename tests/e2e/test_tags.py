@@ -126,7 +126,7 @@ def test_webhooks_that_helm_and_istioctl_take_back_are_reported_until_they_are_w
             assert command(lab, "tag", "list").stderr == ""
 
 
-@pytest.mark.skipif(bool(rendering.missing()), reason=rendering.missing())
+@pytest.mark.usefixtures("helm")
 def test_helm_upgrade_takes_webhooks_back_unless_its_chart_writes_the_injectors_url(lab: Lab, tmp_path: Path) -> None:
     (tmp_path / "ca.crt").write_bytes(authority().chain_pem)
     bundle = base64.b64encode((tmp_path / "ca.crt").read_bytes()).decode()
