@@ -22,7 +22,7 @@ from injector.revisions.tags import Tag
 from injector.revisions.tagstore import TagStore, check_removable, checked_tag, remove_tag
 from tests.cluster.objects import Direct, Objects
 from tests.istio.goldens import golden
-from tests.revisions.fakes import CONFIG
+from tests.revisions.fakes import CONFIG, VALUES
 
 HERE = WebhookOptions(Endpoint("our", "ours", 8443), failure_policy="Ignore", timeout=7)
 PROD = Tag("prod", (("1-24", 1),))
@@ -65,11 +65,10 @@ def test_a_new_tag_inherits_from_its_revisions_configuration() -> None:
 
 
 def test_a_url_that_is_copied_is_the_tags_own() -> None:
-    by_url = WebhookOptions(Endpoint(url="https://here:9443"))
+    by_url = revision_webhook("1-24", WebhookOptions(Endpoint(url="https://here:9443")))
+    client = plan_tag(PROD, seen(stored(by_url)), Placement()).manifest["webhooks"][0]["clientConfig"]
 
-    plan = plan_tag(PROD, seen(stored(revision_webhook("1-24", by_url))), Placement())
-
-    assert plan.manifest["webhooks"][0]["clientConfig"] == {"url": "https://here:9443/inject/prod"}
+    assert client == {"url": "https://here:9443/inject/prod"}
 
 
 def test_a_bundle_is_inherited_only_for_the_same_server_and_if_wanted() -> None:
@@ -201,7 +200,6 @@ def test_a_revisions_configuration_is_written_over_its_own_alone() -> None:
 
 HOME = "istio-system"
 OPTIONS = WebhookOptions()
-PROD = Tag("prod", (("1-24", 1),))
 MINE = "mutatingwebhookconfigurations"
 
 
@@ -209,14 +207,15 @@ MINE = "mutatingwebhookconfigurations"
 def objects() -> Objects:
     """A cluster with one revision of ConfigMaps, one of a webhook, half a one, and the injector's Service."""
     made = Objects()
-    for name, data in (
-        ("istio-sidecar-injector-1-24", {"config": CONFIG}),
-        ("istio-1-24", {"mesh": "{}"}),
-        ("istio-sidecar-injector-half", {"config": CONFIG}),
-        ("istio-ca-root-cert", {"root-cert.pem": "x"}),
-    ):
-        labels = {"istio.io/rev": "x"}
-        made.put(CONFIG_MAPS, {"metadata": {"name": name, "namespace": HOME, "labels": labels}, "data": data})
+    config_maps(
+        made,
+        {
+            "istio-sidecar-injector-1-24": {"config": CONFIG},
+            "istio-1-24": {"mesh": "{}"},
+            "istio-sidecar-injector-half": {"config": CONFIG},
+            "istio-ca-root-cert": {"root-cert.pem": "x"},
+        },
+    )
     made.put(WEBHOOKS, revision_webhook("1-30", OPTIONS))
     made.put(SERVICES, {"metadata": {"name": "injector", "namespace": "injector-system"}})
     return made
@@ -241,10 +240,15 @@ def others(objects: Objects) -> dict[str, str]:
 
 def revision_of(objects: Objects, name: str, image_tag: str) -> None:
     """Put the ConfigMaps of a revision with the proxy image of a release."""
-    values = f'{{"global": {{"tag": "{image_tag}"}}}}'
-    for kind, data in (("istio-sidecar-injector", {"config": CONFIG, "values": values}), ("istio", {"mesh": "{}"})):
-        metadata = {"name": f"{kind}-{name}", "namespace": HOME, "labels": {"istio.io/rev": name}}
-        objects.put(CONFIG_MAPS, {"metadata": metadata, "data": data})
+    injector = {"config": CONFIG, "values": VALUES.replace("1.24.6", image_tag)}
+    config_maps(objects, {f"istio-sidecar-injector-{name}": injector, f"istio-{name}": {"mesh": "{}"}})
+
+
+def config_maps(objects: Objects, data: dict[str, dict[str, str]]) -> None:
+    """Put ConfigMaps with their data by name."""
+    for name, texts in data.items():
+        metadata = {"name": name, "namespace": HOME, "labels": {"istio.io/rev": "x"}}
+        objects.put(CONFIG_MAPS, {"metadata": metadata, "data": texts})
 
 
 @pytest.mark.parametrize(
@@ -458,14 +462,19 @@ def test_a_tag_whose_object_changes_at_each_write_is_given_up(
         ({}, WebhookOptions(Endpoint("other")), 1),
         ({}, WebhookOptions(Endpoint(url="https://here")), 0),
         ({"get services": "forbidden"}, WebhookOptions(Endpoint("other")), 0),
+        ({"get services": "unreachable"}, OPTIONS, None),
     ],
 )
-def test_a_missing_service_is_a_conflict(
-    objects: Objects, refused: dict[str, str], options: WebhookOptions, conflicts: int
+def test_a_missing_service_is_a_conflict_and_an_unreachable_api_server_is_not(
+    objects: Objects, refused: dict[str, str], options: WebhookOptions, conflicts: int | None
 ) -> None:
-    objects.refused = refused
     tags = ClusterTags(Direct(objects), HOME, Placement(whole(options)))
     tags.list()
+    objects.refused = refused
+    if conflicts is None:
+        with pytest.raises(ClusterError):
+            tags.plan(PROD)
+        return
 
     found = tags.plan(PROD).conflicts
 
@@ -473,23 +482,16 @@ def test_a_missing_service_is_a_conflict(
     assert all(each.endswith("service that does not exist: injector-system/other.") for each in found)
 
 
-def test_an_unreachable_api_server_is_not_a_missing_service(objects: Objects) -> None:
-    tags = ClusterTags(Direct(objects), HOME)
-    tags.list()
-    objects.refused = {"get services": "unreachable"}
-
-    with pytest.raises(ClusterError):
-        tags.plan(PROD)
-
-
 def test_users_are_namespaces_and_pods_by_label_and_nothing_else_is_asked_for(
     tags: ClusterTags, objects: Objects
 ) -> None:
+    two_ways = {"istio.io/rev": "default", "istio-injection": "enabled"}
     objects.put(NAMESPACES, named("bank", "prod"), named("shop", "other"), namespace("old", istio_injection="enabled"))
+    objects.put(NAMESPACES, {"metadata": {"name": "twice", "labels": two_ways}})
     objects.put(PODS, {"metadata": {"name": "p", "namespace": "shop", "labels": {"istio.io/rev": "prod"}}})
 
     assert tags.users("prod") == ["namespace bank", "pod shop/p"]
-    assert tags.users("default") == ["namespace old"]
+    assert tags.users("default") == ["namespace twice", "namespace old"]
     assert objects.asked == [
         "list namespaces istio.io/rev=prod",
         "list pods istio.io/rev=prod,app!=istiod",
@@ -516,14 +518,6 @@ def test_a_revision_is_used_by_pods_with_its_sidecar_and_not_by_its_own_istiod(
     with pytest.raises(TagError, match='"1-30": it is in use by pod shop/job, pod shop/has-1-30; move, relabel or'):
         check_removable(tags, "1-30")
     check_removable(tags, "1-30", force=True)
-
-
-def test_a_namespace_that_asks_for_the_default_in_two_ways_is_one_user(tags: ClusterTags, objects: Objects) -> None:
-    objects.put(
-        NAMESPACES, {"metadata": {"name": "a", "labels": {"istio.io/rev": "default", "istio-injection": "enabled"}}}
-    )
-
-    assert tags.users("default") == ["namespace a"]
 
 
 def test_namespaces_are_listed_by_revision_or_tag(tags: ClusterTags, objects: Objects) -> None:

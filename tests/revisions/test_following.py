@@ -157,14 +157,6 @@ async def test_a_mounted_config_map_that_is_swapped_is_served(revisions: Path) -
     assert (at_work.count(), at_work.count("revision")) == (1, 0)
 
 
-async def test_a_file_that_is_renamed_onto_another_is_served(revisions: Path) -> None:
-    async with following(revisions) as at_work:
-        renamed_onto(revisions / "b" / "values", NEWER)
-        await at_work.changed()
-
-    assert at_work.version("b") == "1.30"
-
-
 async def test_a_deleted_revision_is_removed_with_its_pods(revisions: Path) -> None:
     async with following(revisions) as at_work:
         for name in "ab":
@@ -241,13 +233,21 @@ async def test_the_files_of_one_revision_are_followed_too(tmp_path: Path) -> Non
     assert at_work.version("default") == "1.30"
 
 
-async def test_changes_without_a_file_event_are_found_by_polling(revisions: Path) -> None:
+@pytest.mark.parametrize("is_polled", [False, True])
+async def test_a_file_that_is_renamed_onto_another_is_served_with_and_without_a_file_event(
+    revisions: Path, is_polled: bool
+) -> None:
     async with following(revisions) as at_work:
         renamed_onto(revisions / "b" / "values", NEWER)
-        await at_work.clock.wake(INTERVAL)
-        await at_work.shown.get()
+        if is_polled:
+            await at_work.clock.wake(INTERVAL)
+            await at_work.shown.get()
+        else:
+            await at_work.changed()
 
     assert at_work.version("b") == "1.30"
+    assert at_work.source.readers
+    assert threading.main_thread() not in at_work.source.readers, "the event loop neither reads nor builds"
 
 
 async def test_a_poll_that_finds_nothing_reads_once_and_does_nothing(revisions: Path) -> None:
@@ -302,16 +302,6 @@ async def test_a_source_that_is_never_quiet_is_read_all_the_same(revisions: Path
         await at_work.shown.get()
 
     assert at_work.version("b") == "1.30"
-
-
-async def test_the_event_loop_neither_reads_nor_builds(revisions: Path) -> None:
-    async with following(revisions) as at_work:
-        renamed_onto(revisions / "b" / "values", NEWER)
-        await at_work.clock.wake(INTERVAL)
-        await at_work.shown.get()
-
-    assert at_work.source.readers
-    assert threading.main_thread() not in at_work.source.readers
 
 
 async def test_a_requested_reload_does_not_wait_and_retries_refused_revisions(
@@ -425,24 +415,18 @@ async def test_a_recent_pod_keeps_a_revision_out_no_longer_than_it_is_recent(
     assert report.revisions["a"].served is not before
 
 
-async def test_a_removed_revision_is_dropped_in_time_although_the_clock_was_set_back(revisions: Path) -> None:
-    async with following(revisions, keep_removed=0.01) as at_work:
-        shutil.rmtree(revisions / "b")
-        await at_work.changed()
-        reads = len(at_work.source.readers)
-        at_work.now -= 0.01
-        await until(lambda: len(at_work.source.readers) > reads)
-        at_work.now += 0.03
-        dropped = await at_work.shown.get()
-
-    assert "b" not in dropped.revisions
-
-
-async def test_a_removed_revision_is_dropped_when_its_time_is_over(revisions: Path) -> None:
+@pytest.mark.parametrize("is_set_back", [False, True])
+async def test_a_removed_revision_is_dropped_in_time_although_the_clock_was_set_back(
+    revisions: Path, is_set_back: bool
+) -> None:
     async with following(revisions, keep_removed=0.01) as at_work:
         shutil.rmtree(revisions / "b")
         removed = await at_work.changed()
-        at_work.now += 0.02
+        if is_set_back:
+            reads = len(at_work.source.readers)
+            at_work.now -= 0.01
+            await until(lambda: len(at_work.source.readers) > reads)
+        at_work.now += 0.03
         dropped = await at_work.shown.get()
 
     assert removed.revisions["b"].removed_until == 7.01
