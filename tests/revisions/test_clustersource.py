@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +25,7 @@ from injector.revisions.configmaps import IstioConfigMap, istio_config_map, raw_
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
 from injector.revisions.source import ClusterFacts, Overrides, RawRevision, SourceState
-from injector.revisions.tags import Tag, TagObject, read_tags
+from injector.revisions.tags import TagObject
 from tests.cases import cases
 from tests.cli.clusters import FakeKube, Refusing, revision, tag
 from tests.cli.clusters import cluster as reader_of
@@ -51,7 +51,7 @@ def config_maps(suffix: str = "", **data: str) -> tuple[dict[str, Any], dict[str
     """The two ConfigMaps of a revision; keywords are further keys of the injector's."""
     return (
         config_map(f"istio-sidecar-injector{suffix}", **{"config": "c", **data}),
-        config_map(f"istio{suffix}", mesh="m", meshNetworks="n"),
+        config_map(f"istio{suffix}", mesh="{}", meshNetworks="n"),
     )
 
 
@@ -81,16 +81,10 @@ def test_other_config_maps_of_the_namespace_are_ignored(other: dict[str, Any]) -
 def test_a_pair_is_a_revision_with_its_keys_and_the_places_of_them() -> None:
     (texts,), failures = found(*config_maps("-1-24", values='{"a": 1}'))
 
-    assert (texts.name, texts.config, texts.values, texts.mesh) == ("1-24", "c", '{"a": 1}', "m")
+    assert (texts.name, texts.config, texts.values, texts.mesh) == ("1-24", "c", '{"a": 1}', "{}")
     assert texts.origin == "ConfigMap istio-system/istio-sidecar-injector-1-24"
     assert texts.files == {"mesh": "ConfigMap istio-system/istio-1-24: mesh"}
     assert (texts.settings, failures) == ({}, {})
-
-
-def test_each_revision_has_its_own_pair() -> None:
-    revisions, _ = found(*config_maps(), *config_maps("-1-24"), *config_maps("-1-30"))
-
-    assert [texts.name for texts in revisions] == ["1-24", "1-30", "default"]
 
 
 def test_before_istio_1_2_there_are_no_values() -> None:
@@ -137,10 +131,13 @@ def test_an_invalid_config_map_fails_only_its_revision(items: tuple[dict[str, An
     assert failures[name].hint
 
 
-def test_the_default_revision_is_the_pair_that_istiod_reads() -> None:
-    (texts,), _ = found(*config_maps("-default", values="other"), *config_maps())
+def test_each_revision_has_its_own_pair_and_the_default_one_the_pair_that_istiod_reads() -> None:
+    revisions, _ = found(*config_maps("-default", values="other"), *config_maps(), *config_maps("-1-30"))
 
-    assert (texts.origin, texts.values) == ("ConfigMap istio-system/istio-sidecar-injector", None)
+    assert [(texts.name, texts.origin.partition("/")[2], texts.values) for texts in revisions] == [
+        ("1-30", "istio-sidecar-injector-1-30", None),
+        ("default", "istio-sidecar-injector", None),
+    ]
 
 
 @cases("values", "own", "env")
@@ -185,16 +182,11 @@ def test_equal_configs_of_revisions_are_kept_once() -> None:
     assert revisions[0].config is revisions[1].config
 
 
-HOME = "istio-system"
 UIDS = "openshift.io/sa.scc.uid-range"
 
 
-def small_pair(revision: str = "default", *, values: str = '{"global": {"tag": "1.24.6"}}') -> list[dict[str, Any]]:
-    suffix = "" if revision == "default" else f"-{revision}"
-    return [
-        {"metadata": {"name": f"istio-sidecar-injector{suffix}"}, "data": {"config": CONFIG, "values": values}},
-        {"metadata": {"name": f"istio{suffix}"}, "data": {"mesh": "{}"}},
-    ]
+def small_pair(suffix: str = "", *, values: str = VALUES) -> tuple[dict[str, Any], dict[str, Any]]:
+    return config_maps(suffix, config=CONFIG, values=values)
 
 
 def seen(*items: dict[str, Any], **others: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -226,7 +218,7 @@ def test_revisions_tags_and_facts_are_what_was_seen() -> None:
     state = cluster_state(
         seen(
             *small_pair(),
-            *small_pair("1-24"),
+            *small_pair("-1-24"),
             mutatingwebhookconfigurations={"w": SeenWebhooks(TagObject("prod", "1-24", "w"), None)},
             nodes={"a": "v1.33.0", "b": "v1.32.1", "c": "v1.33.0"},
             namespaces={"n": {"annotations": {UIDS: "1/2"}}},
@@ -250,7 +242,7 @@ def test_an_invalid_name_fails_only_its_revision_or_tag() -> None:
         "c": SeenWebhooks(TagObject("good", "default", "c"), None),
     }
     state = cluster_state(
-        seen(*small_pair(), *small_pair("net"), *small_pair("x.y"), mutatingwebhookconfigurations=webhooks), HOME
+        seen(*small_pair(), *small_pair("-net"), *small_pair("-x.y"), mutatingwebhookconfigurations=webhooks), HOME
     )
 
     assert [raw.name for raw in state.revisions] == ["default"]
@@ -258,27 +250,10 @@ def test_an_invalid_name_fails_only_its_revision_or_tag() -> None:
     assert (list(state.tags), list(state.tag_faults)) == (["good"], ["cluster", "prod"])
 
 
-def test_a_tags_annotations_are_read_and_what_is_wrong_with_one_is_its_own_fault() -> None:
-    weights, salt = "revision-injector/weights", "revision-injector/salt"
-    webhooks = [
-        TagObject("canary", "1-24", "a", {weights: '{"1-24": 90, "1-30": 10}', salt: "spring"}),
-        TagObject("broken", "1-24", "b", {weights: "90"}),
-        TagObject("moved", "1-30", "c", {weights: '{"1-24": 90, "1-30": 10}'}),
-    ]
-
-    tags, faults = read_tags(webhooks)
-
-    assert tags == {
-        "canary": Tag("canary", (("1-24", 90), ("1-30", 10)), "spring"),
-        "moved": Tag("moved", (("1-30", 1),)),
-    }
-    assert list(faults) == ["broken", "moved"]
-
-
 class Cluster(FakeClient):
     """An API server with objects; the watches of a resource that is not in `refused` are silent."""
 
-    def __init__(self, objects: dict[str, list[dict[str, Any]]], *, refused: tuple[str, ...] = ()) -> None:
+    def __init__(self, objects: Mapping[str, Sequence[dict[str, Any]]], *, refused: tuple[str, ...] = ()) -> None:
         super().__init__([])
         self.objects, self.refused = objects, refused
 
@@ -355,7 +330,7 @@ def test_the_state_is_computed_once_for_each_change() -> None:
     before = source.read()
     assert source.read() is before
 
-    source.seen = seen(*small_pair(), *small_pair("1-24"))
+    source.seen = seen(*small_pair(), *small_pair("-1-24"))
 
     assert [raw.name for raw in source.read().revisions] == ["1-24", "default"]
 
@@ -376,7 +351,7 @@ def test_a_cluster_whose_config_maps_are_all_deleted_keeps_what_is_served() -> N
 
 
 def test_served_revisions_have_the_facts_of_nodes_and_namespaces() -> None:
-    objects = {
+    objects: dict[str, Sequence[dict[str, Any]]] = {
         "configmaps": small_pair(values='{"global": {"tag": "1.28.1", "platform": "openshift"}}'),
         "nodes": [{"metadata": {"name": "n"}, "status": {"nodeInfo": {"kubeletVersion": "v1.33.0"}}}],
         "namespaces": [{"metadata": {"name": "app", "annotations": {UIDS: "1/2"}}}],
@@ -394,7 +369,10 @@ def a_proxy_config(concurrency: Any) -> dict[str, Any]:
 
 def test_served_revisions_have_the_proxy_configs_that_can_be_read(caplog: pytest.LogCaptureFixture) -> None:
     broken = {"kind": "ProxyConfig", "metadata": {"name": "b", "namespace": "shop"}, "spec": {"concurrency": "hidden"}}
-    objects = {"configmaps": small_pair(), "proxyconfigs": [a_proxy_config(3), broken]}
+    objects: dict[str, Sequence[dict[str, Any]]] = {
+        "configmaps": small_pair(),
+        "proxyconfigs": [a_proxy_config(3), broken],
+    }
     registry, _, settled = followed(Cluster(objects))
 
     found = registry.snapshot.revisions["default"].proxy_configs_of({"namespace": "shop"})

@@ -207,10 +207,10 @@ def test_unknown_and_empty_annotations_are_ignored(annotations: dict[str, str]) 
 
 
 def test_outdated_weights_are_ignored_with_an_error() -> None:
-    tag, fault = prod_object("1-30", weights='{"1-24": 90, "1-30": 10}', salt="spring").read()
+    tags, faults = read_tags([prod_object("1-30", weights='{"1-24": 90, "1-30": 10}', salt="spring")])
 
-    assert tag == Tag("prod", (("1-30", 1),), "spring")
-    assert str(fault) == (
+    assert tags == {"prod": Tag("prod", (("1-30", 1),), "spring")}
+    assert str(faults["prod"]) == (
         "MutatingWebhookConfiguration w: revision-injector/weights: label istio.io/rev leads to `1-30`, the largest weight "
         "to `1-24`: the weights are ignored; run `injector tag set prod --overwrite` with the weights that you want"
     )
@@ -224,6 +224,8 @@ def test_an_annotation_that_cannot_be_read_is_named_with_its_object(annotations:
     assert says in str(caught.value)
     assert caught.value.where.startswith("MutatingWebhookConfiguration w")
     assert caught.value.hint
+    tags, faults = read_tags([prod_object("1-24", **annotations)])
+    assert (tags, str(faults["prod"])) == ({}, str(caught.value))
 
 
 @pytest.mark.parametrize(("tag", "revision"), [("A", "1-24"), ("net", "1-24"), ("prod", "A.b")])

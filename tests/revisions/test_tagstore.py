@@ -26,6 +26,7 @@ from tests.cases import cases
 from tests.revisions.fakes import write_revision
 
 PROD = Tag("prod", (("1-24", 1),))
+NEW = Tag("prod", (("1-30", 1),))
 CANARY = Tag("canary", (("1-24", 90), ("1-30", 10)))
 STATE = TagState({"prod": PROD}, ("1-24", "1-30"), {"bad": ConfigError("no config", where="bad")})
 
@@ -65,9 +66,9 @@ class Memory:
         return [f"pod {each}" for each in self.running.get(revision, ())]
 
 
-def set_tag(store: Memory | DirectoryTags, tag: Tag, *, overwrite: bool = False, keep_shadow: bool = True) -> None:
+def set_tag(store: Memory, tag: Tag, *, overwrite: bool = False) -> None:
     """Set a tag as the command does."""
-    store.set(checked_tag(store.list(), tag, overwrite=overwrite, keep_shadow=keep_shadow))
+    store.set(checked_tag(store.list(), tag, overwrite=overwrite))
 
 
 def test_any_store_will_do() -> None:
@@ -98,6 +99,7 @@ def test_any_store_will_do() -> None:
             'cannot create revision tag "1-24": found existing control plane revision with same name',
         ),
         (Tag("bad", (("1-30", 1),)), True, 'cannot create revision tag "bad"'),
+        (Tag("new", (("1-24", 1),), "", Shadow("nope")), False, 'with revision "nope"'),
     ],
 )
 def test_a_tag_that_istioctl_refuses_is_refused_in_its_words(tag: Tag, overwrite: bool, says: str) -> None:
@@ -335,71 +337,48 @@ def test_a_folder_that_cannot_be_written_says_what_to_do(directory: Path, monkey
         DirectoryTags(directory).set(CANARY)
 
 
-def test_a_tag_that_moves_keeps_its_salt_and_its_shadow(directory: Path) -> None:
+@pytest.mark.parametrize(
+    ("before", "tag", "options", "after"),
+    [
+        (
+            "{revision: 1-24, salt: spring, shadow: {revision: 1-30, sample: 25}}",
+            CANARY,
+            {},
+            "{weights: {1-24: 90, 1-30: 10}, salt: spring, shadow: {revision: 1-30, sample: 25}}",
+        ),
+        (
+            "{revision: 1-24, namespaces: {payments: 1-24, test: 1-30}}",
+            Tag("prod", (("1-30", 1),), namespaces={"test": (("1-24", 1), ("1-30", 1))}),
+            {},
+            "{revision: 1-30, namespaces: {payments: 1-24, test: {1-24: 1, 1-30: 1}}}",
+        ),
+        ("{revision: 1-24, namespaces: {payments: 1-24}}", NEW, {"keep_namespaces": False}, "1-30"),
+        ("{revision: 1-24, shadow: {revision: 1-30}}", PROD, {"keep_shadow": False}, "1-24"),
+        ("{revision: 1-24, shadow: {revision: 1-30}}", NEW, {}, "1-30"),
+    ],
+    ids=["salt and shadow", "namespaces", "namespaces end", "shadow ends", "its candidate gets everything"],
+)
+def test_a_tag_that_moves_keeps_its_options_unless_they_end(
+    directory: Path, before: str, tag: Tag, options: dict[str, bool], after: str
+) -> None:
     store = DirectoryTags(directory)
-    (directory / "tags.yaml").write_text("prod: {revision: 1-24, salt: spring, shadow: {revision: 1-30, sample: 25}}\n")
+    (directory / "tags.yaml").write_text(f"prod: {before}\n")
 
-    set_tag(store, Tag("prod", (("1-24", 90), ("1-30", 10))), overwrite=True)
+    store.set(checked_tag(store.list(), replace(tag, name="prod"), overwrite=True, **options))
 
-    assert store.list().tags["prod"] == Tag("prod", (("1-24", 90), ("1-30", 10)), "spring", Shadow("1-30", 25))
-
-
-def test_a_tag_that_moves_keeps_the_weights_of_namespaces(directory: Path) -> None:
-    store = DirectoryTags(directory)
-    (directory / "tags.yaml").write_text("prod: {revision: 1-24, namespaces: {payments: 1-24, test: 1-30}}\n")
-    moved = Tag("prod", (("1-30", 1),), namespaces={"test": (("1-24", 1), ("1-30", 1))})
-
-    set_tag(store, moved, overwrite=True)
-
-    assert (directory / "tags.yaml").read_text() == (
-        "prod: {revision: 1-30, namespaces: {payments: 1-24, test: {1-24: 1, 1-30: 1}}}\n"
-    )
-    store.set(checked_tag(store.list(), Tag("prod", (("1-30", 1),)), overwrite=True, keep_namespaces=False))
-    assert (directory / "tags.yaml").read_text() == "prod: 1-30\n"
-
-
-def test_a_shadow_ends_on_request(directory: Path) -> None:
-    store = DirectoryTags(directory)
-    (directory / "tags.yaml").write_text("prod: {revision: 1-24, shadow: {revision: 1-30}}\n")
-
-    set_tag(store, Tag("prod", (("1-24", 1),)), overwrite=True, keep_shadow=False)
-
-    assert (directory / "tags.yaml").read_text() == "prod: 1-24\n"
-
-
-def test_a_shadow_has_to_be_a_revision() -> None:
-    with pytest.raises(TagError, match='with revision "nope"'):
-        set_tag(Memory(STATE), Tag("new", (("1-24", 1),), "", Shadow("nope")))
-
-
-def test_a_shadow_ends_once_its_candidate_gets_everything(directory: Path) -> None:
-    store = DirectoryTags(directory)
-    (directory / "tags.yaml").write_text("prod: {revision: 1-24, shadow: {revision: 1-30}}\n")
-
-    set_tag(store, Tag("prod", (("1-30", 1),)), overwrite=True)
-
-    assert (directory / "tags.yaml").read_text() == "prod: 1-30\n"
+    assert (directory / "tags.yaml").read_text() == f"prod: {after}\n"
 
 
 def test_users_are_named_by_kind_twenty_at_most() -> None:
     users = [*(f"namespace n-{each}" for each in range(15)), *(f"pod n/p-{each}" for each in range(100))]
 
+    check_unused([], doing="cannot remove it")
     with pytest.raises(TagError) as caught:
         check_unused(users, doing="cannot remove it")
 
     text = caught.value.what
     assert (text.count("namespace "), text.count("pod ")) == (15, 5)
     assert text.endswith("pod n/p-4 and 95 more")
-
-
-def test_only_names_in_use_are_refused() -> None:
-    check_unused([], doing="cannot remove it")
-
-    with pytest.raises(
-        TagError,
-        match=r"^cannot remove it: it is in use by tag prod; move, relabel or restart them first, or add --force",
-    ):
-        check_unused(["tag prod"], doing="cannot remove it")
 
 
 def test_namespaces_follow_what_their_labels_name() -> None:
