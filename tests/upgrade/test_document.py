@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,18 +18,11 @@ from injector.upgrade.document import (
     ORDER_ONLY,
     ROLLBACK,
     Metric,
-    Upgrade,
     read_upgrade,
 )
 from injector.upgrade.state import State
 from tests.cases import cases
-
-HEAD = {"apiVersion": "revision-injector.dev/v1alpha1", "kind": "Upgrade", "metadata": {"name": "up"}}
-SPEC = {"tag": "prod", "from": "1-28", "to": "1-30", "waves": [{"name": "all"}]}
-
-
-def upgrade(**spec: object) -> Upgrade:
-    return read_upgrade({**HEAD, "spec": {**SPEC, **spec}}, where="up.yaml")
+from tests.upgrade.fleets import DOCUMENT, upgrade
 
 
 def test_a_short_document_has_the_documented_defaults() -> None:
@@ -98,8 +92,8 @@ def test_prometheus_alone_means_the_built_in_queries() -> None:
         ([{"name": "all"}], ORDER_ONLY),
     ],
 )
-def test_the_waves_decide_how_the_tag_moves(waves: list[object], moves: str) -> None:
-    assert upgrade(waves=waves).moves == moves
+def test_the_waves_decide_how_the_tag_moves(waves: list[dict[str, Any]], moves: str) -> None:
+    assert upgrade(*waves).moves == moves
 
 
 @cases("spec", "says")
@@ -122,7 +116,7 @@ def test_other_documents_are_refused(text: str) -> None:
 @pytest.mark.parametrize("name", ["", "A", "a.b", "x" * 64])
 def test_a_name_that_cannot_be_part_of_an_object_is_refused(name: str) -> None:
     with pytest.raises(DataError, match="is not a valid name"):
-        read_upgrade({**HEAD, "metadata": {"name": name}, "spec": SPEC}, where="up.yaml")
+        read_upgrade({**DOCUMENT, "metadata": {"name": name}}, where="up.yaml")
 
 
 def test_the_resource_has_the_fields_of_the_document_and_of_the_state() -> None:
