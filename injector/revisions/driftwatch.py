@@ -13,6 +13,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.cluster.listwatch import ListWatch
@@ -24,7 +25,6 @@ from injector.revisions.tags import TagWorkload, workload_of_pod
 
 if TYPE_CHECKING:
     from injector.cluster.client import KubeClient
-    from injector.istio.revision import Revision
     from injector.metrics import Metrics
     from injector.revisions.registry import Registry, Snapshot
 
@@ -81,15 +81,12 @@ def count_drift(
         if (place, each.labels) not in names:
             webhooks = called(sorted(snapshot.names), namespaces.get(place, {}), dict(each.labels))
             names[place, each.labels] = webhooks[0][0] if webhooks else None
-        name = names[place, each.labels]
-        wanted = None if name is None else _wanted(each, name, snapshot)
-        if wanted is not None and wanted.written != each.revision:
-            found.add((each.revision or UNNAMED, wanted.name, each.workload.key))
+        name, workload = names[place, each.labels], each.workload
+        if name is not None:
+            wanted = snapshot.resolve(name, partial(TagWorkload, *workload)).revision
+            if wanted.written != each.revision:
+                found.add((each.revision or UNNAMED, wanted.name, workload.key))
     return Counter((has, gets, key[0]) for has, gets, key in found)
-
-
-def _wanted(sidecar: Sidecar, name: str, snapshot: Snapshot) -> Revision:
-    return snapshot.resolve(name, lambda: sidecar.workload).revision
 
 
 @dataclass
