@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -202,18 +200,6 @@ def test_a_webhook_without_a_bundle_is_reported_and_disturbs_no_other(site: Site
         site.served.until(lambda: site.faults() == "")
 
 
-def test_a_namespace_has_its_own_weights_and_a_pod_its_pin(site: Site) -> None:
-    pinned = make_pod("pinned", namespace=QUIET, annotations={"revision-injector/pin": OLD})
-    with site.losing_nothing():
-        site.tag("--weight", f"{OLD}=0", "--weight", f"{NEW}=100", "--namespace-weight", f"{BUSY}/{OLD}")
-        assert site.images() == {IMAGES[OLD]}
-        assert image_of(site.lab.tried(make_pod("free", namespace=QUIET))) == IMAGES[NEW]
-        assert image_of(site.lab.tried(pinned)) == IMAGES[OLD]
-
-        site.tag("--weight", f"{OLD}=0", "--weight", f"{NEW}=100", "--no-namespace-weights")
-        assert site.images() == {IMAGES[NEW]}
-
-
 def test_the_label_of_a_pod_counts_before_that_of_its_namespace_if_asked_to(site: Site) -> None:
     labelled = make_pod("labelled", namespace=QUIET, labels={"istio.io/rev": NEW})
 
@@ -231,28 +217,6 @@ def test_the_label_of_a_pod_counts_before_that_of_its_namespace_if_asked_to(site
         assert site.images() == {IMAGES[OLD]}
         precedence("namespace")
         site.served.until(lambda: image_of(site.lab.tried(labelled)) == IMAGES[OLD])
-
-
-def test_a_replica_without_permissions_is_not_ready_and_says_why(site: Site, tmp_path: Path) -> None:
-    site.lab.apply(account_of(HOME, "nobody"))
-    flags = of_cluster(site.lab, HOME, kubeconfig=site.lab.kubeconfig_of("nobody", HOME))
-    with site.losing_nothing(), injector(tmp_path, "--insecure-http", *flags, ready=False) as second:
-        second.until(lambda: "forbidden" in second.readiness())
-        site.pods()
-        assert 'cannot list resource "configmaps"' in second.readiness()
-
-
-def test_workloads_are_compared_and_their_status_is_shown(site: Site) -> None:
-    with site.losing_nothing():
-        site.pods(), site.pods(1)
-        compared = json.loads(site.done("diff", OLD, NEW, "--live", "--exit-code=false", "-o", "json"))
-        rows = json.loads(site.done("revision", "status", "-n", BUSY, "--exit-code=false", "-o", "json"))
-
-    names = {(BUSY, f"w{number}") for number in range(WORKLOADS)} | {
-        (USUAL, f"w{number}") for number in range(WORKLOADS)
-    }
-    assert {(each["namespace"], each["name"]) for each in compared["workloads"]} >= names
-    assert {row["name"] for row in rows["workloads"]} >= {f"w{number}" for number in range(WORKLOADS)}
 
 
 def test_a_pod_that_its_injection_makes_invalid_is_denied_with_the_reason_and_no_other(site: Site) -> None:

@@ -406,6 +406,14 @@ def test_everything_that_the_revisions_need_must_be_listed_once(refused: str) ->
     assert settled == [not refused]
 
 
+@in_fake_time
+async def test_what_has_not_been_listed_yet_is_named_with_the_fault() -> None:
+    source = ClusterSource(Cluster({}, refused=("mutatingwebhookconfigurations",)), Observed(), HOME)
+    async with running(source.follow(lambda: None, lambda: (), asyncio.Event())):
+        await asyncio.sleep(10)
+        assert source.pending() == "mutatingwebhookconfigurations: x"
+
+
 def test_the_client_is_opened_first_and_left_open_for_other_tasks() -> None:
     cluster = Cluster({"configmaps": small_pair()})
     followed(cluster)
