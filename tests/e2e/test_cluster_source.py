@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +11,7 @@ from tests.architecture.serving import wait_until_ready
 from tests.deploy import rendering
 from tests.e2e.kubelab import Lab
 from tests.e2e.manifests import BROKEN, config_map, control_plane, namespace_of, tag_of
-from tests.e2e.served import Injector, injector, of_cluster
-from tests.factories import make_pod
+from tests.e2e.served import injector, of_cluster
 from tests.revisions.fakes import write_revision
 
 PLAIN = "--insecure-http"
@@ -58,82 +53,6 @@ def test_a_revision_is_found_swapped_kept_when_broken_and_gone(lab: Lab, tmp_pat
 
         lab.apply(*control_plane(home, "default", tag="1.24.7"))
         served.until(lambda: served.image("default") == "proxy:1.24.7")
-
-
-def test_a_weighted_tag_serves_while_a_revision_is_replaced_and_after_it_is_removed(lab: Lab, tmp_path: Path) -> None:
-    home = "istio-removed"
-    canary = control_plane(home, "canary", tag="1.28.1")
-    tag = tag_of("prod", "default", {"default": 90, "canary": 10})
-    lab.apply(namespace_of(home), *control_plane(home, "default", tag="1.24.6"), *canary, tag)
-
-    with injector(tmp_path, PLAIN, "--keep-removed", "5s", *of_cluster(lab, home)) as served, posted(served) as images:
-        served.until(lambda: len(images.by_pod()) == PODS)
-        before = images.by_pod()
-        assert images.distinct() == {"proxy:1.24.6", "proxy:1.28.1"}
-
-        remove(lab, canary, home)
-        served.until(lambda: "canary: removed" in served.log.read_text())
-        lab.apply(*canary)
-        served.until(lambda: "canary: its source has it again" in served.log.read_text())
-        assert images.by_pod() == before
-
-        remove(lab, canary, home)
-        served.until(lambda: served.total("injector_revision_removed", revision="canary") == 1)
-        assert "which was removed" in "".join(served.status()["tagErrors"])
-        served.until(lambda: "canary" not in {row["name"] for row in served.status()["revisions"]})
-        images.clear()
-        served.until(lambda: len(images.by_pod()) == PODS)
-
-        assert images.distinct() == {"proxy:1.24.6"}
-        assert images.failures() == []
-
-
-PODS = 60
-
-
-@dataclass
-class Images:
-    """The images that pods got from the tag ``prod``, in the order of the answers."""
-
-    answers: list[tuple[str, str]] = field(default_factory=list)
-
-    def by_pod(self) -> dict[str, str]:
-        return dict(self.answers)
-
-    def distinct(self) -> set[str]:
-        return set(self.by_pod().values())
-
-    def failures(self) -> list[str]:
-        return [image for _, image in self.answers if not image.startswith("proxy:")]
-
-    def clear(self) -> None:
-        """Forget the answers, none of which was a failure."""
-        assert self.failures() == []
-        self.answers.clear()
-
-
-@contextmanager
-def posted(served: Injector) -> Iterator[Images]:
-    """Post the pods of sixty workloads in turn as long as the block runs."""
-    images, stopped = Images(), threading.Event()
-
-    def post() -> None:
-        while not stopped.is_set():
-            for name in map("pod-{}".format, range(PODS)):
-                images.answers.append((name, served.image("prod", make_pod(name=name))))
-
-    thread = threading.Thread(target=post)
-    thread.start()
-    try:
-        yield images
-    finally:
-        stopped.set()
-        thread.join()
-
-
-def remove(lab: Lab, objects: Iterable[dict[str, Any]], namespace: str) -> None:
-    for each in objects:
-        lab.delete(each["kind"].lower(), each["metadata"]["name"], namespace)
 
 
 def test_a_tag_that_is_moved_before_its_revision_is_there_stays_until_it_is(lab: Lab, tmp_path: Path) -> None:
