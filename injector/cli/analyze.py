@@ -11,7 +11,7 @@ from injector.cli.cluster import LISTED, FileReader, open_reader
 from injector.cli.commands import EX_ISSUES, verbose
 from injector.cli.manifests import OTHER_KINDS_OPTION
 from injector.cli.options import FILENAME, output_format
-from injector.cli.output import echo, echo_leading, examples, has_color, json_text, yaml_text
+from injector.cli.output import data_text, echo, echo_colored, examples
 from injector.cli.sources import Sources, directory_revisions, namespace_option, revision_source_options
 from injector.cluster import resources as r
 from injector.cluster.kubeconfig import DEFAULT_NAMESPACE
@@ -21,6 +21,7 @@ from injector.istio import analysis
 from injector.istio.analysis import ERROR, INFO, LEVELS, MESSAGES, WARNING, Diagnostic, Item, Mesh
 from injector.istio.behaviours import Minor, parse_minor
 from injector.istio.webhooks import ISTIO_NAMESPACE
+from injector.kube.escaping import escape_line
 from injector.revisions.clustersource import listed_state
 from injector.revisions.configmaps import INJECTOR
 from injector.revisions.source import known_minor
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from injector.kube.pods import OtherKinds
 
 _LEVEL: Final = click.Choice(LEVELS, case_sensitive=False)
-_COLORS: Final = {ERROR: "1;31", WARNING: "33", INFO: "0"}
+_COLORS: Final = {f"^{ERROR}": "1;31", f"^{WARNING}": "33", f"^{INFO}": "0"}
 
 
 async def read_items(reader: ObjectReader, namespace: str, default: str, others: OtherKinds) -> list[Item]:
@@ -236,19 +237,13 @@ def analyze(  # noqa: PLR0913 -- one parameter for each flag
         and not any(analysis.suppresses(pattern, each) for pattern in suppress)
     ]
     shown = [each for each in found if each.is_at_least(output_threshold)]
-    _print(shown, output, with_color=has_color() if color is None else color)
+    if output == "log":
+        echo_colored("".join(f"{each.level} {escape_line(each.line)}\n" for each in shown), _COLORS, with_color=color)
+    else:
+        echo(data_text([each.data() for each in shown], output, indent="\t"), nl=False)
     target = "all namespaces" if only is None else f"namespace: {only}"
     if not shown:
         echo(f"\u2714 No validation issues found when analyzing {', '.join(files) or target}.", err=True)
     if output == "log" and any(each.is_at_least(failure_threshold) for each in found):
         echo(f"error: Analyzers found issues when analyzing {target}.", err=True)
         click.get_current_context().exit(EX_ISSUES)
-
-
-def _print(messages: Sequence[Diagnostic], output: str, *, with_color: bool) -> None:
-    if output != "log":
-        data = [each.data() for each in messages]
-        echo(yaml_text(data) if output == "yaml" else json_text(data, indent="\t"), nl=False)
-        return
-    for each in messages:
-        echo_leading(each.level, f" {each.line}", color=_COLORS[each.level] if with_color else "")

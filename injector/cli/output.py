@@ -32,26 +32,21 @@ def echo(text: str, *, err: bool = False, nl: bool = True, file: IO[Any] | None 
     click.echo(escape_controls(text), file=file, err=err, nl=nl)  # noqa: TID251 -- the one place that may
 
 
-def echo_leading(word: str, rest: str, *, color: str = "") -> None:
-    """Print a line that begins with a word, in a color if there is one: an ANSI code such as ``33``."""
-    shown = f"\033[{color}m{word}\033[0m" if color else word
-    click.echo(f"{shown}{escape_line(rest)}", color=bool(color))  # noqa: TID251 -- the one place that may
-
-
 def has_color() -> bool:
     """Return whether to print colors: on a terminal, unless ``NO_COLOR`` or ``TERM=dumb`` is set."""
     return is_terminal() and os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR")
 
 
-def echo_colored(text: str, colors: Mapping[str, str]) -> None:
-    """Print text, on a terminal with colors: ANSI codes such as ``1;32`` by the patterns, of whole lines, that they are for."""
-    click.echo(_colored(escape_controls(text), colors), nl=False, color=has_color())  # noqa: TID251 -- the escapes are in
+def echo_colored(text: str, colors: Mapping[str, str], *, with_color: bool | None = None) -> None:
+    """Print text, on a terminal with colors: ANSI codes such as ``1;32`` by the patterns, within a line, that they are for."""
+    color = has_color() if with_color is None else with_color
+    shown = _colored(escape_controls(text), colors if color else {})
+    click.echo(shown, nl=False, color=color)  # noqa: TID251 -- the escapes are in
 
 
 def _colored(text: str, colors: Mapping[str, str]) -> str:
-    if has_color():
-        for pattern, color in colors.items():
-            text = re.sub(f"(?m){pattern}", rf"\033[{color}m\g<0>\033[0m", text)
+    for pattern, color in colors.items():
+        text = re.sub(f"(?m){pattern}", rf"\033[{color}m\g<0>\033[0m", text)
     return text
 
 
@@ -64,7 +59,7 @@ class LiveText:
     """Text on a terminal that each further one replaces. It is cut to the height of the terminal, and long lines are wrapped."""
 
     def __init__(self, colors: Mapping[str, str]) -> None:
-        self._colors = colors
+        self._colors = colors if has_color() else {}
         self._height = 0
 
     def show(self, text: str) -> None:
@@ -132,9 +127,9 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-def data_text(data: Any, output_format: str) -> str:
-    """Return data for programs as ``json`` or ``yaml``."""
-    return yaml_text(data) if output_format == "yaml" else json_text(data)
+def data_text(data: Any, output_format: str, *, indent: int | str = 2) -> str:
+    """Return data for programs as ``json`` or ``yaml``. ``indent`` is that of JSON."""
+    return yaml_text(data) if output_format == "yaml" else json_text(data, indent=indent)
 
 
 def yaml_text(data: Any) -> str:

@@ -14,11 +14,11 @@ from injector.cli.options import REVISION_FLAG, SKIP_CONFIRMATION, checked, opti
 from injector.cli.output import (
     HEADINGS,
     confirm,
+    data_text,
     echo,
     echo_colored,
     examples,
     is_terminal,
-    json_text,
     table,
     yaml_text,
 )
@@ -387,17 +387,12 @@ def list_tags(
     found.note("warning", lambda each: each.faults)
     tags = found.data(lambda each: {"tags": [_data(tag, each.namespaces) for tag in each.tags]})
     data = tags if "clusters" in tags else tags["tags"]
-    match output:
-        case "json":
-            echo(json_text(data, indent="\t"), nl=False)
-        case "yaml":
-            echo(yaml_text(data), nl=False)
-        case _ if not found.results:
-            pass  # no cluster could be read
-        case _ if not any(each.tags for each in found.results.values()):
-            echo("No Istio revision tags found.")
-        case _:
-            echo_colored(_table(found), HEADINGS)
+    if output != "table":
+        echo(data_text(data, output, indent="\t"), nl=False)
+    elif any(each.tags for each in found.results.values()):
+        echo_colored(_table(found), HEADINGS)
+    elif found.results:  # a cluster could be read
+        echo("No Istio revision tags found.")
     found.exit(found=False)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -17,7 +17,6 @@ from injector.cli.manifests import OTHER_KINDS_OPTION, SEPARATOR, SUFFIXES, read
 from injector.cli.options import FILE, FILENAME, RECURSIVE, exit_code_option, option_group, output_format
 from injector.cli.output import DIFF_COLORS, HEADINGS, data_text, echo, echo_colored, examples, is_terminal, table
 from injector.cli.sources import (
-    RevisionList,
     Sources,
     chosen_revisions,
     namespace_option,
@@ -526,7 +525,9 @@ def test(
     files = _pod_files(folder)
     failed = False
     with chosen_revisions(sources, kubeconfig) as revisions:
-        for name, built in _revisions(revisions, revision or _with_goldens(folder)):
+        for each in revision or _with_goldens(folder):
+            raw = revisions.find(each)
+            name, built = each or raw.name, revisions.build(raw)
             for file in files:
                 expected, result = folder / EXPECTED / name / file.name, _injected(file, built, others)
                 difference = _difference(expected, result)
@@ -558,12 +559,6 @@ def _with_goldens(folder: Path) -> tuple[str, ...]:
     expected = folder / EXPECTED
     found = (path.name for path in expected.iterdir() if path.is_dir()) if expected.is_dir() else ()
     return tuple(sorted(found)) or ("",)
-
-
-def _revisions(revisions: RevisionList, names: Sequence[str]) -> Iterator[tuple[str, Revision]]:
-    for name in names:
-        raw = revisions.find(name)
-        yield name or raw.name, revisions.build(raw)
 
 
 def _injected(file: Path, revision: Revision, others: OtherKinds) -> str:

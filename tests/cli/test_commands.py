@@ -337,13 +337,10 @@ ROOT = Path(__file__).resolve().parents[2]
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 
 
-def test_it_is_one_line_with_the_istio_versions() -> None:
+def test_the_version_is_one_line_with_the_istio_versions_and_a_flag_too() -> None:
     result = invoke("version")
 
     assert (result.exit_code, result.stdout) == (0, f"revision-injector {VERSION} (Istio 1.0 to 1.31)\n")
-
-
-def test_the_flag_version_prints_it_too() -> None:
     assert invoke("--version").stdout == f"revision-injector {VERSION}\n"
 
 
