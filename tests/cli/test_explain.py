@@ -177,12 +177,6 @@ def test_the_guard_of_the_trace_comes_from_the_option(folder: Path, guard: str) 
     assert [step["source"] for step in found["steps"] if step["step"] == "guard"] == [f"--guard {guard}"]
 
 
-def test_every_workload_is_explained(folder: Path) -> None:
-    documents = [make_pod("a"), make_pod("b")]
-
-    assert explain(folder, "-r", "1-30", documents=documents).stdout.count(": injected by 1-30") == 2
-
-
 def test_the_embedded_revisions_explain_without_a_directory(folder: Path) -> None:
     (folder / "m.yaml").write_text(yaml.safe_dump(make_pod(labels={"istio.io/rev": "canary"})))
 
@@ -351,14 +345,6 @@ def test_a_rollout_of_a_deployment_is_explained_by_that_deployment(monkeypatch: 
     reached(monkeypatch, FakeKube(*CLUSTER, {**workload, "spec": {"workloadRef": {"name": "web"}}}))
 
     assert_fails(of_cluster("rollout/web", "-n", "shop"), 65, "explain the Deployment of its workloadRef")
-
-
-def test_a_pod_template_of_an_unknown_kind_is_reported(folder: Path) -> None:
-    foo = {**deployment("web", "shop", kind="Foo"), "apiVersion": "example.com/v1"}
-
-    result = explain(folder, documents=[make_pod(), foo])
-
-    assert "Foo web: the kind is not known, and its pod template at spec.template is not used" in result.stderr
 
 
 @in_cluster

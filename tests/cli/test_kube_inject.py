@@ -377,11 +377,6 @@ def test_a_revision_that_cannot_be_read_says_why(name: str) -> None:
         RevisionList(STATE, "x", "y").find(name)
 
 
-def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(UsageError, match=r"^x: there is no revision or tag 'nope'; known are a, b, bad, broken, prod$"):
-        RevisionList(STATE, "x", "y").find("nope")
-
-
 def test_without_a_name_and_a_default_it_fails() -> None:
     with pytest.raises(UsageError, match=r"^x: no default revision; .*create the tag `default`; known are a, b"):
         RevisionList(STATE, "x", "y").find("")

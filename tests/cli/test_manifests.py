@@ -21,7 +21,7 @@ from injector.cli.manifests import (
     read_workloads,
     write_manifests,
 )
-from injector.errors import AnnotationError, InjectorError, ManifestError, MultipleError, UsageError
+from injector.errors import AnnotationError, InjectorError, ManifestError, MultipleError
 from injector.kube.pods import for_each_item
 from tests.cases import cases
 
@@ -72,11 +72,6 @@ def test_a_line_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
         read_manifests([f"{tmp_path}/a.yaml"], recursive=False)
 
 
-def test_a_missing_file_is_bad_input(tmp_path: Path) -> None:
-    with pytest.raises(ManifestError, match=r"nope.yaml: cannot be read: No such file or directory; check the path"):
-        read_manifests([f"{tmp_path}/nope.yaml"], recursive=False)
-
-
 def test_a_folder_that_cannot_be_read_is_not_an_empty_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def listdir(name: str) -> list[str]:
         raise PermissionError(errno.EACCES, "Permission denied", name)
@@ -91,12 +86,6 @@ def test_a_folder_that_cannot_be_read_is_not_an_empty_one(tmp_path: Path, monkey
 def test_a_folder_without_manifests_is_bad_input(tmp_path: Path, recursive: bool, advice: str) -> None:
     with pytest.raises(ManifestError, match=f"the folder has no .yaml, .yml or .json file; {advice}"):
         read_manifests([str(tmp_path)], recursive=recursive)
-
-
-@pytest.mark.parametrize(("given", "says"), [([], "no file is given"), (["-", "-"], "stdin can be read only once")])
-def test_no_file_or_stdin_twice_is_a_wrong_argument(given: list[str], says: str) -> None:
-    with pytest.raises(UsageError, match=says):
-        read_manifests(given, recursive=False)
 
 
 def marked(obj: dict[str, Any]) -> dict[str, Any] | None:
@@ -202,11 +191,6 @@ def test_errors_name_the_file_and_line(tmp_path: Path, text: str, says: str) -> 
         read(tmp_path, text)
 
     assert says in str(raised.value)
-
-
-def test_no_file_is_a_wrong_argument() -> None:
-    with pytest.raises(UsageError):
-        read_workloads((), recursive=False, namespace=None)
 
 
 KEPT = ChangedDocument("# as it was\nkind:   Service\n", {"kind": "Service"}, None)

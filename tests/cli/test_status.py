@@ -14,7 +14,6 @@ from injector.cli.cluster import ClusterView, read_view
 from injector.cli.revision import PodStatuses, Row, SidecarStatus, rows_of, sidecar_status
 from injector.cli.sources import Sources
 from injector.cluster.resources import RUNNING
-from injector.errors import ManifestError
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
 from injector.injection.tools.drift import CURRENT, OLDER_REVISION, OLDER_TEMPLATE, Drift
@@ -305,13 +304,6 @@ def test_the_status_of_replicas_is_computed_once(around: ClusterView, name: str)
     assert [statuses.of(each) for each in texts] == [sidecar_status(json.loads(each), around) for each in texts]
     assert len(statuses.computed) == 2
     assert statuses.computed.hits == 4
-
-
-def test_an_invalid_pod_or_an_unknown_namespace_is_an_error(around: ClusterView) -> None:
-    with pytest.raises(ManifestError):
-        sidecar_status({**owned("web", "prod"), "spec": {"containers": "x"}}, around)
-    with pytest.raises(KeyError):
-        sidecar_status(owned("web", "nowhere"), around)
 
 
 def standing(name: str, has: str, drift: Drift) -> SidecarStatus:
