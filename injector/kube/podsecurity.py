@@ -301,14 +301,8 @@ def level_of(pod: Object, version: int = LATEST) -> str:
     return next(
         level
         for level in reversed(LEVELS)
-        if not any(any(True for _ in check.violated_by(facts, version)) for check in _likely_first(level, version))
+        if not any(any(True for _ in check.violated_by(facts, version)) for check in _checks_of(level, version))
     )
-
-
-@lru_cache(128)
-def _likely_first(level: str, version: int) -> tuple[Check, ...]:
-    """Return the rules of a level, first those that most pods violate: restricted's own, and the capabilities that istio-init adds."""
-    return tuple(sorted(_checks_of(level, version), key=lambda check: check.level == BASELINE))
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,13 +81,20 @@ def _parse(text: str) -> _Quantity:
     if len(digits) > _MAX_DIGITS:
         raise DataError(_NUMBER_ERROR, hint=_HINT)
     sign = -1 if match["sign"] == "-" else 1
-    fast = _fast(text, digits, places, power, form)
-    if fast is not None:
-        return _Quantity(sign * fast.value, fast.scale, fast.form, fast.text)
+    value, scale = (int(digits) << power, -places) if form == "binary" else (int(digits), power - places)
+    # What Go computes in an int64 keeps a text that looks canonical.
+    if form == "binary":
+        is_fast = not places and len(digits) + power * 3 // 10 < _FAST_BINARY_DIGITS
+        is_canonical = int(digits) & 7 != 0
+    else:
+        is_fast = len(digits) <= _FAST_DIGITS and scale >= _NANO
+        is_canonical = scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0"
+    if is_fast and value <= _MAX:
+        return _Quantity(sign * value, scale, form, text if is_canonical else "")
     if not (match["whole"] or match["fraction"] or "0" in text.partition(".")[0]):
         raise DataError(_NUMBER_ERROR, hint=_HINT)
-    slow = _slow(digits, places, power, form)
-    return _Quantity(sign * slow.value, slow.scale, slow.form)
+    value, scale, form = _limited(value, scale, form)
+    return _Quantity(sign * value, scale, form)
 
 
 def _interpreted(suffix: str) -> tuple[int, Form]:
@@ -104,24 +111,8 @@ def _interpreted(suffix: str) -> tuple[int, Form]:
     return (power + 2**31) % 2**32 - 2**31, "exponent"
 
 
-def _fast(text: str, digits: str, places: int, power: int, form: Form) -> _Quantity | None:
-    """Return the quantity if Go computes it in an int64, which keeps a text that looks canonical."""
-    if form == "binary":
-        if places or _FAST_BINARY_DIGITS - len(digits) - power * 3 // 10 - 1 < 0:
-            return None
-        value, scale = int(digits) << power, 0
-        canonical = int(digits) & 7 != 0
-    else:
-        value, scale = int(digits) if len(digits) <= _FAST_DIGITS else 0, power - places
-        canonical = scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0"
-        if len(digits) > _FAST_DIGITS or scale < _NANO:
-            return None
-    return _Quantity(value, scale, form, text if canonical else "") if value <= _MAX else None
-
-
-def _slow(digits: str, places: int, power: int, form: Form) -> _Quantity:
-    value = int(digits) << power if form == "binary" else int(digits)
-    scale = -places if form == "binary" else power - places
+def _limited(value: int, scale: int, form: Form) -> tuple[int, int, Form]:
+    """Return a quantity that Go does not compute in an int64, rounded up to a billionth, and capped if it is binary."""
     if value and scale < _NANO:
         # A quantity that is not zero is at least a billionth.
         dropped = _NANO - scale
@@ -133,7 +124,7 @@ def _slow(digits: str, places: int, power: int, form: Form) -> _Quantity:
             value, scale = _MAX, 0
         elif not whole and rest:
             form = "decimal"
-    return _Quantity(value, scale, form)
+    return value, scale, form
 
 
 def _canonical(quantity: _Quantity) -> str:

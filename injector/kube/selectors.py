@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final
 
 from injector.errors import ManifestError
@@ -16,7 +15,6 @@ _NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
 _LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _SUBDOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _MAX_SUBDOMAIN: Final = 253
-_MAX_KEY: Final = _MAX_SUBDOMAIN + 1 + 63
 _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 _WITH_VALUES: Final = ("In", "NotIn")
 
@@ -98,16 +96,8 @@ def is_label_value(value: str) -> bool:
 
 def is_label_key(key: str) -> bool:
     """Return whether Kubernetes accepts a key of a label."""
-    return len(key) <= _MAX_KEY and _matches_key(key)
-
-
-# A cluster uses few keys.
-@lru_cache(1024)
-def _matches_key(key: str) -> bool:
     prefix, slash, name = key.rpartition("/")
-    if not _NAME.fullmatch(name):
-        return False
-    return not slash or is_subdomain(prefix)
+    return _NAME.fullmatch(name) is not None and (not slash or is_subdomain(prefix))
 
 
 def is_dns_label(name: str) -> bool:

@@ -17,7 +17,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from importlib.resources import files
-from itertools import takewhile
 from operator import is_
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeAlias
 
@@ -290,13 +289,11 @@ def _decoder(type_name: str, options: _Options) -> Codec:
             return decode
         return lambda value: value if is_in_go_form(value, _LARGEST) else decode(value)
     base = underlying(type_name)
-    if base.startswith("[]"):
-        return _list_decoder(type_name, base[2:], options)
-    if base.startswith("map["):
-        return _map_decoder(type_name, base.partition("]")[2], options)
+    if base.startswith(("[]", "map[")):
+        return _collection_decoder(type_name, base.partition("]")[2], options)
     if base == "string":
-        return partial(_coerced_string if options.coerce else _string, wanted=type_name)
-    return partial(_bool, wanted=type_name) if base == "bool" else partial(_integer, wanted=base)
+        return partial(_coerced_string if options.coerce else partial(_scalar, kind=str), wanted=type_name)
+    return partial(_scalar, kind=bool, wanted=type_name) if base == "bool" else partial(_integer, wanted=base)
 
 
 class _Field(NamedTuple):
@@ -336,46 +333,34 @@ def _fields_of(struct: StructType, options: _Options) -> dict[str, _Field]:
 
 def _struct_decoder(struct: StructType, options: _Options) -> Codec:
     fields = _fields_of(struct, options)
-    kinds = {name: field.kind for name, field in fields.items()}
-    keep_unknown = options.keep_unknown
     always = always_written(struct)
 
     def decode(value: Any) -> Any:
         if type(value) is not dict:
             raise _mismatch(value, struct.name)
-        # Most objects come as Go writes them: nothing is copied before something changes.
-        result: dict[str, Any] | None = None
+        result: dict[str, Any] = {}
         key = ""
         field: _Field | None = None
         try:
             for key, item in value.items():
-                if result is None and item and item.__class__ is kinds.get(key):
-                    continue
                 field = fields.get(key) or _in_other_case(key, struct, fields)
                 if field is None:
-                    if keep_unknown:
-                        if result is not None:
-                            result[key] = item
-                        continue
-                    decoded, drops = None, True
-                    name = key
-                else:
-                    _, decode_item, drops, name, _ = field
-                    decoded = None if item is None else decode_item(item)
-                if decoded is None or (drops and not decoded):
-                    if result is None:
-                        result = _before(value, key)
+                    if options.keep_unknown:
+                        result[key] = item
                     continue
-                if result is None:
-                    if decoded is item and name == key:
-                        continue
-                    result = _before(value, key)
-                result[name] = decoded
+                kind, decode_item, drops, name, _ = field
+                if item and item.__class__ is kind:
+                    result[name] = item
+                elif item is not None:
+                    decoded = decode_item(item)
+                    if decoded or not (drops or decoded is None):
+                        result[name] = decoded
         except _DecodeError as error:
             error.leave_struct(struct.name, key, field.go_path if field else "")
             raise
-        found = value if result is None else result
-        return {**always, **found} if always and not always.keys() <= found.keys() else found
+        if all(map(is_, result.values(), value.values())) and [*result] == [*value]:
+            result = value
+        return {**always, **result} if always and not always.keys() <= result.keys() else result
 
     return decode
 
@@ -385,48 +370,30 @@ def _in_other_case(key: str, struct: StructType, fields: Mapping[str, _Field]) -
     return fields[found.json] if found is not None else None
 
 
-def _before(value: dict[str, Any], key: str) -> dict[str, Any]:
-    """Return the entries of ``value`` that come before ``key``."""
-    return dict(takewhile(lambda entry: entry[0] != key, value.items()))
-
-
-def _list_decoder(type_name: str, element_type: str, options: _Options) -> Codec:
+def _collection_decoder(type_name: str, element_type: str, options: _Options) -> Codec:
+    """Return the decoder of a list or a map."""
+    kind: Any = list if underlying(type_name).startswith("[]") else dict
     decode_item = _decoder(element_type, options)
 
     def decode(value: Any) -> Any:
-        if type(value) is not list:
+        if type(value) is not kind:
             raise _mismatch(value, type_name)
-        result: list[Any] = []
+        changed: dict[Any, Any] = {}
+        key: str | int = 0
         try:
-            for item in value:
+            for key, item in value.items() if kind is dict else enumerate(value):
                 decoded = zero_json(element_type) if item is None else decode_item(item)
-                result.append(decoded)
-        except _DecodeError as error:
-            error.path.insert(0, len(result))
-            raise
-        return value if all(map(is_, result, value)) else result
-
-    return decode
-
-
-def _map_decoder(type_name: str, element_type: str, options: _Options) -> Codec:
-    decode_item = _decoder(element_type, options)
-    kinds = frozenset({_UNDECODED[underlying(element_type)]} if underlying(element_type) in _UNDECODED else ())
-
-    def decode(value: Any) -> Any:
-        if type(value) is not dict:
-            raise _mismatch(value, type_name)
-        if all(map(kinds.__contains__, map(type, value.values()))):
-            return value
-        result: dict[str, Any] = {}
-        key = ""
-        try:
-            for key, item in value.items():
-                result[key] = zero_json(element_type) if item is None else decode_item(item)
+                if decoded is not item:
+                    changed[key] = decoded
         except _DecodeError as error:
             error.path.insert(0, key)
             raise
-        return value if all(map(is_, result.values(), value.values())) else result
+        if not changed:
+            return value
+        result = value.copy()
+        for key, decoded in changed.items():
+            result[key] = decoded
+        return result
 
     return decode
 
@@ -439,8 +406,8 @@ _WHOLE: Final = 1e21
 _SHORT: Final = 32
 
 
-def _string(value: Any, wanted: str) -> str:
-    if isinstance(value, str):
+def _scalar(value: Any, kind: type, wanted: str) -> Any:
+    if isinstance(value, kind):
         return value
     raise _mismatch(value, wanted)
 
@@ -455,12 +422,6 @@ def _coerced_string(value: Any, wanted: str) -> str:
         return str(int(value))
     if isinstance(value, float):
         return format_g(value, bits=32)
-    raise _mismatch(value, wanted)
-
-
-def _bool(value: Any, wanted: str) -> bool:
-    if isinstance(value, bool):
-        return value
     raise _mismatch(value, wanted)
 
 
@@ -521,16 +482,12 @@ def _parsed(parse: Codec) -> Codec:
     return decode
 
 
-def _raw(value: Any) -> Any:
-    return value
-
-
 _OPAQUE_DECODERS: Final[Mapping[str, Codec]] = {
     "resource.Quantity": _parsed(_quantity),
     "intstr.IntOrString": _int_or_string,
     "v1.Time": _parsed(_time),
-    "v1.FieldsV1": _raw,
-    "runtime.RawExtension": _raw,
+    "v1.FieldsV1": lambda value: value,
+    "runtime.RawExtension": lambda value: value,
 }
 
 
@@ -666,22 +623,13 @@ def _encoder(type_name: str, creation_timestamp: bool) -> Codec:  # noqa: FBT001
     if is_struct(type_name):
         return _struct_encoder(struct_type(type_name), creation_timestamp=creation_timestamp)
     base = underlying(type_name)
-    zero = _ZEROS.get(base)
     if base.startswith("[]"):
         encode = _encoder(base[2:], creation_timestamp)
-        if _is_scalar(base[2:]):
-            zero = encode(None)
-            return _nil_or(lambda items: [zero if item is None else item for item in items])
         return _nil_or(lambda items: [encode(item) for item in items])
     if base.startswith("map["):
-        element = base.partition("]")[2]
-        encode = _encoder(element, creation_timestamp)
-        if _is_scalar(element):
-            zero = encode(None)
-            return _nil_or(
-                lambda entries: {key: zero if entries[key] is None else entries[key] for key in sorted(entries)}
-            )
+        encode = _encoder(base.partition("]")[2], creation_timestamp)
         return _nil_or(lambda entries: {key: encode(entries[key]) for key in sorted(entries)})
+    zero = _ZEROS.get(base)
     return lambda value: zero if value is None else value
 
 

@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +132,11 @@ def test_output_is_compared_line_by_line(expected: str, printed: str, *, fits: b
     assert prints(expected, printed) == fits
 
 
+def named(pattern: str, pages: Iterable[Path] = GUIDES) -> set[tuple[str, str]]:
+    """Return the pages with the names in them."""
+    return {(str(page.relative_to(ROOT)), name) for page in pages for name in re.findall(pattern, page.read_text())}
+
+
 def test_every_flag_of_a_page_exists() -> None:
     known = {
         flag
@@ -139,26 +144,18 @@ def test_every_flag_of_a_page_exists() -> None:
         for option in command.get_params(Context(command, parent=Context(main, **main.context_settings)))
         for flag in (*option.opts, *option.secondary_opts)
     }
-    named = {
-        (str(page.relative_to(ROOT)), flag)
-        for page in GUIDES
-        for flag in re.findall(r"(?<![\w-])--[A-Za-z][\w-]*", page.read_text())
-    }
+    flags = named(r"(?<![\w-])--[A-Za-z][\w-]*")
 
-    assert len(named) > len(GUIDES)
-    assert sorted(each for each in named if each[1] not in known | FOREIGN_FLAGS) == []
+    assert len(flags) > len(GUIDES)
+    assert sorted(each for each in flags if each[1] not in known | FOREIGN_FLAGS) == []
 
 
 def test_every_metric_of_a_page_exists() -> None:
     samples = {f"{name}{part}" for name in exposed() for part in ("", "_bucket")}
-    named = {
-        (str(page.relative_to(ROOT)), name)
-        for page in GUIDES
-        for name in re.findall(r"\b(?:injector|sidecar_injection)_[a-z_]*[a-z]\b(?!\*)", page.read_text())
-    }
+    metrics = named(r"\b(?:injector|sidecar_injection)_[a-z_]*[a-z]\b(?!\*)")
 
-    assert len(named) > len(GUIDES)
-    assert sorted(each for each in named if each[1] not in samples) == []
+    assert len(metrics) > len(GUIDES)
+    assert sorted(each for each in metrics if each[1] not in samples) == []
 
 
 def test_every_link_leads_to_a_file_and_a_heading() -> None:
@@ -174,16 +171,10 @@ def test_every_link_leads_to_a_file_and_a_heading() -> None:
 
 
 def test_every_module_of_a_page_exists() -> None:
-    named = {
-        (str(page.relative_to(ROOT)), name)
-        for page in PAGES
-        for name in re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", page.read_text())
-    }
+    modules = named(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", PAGES)
 
-    assert named
-    assert [
-        each for each in sorted(named) if not any((ROOT / top / each[1]).exists() for top in ("", "injector"))
-    ] == []
+    assert modules
+    assert [page for page, name in modules if not any((ROOT / top / name).exists() for top in ("", "injector"))] == []
 
 
 def test_the_index_lists_every_page() -> None:

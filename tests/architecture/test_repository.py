@@ -14,15 +14,15 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parents[2]
 
 REGISTRY_HOSTS = [
-    ".".join(parts)
-    for parts in [
-        ("pypi", "org"),
-        ("pythonhosted", "org"),
-        ("proxy", "golang", "org"),
-        ("sum", "golang", "org"),
-        ("registry", "npmjs", "org"),
-        ("crates", "io"),
-    ]
+    ".".join(text.split())
+    for text in (
+        "pypi org",
+        "pythonhosted org",
+        "proxy golang org",
+        "sum golang org",
+        "registry npmjs org",
+        "crates io",
+    )
 ]
 """Users configure their own package index."""
 

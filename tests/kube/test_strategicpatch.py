@@ -17,22 +17,14 @@ from injector.kube.strategicpatch import (
     validated_order,
 )
 from tests.cases import cases
-from tests.kube.recorded import recorded
+from tests.kube.recorded import recorded, result_of
 
-CASES = recorded("strategic_merge")
+CASES = recorded("strategic_merge", more_than=800)
 
 
 def merged(case: dict[str, Any]) -> Any:
     """Our result, or the error."""
-    try:
-        return strategic_merge(case["original"], case["patch"], case.get("type", "v1.Pod"))
-    except ManifestError as error:
-        return f"error: {error}"
-
-
-def test_the_corpus_is_large_enough_to_mean_something() -> None:
-    assert len(CASES) > 800
-    assert sum("error" in case for case in CASES) > 160
+    return result_of(strategic_merge, case["original"], case["patch"], case.get("type", "v1.Pod"))
 
 
 def test_results_equal_gos() -> None:
@@ -42,9 +34,10 @@ def test_results_equal_gos() -> None:
 
 
 def test_what_go_refuses_is_refused() -> None:
-    accepted = [case["name"] for case in CASES if "error" in case and not str(merged(case)).startswith("error: ")]
+    refused = [case for case in CASES if "error" in case]
 
-    assert accepted == []
+    assert len(refused) > 160
+    assert [case["name"] for case in refused if not str(merged(case)).startswith("error: ")] == []
 
 
 def test_nothing_given_is_changed() -> None:

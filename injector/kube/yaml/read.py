@@ -12,7 +12,6 @@ import base64
 import binascii
 import math
 import re
-import string
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -169,8 +168,6 @@ def json_key(key: Any) -> str:
 
 
 _VERSION: Final = (1, 1)
-_KEY_STARTS: Final = frozenset(string.ascii_letters) - frozenset("yYnNtTfFoO")
-"""First letters of keys that are always texts: no word for a bool or null begins with them."""
 _NO_KEY: Final = object()
 """Stands for a key that JSON does not allow."""
 _MERGE_TAG: Final = "tag:yaml.org,2002:merge"
@@ -300,11 +297,7 @@ class _Reader:
         """Return the value that begins with ``event``."""
         kind = type(event)
         if kind is yaml.ScalarEvent:
-            if event.anchor is event.tag is None:
-                self.decoded += 1
-                value = resolve_plain(event.value) if event.implicit[0] else event.value
-            else:
-                value = self.scalar(event)
+            value = self.scalar(event)
         elif kind is yaml.AliasEvent:
             value = self.alias(event).value
         else:
@@ -381,14 +374,8 @@ class _Reader:
         next_event = self.next_event
         while type(event := next_event()) is not yaml.MappingEndEvent:
             self.check_count(event)
-            if type(event) is yaml.ScalarEvent and event.value[:1] in _KEY_STARTS and event.anchor is event.tag is None:
-                self.decoded += 1
-                target[event.value] = self.value(next_event(), depth)
-            elif (
-                type(event) is yaml.ScalarEvent
-                and event.value == "<<"
-                and (event.implicit[0] or event.tag == _MERGE_TAG)
-            ):
+            is_text = type(event) is yaml.ScalarEvent
+            if is_text and event.value == "<<" and (event.implicit[0] or event.tag == _MERGE_TAG):
                 self.merge(next_event(), target, depth)
             else:
                 key = self.key(event)
