@@ -211,7 +211,7 @@ class WebhookSelector:
         if self.configuration and metadata["name"] != self.configuration:
             return None
         entries = tuple(
-            OwnWebhook(index, webhook["name"], _bundle(webhook))
+            OwnWebhook(index, webhook["name"], _bundle(webhook["clientConfig"]))
             for index, webhook in enumerate(item.get("webhooks") or ())
             if self._owns(webhook)
         )
@@ -237,9 +237,9 @@ def bundle_patch(own: OwnWebhooks, bundle: bytes) -> list[dict[str, Any]]:
     ]
 
 
-def _bundle(webhook: Mapping[str, Any]) -> bytes:
+def _bundle(client: Mapping[str, Any]) -> bytes:
     try:
-        return base64.b64decode(webhook["clientConfig"].get("caBundle") or "", validate=True)
+        return base64.b64decode(client.get(_BUNDLE) or "", validate=True)
     except binascii.Error:
         return b""
 
@@ -296,7 +296,7 @@ def webhook_facts(item: Mapping[str, Any]) -> WebhookFacts | None:
         _server((astray or clients)[0]),
         endpoint_manager(item),
         any(not client.get("caBundle") for client in in_services),
-        frozenset().union(*(_certificates(client.get("caBundle") or "") for client in in_services)),
+        frozenset().union(*(_certificates(client) for client in in_services)),
     )
 
 
@@ -370,9 +370,5 @@ def _server(client: Mapping[str, Any]) -> str:
     return f"Service {service['namespace']}/{service['name']}" if service else str(client.get("url"))
 
 
-def _certificates(bundle: str) -> frozenset[bytes]:
-    try:
-        text = base64.b64decode(bundle, validate=True)
-    except binascii.Error:
-        return frozenset()
-    return frozenset(b"".join(found.split()) for found in _CERTIFICATE.findall(text))
+def _certificates(client: Mapping[str, Any]) -> frozenset[bytes]:
+    return frozenset(b"".join(found.split()) for found in _CERTIFICATE.findall(_bundle(client)))

@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from injector.errors import DataError
 from injector.kube.strategicpatch import (
-    FieldMeta,
     field_meta,
     list_meta,
     merge_key_of,
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from collections.abc import Set as AbstractSet
 
-    from injector.kube.typed import FieldName
+    from injector.kube.typed import FieldName, FieldType
 
 Object: TypeAlias = dict[str, Any]
 
@@ -603,7 +602,7 @@ def _merged(original: Object, tree: Object, normal: Object, type_name: str) -> O
     return result
 
 
-def _merged_list(original: list[Any], tree: list[Any], normal: list[Any], meta: FieldMeta) -> list[Any]:
+def _merged_list(original: list[Any], tree: list[Any], normal: list[Any], meta: FieldType) -> list[Any]:
     """Merge lists of objects by their merge key."""
     key = meta.merge_key
     if not key:

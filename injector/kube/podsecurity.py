@@ -82,14 +82,6 @@ class _Facts(NamedTuple):
     context: Object
     all_contexts: Sequence[tuple[str, Object]]
 
-    @property
-    def is_windows(self) -> bool:
-        return (self.spec.get("os") or _NOTHING).get("name") == "windows"
-
-    @property
-    def has_own_users(self) -> bool:
-        return self.spec.get("hostUsers") is False
-
 
 def _facts(pod: Object) -> _Facts:
     spec: Object = pod.get("spec") or _NOTHING
@@ -136,10 +128,11 @@ class Check:
 
     def violated_by(self, pod: _Facts, version: int) -> Iterable[str]:
         """Return the names of the parts of a pod that violate the rule; none if the pod is exempt."""
-        is_exempt = (version >= self.windows_until and pod.is_windows) or (
-            version >= self.own_users_until and pod.has_own_users
-        )
-        return () if is_exempt else self.offenders(pod, version)
+        if version >= self.windows_until and (pod.spec.get("os") or _NOTHING).get("name") == "windows":
+            return ()
+        if version >= self.own_users_until and pod.spec.get("hostUsers") is False:
+            return ()
+        return self.offenders(pod, version)
 
 
 def _containers(is_fault: Callable[[Object], Any]) -> Offenders:

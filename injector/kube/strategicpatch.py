@@ -11,13 +11,13 @@ with Go's words.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import lru_cache
 from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
 from injector.errors import ManifestError
-from injector.kube.typed import OPAQUE, is_struct, struct_type, underlying
+from injector.kube.typed import OPAQUE, FieldType, is_struct, struct_type, underlying
 
 Object: TypeAlias = dict[str, Any]
 
@@ -140,15 +140,6 @@ def _less(left: int | None, right: int | None) -> bool:
     return left is None or right is None or left < right
 
 
-@dataclass(frozen=True, slots=True)
-class FieldMeta:
-    """How to merge a field: its own or its elements' type, the strategy, and the elements' merge key."""
-
-    type: str
-    strategy: str
-    merge_key: str
-
-
 def strategic_merge(original: Object, patch: Object, type_name: str = "v1.Pod") -> Object:
     """Return ``original`` with ``patch`` merged into it, both JSON objects of the Go type ``type_name``.
 
@@ -175,7 +166,8 @@ def _merge_map(original: Object, patch: Object, type_name: str) -> Object:
             if not is_deletion:
                 _take(result, name, value)
         elif type(value) is dict:
-            result[name] = _merged_object(result[name], value, field_meta(type_name, name))
+            meta = field_meta(type_name, name)
+            result[name] = value if meta.strategy == "replace" else _merge_map(result[name], value, meta.type)
         elif type(value) is list:
             result[name] = _merged_list(result[name], value, list_meta(type_name, name), is_deletion=is_deletion)
         else:
@@ -244,11 +236,7 @@ def _plain(value: Any, *, nulls: bool = False) -> Any:
     return {key: item for key, item in kept if item is not _DROPPED}
 
 
-def _merged_object(original: Object, patch: Object, meta: FieldMeta) -> Object:
-    return patch if meta.strategy == "replace" else _merge_map(original, patch, meta.type)
-
-
-def _merged_list(original: list[Any], patch: list[Any], meta: FieldMeta, *, is_deletion: bool = False) -> list[Any]:
+def _merged_list(original: list[Any], patch: list[Any], meta: FieldType, *, is_deletion: bool = False) -> list[Any]:
     if meta.strategy != "merge" and not is_deletion:
         return patch
     if not original and not patch:
@@ -263,7 +251,7 @@ def _merged_list(original: list[Any], patch: list[Any], meta: FieldMeta, *, is_d
     return ordered(ours, theirs, patch, original, "")
 
 
-def _merged_objects(original: list[Object], patch: list[Object], meta: FieldMeta) -> list[Any]:
+def _merged_objects(original: list[Object], patch: list[Object], meta: FieldType) -> list[Any]:
     key = meta.merge_key
     if not key:
         raise _patch_error(f"cannot merge lists without merge key for {_kind_name(meta.type)}")
@@ -327,8 +315,8 @@ def _merge_ordered_lists(result: Object, patch: Object, type_name: str) -> None:
 
 
 @lru_cache(_FIELDS)
-def field_meta(type_name: str, key: str) -> FieldMeta:
-    """Return how to merge a field, by Go's struct tags."""
+def field_meta(type_name: str, key: str) -> FieldType:
+    """Return the field of a key, which tells how to merge it."""
     base = type_name.removeprefix("*")
     if not is_struct(base):
         what = f"merging an object in json but data type is not struct, instead is: {_kind_name(base)}"
@@ -337,19 +325,19 @@ def field_meta(type_name: str, key: str) -> FieldMeta:
     if field is None:
         struct = base.rpartition(".")[2]
         raise _patch_error(f'unable to find api field in struct {struct} for the json field "{key}"')
-    return FieldMeta(field.type, field.strategy, field.merge_key)
+    return field
 
 
 @lru_cache(_FIELDS)
-def list_meta(type_name: str, key: str) -> FieldMeta:
-    """Return how to merge a list; ``type`` is the type of its elements."""
+def list_meta(type_name: str, key: str) -> FieldType:
+    """Return the field of a list; ``type`` is the type of its elements."""
     meta = field_meta(type_name, key)
     listed = underlying(meta.type)
     if listed.startswith("*"):
-        return FieldMeta(listed[1:].removeprefix("[]"), meta.strategy, meta.merge_key)
+        return replace(meta, type=listed[1:].removeprefix("[]"))
     if not listed.startswith("[]"):
         raise _patch_error(f"expected slice or array type, but got: {_kind_name(type_name)}")
-    return FieldMeta(listed[2:], meta.strategy, meta.merge_key)
+    return replace(meta, type=listed[2:])
 
 
 def _kind(value: Any) -> type:

@@ -13,6 +13,7 @@ import binascii
 import math
 import re
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -204,7 +205,8 @@ def load_yaml(text: str | bytes, *, where: str = "", line: int = 1, most: int = 
     """
     if _tag_directives(text) > _MAX_TAG_DIRECTIVES:
         raise ManifestError("yaml: too many %TAG directives", where=where, hint="leave them out")
-    return _read(text, lambda parser: _Reader(parser.get_event, where, line, most).document(), where, line)
+    with _parsing(text, where, line) as parser:
+        return _Reader(parser.get_event, where, line, most).document()
 
 
 def read_part(text: str) -> tuple[Any, int]:
@@ -213,24 +215,22 @@ def read_part(text: str) -> tuple[Any, int]:
     Raises:
         ManifestError: the part alone is not YAML, or has anchors, which other parts may refer to.
     """
-    part: tuple[Any, int] = _read(text, _read_part)
-    return part
+    with _parsing(text) as parser:
+        reader = _Reader(parser.get_event, "", 1, sys.maxsize)
+        value = reader.document(_PART_DEPTH)
+        end = parser.get_event()
+        if reader.anchors or type(end) is not yaml.StreamEndEvent:
+            raise reader.error(end, "not a part of a document")
+        return value, reader.decoded - 1
 
 
-def _read_part(parser: CParser) -> tuple[Any, int]:
-    reader = _Reader(parser.get_event, "", 1, sys.maxsize)
-    value = reader.document(_PART_DEPTH)
-    end = parser.get_event()
-    if reader.anchors or type(end) is not yaml.StreamEndEvent:
-        raise reader.error(end, "not a part of a document")
-    return value, reader.decoded - 1
-
-
-def _read(text: str | bytes, read: Callable[[CParser], Any], where: str = "", line: int = 1) -> Any:
+@contextmanager
+def _parsing(text: str | bytes, where: str = "", line: int = 1) -> Iterator[CParser]:
+    """Yield a parser of a text; its errors name the line."""
     try:
         parser = CParser(text)
         try:
-            return read(parser)
+            yield parser
         finally:
             parser.dispose()
     except (yaml.YAMLError, UnicodeError) as error:
