@@ -22,8 +22,6 @@ from injector.cluster.client import (
     ApiThrottle,
     KubeClient,
     Page,
-    meaning_of,
-    message_of,
     retry_after_seconds,
 )
 from injector.cluster.kubeconfig import Kubeconfig
@@ -344,27 +342,39 @@ async def test_the_first_of_several_kubeconfigs_wins_and_a_context_can_be_chosen
         await client.close()
 
 
-@cases("status", "reason", "says")
+@cases("status", "reason", "down", "says")
 async def test_a_refusal_says_where_what_and_what_to_do(
-    api: Api, client: KubeClient, status: int, reason: str, says: str
+    api: Api, status: int, reason: str, down: bool, says: str
 ) -> None:
     api.handler = answering({"kind": "Status", "message": "told\nwhy"}, status, **{"Retry-After": "3"})
+    client = KubeClient(api.kubeconfig, pace := Turns())
 
     error = await error_of(client.page(SCOPE))
+    await client.close()
 
     assert (error.reason, error.status, error.retry_after) == (reason, status, 3.0)
     assert says in str(error)
     assert error.where.endswith("/api/v1/namespaces/istio-system/configmaps")
+    assert pace.told == ["turn", "failed" if down else "answered"]
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"message": 1}', b"x" * 100_000])
-async def test_a_refusal_without_a_status_body_is_a_refusal(api: Api, client: KubeClient, body: bytes) -> None:
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        *((body, "") for body in (b"", b"<html>", b"[]", b'{"message": 1}', b"x" * 100_000)),
+        (b'{"message": "no\\n such"}', ": no such"),
+        (b'{"message": "%b"}' % (b"x" * 999), f": {'x' * 300}"),
+    ],
+)
+async def test_a_refusal_has_the_message_of_its_status_on_one_short_line(
+    api: Api, client: KubeClient, body: bytes, says: str
+) -> None:
     api.handler = answering(body, 502, **{"Retry-After": "Fri, 31 Dec 1999 23:59:59 GMT"})
 
     error = await error_of(lines(client))
 
     assert (error.reason, error.retry_after) == ("server", 0.0)
-    assert len(str(error)) < 300
+    assert error.what == f"the API server failed (HTTP 502){says}"
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"items": []}', b'{"metadata": {}, "items": 1}'])
@@ -625,30 +635,6 @@ async def test_no_error_holds_the_token(api: Api, client: KubeClient) -> None:
     api.handler = answering({"message": f"token {CANARY} is not known"}, 401)
 
     assert CANARY not in str(await error_of(client.page(SCOPE)))
-
-
-@cases("status", "reason", "down")
-def test_a_status_says_what_is_wrong_and_whether_the_next_request_would_fare_better(
-    status: int, reason: str, down: bool
-) -> None:
-    found = meaning_of(status)
-
-    assert (found.reason, found.down) == (reason, down)
-    assert found.reason in REASONS
-
-
-@pytest.mark.parametrize(
-    ("body", "says"),
-    [
-        (b'{"message": "no\\n such"}', "no such"),
-        (b'{"message": 7}', ""),
-        (b"[]", ""),
-        (b"<html>", ""),
-        (b'{"message": "' + b"x" * 999 + b'"}', "x" * 300),
-    ],
-)
-def test_a_message_is_one_short_line(body: bytes, says: str) -> None:
-    assert message_of(body) == says
 
 
 @pytest.mark.parametrize(

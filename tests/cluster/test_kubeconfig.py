@@ -11,10 +11,10 @@ from injector.errors import ConfigError
 CANARY = "canary-of-a-token"
 
 
-def written(path: Path, *contexts: str, current: str = "") -> Path:
-    """A kubeconfig with contexts."""
+def written(path: Path, *contexts: str, current: str = "", **context: object) -> Path:
+    """A kubeconfig with equal contexts."""
     users = [{"name": "u", "user": {"token": CANARY}}]
-    named = [{"name": name, "context": {"cluster": "c", "user": "u"}} for name in contexts]
+    named = [{"name": name, "context": {"cluster": "c", "user": "u", **context}} for name in contexts]
     path.write_text(json.dumps({"users": users, "contexts": named, "current-context": current}))
     return path
 
@@ -68,16 +68,9 @@ def test_it_names_its_files_or_the_pod() -> None:
     assert str(Kubeconfig()) == "the pod's service account"
 
 
-def with_namespace(path: Path, namespace: object, context: str = "c") -> Path:
-    """A kubeconfig whose context, the current one, names a namespace."""
-    contexts = [{"name": context, "context": {"namespace": namespace}}]
-    path.write_text(json.dumps({"contexts": contexts, "current-context": context}))
-    return path
-
-
 @pytest.mark.parametrize(("given", "found"), [("shop", "shop"), ("", "default"), (None, "default"), (1, "default")])
 def test_the_namespace_is_the_contexts(tmp_path: Path, given: object, found: str) -> None:
-    assert Kubeconfig((with_namespace(tmp_path / "a", given),)).namespace() == found
+    assert Kubeconfig((written(tmp_path / "a", "c", current="c", namespace=given),)).namespace() == found
 
 
 def test_a_context_that_is_not_a_mapping_has_no_namespace(tmp_path: Path) -> None:
@@ -87,7 +80,7 @@ def test_a_context_that_is_not_a_mapping_has_no_namespace(tmp_path: Path) -> Non
 
 
 def test_the_namespace_comes_from_the_first_file_with_the_context(tmp_path: Path) -> None:
-    files = (with_namespace(tmp_path / "a", "one"), with_namespace(tmp_path / "b", "two"))
+    files = tuple(written(tmp_path / each, "c", current="c", namespace=each) for each in ("one", "two"))
 
     assert Kubeconfig(files).namespace() == "one"
     assert Kubeconfig(files[::-1], "c").namespace() == "two"
