@@ -78,7 +78,7 @@ def same_element_kind(*lists: list[Any], empty: str = "") -> type | None:
     return found
 
 
-def validated_order(patch: list[Any], order: list[Any], key: str) -> None:
+def _validated_order(patch: list[Any], order: list[Any], key: str) -> None:
     """Check that a patch's list has the items of its ``$setElementOrder`` in the same order, except for deletions."""
     if not order or not patch:
         return
@@ -299,7 +299,7 @@ def _merge_ordered_lists(result: Object, patch: Object, type_name: str) -> None:
             if type(each) is not list:
                 raise _patch_error(f"expected a []interface {{}}, but received a {_go_name(each)}")
         meta = list_meta(type_name, name)
-        validated_order(added, order, meta.merge_key)
+        _validated_order(added, order, meta.merge_key)
         if name not in result and name not in patch:
             continue
         if name not in patch:

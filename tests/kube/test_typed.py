@@ -166,33 +166,8 @@ def test_a_value_is_in_gos_form_if_decoding_it_returns_it_itself() -> None:
     assert missed - OPAQUE == set()
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(1, "1"), (1.10, "1.1"), (True, "true"), (1e6, "1e+06"), ("x", "x"), (2**64 - 1, "18446744073709551615")],
-)
-def test_a_number_of_a_manifest_becomes_the_text_that_sigs_yaml_makes_of_it(value: Any, text: str) -> None:
-    assert normalise(value, "string", coerce=True) == text
-
-
 def test_an_integer_has_the_range_of_its_type() -> None:
     assert [normalise(value, "int32") for value in (2**31 - 1, -(2**31), 5.0)] == [2**31 - 1, -(2**31), 5]
-    for value, found in ((2**31, "number 2147483648"), (1.5, "number 1.5"), (True, "bool"), ("1", "string")):
-        with pytest.raises(ManifestError, match=f"json: cannot unmarshal {found} into Go value of type int32"):
-            normalise(value, "int32")
-
-
-def test_a_mismatch_names_the_structs_around_it() -> None:
-    message = "json: cannot unmarshal array into Go struct field DeploymentConfig.spec of type v1.DeploymentConfigSpec"
-    with pytest.raises(ManifestError, match=message):
-        normalise({"spec": []}, "openshiftv1.DeploymentConfig")
-
-
-def test_gos_own_zero_values_appear_where_it_prints_them() -> None:
-    assert go_encode({}, "v1.Deployment") == {
-        "metadata": {},
-        "spec": {"selector": None, "template": {"metadata": {}, "spec": {"containers": None}}, "strategy": {}},
-        "status": {},
-    }
 
 
 def test_old_libraries_print_the_creation_timestamp_too() -> None:
