@@ -21,11 +21,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.recording import ROOT, SHARED, record, show
-from bench.serving import Installation, free_port, missing, running, served
+from bench.serving import installed, missing, running, served
 from injector.golang.json import load_json
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
 from injector.kube import admission
+from tests.architecture.serving import free_ports
+from tests.conformance import corpus
+from tests.conformance.core import revision_of
 
 if TYPE_CHECKING:
     from bench.serving import Server
@@ -117,7 +120,7 @@ def measured(folder: Path, seconds: int, rounds: int) -> dict[str, dict[str, flo
     requests that the answer cache answered.
     """
     rows: dict[str, dict[str, float]] = {"yardstick, before": yardstick(folder, seconds)}
-    flags = [f"--{flag}={path}" for flag, path in zip(FLAGS, Installation.default().files().values(), strict=True)]
+    flags = [f"--{flag}={path}" for flag, path in zip(FLAGS, installed().values(), strict=True)]
     with served(*flags, core=SERVER_CORE) as server:
         url = f"http://127.0.0.1:{server.port}/inject"
         for load in TARGETS:
@@ -135,7 +138,8 @@ def measured(folder: Path, seconds: int, rounds: int) -> dict[str, dict[str, flo
 
 def yardstick(folder: Path, seconds: int) -> dict[str, float]:
     """Measure the yardstick."""
-    url = f"http://127.0.0.1:{(port := free_port())}/inject"
+    (port,) = free_ports(1)
+    url = f"http://127.0.0.1:{port}/inject"
     command = [sys.executable, str(ROOT / "bench" / "yardstick.py"), "--port", str(port)]
     with running(command, url, SERVER_CORE):
         return posted(url, folder / "replicas-0.jsonl", seconds)
@@ -160,7 +164,7 @@ def compare_answers(url: str, reviews: Path) -> None:
     Raises:
         SystemExit: one differs.
     """
-    revision = Installation.default().revision()
+    revision = revision_of(corpus.default_settings("1.30"))
     bodies = reviews.read_bytes().splitlines()[::SAMPLED]
     for body in bodies:
         request = urllib.request.Request(url, body, {"Content-Type": "application/json"})  # noqa: S310 -- loopback

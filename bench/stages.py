@@ -19,10 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prometheus_client import CollectorRegistry
-
 from bench.recording import SHARED, record, show
-from bench.serving import Installation, missing
+from bench.serving import missing
 from injector.gotemplate import compile_template
 from injector.gotemplate.builtins import BUILTINS
 from injector.gotemplate.lexer import tokens
@@ -38,10 +36,10 @@ from injector.istio.template import go_functions
 from injector.kube.admission import decode
 from injector.kube.jsonpatch import create_patch
 from injector.kube.overlay import read_overlay
-from injector.metrics import Metrics, Stopwatch
-from injector.revisions.registry import Registry, snapshot_of
-from injector.webhook.handler import InjectHandler
-from injector.webhook.lifecycle import Lifecycle
+from injector.metrics import Stopwatch
+from tests.conformance import corpus
+from tests.conformance.core import revision_of
+from tests.handlers import handler_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,9 +94,9 @@ def main() -> int:
     if reason := missing():
         print(f"skipped: {reason}")
         return 0
-    installation, bodies = Installation.default(options.minor), unique()
-    revision = installation.revision()
-    rows = {**template_stages(revision, installation), **request_stages(revision, bodies)}
+    settings, bodies = corpus.default_settings(options.minor), unique()
+    revision = revision_of(settings)
+    rows = {**template_stages(revision, dict(settings.env)), **request_stages(revision, bodies)}
     show(f"Istio {options.minor}, {len(bodies)} pods", rows)
     if options.record:
         record("stages", {"minor": options.minor, "pods": len(bodies), **rows})
@@ -112,10 +110,10 @@ def unique() -> list[bytes]:
         return (Path(folder) / "unique.jsonl").read_bytes().splitlines()
 
 
-def template_stages(revision: Revision, installation: Installation) -> dict[str, dict[str, float]]:
+def template_stages(revision: Revision, env: dict[str, str]) -> dict[str, dict[str, float]]:
     """What building a revision costs for its sidecar template."""
     text = revision.config.templates[SIDECAR_TEMPLATE_NAME]
-    functions = go_functions(revision.minor, dict(installation.env))
+    functions = go_functions(revision.minor, env)
     delimiters = revision.config.delimiters
     runs: dict[str, Callable[[], Any]] = {
         "lex": lambda: list(tokens(text, *delimiters)),
@@ -132,7 +130,7 @@ def template_stages(revision: Revision, installation: Installation) -> dict[str,
 
 def request_stages(revision: Revision, bodies: list[bytes]) -> dict[str, dict[str, float]]:
     """Return what the stages of a request cost, what all of the pipeline does, and a whole request; each of other reviews."""
-    handler = InjectHandler(Registry(snapshot_of([revision], {})), Metrics(CollectorRegistry()), Lifecycle())
+    handler = handler_of(revision)
     stages = Stages(revision)
     times: dict[str, list[float]] = {}
     for number, body in enumerate(bodies):
