@@ -64,7 +64,7 @@ class Order:
     until: float = 24
     key: Callable[[], Any] = ec_key
     common_name: str = "tls"
-    usage: x509.ExtendedKeyUsage | None = None
+    extension: x509.ExtensionType | None = None
     now: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC))
 
 
@@ -84,8 +84,8 @@ def issue(order: Order | None = None, issuer: Issued | None = None) -> Issued:
     )
     if order.names:
         builder = builder.add_extension(x509.SubjectAlternativeName([_name(each) for each in order.names]), False)
-    if order.usage is not None:
-        builder = builder.add_extension(order.usage, critical=False)
+    if order.extension is not None:
+        builder = builder.add_extension(order.extension, critical=isinstance(order.extension, x509.BasicConstraints))
     return Issued(builder.sign(key if issuer is None else issuer.key, hashes.SHA256()), key)
 
 
@@ -95,34 +95,12 @@ def _name(text: str) -> x509.GeneralName:
 
 def authority(name: str = "authority") -> Issued:
     """Make a certificate authority."""
-    key = ec_key()
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    now = dt.datetime.now(dt.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(hours=2))
-        .not_valid_after(now + dt.timedelta(days=10))
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    return Issued(certificate, key)
+    return issue(Order((), -2, 240, common_name=name, extension=x509.BasicConstraints(ca=True, path_length=None)))
 
 
 def write_certificate(folder: Path, name: str = "tls") -> tuple[Path, Path]:
     """Write a self-signed certificate for localhost and its key; the paths of both."""
     return issue(Order(common_name=name)).write(folder, name)
-
-
-def encrypted(key_path: Path) -> Path:
-    """Write the key once more, under a password."""
-    key = serialization.load_pem_private_key(key_path.read_bytes(), password=None)
-    path = key_path.with_suffix(".encrypted")
-    path.write_bytes(pem_of(key, serialization.BestAvailableEncryption(b"password")))
-    return path
 
 
 def pem_of(key: Any, protection: serialization.KeySerializationEncryption) -> bytes:

@@ -4,10 +4,7 @@ import asyncio
 import functools
 import logging
 import ssl
-from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
-from dataclasses import dataclass
-from hashlib import sha256
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,69 +33,14 @@ from tests.webhook.certificates import (
     rsa_key,
     write_certificate,
 )
+from tests.webhook.tlspair import shown_by
 
 HOUR = 3600.0
-LIMIT = 60.0
 
 
 @pytest.fixture
 def secret(tmp_path: Path) -> MountedSecret:
     return MountedSecret(tmp_path)
-
-
-@pytest.fixture
-async def port() -> AsyncIterator[Callable[[FileSource], Any]]:
-    """Starts a server of echoes that listens with a source, and returns its port."""
-    servers: list[asyncio.Server] = []
-
-    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(ConnectionError, ssl.SSLError):
-            while line := await reader.readline():
-                writer.write(line)
-        writer.close()
-
-    async def started(source: FileSource) -> int:
-        server = await asyncio.start_server(echo, "127.0.0.1", 0, ssl=source.context)
-        servers.append(server)
-        return int(server.sockets[0].getsockname()[1])
-
-    yield started
-    for server in servers:
-        server.close()
-
-
-@dataclass
-class Connection:
-    """A connection of a client."""
-
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
-
-    @classmethod
-    async def open(cls, port: int, client: ssl.SSLContext) -> Connection:
-        return cls(*await asyncio.open_connection("127.0.0.1", port, ssl=client, server_hostname="localhost"))
-
-    @property
-    def fingerprint(self) -> str:
-        """Of the certificate that the handshake showed."""
-        return sha256(self.writer.get_extra_info("ssl_object").getpeercert(binary_form=True)).hexdigest()
-
-    async def echoes(self) -> bool:
-        self.writer.write(b"hello\n")
-        return await self.reader.readline() == b"hello\n"
-
-    async def close(self) -> None:
-        self.writer.close()
-        with suppress(ConnectionError, ssl.SSLError):
-            await self.writer.wait_closed()
-
-
-async def shown_by(port: int, client: ssl.SSLContext) -> str:
-    """The fingerprint that a new connection is shown, after it got an answer."""
-    connection = await Connection.open(port, client)
-    assert await connection.echoes()
-    await connection.close()
-    return connection.fingerprint
 
 
 def test_a_certificate_with_its_key_serves_tls_from_1_2_on(secret: MountedSecret) -> None:
@@ -138,9 +80,8 @@ def test_a_certificate_that_is_out_of_its_dates_cannot_be_started_with(
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 @pytest.mark.parametrize(("before", "after"), [(ec_key, rsa_key), (rsa_key, ec_key)])
-async def test_another_kind_of_key_leaves_nothing_of_the_one_before(
+def test_another_kind_of_key_leaves_nothing_of_the_one_before(
     secret: MountedSecret,
-    port: Callable[[FileSource], Any],
     before: Callable[[], Any],
     after: Callable[[], Any],
     version: ssl.TLSVersion,
@@ -148,21 +89,19 @@ async def test_another_kind_of_key_leaves_nothing_of_the_one_before(
     secret.put(Order(key=before))
     source, client = secret.source(), secret.client()
     client.minimum_version = client.maximum_version = version
-    number = await port(source)
     issued = secret.put(Order(key=after))
 
     source.poll()
 
-    assert await shown_by(number, client) == issued.fingerprint
+    assert shown_by(source.context, client) == issued.fingerprint
 
 
 @pytest.mark.parametrize("fault", BAD_PAIRS)
-async def test_a_bad_pair_keeps_the_last_good_one_until_it_is_repaired(
-    secret: MountedSecret, port: Callable[[FileSource], Any], fault: str, caplog: pytest.LogCaptureFixture
+def test_a_bad_pair_keeps_the_last_good_one_until_it_is_repaired(
+    secret: MountedSecret, fault: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     good = secret.put()
     source, client = secret.source(), secret.client()
-    number = await port(source)
 
     BAD_PAIRS[fault](secret)
     outcomes = [source.poll() for _ in range(3)]
@@ -173,12 +112,12 @@ async def test_a_bad_pair_keeps_the_last_good_one_until_it_is_repaired(
     assert "BEGIN" not in caplog.text
     assert fault in source.status()["error"]
     assert (source.status()["valid"], source.fault()) == (False, "")
-    assert await shown_by(number, client) == good.fingerprint
+    assert shown_by(source.context, client) == good.fingerprint
 
     repaired = secret.put()
 
     assert source.poll() == SUCCESS
-    assert await shown_by(number, client) == repaired.fingerprint
+    assert shown_by(source.context, client) == repaired.fingerprint
     assert (source.status()["valid"], source.status()["error"]) == (True, None)
 
 
@@ -270,12 +209,11 @@ def test_a_certificate_that_expires_in_use_is_told_and_may_be_followed_by_one_of
     assert source.fault() == ""
 
 
-async def test_what_was_checked_is_what_is_served_though_the_files_change_meanwhile(
-    secret: MountedSecret, port: Callable[[FileSource], Any], monkeypatch: pytest.MonkeyPatch
+def test_what_was_checked_is_what_is_served_though_the_files_change_meanwhile(
+    secret: MountedSecret, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secret.put()
     source = secret.source()
-    number = await port(source)
     checked = secret.put()
     newest: list[Issued] = []
     load = ssl.SSLContext.load_cert_chain
@@ -288,7 +226,7 @@ async def test_what_was_checked_is_what_is_served_though_the_files_change_meanwh
     monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", change_and_load)
 
     assert source.poll() == SUCCESS
-    assert await shown_by(number, secret.client()) == source.certificate.fingerprint == checked.fingerprint
+    assert shown_by(source.context, secret.client()) == source.certificate.fingerprint == checked.fingerprint
     assert source.poll() == SUCCESS
     assert source.certificate.fingerprint == newest[0].fingerprint
 
@@ -311,7 +249,7 @@ def test_a_swap_between_the_two_files_is_no_fault(secret: MountedSecret, monkeyp
     assert source.certificate.fingerprint == newest[0].fingerprint
 
 
-async def test_what_openssl_refuses_is_a_bad_pair(secret: MountedSecret, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_openssl_refuses_is_a_bad_pair(secret: MountedSecret, monkeypatch: pytest.MonkeyPatch) -> None:
     secret.put()
     source = secret.source()
     secret.put()

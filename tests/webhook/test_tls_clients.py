@@ -201,7 +201,7 @@ def test_a_certificate_without_a_name_is_allowed_where_any_is(
 async def test_a_servers_certificate_is_no_clients(tmp_path: Path) -> None:
     usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
     async with port(tmp_path) as served:
-        assert await served.ask(issue(Order(usage=usage), CLIENT_ROOT)) == 0
+        assert await served.ask(issue(Order(extension=usage), CLIENT_ROOT)) == 0
 
 
 ROOT = authority()

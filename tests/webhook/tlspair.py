@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ssl
+from contextlib import suppress
+from hashlib import sha256
 
 from injector.webhook.tls.certificate import Pair
 from injector.webhook.tls.source import Handshakes
@@ -19,15 +21,26 @@ def handshake(pair: Pair, trusted: bytes, name: str, *, flags: ssl.VerifyFlags =
 
 def joined(client: ssl.SSLContext, server: ssl.SSLContext, name: str | None) -> str:
     """Why the two do not come together; empty where they do."""
+    try:
+        shown_by(server, client, name)
+    except ssl.SSLError as error:
+        return str(error)
+    return ""
+
+
+def shown_by(server: ssl.SSLContext, client: ssl.SSLContext, name: str | None = "localhost") -> str:
+    """Return the fingerprint of the certificate that a client is shown in a handshake.
+
+    Raises:
+        ssl.SSLError: the two do not come together.
+    """
     there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
-    ends = [client.wrap_bio(back, there, server_hostname=name), server.wrap_bio(there, back, server_side=True)]
+    ours = client.wrap_bio(back, there, server_hostname=name)
+    ends = [ours, server.wrap_bio(there, back, server_side=True)]
     while ends:
         for end in list(ends):
-            try:
+            with suppress(ssl.SSLWantReadError):
                 end.do_handshake()
-            except ssl.SSLWantReadError:
-                continue
-            except ssl.SSLError as error:
-                return str(error)
-            ends.remove(end)
-    return ""
+                ends.remove(end)
+    certificate = ours.getpeercert(binary_form=True)
+    return "" if certificate is None else sha256(certificate).hexdigest()
