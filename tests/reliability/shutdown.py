@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from tests.factories import UID, make_review
-from tests.reliability.apiserver import HEAD_END, Load, request_of
-from tests.reliability.long.client import CALLERS, RATE, WITHIN, Calling, Came, came, go, go_client, review_of
+from tests.reliability.apiserver import HEAD_END, request_of
+from tests.reliability.long.client import CALLERS, RATE, WITHIN, called, came, go
 from tests.reliability.long.rows import Row
 from tests.reliability.replicas import Replica, Stage
 from tests.tasks import LIMIT, until
@@ -115,19 +115,18 @@ KEPT = 1_000
 async def rolling_restart(stage: Stage) -> Sequence[Row]:
     """T12: one of two replicas after the other is ended and started anew, under load."""
     replicas = [await stage.replica("--shutdown-delay", SHUTDOWN_DELAY, tls=True) for _ in range(2)]
-    calling = Calling(stage, replicas)
-    await calling.begin()
     statuses = []
-    for number in range(stage.restarts):
-        replica = replicas[number % 2]
-        replica.signal(signal.SIGTERM)
-        statuses.append(await replica.ended())
-        replica.start()
-        await replica.until_ready()
-        # The next one goes once the Service sends to this one, as a Deployment does it.
-        await until(lambda port=replica.port: port in calling.service.known)  # type: ignore[misc]
-        await asyncio.sleep(0.3)
-    found = await calling.end()
+    async with called(stage, replicas) as (service, client):
+        for number in range(stage.restarts):
+            replica = replicas[number % 2]
+            replica.signal(signal.SIGTERM)
+            statuses.append(await replica.ended())
+            replica.start()
+            await replica.until_ready()
+            # The next one goes once the Service sends to this one, as a Deployment does it.
+            await until(lambda port=replica.port: port in service.known)  # type: ignore[misc]
+            await asyncio.sleep(0.3)
+        found = await came(client)
     figure = (
         f"{found.failures} of {found.calls}, {found.dialled} dialled, p99 {found.p99_ms:.0f} ms {found.wrong or ''}"
     )
@@ -167,34 +166,11 @@ async def killed(stage: Stage) -> Sequence[Row]:
 
 async def mass_start(stage: Stage) -> Sequence[Row]:
     """T2: a thousand pods of one ReplicaSet at once."""
-    binary = go_client(stage.folder)
-    replica = await stage.replica(tls=binary is not None)
-    flags = ("-callers", str(PODS), "-within", f"{WITHIN:g}s")
-    found = (
-        await _mass_start_from_here(replica)
-        if binary is None
-        else await came(await go(stage, binary, "burst", [replica], *flags))
-    )
+    replica = await stage.replica(tls=True)
+    found = await came(await go(stage, "burst", [replica], "-callers", str(PODS), "-within", f"{WITHIN:g}s"))
     figure = f"{found.failures} failed, {found.again} told to come back, last {found.last_s:.1f} s {found.wrong or ''}"
     met = found.failures == 0 and found.calls == PODS and found.last_s < WITHIN
     return [Row(f"T2 {PODS} pods at once", f"0 failed, all < {WITHIN:g} s", figure.strip(), met)]
-
-
-async def _mass_start_from_here(replica: Replica) -> Came:
-    load = Load(replica.client(), review_of)
-    begun, again = time.monotonic(), 0
-
-    async def admitted(uid: str) -> None:
-        nonlocal again
-        while (reply := await load.client.post(load.path, review_of(uid), WITHIN)).status in (429, 503):
-            again += 1
-            await asyncio.sleep(int(reply.headers["retry-after"]))
-        load.check(uid, reply)
-
-    await asyncio.gather(*(admitted(f"pod-{number}") for number in range(PODS)))
-    await load.client.close()
-    wrong = {"failed": len(load.failures)} if load.failures else {}
-    return Came(PODS, again, wrong, load.client.dialled, 0.0, time.monotonic() - begun)
 
 
 async def kept_connections(stage: Stage) -> Sequence[Row]:

@@ -490,14 +490,6 @@ async def test_a_request_that_differs_in_anything_is_injected(
     assert len(core.asked) == 2
 
 
-async def test_another_snapshot_answers_anew(client: Client, core: Core, registry: Registry) -> None:
-    await answer_of(client, review=make_review())
-    registry.swap(snapshot_of([fake_revision("default")], {}))
-    await answer_of(client, review=make_review())
-
-    assert len(core.asked) == 2
-
-
 async def test_a_failure_and_a_template_that_is_not_hermetic_are_not_cached(
     client: Client, core: Core, registry: Registry
 ) -> None:

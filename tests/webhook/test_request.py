@@ -23,9 +23,9 @@ from injector.cli.serve.server import JsonFormatter, TextFormatter
 from injector.errors import ReviewError
 from injector.revisions.registry import parse_path
 from injector.webhook import reading
-from injector.webhook.lifecycle import Lifecycle, Phase
-from injector.webhook.queue import DEADLINE, OVERLOAD, AdmissionQueue
-from injector.webhook.reading import MAX_VALUES, REJECTIONS, SMALL, Reader, Refusal, rejection, timeout_of
+from injector.webhook.lifecycle import Lifecycle
+from injector.webhook.queue import AdmissionQueue
+from injector.webhook.reading import MAX_VALUES, SMALL, Reader, Refusal, timeout_of
 from tests.cases import cases
 from tests.factories import UID, make_pod, make_review
 from tests.webhook.conftest import Client
@@ -52,39 +52,10 @@ async def refusal_of(reader: Reader, request: web.Request) -> Refusal:
     return caught.value
 
 
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
-        ({"Content-Type": "text/plain"}, 415),
-        ({**JSON, "Content-Encoding": "gzip"}, 415),
-        ({**JSON, "Content-Length": str(2 * LIMIT)}, 413),
-    ],
-)
-async def test_a_request_that_cannot_be_a_review_is_refused_before_its_body(
-    lifecycle: Lifecycle, headers: dict[str, str], status: int
-) -> None:
-    request = make_mocked_request("POST", "/inject", headers=headers)
+async def test_a_body_that_is_announced_as_too_large_is_not_waited_for(lifecycle: Lifecycle) -> None:
+    request = make_mocked_request("POST", "/inject", headers={**JSON, "Content-Length": str(2 * LIMIT)})
 
-    refusal = await refusal_of(Reader(lifecycle, AdmissionQueue(), LIMIT), request)
-
-    assert (refusal.status, refusal.retry) == (status, False)
-
-
-async def test_a_request_at_the_very_end_is_told_to_try_again_elsewhere(lifecycle: Lifecycle) -> None:
-    lifecycle.enter(Phase.CLOSING)
-    reader = Reader(lifecycle, AdmissionQueue())
-
-    answer = reader.refused(await refusal_of(reader, make_mocked_request("POST", "/inject", headers=JSON)))
-
-    assert (answer.status, answer.headers["Retry-After"], answer.keep_alive) == (503, "1", False)
-
-
-@pytest.mark.parametrize("reason", [OVERLOAD, DEADLINE])
-def test_a_rejected_request_may_try_again(lifecycle: Lifecycle, reason: str) -> None:
-    answer = Reader(lifecycle, AdmissionQueue()).refused(rejection(reason))
-
-    assert (answer.status, answer.text) == REJECTIONS[reason]
-    assert answer.headers["Retry-After"] == "1"
+    assert (await refusal_of(Reader(lifecycle, AdmissionQueue(), LIMIT), request)).status == 413
 
 
 async def test_a_body_is_read_in_full_and_counts_until_its_request_is_answered(lifecycle: Lifecycle) -> None:
@@ -99,15 +70,6 @@ async def test_a_body_is_read_in_full_and_counts_until_its_request_is_answered(l
     assert await reader.read(sent(b"abcdefghij")) == b"abcdefghij"
 
 
-async def test_a_body_beyond_the_limit_is_refused(lifecycle: Lifecycle) -> None:
-    reader = Reader(lifecycle, AdmissionQueue(), max_body=5)
-
-    answer = reader.refused(await refusal_of(reader, sent(b"abc", b"def", ends=False)))
-
-    assert (answer.status, answer.text) == (413, "the body is larger than 5 bytes")
-    assert "Retry-After" not in answer.headers
-
-
 async def test_a_body_that_does_not_arrive_is_answered_408(
     lifecycle: Lifecycle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,10 +77,6 @@ async def test_a_body_that_does_not_arrive_is_answered_408(
     reader = Reader(lifecycle, AdmissionQueue())
 
     assert (await refusal_of(reader, sent(b"abc", ends=False))).status == 408
-
-
-async def test_an_empty_body_is_refused(lifecycle: Lifecycle) -> None:
-    assert (await refusal_of(Reader(lifecycle, AdmissionQueue()), sent())).reason == "empty_body"
 
 
 @pytest.mark.parametrize("bomb", [b"[]", b"{}", b"0"])

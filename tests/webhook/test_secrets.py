@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry
 
@@ -110,13 +109,10 @@ def services(registry: Registry, metrics: Metrics, tmp_path: Path) -> Services:
     return Services(registry, loader, metrics, "1.2.3", RecentPods(), certificates=source, options=desk)
 
 
-async def pages(session: aiohttp.ClientSession, server: Running) -> list[str]:
+async def pages(server: Running) -> list[str]:
     """All that the operations port shows."""
-    found = []
-    for path in ("/", "/status", "/status.json", "/metrics", "/readyz", "/livez", f"/?{CANARY}", "/nope"):
-        async with session.get(server.ops(path), headers=TOKEN) as answer:
-            found.append(await answer.text())
-    return found
+    paths = ("/", "/status", "/status.json", "/metrics", "/readyz", "/livez", f"/?{CANARY}", "/nope")
+    return [await (await server.get(path, headers=TOKEN)).text() for path in paths]
 
 
 async def sent_raw(server: Running, tls: ssl.SSLContext, text: str) -> None:
@@ -142,15 +138,10 @@ async def test_no_canary_comes_out_of_anything_that_goes_wrong(
     trusting.check_hostname = False
     reasons: set[str] = set()
 
-    async with (
-        running(replace(LISTENERS, tls=source.context), services) as server,
-        aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusting), headers=TOKEN) as session,
-    ):
+    async with running(replace(LISTENERS, tls=source.context), services) as server:
 
         async def post(body: bytes, path: str = "/inject/stable") -> None:
-            headers = {"Content-Type": "application/json"}
-            async with session.post(server.url(path, "https"), data=body, headers=headers) as answer:
-                await answer.read()
+            await server.post(path, data=body, headers={"Content-Type": "application/json", **TOKEN}, ssl=trusting)
 
         for name, pod in PODS.items():
             await post(json.dumps(make_review(pod, uid=name)).encode())
@@ -164,7 +155,7 @@ async def test_no_canary_comes_out_of_anything_that_goes_wrong(
             await sent_raw(server, trusting, text)
         (tmp_path / "tls.key").write_text(f"-----BEGIN PRIVATE KEY-----\n{CANARY}\n-----END PRIVATE KEY-----\n")
         await until(lambda: source.status().get("error"))
-        seen = [*await pages(session, server), str(source.status())]
+        seen = [*await pages(server), str(source.status())]
         await server.end()
 
     for metric in collector.collect():

@@ -4,9 +4,8 @@ import asyncio
 import logging
 import os
 import signal
-import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +25,7 @@ from injector.revisions.tags import parse_tags
 from injector.webhook import lifecycle, listener, shadow
 from injector.webhook.decisions import EXPLAINED
 from injector.webhook.handler import HandlerOptions
-from injector.webhook.lifecycle import HealthFile
+from injector.webhook.lifecycle import Follow, HealthFile
 from injector.webhook.reading import MAX_BODY
 from injector.webhook.server import Listeners, Services, serve
 from injector.webhook.shadow import Shadows
@@ -44,17 +43,27 @@ LIMIT = 20.0
 
 @dataclass(frozen=True)
 class Running:
-    """A server in this process."""
+    """A server in this process, and a session of its client. Answers are read."""
 
     port: int
     ops_port: int
     task: asyncio.Task[None]
+    session: aiohttp.ClientSession
+    scheme: str = "http"
 
-    def url(self, path: str, scheme: str = "http") -> str:
-        return f"{scheme}://127.0.0.1:{self.port}{path}"
+    async def post(self, path: str = "/inject", **options: Any) -> aiohttp.ClientResponse:
+        """Send a review, or what the options have."""
+        if "data" not in options:
+            options.setdefault("json", make_review())
+        async with self.session.post(f"{self.scheme}://127.0.0.1:{self.port}{path}", **options) as answer:
+            await answer.read()
+            return answer
 
-    def ops(self, path: str) -> str:
-        return f"http://127.0.0.1:{self.ops_port}{path}"
+    async def get(self, path: str, **options: Any) -> aiohttp.ClientResponse:
+        """Ask the port of operations."""
+        async with self.session.get(f"http://127.0.0.1:{self.ops_port}{path}", **options) as answer:
+            await answer.read()
+            return answer
 
     async def end(self) -> None:
         """Tell the server to end, and wait until it did."""
@@ -70,30 +79,33 @@ def services(core: Core, registry: Registry, metrics: Metrics) -> Services:
 
 
 @asynccontextmanager
-async def running(listeners: Listeners, services: Services) -> AsyncIterator[Running]:
+async def running(
+    listeners: Listeners, services: Services, follow: Mapping[str, Follow] | None = None
+) -> AsyncIterator[Running]:
     """Run a server for as long as a test needs it."""
     ports: asyncio.Future[tuple[int, int]] = asyncio.get_running_loop().create_future()
-    task = asyncio.create_task(serve(listeners, services, started=lambda *found: ports.set_result(found)))
+    task = asyncio.create_task(
+        serve(listeners, services, started=lambda *found: ports.set_result(found), follow=follow)
+    )
     waited: list[asyncio.Future[Any]] = [task, ports]
     await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
     if task.done():
         await task
-    yield Running(*ports.result(), task)
+    async with aiohttp.ClientSession() as session:
+        yield Running(*ports.result(), task, session, "https" if listeners.tls else "http")
     if not task.done():
         task.cancel()
         await asyncio.wait([task])
 
 
 async def test_both_ports_answer_and_a_signal_ends_them(services: Services) -> None:
-    async with running(LISTENERS, services) as server, aiohttp.ClientSession() as session:
-        async with session.get(server.ops("/readyz")) as ready:
-            assert ready.status == 200
-        async with session.post(server.url("/inject"), json=make_review()) as answer:
-            assert (await answer.json())["response"]["uid"] == UID
+    async with running(LISTENERS, services) as server:
+        assert (await server.get("/readyz")).status == 200
+        assert (await (await server.post()).json())["response"]["uid"] == UID
         await server.end()
 
         with pytest.raises(aiohttp.ClientConnectorError):
-            await session.post(server.url("/inject"), json=make_review())
+            await server.post()
 
 
 @pytest.mark.parametrize(
@@ -116,33 +128,18 @@ async def test_no_response_tells_the_versions_of_its_software(services: Services
 async def test_names_served_elsewhere_and_the_decision_are_told_in_answers(services: Services) -> None:
     told = replace(services, elsewhere=frozenset({"1-18"}), options=HandlerOptions(explained=EXPLAINED["warnings"]))
 
-    async with running(LISTENERS, told) as server, aiohttp.ClientSession() as session:
+    async with running(LISTENERS, told) as server:
 
         async def warnings(path: str, name: str) -> list[str]:
-            review = make_review(make_pod(labels={"istio.io/rev": name}))
-            async with session.post(server.url(path), json=review) as answer:
-                found: list[str] = (await answer.json())["response"].get("warnings", [])
-                return found
+            answer = await server.post(path, json=make_review(make_pod(labels={"istio.io/rev": name})))
+            found: list[str] = (await answer.json())["response"].get("warnings", [])
+            return found
 
         assert await warnings("/inject/prod", "prod") == ["injected by revision 1-24 (tag prod)"]
         assert await warnings("/unserved/warn/pod", "1-18") == []
         assert ["is not a served revision or tag" in each for each in await warnings("/unserved/warn/pod", "1-19")] == [
             True
         ]
-
-
-async def test_it_serves_tls(services: Services, tmp_path: Path) -> None:
-    certificate, key = write_certificate(tmp_path)
-    source = FileSource(CertificateFiles(certificate, key), interval=0.0)
-    trusting = ssl.create_default_context(cafile=str(certificate))
-    trusting.check_hostname = False
-
-    async with (
-        running(replace(LISTENERS, tls=source.context), services) as server,
-        aiohttp.ClientSession() as session,
-        session.post(server.url("/inject", "https"), json=make_review(), ssl=trusting) as answer,
-    ):
-        assert answer.status == 200
 
 
 async def test_with_an_authority_of_clients_only_those_are_served(services: Services, tmp_path: Path) -> None:
@@ -159,12 +156,9 @@ async def test_with_an_authority_of_clients_only_those_are_served(services: Serv
             context.check_hostname = False
             if name:
                 context.load_cert_chain(*issue(Order(common_name=name), root).write(tmp_path, "client"))
-            async with aiohttp.ClientSession() as session:
-                with suppress(aiohttp.ClientError, OSError):
-                    async with session.post(server.url("/inject", "https"), json=make_review(), ssl=context) as answer:
-                        statuses[name] = answer.status
-        async with aiohttp.ClientSession() as session, session.get(server.ops("/readyz")) as ready:
-            statuses["operations"] = ready.status
+            with suppress(aiohttp.ClientError, OSError):
+                statuses[name] = (await server.post(ssl=context)).status
+        statuses["operations"] = (await server.get("/readyz")).status
         await server.end()
 
     assert statuses == {"kube-apiserver": 200, "operations": 200}
@@ -176,16 +170,14 @@ async def test_it_keeps_its_file_its_lag_and_its_certificate_up_to_date(services
     serving = replace(services, certificates=source, health_file=health_file)
     newer = issue().write(tmp_path, "newer")
 
-    async with running(replace(LISTENERS, tls=source.context), serving) as server, aiohttp.ClientSession() as session:
+    async with running(replace(LISTENERS, tls=source.context), serving) as server:
         for name, path in zip(("tls.crt", "tls.key"), newer, strict=True):
             path.replace(tmp_path / name)
         text = ""
         async with asyncio.timeout(LIMIT):
             while 'certificate_reloads_total{outcome="success"} 1.0' not in text or not health_file.path.exists():
-                async with session.get(server.ops("/metrics")) as metrics:
-                    text = await metrics.text()
-        async with session.get(server.ops("/status.json")) as status:
-            shown = (await status.json())["certificate"]
+                text = await (await server.get("/metrics")).text()
+        shown = (await (await server.get("/status.json")).json())["certificate"]
         await server.end()
 
     assert (shown["fingerprint"], shown["valid"]) == (source.certificate.fingerprint, True)
@@ -194,17 +186,12 @@ async def test_it_keeps_its_file_its_lag_and_its_certificate_up_to_date(services
 
 
 async def test_while_it_drains_it_is_unready_and_still_injects(services: Services) -> None:
-    async with (
-        running(replace(LISTENERS, shutdown_delay=LIMIT), services) as server,
-        aiohttp.ClientSession() as session,
-    ):
+    async with running(replace(LISTENERS, shutdown_delay=LIMIT), services) as server:
         os.kill(os.getpid(), signal.SIGTERM)
-        status = 200
-        while status == 200:
-            async with session.get(server.ops("/readyz")) as ready:
-                status = ready.status
-        async with session.post(server.url("/inject"), json=make_review()) as answer:
-            assert (status, answer.status, answer.headers["Connection"]) == (503, 200, "close")
+        while (status := (await server.get("/readyz")).status) == 200:
+            pass
+        answer = await server.post()
+        assert (status, answer.status, answer.headers["Connection"]) == (503, 200, "close")
         # A second signal cuts the delay short.
         await server.end()
 
@@ -228,14 +215,12 @@ async def test_the_shadow_of_a_tag_tries_its_candidate_and_the_status_tells(
     tags = parse_tags("prod: {revision: 1-24, shadow: {revision: 1-30}}")
     services.registry.swap(snapshot_of([fake_revision("1-24"), fake_revision("1-30")], tags))
 
-    async with running(LISTENERS, services) as server, aiohttp.ClientSession() as session:
-        async with session.post(server.url("/inject/prod"), json=make_review()) as answer:
-            assert answer.status == 200
+    async with running(LISTENERS, services) as server:
+        assert (await server.post("/inject/prod")).status == 200
         requests: dict[str, int] = {}
         async with asyncio.timeout(LIMIT):
             while not requests:
-                async with session.get(server.ops("/status.json")) as found:
-                    requests = (await found.json())["tags"][0]["shadow"]["requests"]
+                requests = (await (await server.get("/status.json")).json())["tags"][0]["shadow"]["requests"]
         await server.end()
 
     assert (requests, [revision for revision, _, _ in core.asked]) == ({"same": 1}, ["1-24", "1-30"])
@@ -245,11 +230,8 @@ async def test_the_shadow_of_a_tag_tries_its_candidate_and_the_status_tells(
 async def test_a_compressed_body_is_refused_and_never_inflated(services: Services) -> None:
     headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
 
-    async with (
-        running(LISTENERS, services) as server,
-        aiohttp.ClientSession() as session,
-        session.post(server.url("/inject"), data=b"no gzip at all", headers=headers) as answer,
-    ):
+    async with running(LISTENERS, services) as server:
+        answer = await server.post(data=b"no gzip at all", headers=headers)
         assert (answer.status, "without an encoding" in await answer.text()) == (415, True)
 
 
@@ -298,38 +280,24 @@ async def test_who_is_left_after_a_drain_is_told_of_in_the_log(
     assert "drain timed out with 1 open connections" in caplog.text
 
 
-async def test_a_port_that_is_taken_is_named(services: Services) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-
-        with pytest.raises(
-            InjectorError, match=rf"127.0.0.1:{port}: cannot listen: .*; choose another --bind, --port or --ops-port"
-        ):
-            await serve(replace(LISTENERS, port=port), services, started=lambda *_: None)
-
-
 async def test_until_what_it_follows_has_settled_it_listens_and_is_not_ready(services: Services) -> None:
     go, follower = asyncio.Event(), Following()
-    ports: asyncio.Future[tuple[int, int]] = asyncio.get_running_loop().create_future()
 
     async def follow(settled: asyncio.Event) -> None:
         await go.wait()
         settled.set()
         await follower.follow()
 
-    task = asyncio.create_task(
-        serve(LISTENERS, services, started=lambda *found: ports.set_result(found), follow={"it": follow})
-    )
-    await asyncio.sleep(0)
-    assert not ports.done()
+    starting = running(LISTENERS, services, {"it": follow})
+    entered = asyncio.create_task(starting.__aenter__())
+    await asyncio.sleep(0.01)
+    assert not entered.done()
     go.set()
     async with asyncio.timeout(LIMIT):
-        server = Running(*await ports, task)
-    async with aiohttp.ClientSession() as session, session.get(server.ops("/readyz")) as ready:
-        assert ready.status == 200
+        server = await entered
+    assert (await server.get("/readyz")).status == 200
     await server.end()
+    await starting.__aexit__(None, None, None)
 
     assert follower.ended
 
@@ -399,11 +367,10 @@ async def test_a_background_task_that_fails_is_named_until_it_is_restarted(
 
     monkeypatch.setattr(Shadows, "run", fails)
     monkeypatch.setattr(lifecycle, "RESTARTS", (LIMIT,))
-    async with running(LISTENERS, services) as server, aiohttp.ClientSession() as session:
-        async with session.get(server.ops("/readyz")) as ready:
-            assert (ready.status, await ready.text()) == (503, "background task down: shadow")
-        async with session.post(server.url("/inject"), json=make_review()) as answer:
-            assert answer.status == 200
+    async with running(LISTENERS, services) as server:
+        ready = await server.get("/readyz")
+        assert (ready.status, await ready.text()) == (503, "background task down: shadow")
+        assert (await server.post()).status == 200
         await server.end()
 
     assert collector.get_sample_value("injector_background_failures_total", {"task": "shadow"}) == 1
@@ -461,11 +428,10 @@ async def test_it_is_unready_before_what_follows_the_configuration_is_closed(ser
     follower, seen = FakeFollower(), asyncio.Queue[int]()
     followed = replace(services, follower=cast("Follower", follower))
 
-    async with running(LISTENERS, followed) as server, aiohttp.ClientSession() as session:
+    async with running(LISTENERS, followed) as server:
 
         async def asks_at_the_end() -> None:
-            async with session.get(server.ops("/readyz")) as ready:
-                seen.put_nowait(ready.status)
+            seen.put_nowait((await server.get("/readyz")).status)
 
         follower.at_the_end = asks_at_the_end
         await follower.running.wait()

@@ -1,7 +1,7 @@
 """What must not lose an admission, at length: restarts, shutdowns, mass starts, idle connections, hostile input.
 
-Loopback only, a few minutes each. Where Go is installed the client is Go's own net/http, as in the API server; else the
-one of tests/reliability, which keeps the same rules. ``tests/reliability`` has the short versions.
+Loopback only, a few minutes each. ``restart`` and ``mass`` need Go, since their client is Go's own net/http, as in the API server; that of
+the others keeps the same rules. ``tests/reliability`` has the short versions.
 """
 
 from __future__ import annotations

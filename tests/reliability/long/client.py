@@ -1,4 +1,4 @@
-"""The caller of a load: Go's net/http where Go is installed, else the client of tests/reliability."""
+"""The caller of a load: Go's net/http, as in the API server. Go must be installed."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import asyncio
 import json
 import shutil
 import subprocess
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tests.factories import make_pod, make_review
-from tests.reliability.apiserver import ApiServer, Load
-from tests.reliability.replicas import Replica, Service, Stage, trusting
-from tests.tasks import until
+from tests.reliability.replicas import Replica, Service, Stage
+from tests.tasks import running, until
 
 SOURCE = Path(__file__).with_name("apiserver.go")
 RATE = 150.0
@@ -49,22 +49,36 @@ def review_of(uid: str, app: str = "web") -> bytes:
 
 
 @cache
-def go_client(folder: Path) -> Path | None:
-    """The Go client, built; None without Go."""
+def go_client(folder: Path) -> Path:
+    """The Go client, built.
+
+    Raises:
+        SystemExit: Go is not installed.
+    """
     if shutil.which("go") is None:
-        return None
+        raise SystemExit("Go is not installed")
     built = folder / "apiserver"
     subprocess.run(["go", "build", "-o", built, SOURCE], check=True)
     return built
 
 
-async def go(stage: Stage, binary: Path, mode: str, replicas: list[Replica], *flags: str) -> asyncio.subprocess.Process:
+async def go(stage: Stage, mode: str, replicas: list[Replica], *flags: str) -> asyncio.subprocess.Process:
     """Start the Go client."""
     reviews = stage.folder / "reviews.jsonl"
     reviews.write_bytes(b"\n".join(review_of(f"uid-{number}") for number in range(1_000)))
     ports = ",".join(f"{each.port}:{each.ops_port}" for each in replicas)
     return await asyncio.create_subprocess_exec(
-        *(str(binary), mode, "-ca", str(stage.certificate), "-replicas", ports, "-reviews", str(reviews), *flags),
+        *(
+            str(go_client(stage.folder)),
+            mode,
+            "-ca",
+            str(stage.certificate),
+            "-replicas",
+            ports,
+            "-reviews",
+            str(reviews),
+            *flags,
+        ),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
@@ -78,39 +92,10 @@ async def came(process: asyncio.subprocess.Process) -> Came:
     return Came(said["calls"], said["again"], said["wrong"], said["dialled"], said["p99_ms"], said["last_s"])
 
 
-@dataclass
-class Calling:
-    """A load on replicas, from ``begin`` to ``end``."""
-
-    stage: Stage
-    replicas: list[Replica]
-
-    def __post_init__(self) -> None:
-        self.service = Service(self.replicas)
-        self._following = asyncio.create_task(self.service.follow())
-        self._calls = AsyncExitStack()
-        self._process: asyncio.subprocess.Process | None = None
-        self._load = Load(ApiServer(self.service.ready, trusting(self.stage.certificate)), review_of)
-
-    async def begin(self) -> None:
-        """Begin to call."""
-        await until(lambda: len(self.service.known) == len(self.replicas))
-        binary = go_client(self.stage.folder)
-        if binary is not None:
-            flags = ("-rate", str(RATE), "-callers", str(CALLERS))
-            self._process = await go(self.stage, binary, "load", self.replicas, *flags)
-            return
-        await self._calls.enter_async_context(self._load.calls(50, 50 / RATE))
-
-    async def end(self) -> Came:
-        """Let the last calls be answered, and tell what came of all."""
-        if self._process is not None:
-            found = await came(self._process)
-        else:
-            await self._calls.aclose()
-            wrong = {"failed": len(self._load.failures)} if self._load.failures else {}
-            calls = self._load.answered.total() + len(self._load.failures)
-            found = Came(calls, 0, wrong, self._load.client.dialled, 0.0, 0.0)
-        self._following.cancel()
-        await self._load.client.close()
-        return found
+@asynccontextmanager
+async def called(stage: Stage, replicas: list[Replica]) -> AsyncIterator[tuple[Service, asyncio.subprocess.Process]]:
+    """Call replicas until the block ends. Yield the Service before them, and the client; ``came`` ends it."""
+    service = Service(replicas)
+    async with running(service.follow()):
+        await until(lambda: len(service.known) == len(replicas))
+        yield service, await go(stage, "load", replicas, "-rate", str(RATE), "-callers", str(CALLERS))
