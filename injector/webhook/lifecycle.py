@@ -63,10 +63,6 @@ class Lifecycle:
         """Whether requests are still handled."""
         return self.phase is not Phase.CLOSING
 
-    def enter(self, phase: Phase) -> None:
-        """Enter a phase."""
-        self.phase = phase
-
 
 RESTARTS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
 """Seconds until a task is restarted, by the number of failures in a row."""

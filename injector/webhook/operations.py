@@ -13,6 +13,7 @@ import base64
 import hashlib
 import math
 import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -30,11 +31,10 @@ from injector.revisions.following import failure_of
 from injector.webhook.lifecycle import Lifecycle, LoopLag, Phase, Supervisor
 
 if TYPE_CHECKING:
-    from injector.metrics import Metrics, RequestRow
+    from injector.metrics import Metrics
     from injector.revisions.registry import Snapshot
     from injector.revisions.reload import LoadReport, RevisionState
     from injector.revisions.tags import Tag
-    from injector.webhook.listener import Answerer
     from injector.webhook.server import Services
     from injector.webhook.shadow import Shadows
 
@@ -62,13 +62,14 @@ def status_data(
 
 
 def _revision(state: RevisionState) -> dict[str, Any]:
-    served = state.served
+    served, until = state.served, datetime.fromtimestamp(state.removed_until, UTC)
+    removal = [f"removed, served until {until:%Y-%m-%d %H:%M:%S} UTC"] if state.removed_until else []
     row: dict[str, Any] = {
         "name": state.name,
         "served": served is not None,
         "valid": state.error is None,
         "error": None if state.error is None else str(state.error),
-        "notes": [*state.notes, *_removal(state)],
+        "notes": [*state.notes, *removal],
     }
     if served is not None:
         row |= {
@@ -82,13 +83,6 @@ def _revision(state: RevisionState) -> dict[str, Any]:
             "removedUntil": state.removed_until or None,
         }
     return row
-
-
-def _removal(state: RevisionState) -> list[str]:
-    if not state.removed_until:
-        return []
-    until = datetime.fromtimestamp(state.removed_until, UTC)
-    return [f"removed, served until {until:%Y-%m-%d %H:%M:%S} UTC"]
 
 
 def _tag(tag: Tag) -> dict[str, Any]:
@@ -110,26 +104,24 @@ def _shadow(tag: Tag, snapshot: Snapshot, shadows: Shadows) -> dict[str, Any] | 
 
 def request_rows(metrics: Metrics) -> list[dict[str, Any]]:
     """Return the counters and latencies of requests since the start, by revision and tag."""
-    latencies = metrics.requests.latencies()
-    return [_request_row(row, latencies.get((row.revision, row.tag), [])) for row in metrics.requests.rows()]
-
-
-def _request_row(row: RequestRow, latencies: list[tuple[float, int]]) -> dict[str, Any]:
-    attempts = row.success + row.failure
-    return {
-        "revision": row.revision,
-        "tag": row.tag,
-        "requests": row.requests,
-        "success": row.success,
-        "skip": row.skip,
-        "failure": row.failure,
-        # Skipped pods do not count: they were not to be injected.
-        "successRate": row.success / attempts if attempts else None,
-        "failures": dict(row.failures),
-        "skips": dict(row.skips),
-        "p50Seconds": quantile(latencies, 0.5),
-        "p99Seconds": quantile(latencies, 0.99),
-    }
+    latencies = defaultdict(list, metrics.requests.latencies())
+    return [
+        {
+            "revision": row.revision,
+            "tag": row.tag,
+            "requests": row.requests,
+            "success": row.success,
+            "skip": row.skip,
+            "failure": row.failure,
+            # Skipped pods do not count: they were not to be injected.
+            "successRate": row.success / (row.success + row.failure) if row.success + row.failure else None,
+            "failures": dict(row.failures),
+            "skips": dict(row.skips),
+            "p50Seconds": quantile(latencies[row.revision, row.tag], 0.5),
+            "p99Seconds": quantile(latencies[row.revision, row.tag], 0.99),
+        }
+        for row in metrics.requests.rows()
+    ]
 
 
 def quantile(bounds: Sequence[tuple[float, int]], share: float) -> float | None:
@@ -328,6 +320,15 @@ class Operations:
             "/status.json": self.status,
         }
 
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request."""
+        handler = self.routes.get(request.rel_url.raw_path)
+        if handler is None:
+            raise web.HTTPNotFound
+        if request.method not in (METH_GET, METH_HEAD):
+            raise web.HTTPMethodNotAllowed(request.method, [METH_GET, METH_HEAD])
+        return await handler(request)
+
     async def live(self, request: web.BaseRequest) -> web.Response:  # noqa: ARG002 -- aiohttp's signature
         """Answer 200, or 503 if the event loop is stuck."""
         return _probe_response(self.lag.fault())
@@ -379,17 +380,3 @@ class Operations:
 
 def _probe_response(fault: str) -> web.Response:
     return web.Response(text=fault or "ok", status=503 if fault else 200)
-
-
-def operations_requests(operations: Operations) -> Answerer:
-    """Return what answers the requests of the operations port."""
-
-    async def answer(request: web.BaseRequest) -> web.StreamResponse:
-        handler = operations.routes.get(request.rel_url.raw_path)
-        if handler is None:
-            raise web.HTTPNotFound
-        if request.method not in (METH_GET, METH_HEAD):
-            raise web.HTTPMethodNotAllowed(request.method, [METH_GET, METH_HEAD])
-        return await handler(request)
-
-    return answer

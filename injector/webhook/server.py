@@ -24,7 +24,7 @@ from injector.revisions.registry import PATH_PREFIX
 from injector.webhook.handler import HandlerOptions, InjectHandler
 from injector.webhook.lifecycle import Follow, Lifecycle, LoopLag, Phase, Supervisor
 from injector.webhook.listener import Answerer, Listener
-from injector.webhook.operations import Operations, operations_requests
+from injector.webhook.operations import Operations
 from injector.webhook.shadow import Shadows
 from injector.webhook.unserved import UnservedHandler, unserved_path
 
@@ -114,7 +114,7 @@ async def serve(
     shadows, supervisor = Shadows(services.metrics), Supervisor(services.metrics)
     operations = Operations(services=services, lifecycle=lifecycle, shadows=shadows, supervisor=supervisor, lag=lag)
     webhook = Listener(_webhook(services, lifecycle, shadows), listeners.clients)
-    ops = Listener(operations_requests(operations))
+    ops = Listener(operations.answer)
     try:
         ops_port = await ops.listen(listeners.bind, listeners.ops_port)
         port = await webhook.listen(listeners.bind, listeners.port, listeners.tls)
@@ -123,15 +123,15 @@ async def serve(
             supervisor.start("shadow", shadows.run)
             if services.follower is not None:
                 supervisor.start("configuration", services.follower.run)
-            lifecycle.enter(Phase.SERVING)
+            lifecycle.phase = Phase.SERVING
             started(port, ops_port)
             received = await stop.get()
-            lifecycle.enter(Phase.DRAINING)
+            lifecycle.phase = Phase.DRAINING
             await _delay(stop, listeners.shutdown_delay, received)
             if left := await webhook.drain():
                 _log.warning("drain timed out with %d open connections, whose requests are incomplete", left)
     finally:
-        lifecycle.enter(Phase.CLOSING)
+        lifecycle.phase = Phase.CLOSING
         await supervisor.stop()
         await webhook.close()
         await ops.close()

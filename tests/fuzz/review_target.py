@@ -163,7 +163,7 @@ class Injector:
         self.log = Log()
         logging.getLogger().addHandler(self.log)
         lifecycle = Lifecycle()
-        lifecycle.enter(Phase.SERVING)
+        lifecycle.phase = Phase.SERVING
         openshift = {"istioVersion": "1.24", "env": {"PLATFORM": "openshift"}}
         made = make_raw("plain", config=CONFIG), make_raw("old", config=CONFIG, settings=openshift)
         revisions = [*map(build, read_directory().revisions), *map(build, made)]

@@ -66,7 +66,7 @@ class Cluster:
     def operations(self) -> Operations:
         """The handlers of the operations port that tell of it."""
         tags, lifecycle = parse_tags(self.tags), Lifecycle()
-        lifecycle.enter(Phase.SERVING)
+        lifecycle.phase = Phase.SERVING
         broken = RevisionState(
             "1-27", None, ConfigError("is no YAML", where="revisions/1-27/config:12", hint="close the bracket")
         )

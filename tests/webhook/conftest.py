@@ -100,7 +100,7 @@ _COLUMNS = {
 def lifecycle() -> Lifecycle:
     """A server that serves."""
     lifecycle = Lifecycle()
-    lifecycle.enter(Phase.SERVING)
+    lifecycle.phase = Phase.SERVING
     return lifecycle
 
 

@@ -310,7 +310,7 @@ async def test_a_connection_is_kept_while_serving_and_closed_while_draining(
     client: Client, lifecycle: Lifecycle
 ) -> None:
     kept = await client.post("/inject", json=make_review())
-    lifecycle.enter(Phase.DRAINING)
+    lifecycle.phase = Phase.DRAINING
     closed = await client.post("/inject", json=make_review())
 
     assert (kept.status, kept.headers.get("Connection")) == (200, None)
@@ -320,7 +320,7 @@ async def test_a_connection_is_kept_while_serving_and_closed_while_draining(
 async def test_a_server_that_closes_sends_callers_elsewhere(
     client: Client, lifecycle: Lifecycle, collector: CollectorRegistry
 ) -> None:
-    lifecycle.enter(Phase.CLOSING)
+    lifecycle.phase = Phase.CLOSING
 
     response = await client.post("/inject", json=make_review())
 
@@ -523,7 +523,7 @@ async def test_every_way_that_a_request_ends_is_in_the_books_once(
     await answer_of(client, "/inject/nope")
     await client.post("/inject", data=b"{", headers=JSON)
     await client.post("/inject", data=b"{}", headers={"Content-Type": "text/plain"})
-    lifecycle.enter(Phase.CLOSING)
+    lifecycle.phase = Phase.CLOSING
     await client.post("/inject", json=make_review())
 
     assert books(collector) == {("1-24", "prod"): (4, 4, 4), ("unknown", ""): (4, 4, 4)}

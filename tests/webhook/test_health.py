@@ -19,7 +19,7 @@ from injector.revisions.registry import Registry, Snapshot
 from injector.revisions.reload import Loader, LoadReport, RevisionState
 from injector.revisions.unservednames import UnservedNames
 from injector.webhook.lifecycle import LAG_INTERVAL, LAGS, MAX_LAG, HealthFile, Lifecycle, LoopLag, Phase, Supervisor
-from injector.webhook.operations import Operations, operations_requests
+from injector.webhook.operations import Operations
 from injector.webhook.server import Services
 from injector.webhook.shadow import Shadows
 from injector.webhook.tls.source import CertificateSource
@@ -81,7 +81,7 @@ async def operations(
         lag=parts.lag,
         clock=lambda: NOW,
     )
-    return await aiohttp_client(RawTestServer(operations_requests(handlers)))
+    return await aiohttp_client(RawTestServer(handlers.answer))
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"])
@@ -108,7 +108,7 @@ async def test_no_answer_depends_on_the_host_that_a_caller_names_or_lets_other_o
 
 @pytest.mark.parametrize("phase", [Phase.STARTING, Phase.DRAINING, Phase.CLOSING])
 async def test_it_is_ready_only_while_it_serves(operations: Client, lifecycle: Lifecycle, phase: Phase) -> None:
-    lifecycle.enter(phase)
+    lifecycle.phase = phase
 
     ready, live = await operations.get("/readyz"), await operations.get("/livez")
 

@@ -24,7 +24,7 @@ from tests.cluster.fakes import in_fake_time
 def test_each_phase_says_what_happens_to_connections_and_requests(phase: Phase, keeps: bool, answers: bool) -> None:
     lifecycle = Lifecycle()
 
-    lifecycle.enter(phase)
+    lifecycle.phase = phase
 
     assert (lifecycle.phase, lifecycle.keeps_connections, lifecycle.answers) == (phase, keeps, answers)
 

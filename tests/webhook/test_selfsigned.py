@@ -5,6 +5,7 @@ import base64
 import itertools
 import logging
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -242,13 +243,9 @@ def test_nothing_that_is_logged_or_shown_holds_a_key(
 
 
 def test_other_clients_are_taken_up_without_a_new_certificate(clock: Clock, rollout: Rollout) -> None:
-    class Clients(Handshakes):
-        answers: list[bool | None] = [False, True, None]  # noqa: RUF012 -- of this test
-
-        def clients_changed(self) -> bool | None:
-            return self.answers.pop(0)
-
-    handshakes = Clients()
+    polled = iter([False, True, None])
+    clients: Any = SimpleNamespace(poll=lambda: next(polled), require=lambda _: None)
+    handshakes = Handshakes(clients)
     certificates = SelfSigned(("a",), rollout, handshakes=handshakes, clock=clock)
     certificates.use_rotation(new_ca(START, TIMES))
     certificates.renew_if_due()

@@ -17,7 +17,7 @@ from injector.kube.admission import Broken
 from injector.metrics import Outcome
 from injector.revisions.reload import Loader, LoadReport, RevisionState
 from injector.webhook.decisions import ReviewDecision
-from injector.webhook.operations import Operations, operations_requests
+from injector.webhook.operations import Operations
 from tests.revisions.fakes import fake_revision
 from tests.webhook.canary import TAGS, UPGRADES, Cluster
 from tests.webhook.chromium import EXECUTABLE, Page, browser, tab
@@ -65,7 +65,7 @@ async def page(browser_address: str) -> AsyncIterator[Page]:
 
 async def address(aiohttp_raw_server: ServerFactory, operations: Operations) -> str:
     """Where the status of an injector is."""
-    return str((await aiohttp_raw_server(operations_requests(operations))).make_url("/status"))
+    return str((await aiohttp_raw_server(operations.answer)).make_url("/status"))
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

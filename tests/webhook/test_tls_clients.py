@@ -267,21 +267,17 @@ def test_what_openssl_refuses_is_named_and_not_quoted(pair: Pair) -> None:
     assert "PRIVATE" not in str(caught.value)
 
 
-def test_without_clients_to_demand_nothing_changes() -> None:
-    assert Handshakes().clients_changed() is False
-
-
 def test_with_clients_every_context_demands_a_certificate(tmp_path: Path) -> None:
     path = tmp_path / "clients.crt"
     path.write_bytes(ROOT.chain_pem)
-    handshakes = Handshakes(ClientAuthority(path))
+    handshakes = Handshakes(clients := ClientAuthority(path))
 
     context = handshakes.load(pair_of(issue(issuer=ROOT)), where="x")
 
     assert (handshakes.context.verify_mode, context.verify_mode) == (ssl.CERT_REQUIRED, ssl.CERT_REQUIRED)
     assert (context.num_tickets, bool(context.options & ssl.OP_NO_TICKET)) == (0, True)
     path.write_bytes(authority().chain_pem)
-    assert handshakes.clients_changed() is True
+    assert clients.poll() is True
 
 
 PROBED = "injector_tls_probe_success"

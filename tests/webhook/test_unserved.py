@@ -158,7 +158,7 @@ async def test_where_nothing_is_served_yet_nobody_is_refused(
     net: Client, collector: CollectorRegistry, registry: Registry, lifecycle: Lifecycle, nothing: str
 ) -> None:
     if nothing == "yet":
-        lifecycle.enter(Phase.STARTING)
+        lifecycle.phase = Phase.STARTING
     else:
         registry.swap(Snapshot())
 
@@ -175,7 +175,7 @@ async def test_what_is_no_review_is_answered_by_its_status_as_on_inject(
     assert (await net.post(path, json=make_review(object=None))).status == 400
     nested = json.dumps(make_review(object={"x": "MARK"})).replace('"MARK"', "[" * 400 + "]" * 400)
     assert (await net.post(path, data=nested, headers={"Content-Type": "application/json"})).status == 400
-    lifecycle.enter(Phase.CLOSING)
+    lifecycle.phase = Phase.CLOSING
     response = await net.post(path, json=asking("prdo"))
 
     assert (response.status, response.headers["Retry-After"]) == (503, "1")

@@ -42,7 +42,7 @@ class Handshakes:
     """The context that a port listens with, and the one that its handshakes get. Without ``clients``, a client needs no certificate."""
 
     def __init__(self, clients: ClientAuthority | None = None) -> None:
-        self._clients = clients
+        self.clients = clients
         self.current: ssl.SSLContext | None = None
         self.context = self._new_context()
         self.context.sni_callback = self._select_context
@@ -67,22 +67,13 @@ class Handshakes:
             ) from error
         return context
 
-    @property
-    def clients_file(self) -> Path | None:
-        """The file of the client CA, if client certificates are verified."""
-        return None if self._clients is None else self._clients.path
-
-    def clients_changed(self) -> bool | None:
-        """Return whether the client CA has changed, so that new contexts are needed; None if a new one was rejected."""
-        return False if self._clients is None else self._clients.poll()
-
     def _new_context(self) -> ssl.SSLContext:
         """Return a context without a certificate: TLS 1.2 or later, HTTP/1.1 only."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.set_alpn_protocols(["http/1.1"])
-        if self._clients is not None:
-            self._clients.require(context)
+        if self.clients is not None:
+            self.clients.require(context)
         return context
 
     def _select_context(self, handshake: ssl.SSLObject, name: str | None, listening: ssl.SSLContext) -> int | None:  # noqa: ARG002 -- ssl's signature
@@ -183,7 +174,8 @@ class CertificateSource(ABC):
 
     def _reload_clients(self, where: str) -> str | None:
         """Use the client CA as it is now; return the outcome if it has changed."""
-        changed = self._handshakes.clients_changed()
+        clients = self._handshakes.clients
+        changed = clients is not None and clients.poll()
         if changed and self.loaded is not None:
             self._use(replace(self.loaded, context=self._handshakes.load(self.loaded.pair, where=where)))
         return {True: SUCCESS, None: FAILURE}.get(changed)
@@ -267,7 +259,8 @@ class FileSource(CertificateSource):
     async def follow(self, metrics: Metrics) -> None:
         """Poll in a thread whenever the files may have changed, and count the outcomes."""
         metrics.certificate(self.certificate.not_after)
-        files = self._files.chain, self._files.key, self._files.authority, self._handshakes.clients_file
+        clients = self._handshakes.clients
+        files = self._files.chain, self._files.key, self._files.authority, None if clients is None else clients.path
         paths = [each for each in files if each is not None]
         states = None
         while self._interval:
