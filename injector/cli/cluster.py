@@ -511,9 +511,8 @@ def _targets(
     others: OtherKinds,
     read_scope: Callable[[Scope, _ReadWorkload], list[tuple[_Key, R]]],
 ) -> list[R]:
-    found = [session.run(partial(_find, each)) for each in others if each[1] != KNATIVE]
     workloads: dict[_Key, R] = {}
-    for resource in (*LISTED, *filter(None, found)):
+    for resource in session.run(lambda reader: _listed_resources(reader, others)):
         workloads |= read_scope(Scope(resource, place), lambda item: _workload(item, others))
     listed = frozenset(workloads)
     for key, each in read_scope(Scope(r.PODS, place, fields=r.RUNNING), lambda pod: _unlisted(pod, listed)):
@@ -521,8 +520,9 @@ def _targets(
     return [workloads[key] for key in sorted(workloads)]
 
 
-async def _find(kind: tuple[str, str], reader: ObjectReader) -> Resource | None:
-    return await reader.find_resource(*kind)
+async def _listed_resources(reader: ObjectReader, others: OtherKinds) -> tuple[Resource, ...]:
+    found = [await reader.find_resource(*each) for each in others if each[1] != KNATIVE]
+    return *LISTED, *filter(None, found)
 
 
 def _key_of(workload: Created) -> _Key:

@@ -445,7 +445,7 @@ def comparison_data(comparisons: Sequence[Comparison]) -> dict[str, Any]:
             {
                 **_workload_data(each.workload),
                 "podSecurity": dict(each.levels),
-                **_refusal_data(each),
+                **({"refused": _without_values(each, str(each.new))} if isinstance(each.new, DataError) else {}),
                 "changes": [_change_data(change) for change in each.changes],
             }
             for each in comparisons
@@ -464,10 +464,6 @@ def comparison_data(comparisons: Sequence[Comparison]) -> dict[str, Any]:
 def _workload_data(workload: Created) -> dict[str, Any]:
     place = {"file": workload.file, "line": workload.line} if workload.file else {}
     return {"kind": workload.kind, "namespace": workload.namespace, "name": workload.name, **place}
-
-
-def _refusal_data(each: Comparison) -> dict[str, str]:
-    return {"refused": _without_values(each, str(each.new))} if isinstance(each.new, DataError) else {}
 
 
 def _change_data(change: Change) -> dict[str, Any]:

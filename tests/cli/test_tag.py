@@ -151,11 +151,19 @@ def test_an_empty_list_is_not_an_error(directory: Path) -> None:
     assert run(directory, "list", "-o", "yaml").stdout == "[]\n"
 
 
-def test_an_unused_tag_is_removed_without_a_question(directory: Path) -> None:
-    result = run(directory, "remove", "prod")
+@pytest.mark.parametrize(
+    ("arguments", "says", "left"),
+    [
+        (["prod"], "Revision tag prod removed\n", "# ours\n"),
+        (["nope", "--force"], "Revision tag nope does not exist\n", TAGS),
+    ],
+)
+def test_an_unused_tag_is_removed_without_a_question_and_force_accepts_a_missing_one(
+    directory: Path, arguments: list[str], says: str, left: str
+) -> None:
+    result = run(directory, "remove", *arguments)
 
-    assert (result.exit_code, result.output) == (0, "Revision tag prod removed\n")
-    assert tags_of(directory) == "# ours\n"
+    assert (result.exit_code, result.output, tags_of(directory)) == (0, says, left)
 
 
 @pytest.mark.parametrize("flags", [[], ["-y"]])
@@ -173,13 +181,6 @@ def test_a_tag_that_namespaces_use_is_removed_only_by_force_and_they_are_named(
     )
     forced = run(directory, "remove", "prod", "--force")
     assert (forced.exit_code, forced.output, tags_of(directory)) == (0, "Revision tag prod removed\n", "# ours\n")
-
-
-def test_force_accepts_a_missing_tag(directory: Path) -> None:
-    result = run(directory, "remove", "nope", "--force")
-
-    assert (result.exit_code, result.output) == (0, "Revision tag nope does not exist\n")
-    assert tags_of(directory) == TAGS
 
 
 def test_generate_prints_the_configuration_and_writes_nothing(directory: Path) -> None:
