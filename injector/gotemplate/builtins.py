@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html as _html
+import operator
 from typing import Any, Final
 from urllib.parse import quote_from_bytes
 
@@ -11,7 +12,7 @@ from injector.gotemplate import costs
 from injector.gotemplate.budget import check_size
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.fmt import sprint, sprintf, sprintln
-from injector.gotemplate.runtime import can_be_nil, parse_signature, sized, zero_argument
+from injector.gotemplate.runtime import can_be_nil, parse_signature, sized
 from injector.gotemplate.values import (
     ANY,
     NO_VALUE,
@@ -24,12 +25,12 @@ from injector.gotemplate.values import (
     basic_kind,
     indirect,
     is_nil,
-    is_true,
     key_type,
     kind_of,
     length,
     type_of,
     zero_element,
+    zero_of,
 )
 
 _INTEGERS: Final = ("int", "uint")
@@ -50,7 +51,7 @@ def fitted(value: Any, go_type: str, kind: str = "") -> Any:
     if value is None or value is NO_VALUE:
         if not can_be_nil(go_type):
             raise FuncError(f"value is nil; should be of type {go_type}")
-        return zero_argument(go_type)
+        return zero_of(go_type)
     found = type_of(value)
     if go_type in (ANY, found):
         return value
@@ -224,11 +225,6 @@ def ge(first: Any, other: Any) -> bool:
     return not lt(first, other)
 
 
-def not_(value: Any) -> bool:
-    """Return the negation of a value's truth."""
-    return not is_true(value)
-
-
 def _evaluated(args: tuple[Any, ...]) -> str:
     """Return the arguments printed as actions print them (funcs.go evalArgs)."""
     return sprint(*map(_printable, args))
@@ -316,15 +312,15 @@ _AND_OR: Final = "func(reflect.Value, ...reflect.Value) reflect.Value"
 BUILTINS: Final[dict[str, Func]] = {
     func.name: func
     for func in (
-        Func("and", _AND_OR, is_true, cost=costs.NOTHING),
-        Func("or", _AND_OR, is_true, cost=costs.NOTHING),
+        Func("and", _AND_OR, bool, cost=costs.NOTHING),  # the compiler evaluates and, or
+        Func("or", _AND_OR, bool, cost=costs.NOTHING),
         Func("call", _AND_OR, call, cost=costs.NOTHING),
         Func("html", f"func({_VALUES}) string", html, cost=costs.PRINTED),
         Func("index", "func(reflect.Value, ...reflect.Value) (reflect.Value, error)", index, cost=costs.PASS),
         Func("slice", "func(reflect.Value, ...reflect.Value) (reflect.Value, error)", slice_, cost=costs.PASS),
         Func("js", f"func({_VALUES}) string", js, cost=costs.BY_CHARACTER),
         Func("len", "func(reflect.Value) (int, error)", length_of, cost=costs.PASS),
-        Func("not", "func(reflect.Value) bool", not_, cost=costs.NOTHING),
+        Func("not", "func(reflect.Value) bool", operator.not_, cost=costs.NOTHING),
         Func("print", f"func({_VALUES}) string", sprint, cost=costs.PRINTED),
         Func("printf", f"func(string, {_VALUES}) string", sprintf, cost=costs.PRINTED),
         Func("println", f"func({_VALUES}) string", sprintln, cost=costs.PRINTED),

@@ -30,8 +30,8 @@ from injector.gotemplate.errors import (
 )
 from injector.gotemplate.functions import metered
 from injector.gotemplate.nodes import ListNode, Node, Tree
-from injector.gotemplate.runtime import REFLECT, Signature, checked, constant, free_constant, parse_signature
-from injector.gotemplate.values import ANY, NO_VALUE, holds_interface, type_of
+from injector.gotemplate.runtime import Signature, checked, constant, free_constant, parse_signature
+from injector.gotemplate.values import ANY, NO_VALUE, REFLECT, holds_interface, type_of
 
 if TYPE_CHECKING:
     from types import FrameType, TracebackType

@@ -142,25 +142,14 @@ def _charge(values: tuple[Any, ...], cost: Cost) -> None:
     meter.reserve(length * cost.text_bytes + items * cost.item_bytes)
 
 
-_LOOKS: Final[dict[type, Callable[[Any], Sequence[Any]]]] = {}
-"""How to look inside the values of each class so far; ``isinstance`` takes longer."""
-
-
 def _inside(value: Any) -> Sequence[Any]:
-    look = _LOOKS.get(value.__class__)
-    if look is None:
-        look = _LOOKS[value.__class__] = _look_at(value)
-    return look(value)
-
-
-def _look_at(value: Any) -> Callable[[Any], Sequence[Any]]:
     if isinstance(value, list):
-        return lambda items: items
+        return value
     if isinstance(value, dict):
-        return lambda entries: [*entries.keys(), *entries.values()]
+        return [*value.keys(), *value.values()]
     if isinstance(value, Pointer):
-        return lambda pointer: () if pointer.target is None else (pointer.target,)
-    return (lambda struct: (struct.parts(),)) if isinstance(value, Struct) else (lambda _scalar: ())
+        return () if value.target is None else (value.target,)
+    return (value.parts(),) if isinstance(value, Struct) else ()
 
 
 def _size_of(value: Any, cost: Cost) -> int:

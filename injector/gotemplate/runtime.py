@@ -17,10 +17,11 @@ from injector.gotemplate.values import (
     ANY,
     BASIC_KINDS,
     NO_VALUE,
+    REFLECT,
+    SIZED_INTS,
     Float32,
     Func,
     Pointer,
-    SizedInt,
     Struct,
     Uint8,
     basic_kind,
@@ -90,8 +91,6 @@ def _types(text: str, begin: int) -> tuple[list[str], int]:
     return [item for item in types if item], index + 1
 
 
-REFLECT: Final = "reflect.Value"
-_SIZED: Final = {cls.go_type: cls for cls in SizedInt.__subclasses__() if cls.__module__ == SizedInt.__module__}
 _EXPECTED: Final = {
     "bool": "bool",
     "string": "string",
@@ -108,13 +107,6 @@ def can_be_nil(go_type: str) -> bool:
     return go_type in (ANY, REFLECT) or go_type.startswith(("*", "[]", "map[", "func(", "interface"))
 
 
-def zero_argument(go_type: str) -> Any:
-    """Return nil of a type that has it."""
-    if go_type == REFLECT:
-        return NO_VALUE
-    return zero_of(go_type)
-
-
 def checked(value: Any, go_type: str, container: Any = None) -> Any:
     """Return ``value`` fit for a parameter of type ``go_type``.
 
@@ -128,7 +120,7 @@ def checked(value: Any, go_type: str, container: Any = None) -> Any:
     """
     if value is NO_VALUE:
         if can_be_nil(go_type):
-            return zero_argument(go_type)
+            return zero_of(go_type)
         raise Failure(f"invalid value; expected {go_type}")
     if go_type in (ANY, REFLECT):
         return value
@@ -144,23 +136,6 @@ def checked(value: Any, go_type: str, container: Any = None) -> Any:
     raise Failure(f"wrong type for value; expected {go_type}; got {found}")
 
 
-def ideal_constant(node: n.NumberNode) -> Any:
-    """Return a number in its default type (exec.go idealConstant).
-
-    Raises:
-        Failure: it overflows int.
-    """
-    text = node.text
-    if node.as_complex is not None:
-        return node.as_complex
-    is_hex = text[:2] in ("0x", "0X") and not any(mark in text for mark in "pP")
-    if node.as_float is not None and not is_hex and not text.startswith("'") and any(mark in text for mark in ".eEpP"):
-        return node.as_float
-    if node.as_int is not None:
-        return node.as_int
-    raise Failure(f"{text} overflows int")
-
-
 def constant(node: n.Node, go_type: str) -> Any:
     """Return a literal as a value of a parameter's type.
 
@@ -169,7 +144,7 @@ def constant(node: n.Node, go_type: str) -> Any:
     """
     if isinstance(node, n.NilNode):
         if can_be_nil(go_type):
-            return zero_argument(go_type)
+            return zero_of(go_type)
         raise Failure(f"cannot assign nil to {go_type}")
     if go_type in (ANY, REFLECT):
         return free_constant(node)
@@ -204,12 +179,24 @@ def free_constant(node: n.Node) -> Any:
         Failure: it is a number that no type but uint64 holds.
     """
     if isinstance(node, n.NumberNode):
-        return ideal_constant(node)
+        return _ideal_constant(node)
     if isinstance(node, n.BoolNode):
         return node.value
     if isinstance(node, n.StringNode):
         return node.text
     raise Failure(f"can't handle assignment of {node} to empty interface argument")
+
+
+def _ideal_constant(node: n.NumberNode) -> Any:
+    """Return a number in its default type (exec.go idealConstant)."""
+    if node.as_complex is not None:
+        return node.as_complex
+    is_hex = node.text[:2] in ("0x", "0X") and not any(mark in node.text for mark in "pP")
+    if node.as_float is not None and not is_hex and node.text[0] != "'" and any(mark in node.text for mark in ".eEpP"):
+        return node.as_float
+    if node.as_int is None:
+        raise Failure(f"{node.text} overflows int")
+    return node.as_int
 
 
 def sized(number: int, go_type: str) -> Any:
@@ -220,7 +207,7 @@ def sized(number: int, go_type: str) -> Any:
     number &= (1 << bits) - 1
     if BASIC_KINDS[go_type] == "int" and number >> (bits - 1):
         number -= 1 << bits
-    return _SIZED[go_type](number)
+    return SIZED_INTS[go_type](number)
 
 
 _NAMES: Final = ("string", ANY)
@@ -229,54 +216,24 @@ _NAMES: Final = ("string", ANY)
 
 def field_reader(missing_key: str) -> Callable[[Any, str], Any]:
     """Return the function that reads ``receiver.name``, calling it where it is a method, for a value of the option missingkey."""
-    # Classes that have turned out to be structs, and pointers: asking an abstract class takes longer than reading the field.
-    structs: set[type] = set()
-    pointers: set[Any] = set()
 
     def field(receiver: Any, name: str) -> Any:
-        value: Any = receiver.target if receiver.__class__ in pointers else receiver
-        if value.__class__ not in structs:
-            if value.__class__ is dict:
-                return value[name] if name in value else _missing_entry(missing_key, value, name)
-            if isinstance(receiver, Pointer):
-                pointers.add(receiver.__class__)
-                value = receiver
-            if value is NO_VALUE:
-                return _field_of_nothing(missing_key, name)
-            value = pointed(value)
-            if value.__class__ not in structs:
-                if isinstance(value, Struct):
-                    structs.add(value.__class__)
-                else:
-                    return entry(receiver, value, name)
-        try:
-            return value.field(name)
-        except KeyError:
-            return _method_or_failure(receiver, value, name)
-
-    def entry(receiver: Any, value: Any, name: str) -> Any:
-        if value is None:
-            raise FieldFailure(f"nil pointer evaluating {{type}}.{name}", receiver)
-        if isinstance(value, dict) and key_type(value) in _NAMES:
+        value = receiver if isinstance(receiver, Struct) else indirect(receiver)[0]
+        if isinstance(value, Struct):
+            try:
+                return value.field(name)
+            except KeyError:  # it may be a method; no Go type has both
+                pass
+        elif isinstance(value, dict) and key_type(value) in _NAMES:
             return value[name] if name in value else _missing_entry(missing_key, value, name)
-        return _method_or_failure(receiver, value, name)
+        elif value is NO_VALUE:
+            return _field_of_nothing(missing_key, name)
+        found = method_of(value, name)
+        if found is None:
+            raise _no_field(receiver, value, name)
+        return _called(found, name)
 
     return field
-
-
-def pointed(value: Any) -> Any:
-    """Return the target of a pointer, or the pointer if it is nil."""
-    while isinstance(value, Pointer) and value.target is not None:
-        value = value.target
-    return value
-
-
-def _method_or_failure(receiver: Any, value: Any, name: str) -> Any:
-    """Call the method of a value without such a field; no Go type has both."""
-    found = method_of(value, name)
-    if found is not None:
-        return _called(found, name)
-    raise _no_field(receiver, value, name)
 
 
 def method_reader(missing_key: str) -> Callable[[Any, str], Any]:
@@ -285,9 +242,7 @@ def method_reader(missing_key: str) -> Callable[[Any, str], Any]:
     def method(receiver: Any, name: str) -> Any:
         if receiver is NO_VALUE:
             return _field_of_nothing(missing_key, name)
-        value = pointed(receiver)
-        if value is None:
-            raise FieldFailure(f"nil pointer evaluating {{type}}.{name}", receiver)
+        value = indirect(receiver)[0]
         found = method_of(value, name)
         if found is not None:
             return found
@@ -302,11 +257,8 @@ def method_reader(missing_key: str) -> Callable[[Any, str], Any]:
 
 def method_of(value: Any, name: str) -> Func | None:
     """Return the method ``name`` of a value, or None."""
-    method = getattr(value, "method", None)
-    if method is None:
-        return None
-    found: Func | None = method(name)
-    return found
+    method: Callable[[str], Func | None] | None = getattr(value, "method", None)
+    return None if method is None else method(name)
 
 
 def _called(method: Func, name: str) -> Any:
@@ -331,7 +283,7 @@ def _no_field(receiver: Any, value: Any, name: str) -> FieldFailure:
     """Return the failure of a field that a receiver lacks; ``value`` is the receiver or its target."""
     if isinstance(value, Struct) and value.is_unexported(name):
         return FieldFailure(f"{name} is an unexported field of struct type {{type}}", receiver)
-    if isinstance(value, Pointer) and value.has_field(name):
+    if value is None or (isinstance(value, Pointer) and value.has_field(name)):
         return FieldFailure(f"nil pointer evaluating {{type}}.{name}", receiver)
     return FieldFailure(f"can't evaluate field {name} in type {{type}}", receiver)
 
@@ -358,26 +310,18 @@ _INTEGERS: Final = ("int", "uint")
 def elements(value: Any) -> Iterable[Any]:
     """Return the values of a range with one variable or none: elements, map entries, integers, the values of an iterator."""
     value = indirect(value)[0]
-    if isinstance(value, list):
-        return value
-    if isinstance(value, bytes):
-        return map(Uint8, value)
-    if isinstance(value, dict):
-        return [entry for _, entry in sorted_items(value)]
-    if value is None or value is NO_VALUE:
-        return ()
+    if value is None or value is NO_VALUE or isinstance(value, list | bytes | dict):
+        return [element for _, element in pairs(value)]
     if basic_kind(value) in _INTEGERS:
-        return range(value) if type(value) is int else map(type(value), range(value))
+        return map(type(value), range(value))
     return [entry[0] for entry in _pushed(value, 1)]
 
 
 def pairs(value: Any) -> Iterable[tuple[Any, Any]]:
     """Return the pairs of a range with two variables: index and element, key and entry."""
     value = indirect(value)[0]
-    if isinstance(value, list):
-        return enumerate(value)
-    if isinstance(value, bytes):
-        return enumerate(map(Uint8, value))
+    if isinstance(value, list | bytes):
+        return enumerate(value if isinstance(value, list) else map(Uint8, value))
     if isinstance(value, dict):
         return sorted_items(value)
     if value is None or value is NO_VALUE:

@@ -24,7 +24,6 @@ Func                 a function value with its Go signature
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -36,73 +35,49 @@ from injector.gotemplate.errors import FuncError
 
 
 class SizedInt(int):
-    """An integer of a Go type other than int; ``go_type`` names it."""
+    """An integer of a Go type other than int; ``go_type`` names it: the class's name, unless the class says another."""
 
-    __slots__ = ()
     go_type: ClassVar[str] = "int"
+
+    def __init_subclass__(cls) -> None:
+        if "go_type" not in cls.__dict__:
+            cls.go_type = cls.__name__.lower()
 
 
 class Int8(SizedInt):
     """Go's int8."""
 
-    __slots__ = ()
-    go_type = "int8"
-
 
 class Int16(SizedInt):
     """Go's int16."""
-
-    __slots__ = ()
-    go_type = "int16"
 
 
 class Int32(SizedInt):
     """Go's int32 (rune)."""
 
-    __slots__ = ()
-    go_type = "int32"
-
 
 class Int64(SizedInt):
     """Go's int64."""
-
-    __slots__ = ()
-    go_type = "int64"
 
 
 class Uint(SizedInt):
     """Go's uint."""
 
-    __slots__ = ()
-    go_type = "uint"
-
 
 class Uint8(SizedInt):
     """Go's uint8 (byte)."""
-
-    __slots__ = ()
-    go_type = "uint8"
 
 
 class Uint16(SizedInt):
     """Go's uint16."""
 
-    __slots__ = ()
-    go_type = "uint16"
-
 
 class Uint32(SizedInt):
     """Go's uint32."""
 
-    __slots__ = ()
-    go_type = "uint32"
-
 
 class Uint64(SizedInt):
     """Go's uint64."""
-
-    __slots__ = ()
-    go_type = "uint64"
 
 
 class Float32(float):
@@ -190,29 +165,26 @@ class Pointer:
         return True
 
 
-class Struct(ABC):
-    """A Go struct that a host exposes to templates. The engine reads it through these methods only.
+class Struct:
+    """A Go struct that a host exposes to templates, without fields. The engine reads it through these methods only.
 
     A value of any class may have a method ``go_string``: what its Go type's ``String`` or ``Error`` returns, which printing uses.
     """
 
     __slots__ = ()
 
-    def __bool__(self) -> bool:
-        return True
-
     @property
-    @abstractmethod
     def go_type(self) -> str:
         """The type in Go's spelling, without a star."""
+        raise NotImplementedError
 
-    @abstractmethod
     def field(self, name: str) -> Any:
         """Return the exported field ``name`` (Go spelling, zero value if unset); raise KeyError for another name."""
+        raise KeyError(name)
 
-    @abstractmethod
     def fields(self) -> Iterator[tuple[str, Any]]:
         """Yield every field in declaration order, as ``%v`` and ``%+v`` print them."""
+        return iter(())
 
     def parts(self) -> Any:
         """Return the data that it consists of, for size accounting."""
@@ -235,17 +207,9 @@ class Struct(ABC):
 
 
 class OpaqueStruct(Struct):
-    """A struct that exports no fields, only methods."""
+    """A struct that exports no fields, only methods; it compares as a whole."""
 
     __slots__ = ()
-
-    def field(self, name: str) -> Any:
-        """Raise KeyError."""
-        raise KeyError(name)
-
-    def fields(self) -> Iterator[tuple[str, Any]]:
-        """Return an empty iterator."""
-        return iter(())
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,42 +284,37 @@ def type_of(value: Any) -> str:
     return str(value.go_type)
 
 
+SIZED_INTS: Final = {cls.go_type: cls for cls in SizedInt.__subclasses__()}
+_KINDS: Final[dict[type, str]] = {
+    **{cls: name for name, cls in SIZED_INTS.items()},
+    type(None): "invalid",
+    _NoValue: "invalid",
+    bool: "bool",
+    str: "string",
+    int: "int",
+    Float32: "float32",
+    float: "float64",
+    complex: "complex128",
+    list: "slice",
+    bytes: "slice",
+    dict: "map",
+    Pointer: "ptr",
+    Func: "func",
+}
+
+
 def kind_of(value: Any) -> str:
-    """Return a value's reflect.Kind: bool, string, int ..., float64, slice, map, struct, ptr, func or invalid."""
-    if value is None or value is NO_VALUE:
-        return "invalid"
-    if isinstance(value, bool):
-        return "bool"
-    if isinstance(value, str):
-        return "string"
-    if isinstance(value, SizedInt):
-        python: Any = type(value)
-        return _integer_kind(python)
-    for python, kind in _KINDS:
-        if isinstance(value, python):
-            return kind
-    return "struct"
+    """Return a value's reflect.Kind: bool, string, int ..., float64, slice, map, struct, ptr, func or invalid.
 
-
-_KINDS: Final[tuple[tuple[type, str], ...]] = (
-    (int, "int"),
-    (Float32, "float32"),
-    (float, "float64"),
-    (complex, "complex128"),
-    (list, "slice"),
-    (bytes, "slice"),
-    (dict, "map"),
-    (Pointer, "ptr"),
-    (Func, "func"),
-    (Struct, "struct"),
-)
+    A defined type, such as an enumeration, has the kind of the class that it derives from.
+    """
+    cls: Any = type(value)
+    return _kind(cls)
 
 
 @cache
-def _integer_kind(kind: Any) -> str:
-    """Return the kind of a class of integers; a defined type, such as an enumeration, has the kind of the class it derives from."""
-    names = (base.__dict__.get("go_type") for base in kind.__mro__)
-    return next((name for name in names if isinstance(name, str) and name in BASIC_KINDS), "int")
+def _kind(cls: Any) -> str:
+    return next((_KINDS[base] for base in cls.__mro__ if base in _KINDS), "struct")
 
 
 def basic_kind(value: Any) -> str:
@@ -367,9 +326,7 @@ def is_nil(value: Any) -> bool:
     """Return whether a value is nil: no value, a nil interface, pointer, slice or map."""
     if value is None or value is NO_VALUE:
         return True
-    if isinstance(value, Pointer):
-        return value.target is None
-    return bool(getattr(value, "nil", False)) if isinstance(value, Slice | Map | Func) else False
+    return value.target is None if isinstance(value, Pointer) else bool(getattr(value, "nil", False))
 
 
 def indirect(value: Any) -> tuple[Any, bool]:
@@ -379,11 +336,6 @@ def indirect(value: Any) -> tuple[Any, bool]:
             return value, True
         value = value.target
     return value, value is None
-
-
-def is_true(value: Any) -> bool:
-    """Return Go's truth of a value: not zero, not empty, not nil; a struct is always true. In the value model this is Python's truth."""
-    return bool(value)
 
 
 def length(value: Any) -> int | None:
@@ -436,9 +388,9 @@ def _nil_call(*_args: Any) -> Any:
 
 
 def zero_of(go_type: str) -> Any:
-    """Return the zero value of a type that a map's elements can have."""
-    if go_type == ANY:
-        return None
+    """Return the zero value of a type that a map's elements or a function's parameters can have."""
+    if go_type in _ZEROS:
+        return _ZEROS[go_type]
     if go_type.startswith("func("):
         return Func("nil", go_type, _nil_call, nil=True)
     if go_type.startswith("*"):
@@ -448,18 +400,18 @@ def zero_of(go_type: str) -> Any:
     if go_type.startswith("map["):
         key, _, elem = go_type[4:].partition("]")
         return Map(key, elem, nil=True)
-    if go_type in _ZEROS:
-        return _ZEROS[go_type]
     return NamedString(go_type, "")
 
 
+REFLECT: Final = "reflect.Value"
 _ZEROS: Final[dict[str, Any]] = {
+    ANY: None,
+    REFLECT: NO_VALUE,
     "string": "",
     "bool": False,
     "int": 0,
     "float64": 0.0,
-    "uint8": Uint8(0),
-    **{cls.go_type: cls(0) for cls in SizedInt.__subclasses__()},
+    **{name: cls(0) for name, cls in SIZED_INTS.items()},
 }
 
 
@@ -484,12 +436,12 @@ def json_data(value: Any) -> Any:
     as_json = getattr(value, "json_value", None)
     if as_json is not None:
         return as_json()
+    if is_nil(value):
+        return None
     if isinstance(value, Pointer):
-        return None if value.target is None else json_data(value.target)
+        return json_data(value.target)
     if isinstance(value, Struct):
         return {name: json_data(item) for name, item in value.fields()}
-    if getattr(value, "nil", False):
-        return None
     if isinstance(value, dict):
         return {str(key): json_data(item) for key, item in sorted_items(value)}
     if isinstance(value, list):

@@ -52,11 +52,11 @@ def test_a_value_has_gos_type_and_kind(value: object, go_type: str, kind: str) -
     "value", [None, values.NO_VALUE, False, 0, 0.0, "", [], {}, Pointer("*int64"), Slice("string")]
 )
 def test_zero_and_empty_values_are_false(value: object) -> None:
-    assert not values.is_true(value)
+    assert not value
 
 
 def test_a_pointer_to_zero_is_true() -> None:
-    assert values.is_true(Pointer("*int64", Int64(0)))
+    assert bool(Pointer("*int64", Int64(0)))
 
 
 def test_text_is_measured_in_bytes() -> None:

@@ -15,7 +15,7 @@ from injector.gotemplate.errors import FuncError
 from injector.gotemplate.functions import FuncMap
 from injector.gotemplate.sprig.numeric import to_int
 from injector.gotemplate.sprig.strings import strslice, strval
-from injector.gotemplate.values import Slice, is_true, kind_of, type_of
+from injector.gotemplate.values import Slice, kind_of, type_of
 
 FUNCTIONS: Final = FuncMap()
 
@@ -110,7 +110,7 @@ def reverse(items: Any) -> list[Any]:
 @FUNCTIONS.define("func(interface {}) []interface {}", "compact", cost=costs.COPY, must=True)
 def compact(items: Any) -> list[Any]:
     """Return a list without empty values."""
-    return [item for item in _items(items, "Cannot compact on type {}") if is_true(item)]
+    return [item for item in _items(items, "Cannot compact on type {}") if item]
 
 
 @FUNCTIONS.define("func(interface {}) []interface {}", "uniq", must=True)
@@ -296,7 +296,7 @@ def _merge(target: Dict, *sources: Dict, overwrite: bool) -> Dict:
             current = target.get(key)
             if isinstance(current, dict) and isinstance(value, dict):
                 _merge(current, value, overwrite=overwrite)
-            elif overwrite or (value is not None and not is_true(current)):
+            elif overwrite or (value is not None and not current):
                 target[key] = value
     return target
 

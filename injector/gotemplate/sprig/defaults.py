@@ -15,7 +15,7 @@ from injector.golang.strconv import quote, to_bytes
 from injector.gotemplate import costs
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.functions import FuncMap
-from injector.gotemplate.values import is_true, json_data, kind_of, type_of
+from injector.gotemplate.values import json_data, kind_of, type_of
 
 FUNCTIONS: Final = FuncMap()
 
@@ -181,11 +181,11 @@ def fail(message: str) -> str:
 
 _VALUES: Final = "...interface {}"
 
-FUNCTIONS.add("empty", "func(interface {}) bool", lambda value: not is_true(value), costs.NOTHING)
-FUNCTIONS.add("all", f"func({_VALUES}) bool", lambda *values: all(map(is_true, values)), costs.NOTHING)
-FUNCTIONS.add("any", f"func({_VALUES}) bool", lambda *values: any(map(is_true, values)), costs.NOTHING)
+FUNCTIONS.add("empty", "func(interface {}) bool", lambda value: not value, costs.NOTHING)
+FUNCTIONS.add("all", f"func({_VALUES}) bool", lambda *values: all(values), costs.NOTHING)
+FUNCTIONS.add("any", f"func({_VALUES}) bool", lambda *values: any(values), costs.NOTHING)
 FUNCTIONS.add(
-    "coalesce", f"func({_VALUES}) interface {{}}", lambda *values: next(filter(is_true, values), None), costs.NOTHING
+    "coalesce", f"func({_VALUES}) interface {{}}", lambda *values: next(filter(None, values), None), costs.NOTHING
 )
 FUNCTIONS.add(
     "ternary",
