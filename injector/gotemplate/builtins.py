@@ -10,7 +10,7 @@ from urllib.parse import quote_from_bytes
 from injector.golang.strconv import byte_slice, is_printable, to_bytes
 from injector.gotemplate import costs
 from injector.gotemplate.budget import check_size
-from injector.gotemplate.errors import FuncError
+from injector.gotemplate.errors import FuncError, Unprintable
 from injector.gotemplate.fmt import sprint, sprintf, sprintln
 from injector.gotemplate.runtime import can_be_nil, parse_signature, sized
 from injector.gotemplate.values import (
@@ -236,6 +236,18 @@ def _printable(value: Any) -> Any:
     return indirect(value)[0]
 
 
+def printed(value: Any) -> str:
+    """Return the value of an action as it is printed (exec.go printValue).
+
+    Raises:
+        Unprintable: it is a function.
+    """
+    value = _printable(value)
+    if isinstance(value, Func):
+        raise Unprintable(f"can't print {{node}} of type {type_of(value)}")
+    return sprint(value)
+
+
 def html(*args: Any) -> str:
     """Return the arguments printed and escaped for HTML."""
     text = _evaluated(args)
@@ -279,7 +291,7 @@ def call(shown: str, func: Any, *args: Any) -> Any:
     Raises:
         FuncError: the value is not a function, the arguments do not fit it, or it fails.
     """
-    if func is None or func is NO_VALUE:
+    if not _valid(func):
         raise FuncError("call of nil")
     if not isinstance(func, Func):
         raise FuncError(f"non-function {shown} of type {type_of(func)}")
@@ -287,10 +299,9 @@ def call(shown: str, func: Any, *args: Any) -> Any:
         raise FuncError("reflect.Value.Call: call of nil function")
     signature = parse_signature(func.signature)
     fixed = len(signature.params)
-    if signature.variadic and len(args) < fixed:
-        raise FuncError(f"wrong number of args for {shown}: got {len(args)} want at least {fixed}")
-    if not signature.variadic and len(args) != fixed:
-        raise FuncError(f"wrong number of args for {shown}: got {len(args)} want {fixed}")
+    if len(args) < fixed or (len(args) > fixed and not signature.variadic):
+        wanted = f"at least {fixed}" if signature.variadic else fixed
+        raise FuncError(f"wrong number of args for {shown}: got {len(args)} want {wanted}")
     return func.call(*(_nth(at, arg, signature.type_at(at)) for at, arg in enumerate(args)))
 
 

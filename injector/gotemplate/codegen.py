@@ -6,16 +6,17 @@ Each method follows the function of exec.go that its docstring names, and visits
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections import ChainMap, Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from injector.golang.strconv import quote, to_bytes
 from injector.gotemplate import nodes as n
-from injector.gotemplate.builtins import BUILTINS
+from injector.gotemplate.builtins import BUILTINS, printed
 from injector.gotemplate.errors import (
     BudgetError,
     ExecError,
@@ -34,7 +35,7 @@ from injector.gotemplate.runtime import Signature, checked, constant, free_const
 from injector.gotemplate.values import ANY, NO_VALUE, REFLECT, holds_interface, type_of
 
 if TYPE_CHECKING:
-    from types import FrameType, TracebackType
+    from types import FrameType
 
     from injector.gotemplate.values import Func
 
@@ -99,7 +100,8 @@ class Source:
         self.names = 0
         self._indent = ""
         self._loops = 0
-        self._computed: list[dict[str, str]] = [{}]
+        self.computed: ChainMap[str, str] = ChainMap()
+        """The names that hold the values of expressions at this place, where they surely do."""
 
     def line(self, text: str, mark: Mark) -> None:
         """Add a line."""
@@ -125,9 +127,9 @@ class Source:
             line = mark.place.line if isinstance(mark.place, Node) else 0
             raise ParseError(mark.tree.parse_name, line, "blocks nest too deeply")
         begin = len(self.lines)
-        self._computed.append({})
+        self.computed = self.computed.new_child()
         yield
-        self._computed.pop()
+        self.computed = self.computed.parents
         if len(self.lines) == begin:
             self.line("pass", mark)
         self._indent, self._loops = self._indent[:-1], loops
@@ -137,15 +139,6 @@ class Source:
         self.names += 1
         return f"{prefix}{self.names}"
 
-    def computed(self, expression: str) -> str:
-        """Return the name that holds the value of an expression at this place, empty where none surely does."""
-        return next((names[expression] for names in self._computed if expression in names), "")
-
-    def note_computed(self, expression: str, name: str) -> None:
-        """Note that a name holds the value of an expression, for the rest of the block."""
-        if self.is_pure:
-            self._computed[-1][expression] = name
-
     def bind(self, prefix: str, value: Any) -> str:
         """Return a global name for a value."""
         name = self.fresh(prefix)
@@ -154,10 +147,9 @@ class Source:
 
     def function(self, func: Func) -> str:
         """Return the global name for a function."""
-        name = self._names.get(func.name)
-        if name is None:
-            name = self._names[func.name] = self.bind("f", metered(func).call)
-        return name
+        if func.name not in self._names:
+            self._names[func.name] = self.bind("f", metered(func).call)
+        return self._names[func.name]
 
     def literal(self, value: Any) -> str:
         """Return an expression for a value: Python's own where it has one."""
@@ -189,25 +181,16 @@ class LineMap:
         """Return the error of a failed rendering: template, line, column, node and reason."""
         is_spent = isinstance(raised, Spent | RecursionError)
         kind = BudgetError if is_spent else ExecError
-        innermost = self._innermost(raised.__traceback__)
-        if innermost is None:
+        frames = [each for each in walk_tb(raised.__traceback__) if each[0].f_code.co_filename == self.filename]
+        if not frames:  # the text was complete and too long
             return _at(kind, self.main, self.main.root, _BUDGET_SPENT + str(raised))
-        frame, line = innermost
+        frame, line = frames[-1]
         mark = self.marks[line - 1]
         node = self.places[frame.f_locals[mark.place]] if isinstance(mark.place, str) else mark.place
         reason = _reason(raised, node, mark, frame)
         if is_spent or isinstance(raised, FuncError | TemplateError | MethodFailure):
             node = mark.call or node
         return _at(kind, mark.tree, node, reason)
-
-    def _innermost(self, traceback: TracebackType | None) -> tuple[FrameType, int] | None:
-        """Return the last frame of generated code and its line; none if the text was complete and too long."""
-        found: tuple[FrameType, int] | None = None
-        while traceback is not None:
-            if traceback.tb_frame.f_code.co_filename == self.filename:
-                found = traceback.tb_frame, traceback.tb_lineno
-            traceback = traceback.tb_next
-        return found
 
 
 def _reason(raised: Exception, node: Node, mark: Mark, frame: FrameType) -> str:
@@ -302,22 +285,13 @@ class TemplateWriter:
         tree: the template.
         functions: the functions by name.
         bodies: the names of the Python functions by the names of their templates.
-        shown: prints a constant.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        tree: n.Tree,
-        functions: Mapping[str, Func],
-        bodies: Mapping[str, str],
-        shown: Callable[[Any], str],
-    ) -> None:
+    def __init__(self, source: Source, tree: n.Tree, functions: Mapping[str, Func], bodies: Mapping[str, str]) -> None:
         self.source = source
         self.tree = tree
         self.functions = functions
         self.bodies = bodies
-        self.shown = shown
         self.gathered: list[str] = []
         self.place: Place = tree.root
         self.dot = Operand("d0")
@@ -355,13 +329,11 @@ class TemplateWriter:
 
         An equal line that ran before, in the same block or in one around it, did not fail, and would give the same again.
         """
-        if any(value.code in self.changing for value in values):
+        if not self.source.is_pure or any(value.code in self.changing for value in values):
             return self.assign(expression, **mark)
-        name = self.source.computed(expression)
-        if not name:
-            name = self.assign(expression, **mark)
-            self.source.note_computed(expression, name)
-        return name
+        if expression not in self.source.computed:
+            self.source.computed[expression] = self.assign(expression, **mark)
+        return self.source.computed[expression]
 
     def fail(self, reason: str) -> Operand:
         """Write a line that fails, in place of a value."""
@@ -383,8 +355,12 @@ class TemplateWriter:
         assert value is not None  # noqa: S101 - the parser refuses empty pipelines
         if pipe.decl and binds:
             value = self.settled(value)
-            for variable in pipe.decl:
-                self.bind(variable.idents[0], value, is_assign=pipe.is_assign)
+            for declared in pipe.decl:
+                variable = (
+                    self.lookup(declared.idents[0]) if pipe.is_assign else self.declare(declared.idents[0], value)
+                )
+                if pipe.is_assign and variable is not None:
+                    self.set(variable, value)
         return value
 
     def settled(self, value: Operand) -> Operand:
@@ -395,19 +371,8 @@ class TemplateWriter:
             return replace(value, origin=None) if value.origin else value
         return Operand(self.assign_once(f"{value.code} if {value.code} is not None else NO_VALUE", value))
 
-    def bind(self, name: str, value: Operand, *, is_assign: bool) -> None:
-        """Declare or assign a variable (push and setVar)."""
-        if not is_assign:
-            self.declare(name, value)
-            return
-        variable = self.lookup(name)
-        if variable is None:
-            self.fail(f"undefined variable: {name}")
-            return
-        self.set(variable, value)
-
     def declare(self, name: str, value: Operand) -> Variable:
-        """Write the declaration of a variable with a value."""
+        """Write the declaration of a variable with a value (push)."""
         local = self.source.fresh("v")
         if name in self.assigned:
             self.changing.add(local)
@@ -426,8 +391,11 @@ class TemplateWriter:
             self.line(f"{variable.operand.origin.container} = {held_by}")
 
     def lookup(self, name: str) -> Variable | None:
-        """Return the variable that a name means."""
-        return next((variable for variable in reversed(self.scope) if variable.name == name), None)
+        """Return the variable that a name means for an assignment (setVar). If there is none, write the failure."""
+        known = next((variable for variable in reversed(self.scope) if variable.name == name), None)
+        if known is None:
+            self.fail(f"undefined variable: {name}")
+        return known
 
     # --- commands
 
@@ -618,30 +586,20 @@ class TemplateWriter:
     def short_circuit(self, name: str, args: Sequence[n.Node], final: Operand | None) -> Operand:
         """Write ``and`` or ``or``, which evaluate no more operands than they need (evalCall)."""
         result, place = self.source.fresh("t"), self.source.fresh("n")
-        known = len(self.scope)
-        head = len(self.source.lines)
+        known, head = len(self.scope), len(self.source.lines)
         operands: list[n.Node | Operand] = [*args, *([] if final is None else [final])]
-        self.alternatives(operands, f"if {'not ' * (name == 'or')}{result}:", result, place)
+        for index, operand in enumerate(operands):
+            self.optional += index == 1
+            indecisive = f"if {'not ' * (name == 'or')}{result}:"
+            with self.source.block(indecisive, self.mark()) if index else nullcontext():
+                value = self.argument(operand, REFLECT) if isinstance(operand, n.Node) else operand
+                self.line(f"{result} = {value.code}; {place} = {self.where()}")
+        self.optional -= index > 0
         for variable in self.scope[known:]:
             if variable.maybe:
                 self.source.insert(head, f"{variable.operand.code} = UNSET", self.mark())
         self.place = place
         return Operand(result, nilable=True, origin=Origin(""))
-
-    def alternatives(self, operands: Sequence[n.Node | Operand], head: str, result: str, place: str) -> None:
-        """Write the operands of ``and`` or ``or``, each behind the question whether the one before it was decisive."""
-        first, *others = operands
-        self.alternative(first, result, place)
-        self.optional += 1
-        for operand in others:
-            with self.source.block(head, self.mark()):
-                self.alternative(operand, result, place)
-        self.optional -= 1
-
-    def alternative(self, operand: n.Node | Operand, result: str, place: str) -> None:
-        """Write an operand as the result so far."""
-        value = self.argument(operand, REFLECT) if isinstance(operand, n.Node) else operand
-        self.line(f"{result} = {value.code}; {place} = {self.where()}")
 
     # --- arguments
 
@@ -743,15 +701,11 @@ class TemplateWriter:
             return
         self.place = node
         if value.is_constant:
-            self.gathered.append(self.shown(value.value))
+            self.gathered.append(printed(value.value))
             return
         self.flush()
-        code = value.code
-        self.line(
-            f"write({code})"
-            if value.type == "string"
-            else f"write({code} if {code}.__class__ is str else PRINT({code}))"
-        )
+        is_text = f"{value.code} if {value.code}.__class__ is str else "
+        self.line(f"write({value.code})" if value.type == "string" else f"write({is_text}PRINT({value.code}))")
 
     def template_call(self, node: n.TemplateNode) -> None:
         """Write a call of another template (walkTemplate). Called with the same dot again, it would write the same text."""
@@ -866,19 +820,16 @@ class TemplateWriter:
         assigned: list[tuple[Variable, Operand]] = []
         for declared, local in zip(pipe.decl, locals_, strict=False):
             name = declared.idents[0]
-            variable = self.lookup(name) if pipe.is_assign else None
-            if variable is not None:
-                self.set(variable, value)
-            elif pipe.is_assign:
-                self.fail(f"undefined variable: {name}")
-                continue
+            if pipe.is_assign:
+                variable = self.lookup(name)
+                if variable is not None:
+                    self.set(variable, value)
+                    assigned.append((variable, local))
             elif name in self.assigned:
-                variable = self.declare(name, value)
+                assigned.append((self.declare(name, value), local))
             else:
                 self.line(f"{local.code} = {value.code}")
                 self.scope.append(Variable(name, local))
-                continue
-            assigned.append((variable, local))
         return assigned
 
     _NODES: Final[dict[type[n.Node], Any]] = {

@@ -12,14 +12,13 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from injector.gotemplate.budget import DEFAULT_BUDGET, METER, Budget, Rendering, metered_by
-from injector.gotemplate.builtins import BUILTINS, call, eq, ne, shown_callee
+from injector.gotemplate.builtins import BUILTINS, call, eq, ne, printed, shown_callee
 from injector.gotemplate.codegen import LineMap, Source, TemplateWriter
-from injector.gotemplate.errors import Failure, FuncError, ParseError, Spent, TemplateError, Unprintable
-from injector.gotemplate.fmt import sprint
+from injector.gotemplate.errors import Failure, FuncError, ParseError, Spent, TemplateError
 from injector.gotemplate.nodes import IdentifierNode, Tree, levels
 from injector.gotemplate.parser import parse_template
 from injector.gotemplate.runtime import checked, constant, elements, field_reader, method_reader, pairs, parse_signature
-from injector.gotemplate.values import INTERFACE, NO_VALUE, Func, Map, holds_interface, indirect, type_of
+from injector.gotemplate.values import INTERFACE, NO_VALUE, Func, Map, holds_interface
 
 _DEEPEST: Final = 36
 """Levels of nodes in a tree whose Python surely does not nest too deeply: two levels take two blocks, or one loop, at most."""
@@ -148,7 +147,7 @@ def compile_trees(
         )
         bodies = {each: f"b{index}" for index, each in enumerate(trees)}
         for tree in trees.values():
-            TemplateWriter(python, tree, functions, bodies, printed).template()
+            TemplateWriter(python, tree, functions, bodies).template()
         filename = f"<template {name}>"
         run = python.run(filename)[bodies[name]]
         line_map = LineMap(filename, trees[name], tuple(python.marks), tuple(python.places))
@@ -158,20 +157,6 @@ def compile_trees(
     if deepest > _DEEPEST:
         _ = template.program  # which raises if blocks nest too deeply
     return template
-
-
-def printed(value: Any) -> str:
-    """Return the value of an action as it is printed (exec.go printValue).
-
-    Raises:
-        Unprintable: it is a function.
-    """
-    if value is None or value is NO_VALUE:
-        return "<no value>"
-    value = indirect(value)[0]
-    if isinstance(value, Func):
-        raise Unprintable(f"can't print {{node}} of type {type_of(value)}")
-    return sprint(value)
 
 
 def _fail(reason: str) -> None:

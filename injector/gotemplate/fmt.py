@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, Final
 
-from injector.golang.strconv import format_float, from_bytes, is_printable, quote, to_bytes
+from injector.golang.strconv import format_float, format_g, from_bytes, is_printable, quote, to_bytes
 from injector.gotemplate.budget import MAX_SIZE, check_size, reserve, spend
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.values import (
@@ -61,11 +60,6 @@ class Spec:
     def cut(self, text: str) -> str:
         """Return a text cut to the precision, in characters."""
         return text if self.precision is None else text[: self.precision]
-
-
-def format_bool(value: object, verb: str, spec: Spec) -> str | None:
-    """Return a boolean by a verb; None if it does not support the verb."""
-    return spec.pad("true" if value else "false") if verb in "tv" else None
 
 
 def format_string(text: str, verb: str, spec: Spec) -> str | None:
@@ -178,7 +172,6 @@ def format_complex(value: complex, verb: str, spec: Spec) -> str | None:
 # Deeper data is hostile, or refers to itself; Go would go on until its stack ends.
 _MAX_DEPTH: Final = 100
 _METHOD_VERBS: Final = "vsxXq"
-_TEXT_VERBS: Final = "sqxX"
 _VALUE_STEPS: Final = 20
 _VALUE_BYTES: Final = 96
 
@@ -249,7 +242,7 @@ class _Values:
         """Return a boolean, number or string by a verb; None for other values, and if the value does not support the verb."""
         match basic_kind(value):
             case "bool":
-                return format_bool(value, verb, self.spec)
+                return self.spec.pad("true" if value else "false") if verb in "tv" else None
             case "string":
                 return format_string(str.__str__(value), verb, self.spec)
             case "int":
@@ -274,56 +267,40 @@ class _Values:
             return self.entries(value, verb, depth)
         if isinstance(value, Struct):
             return self.fields(value, verb, depth)
-        if isinstance(value, Pointer):
-            if depth == 0 and isinstance(value.target, Struct | list | dict):
+        if isinstance(value, Pointer) and depth == 0:
+            if isinstance(value.target, Struct | list | dict):
                 return "&" + self.value(value.target, verb, depth + 1)
-            if depth == 0 and verb == "v" and value.target is not None and not self.erroring:
+            if verb == "v" and value.target is not None and not self.erroring:
                 # Go prints the address, which is another on every run.
                 return self.value(value.target, verb, depth + 1)
-            return _address(value, verb, self.spec)
-        if isinstance(value, Func):
+        if isinstance(value, Pointer | Func):
             return _address(value, verb, self.spec)
         return "<no value>" if value is NO_VALUE else None
 
     def items(self, value: Any, verb: str, depth: int) -> str:
         """Return the elements of a list."""
         elem = value.elem if isinstance(value, Slice) else "uint8" if isinstance(value, bytes) else ANY
-        if elem == "uint8" and verb in _TEXT_VERBS:
-            return self.text(bytes(value), verb)
+        if elem == "uint8" and verb in "xX":
+            return format_bytes(bytes(value), verb, self.spec)
+        if elem == "uint8" and verb in "sq":
+            return format_string(from_bytes(bytes(value)), verb, self.spec) or ""
         items = [self.inner(item, verb, depth) for item in (map(Uint8, value) if isinstance(value, bytes) else value)]
-        if not self.spec.sharp_v:
-            return self.joined("[", items, " ", "]")
         # At the top Go prints the type []uint8 by its other name.
         plain = elem == "uint8" and depth == 0 and verb in "vd" and not self.erroring
-        name = "[]byte" if plain else type_of(value)
-        if is_nil(value):
-            return f"{name}(nil)"
-        return self.joined(f"{name}{{", items, ", ", "}")
-
-    def text(self, raw: bytes, verb: str) -> str:
-        """Return bytes as text."""
-        if verb in "xX":
-            return format_bytes(raw, verb, self.spec)
-        return format_string(from_bytes(raw), verb, self.spec) or ""
+        return self.joined(value, "[]byte" if plain else type_of(value), items, "[]")
 
     def entries(self, value: dict[Any, Any], verb: str, depth: int) -> str:
         """Return the entries of a map, by key."""
-        if self.spec.sharp_v and is_nil(value):
-            return f"{type_of(value)}(nil)"
         entries = [
             f"{self.inner(key, verb, depth)}:{self.inner(item, verb, depth)}" for key, item in sorted_items(value)
         ]
-        if self.spec.sharp_v:
-            return self.joined(f"{type_of(value)}{{", entries, ", ", "}")
-        return self.joined("map[", entries, " ", "]")
+        return self.joined(value, type_of(value), entries, "map[]")
 
     def fields(self, value: Struct, verb: str, depth: int) -> str:
         """Return the fields of a struct, with their names where the flags ask for them."""
         named = self.spec.plus_v or self.spec.sharp_v
         fields = [f"{name}:" * named + self.inner(item, verb, depth) for name, item in value.fields()]
-        if self.spec.sharp_v:
-            return self.joined(f"{value.go_type}{{", fields, ", ", "}")
-        return self.joined("{", fields, " ", "}")
+        return self.joined(value, value.go_type, fields, "{}")
 
     def inner(self, value: Any, verb: str, depth: int) -> str:
         """Return an element of a list, map or struct."""
@@ -331,11 +308,14 @@ class _Values:
             return f"{ANY}(nil)" if self.spec.sharp_v else "<nil>"
         return self.value(value, verb, depth + 1)
 
-    def joined(self, opening: str, parts: list[str], separator: str, closing: str) -> str:
-        """Return elements in their brackets; the elements have been counted."""
-        self.size += len(opening) + len(separator) * len(parts) + len(closing)
+    def joined(self, value: Any, name: str, parts: list[str], brackets: str) -> str:
+        """Return elements in ``brackets``, or in Go's syntax after the type's name; the elements have been counted."""
+        if self.spec.sharp_v and is_nil(value):
+            return f"{name}(nil)"
+        separator, brackets = (", ", f"{name}{{}}") if self.spec.sharp_v else (" ", brackets)
+        self.size += len(brackets) + len(separator) * len(parts)
         check_size(self.size)
-        return opening + separator.join(parts) + closing
+        return brackets[:-1] + separator.join(parts) + brackets[-1]
 
 
 def _address(value: Any, verb: str, spec: Spec) -> str:
@@ -356,8 +336,6 @@ def _address(value: Any, verb: str, spec: Spec) -> str:
 
 # What Go takes for the width, precision or argument of a mistake (tooLarge).
 _TOO_LARGE: Final = 1_000_000
-_FLOATS: Final = 1_024
-"""Floats whose text is kept: every number of a revision's values is one."""
 _DIRECTIVE_STEPS: Final = 4
 _PRINTF_DIGITS: Final = "0123456789"
 _FLAGS: Final = {"#": "sharp", "0": "zero", "+": "plus", "-": "minus", " ": "space"}
@@ -371,28 +349,18 @@ def sprint(*args: Any) -> str:
             return _SCALARS[value.__class__](value)
         if value.__class__ is str and len(value) <= MAX_SIZE:
             return str(value)
-    parts: list[str] = []
-    size = 0
+    out = _Output()
     for index, arg in enumerate(args):
         if index and not isinstance(arg, str) and not isinstance(args[index - 1], str):
-            parts.append(" ")
-        parts.append(arg if type(arg) is str else print_operand(arg, "v", Spec()))
-        size += len(parts[-1])
-        check_size(size)
-    return "".join(parts)
-
-
-@lru_cache(_FLOATS)
-def _float(value: float, sign: float) -> str:
-    """Return a float in default format; ``sign`` tells -0 from 0, which are equal."""
-    del sign
-    return print_operand(value, "v", Spec())
+            out.write(" ")
+        out.write(arg if type(arg) is str else print_operand(arg, "v", Spec()))
+    return "".join(out.parts)
 
 
 _SCALARS: Final[dict[type, Callable[[Any], str]]] = {
     bool: lambda value: "true" if value else "false",
     int: int.__str__,
-    float: lambda value: _float(value, math.copysign(1, value)),
+    float: format_g,
     **dict.fromkeys(SizedInt.__subclasses__(), int.__str__),
 }
 """The printers of the types that have no methods."""
@@ -400,13 +368,10 @@ _SCALARS: Final[dict[type, Callable[[Any], str]]] = {
 
 def sprintln(*args: Any) -> str:
     """Return fmt.Sprintln: operands in default format with spaces between, and a newline."""
-    texts: list[str] = []
-    size = 0
+    out = _Output()
     for arg in args:
-        texts.append(print_operand(arg, "v", Spec()))
-        size += len(texts[-1]) + 1
-        check_size(size)
-    return " ".join(texts) + "\n"
+        out.write(f"{' ' * bool(out.parts)}{print_operand(arg, 'v', Spec())}")
+    return "".join(out.parts) + "\n"
 
 
 def sprintf(template: str, *args: Any) -> str:
@@ -418,10 +383,24 @@ def sprintf(template: str, *args: Any) -> str:
     return _Printer(template, args).run()
 
 
-class _Printer:
+class _Output:
+    """The parts of a text, whose size is checked at each."""
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self.size = 0
+
+    def write(self, text: str) -> None:
+        self.size += len(text)
+        check_size(self.size)
+        self.parts.append(text)
+
+
+class _Printer(_Output):
     """Walks a format string as fmt.doPrintf does."""
 
     def __init__(self, template: str, args: Sequence[Any]) -> None:
+        super().__init__()
         self.format = template
         self.args = args
         self.pos = 0
@@ -429,13 +408,6 @@ class _Printer:
         self.reordered = False
         self.good_index = True
         self.after_index = False
-        self.out: list[str] = []
-        self.size = 0
-
-    def write(self, text: str) -> None:
-        self.size += len(text)
-        check_size(self.size)
-        self.out.append(text)
 
     def run(self) -> str:
         text = self.format
@@ -451,7 +423,7 @@ class _Printer:
         if not self.reordered and self.arg < len(self.args):
             extra = map(_extra, self.args[self.arg :])
             self.write(f"%!(EXTRA {', '.join(extra)})")
-        return "".join(self.out)
+        return "".join(self.parts)
 
     def directive(self) -> None:
         spend(_DIRECTIVE_STEPS)

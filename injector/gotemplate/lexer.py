@@ -14,51 +14,18 @@ from typing import Final
 
 from injector.golang.strconv import byte_length, is_alphanumeric, is_printable, quote, unicode_point
 
-
-class Kind(IntEnum):
-    """Kinds of tokens; those after KEYWORD are keywords."""
-
-    ERROR = 0
-    BOOL = 1
-    CHAR = 2
-    CHAR_CONSTANT = 3
-    COMPLEX = 4
-    ASSIGN = 5
-    DECLARE = 6
-    EOF = 7
-    FIELD = 8
-    IDENTIFIER = 9
-    LEFT_DELIM = 10
-    LEFT_PAREN = 11
-    NUMBER = 12
-    PIPE = 13
-    RAW_STRING = 14
-    RIGHT_DELIM = 15
-    RIGHT_PAREN = 16
-    SPACE = 17
-    STRING = 18
-    TEXT = 19
-    VARIABLE = 20
-    KEYWORD = 21
-    BLOCK = 22
-    BREAK = 23
-    CONTINUE = 24
-    DOT = 25
-    DEFINE = 26
-    ELSE = 27
-    END = 28
-    IF = 29
-    NIL = 30
-    RANGE = 31
-    TEMPLATE = 32
-    WITH = 33
-
-
+Kind = IntEnum(
+    "Kind",
+    "ERROR BOOL CHAR CHAR_CONSTANT COMPLEX ASSIGN DECLARE EOF FIELD IDENTIFIER LEFT_DELIM LEFT_PAREN NUMBER PIPE RAW_STRING RIGHT_DELIM"
+    " RIGHT_PAREN SPACE STRING TEXT VARIABLE"
+    " KEYWORD BLOCK BREAK CONTINUE DOT DEFINE ELSE END IF NIL RANGE TEMPLATE WITH",
+)
+"""Kinds of tokens; those after KEYWORD are keywords."""
 KEYWORDS: Final = {"." if kind is Kind.DOT else kind.name.lower(): kind for kind in Kind if kind > Kind.KEYWORD}
 
 
-# Errors show the beginning of a token: ten characters, if it has more bytes.
 _SHOWN: Final = 10
+"""Errors show the beginning of a token: ten characters, if it has more bytes."""
 
 
 @dataclass(frozen=True, slots=True)

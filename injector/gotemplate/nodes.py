@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final, TypeAlias
 
 from injector.golang.strconv import parse_float, parse_int, quote, read_float, unquote_char
@@ -19,10 +20,14 @@ _SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node: where it begins in the text."""
+    """A node: where it begins in the text. ``source`` is the text of a node that has no fields of its own."""
 
+    source = ""
     pos: int
     line: int
+
+    def __str__(self) -> str:
+        return self.source
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,20 +92,16 @@ class ChainNode(Node):
         return inner + "".join(f".{ident}" for ident in self.idents)
 
 
-@dataclass(frozen=True, slots=True)
 class DotNode(Node):
     """The cursor."""
 
-    def __str__(self) -> str:
-        return "."
+    source = "."
 
 
-@dataclass(frozen=True, slots=True)
 class NilNode(Node):
     """The constant nil."""
 
-    def __str__(self) -> str:
-        return "nil"
+    source = "nil"
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,41 +200,34 @@ class BranchNode(Node):
         return f"{{{{{self.keyword} {self.pipe}}}}}{self.body}"
 
 
-@dataclass(frozen=True, slots=True)
 class IfNode(BranchNode):
     """``{{if}}``."""
 
     keyword = "if"
 
 
-@dataclass(frozen=True, slots=True)
 class RangeNode(BranchNode):
     """``{{range}}``."""
 
     keyword = "range"
 
 
-@dataclass(frozen=True, slots=True)
 class WithNode(BranchNode):
     """``{{with}}``."""
 
     keyword = "with"
 
 
-@dataclass(frozen=True, slots=True)
 class BreakNode(Node):
     """``{{break}}``."""
 
-    def __str__(self) -> str:
-        return "{{break}}"
+    source = "{{break}}"
 
 
-@dataclass(frozen=True, slots=True)
 class ContinueNode(Node):
     """``{{continue}}``."""
 
-    def __str__(self) -> str:
-        return "{{continue}}"
+    source = "{{continue}}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,20 +242,16 @@ class TemplateNode(Node):
         return f"{{{{template {quote(self.name)}{data}}}}}"
 
 
-@dataclass(frozen=True, slots=True)
 class ElseNode(Node):
     """``{{else}}``; it ends a list and is not part of a tree."""
 
-    def __str__(self) -> str:
-        return "{{else}}"
+    source = "{{else}}"
 
 
-@dataclass(frozen=True, slots=True)
 class EndNode(Node):
     """``{{end}}``; it ends a list and is not part of a tree."""
 
-    def __str__(self) -> str:
-        return "{{end}}"
+    source = "{{end}}"
 
 
 Branch: TypeAlias = IfNode | RangeNode | WithNode
@@ -283,11 +273,7 @@ class Tree:
 
 def within(root: Node) -> Iterator[Node]:
     """Yield a node and all nodes inside it."""
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        waiting += _directly_inside(node)
+    return chain.from_iterable(levels(root))
 
 
 def levels(root: Node) -> Iterator[list[Node]]:
@@ -329,11 +315,11 @@ def number_kinds(text: str) -> Kinds:
     if imaginary is not None:
         return _of_complex(complex(0, imaginary))
     number = parse_int(text)
-    as_int = number if number is not None and -_INT64 <= number < _INT64 else None
-    unsigned = number is not None and (text[0] not in "+-" or number == 0)
-    as_uint = number if unsigned and number is not None and 0 <= number < _UINT64 else None
-    if as_int is not None or as_uint is not None:
-        return as_int, as_uint, float(as_int if as_int is not None else as_uint or 0), None
+    if number is not None and -_INT64 <= number < _UINT64:
+        as_int = number if number < _INT64 else None
+        as_uint = number if number == 0 or text[0] not in "+-" else None
+        if as_int is not None or as_uint is not None:
+            return as_int, as_uint, float(number), None
     value = parse_float(text)
     if value is None:
         raise ValueError(f'illegal number syntax: "{text}"')
@@ -375,9 +361,7 @@ def _of_complex(number: complex) -> Kinds:
 
 def _whole(value: float) -> tuple[int | None, int | None]:
     """Return a float as int64 and uint64, if it is whole and they can hold it."""
-    whole = int(value) if value.is_integer() else None
-    if whole is None:
-        return None, None
+    whole = int(value) if value.is_integer() else _UINT64
     return whole if -_INT64 <= whole < _INT64 else None, whole if 0 <= whole < _UINT64 else None
 
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from injector.golang.strconv import quote, unquote
@@ -26,16 +25,23 @@ from injector.gotemplate import nodes as n
 from injector.gotemplate.errors import ParseError
 from injector.gotemplate.lexer import Kind, Token, tokens
 
+_CONSTANTS: Final = (n.BoolNode, n.DotNode, n.NilNode, n.NumberNode, n.StringNode)
+# Parentheses nest on Python's stack as they do on Go's; Go's parser stops at 10,000, this one long before the stack does.
+_MAX_PARENS: Final = 60
 
-class TokenStream:
-    """Tokens with lookahead.
+
+class Expressions:
+    """Parses pipelines, with lookahead; knows the functions and the variables in scope.
 
     Spaces are tokens, so that deciding whether a variable is declared takes three of them: the variable, the space, what follows.
     """
 
-    def __init__(self, name: str, lexer: Iterator[Token]) -> None:
+    def __init__(self, name: str, lexer: Iterator[Token], functions: Container[str]) -> None:
         self.name = name
         self.lexer = lexer
+        self.functions = functions
+        self.variables = ["$"]
+        self.parens = 0
         self.latest = Token(Kind.EOF, 0, "", 0)
         self.waiting: list[Token] = []
         self.action_line = 0
@@ -91,21 +97,6 @@ class TokenStream:
         if token.kind is not kind:
             self.unexpected(token, context)
         return token
-
-
-_CONSTANTS: Final = (n.BoolNode, n.DotNode, n.NilNode, n.NumberNode, n.StringNode)
-# Parentheses nest on Python's stack as they do on Go's; Go's parser stops at 10,000, this one long before the stack does.
-_MAX_PARENS: Final = 60
-
-
-class Expressions(TokenStream):
-    """Parses pipelines; knows the functions and the variables in scope."""
-
-    def __init__(self, name: str, lexer: Iterator[Token], functions: Container[str]) -> None:
-        super().__init__(name, lexer)
-        self.functions = functions
-        self.variables = ["$"]
-        self.parens = 0
 
     def pipeline(self, context: str, end: Kind) -> n.PipeNode:
         """``pipeline = [ variable [ "," variable ] ( ":=" | "=" ) ] command { "|" command }``."""
@@ -278,15 +269,6 @@ _MAX_BLOCKS: Final = 60
 _BRANCHES: Final[dict[Kind, type[n.Branch]]] = {Kind.IF: n.IfNode, Kind.RANGE: n.RangeNode, Kind.WITH: n.WithNode}
 
 
-@dataclass(frozen=True, slots=True)
-class _Link:
-    """A condition with its list, and the ``else`` or ``end`` behind it."""
-
-    pipe: n.PipeNode
-    body: n.ListNode
-    end: n.Node
-
-
 def parse_template(
     name: str, text: str, *, functions: Container[str], left: str = "{{", right: str = "}}"
 ) -> dict[str, n.Tree]:
@@ -416,25 +398,24 @@ class _Parser(Expressions):
         make = _BRANCHES[token.kind]
         known = len(self.variables)
         links = [self.link(make)]
-        while isinstance(links[-1].end, n.ElseNode) and make is not n.RangeNode and self.peek().kind is token.kind:
+        while isinstance(links[-1][2], n.ElseNode) and make is not n.RangeNode and self.peek().kind is token.kind:
             self.next()
             links.append(self.link(make))
-        otherwise = self.else_list() if isinstance(links[-1].end, n.ElseNode) else None
+        *outer, (pipe, body, end) = links
+        otherwise = self.else_list() if isinstance(end, n.ElseNode) else None
         del self.variables[known:]
-        *outer, last = links
-        node = make(last.pipe.pos, last.pipe.line, last.pipe, last.body, otherwise)
-        for link in reversed(outer):
-            otherwise = n.ListNode(link.end.pos, link.end.line, (node,))
-            node = make(link.pipe.pos, link.pipe.line, link.pipe, link.body, otherwise)
+        node = make(pipe.pos, pipe.line, pipe, body, otherwise)
+        for pipe, body, end in reversed(outer):
+            node = make(pipe.pos, pipe.line, pipe, body, n.ListNode(end.pos, end.line, (node,)))
         return node
 
-    def link(self, make: type[n.Branch]) -> _Link:
-        """Return a pipeline, the list that it guards, and the node that ended the list."""
+    def link(self, make: type[n.Branch]) -> tuple[n.PipeNode, n.ListNode, n.Node]:
+        """Return a condition, its list, and the ``else`` or ``end`` behind it."""
         pipe = self.pipeline(make.keyword, Kind.RIGHT_DELIM)
         self.range_depth += make is n.RangeNode
         body, end = self.item_list()
         self.range_depth -= make is n.RangeNode
-        return _Link(pipe, body, end)
+        return pipe, body, end
 
     def else_list(self) -> n.ListNode:
         """Return the list of a plain ``else``."""
@@ -479,8 +460,7 @@ class _Parser(Expressions):
         if self.peek_non_space().kind is Kind.RIGHT_DELIM:
             self.next()
             return n.TemplateNode(token.pos, token.line, name, None)
-        pipe = self.pipeline(context, Kind.RIGHT_DELIM)
-        return n.TemplateNode(token.pos, token.line, name, pipe)
+        return n.TemplateNode(token.pos, token.line, name, self.pipeline(context, Kind.RIGHT_DELIM))
 
     def template_name(self, context: str) -> str:
         """Return the name of a template: a string."""

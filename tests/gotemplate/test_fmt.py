@@ -9,7 +9,6 @@ import pytest
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.fmt import (
     Spec,
-    format_bool,
     format_bytes,
     format_complex,
     format_integer,
@@ -189,7 +188,7 @@ def test_a_complex_number_has_two_parts_and_the_second_a_sign() -> None:
 
 
 def test_a_verb_that_there_is_not_gives_nothing() -> None:
-    assert format_bool(True, "d", Spec()) is None
+    assert shown(True, "d") == "%!d(bool=true)"
     assert format_string("x", "d", Spec()) is None
     assert format_integer(1, "s", Spec()) is None
     assert format_real(1.0, "d", Spec()) is None

@@ -5,7 +5,7 @@ import pytest
 from injector.gotemplate import nodes as n
 from injector.gotemplate.errors import ParseError
 from injector.gotemplate.lexer import Kind, tokens
-from injector.gotemplate.parser import TokenStream, parse_template
+from injector.gotemplate.parser import Expressions, parse_template
 from tests.cases import cases
 from tests.gotemplate.recorded import recorded_cases
 
@@ -76,8 +76,8 @@ def test_what_is_no_template_is_refused_with_gos_words(text: str, reason: str) -
     assert str(caught.value) == f"template: t:{reason}"
 
 
-def stream(text: str) -> TokenStream:
-    return TokenStream("t", tokens(text))
+def stream(text: str) -> Expressions:
+    return Expressions("t", tokens(text), FUNCTIONS)
 
 
 def test_a_token_put_back_comes_again() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
@@ -34,24 +35,6 @@ def _items(value: Any, error: str) -> list[Any]:
     raise FuncError(error.format(kind_of(value)))
 
 
-@FUNCTIONS.define("func(...interface {}) []interface {}", "tuple", "list", cost=costs.COPY)
-def make_list(*values: Any) -> list[Any]:
-    """Return the arguments as a list."""
-    return list(values)
-
-
-@FUNCTIONS.define("func(interface {}, interface {}) []interface {}", "append", "push", cost=costs.COPY, must=True)
-def push(items: Any, value: Any) -> list[Any]:
-    """Return a list with a value added at its end."""
-    return [*_items(items, "Cannot push on type {}"), value]
-
-
-@FUNCTIONS.define("func(interface {}, interface {}) []interface {}", "prepend", cost=costs.COPY, must=True)
-def prepend(items: Any, value: Any) -> list[Any]:
-    """Return a list with a value added at its front."""
-    return [value, *_items(items, "Cannot prepend on type {}")]
-
-
 @FUNCTIONS.define("func(int, interface {}) [][]interface {}", "chunk", cost=costs.COPY, must=True)
 def chunk(size: int, items: Any) -> Slice:
     """Return a list cut into lists of at most ``size``."""
@@ -66,34 +49,6 @@ def chunk(size: int, items: Any) -> Slice:
     return Slice("[]interface {}", parts)
 
 
-@FUNCTIONS.define("func(interface {}) interface {}", "last", cost=costs.NOTHING, must=True)
-def last(items: Any) -> Any:
-    """Return the last item, nil of an empty list."""
-    found = _items(items, "Cannot find last on type {}")
-    return found[-1] if found else None
-
-
-@FUNCTIONS.define("func(interface {}) interface {}", "first", cost=costs.NOTHING, must=True)
-def first(items: Any) -> Any:
-    """Return the first item, nil of an empty list."""
-    found = _items(items, "Cannot find first on type {}")
-    return found[0] if found else None
-
-
-@FUNCTIONS.define("func(interface {}) []interface {}", "rest", cost=costs.COPY, must=True)
-def rest(items: Any) -> Any:
-    """Return a list without its first item."""
-    found = _items(items, "Cannot find rest on type {}")
-    return list(found[1:]) if found else Slice("interface {}", nil=True)
-
-
-@FUNCTIONS.define("func(interface {}) []interface {}", "initial", cost=costs.COPY, must=True)
-def initial(items: Any) -> Any:
-    """Return a list without its last item."""
-    found = _items(items, "Cannot find initial on type {}")
-    return list(found[:-1]) if found else Slice("interface {}", nil=True)
-
-
 @FUNCTIONS.define("func(interface {}) []string", "sortAlpha", cost=costs.PARTS)
 def sort_alpha(value: Any) -> Slice:
     """Return the values of a list as text, sorted by bytes."""
@@ -101,22 +56,13 @@ def sort_alpha(value: Any) -> Slice:
     return Slice("string", sorted(texts, key=to_bytes))
 
 
-@FUNCTIONS.define("func(interface {}) []interface {}", "reverse", cost=costs.COPY, must=True)
-def reverse(items: Any) -> list[Any]:
-    """Return a list in reverse."""
-    return list(reversed(_items(items, "Cannot find reverse on type {}")))
+def _contains(items: list[Any], wanted: Any) -> bool:
+    spend(1 + len(items))
+    return any(same(item, wanted) for item in items)
 
 
-@FUNCTIONS.define("func(interface {}) []interface {}", "compact", cost=costs.COPY, must=True)
-def compact(items: Any) -> list[Any]:
-    """Return a list without empty values."""
-    return [item for item in _items(items, "Cannot compact on type {}") if item]
-
-
-@FUNCTIONS.define("func(interface {}) []interface {}", "uniq", must=True)
-def uniq(items: Any) -> list[Any]:
-    """Return a list with each value once."""
-    return _unique(_items(items, "Cannot find uniq on type {}"))
+def _without(items: list[Any], *omitted: Any) -> list[Any]:
+    return [item for item in items if not _contains(list(omitted), item)]
 
 
 def _unique(items: list[Any]) -> list[Any]:
@@ -127,9 +73,32 @@ def _unique(items: list[Any]) -> list[Any]:
     return found
 
 
-def _contains(items: list[Any], wanted: Any) -> bool:
-    spend(1 + len(items))
-    return any(same(item, wanted) for item in items)
+def _add_list_function(name: str, signature: str, fault: str, call: Callable[..., Any], cost: costs.Cost) -> None:
+    """Add a function whose first argument is a list; ``fault`` is its error for another value."""
+    FUNCTIONS.define(signature, *name.split(), cost=cost, must=True)(
+        lambda items, *args: call(_items(items, fault), *args)
+    )
+
+
+_ITEM: Final = "func(interface {}) interface {}"
+_LIST: Final = "func(interface {}) []interface {}"
+_AND_VALUE: Final = "func(interface {}, interface {}) []interface {}"
+_AND_VALUES: Final = "func(interface {}, ...interface {}) []interface {}"
+_NIL: Final = Slice("interface {}", nil=True)
+for _row in (
+    ("append push", _AND_VALUE, "Cannot push on type {}", lambda items, value: [*items, value], costs.COPY),
+    ("prepend", _AND_VALUE, "Cannot prepend on type {}", lambda items, value: [value, *items], costs.COPY),
+    ("first", _ITEM, "Cannot find first on type {}", lambda items: items[0] if items else None, costs.NOTHING),
+    ("last", _ITEM, "Cannot find last on type {}", lambda items: items[-1] if items else None, costs.NOTHING),
+    ("rest", _LIST, "Cannot find rest on type {}", lambda items: items[1:] if items else _NIL, costs.COPY),
+    ("initial", _LIST, "Cannot find initial on type {}", lambda items: items[:-1] if items else _NIL, costs.COPY),
+    ("reverse", _LIST, "Cannot find reverse on type {}", lambda items: items[::-1], costs.COPY),
+    ("compact", _LIST, "Cannot compact on type {}", lambda items: list(filter(None, items)), costs.COPY),
+    ("uniq", _LIST, "Cannot find uniq on type {}", _unique, costs.ANY),
+    ("without", _AND_VALUES, "Cannot find without on type {}", _without, costs.ANY),
+):
+    _add_list_function(*_row)
+FUNCTIONS.define("func(...interface {}) []interface {}", "tuple", "list", cost=costs.COPY)(lambda *values: list(values))
 
 
 @FUNCTIONS.define("func(interface {}, interface {}) bool", "deepEqual")
@@ -147,12 +116,6 @@ def same(left: Any, right: Any) -> bool:
         return False
     target = getattr(left, "target", None)
     return bool(same(target, right.target)) if target is not None else bool(left == right)
-
-
-@FUNCTIONS.define("func(interface {}, ...interface {}) []interface {}", "without", must=True)
-def list_without(items: Any, *omitted: Any) -> list[Any]:
-    """Return a list without the values given."""
-    return [item for item in _items(items, "Cannot find without on type {}") if not _contains(list(omitted), item)]
 
 
 @FUNCTIONS.define("func(interface {}, interface {}) bool", "has", must=True)
@@ -227,12 +190,6 @@ def make_dict(*pairs: Any) -> Dict:
     return {strval(key): value for key, value in zip(pairs[::2], values, strict=False)}
 
 
-@FUNCTIONS.define("func(map[string]interface {}, string) interface {}", "get", cost=costs.NOTHING)
-def get(entries: Dict, key: str) -> Any:
-    """Return the value of a key, the empty string if the key is missing."""
-    return entries.get(key, "")
-
-
 @FUNCTIONS.define(
     "func(map[string]interface {}, string, interface {}) map[string]interface {}", "set", cost=costs.COPY, mutates=True
 )
@@ -253,40 +210,40 @@ def unset(entries: Dict, key: str) -> Dict:
     return entries
 
 
-@FUNCTIONS.define("func(map[string]interface {}, string) bool", "hasKey", cost=costs.NOTHING)
-def has_key(entries: Dict, key: str) -> bool:
-    """Return whether a key is there."""
-    return key in entries
-
-
-@FUNCTIONS.define("func(string, ...map[string]interface {}) []interface {}", "pluck", cost=costs.COPY)
-def pluck(key: str, *dicts: Dict) -> list[Any]:
-    """Return a key's values from several dictionaries."""
-    return [entries[key] for entries in dicts if key in entries]
-
-
-@FUNCTIONS.define("func(...map[string]interface {}) []string", "keys", cost=costs.PARTS)
-def keys(*dicts: Dict) -> Slice:
-    """Return all keys; Go's order is random, here it is sorted."""
-    return Slice("string", [key for entries in dicts for key in sorted(entries)])
-
-
-@FUNCTIONS.define("func(map[string]interface {}) []interface {}", "values", cost=costs.COPY)
-def values(entries: Dict) -> list[Any]:
-    """Return all values; Go's order is random, here it is by key."""
-    return [entries[key] for key in sorted(entries)]
-
-
-@FUNCTIONS.define("func(map[string]interface {}, ...string) map[string]interface {}", "pick", cost=costs.COPY)
-def pick(entries: Dict, *wanted: str) -> Dict:
-    """Return a dictionary with some of the keys."""
+def _some(entries: Dict, *wanted: str) -> Dict:
     return {key: entries[key] for key in wanted if key in entries}
 
 
-@FUNCTIONS.define("func(map[string]interface {}, ...string) map[string]interface {}", "omit", cost=costs.COPY)
-def omit(entries: Dict, *unwanted: str) -> Dict:
-    """Return a dictionary without some of the keys."""
+def _others(entries: Dict, *unwanted: str) -> Dict:
     return {key: value for key, value in entries.items() if key not in unwanted}
+
+
+def _sorted_keys(*dicts: Dict) -> Slice:
+    return Slice("string", [key for entries in dicts for key in sorted(entries)])
+
+
+_DICT: Final = "map[string]interface {}"
+# Go's order of keys is random, here they are sorted.
+for _name, _signature, _call, _cost in (
+    ("get", f"func({_DICT}, string) interface {{}}", lambda entries, key: entries.get(key, ""), costs.NOTHING),
+    ("hasKey", f"func({_DICT}, string) bool", lambda entries, key: key in entries, costs.NOTHING),
+    (
+        "pluck",
+        f"func(string, ...{_DICT}) []interface {{}}",
+        lambda key, *dicts: [each[key] for each in dicts if key in each],
+        costs.COPY,
+    ),
+    ("keys", f"func(...{_DICT}) []string", _sorted_keys, costs.PARTS),
+    (
+        "values",
+        f"func({_DICT}) []interface {{}}",
+        lambda entries: [entries[key] for key in sorted(entries)],
+        costs.COPY,
+    ),
+    ("pick", f"func({_DICT}, ...string) {_DICT}", _some, costs.COPY),
+    ("omit", f"func({_DICT}, ...string) {_DICT}", _others, costs.COPY),
+):
+    FUNCTIONS.add(_name, _signature, _call, _cost)
 
 
 def _merge(target: Dict, *sources: Dict, overwrite: bool) -> Dict:
