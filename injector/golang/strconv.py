@@ -77,14 +77,13 @@ def name_of_non_finite(value: float) -> str:
 
 def _digits(value: float, bits: int) -> tuple[str, str, int]:
     """Return sign, significant digits and decimal exponent of the first digit."""
-    sign = "-" if math.copysign(1.0, value) < 0 else ""
     text = _shortest_single(abs(value)) if bits == 32 else repr(abs(value))  # noqa: PLR2004 - Go's own bit sizes
     mantissa, _, exponent = text.partition("e")
     whole, _, fraction = mantissa.partition(".")
     power = int(exponent or 0) + len(whole) - 1
     digits = (whole + fraction).lstrip("0")
     power -= len(whole + fraction) - len(digits)
-    return sign, digits.rstrip("0") or "0", power if digits else 0
+    return _sign(value), digits.rstrip("0") or "0", power if digits else 0
 
 
 def to_float32(value: float) -> float:
@@ -116,20 +115,17 @@ def _positional(digits: str, power: int) -> str:
 def format_float(value: float, verb: str, precision: int | None, size: int, *, sharp: bool) -> str:
     """Return a float by one of fmt's verbs, without padding; the sign only where it is negative."""
     if not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Inf" if value > 0 else "-Inf"
-    text = _by_verb(value, verb, precision, size)
-    return _with_all_digits(text, verb, precision) if sharp and verb != "b" else text
-
-
-def _by_verb(value: float, verb: str, precision: int | None, size: int) -> str:
-    if verb in "xXb":
-        return _binary(value, verb, precision, size)
-    if verb in "vgG":
+        return name_of_non_finite(value).lstrip("+")
+    if verb == "b":
+        return _power_of_two(value, size)
+    if verb in "xX":
+        text = _hex_float(value, precision)
+    elif verb in "vgG":
         text = format_g(value, size) if precision is None else _general(value, precision)
-        return text.upper() if verb == "G" else text
-    places = 6 if precision is None else precision
-    text = f"{value:.{places}f}" if verb in "fF" else f"{value:.{places}e}"
-    return text.upper() if verb == "E" else text
+    else:
+        text = f"{value:.{6 if precision is None else precision}{verb.lower()}}"
+    text = text.upper() if verb in "XGE" else text
+    return _with_all_digits(text, verb, precision) if sharp else text
 
 
 def _with_all_digits(text: str, verb: str, precision: int | None) -> str:
@@ -148,35 +144,28 @@ def _with_all_digits(text: str, verb: str, precision: int | None) -> str:
 
 def _general(value: float, precision: int) -> str:
     precision = precision or 1
-    text = f"{value:.{precision - 1}e}"
-    mantissa, _, exponent = text.partition("e")
+    mantissa, _, exponent = f"{abs(value):.{precision - 1}e}".partition("e")
     power = int(exponent)
-    digits = mantissa.replace(".", "").replace("-", "").rstrip("0") or "0"
-    sign = "-" if math.copysign(1, value) < 0 else ""
-    limit = precision
-    if precision > len(digits) >= power + 1:
-        limit = len(digits)
+    digits = mantissa.replace(".", "").rstrip("0") or "0"
+    sign = _sign(value)
+    limit = len(digits) if precision > len(digits) >= power + 1 else precision
     if power < -4 or power >= max(limit, 1):  # noqa: PLR2004 - strconv's own limit
         return sign + _exponential(digits, power)
     return sign + _positional(digits, power)
 
 
-def _binary(value: float, verb: str, precision: int | None, size: int) -> str:
-    sign = "-" if math.copysign(1, value) < 0 else ""
-    if verb == "b":
-        return sign + _power_of_two(abs(value), size)
-    text = _hex_float(abs(value), precision)
-    return sign + (text.upper() if verb == "X" else text)
+def _sign(value: float) -> str:
+    return "-" if math.copysign(1, value) < 0 else ""
 
 
 def _power_of_two(value: float, size: int) -> str:
     width, smallest = (24, -149) if size == 32 else (53, -1074)  # noqa: PLR2004 - float32 and float64
     exponent = max(math.frexp(value)[1] - width, smallest) if value else smallest
-    return f"{int(math.ldexp(value, -exponent))}p{exponent:+d}"
+    return f"{_sign(value)}{int(math.ldexp(abs(value), -exponent))}p{exponent:+d}"
 
 
 def _hex_float(value: float, precision: int | None) -> str:
-    mantissa, power = math.frexp(value)
+    mantissa, power = math.frexp(abs(value))
     bits, exponent = int(mantissa * 2**53), power - 1 if value else 0
     if precision is not None and precision < 13:  # noqa: PLR2004 - hexadecimal digits of a float64's fraction
         bits = round(bits / 16 ** (13 - precision))
@@ -185,7 +174,7 @@ def _hex_float(value: float, precision: int | None) -> str:
     digits = f"{bits:x}"
     fraction = digits[1:].rstrip("0") if precision is None else digits[1:].ljust(precision, "0")
     point = f".{fraction}" if fraction else ""
-    return f"0x{digits[0]}{point}p{exponent:+03d}"
+    return f"{_sign(value)}0x{digits[0]}{point}p{exponent:+03d}"
 
 
 _INT64: Final = 2**63

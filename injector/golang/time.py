@@ -423,10 +423,6 @@ _RFC3339 = re.compile(
     r"(Z|(?P<sign>[-+])(?P<zone_hour>[0-9]{2}):(?P<zone_minute>[0-9]{2}))",
     re.ASCII,
 )
-# Days up to 28 exist in every month, and the year of the zero time does not begin with 2.
-_CANONICAL: Final = re.compile(
-    r"2[0-9]{3}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z", re.ASCII
-)
 _LIMITS: Final = {"hour": 23, "minute": 59, "second": 59, "zone_hour": 24, "zone_minute": 60}
 _ZERO: Final = "0001-01-01T00:00:00Z"
 # Gregorian years repeat, which takes the years that Python has no dates for into those that it has.
@@ -454,19 +450,16 @@ def canonical_time(text: str) -> str | None:
     Raises:
         ManifestError: the text is not a time.
     """
-    if _CANONICAL.fullmatch(text):
-        return text
     match = _RFC3339.fullmatch(text)
-    parts = (
-        {name: int(digits) for name, digits in match.groupdict().items() if digits and name != "sign"} if match else {}
-    )
-    if match is None or not is_calendar(parts):
+    named = match.groupdict() if match else {}
+    parts = {name: int(digits) for name, digits in named.items() if digits and name != "sign"}
+    if not parts or not is_calendar(parts):
         what = f'parsing time "{text[:40]}" as "2006-01-02T15:04:05Z07:00": cannot parse it'
         raise ManifestError(what, hint="write a time such as 2026-01-02T15:04:05Z")
     year = parts["year"] % _CYCLE + _CYCLE_START
     offset = timedelta(hours=parts.get("zone_hour", 0), minutes=parts.get("zone_minute", 0))
     local = datetime(year, parts["month"], parts["day"], parts["hour"], parts["minute"], parts["second"], tzinfo=UTC)
-    utc = local + offset if match["sign"] == "-" else local - offset
+    utc = local + offset if named["sign"] == "-" else local - offset
     true_year = utc.year + parts["year"] - year
     written = f"{'-' if true_year < 0 else ''}{abs(true_year):04d}{utc:-%m-%dT%H:%M:%SZ}"
     return None if written == _ZERO else written

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from injector.golang.strconv import to_bytes
 from injector.gotemplate.errors import FuncError, Spent
@@ -70,22 +70,12 @@ class TimeLimit:
         return self._left < 0
 
 
-class Meter(Protocol):
-    """A rendering, as the code that works for it sees it."""
-
-    def spend(self, steps: int) -> None:
-        """Count steps; raise ``errors.Spent`` if there are no more."""
-
-    def reserve(self, size: int) -> None:
-        """Count bytes; raise ``errors.Spent`` if there are no more."""
-
-
-METER: Final[ContextVar[Meter | None]] = ContextVar("METER", default=None)
+METER: Final[ContextVar[Rendering | None]] = ContextVar("METER", default=None)
 """The current rendering; None outside of one, where nothing is counted."""
 
 
 @contextmanager
-def metered_by(meter: Meter) -> Iterator[None]:
+def metered_by(meter: Rendering) -> Iterator[None]:
     """Make renderings spend the budget of ``meter`` too."""
     token = METER.set(meter)
     try:
@@ -143,7 +133,7 @@ class Rendering:
         "time_limit",
     )
 
-    def __init__(self, budget: Budget, outer: Meter | None = None) -> None:
+    def __init__(self, budget: Budget, outer: Rendering | None = None) -> None:
         self.budget = budget
         self.outer = outer
         self.out: list[str] = []
@@ -166,7 +156,7 @@ class Rendering:
             raise Spent(f"more than {self.budget.output} bytes of output")
 
     def spend(self, steps: int) -> None:
-        """Count steps; once in a while look at the clock."""
+        """Count steps, and once in a while look at the clock; raise ``errors.Spent`` if there are no more."""
         self.steps -= steps
         if self.steps < 0:
             raise Spent(f"more than {self.budget.steps} steps")
@@ -184,7 +174,7 @@ class Rendering:
             self.outer.spend(spent)
 
     def reserve(self, size: int) -> None:
-        """Count bytes that a function makes."""
+        """Count bytes that a function makes; raise ``errors.Spent`` if there are no more."""
         self.memory -= size
         if self.memory < 0:
             raise Spent(f"functions made more than {self.budget.memory} bytes")

@@ -69,6 +69,18 @@ class FuncMap(dict[str, Func]):
         )
 
 
+def or_else(must: Callable[..., Any], fallback: Any) -> Callable[..., Any]:
+    """Return a function that returns ``fallback`` where another one fails."""
+
+    def call(*args: Any) -> Any:
+        try:
+            return must(*args)
+        except FuncError:
+            return fallback
+
+    return call
+
+
 _SHORT: Final = 64
 """Characters of a text that nothing is counted for."""
 _TEXT: Final = 64

@@ -7,15 +7,9 @@ decides for 0 each time, which is the first of what there is to choose from, so 
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING, Any, TypeVar
-
-if TYPE_CHECKING:
-    from _typeshed import SupportsLenAndGetItem
-
-_T = TypeVar("_T")
+from typing import Any
 
 FRACTION_BITS = 16
-BYTE = 255
 LONG = "\x07"
 """Stands for a number of more digits than Python reads, which no fuzzer would find a digit at a time."""
 DIGITS = "9" * 4301
@@ -37,26 +31,6 @@ class Draws(Random):
         part = self._data[self._at : self._at + size]
         self._at += size
         return int.from_bytes(part, "little") & ((1 << k) - 1)
-
-    def choice(self, seq: SupportsLenAndGetItem[_T]) -> _T:
-        return seq[self._below(len(seq))]
-
-    def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
-        return self._below(start) if stop is None else super().randrange(start, stop, step)
-
-    def _below(self, end: int) -> int:
-        """What ``random`` draws, by the same bytes, in a third of the time: generators do little else."""
-        if end > BYTE:
-            return super().randrange(end)
-        data, at, mask = self._data, self._at, (1 << end.bit_length()) - 1
-        while at < len(data):
-            drawn = data[at] & mask
-            at += 1
-            if drawn < end:
-                self._at = at
-                return drawn
-        self._at = at
-        return 0
 
     def random(self) -> float:
         return self.getrandbits(FRACTION_BITS) / (1 << FRACTION_BITS)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+import orjson
+
 WORDS = (
     *("", "a", "name", "yes", "y", "null", "~", "true", "1", "1e3", "0x1f", "017", "1_000", ".inf", "-", "- a"),
     *("a: b", "a #b", "1:30", "2001-01-02", "=", "!a", "&a", "*a", "@a", "`a", "%a", "{a", "[a", "a\nb", "a\n"),
@@ -41,6 +43,11 @@ def json_text(random: Random) -> str:
         else random.choice(WORDS)
     )
     return "<" if text == "<<" else text
+
+
+def sorted_json(document: Any) -> bytes:
+    """The JSON of a document, which tells 1 from 1.0 and from true."""
+    return orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
 
 
 def close(left: Any, right: Any) -> bool:

@@ -20,7 +20,7 @@ from injector.kube.jsonpatch import create_patch
 from injector.kube.strategicpatch import strategic_merge
 from injector.kube.typed import OPAQUE, FieldType, is_in_go_form, is_struct, normalise, struct_type, underlying
 from tests.fuzz.draws import Draws
-from tests.fuzz.jsondata import json_data, json_scalar
+from tests.fuzz.jsondata import json_data, json_scalar, sorted_json
 from tests.fuzz.target import Target, recorded
 
 TYPES = ("v1.Pod", "v1.PodSpec", "v1.Container", "v1.Deployment", "v1.ObjectMeta", "v1.Volume", "v1.List")
@@ -49,7 +49,7 @@ def run(data: bytes) -> None:
     else:
         original = _struct(draws, type_name, None, 0)
         patch = _struct(draws, type_name, original, 0)
-    before = text(original), text(patch)
+    before = sorted_json(original), sorted_json(patch)
     for value in (original, patch):
         _normalised(value, type_name)
     try:
@@ -57,11 +57,11 @@ def run(data: bytes) -> None:
     except ManifestError:
         return
     finally:
-        assert (text(original), text(patch)) == before
+        assert (sorted_json(original), sorted_json(patch)) == before
     _normalised(merged, type_name)
     operations = create_patch(original, merged)
-    assert text(jsonpatch.apply_patch(original, orjson.loads(orjson.dumps(operations)))) == text(merged)
-    assert (text(original), text(patch)) == before
+    assert sorted_json(jsonpatch.apply_patch(original, orjson.loads(orjson.dumps(operations)))) == sorted_json(merged)
+    assert (sorted_json(original), sorted_json(patch)) == before
 
 
 def _given(data: bytes) -> tuple[dict[str, Any], dict[str, Any]] | None:
@@ -135,11 +135,6 @@ def _direct(random: Random, value: dict[str, Any], field: FieldType) -> None:
         value[f"$deleteFromPrimitiveList/{field.json}"] = order
     else:
         value["$retainKeys"] = list(value) if random.getrandbits(1) else order
-
-
-def text(document: Any) -> bytes:
-    """The JSON of a document, which tells 1 from 1.0 and from true."""
-    return orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
 
 
 def seeds() -> Iterator[bytes]:

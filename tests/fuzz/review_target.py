@@ -107,27 +107,18 @@ class Transport(asyncio.Transport):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.written += data
 
-    def writelines(self, list_of_data: Any) -> None:
-        for data in list_of_data:
-            self.write(data)
-
     def is_closing(self) -> bool:
         return self.closed
 
     def close(self) -> None:
         self.closed = True
 
-    def abort(self) -> None:
-        self.closed = True
+    abort = close
 
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Everything that is written is taken."""
+    def ignore(self, *_: Any, **__: Any) -> None:
+        """Everything that is written is taken, and nothing more is read anyway."""
 
-    def pause_reading(self) -> None:
-        """Nothing more is read anyway."""
-
-    def resume_reading(self) -> None:
-        """Nothing more is read anyway."""
+    set_write_buffer_limits = pause_reading = resume_reading = ignore
 
     def answers(self) -> bool:
         """Whether a whole response is there."""
@@ -221,7 +212,8 @@ def run(data: bytes) -> None:
     path = "".join(char if "!" <= char <= "~" else f"%{ord(char):02x}" for char in path)
     kind, choice = draws.randrange(len(SENT)), draws.getrandbits(2)
     body = mutated_review(draws) if choice & 1 else draws.rest()
-    sent, whole = SENT[kind](f"POST {path} HTTP/1.1\r\nHost: x\r\n".encode("ascii"), body)
+    sent, whole = SENT[kind](body)
+    sent = f"POST {path} HTTP/1.1\r\nHost: x\r\n".encode("ascii") + sent
     asked = injector(tells=bool(choice & 2))
     # No revision is slow or paused because of what another input did.
     asked.handler.slow = SlowPool(asked.handler.queue, clock=asked.loop.time)
@@ -239,34 +231,18 @@ JSON = b"Content-Type: application/json\r\n"
 AGAIN = 4
 
 
-def _whole(head: bytes, body: bytes) -> tuple[bytes, bool]:
-    return head + JSON + b"Content-Length: %d\r\n\r\n" % len(body) + body, True
-
-
-def _torn_chunks(head: bytes, body: bytes) -> tuple[bytes, bool]:
-    return head + JSON + b"Transfer-Encoding: chunked\r\n\r\n" + body, False
-
-
-def _too_large(head: bytes, body: bytes) -> tuple[bytes, bool]:
-    return head + JSON + b"Content-Length: %d\r\n\r\n" % (MAX_BODY + 1) + body, False
-
-
-def _short(head: bytes, body: bytes) -> tuple[bytes, bool]:
-    return head + JSON + b"Content-Length: %d\r\n\r\n" % (len(body) + 1) + body, False
-
-
-def _chunked(head: bytes, body: bytes) -> tuple[bytes, bool]:
-    chunks = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
-    return head + JSON + b"Transfer-Encoding: chunked\r\n\r\n" + chunks, bool(body)
-
-
-def _text(head: bytes, body: bytes) -> tuple[bytes, bool]:
-    return head + b"Content-Type: text/plain\r\nContent-Length: %d\r\n\r\n" % len(body) + body, True
-
-
-SENT = (_whole, _whole, _whole, _torn_chunks, _too_large, _short, _chunked, _text)
-"""How a request comes: its bytes, and whether there has to be an answer."""
-TEXT = SENT.index(_text)
+LENGTH = b"Content-Length: %d\r\n\r\n"
+CHUNKS = b"Transfer-Encoding: chunked\r\n\r\n"
+SENT: tuple[Callable[[bytes], tuple[bytes, bool]], ...] = (
+    *[lambda body: (JSON + LENGTH % len(body) + body, True)] * 3,
+    lambda body: (JSON + CHUNKS + body, False),  # torn
+    lambda body: (JSON + LENGTH % (MAX_BODY + 1) + body, False),  # too large
+    lambda body: (JSON + LENGTH % (len(body) + 1) + body, False),  # short
+    lambda body: (JSON + CHUNKS + b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body), bool(body)),
+    lambda body: (b"Content-Type: text/plain\r\n" + LENGTH % len(body) + body, True),
+)
+"""How a request comes: its bytes after the first headers, and whether there has to be an answer."""
+TEXT = len(SENT) - 1
 
 
 def seeds() -> Iterator[bytes]:

@@ -48,29 +48,6 @@ def test_text_is_utf8_with_other_bytes_as_surrogates_and_one_that_is_a_long_numb
     assert Draws(b"\xc3\xa9\xff\x07").whole_text() == f"é\udcff{DIGITS}"
 
 
-@pytest.mark.parametrize("end", [1, 2, 3, 7, 128, 255, 256, 1_000])
-def test_what_is_drawn_of_a_range_is_what_random_draws_by_the_same_bits(end: int) -> None:
-    drawn, expected = Draws(bytes(range(256))), OfRandom(bytes(range(256)))
-
-    assert [drawn.randrange(end) for _ in range(300)] == [expected.randrange(end) for _ in range(300)]
-    assert drawn.rest() == expected.rest()
-
-
-class OfRandom(Random):
-    """``random``'s own drawing, of the bits that ``Draws`` has."""
-
-    def __init__(self, data: bytes) -> None:
-        self._draws = Draws(data)
-        self.rest = self._draws.rest
-        super().__init__(0)
-
-    def seed(self, a: Any = None, version: int = 2) -> None:
-        """There is nothing to seed."""
-
-    def getrandbits(self, k: int, /) -> int:
-        return self._draws.getrandbits(k)
-
-
 @pytest.fixture
 def restored_handler() -> Iterator[None]:
     """Restores the signal handler after a test."""

@@ -76,10 +76,7 @@ class CertificateStruct(Struct):
     cert: str
     key: str
 
-    @property
-    def go_type(self) -> str:
-        """The Go type."""
-        return "sprig.certificate"
+    go_type = "sprig.certificate"
 
     def field(self, name: str) -> str:
         """Return Cert or Key."""

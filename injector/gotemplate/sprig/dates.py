@@ -50,10 +50,7 @@ class TimeStruct(OpaqueStruct):
 
     time: datetime
 
-    @property
-    def go_type(self) -> str:
-        """The Go type."""
-        return "time.Time"
+    go_type = "time.Time"
 
     def go_string(self) -> str:
         """Return it as Time.String prints it."""
@@ -113,22 +110,21 @@ def date_in_zone(clock: Clock, layout: str, value: Any, zone: str) -> str:
     return TimeStruct(gotime.in_zone(_time(clock, value), zone)).format(layout)
 
 
-@CLOCKED.define("func(string, interface {}) string", "date", cost=costs.DATES)
-def date(clock: Clock, layout: str, value: Any) -> str:
-    """Return a date in a layout. The local zone is always UTC, whatever the machine's is."""
-    return date_in_zone(clock, layout, value, "UTC")
-
-
-@CLOCKED.define("func(interface {}) string", "htmlDate", cost=costs.DATES)
-def html_date(clock: Clock, value: Any) -> str:
-    """Return a date as year, month and day."""
-    return date_in_zone(clock, "2006-01-02", value, "UTC")
-
-
-@CLOCKED.define("func(interface {}, string) string", "htmlDateInZone", cost=costs.DATES)
-def html_date_in_zone(clock: Clock, value: Any, zone: str) -> str:
-    """Return a date as year, month and day in a zone."""
-    return date_in_zone(clock, "2006-01-02", value, zone)
+# The local zone is always UTC, whatever the machine's is.
+for _name, _signature, _call in (
+    (
+        "date",
+        "func(string, interface {}) string",
+        lambda clock, layout, value: date_in_zone(clock, layout, value, "UTC"),
+    ),
+    ("htmlDate", "func(interface {}) string", lambda clock, value: date_in_zone(clock, "2006-01-02", value, "UTC")),
+    (
+        "htmlDateInZone",
+        "func(interface {}, string) string",
+        lambda clock, value, zone: date_in_zone(clock, "2006-01-02", value, zone),
+    ),
+):
+    CLOCKED.add(_name, _signature, _call, costs.DATES)
 
 
 def _since(clock: Clock, time: datetime) -> int:
@@ -204,21 +200,20 @@ def duration(value: Any) -> str:
     return go_duration(wrapped_int64(seconds * SECOND))
 
 
-@FUNCTIONS.define("func(string, string) (time.Time, error)", "mustToDate", cost=costs.DATES)
-@_go_errors
-def must_to_date(layout: str, text: str) -> TimeStruct:
-    """Return the date that a text gives in a layout."""
+def _read(layout: str, text: str) -> TimeStruct:
     spend(_STEPS * (len(layout) + len(text)))
     return TimeStruct(gotime.parse_time(layout, text))
+
+
+FUNCTIONS.add("mustToDate", "func(string, string) (time.Time, error)", _go_errors(_read), costs.DATES)
 
 
 @FUNCTIONS.define("func(string, string) time.Time", "toDate", cost=costs.DATES)
 @_go_errors
 def to_date(layout: str, text: str) -> TimeStruct:
     """Return the date that a text gives in a layout; the zero time if it is not a date."""
-    spend(_STEPS * (len(layout) + len(text)))
     try:
-        return TimeStruct(gotime.parse_time(layout, text))
+        return _read(layout, text)
     except ValueError:
         return TimeStruct(_ZERO)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
@@ -14,7 +13,7 @@ from injector.golang.json import go_json
 from injector.golang.strconv import quote, to_bytes
 from injector.gotemplate import costs
 from injector.gotemplate.errors import FuncError
-from injector.gotemplate.functions import FuncMap
+from injector.gotemplate.functions import FuncMap, or_else
 from injector.gotemplate.values import json_data, kind_of, type_of
 
 FUNCTIONS: Final = FuncMap()
@@ -152,25 +151,13 @@ def _encoded(value: Any, **options: bool) -> str:
         raise FuncError(error.what) from error
 
 
-def _or_else(must: Callable[[Any], Any], fallback: Any) -> Callable[[Any], Any]:
-    """Return a function that returns ``fallback`` where another one fails."""
-
-    def call(value: Any) -> Any:
-        try:
-            return must(value)
-        except FuncError:
-            return fallback
-
-    return call
-
-
-FUNCTIONS.add("fromJson", "func(string) interface {}", _or_else(must_from_json, None), costs.READ_JSON)
+FUNCTIONS.add("fromJson", "func(string) interface {}", or_else(must_from_json, None), costs.READ_JSON)
 FUNCTIONS.define("func(interface {}) string", "toRawJson", cost=costs.JSON, must=True)(
     partial(_encoded, escape_html=False)
 )
 for _name, _call in (("ToJson", _encoded), ("ToPrettyJson", partial(_encoded, indent=True))):
     FUNCTIONS.add(f"must{_name}", "func(interface {}) (string, error)", _call, costs.JSON)
-    FUNCTIONS.add(f"t{_name[1:]}", "func(interface {}) string", _or_else(_call, ""), costs.JSON)
+    FUNCTIONS.add(f"t{_name[1:]}", "func(interface {}) string", or_else(_call, ""), costs.JSON)
 
 
 @FUNCTIONS.define("func(string) (string, error)", "fail", cost=costs.PASS)

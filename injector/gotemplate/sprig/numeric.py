@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable
 from decimal import Decimal, DivisionByZero, InvalidOperation, localcontext
-from functools import partial
+from functools import partial, reduce
 from typing import Any, Final
 
 from injector.golang import strconv
@@ -36,7 +36,6 @@ def wrapped_int64(number: int) -> Int64:
     return Int64((number + _INT64) % (2 * _INT64) - _INT64)
 
 
-@FUNCTIONS.define("func(interface {}) int64", "int64", cost=costs.NUMBERS)
 def to_int64(value: Any) -> Int64:
     """Return a value as int64, 0 if it is not a number."""
     if isinstance(value, bool):
@@ -51,13 +50,11 @@ def to_int64(value: Any) -> Int64:
     return Int64(0)
 
 
-@FUNCTIONS.define("func(interface {}) int", "int", cost=costs.NUMBERS)
 def to_int(value: Any) -> int:
     """Return a value as int."""
     return int(to_int64(value))
 
 
-@FUNCTIONS.define("func(interface {}) float64", "float64", cost=costs.NUMBERS)
 def to_float64(value: Any) -> float:
     """Return a value as float64, 0 if it is not a number."""
     if isinstance(value, str):
@@ -66,13 +63,11 @@ def to_float64(value: Any) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 
-@FUNCTIONS.define("func(string) int", "atoi", cost=costs.NUMBERS)
 def atoi(text: str) -> int:
     """Return the value of a decimal integer, 0 if the text is not one."""
     return strconv.atoi(text)[0]
 
 
-@FUNCTIONS.define("func(interface {}) int64", "toDecimal", cost=costs.NUMBERS)
 def to_decimal(value: Any) -> Int64:
     """Return an octal number's value, 0 if the text is not one."""
     text = sprint(value)
@@ -80,54 +75,22 @@ def to_decimal(value: Any) -> Int64:
     return Int64(number) if -_INT64 <= number < _INT64 else Int64(0)
 
 
-@FUNCTIONS.define("func(...interface {}) int64", "add", cost=costs.NUMBERS)
-def add(*values: Any) -> Int64:
-    """Return a sum of integers."""
-    return wrapped_int64(sum(to_int64(value) for value in values))
+def _product(first: Any, *others: Any) -> Int64:
+    return reduce(lambda product, value: wrapped_int64(product * to_int64(value)), others, to_int64(first))
 
 
-@FUNCTIONS.define("func(interface {}) int64", "add1", cost=costs.NUMBERS)
-def add1(value: Any) -> Int64:
-    """Return an integer plus 1."""
-    return wrapped_int64(to_int64(value) + 1)
-
-
-@FUNCTIONS.define("func(interface {}, interface {}) int64", "sub", cost=costs.NUMBERS)
-def sub(left: Any, right: Any) -> Int64:
-    """Return a difference of integers."""
-    return wrapped_int64(to_int64(left) - to_int64(right))
-
-
-@FUNCTIONS.define("func(interface {}, ...interface {}) int64", "mul", cost=costs.NUMBERS)
-def mul(first: Any, *others: Any) -> Int64:
-    """Return a product of integers."""
-    product = int(to_int64(first))
-    for value in others:
-        product = int(wrapped_int64(product * to_int64(value)))
-    return Int64(product)
-
-
-@FUNCTIONS.define("func(interface {}, interface {}) int64", "div", cost=costs.NUMBERS)
-def div(left: Any, right: Any) -> Int64:
+def _div(left: Any, right: Any) -> Int64:
     """Return an integer quotient, cut towards zero."""
-    dividend, divisor = _operands(left, right)
+    dividend, divisor = int(to_int64(left)), int(to_int64(right))
+    if divisor == 0:
+        raise FuncError("runtime error: integer divide by zero")
     quotient = abs(dividend) // abs(divisor)
     return wrapped_int64(quotient if (dividend < 0) == (divisor < 0) else -quotient)
 
 
-@FUNCTIONS.define("func(interface {}, interface {}) int64", "mod", cost=costs.NUMBERS)
-def mod(left: Any, right: Any) -> Int64:
+def _mod(left: Any, right: Any) -> Int64:
     """Return the remainder of an integer division, with the dividend's sign."""
-    dividend, divisor = _operands(left, right)
-    remainder = abs(dividend) % abs(divisor)
-    return Int64(-remainder if dividend < 0 else remainder)
-
-
-def _operands(left: Any, right: Any) -> tuple[int, int]:
-    divisor = int(to_int64(right))
-    if divisor == 0:
-        raise FuncError("runtime error: integer divide by zero")
-    return int(to_int64(left)), divisor
+    return wrapped_int64(to_int64(left) - to_int64(right) * _div(left, right))
 
 
 def _decimal(operation: Callable[[Decimal, Decimal], Decimal], first: Any, *others: Any) -> float:
@@ -155,27 +118,6 @@ def _quotient(left: Decimal, right: Decimal) -> Decimal:
     return round(left / right, _DIVISION_PLACES)
 
 
-FUNCTIONS.define("func(...interface {}) float64", "addf", cost=costs.NUMBERS)(partial(_decimal, Decimal.__add__, 0.0))
-FUNCTIONS.define("func(interface {}) float64", "add1f", cost=costs.NUMBERS)(partial(_decimal, Decimal.__add__, 1.0))
-for _name, _operation in (("subf", Decimal.__sub__), ("mulf", Decimal.__mul__), ("divf", _quotient)):
-    FUNCTIONS.define("func(interface {}, ...interface {}) float64", _name, cost=costs.NUMBERS)(
-        partial(_decimal, _operation)
-    )
-
-
-@FUNCTIONS.define("func(interface {}, ...interface {}) int64", "biggest", "max", cost=costs.NUMBERS)
-def biggest(*values: Any) -> Int64:
-    """Return the largest integer."""
-    return max(map(to_int64, values))
-
-
-@FUNCTIONS.define("func(interface {}, ...interface {}) int64", "min", cost=costs.NUMBERS)
-def smallest(*values: Any) -> Int64:
-    """Return the smallest integer."""
-    return min(map(to_int64, values))
-
-
-@FUNCTIONS.define("func(interface {}, ...interface {}) float64", "maxf", cost=costs.NUMBERS)
 def maxf(*values: Any) -> float:
     """Return the largest number; NaN counts as larger than any number but infinity."""
     numbers = [to_float64(value) for value in values]
@@ -184,7 +126,6 @@ def maxf(*values: Any) -> float:
     return math.nan if any(map(math.isnan, numbers)) else max(numbers)
 
 
-@FUNCTIONS.define("func(interface {}, ...interface {}) float64", "minf", cost=costs.NUMBERS)
 def minf(*values: Any) -> float:
     """Return the smallest number; NaN counts as smaller than any number but infinity."""
     return -maxf(*(-to_float64(value) for value in values))
@@ -195,11 +136,6 @@ def _rounded(rounding: Callable[[float], int], value: Any) -> float:
     return math.copysign(rounding(number), number) if math.isfinite(number) else number
 
 
-FUNCTIONS.define("func(interface {}) float64", "ceil", cost=costs.NUMBERS)(partial(_rounded, math.ceil))
-FUNCTIONS.define("func(interface {}) float64", "floor", cost=costs.NUMBERS)(partial(_rounded, math.floor))
-
-
-@FUNCTIONS.define("func(interface {}, int, ...float64) float64", "round", cost=costs.NUMBERS)
 def round_(value: Any, places: int, *threshold: float) -> float:
     """Return a number rounded to decimal places; a fraction from ``threshold`` (a half) on goes up."""
     number = to_float64(value)
@@ -210,3 +146,33 @@ def round_(value: Any, places: int, *threshold: float) -> float:
     fraction = math.modf(digit)[0]
     rounded = math.ceil(digit) if fraction >= (threshold[0] if threshold else 0.5) else math.floor(digit)
     return math.copysign(rounded, digit) / power if rounded == 0 else rounded / power
+
+
+_ONE: Final = "interface {}"
+_MANY: Final = "...interface {}"
+for _names, _signature, _call in (
+    ("int64", f"func({_ONE}) int64", to_int64),
+    ("int", f"func({_ONE}) int", to_int),
+    ("float64", f"func({_ONE}) float64", to_float64),
+    ("atoi", "func(string) int", atoi),
+    ("toDecimal", f"func({_ONE}) int64", to_decimal),
+    ("add", f"func({_MANY}) int64", lambda *values: wrapped_int64(sum(map(to_int64, values)))),
+    ("add1", f"func({_ONE}) int64", lambda value: wrapped_int64(to_int64(value) + 1)),
+    ("sub", f"func({_ONE}, {_ONE}) int64", lambda left, right: wrapped_int64(to_int64(left) - to_int64(right))),
+    ("mul", f"func({_ONE}, {_MANY}) int64", _product),
+    ("div", f"func({_ONE}, {_ONE}) int64", _div),
+    ("mod", f"func({_ONE}, {_ONE}) int64", _mod),
+    ("biggest max", f"func({_ONE}, {_MANY}) int64", lambda *values: max(map(to_int64, values))),
+    ("min", f"func({_ONE}, {_MANY}) int64", lambda *values: min(map(to_int64, values))),
+    ("addf", f"func({_MANY}) float64", partial(_decimal, Decimal.__add__, 0.0)),
+    ("add1f", f"func({_ONE}) float64", partial(_decimal, Decimal.__add__, 1.0)),
+    ("subf", f"func({_ONE}, {_MANY}) float64", partial(_decimal, Decimal.__sub__)),
+    ("mulf", f"func({_ONE}, {_MANY}) float64", partial(_decimal, Decimal.__mul__)),
+    ("divf", f"func({_ONE}, {_MANY}) float64", partial(_decimal, _quotient)),
+    ("maxf", f"func({_ONE}, {_MANY}) float64", maxf),
+    ("minf", f"func({_ONE}, {_MANY}) float64", minf),
+    ("ceil", f"func({_ONE}) float64", partial(_rounded, math.ceil)),
+    ("floor", f"func({_ONE}) float64", partial(_rounded, math.floor)),
+    ("round", f"func({_ONE}, int, ...float64) float64", round_),
+):
+    FUNCTIONS.define(_signature, *_names.split(), cost=costs.NUMBERS)(_call)

@@ -12,7 +12,7 @@ from injector.golang.strconv import byte_length, quote
 from injector.gotemplate import costs
 from injector.gotemplate.budget import check_size, reserve, spend
 from injector.gotemplate.errors import FuncError
-from injector.gotemplate.functions import FuncMap
+from injector.gotemplate.functions import FuncMap, or_else
 from injector.gotemplate.values import Slice
 
 FUNCTIONS: Final = FuncMap()
@@ -93,19 +93,13 @@ def _fault(pattern: str, error: Exception) -> str:
     return f"{_FAULTS.get(name, name)}: `{part}`"
 
 
-@FUNCTIONS.define("func(string, string) bool", "regexMatch", cost=costs.SCAN)
-def match(pattern: str, text: str) -> bool:
-    """Return whether a text has a match; a bad expression has none."""
-    try:
-        return must_match(pattern, text)
-    except FuncError:
-        return False
-
-
 @FUNCTIONS.define("func(string, string) (bool, error)", "mustRegexMatch", cost=costs.SCAN)
 def must_match(pattern: str, text: str) -> bool:
     """Return whether a text has a match."""
     return _search(pattern, text) is not None
+
+
+FUNCTIONS.add("regexMatch", "func(string, string) bool", or_else(must_match, fallback=False), costs.SCAN)
 
 
 def _valid(text: str) -> str:

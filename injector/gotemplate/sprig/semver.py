@@ -58,10 +58,7 @@ class Version(OpaqueStruct):
         meta = f"+{self.meta}" if self.meta else ""
         return ".".join(map(str, self.numbers)) + pre + meta
 
-    @property
-    def go_type(self) -> str:
-        """The Go type."""
-        return "semver.Version"
+    go_type = "semver.Version"
 
     def go_string(self) -> str:
         """Return the version's text, which fmt prints."""

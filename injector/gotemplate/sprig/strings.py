@@ -116,16 +116,13 @@ def quote_values(*values: Any) -> str:
     return " ".join(go_quote(strval(value)) for value in values if value is not None)
 
 
-@FUNCTIONS.define("func(...interface {}) string", "squote", cost=costs.PRINTED)
-def squote(*values: Any) -> str:
-    """Return the values in single quotes, nil left out."""
-    return " ".join(f"'{sprint(value)}'" for value in values if value is not None)
+def _spaced(text: str, *values: Any) -> str:
+    """Return values by a format, joined by spaces, nil left out."""
+    return " ".join(text.format(sprint(value)) for value in values if value is not None)
 
 
-@FUNCTIONS.define("func(...interface {}) string", "cat", cost=costs.PRINTED)
-def cat(*values: Any) -> str:
-    """Return the values joined by spaces, nil left out."""
-    return " ".join(sprint(value) for value in values if value is not None)
+FUNCTIONS.add("squote", "func(...interface {}) string", partial(_spaced, "'{}'"), costs.PRINTED)
+FUNCTIONS.add("cat", "func(...interface {}) string", partial(_spaced, "{}"), costs.PRINTED)
 
 
 @FUNCTIONS.define("func(int, string) string", "trunc", cost=costs.SCAN)
@@ -270,10 +267,7 @@ def indent(spaces: int, text: str) -> str:
     return pad + text.replace("\n", "\n" + pad)
 
 
-@FUNCTIONS.define("func(int, string) string", "nindent", cost=costs.COPY)
-def nindent(spaces: int, text: str) -> str:
-    """Return a new line and a text with every line indented."""
-    return "\n" + indent(spaces, text)
+FUNCTIONS.add("nindent", "func(int, string) string", lambda spaces, text: "\n" + indent(spaces, text), costs.COPY)
 
 
 @FUNCTIONS.define("func(string, string, string) string", "replace", cost=costs.COPY)
@@ -283,18 +277,15 @@ def replace(old: str, new: str, text: str) -> str:
     return text.replace(old, new)
 
 
-@FUNCTIONS.define("func(int, string) string", "abbrev", cost=costs.COPY)
-def abbrev(width: int, text: str) -> str:
-    """Return a text cut to a width, an ellipsis at its end."""
-    return text if width < 4 else _abbreviated(text, 0, width)  # noqa: PLR2004 - room for the ellipsis
-
-
 @FUNCTIONS.define("func(int, int, string) string", "abbrevboth", cost=costs.COPY)
 def abbrevboth(left: int, right: int, text: str) -> str:
     """Return a part of a text with an ellipsis at both ends."""
     if right < 4 or (left > 0 and right < 7):  # noqa: PLR2004 - room for the ellipses
         return text
     return _abbreviated(text, left, right)
+
+
+FUNCTIONS.add("abbrev", "func(int, string) string", lambda width, text: abbrevboth(0, width, text), costs.COPY)
 
 
 def _abbreviated(text: str, offset: int, width: int) -> str:
@@ -313,12 +304,6 @@ def _abbreviated(text: str, offset: int, width: int) -> str:
     return "..." + byte_slice(text, size - (width - 3), size)
 
 
-@FUNCTIONS.define("func(int, string) string", "wrap", cost=costs.BY_CHARACTER)
-def wrap(width: int, text: str) -> str:
-    """Return a text wrapped at a width."""
-    return wrap_with(width, "", text, breaks_words=False)
-
-
 @FUNCTIONS.define("func(int, string, string) string", "wrapWith", cost=costs.BY_CHARACTER)
 def wrap_with(width: int, separator: str, text: str, *, breaks_words: bool = True) -> str:
     """Return a text wrapped at a width of bytes, lines joined by ``separator``; long words are broken, letters too."""
@@ -330,6 +315,14 @@ def wrap_with(width: int, separator: str, text: str, *, breaks_words: bool = Tru
         return _wrapped(width, separator, text, breaks_words=breaks_words)
     wrapped = _wrapped(width, _bytes_as_text(separator), _bytes_as_text(text), breaks_words=breaks_words)
     return from_bytes(wrapped.encode("latin-1"))
+
+
+FUNCTIONS.add(
+    "wrap",
+    "func(int, string) string",
+    lambda width, text: wrap_with(width, "", text, breaks_words=False),
+    costs.BY_CHARACTER,
+)
 
 
 def _wrapped(width: int, separator: str, text: str, *, breaks_words: bool) -> str:
@@ -355,26 +348,17 @@ def _wrapped(width: int, separator: str, text: str, *, breaks_words: bool) -> st
     return "".join(out) + text[offset:]
 
 
-@FUNCTIONS.define("func(string, string) map[string]string", "split", cost=costs.NUMBERED)
-def split(separator: str, text: str) -> Map:
-    """Return the parts of a text as a map with the keys _0, _1 and so on."""
-    return _numbered(split_list(separator, text))
-
-
 @FUNCTIONS.define("func(string, int, string) map[string]string", "splitn", cost=costs.NUMBERED)
 def splitn(separator: str, count: int, text: str) -> Map:
-    """Return at most ``count`` parts of a text as a map."""
-    if count == 0:
-        return _numbered([])
-    if count < 0:
-        return split(separator, text)
-    if separator:
-        return _numbered(text.split(separator, count - 1))
-    last = min(count, len(text)) - 1
-    return _numbered([*text[:last], text[last:]] if text else [])
+    """Return at most ``count`` parts of a text as a map, all if it is negative."""
+    if separator and count:
+        return _numbered(text.split(separator, max(count - 1, -1)))
+    size = len(text) if count < 0 else min(count, len(text))
+    return _numbered([*text[: size - 1], text[size - 1 :]] if size else [])
 
 
 def _numbered(parts: list[str]) -> Map:
+    """Return parts of a text as a map with the keys _0, _1 and so on."""
     return Map("string", "string", {f"_{index}": part for index, part in enumerate(parts)})
 
 
@@ -382,6 +366,14 @@ def _numbered(parts: list[str]) -> Map:
 def split_list(separator: str, text: str) -> Slice:
     """Return the parts of a text."""
     return Slice("string", text.split(separator) if separator else list(text))
+
+
+FUNCTIONS.add(
+    "split",
+    "func(string, string) map[string]string",
+    lambda separator, text: _numbered(split_list(separator, text)),
+    costs.NUMBERED,
+)
 
 
 @FUNCTIONS.define("func(string, interface {}) string", "join", cost=costs.LISTED)
