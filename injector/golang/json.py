@@ -90,20 +90,14 @@ def _parts(value: Any, newline: str, *, sort_keys: bool) -> Iterator[str]:
     inner, colon = (f"{newline}  ", ": ") if newline else ("", ":")
     if isinstance(value, str):
         yield encode_basestring(value)
-    elif isinstance(value, dict):
-        separator = "{"
-        for key in sorted(value) if sort_keys else value:
-            yield f"{separator}{inner}{encode_basestring(key)}{colon}"
-            yield from _parts(value[key], inner, sort_keys=sort_keys)
-            separator = ","
-        yield f"{newline}}}" if value else "{}"
-    elif isinstance(value, list):
-        separator = "["
-        for item in value:
-            yield separator + inner
+    elif isinstance(value, dict | list):
+        separator, closing = "{}" if isinstance(value, dict) else "[]"
+        for each in sorted(value) if sort_keys and isinstance(value, dict) else value:
+            key, item = (f"{encode_basestring(each)}{colon}", value[each]) if isinstance(value, dict) else ("", each)
+            yield f"{separator}{inner}{key}"
             yield from _parts(item, inner, sort_keys=sort_keys)
             separator = ","
-        yield f"{newline}]" if value else "[]"
+        yield f"{newline}{closing}" if value else separator + closing
     elif isinstance(value, float):
         yield go_float(value)
     elif value is None or isinstance(value, bool):

@@ -151,25 +151,21 @@ def constant(node: n.Node, go_type: str) -> Any:
     kind = BASIC_KINDS.get(go_type)
     if kind is None:
         raise Failure(f"can't handle {node} for arg of type {go_type}")
-    value = _converted(node, go_type, kind)
+    value = _kinds_of(node).get(kind)
     if value is None:
         raise Failure(f"expected {_EXPECTED[kind]}; found {node}")
-    return value
+    if kind in _INTEGERS:
+        return sized(value, go_type)
+    return Float32(value) if go_type == "float32" else value
 
 
-def _converted(node: n.Node, go_type: str, kind: str) -> Any:
+def _kinds_of(node: n.Node) -> dict[str, Any]:
+    """Return the values of a literal by kind."""
+    if isinstance(node, n.NumberNode):
+        return {"int": node.as_int, "uint": node.as_uint, "float": node.as_float, "complex": node.as_complex}
     if isinstance(node, n.BoolNode):
-        return node.value if kind == "bool" else None
-    if isinstance(node, n.StringNode):
-        return node.text if kind == "string" else None
-    if not isinstance(node, n.NumberNode):
-        return None
-    if kind in ("int", "uint"):
-        number = node.as_int if kind == "int" else node.as_uint
-        return None if number is None else sized(number, go_type)
-    if kind == "float":
-        return Float32(node.as_float) if node.as_float is not None and go_type == "float32" else node.as_float
-    return node.as_complex if kind == "complex" else None
+        return {"bool": node.value}
+    return {"string": node.text} if isinstance(node, n.StringNode) else {}
 
 
 def free_constant(node: n.Node) -> Any:

@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,11 @@ from injector.gotemplate.budget import (
     CLOCK_EVERY,
     MAX_CLOCK_DELTA,
     MAX_SIZE,
-    METER,
     Budget,
     Rendering,
     TimeLimit,
     check_size,
+    metered_by,
     reserve,
     spend,
 )
@@ -35,11 +36,8 @@ from tests.property.hostile import in_itself, nested
 from tests.sizes import sized
 
 
-def test_a_size_within_the_limit_passes() -> None:
+def test_a_size_beyond_the_limit_is_refused_by_name() -> None:
     check_size(MAX_SIZE)
-
-
-def test_a_size_beyond_it_is_refused_by_name() -> None:
     with pytest.raises(FuncError, match="repeat too large: 1048577 > 1048576"):
         check_size(MAX_SIZE + 1, "repeat")
 
@@ -59,16 +57,13 @@ def test_a_machine_that_stood_still_spends_no_templates_time() -> None:
 
 
 def test_what_works_for_a_rendering_spends_its_budget() -> None:
-    token = METER.set(Rendering(Budget(steps=2, memory=3, clock=lambda: 0.0)))
-    try:
+    with metered_by(rendering(steps=2, memory=3)):
         spend(2)
         reserve(3)
         with pytest.raises(Spent, match="more than 2 steps"):
             spend(1)
         with pytest.raises(Spent, match="more than 3 bytes"):
             reserve(1)
-    finally:
-        METER.reset(token)
 
 
 def test_nothing_is_counted_outside_a_rendering() -> None:
@@ -80,36 +75,36 @@ def rendering(**limits: int) -> Rendering:
     return Rendering(Budget(clock=lambda: 0.0, **limits))
 
 
+def written(found: Rendering, *pieces: str) -> None:
+    for piece in pieces:
+        found.out.append(piece)
+        found.tick(1)
+
+
 def test_the_text_is_what_was_written() -> None:
     found = rendering()
     found.out += ["a", "é"]
     assert found.text() == "aé"
 
 
-def test_steps_run_out() -> None:
-    found = rendering(steps=3)
-    found.tick(2)
-    found.tick(1)
-    with pytest.raises(Spent, match="more than 3 steps"):
-        found.tick(1)
-
-
-def test_each_piece_of_output_is_counted_once() -> None:
-    found = rendering(output=4)
-    for piece in ("ab", "cd"):
-        found.out.append(piece)
-        found.tick(1)
-    assert found.room == 0
-    found.out.append("e")
-    with pytest.raises(Spent, match="more than 4 bytes of output"):
-        found.tick(1)
-
-
-def test_output_beyond_ascii_counts_its_bytes_at_last() -> None:
-    found = rendering(output=3)
-    found.out.append("éé")
-    with pytest.raises(Spent, match="more than 3 bytes of output"):
-        found.text()
+@pytest.mark.parametrize(
+    ("limits", "within", "beyond", "reason"),
+    [
+        ({"steps": 3}, lambda it: (it.tick(2), it.tick(1)), lambda it: it.tick(1), "more than 3 steps"),
+        ({"output": 4}, lambda it: written(it, "ab", "cd"), lambda it: written(it, "e"), "more than 4 bytes of output"),
+        ({"output": 3}, lambda it: written(it, "éé"), Rendering.text, "more than 3 bytes of output"),
+        ({"depth": 1}, Rendering.enter, Rendering.enter, "nested deeper than 1"),
+        ({"memory": 2}, lambda it: it.reserve(2), lambda it: it.reserve(1), "functions made more than 2 bytes"),
+    ],
+    ids=["steps", "each piece of output once", "bytes of the whole output", "depth", "memory"],
+)
+def test_a_rendering_stops_beyond_its_budget(
+    limits: dict[str, int], within: Callable[[Rendering], None], beyond: Callable[[Rendering], None], reason: str
+) -> None:
+    found = rendering(**limits)
+    within(found)
+    with pytest.raises(Spent, match=reason):
+        beyond(found)
 
 
 def test_the_clock_is_looked_at_now_and_then() -> None:
@@ -130,20 +125,6 @@ def test_the_clock_is_not_looked_at_for_a_short_rendering() -> None:
 
 def test_the_time_is_that_of_the_threads_own_work() -> None:
     assert Budget().clock is time.thread_time
-
-
-def test_calls_nest_as_deep_as_the_budget() -> None:
-    found = rendering(depth=1)
-    found.enter()
-    with pytest.raises(Spent, match="nested deeper than 1"):
-        found.enter()
-
-
-def test_memory_runs_out_before_it_is_used() -> None:
-    found = rendering(memory=2)
-    found.reserve(2)
-    with pytest.raises(Spent, match="functions made more than 2 bytes"):
-        found.reserve(1)
 
 
 def test_a_rendering_inside_another_spends_that_ones_budget() -> None:
@@ -168,18 +149,16 @@ ROOT = Path(__file__).parents[2]
 
 def spent(func: Func, *args: Any, **limits: int) -> str:
     """Why a call of a function is refused, empty if it is not."""
-    token = METER.set(Rendering(Budget(clock=lambda: 0.0, **limits)))
     try:
-        metered(func).call(*args)
+        with metered_by(rendering(**limits)):
+            metered(func).call(*args)
     except Spent as error:
         return str(error)
-    finally:
-        METER.reset(token)
     return ""
 
 
-def whatever(cost: Cost = costs.ANY) -> Func:
-    return Func("whatever", "func(interface {}) interface {}", lambda _: None, cost=cost)
+def function(call: Callable[[Any], Any] = lambda _: None, cost: Cost = costs.ANY) -> Func:
+    return Func("f", "func(interface {}) interface {}", call, cost=cost)
 
 
 @pytest.mark.parametrize(
@@ -195,12 +174,12 @@ def whatever(cost: Cost = costs.ANY) -> Func:
     ids=["text", "list", "map", "pointer", "in many places", "inside itself"],
 )
 def test_a_call_pays_for_what_is_in_its_arguments(value: Any) -> None:
-    assert spent(whatever(), value, steps=2_000) == "more than 2000 steps"
-    assert spent(whatever(), 1, steps=0) == ""
+    assert spent(function(), value, steps=2_000) == "more than 2000 steps"
+    assert spent(function(), 1, steps=0) == ""
 
 
 def test_a_call_pays_for_the_memory_that_it_may_take() -> None:
-    assert spent(whatever(costs.WORDS), "aB" * 1_000, memory=90_000) == "functions made more than 90000 bytes"
+    assert spent(function(cost=costs.WORDS), "aB" * 1_000, memory=90_000) == "functions made more than 90000 bytes"
 
 
 @pytest.mark.parametrize(
@@ -216,29 +195,19 @@ def test_a_call_pays_for_the_memory_that_it_may_take() -> None:
     ],
 )
 def test_what_a_function_returns_takes_memory(result: Any, size: int) -> None:
-    make = Func("make", "func() interface {}", lambda: result)
-    assert spent(make, memory=size) == ""
+    make = function(lambda _: result)
+    assert spent(make, None, memory=size) == ""
     if size:
-        assert spent(make, memory=size - 1) == f"functions made more than {size - 1} bytes"
+        assert spent(make, None, memory=size - 1) == f"functions made more than {size - 1} bytes"
 
 
 def test_a_dictionary_that_a_function_returns_as_it_came_has_one_entry_more() -> None:
     entries = dict.fromkeys(range(10_000))
-    assert (
-        spent(Func("set", "func(interface {}) interface {}", lambda given: given, cost=costs.COPY), entries, memory=104)
-        == ""
-    )
+    assert spent(function(lambda given: given, costs.COPY), entries, memory=104) == ""
 
 
 def test_what_a_function_finds_in_its_arguments_is_not_counted_again() -> None:
-    assert (
-        spent(
-            Func("index", "func(interface {}) interface {}", lambda given: given[0], cost=costs.PASS),
-            ["a" * 10**6],
-            memory=0,
-        )
-        == ""
-    )
+    assert spent(function(lambda given: given[0], costs.PASS), ["a" * 10**6], memory=0) == ""
 
 
 @pytest.mark.parametrize(

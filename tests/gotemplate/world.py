@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from injector.gotemplate import Func, FuncError
 from injector.gotemplate.fmt import sprint, sprintf
-from injector.gotemplate.values import Float32, Map, NamedString, Pointer, SizedInt, Slice, Struct, Uint8, zero_of
-
-_SIZED: Final = {cls.go_type: cls for cls in SizedInt.__subclasses__()}
+from injector.gotemplate.values import SIZED_INTS, Float32, Map, NamedString, Pointer, SizedInt, Slice, Struct, zero_of
 
 
 class Level(SizedInt):
@@ -221,16 +219,12 @@ def _scalar(go_type: str, raw: Any) -> Any:
     return _NUMBERS[go_type](raw)
 
 
-def _sized(cls: type[SizedInt]) -> Callable[[Any], Any]:
-    return lambda raw: cls(int(raw))
-
-
 _NUMBERS: Final[dict[str, Callable[[Any], Any]]] = {
     "int": int,
     "float64": float,
     "float32": lambda raw: Float32(float(raw)),
-    "main.Level": lambda raw: Level(int(raw)),
-    **{name: _sized(cls) for name, cls in _SIZED.items()},
+    "main.Level": Level,
+    **SIZED_INTS,
 }
 
 
@@ -306,8 +300,8 @@ _ROWS: Final[tuple[tuple[str, str, Callable[..., Any]], ...]] = (
     ("mkuser", "func(string) *main.User", lambda name: Pointer("*main.User", record("main.User", Name=name, Age=30))),
     ("mkpoint", "func(int, int) main.Point", lambda x, y: record("main.Point", X=x, Y=y)),
     ("mkname", "func(string) main.Name", lambda x: NamedString("main.Name", x)),
-    ("mkint64", "func(int) int64", _SIZED["int64"]),
-    ("mkuint8", "func(int) uint8", Uint8),
+    ("mkint64", "func(int) int64", SIZED_INTS["int64"]),
+    ("mkuint8", "func(int) uint8", SIZED_INTS["uint8"]),
     ("mkfloat32", "func(float64) float32", Float32),
     ("fn", "func(string) interface {}", lambda name: CALLABLES[name]),
     ("adder", "func() func(int, int) int", lambda: CALLABLES["add"]),
@@ -317,24 +311,20 @@ _ROWS: Final[tuple[tuple[str, str, Callable[..., Any]], ...]] = (
 )
 
 
-class Sets:
-    """The sets of functions of ``world.go``."""
-
-    typed: ClassVar[dict[str, Func]] = {name: Func(name, signature, call) for name, signature, call in _ROWS}
-    loops: ClassVar[dict[str, Func]] = {
-        "break": Func("break", "func() string", lambda: "BREAK"),
-        "continue": Func("continue", "func() string", lambda: "CONTINUE"),
-    }
-    shadow: ClassVar[dict[str, Func]] = {
-        "len": Func("len", "func(interface {}) string", lambda _: "my len"),
-        "and": Func("and", "func(...interface {}) string", lambda *_: "my and"),
-        "print": Func("print", "func(string) string", lambda _: "my print"),
-        "eq": Func("eq", "func(interface {}, interface {}) bool", lambda *_: True),
-        "call": Func("call", "func(interface {}) string", lambda _: "my call"),
-    }
+_LOOPS: Final = (
+    ("break", "func() string", lambda: "BREAK"),
+    ("continue", "func() string", lambda: "CONTINUE"),
+)
+_SHADOW: Final = (
+    ("len", "func(interface {}) string", lambda _: "my len"),
+    ("and", "func(...interface {}) string", lambda *_: "my and"),
+    ("print", "func(string) string", lambda _: "my print"),
+    ("eq", "func(interface {}, interface {}) bool", lambda *_: True),
+    ("call", "func(interface {}) string", lambda _: "my call"),
+)
+_SETS: Final = {"": (), "loops": _LOOPS, "shadow": _SHADOW}
 
 
 def functions(extra: str = "") -> dict[str, Func]:
-    """Return the functions of a case: the set ``typed``, and another where the case names it."""
-    added: dict[str, Func] = getattr(Sets, extra) if extra else {}
-    return {**Sets.typed, **added}
+    """Return the functions of a case: the set ``typed`` of ``world.go``, and another where the case names it."""
+    return {name: Func(name, signature, call) for name, signature, call in (*_ROWS, *_SETS[extra])}

@@ -146,12 +146,6 @@ def concat(*lists: Any) -> Any:
     return found or Slice("interface {}", nil=True)
 
 
-@FUNCTIONS.define("func(int) []int", "until", cost=costs.COPY)
-def until(count: int) -> Slice:
-    """Return the integers from 0 up to, or down to, ``count``, without it."""
-    return until_step(0, count, -1 if count < 0 else 1)
-
-
 @FUNCTIONS.define("func(int, int, int) []int", "untilStep", cost=costs.COPY)
 def until_step(start: int, stop: int, step: int) -> Slice:
     """Return the integers from ``start`` to ``stop``, without it, by ``step``."""
@@ -162,6 +156,9 @@ def until_step(start: int, stop: int, step: int) -> Slice:
     spend(len(numbers) // _COUNTED)
     reserve(_INT * len(numbers))
     return Slice("int", numbers)
+
+
+FUNCTIONS.add("until", "func(int) []int", lambda count: until_step(0, count, -1 if count < 0 else 1), costs.COPY)
 
 
 @FUNCTIONS.define("func(...int) string", "seq", cost=costs.COPY)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
 
 from injector.golang import time as gotime
@@ -173,20 +173,18 @@ def _duration_or_zero(text: str) -> int:
         return 0
 
 
-@FUNCTIONS.define("func(string, time.Time) time.Time", "date_modify", "dateModify", cost=costs.DURATIONS)
-@_go_errors
-def date_modify(text: str, value: TimeStruct) -> TimeStruct:
-    """Return a date moved by a duration; unchanged if the text is not a duration."""
-    return TimeStruct(gotime.add_duration(value.time, _duration_or_zero(text)))
-
-
-@FUNCTIONS.define(
-    "func(string, time.Time) (time.Time, error)", "must_date_modify", "mustDateModify", cost=costs.DURATIONS
-)
-@_go_errors
-def must_date_modify(text: str, value: TimeStruct) -> TimeStruct:
+def _modified(read: Callable[[str], int], text: str, value: TimeStruct) -> TimeStruct:
     """Return a date moved by a duration."""
-    return TimeStruct(gotime.add_duration(value.time, parse_duration(text)))
+    return TimeStruct(gotime.add_duration(value.time, read(text)))
+
+
+for _names, _result, _read_duration in (
+    (("date_modify", "dateModify"), "time.Time", _duration_or_zero),
+    (("must_date_modify", "mustDateModify"), "(time.Time, error)", parse_duration),
+):
+    FUNCTIONS.define(f"func(string, time.Time) {_result}", *_names, cost=costs.DURATIONS)(
+        _go_errors(partial(_modified, _read_duration))
+    )
 
 
 @FUNCTIONS.define("func(interface {}) string", "duration", cost=costs.DURATIONS)

@@ -113,12 +113,6 @@ def _version_of(value: Any) -> Version:
     return target
 
 
-@FUNCTIONS.define("func(string) (*semver.Version, error)", "semver", cost=costs.READ_JSON)
-def semver(text: str) -> Pointer:
-    """Return a version."""
-    return Pointer("*semver.Version", parse_version(text))
-
-
 def parse_version(text: str) -> Version:
     """Read a version; minor and patch may be left out.
 
@@ -133,6 +127,14 @@ def parse_version(text: str) -> Version:
             raise FuncError("Version segment starts with 0")
     numbers = tuple(_segment(match[name] or "0") for name in _NUMBERS)
     return Version(numbers, match["pre"] or "", match["meta"] or "", text)
+
+
+FUNCTIONS.add(
+    "semver",
+    "func(string) (*semver.Version, error)",
+    lambda text: Pointer("*semver.Version", parse_version(text)),
+    costs.READ_JSON,
+)
 
 
 def _segment(digits: str) -> int:

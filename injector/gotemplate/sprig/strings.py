@@ -463,10 +463,7 @@ class RandomSource(Protocol):
         """Put a list into random order."""
 
 
-@ENVIRONMENT.define("func(string) string", "env", cost=costs.NOTHING)
-def env(environ: Mapping[str, str], name: str) -> str:
-    """Return a variable, empty if it is not set."""
-    return environ.get(name, "")
+ENVIRONMENT.add("env", "func(string) string", lambda environ, name: environ.get(name, ""), costs.NOTHING)
 
 
 @ENVIRONMENT.define("func(string) string", "expandenv", cost=costs.BY_CHARACTER)
@@ -518,10 +515,7 @@ def rand_bytes(source: RandomSource, count: int) -> str:
     return base64.b64encode(source.randbytes(count)).decode()
 
 
-@RANDOM.define("func() string", "uuidv4", cost=costs.SCAN)
-def uuidv4(source: RandomSource) -> str:
-    """Return a random UUID."""
-    return str(uuid.UUID(bytes=source.randbytes(16), version=4))
+RANDOM.add("uuidv4", "func() string", lambda source: str(uuid.UUID(bytes=source.randbytes(16), version=4)), costs.SCAN)
 
 
 @RANDOM.define("func(string) string", "shuffle", cost=costs.QUOTED)

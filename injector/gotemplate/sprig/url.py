@@ -35,32 +35,19 @@ def clean(path: str) -> str:
     return ("/" if rooted else "") + "/".join(parts) or "."
 
 
-@FUNCTIONS.define("func(string) string", "base", "osBase", cost=costs.SCAN)
-def base(path: str) -> str:
-    """Return the last element of a path."""
-    if not path:
-        return "."
-    return path.rstrip("/").rpartition("/")[2] or "/"
-
-
-@FUNCTIONS.define("func(string) string", "dir", "osDir", cost=costs.PARTS)
-def dir_(path: str) -> str:
-    """Return a path without its last element."""
-    return clean(path[: path.rfind("/") + 1])
-
-
-@FUNCTIONS.define("func(string) string", "ext", "osExt", cost=costs.SCAN)
-def ext(path: str) -> str:
+def _ext(path: str) -> str:
     """Return the suffix of a path from its last dot on."""
-    name = path.rpartition("/")[2]
-    dot = name.rfind(".")
-    return name[dot:] if dot >= 0 else ""
+    _, dot, suffix = path.rpartition("/")[2].rpartition(".")
+    return dot + suffix if dot else ""
 
 
-@FUNCTIONS.define("func(string) bool", "isAbs", "osIsAbs", cost=costs.NOTHING)
-def is_abs(path: str) -> bool:
-    """Return whether a path begins at the root."""
-    return path.startswith("/")
+for _name, _signature, _call, _cost in (
+    ("base", "func(string) string", lambda path: path.rstrip("/").rpartition("/")[2] or path[:1] or ".", costs.SCAN),
+    ("dir", "func(string) string", lambda path: clean(path[: path.rfind("/") + 1]), costs.PARTS),
+    ("ext", "func(string) string", _ext, costs.SCAN),
+    ("isAbs", "func(string) bool", lambda path: path.startswith("/"), costs.NOTHING),
+):
+    FUNCTIONS.define(_signature, _name, f"os{_name[0].upper()}{_name[1:]}", cost=_cost)(_call)
 
 
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.\-]*", re.ASCII)
