@@ -264,7 +264,8 @@ def _unsigned(text: str, bits: int) -> tuple[int, str]:
     return (number, "") if digits and digits == text else (0, "invalid syntax")
 
 
-_LETTERS: Final = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo"})
+SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+"""The characters of unicode.IsSpace; Python's isspace adds four control characters."""
 _ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "\\": "\\"}
 _QUOTED: Final = {value: f"\\{name}" for name, value in _ESCAPES.items()}
 _PLAIN = re.compile(r"[ -\[\]-~]*+")
@@ -279,7 +280,7 @@ def is_alphanumeric(char: str) -> bool:
     """Return whether a character can be part of a word of a template: an underscore, a letter or a digit."""
     if char.isascii():
         return char.isalnum() or char == "_"
-    return unicodedata.category(char) in _LETTERS or unicodedata.category(char) == "Nd"
+    return unicodedata.category(char)[0] == "L" or unicodedata.category(char) == "Nd"
 
 
 def is_printable(char: str) -> bool:

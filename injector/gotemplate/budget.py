@@ -54,8 +54,6 @@ DEFAULT_BUDGET: Final = Budget()
 class TimeLimit:
     """The time that a rendering may work, by ``clock``, from the first reading on."""
 
-    __slots__ = ("_clock", "_last", "_left")
-
     def __init__(self, clock: Callable[[], float], seconds: float) -> None:
         self._clock = clock
         self._left = seconds
@@ -118,20 +116,6 @@ class Rendering:
     Text is counted after it is written and before it is joined: until then a piece of output costs a pointer, and functions cannot have
     made more of it than ``memory``. A rendering inside another one has no more than the outer one has left.
     """
-
-    __slots__ = (
-        "budget",
-        "counted",
-        "depth",
-        "memory",
-        "out",
-        "outer",
-        "reported_steps",
-        "room",
-        "steps",
-        "steps_until_clock",
-        "time_limit",
-    )
 
     def __init__(self, budget: Budget, outer: Rendering | None = None) -> None:
         self.budget = budget

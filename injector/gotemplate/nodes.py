@@ -12,10 +12,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final, TypeAlias
 
-from injector.golang.strconv import parse_float, parse_int, quote, read_float, unquote_char
-
-# The characters of unicode.IsSpace; Python's isspace adds four control characters.
-_SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+from injector.golang.strconv import SPACE, parse_float, parse_int, quote, read_float, unquote_char
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +265,7 @@ class Tree:
 
     def is_empty(self) -> bool:
         """Return whether it is only white space, as in a template that only defines others."""
-        return all(isinstance(node, TextNode) and not node.text.strip(_SPACE) for node in self.root.nodes)
+        return all(isinstance(node, TextNode) and not node.text.strip(SPACE) for node in self.root.nodes)
 
 
 def within(root: Node) -> Iterator[Node]:

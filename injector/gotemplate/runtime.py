@@ -5,6 +5,7 @@ Follows ``evalArg``, ``validateType`` and what they call in text/template/exec.g
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -244,8 +245,10 @@ def method_reader(missing_key: str) -> Callable[[Any, str], Any]:
             return found
         if isinstance(value, dict) and key_type(value) in _NAMES:
             raise Failure(f"{name} is not a method but has arguments")
-        if isinstance(value, Struct) and _has_field(value, name):
-            raise Failure(f"{name} has arguments but cannot be invoked as function")
+        if isinstance(value, Struct):
+            with suppress(KeyError):
+                value.field(name)
+                raise Failure(f"{name} has arguments but cannot be invoked as function")
         raise _no_field(receiver, value, name)
 
     return method
@@ -265,14 +268,6 @@ def _called(method: Func, name: str) -> Any:
         return method.call()
     except FuncError as error:
         raise MethodFailure(f"error calling {name}: {error}") from error
-
-
-def _has_field(value: Struct, name: str) -> bool:
-    try:
-        value.field(name)
-    except KeyError:
-        return False
-    return True
 
 
 def _no_field(receiver: Any, value: Any, name: str) -> FieldFailure:

@@ -14,8 +14,8 @@ from typing import Final
 
 from injector.errors import DataError
 from injector.golang.netip import NET_PREFIXES, NETIP_PREFIXES, parse_prefix
-from injector.golang.strconv import parse_uint, quote
-from injector.gotemplate.sprig.strings import SPACE, trim
+from injector.golang.strconv import SPACE, parse_uint, quote
+from injector.gotemplate.sprig.strings import trim
 from injector.istio.behaviours import DEVELOPMENT, OLDEST, Minor
 from injector.istio.proxyconfig import validate_proxy_config
 from injector.kube.quantity import parse_quantity

@@ -8,21 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from random import SystemRandom
+from random import Random, SystemRandom
 
 from injector.gotemplate import costs
 from injector.gotemplate.functions import FuncMap
-from injector.gotemplate.sprig import (
-    collections,
-    crypto,
-    dates,
-    defaults,
-    numeric,
-    regex,
-    semver,
-    strings,
-    url,
-)
+from injector.gotemplate.sprig import collections, crypto, dates, defaults, numeric, regex, semver, strings, url
 
 __all__ = ["txt_func_map"]
 
@@ -31,7 +21,7 @@ def txt_func_map(
     *,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     environ: Mapping[str, str] | None = None,
-    source: strings.RandomSource | None = None,
+    source: Random | None = None,
     lookup: Callable[[str], str] = lambda _name: "",
 ) -> FuncMap:
     """Return sprig's functions by name.
@@ -45,11 +35,10 @@ def txt_func_map(
     functions = FuncMap()
     for module in (collections, crypto, dates, defaults, numeric, regex, semver, strings, url):
         functions.update(module.FUNCTIONS)
-    source = source or SystemRandom()
-    functions.update(dates.CLOCKED.bound(clock))
-    functions.update(crypto.CLOCKED.bound(clock))
-    functions.update(crypto.RANDOM.bound(source))
-    functions.update(strings.RANDOM.bound(source))
+    for each in (dates.CLOCKED, crypto.CLOCKED):
+        functions.update(each.bound(clock))
+    for each in (crypto.RANDOM, strings.RANDOM):
+        functions.update(each.bound(source or SystemRandom()))
     functions.update(strings.ENVIRONMENT.bound(environ or {}))
     functions.define("func(string) string", "getHostByName", cost=costs.PASS, hermetic=False)(lookup)
     return functions

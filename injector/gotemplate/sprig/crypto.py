@@ -25,8 +25,9 @@ from injector.gotemplate.sprig.strings import decode_base64
 from injector.gotemplate.values import Struct
 
 if TYPE_CHECKING:
+    from random import Random
+
     from injector.gotemplate.sprig.dates import Clock
-    from injector.gotemplate.sprig.strings import RandomSource
 
 FUNCTIONS: Final = FuncMap()
 RANDOM: Final = FuncMap()
@@ -130,7 +131,7 @@ def _aes(password: str, vector: bytes) -> Any:
 
 
 @RANDOM.define("func(string, string) (string, error)", "encryptAES", cost=costs.COPY)
-def encrypt_aes(source: RandomSource, password: str, text: str) -> str:
+def encrypt_aes(source: Random, password: str, text: str) -> str:
     """Return a text encrypted by AES-CBC, in base 64 and after its initialisation vector."""
     if not text:
         return ""

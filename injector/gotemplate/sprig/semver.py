@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -70,13 +69,11 @@ class Version(OpaqueStruct):
 
     def method(self, name: str) -> Func | None:
         """Return a method of Go's type."""
-        if not self.original and name in ("Compare", "Original", *_COMPARISONS):
+        if not self.original and (name == "Original" or name in _COMPARISONS):
             return None
-        if name == "Compare":
-            return Func(name, "func(*semver.Version) int", lambda other: compare(self, _version_of(other)))
         if name in _COMPARISONS:
-            holds = _COMPARISONS[name]
-            return Func(name, "func(*semver.Version) bool", lambda other: holds(compare(self, _version_of(other)), 0))
+            result, told = _COMPARISONS[name]
+            return Func(name, f"func(*semver.Version) {result}", lambda other: told(compare(self, _version_of(other))))
         major, minor, patch = map(Uint64, self.numbers)
         values = {
             "Major": major,
@@ -97,13 +94,15 @@ class Version(OpaqueStruct):
         return Func(name, f"func() {type_of(value)}", lambda: value)
 
 
-_COMPARISONS: Final[dict[str, Callable[[int, int], bool]]] = {
-    "Equal": operator.eq,
-    "GreaterThan": operator.gt,
-    "GreaterThanEqual": operator.ge,
-    "LessThan": operator.lt,
-    "LessThanEqual": operator.le,
+_COMPARISONS: Final[dict[str, tuple[str, Callable[[int], int]]]] = {
+    "Compare": ("int", lambda order: order),
+    "Equal": ("bool", lambda order: order == 0),
+    "GreaterThan": ("bool", lambda order: order > 0),
+    "GreaterThanEqual": ("bool", lambda order: order >= 0),
+    "LessThan": ("bool", lambda order: order < 0),
+    "LessThanEqual": ("bool", lambda order: order <= 0),
 }
+"""The methods that compare: their results, by the order of the versions."""
 
 
 def _version_of(value: Any) -> Version:

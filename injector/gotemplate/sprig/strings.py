@@ -12,12 +12,12 @@ import string
 import unicodedata
 import uuid
 import zlib
-from collections.abc import Mapping, MutableSequence
+from collections.abc import Mapping
 from functools import partial
 from itertools import pairwise
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
-from injector.golang.strconv import byte_length, byte_slice, from_bytes, to_bytes
+from injector.golang.strconv import SPACE, byte_length, byte_slice, from_bytes, to_bytes
 from injector.golang.strconv import quote as go_quote
 from injector.gotemplate import costs
 from injector.gotemplate.budget import check_size, spend
@@ -26,16 +26,15 @@ from injector.gotemplate.fmt import sprint
 from injector.gotemplate.functions import FuncMap
 from injector.gotemplate.values import Map, Slice
 
+if TYPE_CHECKING:
+    from random import Random
+
 FUNCTIONS: Final = FuncMap()
 RANDOM: Final = FuncMap()
 """Functions whose first argument is a source of randomness, less those of cryptography."""
 ENVIRONMENT: Final = FuncMap()
 """Functions whose first argument is a mapping of environment variables."""
 
-# unicode.IsSpace; Python's str.isspace counts U+001C to U+001F too.
-SPACE: Final = (
-    " \t\n\v\f\r\u0085\u00a0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
-)
 _LOOKED_FOR: Final = 64
 """Comparisons of characters that take a step."""
 _CONNECTORS: Final = "-_" + SPACE
@@ -450,19 +449,6 @@ _CHOICE: Final = 4
 """Steps of a random choice."""
 
 
-class RandomSource(Protocol):
-    """A source of randomness, such as random.SystemRandom."""
-
-    def randrange(self, start: int, stop: int, /) -> int:
-        """Return an integer of a range."""
-
-    def randbytes(self, n: int, /) -> bytes:
-        """Return random bytes."""
-
-    def shuffle(self, x: MutableSequence[Any], /) -> None:
-        """Put a list into random order."""
-
-
 ENVIRONMENT.add("env", "func(string) string", lambda environ, name: environ.get(name, ""), costs.NOTHING)
 
 
@@ -475,7 +461,7 @@ def expandenv(environ: Mapping[str, str], text: str) -> str:
     )
 
 
-def _random_text(source: RandomSource, count: int, alphabet: str) -> str:
+def _random_text(source: Random, count: int, alphabet: str) -> str:
     if count < 0:
         return ""
     check_size(count, "random text")
@@ -499,7 +485,7 @@ for _name, _alphabet in (
 
 
 @RANDOM.define("func(int, int) int", "randInt", cost=costs.SCAN)
-def rand_int(source: RandomSource, low: int, high: int) -> int:
+def rand_int(source: Random, low: int, high: int) -> int:
     """Return a random integer from ``low`` on, below ``high``."""
     if high <= low:
         raise FuncError("invalid argument to Intn")
@@ -507,7 +493,7 @@ def rand_int(source: RandomSource, low: int, high: int) -> int:
 
 
 @RANDOM.define("func(int) (string, error)", "randBytes", cost=costs.COPY)
-def rand_bytes(source: RandomSource, count: int) -> str:
+def rand_bytes(source: Random, count: int) -> str:
     """Return random bytes in base 64."""
     if count < 0:
         raise FuncError("runtime error: makeslice: len out of range")
@@ -519,7 +505,7 @@ RANDOM.add("uuidv4", "func() string", lambda source: str(uuid.UUID(bytes=source.
 
 
 @RANDOM.define("func(string) string", "shuffle", cost=costs.QUOTED)
-def shuffle(source: RandomSource, text: str) -> str:
+def shuffle(source: Random, text: str) -> str:
     """Return a text's characters in random order."""
     spend(_CHOICE * len(text))
     characters = list(text)

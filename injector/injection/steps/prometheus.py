@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import AnnotationError
 from injector.golang.json import go_json
-from injector.golang.strconv import atoi, quote
-from injector.gotemplate.sprig.strings import SPACE
+from injector.golang.strconv import SPACE, atoi, quote
 from injector.injection import containers as c
 from injector.istio.annotations import parse_bool
 
