@@ -395,6 +395,27 @@ def test_a_revision_in_use_is_not_removed_and_its_users_are_named(lab: Lab) -> N
     assert lab.names(KIND) == [f"{PREFIX}/istio-revision-tag-prod"]
 
 
+def test_a_revision_is_in_use_until_no_pod_has_its_sidecar_whatever_its_istiod(lab: Lab) -> None:
+    account, istiod = pod_of("istiod-1-24", HOME, "1-24")
+    istiod["metadata"]["labels"] |= {"app": "istiod", "istio": "istiod", "sidecar.istio.io/inject": "false"}
+    old = make_pod("old", namespace="shop", automountServiceAccountToken=False)
+    old["metadata"] |= {
+        "labels": {"istio.io/rev": "prod"},
+        "annotations": {"sidecar.istio.io/status": '{"containers":["istio-proxy"],"revision":"1-24"}'},
+    }
+    lab.apply(namespace_of("shop"), account_of("shop"), account, istiod, old)
+    done(lab, "webhook", "apply", "-r", "1-24")
+    done(lab, "tag", "set", "prod", "-r", "1-30")
+
+    refused = command(lab, "revision", "remove", "1-24", "-y")
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert 'cannot remove revision "1-24": it is in use by pod shop/old; move, relabel or restart' in refused.stderr
+
+    lab.delete("pod", "old", "shop")
+    assert done(lab, "revision", "remove", "1-24", "-y") == "Revision 1-24 removed\n"
+    lab.delete("pod", "istiod-1-24", HOME)
+
+
 def test_a_tag_has_the_precedence_of_its_revision_and_keeps_it(lab: Lab) -> None:
     def first_of(tag: str) -> str:
         keys = [

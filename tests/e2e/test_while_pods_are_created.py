@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -157,6 +159,22 @@ def test_every_object_of_a_tag_moves_and_a_dry_run_moves_none(site: Site, figure
             site.tag("--revision", OLD, "--no-shadow", tag=tag)
 
 
+def test_a_webhook_that_is_taken_back_is_reported_until_it_is_written_again(site: Site) -> None:
+    with site.losing_nothing():
+        taken = site.lab.get(KIND, TAG_OBJECT)
+        del taken["metadata"]["managedFields"], taken["metadata"]["resourceVersion"]
+        for each in taken["webhooks"]:  # to where istiod's path is, which the tag `default` serves here
+            each["clientConfig"]["url"] = each["clientConfig"]["url"].removesuffix(f"/{TAG}")
+        flags = ("--server-side", "--force-conflicts", "--field-manager=helm")
+        assert site.lab.kubectl("apply", *flags, "-f", "-", given=taken).returncode == 0
+        site.served.until(lambda: "as `helm` wrote it; run `injector tag set prod" in site.faults())
+        assert "as `helm` wrote it" in site.run("tag", "list").stderr
+        site.pods()
+
+        site.done("tag", "set", TAG, "--revision", OLD, "--overwrite")
+        site.served.until(lambda: site.faults() == "")
+
+
 def test_a_revision_is_removed_once_no_pod_has_its_sidecar(site: Site) -> None:
     with site.losing_nothing():
         for tag in (TAG, DEFAULT_NAME):
@@ -185,6 +203,18 @@ def test_a_webhook_without_a_bundle_is_reported_and_disturbs_no_other(site: Site
         site.served.until(lambda: site.faults() == "")
 
 
+def test_a_namespace_has_its_own_weights_and_a_pod_its_pin(site: Site) -> None:
+    pinned = make_pod("pinned", namespace=QUIET, annotations={"revision-injector/pin": OLD})
+    with site.losing_nothing():
+        site.tag("--weight", f"{OLD}=0", "--weight", f"{NEW}=100", "--namespace-weight", f"{BUSY}/{OLD}")
+        assert site.images() == {IMAGES[OLD]}
+        assert image_of(site.lab.tried(make_pod("free", namespace=QUIET))) == IMAGES[NEW]
+        assert image_of(site.lab.tried(pinned)) == IMAGES[OLD]
+
+        site.tag("--weight", f"{OLD}=0", "--weight", f"{NEW}=100", "--no-namespace-weights")
+        assert site.images() == {IMAGES[NEW]}
+
+
 def test_the_label_of_a_pod_counts_before_that_of_its_namespace_if_asked_to(site: Site) -> None:
     labelled = make_pod("labelled", namespace=QUIET, labels={"istio.io/rev": NEW})
 
@@ -202,6 +232,28 @@ def test_the_label_of_a_pod_counts_before_that_of_its_namespace_if_asked_to(site
         assert site.images() == {IMAGES[OLD]}
         precedence("namespace")
         site.served.until(lambda: image_of(site.lab.tried(labelled)) == IMAGES[OLD])
+
+
+def test_a_replica_without_permissions_is_not_ready_and_says_why(site: Site, tmp_path: Path) -> None:
+    site.lab.apply(account_of(HOME, "nobody"))
+    flags = of_cluster(site.lab, HOME, kubeconfig=site.lab.kubeconfig_of("nobody", HOME))
+    with site.losing_nothing(), injector(tmp_path, "--insecure-http", *flags, ready=False) as second:
+        second.until(lambda: "forbidden" in second.readiness())
+        site.pods()
+        assert 'cannot list resource "configmaps"' in second.readiness()
+
+
+def test_workloads_are_compared_and_their_status_is_shown(site: Site) -> None:
+    with site.losing_nothing():
+        site.pods(), site.pods(1)
+        compared = json.loads(site.done("diff", OLD, NEW, "--live", "--exit-code=false", "-o", "json"))
+        rows = json.loads(site.done("revision", "status", "-n", BUSY, "--exit-code=false", "-o", "json"))
+
+    names = {(BUSY, f"w{number}") for number in range(WORKLOADS)} | {
+        (USUAL, f"w{number}") for number in range(WORKLOADS)
+    }
+    assert {(each["namespace"], each["name"]) for each in compared["workloads"]} >= names
+    assert {row["name"] for row in rows["workloads"]} >= {f"w{number}" for number in range(WORKLOADS)}
 
 
 def test_a_pod_that_its_injection_makes_invalid_is_denied_with_the_reason_and_no_other(site: Site) -> None:
