@@ -163,7 +163,7 @@ def _decided(draws: Draws, minor: tuple[int, int], meta: dict[str, Any]) -> None
     pod = {"metadata": meta, "spec": {"hostNetwork": draws.randrange(8) == 7}}
     namespace = draws.choice(("default", "kube-system", "istio-system", ""))
     decision = injection_required(policy, _behaviours(minor), pod, namespace)
-    told = verdicts(policy, _behaviours(minor), pod, namespace)
+    told = tuple(verdicts(policy, _behaviours(minor), pod, namespace))
     first = next(verdict.decision for verdict in told if verdict.decision is not None)
     assert (decision.inject, decision.reason) == (first.inject, first.reason)
     assert all(verdict.decision is not None or verdict.silence for verdict in told)

@@ -129,7 +129,7 @@ def _verdicts(policy: Policy, minor: Minor = NEWEST, namespace: str = "shop", **
 def test_every_rule_gives_its_verdict_in_the_order_of_the_table() -> None:
     found = _verdicts(Policy("enabled"))
 
-    assert [verdict.rule.step for verdict in found] == [
+    assert [verdict.step for verdict in found] == [
         "host_network",
         "ignored_namespace",
         "illegal_policy",
@@ -139,7 +139,7 @@ def test_every_rule_gives_its_verdict_in_the_order_of_the_table() -> None:
         "always_selector",
         "policy",
     ]
-    assert all((verdict.decision is None) == bool(verdict.silence) for verdict in found)
+    assert all(verdict.decision is not None or verdict.silence for verdict in found)
 
 
 @pytest.mark.parametrize("policy", ["enabled", "disabled", "odd"])
@@ -161,7 +161,7 @@ def test_the_first_verdict_with_a_decision_is_the_decision(
 
 @cases("minor", "pod", "step", "says")
 def test_a_rule_that_does_not_apply_says_why(minor: Minor, pod: dict[str, Any], step: str, says: str) -> None:
-    found = next(verdict for verdict in _verdicts(Policy("enabled"), minor, **pod) if verdict.rule.step == step)
+    found = next(verdict for verdict in _verdicts(Policy("enabled"), minor, **pod) if verdict.step == step)
 
     assert found.decision is None
     assert says in found.silence

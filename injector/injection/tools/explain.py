@@ -91,7 +91,9 @@ def trace_pod(
         ManifestError: the pod cannot be read.
     """
     admitted = admitted_pod(pod, facts.namespace)
-    found = verdicts(revision.config.policy, revision.behaviours, admitted, admitted["metadata"].get("namespace", ""))
+    found = tuple(
+        verdicts(revision.config.policy, revision.behaviours, admitted, admitted["metadata"].get("namespace", ""))
+    )
     decision = next(verdict.decision for verdict in found if verdict.decision is not None)
     policy = tuple(_policy_steps(revision, found))
     if not decision.inject:
@@ -101,16 +103,15 @@ def trace_pod(
 
 def _policy_steps(revision: Revision, found: tuple[Verdict, ...]) -> Iterator[Step]:
     decided = ""
-    for verdict in found:
-        rule, decision = verdict.rule, verdict.decision
-        source = f"{revision.origin}: {rule.source}" if rule.source.startswith("config: ") else rule.source
+    for step, place, silence, decision in found:
+        source = f"{revision.origin}: {place}" if place.startswith("config: ") else place
         if decision is None:
-            yield Step(rule.step, PASSED, verdict.silence, source)
+            yield Step(step, PASSED, silence, source)
         elif decided:
-            yield Step(rule.step, OVERRULED, f"{decision.detail}; {decided} decided before", source)
+            yield Step(step, OVERRULED, f"{decision.detail}; {decided} decided before", source)
         else:
-            decided = rule.step
-            yield Step(rule.step, INJECT if decision.inject else SKIP, decision.detail, source)
+            decided = step
+            yield Step(step, INJECT if decision.inject else SKIP, decision.detail, source)
 
 
 def _injected(
