@@ -135,11 +135,7 @@ def test_mounts_that_only_the_running_pod_has_are_no_drift(change: Callable[[Any
     pod = changed_proxy(pod, volumeMounts=change(proxy_of(pod)["volumeMounts"]))
     fresh = inject_pod(STABLE, as_created(pod), FACTS)
     assert isinstance(fresh, Injected)
-    found = template_changes(pod, fresh.shared_pod)
-    assert bool(found) is is_drift
-    # With another difference, all of both pods is compared.
-    other = template_changes(changed_proxy(pod, image="a:1"), fresh.shared_pod)
-    assert found == tuple(each for each in other if each.kind != "image") != other
+    assert bool(template_changes(pod, fresh.shared_pod)) is is_drift
 
 
 def test_what_admission_plugins_set_is_no_drift() -> None:

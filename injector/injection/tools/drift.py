@@ -8,10 +8,10 @@ Kubernetes' pkg/apis/core/v1/defaults.go (1.35).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from injector.errors import DataError
 from injector.injection import containers as c
@@ -130,34 +130,8 @@ def template_changes(pod: c.Pod, fresh: c.Pod) -> tuple[Change, ...]:
     names = [_added(each) for each in (pod, fresh)]
     containers, volumes = (frozenset().union(*(of_pod[index] for of_pod in names)) for index in (0, 1))
     old, new = (_only(each, containers, volumes) for each in (pod, fresh))
-    if _differ_in_mounts_at_most(old["spec"], new["spec"]):
-        return ()  # as for most pods
     ranged = _LIMIT_RANGER in c.annotations_of(pod)
     return tuple(change for change in pod_changes(old, new, {}) if not _of_others(change, ranged=ranged))
-
-
-def _differ_in_mounts_at_most(old: Object, new: Object) -> bool:
-    """Return whether the specs are equal but for mounts that only ``old`` has, which are never a change (``_of_others``).
-
-    The plugin ServiceAccount mounts the token after the injection, so nearly every running pod has such a mount.
-    """
-    if old["volumes"] != new["volumes"]:
-        return False
-    lists = ((old[kind], new[kind]) for kind in _LISTS)
-    return all(len(one) == len(other) and all(map(_has_at_most_more_mounts, one, other)) for one, other in lists)
-
-
-def _has_at_most_more_mounts(old: c.Container, new: c.Container) -> bool:
-    if old == new:
-        return True
-    mounts, wanted = (each.get("volumeMounts") or () for each in (old, new))
-    places = [mount.get("mountPath") for mount in wanted]
-    # Mounts without a place are not compared by their places.
-    if None in places or any("mountPath" not in mount for mount in mounts):
-        return False
-    rest = {key: value for key, value in old.items() if key != "volumeMounts"}
-    common = [mount for mount in mounts if mount["mountPath"] in places]
-    return ({**rest, "volumeMounts": common} if common else rest) == new
 
 
 def _of_others(change: Change, *, ranged: bool) -> bool:
@@ -191,127 +165,73 @@ def _only(pod: c.Pod, containers: AbstractSet[Any], volumes: AbstractSet[Any]) -
     return {"spec": spec}
 
 
-_CONTAINER: Final = {"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}
-_PROBE: Final = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
-_HTTP: Final = {"path": "/", "scheme": "HTTP"}
-_GRPC: Final = {"service": ""}
-_PORT: Final = {"protocol": "TCP"}
-_FIELD: Final = {"apiVersion": "v1"}
+class _Defaults(NamedTuple):
+    """The API server's defaults of an object: of its own fields, and of the objects in its fields or in the lists there."""
+
+    own: Mapping[str, Any] = {}
+    inner: Mapping[str, _Defaults] = {}
+
+    def of(self, value: Mapping[str, Any]) -> Object:
+        """Return an object with its defaults."""
+        found = {**self.own, **value}
+        for key in self.inner.keys() & found.keys():
+            part, defaults = found[key], self.inner[key]
+            if isinstance(part, list):
+                found[key] = [defaults.of(item) for item in part]
+            elif part is not None:
+                found[key] = defaults.of(part)
+        return found
+
+
 _MODE: Final = {"defaultMode": 0o644}
-_TOKEN: Final = {"expirationSeconds": 3600}
-_HOST_PATH: Final = {"type": ""}
-_PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
-_LATEST: Final = "latest"
+_WITH_FIELD: Final = _Defaults(inner={"fieldRef": _Defaults({"apiVersion": "v1"})})
+_FILES: Final = {"items": _WITH_FIELD}
+_HANDLER: Final = {"httpGet": _Defaults({"path": "/", "scheme": "HTTP"}), "grpc": _Defaults({"service": ""})}
+_HOOK: Final = _Defaults(inner=_HANDLER)
+_PROBE: Final = _Defaults(
+    {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}, _HANDLER
+)
+_CONTAINER: Final = _Defaults(
+    {"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"},
+    {
+        "ports": _Defaults({"protocol": "TCP"}),
+        "env": _Defaults(inner={"valueFrom": _WITH_FIELD}),
+        **dict.fromkeys(("livenessProbe", "readinessProbe", "startupProbe"), _PROBE),
+        "lifecycle": _Defaults(inner={"postStart": _HOOK, "preStop": _HOOK}),
+    },
+)
+_PROJECTION: Final = {
+    "serviceAccountToken": _Defaults({"expirationSeconds": 3600}),
+    "downwardAPI": _Defaults(inner=_FILES),
+}
+_VOLUME: Final = _Defaults(
+    inner={
+        "secret": _Defaults(_MODE),
+        "configMap": _Defaults(_MODE),
+        "downwardAPI": _Defaults(_MODE, _FILES),
+        "projected": _Defaults(_MODE, {"sources": _Defaults(inner=_PROJECTION)}),
+        "hostPath": _Defaults({"type": ""}),
+    }
+)
 
 
 def defaulted_container(container: Mapping[str, Any]) -> Object:
     """Return a normalised container as the API server keeps it: with its defaults."""
-    found = {**_CONTAINER, "imagePullPolicy": _pull_policy(str(container.get("image", ""))), **container}
-    _each(found, "ports", _port)
-    _each(found, "env", _variable)
-    for key in _PROBES:
-        _at(found, key, _probe)
-    _at(found, "lifecycle", _lifecycle)
-    resources = _resources(container.get("resources") or {})
-    if resources:
-        found["resources"] = resources
-    else:
-        found.pop("resources", None)
-    return found
+    found = _CONTAINER.of({"imagePullPolicy": _pull_policy(str(container.get("image", ""))), **container})
+    resources = found.pop("resources", None) or {}
+    limits = resources.get("limits") or {}
+    if limits:
+        # The limits are the requests that it does not have.
+        resources = {**resources, "requests": {**limits, **(resources.get("requests") or {})}}
+    return {**found, "resources": resources} if resources else found
 
 
 def defaulted_volume(volume: Mapping[str, Any]) -> Object:
     """Return a normalised volume as the API server keeps it: with its defaults."""
-    found = dict(volume)
-    if set(found) <= {"name"}:
-        return {**found, "emptyDir": {}}
-    if set(found) <= {"name", "emptyDir"}:
-        return found
-    for key in ("secret", "configMap", "downwardAPI", "projected"):
-        _at(found, key, lambda source: {**_MODE, **source})
-    _at(found, "hostPath", lambda source: {**_HOST_PATH, **source})
-    _at(found, "downwardAPI", _files)
-    _at(found, "projected", _projected)
-    return found
+    return {**volume, "emptyDir": {}} if set(volume) <= {"name"} else _VOLUME.of(volume)
 
 
 def _pull_policy(image: str) -> str:
     """Return the pull policy of an image: ``Always`` if its tag may move."""
-    if "@" in image:
-        return "IfNotPresent"
     tag = image.rpartition("/")[2].partition(":")[2]
-    return "Always" if tag in ("", _LATEST) else "IfNotPresent"
-
-
-# --- the defaults of parts; no function changes its argument, but for ``_at`` and ``_each``
-
-
-def _port(port: Object) -> Object:
-    return {**_PORT, **port}
-
-
-def _variable(variable: Object) -> Object:
-    source = variable.get("valueFrom")
-    return variable if source is None else {**variable, "valueFrom": _with_field(source)}
-
-
-def _probe(probe: Object) -> Object:
-    return {**_PROBE, **_handler(probe)}
-
-
-def _handler(handler: Object) -> Object:
-    found = dict(handler)
-    _at(found, "httpGet", lambda action: {**_HTTP, **action})
-    _at(found, "grpc", lambda action: {**_GRPC, **action})
-    return found
-
-
-def _lifecycle(lifecycle: Object) -> Object:
-    found = dict(lifecycle)
-    for key in ("postStart", "preStop"):
-        _at(found, key, _handler)
-    return found
-
-
-def _resources(resources: Object) -> Object:
-    """Return resources with their limits as the requests that they do not have."""
-    limits = resources.get("limits") or {}
-    return {**resources, "requests": {**limits, **(resources.get("requests") or {})}} if limits else resources
-
-
-def _projected(source: Object) -> Object:
-    found = dict(source)
-    _each(found, "sources", _projection)
-    return found
-
-
-def _projection(source: Object) -> Object:
-    found = dict(source)
-    _at(found, "serviceAccountToken", lambda token: {**_TOKEN, **token})
-    _at(found, "downwardAPI", _files)
-    return found
-
-
-def _files(source: Object) -> Object:
-    found = dict(source)
-    _each(found, "items", _with_field)
-    return found
-
-
-def _with_field(source: Object) -> Object:
-    field = source.get("fieldRef")
-    return source if field is None else {**source, "fieldRef": {**_FIELD, **field}}
-
-
-def _at(holder: Object, key: str, change: Callable[[Object], Object]) -> None:
-    """Change the value at ``key``, if there is one."""
-    value = holder.get(key)
-    if value is not None:
-        holder[key] = change(value)
-
-
-def _each(holder: Object, key: str, change: Callable[[Object], Object]) -> None:
-    """Change the items of the list at ``key``, if it has any."""
-    items = holder.get(key)
-    if items:
-        holder[key] = [change(item) for item in items]
+    return "Always" if tag in ("", "latest") and "@" not in image else "IfNotPresent"
