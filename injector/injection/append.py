@@ -12,8 +12,9 @@ import hashlib
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from injector.errors import DataError, ManifestError, OverlayError
 from injector.golang.json import go_json
@@ -21,7 +22,7 @@ from injector.injection import containers as c
 from injector.injection.data import CLUSTER, NETWORK, NETWORK_LABEL, Parameters
 from injector.injection.render import MOST_VALUES, UNREADABLE
 from injector.injection.steps import probes, prometheus
-from injector.injection.steps.status import STATUS, read_status
+from injector.injection.steps.status import STATUS, added_names, read_status
 from injector.istio.annotations import known_annotations, parse_bool
 from injector.istio.behaviours import missing_fields
 from injector.istio.config import SIDECAR_TEMPLATE_NAME
@@ -40,15 +41,10 @@ _CONCURRENCY = re.compile(r"-{1,2}concurrency(?:=(\d+))?", re.ASCII)
 _STATUS_PORT = re.compile(r"-{1,2}statusPort(?:=(\d+))?", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class AppendSpec:
-    """The rendered lists, typed and normalised, with the switches that stand beside them."""
+class AppendSpec(NamedTuple):
+    """The rendered lists as a pod, typed and normalised, and the switches that stand beside them."""
 
-    init_containers: list[c.Container]
-    containers: list[c.Container]
-    volumes: list[dict[str, Any]]
-    image_pull_secrets: list[dict[str, Any]]
-    dns_config: dict[str, Any] | None
+    pod: c.Pod
     rewrite_probes: bool
     redirect_annotations: Mapping[str, str]
 
@@ -92,15 +88,8 @@ class ListTemplate:
             spec = normalise(known, "v1.PodSpec", coerce=True)
         except DataError as error:
             raise self._unreadable(error) from error
-        return AppendSpec(
-            init_containers=spec.get("initContainers") or [],
-            containers=spec.get("containers") or [],
-            volumes=spec.get("volumes") or [],
-            image_pull_secrets=spec.get("imagePullSecrets") or [],
-            dns_config=spec.get("dnsConfig"),
-            rewrite_probes=by_key.get("rewriteapphttpprobe") is True,
-            redirect_annotations=by_key.get("podredirectannot") or {},
-        )
+        switches = by_key.get("rewriteapphttpprobe") is True, by_key.get("podredirectannot") or {}
+        return AppendSpec({"spec": spec}, *switches)
 
     def _where(self) -> str:
         return f"revision {self.revision.name}, rendered template"
@@ -113,70 +102,48 @@ class ListTemplate:
         return OverlayError(f"{UNREADABLE}: {error.what}", where=where, hint=hint)
 
 
-def with_concurrency(spec: AppendSpec) -> AppendSpec:
-    """Return the spec with ``--concurrency`` given to the proxy as its CPU limit, or request, has it, unless it is given."""
-    proxy = c.find(c.PROXY, spec.containers)
+def with_concurrency(added: c.Pod) -> c.Pod:
+    """Return the lists with ``--concurrency`` given to the proxy as its CPU limit, or request, has it, unless it is given."""
+    proxy = _proxy_in(added)
     if proxy is None or (_number(proxy, _CONCURRENCY) or 0) > 0:
-        return spec
+        return added
     resources = proxy.get("resources") or {}
     for kind in ("limits", "requests"):
         cpus = math.ceil(parse_quantity(str((resources.get(kind) or {}).get("cpu", "0"))))
         if cpus > 0:
             args = [*(proxy.get("args") or ()), "--concurrency", str(cpus)]
-            return with_proxy(spec, {**proxy, "args": args})
-    return spec
+            return c.with_container(added, {**proxy, "args": args})
+    return added
 
 
-def status_port(spec: AppendSpec) -> int:
+def status_port(added: c.Pod) -> int:
     """Return the agent's port by the proxy's argument ``--statusPort``; -1 where it has none."""
-    proxy = c.find(c.PROXY, spec.containers)
-    number = None if proxy is None else _number(proxy, _STATUS_PORT)
+    number = _number(_proxy_in(added) or {}, _STATUS_PORT)
     return -1 if number is None else number
+
+
+def _proxy_in(pod: c.Pod) -> c.Container | None:
+    return c.find(c.PROXY, c.containers_of(pod))
 
 
 def _number(container: c.Container, flag: re.Pattern[str]) -> int | None:
     args = [str(item) for item in container.get("args") or ()]
-    for index, text in enumerate(args):
+    for text, following in zip_longest(args, args[1:], fillvalue=""):
         match = flag.fullmatch(text.strip())
         if match is not None:
-            value = match[1] or (args[index + 1] if index + 1 < len(args) else "")
+            value = match[1] or following
             return int(value) if value.isascii() and value.isdigit() else None
     return None
 
 
-def with_cluster_env(spec: AppendSpec, envs: Mapping[str, str]) -> AppendSpec:
-    """Return the spec with the proxy's env variables of the URL at the end, in the order given."""
-    proxy = c.find(c.PROXY, spec.containers)
-    if proxy is None or not envs:
-        return spec
-    kept = [item for item in proxy.get("env") or () if item.get("name") not in envs]
-    added = [{"name": name, "value": value} if value else {"name": name} for name, value in envs.items()]
-    return with_proxy(spec, {**proxy, "env": kept + added})
-
-
-def with_token_mount(spec: AppendSpec, pod: c.Pod) -> AppendSpec:
-    """Return the spec with the pod's mount of the service account's token on the proxy too."""
-    mount = _token_mount(c.containers_of(pod))
-    proxy = c.find(c.PROXY, spec.containers)
-    if mount is None or proxy is None:
-        return spec
-    return with_proxy(spec, {**proxy, "volumeMounts": [*(proxy.get("volumeMounts") or ()), mount]})
-
-
-def _token_mount(containers: Iterable[c.Container]) -> dict[str, Any] | None:
-    mounts = [
-        mount
-        for container in containers
-        for mount in container.get("volumeMounts") or ()
-        if mount.get("mountPath") == TOKEN_PATH
-    ]
-    return mounts[-1] if mounts else None
-
-
-def with_proxy(spec: AppendSpec, proxy: c.Container) -> AppendSpec:
-    """Return the spec with its first istio-proxy replaced."""
-    index = next(i for i, item in enumerate(spec.containers) if item.get("name") == c.PROXY)
-    return replace(spec, containers=[*spec.containers[:index], proxy, *spec.containers[index + 1 :]])
+def with_token_mount(added: c.Pod, pod: c.Pod) -> c.Pod:
+    """Return the lists with the pod's last mount of the service account's token on the proxy too."""
+    every = [mount for container in c.containers_of(pod) for mount in container.get("volumeMounts") or ()]
+    mounts = [mount for mount in every if mount.get("mountPath") == TOKEN_PATH]
+    proxy = _proxy_in(added)
+    if not mounts or proxy is None:
+        return added
+    return c.with_container(added, {**proxy, "volumeMounts": [*(proxy.get("volumeMounts") or ()), mounts[-1]]})
 
 
 _PROXY_UID: Final = 1337
@@ -195,12 +162,15 @@ def appended(params: Parameters, seen: c.Pod, spec: AppendSpec, *, webhook: bool
 
     ``seen`` is the pod as ``seen_by_template`` returned it.
     """
-    spec = _completed(params, spec)
-    final = (
-        _patched(params, seen, spec)
-        if _patches(params, webhook=webhook)
-        else _with_fs_group(_assembled(params, spec), params)
-    )
+    behaviours, envs = params.revision.behaviours, _cluster_envs(params)
+    added = with_concurrency(spec.pod) if behaviours.concurrency_args else spec.pod
+    proxy = _proxy_in(added)
+    if proxy is not None and envs:
+        added = c.with_container(added, c.env_replaced(proxy, envs))
+    if _patches(params, webhook=webhook):
+        final = _patched(params, seen, added, _rewrite(params, spec))
+    else:
+        final = _with_fs_group(_assembled(params, spec, added), params)
     pod: c.Pod = normalise(final, "v1.Pod")
     return pod
 
@@ -212,13 +182,6 @@ def seen_by_template(params: Parameters, *, webhook: bool) -> c.Pod:
 
 def _patches(params: Parameters, *, webhook: bool) -> bool:
     return webhook or params.revision.behaviours.kube_inject_patches
-
-
-def _completed(params: Parameters, spec: AppendSpec) -> AppendSpec:
-    behaviours = params.revision.behaviours
-    if behaviours.concurrency_args:
-        spec = with_concurrency(spec)
-    return with_cluster_env(spec, _cluster_envs(params))
 
 
 def _cluster_envs(params: Parameters) -> Mapping[str, str]:
@@ -247,104 +210,100 @@ def _with_fs_group(pod: c.Pod, params: Parameters) -> c.Pod:
     return c.with_spec(pod, securityContext={**kept, "fsGroup": _PROXY_UID})
 
 
-def _patched(params: Parameters, pod: c.Pod, spec: AppendSpec) -> c.Pod:
+def _patched(params: Parameters, pod: c.Pod, added: c.Pod, rewrite: probes.Rewrite | None) -> c.Pod:
     """Return the pod as Istio's patch makes it: without an earlier injection, with the lists, annotations and labels."""
     behaviours = params.revision.behaviours
-    rewrite, port = _rewrite(params, spec)
+    annotations = {**c.annotations_of(pod), STATUS: _status_text(params, added)}
     if rewrite is not None:
-        spec = _with_probers(spec, rewrite.probers(c.containers_of(pod), port), behaviours.prober_env_when_empty)
+        port = _probed_port(params, added)
+        added = _with_probers(added, rewrite, c.containers_of(pod), port)
         pod = c.with_spec(pod, containers=rewrite.redirected(c.containers_of(pod), c.annotations_of(pod), port))
     pod, before = _without_earlier(pod), pod
-    annotations = {**c.annotations_of(pod), STATUS: _status_text(params, spec)}
     if behaviours.injected_annotations:
         annotations.update(params.injected_annotations)
     if behaviours.prometheus_merge and prometheus.enabled(annotations, mesh_setting=params.mesh.prometheus_merge):
-        spec = _with_scrape_config(spec, pod)
+        proxy, config = _proxy_in(added), prometheus.scrape_config_json(c.annotations_of(pod))
+        if proxy is not None and config is not None:
+            added = c.with_container(added, c.env_appended(proxy, prometheus.ENV, config))
         annotations.update(prometheus.agent_annotations(params.mesh.status_port))
     if behaviours.token_mount:
-        spec = with_token_mount(spec, before)
-    hold = params.hold_application
+        added = with_token_mount(added, before)
     pod = c.with_spec(
         pod,
-        initContainers=_added(c.containers_of(pod, "initContainers"), spec.init_containers, hold=hold),
-        containers=_added(c.containers_of(pod), spec.containers, hold=hold),
-        volumes=[*(pod["spec"].get("volumes") or ()), *spec.volumes],
-        imagePullSecrets=[*(pod["spec"].get("imagePullSecrets") or ()), *spec.image_pull_secrets],
+        **{kind: _placed(pod, added, kind, hold=params.hold_application) for kind in ("initContainers", "containers")},
+        **{kind: _joined(pod, added, kind) for kind in ("volumes", "imagePullSecrets")},
     )
-    if behaviours.dns_config and spec.dns_config is not None:
-        pod = c.with_spec(pod, dnsConfig=spec.dns_config)
-    return c.with_metadata(pod, annotations=annotations, labels=_labelled(params, pod, spec))
+    dns_config = added["spec"].get("dnsConfig")
+    if behaviours.dns_config and dns_config is not None:
+        pod = c.with_spec(pod, dnsConfig=dns_config)
+    return c.with_metadata(pod, annotations=annotations, labels=_labelled(params, pod, added))
 
 
-def _rewrite(params: Parameters, spec: AppendSpec) -> tuple[probes.Rewrite | None, int]:
+def _rewrite(params: Parameters, spec: AppendSpec) -> probes.Rewrite | None:
+    """Return how probes are rewritten; None if they are not."""
     behaviours = params.revision.behaviours
     asked = None
     if behaviours.probe_rewrite_annotation:
         asked = parse_bool(c.annotations_of(params.pod).get(probes.REWRITE, ""))
     if not behaviours.probe_rewrite or not (spec.rewrite_probes if asked is None else asked):
-        return None, 0
-    rewrite = probes.Rewrite.of(behaviours, params.revision.env, by_default=True)
-    return rewrite, status_port(spec) if behaviours.probe_port_from_args else params.mesh.status_port
+        return None
+    return probes.Rewrite.of(behaviours, params.revision.env)
 
 
-def _with_probers(spec: AppendSpec, probers: dict[str, str], when_empty: bool) -> AppendSpec:  # noqa: FBT001 - a behaviour
-    proxy = c.find(c.PROXY, spec.containers)
-    if proxy is None or not (probers or when_empty):
-        return spec
-    return with_proxy(spec, c.env_appended(proxy, probes.APP_PROBERS, probes.probers_json(probers)))
+def _probed_port(params: Parameters, added: c.Pod) -> int:
+    return status_port(added) if params.revision.behaviours.probe_port_from_args else params.mesh.status_port
 
 
-def _with_scrape_config(spec: AppendSpec, pod: c.Pod) -> AppendSpec:
-    proxy = c.find(c.PROXY, spec.containers)
-    config = prometheus.scrape_config_json(c.annotations_of(pod))
-    if proxy is None or config is None:
-        return spec
-    return with_proxy(spec, c.env_appended(proxy, prometheus.ENV, config))
+def _with_probers(holder: c.Pod, rewrite: probes.Rewrite, probed: list[c.Container], port: int) -> c.Pod:
+    """Return ``holder``, which may have the proxy, with the probers of the containers noted."""
+    probers, proxy = rewrite.probers(probed, port), _proxy_in(holder)
+    if proxy is None or not (probers or rewrite.behaviours.prober_env_when_empty):
+        return holder
+    return c.with_container(holder, probes.with_probers(proxy, probers))
 
 
 def _without_earlier(pod: c.Pod) -> c.Pod:
     status = read_status(pod)
-    noted = _UNNOTED if status is None or not status.any() else status.by_list()
+    noted = status if status is not None and any(status.values()) else _UNNOTED
     kept = {
-        key: [item for item in pod["spec"].get(key) or () if item.get("name") not in names]
-        for key, names in noted.items()
+        kind: [item for item in c.containers_of(pod, kind) if item.get("name") not in names]
+        for kind, names in noted.items()
     }
     return c.with_spec(pod, **kept)
 
 
-def _added(own: list[c.Container], injected: list[c.Container], *, hold: bool) -> list[c.Container]:
-    for container in injected:
-        first = container.get("name") == c.VALIDATION or (hold and container.get("name") == c.PROXY)
-        own = [container, *own] if first else [*own, container]
-    return own
+def _joined(pod: c.Pod, added: c.Pod, kind: str) -> list[dict[str, Any]]:
+    return [*c.containers_of(pod, kind), *c.containers_of(added, kind)]
 
 
-def _status_text(params: Parameters, spec: AppendSpec) -> str:
+def _placed(pod: c.Pod, added: c.Pod, kind: str, *, hold: bool) -> list[c.Container]:
+    found = c.containers_of(pod, kind)
+    for container in c.containers_of(added, kind):
+        is_first = container.get("name") == c.VALIDATION or (hold and container.get("name") == c.PROXY)
+        found = [container, *found] if is_first else [*found, container]
+    return found
+
+
+def _status_text(params: Parameters, added: c.Pod) -> str:
     template = params.revision.config.templates[SIDECAR_TEMPLATE_NAME]
-    listed = {
-        "initContainers": spec.init_containers,
-        "containers": spec.containers,
-        "volumes": spec.volumes,
-        "imagePullSecrets": spec.image_pull_secrets,
-    }
-    names = {key: [item.get("name", "") for item in items] or None for key, items in listed.items()}
-    return go_json({"version": hashlib.sha256(template.encode()).hexdigest(), **names})
+    return go_json({"version": hashlib.sha256(template.encode()).hexdigest(), **added_names(added)})
 
 
-def _labelled(params: Parameters, pod: c.Pod, spec: AppendSpec) -> dict[str, str]:
+def _labelled(params: Parameters, pod: c.Pod, added: c.Pod) -> dict[str, str]:
     labels = c.labels_of(pod)
     wanted: dict[str, str] = {}
-    added = params.revision.behaviours.added_labels
-    if "tls_mode" in added:
+    which = params.revision.behaviours.added_labels
+    if "tls_mode" in which:
         wanted["security.istio.io/tlsMode"] = "istio"
-    if "canonical" in added:
+    if "canonical" in which:
         names = ("service.istio.io/canonical-name", "app.kubernetes.io/name", "app")
         versions = ("service.istio.io/canonical-revision", "app.kubernetes.io/version", "version")
         wanted[names[0]] = _first_label(labels, names, params.workload.name)
         wanted[versions[0]] = _first_label(labels, versions, "latest")
-    if "revision" in added:
+    if "revision" in which:
         wanted[REVISION_LABEL] = params.written_revision
-    network = _network_of(spec) if "network" in added else ""
+    variables = [item for container in c.containers_of(added) for item in container.get("env") or ()]
+    network = str((c.find(NETWORK, variables) or {}).get("value", "")) if "network" in which else ""
     if network:
         wanted[NETWORK_LABEL] = network
     return {**labels, **{name: value for name, value in wanted.items() if not labels.get(name)}}
@@ -355,15 +314,7 @@ def _first_label(labels: Mapping[str, str], names: Iterable[str], default: str) 
     return next((labels[name] for name in names if name in labels), default)
 
 
-def _network_of(spec: AppendSpec) -> str:
-    for container in spec.containers:
-        for variable in container.get("env") or ():
-            if variable.get("name") == NETWORK:
-                return str(variable.get("value", ""))
-    return ""
-
-
-def _assembled(params: Parameters, spec: AppendSpec) -> c.Pod:
+def _assembled(params: Parameters, spec: AppendSpec, added: c.Pod) -> c.Pod:
     """Return the pod as kube-inject of 1.0 to 1.7 puts it together: nothing removed, no mount copied."""
     behaviours, pod = params.revision.behaviours, params.pod
     annotations: dict[str, str] = {}
@@ -371,42 +322,28 @@ def _assembled(params: Parameters, spec: AppendSpec) -> c.Pod:
         c.annotations_of(pod), mesh_setting=params.mesh.prometheus_merge
     ):
         annotations.update(prometheus.agent_annotations(params.mesh.status_port))
-    changes: dict[str, Any] = {
-        "initContainers": [*c.containers_of(pod, "initContainers"), *spec.init_containers],
-        "containers": _with_proxy_placed(c.containers_of(pod), spec.containers, hold=params.hold_application),
-        "volumes": [*(pod["spec"].get("volumes") or ()), *spec.volumes],
-    }
+    changes: dict[str, Any] = {kind: _joined(pod, added, kind) for kind in ("initContainers", "containers", "volumes")}
+    if params.hold_application:
+        proxies = [item for item in c.containers_of(added) if item.get("name") == c.PROXY]
+        changes["containers"] = [*proxies, *c.containers_of(pod), *c.without(c.PROXY, c.containers_of(added))]
     if behaviours.dns_config:
-        changes["dnsConfig"] = spec.dns_config
+        changes["dnsConfig"] = added["spec"].get("dnsConfig")
     if behaviours.kube_inject_pull_secrets:
-        changes["imagePullSecrets"] = [*(pod["spec"].get("imagePullSecrets") or ()), *spec.image_pull_secrets]
-    rewrite, port = _rewrite(params, spec)
+        changes["imagePullSecrets"] = _joined(pod, added, "imagePullSecrets")
     pod = c.with_spec(pod, **changes)
+    rewrite, port = _rewrite(params, spec), _probed_port(params, added)
     if rewrite is not None and not (behaviours.probe_port_from_args and port < 0):
-        pod = _with_probes_rewritten(pod, rewrite, port, when_empty=behaviours.prober_env_when_empty)
+        pod = _with_probers(pod, rewrite, c.containers_of(pod), port)
+        pod = c.with_spec(pod, containers=rewrite.redirected(c.containers_of(pod), c.annotations_of(pod), port))
     if behaviours.kube_inject_redirect_annotations:
         known = known_annotations(params.revision.minor)
         annotations.update(
             {key: str(value) for key, value in spec.redirect_annotations.items() if value and key in known}
         )
-    annotations[STATUS] = _status_text(params, spec)
+    annotations[STATUS] = _status_text(params, added)
     labels = c.labels_of(pod)
     if "tls_mode" in behaviours.added_labels:
         labels = {"security.istio.io/tlsMode": "istio", **{k: v for k, v in labels.items() if v}}
     if "revision" in behaviours.added_labels:
         labels = {**labels, REVISION_LABEL: params.written_revision}
     return c.with_metadata(pod, annotations={**c.annotations_of(pod), **annotations}, labels=labels)
-
-
-def _with_proxy_placed(own: list[c.Container], injected: list[c.Container], *, hold: bool) -> list[c.Container]:
-    if not hold:
-        return [*own, *injected]
-    return [*(item for item in injected if item.get("name") == c.PROXY), *own, *c.without(c.PROXY, injected)]
-
-
-def _with_probes_rewritten(pod: c.Pod, rewrite: probes.Rewrite, port: int, *, when_empty: bool) -> c.Pod:
-    probers = rewrite.probers(c.containers_of(pod), port)
-    proxy = c.find(c.PROXY, c.containers_of(pod))
-    if proxy is not None and (probers or when_empty):
-        pod = c.with_container(pod, c.env_appended(proxy, probes.APP_PROBERS, probes.probers_json(probers)))
-    return c.with_spec(pod, containers=rewrite.redirected(c.containers_of(pod), c.annotations_of(pod), port))

@@ -95,3 +95,10 @@ def labels_of(obj: Mapping[str, Any]) -> dict[str, str]:
 def env_appended(container: Container, name: str, value: str) -> Container:
     """Return the container with an env variable added at the end."""
     return {**container, "env": [*(container.get("env") or ()), {"name": name, "value": value}]}
+
+
+def env_replaced(container: Container, values: Mapping[str, str]) -> Container:
+    """Return the container with these env variables at the end, in place of its own; Go leaves an empty value out of the JSON."""
+    kept = [item for item in container.get("env") or () if item.get("name") not in values]
+    added = [{"name": name, "value": value} if value else {"name": name} for name, value in values.items()]
+    return {**container, "env": kept + added}

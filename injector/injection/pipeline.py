@@ -362,12 +362,7 @@ def cluster_info(pod: c.Pod, params: Parameters) -> c.Pod:
     sidecar = c.find_in_pod(c.PROXY, pod)
     if sidecar is None or not params.proxy_envs:
         return pod
-    env = [item for item in sidecar.get("env") or () if item.get("name") not in params.proxy_envs]
-    # Go leaves an empty value out of the variable's JSON.
-    env += [
-        {"name": name, "value": value} if value else {"name": name} for name, value in sorted(params.proxy_envs.items())
-    ]
-    return c.with_container(pod, {**sidecar, "env": env})
+    return c.with_container(pod, c.env_replaced(sidecar, dict(sorted(params.proxy_envs.items()))))
 
 
 def prometheus_merge(pod: c.Pod, params: Parameters) -> c.Pod:
@@ -380,8 +375,9 @@ def prometheus_merge(pod: c.Pod, params: Parameters) -> c.Pod:
 def rewrite_probes(pod: c.Pod, params: Parameters) -> c.Pod:
     """Send the application's probes through the agent."""
     revision = params.revision
-    rewrite = probes.Rewrite.of(revision.behaviours, revision.env, by_default=revision.values.rewrite_probes)
-    return probes.rewritten(pod, rewrite, status_port=params.mesh.status_port)
+    rewrite = probes.Rewrite.of(revision.behaviours, revision.env)
+    by_default = revision.values.rewrite_probes
+    return probes.rewritten(pod, rewrite, by_default=by_default, status_port=params.mesh.status_port)
 
 
 def metadata(pod: c.Pod, template: c.Pod, params: Parameters) -> c.Pod:
@@ -389,13 +385,9 @@ def metadata(pod: c.Pod, template: c.Pod, params: Parameters) -> c.Pod:
     network = params.proxy_envs.get(NETWORK)
     if network is not None:
         pod = c.with_metadata(pod, labels={**c.labels_of(pod), NETWORK_LABEL: network})
-    added = {STATUS: _status(template, params), **params.injected_annotations}
-    return c.with_metadata(pod, annotations={**c.annotations_of(pod), **added})
-
-
-def _status(template: c.Pod, params: Parameters) -> str:
     revision = (params.written_revision or "default") if params.revision.behaviours.status_revision else None
-    return status_annotation(template.get("spec") or {}, revision)
+    added = {STATUS: status_annotation(template, revision), **params.injected_annotations}
+    return c.with_metadata(pod, annotations={**c.annotations_of(pod), **added})
 
 
 def reorder(pod: c.Pod, params: Parameters) -> c.Pod:

@@ -20,7 +20,7 @@ from injector.errors import InjectorError
 from injector.golang.json import dump_json
 from injector.injection.pipeline import inject_pod, without_namespace
 from injector.injection.result import Injected, RequestFacts
-from injector.injection.steps.status import InjectionStatus, read_status
+from injector.injection.steps.status import read_status
 from injector.istio.revision import Revision
 from injector.kube.typed import is_struct, struct_type, underlying
 from tests.differential.golang import Question, asked
@@ -94,10 +94,10 @@ def lost(question: Question, applied: str | None) -> Iterator[str]:
     before, after = question["original"], orjson.loads(applied)
     if orjson.dumps(after, option=orjson.OPT_SORT_KEYS) != orjson.dumps(question["ours"], option=orjson.OPT_SORT_KEYS):
         yield "evanphx/json-patch applies it otherwise than we do"
-    status = read_status(before) or InjectionStatus()
+    status = read_status(before) or {}
     for name in ("containers", "initContainers", "volumes"):
         given = [each.get("name", "") for each in listed(before, name)]
-        users = [each for each in given if not each.startswith(OWN_NAMES) and each not in status.by_list()[name]]
+        users = [each for each in given if not each.startswith(OWN_NAMES) and each not in status.get(name, ())]
         kept = [each.get("name", "") for each in listed(after, name) if each.get("name", "") in users]
         # A strategic merge moves the second of a name to the first: the API server refuses such a pod later anyway.
         if kept != users and len(set(given)) == len(given):

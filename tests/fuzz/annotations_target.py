@@ -185,8 +185,8 @@ def _stated(annotations: dict[str, str]) -> None:
     s.stripped(pod, found)
     if found is None:
         return
-    spec = {key: [{"name": name} for name in names] for key, names in found.by_list().items()}
-    again = {"metadata": {"annotations": {s.STATUS: s.status_annotation(spec, "x")}}}
+    spec = {key: [{"name": name} for name in names] for key, names in found.items()}
+    again = {"metadata": {"annotations": {s.STATUS: s.status_annotation({"spec": spec}, "x")}}}
     assert s.read_status(again) == found
 
 

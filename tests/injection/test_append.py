@@ -12,9 +12,7 @@ from injector.injection.append import (
     AppendSpec,
     ListTemplate,
     status_port,
-    with_cluster_env,
     with_concurrency,
-    with_proxy,
     with_token_mount,
 )
 from injector.injection.data import template_data
@@ -130,9 +128,9 @@ def test_a_template_that_renders_no_lists_names_the_revision() -> None:
         inject(make_pod(), template="- a\n")
 
 
-def spec_of(*containers: dict[str, Any]) -> AppendSpec:
-    """A spec that appends containers only."""
-    return AppendSpec([], list(containers), [], [], None, rewrite_probes=False, redirect_annotations={})
+def spec_of(*containers: dict[str, Any]) -> dict[str, Any]:
+    """Lists that append containers only."""
+    return {"spec": {"containers": list(containers)}}
 
 
 def proxy(**fields: Any) -> dict[str, Any]:
@@ -163,26 +161,25 @@ def test_every_list_is_read_typed() -> None:
         "unknown: 1\n"
     )
 
-    assert found == AppendSpec(
-        init_containers=[{"name": "istio-init"}],
-        containers=[{"name": "istio-proxy"}],
-        volumes=[{"name": "v", "emptyDir": {}}],
-        image_pull_secrets=[{"name": "s"}],
-        dns_config={"searches": ["global"]},
-        rewrite_probes=True,
-        redirect_annotations={"a": "b"},
-    )
+    spec = {
+        "initContainers": [{"name": "istio-init"}],
+        "containers": [{"name": "istio-proxy"}],
+        "volumes": [{"name": "v", "emptyDir": {}}],
+        "imagePullSecrets": [{"name": "s"}],
+        "dnsConfig": {"searches": ["global"]},
+    }
+    assert found == AppendSpec({"spec": spec}, rewrite_probes=True, redirect_annotations={"a": "b"})
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "{}", "containers:\nvolumes: null\n"])
 def test_an_empty_text_appends_nothing(text: str) -> None:
-    assert read(text) == spec_of()
+    assert read(text) == AppendSpec({"spec": {}}, rewrite_probes=False, redirect_annotations={})
 
 
 def test_keys_match_in_any_case_as_in_gos_json() -> None:
     found = read("CONTAINERS: [{name: a}]\nrewriteapphttpprobe: true\n")
 
-    assert (found.containers, found.rewrite_probes) == ([{"name": "a"}], True)
+    assert (found.pod, found.rewrite_probes) == (spec_of({"name": "a"}), True)
 
 
 @pytest.mark.parametrize("text", ["[a]", "a", "containers: 1", "containers: [1]", "a: [", "volumes: {a: b}"])
@@ -199,7 +196,7 @@ def test_invalid_lists_are_refused_in_istios_words(text: str) -> None:
 def test_the_proxy_has_as_many_threads_as_cpus(resources: dict[str, Any], expected: str | None) -> None:
     spec = spec_of({"name": "x"}, proxy(args=["proxy"], resources=resources))
 
-    found = with_concurrency(spec).containers[1]["args"]
+    found = with_concurrency(spec)["spec"]["containers"][1]["args"]
 
     assert found == (["proxy"] if expected is None else ["proxy", "--concurrency", expected])
 
@@ -208,7 +205,7 @@ def test_the_proxy_has_as_many_threads_as_cpus(resources: dict[str, Any], expect
 def test_threads_that_are_given_stay_unless_they_are_none(args: list[str], kept: bool) -> None:
     found = with_concurrency(spec_of(proxy(args=args, resources={"limits": {"cpu": "2"}})))
 
-    assert found.containers[0]["args"] == (args if kept else [*args, "--concurrency", "2"])
+    assert proxy_of(found)["args"] == (args if kept else [*args, "--concurrency", "2"])
 
 
 def test_without_a_proxy_nothing_gets_threads() -> None:
@@ -226,27 +223,6 @@ def test_a_spec_without_a_proxy_has_no_port_of_the_agent() -> None:
     assert status_port(spec_of({"name": "x", "args": ["--statusPort", "1"]})) == -1
 
 
-def test_the_variables_of_the_url_replace_the_templates_and_stand_at_the_end() -> None:
-    env = [{"name": "ISTIO_META_NETWORK", "value": "a"}, {"name": "B", "value": "b"}]
-
-    found = with_cluster_env(spec_of(proxy(env=env)), {"ISTIO_META_NETWORK": "n", "ISTIO_META_CLUSTER_ID": ""})
-
-    assert found.containers == [
-        proxy(
-            env=[
-                {"name": "B", "value": "b"},
-                {"name": "ISTIO_META_NETWORK", "value": "n"},
-                {"name": "ISTIO_META_CLUSTER_ID"},
-            ]
-        )
-    ]
-
-
-@pytest.mark.parametrize(("spec", "envs"), [(spec_of(proxy()), {}), (spec_of({"name": "x"}), {"A": "b"})])
-def test_without_variables_or_a_proxy_nothing_changes(spec: AppendSpec, envs: dict[str, str]) -> None:
-    assert with_cluster_env(spec, envs) is spec
-
-
 def test_the_proxy_gets_the_last_mount_of_the_token_that_the_application_has() -> None:
     mounts = [{"name": name, "mountPath": path} for name, path in (("a", TOKEN_PATH), ("b", "/b"), ("c", TOKEN_PATH))]
     own = {"name": "own", "mountPath": "/own"}
@@ -255,17 +231,10 @@ def test_the_proxy_gets_the_last_mount_of_the_token_that_the_application_has() -
         spec_of(proxy(volumeMounts=[own])), make_pod(containers=[make_container(volumeMounts=mounts)])
     )
 
-    assert found.containers == [proxy(volumeMounts=[own, mounts[2]])]
+    assert found == spec_of(proxy(volumeMounts=[own, mounts[2]]))
 
 
 def test_a_pod_without_the_token_gives_the_proxy_none() -> None:
     spec = spec_of(proxy())
 
     assert with_token_mount(spec, make_pod()) is spec
-
-
-def test_a_changed_proxy_takes_the_place_of_the_first() -> None:
-    spec = spec_of({"name": "x"}, proxy(), {"name": "y"}, proxy(n=2))
-
-    assert with_proxy(spec, proxy(n=1)).containers == [{"name": "x"}, proxy(n=1), {"name": "y"}, proxy(n=2)]
-    assert spec.containers[1] == proxy()

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from injector.injection.steps.probes import APP_PROBERS, REWRITE, Rewrite, probers_json, rewritten
+from injector.injection.steps.probes import APP_PROBERS, REWRITE, Rewrite, rewritten, with_probers
 from injector.injection.steps.status import STATUS
 from injector.istio.behaviours import behaviours_of
 from tests.cases import cases
@@ -16,9 +16,14 @@ HTTP = {"httpGet": {"path": "/ready", "port": 8080}}
 AT_READYZ = {"path": "/app-health/app/readyz", "port": PORT}
 
 
-def rewrite_of(minor: int = 30, env: dict[str, str] | None = None, *, by_default: bool = True) -> Rewrite:
+def rewrite_of(minor: int = 30, env: dict[str, str] | None = None) -> Rewrite:
     """The rewrite of Istio 1.``minor``."""
-    return Rewrite.of(behaviours_of((1, minor)), env or {}, by_default=by_default)
+    return Rewrite.of(behaviours_of((1, minor)), env or {})
+
+
+def rewritten_by(minor: int, pod: dict[str, Any], *, by_default: bool = True) -> dict[str, Any]:
+    """The pod as Istio 1.``minor`` rewrites its probes."""
+    return rewritten(pod, rewrite_of(minor), by_default=by_default, status_port=PORT)
 
 
 def app(**fields: Any) -> dict[str, Any]:
@@ -49,16 +54,18 @@ def test_probes_and_hooks_are_noted_as_the_minor_does(
     assert noted(app(**fields), minor, env) == expected
 
 
-def test_probers_are_sorted_by_url_and_never_the_proxys() -> None:
+def test_probers_are_never_the_proxys() -> None:
     listed = [make_container("b", livenessProbe=HTTP), make_container("istio-proxy", livenessProbe=HTTP)]
 
     found = rewrite_of().probers([*listed, make_container("a", livenessProbe=HTTP, readinessProbe=HTTP)], PORT)
 
-    assert list(found) == ["/app-health/a/livez", "/app-health/a/readyz", "/app-health/b/livez"]
+    assert sorted(found) == ["/app-health/a/livez", "/app-health/a/readyz", "/app-health/b/livez"]
 
 
-def test_the_probers_are_one_json_object_of_urls() -> None:
-    assert probers_json({"/a": "{}", "/b": '{"c":1}'}) == '{"/a":{},"/b":{"c":1}}'
+def test_the_probers_are_one_json_object_sorted_by_url() -> None:
+    (variable,) = with_probers(make_container(), {"/b": '{"c":1}', "/a": "{}"})["env"]
+
+    assert variable == {"name": APP_PROBERS, "value": '{"/a":{},"/b":{"c":1}}'}
 
 
 @cases("fields", "minor", "annotations", "port", "expected")
@@ -69,7 +76,7 @@ def test_probes_and_hooks_ask_the_agent_by_http_and_keep_the_rest(
 
 
 def test_the_agent_is_told_in_a_variable_where_the_probes_went() -> None:
-    found = rewritten(injected(), rewrite_of(), status_port=PORT)
+    found = rewritten_by(30, injected())
 
     assert found["spec"]["containers"][0]["readinessProbe"] == {"httpGet": AT_READYZ}
     assert proxy_env(found) == [
@@ -79,7 +86,7 @@ def test_the_agent_is_told_in_a_variable_where_the_probes_went() -> None:
 
 def test_the_pod_given_is_not_changed() -> None:
     pod = injected()
-    rewritten(pod, rewrite_of(), status_port=PORT)
+    rewritten_by(30, pod)
 
     assert pod == injected()
 
@@ -88,7 +95,7 @@ def test_the_pod_given_is_not_changed() -> None:
 def test_the_pod_decides_and_else_the_values(annotated: str | None, by_default: bool, expected: bool) -> None:
     pod = injected(annotations={} if annotated is None else {REWRITE: annotated})
 
-    found = rewritten(pod, rewrite_of(by_default=by_default), status_port=PORT)
+    found = rewritten_by(30, pod, by_default=by_default)
 
     assert (found != pod) is expected
 
@@ -96,13 +103,13 @@ def test_the_pod_decides_and_else_the_values(annotated: str | None, by_default: 
 def test_a_pod_without_a_proxy_keeps_its_probes() -> None:
     pod = make_pod(containers=[app(readinessProbe=HTTP)])
 
-    assert rewritten(pod, rewrite_of(), status_port=PORT) == pod
+    assert rewritten_by(30, pod) == pod
 
 
 def test_a_pod_without_probes_tells_the_agent_nothing() -> None:
     pod = make_pod(containers=[app(), make_container("istio-proxy")])
 
-    assert rewritten(pod, rewrite_of(), status_port=PORT) == pod
+    assert rewritten_by(30, pod) == pod
 
 
 @pytest.mark.parametrize(("minor", "rewrites"), [(18, False), (19, True)])
@@ -111,7 +118,7 @@ def test_init_containers_are_probed_from_1_19_on(minor: int, rewrites: bool) -> 
         containers=[app(), make_container("istio-proxy")], initContainers=[make_container("side", startupProbe=HTTP)]
     )
 
-    found = rewritten(pod, rewrite_of(minor), status_port=PORT)
+    found = rewritten_by(minor, pod)
 
     assert found["spec"]["initContainers"][0]["startupProbe"] == (
         {"httpGet": {"path": "/app-health/side/startupz", "port": PORT}} if rewrites else HTTP
@@ -125,7 +132,7 @@ EARLIER = '{"/app-health/app/readyz":{"httpGet":{"port":1}},"/app-health/app/liv
 def test_on_a_second_injection_what_was_noted_before_wins(minor: int, earlier: str, expected: str) -> None:
     pod = injected(env=[{"name": "A", "value": "b"}, {"name": APP_PROBERS, "value": earlier}], annotations={STATUS: ""})
 
-    found = rewritten(pod, rewrite_of(minor), status_port=PORT)
+    found = rewritten_by(minor, pod)
 
     assert proxy_env(found) == [{"name": "A", "value": "b"}, {"name": APP_PROBERS, "value": expected}]
 
@@ -136,11 +143,11 @@ def test_up_to_1_16_and_for_a_pod_without_status_the_variable_is_appended_again(
 ) -> None:
     pod = injected(env=[{"name": APP_PROBERS, "value": EARLIER}], annotations=annotations)
 
-    assert len(proxy_env(rewritten(pod, rewrite_of(minor), status_port=PORT))) == 2
+    assert len(proxy_env(rewritten_by(minor, pod))) == 2
 
 
 @pytest.mark.parametrize(("minor", "expected"), [(26, None), (27, [APP_PROBERS])])
 def test_a_variable_that_was_lost_is_back_from_1_27_on(minor: int, expected: list[str] | None) -> None:
-    found = proxy_env(rewritten(injected(annotations={STATUS: ""}), rewrite_of(minor), status_port=PORT))
+    found = proxy_env(rewritten_by(minor, injected(annotations={STATUS: ""})))
 
     assert (found and [each["name"] for each in found]) == expected

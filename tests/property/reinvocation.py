@@ -195,7 +195,7 @@ def doubled(pod: Pod) -> Counter[str]:
 def rewritten(pod: Pod) -> bool:
     """Whether a template writes the users' containers itself, which then stand in the order of their notes."""
     status = read_status(pod)
-    return status is not None and any(each.get("name") in status.containers for each in users(pod))
+    return status is not None and any(each.get("name") in status["containers"] for each in users(pod))
 
 
 def told(pod: Pod) -> Pod:

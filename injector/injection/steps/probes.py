@@ -6,8 +6,7 @@ Follows pkg/kube/inject/app_probe.go and ``applyRewrite`` in webhook.go (1.30.3)
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from injector.errors import DataError, ManifestError
 from injector.golang.json import load_json
@@ -28,32 +27,15 @@ APP_PROBERS: Final = "ISTIO_KUBE_APP_PROBERS"
 _ACTIONS: Final = {"httpGet": "v1.HTTPGetAction", "tcpSocket": "v1.TCPSocketAction", "grpc": "v1.GRPCAction"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Handler:
-    """One place of a container that holds a probe or a lifecycle handler."""
+class _Handler(NamedTuple):
+    """One place of a container that holds a probe or a lifecycle handler: the agent's URL for it, and the actions that are rewritten."""
 
     path: tuple[str, ...]
     url: str
     actions: tuple[str, ...]
 
-    def find(self, container: Mapping[str, Any]) -> tuple[dict[str, Any], str] | None:
-        """Return the probe or handler, and the name of its action; None if the container has none with such an action."""
-        value: Any = container
-        for key in self.path:
-            value = value.get(key)
-            if value is None:
-                return None
-        for name in self.actions:
-            if value.get(name) is not None:
-                return value, name
-        return None
 
-
-_PROBES: Final = (
-    (("readinessProbe",), "/app-health/{}/readyz"),
-    (("livenessProbe",), "/app-health/{}/livez"),
-    (("startupProbe",), "/app-health/{}/startupz"),
-)
+_PROBES: Final = {"readinessProbe": "readyz", "livenessProbe": "livez", "startupProbe": "startupz"}
 _LIFECYCLE: Final = (
     _Handler(("lifecycle", "preStop"), "/app-lifecycle/{}/prestopz", ("httpGet", "tcpSocket")),
     _Handler(("lifecycle", "postStart"), "/app-lifecycle/{}/poststartz", ("httpGet", "tcpSocket")),
@@ -62,30 +44,29 @@ _LIFECYCLE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """How a revision rewrites probes: which it handles, in which lists of containers, and how it notes them."""
+    """How a revision rewrites probes: by the behaviours of its minor, and which handlers."""
 
+    behaviours: Behaviours
     handlers: tuple[_Handler, ...]
-    kinds: tuple[str, ...]
-    merges: bool
-    appends_missing: bool
-    by_default: bool
-    scheme: bool
-    timeouts: bool
-    passes_rewritten: bool
-    port_annotation: bool
 
     @classmethod
-    def of(cls, behaviours: Behaviours, env: Mapping[str, str], *, by_default: bool) -> Rewrite:
+    def of(cls, behaviours: Behaviours, env: Mapping[str, str]) -> Rewrite:
         """Return the rewrite of a minor's behaviours and a revision's feature variables."""
-        tcp = behaviours.tcp_probes and not (
-            behaviours.tcp_probes_optional and parse_bool(env.get("REWRITE_TCP_PROBES", "")) is False
-        )
-        return _rewrite(behaviours, tcp=tcp, by_default=by_default)
+        declined = behaviours.tcp_probes_optional and parse_bool(env.get("REWRITE_TCP_PROBES", "")) is False
+        handled = {
+            "httpGet": True,
+            "tcpSocket": behaviours.tcp_probes and not declined,
+            "grpc": behaviours.grpc_probes,
+        }
+        actions = tuple(name for name, on in handled.items() if on)
+        fields = [*_PROBES.items()][: 3 if behaviours.startup_probes else 2]
+        probes = (_Handler((field,), f"/app-health/{{}}/{end}", actions) for field, end in fields)
+        return cls(behaviours, (*probes, *(_LIFECYCLE if behaviours.lifecycle_probes else ())))
 
     def probers(
         self, containers: Iterable[c.Container], status_port: int, *, injected_before: bool = False
     ) -> dict[str, str]:
-        """Return the original probes by the agent's URL, each as JSON, named ports resolved; sorted by URL.
+        """Return the original probes by the agent's URL, each as JSON, named ports resolved.
 
         In a pod that was ``injected_before``, a probe that has the agent's URL is the agent's, whatever its port: Istio (1.30.3) tells
         it by the mesh's status port alone, and where an annotation changes the port it has the agent probe itself.
@@ -94,7 +75,7 @@ class Rewrite:
         for container in containers:
             if container.get("name") != c.PROXY:
                 found.update(self._probers_of(container, status_port, injected_before=injected_before))
-        return dict(sorted(found.items()))
+        return found
 
     def _probers_of(
         self, container: c.Container, status_port: int, *, injected_before: bool
@@ -110,7 +91,7 @@ class Rewrite:
             if name != "grpc":
                 asked = action.get("port", 0)
                 action["port"] = ports.get(asked) if isinstance(asked, str) else asked
-                rewritten_before = self.passes_rewritten and asked == status_port
+                rewritten_before = self.behaviours.passes_rewritten_probes and asked == status_port
                 if action["port"] is None or rewritten_before:
                     continue
             yield url, self._prober_json(handler, name, action, probe)
@@ -118,12 +99,16 @@ class Rewrite:
     def _found_in(self, container: c.Container) -> Iterator[tuple[_Handler, dict[str, Any], str]]:
         """Yield the handlers of a container, each with the probe and the name of its action."""
         for handler in self.handlers:
-            if handler.path[0] in container and (found := handler.find(container)) is not None:
-                yield handler, *found
+            probe: Any = container
+            for key in handler.path:
+                probe = probe.get(key) or {}
+            name = next((each for each in handler.actions if probe.get(each) is not None), None)
+            if name is not None:
+                yield handler, probe, name
 
     def _prober_json(self, handler: _Handler, name: str, action: Mapping[str, Any], probe: Mapping[str, Any]) -> str:
         text = go_struct_json(action, _ACTIONS[name])
-        if not self.timeouts:
+        if not self.behaviours.prober_timeouts:
             return text
         timeout = probe.get("timeoutSeconds") if handler.path[0] != "lifecycle" else None
         suffix = f',"timeoutSeconds":{timeout}' if timeout else ""
@@ -133,54 +118,50 @@ class Rewrite:
         self, containers: Iterable[c.Container], annotations: Mapping[str, str], status_port: int
     ) -> list[c.Container]:
         """Return the containers with their probes sent to the agent, which listens on ``status_port`` unless annotated."""
-        port = _agent_port(annotations, status_port) if self.port_annotation else status_port
-        return [item if port < 0 else self._redirected(item, port) for item in containers]
+        port = status_port if self.behaviours.probe_port_from_args else _agent_port(annotations, status_port)
+        return [
+            item if port < 0 or item.get("name") == c.PROXY else self._redirected(item, port) for item in containers
+        ]
 
     def _redirected(self, container: c.Container, port: int) -> c.Container:
-        if container.get("name") == c.PROXY:
-            return container
-        for handler, probe, name in self._found_in(container):
-            container = _replaced(container, handler, probe, name, port, scheme=self.scheme)
+        for (path, url, _), probe, name in self._found_in(container):
+            action = {
+                **(probe[name] if name == "httpGet" else {}),
+                "path": url.format(container.get("name", "")),
+                "port": port,
+            }
+            if self.behaviours.probe_scheme and action.get("scheme") == "HTTPS":
+                action["scheme"] = "HTTP"
+            changed: dict[str, Any] = {**{key: value for key, value in probe.items() if key != name}, "httpGet": action}
+            if len(path) > 1:
+                changed = {**container[path[0]], path[1]: changed}
+            container = {**container, path[0]: changed}
         return container
 
 
-@cache
-def _rewrite(behaviours: Behaviours, *, tcp: bool, by_default: bool) -> Rewrite:
-    handled = {"httpGet": True, "tcpSocket": tcp, "grpc": behaviours.grpc_probes}
-    actions = tuple(name for name, on in handled.items() if on)
-    probes = tuple(_Handler(path, url, actions) for path, url in _PROBES)[: 3 if behaviours.startup_probes else 2]
-    return Rewrite(
-        handlers=probes + (_LIFECYCLE if behaviours.lifecycle_probes else ()),
-        kinds=("initContainers", "containers") if behaviours.sidecar_among_init else ("containers",),
-        merges=behaviours.merge_probers,
-        appends_missing=behaviours.append_missing_probers,
-        by_default=by_default,
-        scheme=behaviours.probe_scheme,
-        timeouts=behaviours.prober_timeouts,
-        passes_rewritten=behaviours.passes_rewritten_probes,
-        port_annotation=not behaviours.probe_port_from_args,
-    )
+def rewritten(pod: c.Pod, rewrite: Rewrite, *, by_default: bool, status_port: int) -> c.Pod:
+    """Return the pod with the probes of its own containers sent to the agent, and the agent told where they went.
 
-
-def rewritten(pod: c.Pod, rewrite: Rewrite, *, status_port: int) -> c.Pod:
-    """Return the pod with the probes of its own containers sent to the agent, and the agent told where they went."""
+    ``by_default`` is whether that happens to a pod without the annotation ``REWRITE``.
+    """
     sidecar = c.find_in_pod(c.PROXY, pod)
     annotations = c.annotations_of(pod)
     asked = parse_bool(annotations.get(REWRITE, ""))
-    if sidecar is None or not (rewrite.by_default if asked is None else asked):
+    if sidecar is None or not (by_default if asked is None else asked):
         return pod
-    probed = [item for kind in rewrite.kinds for item in c.containers_of(pod, kind)]
+    behaviours = rewrite.behaviours
+    kinds = ("initContainers", "containers") if behaviours.sidecar_among_init else ("containers",)
+    probed = [item for kind in kinds for item in c.containers_of(pod, kind)]
     injected_before = STATUS in annotations
     probers = rewrite.probers(probed, status_port, injected_before=injected_before)
     if probers:
-        injected_before = injected_before and rewrite.merges
-        pod = c.with_container(pod, _with_probers(sidecar, probers, rewrite, injected_before=injected_before))
-    changed = {
-        kind: rewrite.redirected(c.containers_of(pod, kind), annotations, status_port)
-        for kind in rewrite.kinds
-        if c.containers_of(pod, kind)
-    }
-    return c.with_spec(pod, **changed)
+        merges = injected_before and behaviours.merge_probers
+        added = _merged(sidecar, probers, behaviours) if merges else with_probers(sidecar, probers)
+        pod = c.with_container(pod, added)
+    listed = {kind: c.containers_of(pod, kind) for kind in kinds if c.containers_of(pod, kind)}
+    return c.with_spec(
+        pod, **{kind: rewrite.redirected(items, annotations, status_port) for kind, items in listed.items()}
+    )
 
 
 def _agent_port(annotations: Mapping[str, str], status_port: int) -> int:
@@ -191,20 +172,22 @@ def _agent_port(annotations: Mapping[str, str], status_port: int) -> int:
     return int(text) if text.isascii() and text.isdigit() else 0
 
 
-def _with_probers(
-    sidecar: c.Container, probers: dict[str, str], rewrite: Rewrite, *, injected_before: bool
-) -> c.Container:
-    if not injected_before:
-        return c.env_appended(sidecar, APP_PROBERS, probers_json(probers))
+def with_probers(sidecar: c.Container, probers: Mapping[str, str]) -> c.Container:
+    """Return the proxy with the variable that tells the agent the original probes."""
+    return c.env_appended(sidecar, APP_PROBERS, _probers_json(probers))
+
+
+def _merged(sidecar: c.Container, probers: Mapping[str, str], behaviours: Behaviours) -> c.Container:
+    """Return the proxy with the probers beside those that an earlier injection noted, which win."""
     env = list(sidecar.get("env") or ())
     for index, variable in enumerate(env):
         if variable.get("name") == APP_PROBERS:
             existing = _decoded(variable.get("value", ""))
             if existing is None:
                 return sidecar
-            env[index] = {"name": APP_PROBERS, "value": probers_json(dict(sorted({**probers, **existing}.items())))}
+            env[index] = {"name": APP_PROBERS, "value": _probers_json({**probers, **existing})}
             return {**sidecar, "env": env}
-    return c.env_appended(sidecar, APP_PROBERS, probers_json(probers)) if rewrite.appends_missing else sidecar
+    return with_probers(sidecar, probers) if behaviours.append_missing_probers else sidecar
 
 
 def _decoded(text: str) -> dict[str, str] | None:
@@ -234,25 +217,6 @@ def _prober_json(prober: Any) -> str:
     return "{" + ",".join([*parts, f'"timeoutSeconds":{timeout}'] if timeout else parts) + "}"
 
 
-def probers_json(probers: Mapping[str, str]) -> str:
-    """Return the probers as the JSON object that the agent reads."""
-    # URLs hold container names only, which are DNS labels or escape as JSON strings do.
-    return "{" + ",".join(f"{_quoted(url)}:{text}" for url, text in probers.items()) + "}"
-
-
-def _quoted(text: str) -> str:
-    return go_struct_json(text, "string")
-
-
-def _replaced(
-    container: c.Container, handler: _Handler, probe: dict[str, Any], name: str, port: int, *, scheme: bool
-) -> c.Container:
-    action = probe[name] if name == "httpGet" else {}
-    action = {**action, "path": handler.url.format(container.get("name", "")), "port": port}
-    if scheme and action.get("scheme") == "HTTPS":
-        action["scheme"] = "HTTP"
-    probe = {**{key: value for key, value in probe.items() if key != name}, "httpGet": action}
-    if len(handler.path) == 1:
-        return {**container, handler.path[0]: probe}
-    outer, inner = handler.path
-    return {**container, outer: {**container[outer], inner: probe}}
+def _probers_json(probers: Mapping[str, str]) -> str:
+    """Return the probers as the JSON object that the agent reads, sorted by URL."""
+    return "{" + ",".join(f"{go_struct_json(url, 'string')}:{text}" for url, text in sorted(probers.items())) + "}"

@@ -6,36 +6,16 @@ Follows ``SidecarInjectionStatus``, ``getInjectionStatus``, ``parseStatus`` and 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, TypeAlias
 
 from injector.errors import DataError
 from injector.golang.json import go_json, load_json
 from injector.injection import containers as c
-from injector.memo import Memo
 
 STATUS: Final = "sidecar.istio.io/status"
-_LISTS: Final = ("initContainers", "containers", "volumes", "imagePullSecrets")
-
-
-@dataclass(frozen=True, slots=True)
-class InjectionStatus:
-    """The names of the additions of an earlier injection."""
-
-    init_containers: tuple[str, ...] = ()
-    containers: tuple[str, ...] = ()
-    volumes: tuple[str, ...] = ()
-    image_pull_secrets: tuple[str, ...] = ()
-
-    def by_list(self) -> dict[str, tuple[str, ...]]:
-        """Return the names by the list of the pod's spec that they are in."""
-        return dict(
-            zip(_LISTS, (self.init_containers, self.containers, self.volumes, self.image_pull_secrets), strict=True)
-        )
-
-    def any(self) -> bool:
-        """Return whether it names anything."""
-        return any(self.by_list().values())
+LISTS: Final = ("initContainers", "containers", "volumes", "imagePullSecrets")
+InjectionStatus: TypeAlias = Mapping[str, tuple[str, ...]]
+"""The names of the additions of an earlier injection, by the list of the pod's spec that they are in, which are those of ``LISTS``."""
 
 
 def read_status(pod: Mapping[str, Any]) -> InjectionStatus | None:
@@ -43,41 +23,19 @@ def read_status(pod: Mapping[str, Any]) -> InjectionStatus | None:
 
     As for Go, keys match in any case.
     """
-    text = c.annotations_of(pod).get(STATUS)
-    return None if text is None else _READ.get(text, _read).status
-
-
-def revision_in(text: str) -> str:
-    """Return the revision that the annotation's value names; empty if it names none."""
-    return _READ.get(text, _read).revision
-
-
-class _Read(NamedTuple):
-    """What ``read_status`` and ``revision_in`` return."""
-
-    status: InjectionStatus | None
-    revision: str
-
-
-def _read(text: str) -> _Read:
-    raw = _json_object(text)
-    revision = None if raw is None else raw.get("revision")
-    return _Read(_status_in(raw), revision if isinstance(revision, str) else "")
-
-
-_READ: Final[Memo[str, _Read]] = Memo(64, 64 << 10, len)
-"""Pods of one revision have the same annotation, and commands read it several times for each pod."""
-
-
-def _status_in(raw: dict[str, Any] | None) -> InjectionStatus | None:
-    if raw is None:
+    raw = _json_object(pod)
+    by_name = {} if raw is None else {key.lower(): value for key, value in raw.items()}
+    if raw is None or not isinstance(by_name.get("revision"), str | None):
         return None
-    by_name = {key.lower(): value for key, value in raw.items()}
-    if not isinstance(by_name.get("revision"), str | None):
-        return None
-    names = [_names(by_name.get(key.lower())) for key in _LISTS]
-    known = [item for item in names if item is not None]
-    return InjectionStatus(*known) if len(known) == len(names) else None
+    names = {key: _names(by_name.get(key.lower())) for key in LISTS}
+    known = {key: found for key, found in names.items() if found is not None}
+    return known if len(known) == len(names) else None
+
+
+def revision_in_status(pod: Mapping[str, Any]) -> str:
+    """Return the revision that the annotation names; empty if there is none, or if it names none."""
+    revision = (_json_object(pod) or {}).get("revision")
+    return revision if isinstance(revision, str) else ""
 
 
 def injected_names(pod: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
@@ -85,15 +43,14 @@ def injected_names(pod: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
 
     A list of something else than names is empty; Istio (1.30.3) drops the connection of such a request.
     """
-    text = c.annotations_of(pod).get(STATUS)
-    raw = (None if text is None else _json_object(text)) or {}
+    raw = _json_object(pod) or {}
     return {kind: _names(raw.get(kind)) or () for kind in ("containers", "initContainers")}
 
 
-def _json_object(text: str) -> dict[str, Any] | None:
-    """Return the object in a text, empty for ``null``; None if there is no object."""
+def _json_object(pod: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the object in the annotation, empty for ``null``; None if there is no object."""
     try:
-        raw = load_json(text)
+        raw = load_json(c.annotations_of(pod).get(STATUS, ""))
     except DataError:
         return None
     return {} if raw is None else raw if isinstance(raw, dict) else None
@@ -107,20 +64,24 @@ def _names(value: Any) -> tuple[str, ...] | None:
     return None
 
 
-def status_annotation(template_spec: Mapping[str, Any], revision: str | None) -> str:
-    """Return the annotation's value for ``template_spec``, the spec of the rendered overlay.
-
-    Absent lists are null. ``revision`` is None for minors that do not name it.
-    """
-    listed = {key: [item.get("name", "") for item in template_spec.get(key) or ()] or None for key in _LISTS}
+def status_annotation(template: c.Pod, revision: str | None) -> str:
+    """Return the annotation's value for ``template``, the rendered overlay; ``revision`` is None for minors that do not name it."""
+    listed = added_names(template)
     return go_json(listed if revision is None else {**listed, "revision": revision})
+
+
+def added_names(template: c.Pod) -> dict[str, list[str] | None]:
+    """Return the names in the lists that a template adds; None for a list that it does not add to."""
+    return {key: [item.get("name", "") for item in c.containers_of(template, key)] or None for key in LISTS}
 
 
 def stripped(pod: c.Pod, status: InjectionStatus | None) -> c.Pod:
     """Return the pod without the containers and the annotation of an earlier injection."""
     if status is None:
         return pod
-    app = [item for item in c.containers_of(pod) if item.get("name") not in status.containers]
-    init = [item for item in c.containers_of(pod, "initContainers") if item.get("name") not in status.init_containers]
+    kept = {
+        kind: [item for item in c.containers_of(pod, kind) if item.get("name") not in status[kind]]
+        for kind in ("containers", "initContainers")
+    }
     annotations = {key: value for key, value in c.annotations_of(pod).items() if key != STATUS}
-    return c.with_metadata(c.with_spec(pod, containers=app, initContainers=init), annotations=annotations)
+    return c.with_metadata(c.with_spec(pod, **kept), annotations=annotations)

@@ -18,7 +18,7 @@ from injector.injection import containers as c
 from injector.injection.result import Answer, Injected
 from injector.injection.steps import prometheus
 from injector.injection.steps.probes import APP_PROBERS
-from injector.injection.steps.status import STATUS, read_status, revision_in
+from injector.injection.steps.status import STATUS, read_status, revision_in_status
 from injector.injection.tools.podchanges import ABSENT, KINDS, Change, pod_changes
 from injector.injection.tools.uninject import ANNOTATIONS_ENV, LABELS_ENV, uninject_pod
 from injector.istio.webhooks import REVISION_LABEL
@@ -68,7 +68,7 @@ def injected_revision(pod: Mapping[str, Any]) -> str | None:
     annotations = c.annotations_of(pod)
     if STATUS not in annotations:
         return None
-    named = revision_in(annotations[STATUS]) or annotations.get(REVISION_LABEL) or c.labels_of(pod).get(REVISION_LABEL)
+    named = revision_in_status(pod) or annotations.get(REVISION_LABEL) or c.labels_of(pod).get(REVISION_LABEL)
     return named or ""
 
 
@@ -102,7 +102,7 @@ def as_created(pod: c.Pod) -> c.Pod:
 
 def own_revision_label(pod: Mapping[str, Any]) -> str | None:
     """Return the label ``istio.io/rev`` of a running pod; None if it has none, or if the injection wrote it."""
-    return c.labels_of(pod).get(REVISION_LABEL) if revision_in(c.annotations_of(pod).get(STATUS, "")) else None
+    return c.labels_of(pod).get(REVISION_LABEL) if revision_in_status(pod) else None
 
 
 def drift_of(pod: c.Pod, answer: Answer | None) -> Drift:
@@ -148,10 +148,9 @@ def _of_others(change: Change, *, ranged: bool) -> bool:
 
 def _added(pod: c.Pod) -> tuple[frozenset[str], frozenset[str]]:
     """Return the names of the containers and of the volumes that an injection added to a pod."""
-    status = read_status(pod)
-    if status is None:
-        return frozenset(), frozenset()
-    return frozenset((*status.init_containers, *status.containers)), frozenset(status.volumes)
+    status = read_status(pod) or {}
+    containers = (name for kind in _LISTS for name in status.get(kind, ()))
+    return frozenset(containers), frozenset(status.get("volumes", ()))
 
 
 def _only(pod: c.Pod, containers: AbstractSet[Any], volumes: AbstractSet[Any]) -> c.Pod:

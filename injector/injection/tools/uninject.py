@@ -35,11 +35,11 @@ from injector.kube.pods import (
     workload_of,
 )
 
-BEFORE_STATUS: Final = InjectionStatus(
-    init_containers=(c.INIT, c.VALIDATION, c.ENABLE_CORE_DUMP),
-    containers=(c.PROXY,),
-    volumes=("istio-certs", "istio-data", "istio-envoy", "istio-token", "istiod-ca-cert", "istio-podinfo"),
-)
+_BEFORE_STATUS: Final[InjectionStatus] = {
+    "initContainers": (c.INIT, c.VALIDATION, c.ENABLE_CORE_DUMP),
+    "containers": (c.PROXY,),
+    "volumes": ("istio-certs", "istio-data", "istio-envoy", "istio-token", "istiod-ca-cert", "istio-podinfo"),
+}
 """What Istio's templates add, for pods without a status annotation or with an empty one."""
 
 ANNOTATIONS_ENV: Final = "ISTIO_METAJSON_ANNOTATIONS"
@@ -92,7 +92,10 @@ def uninject_pod(pod: c.Pod, *, workload: str = "") -> c.Pod:
     if status is None and proxy is None:
         return pod
     env = {item.get("name"): item.get("value") or "" for item in (proxy or {}).get("env") or ()}
-    pod = _without_lists(pod, status if status is not None and status.any() else BEFORE_STATUS)
+    added = status if status is not None and any(status.values()) else _BEFORE_STATUS
+    spec = pod.get("spec") or {}
+    left = {kind: [item for item in spec.get(kind) or () if item.get("name") not in added[kind]] for kind in added}
+    pod = c.with_spec(pod, **{kind: items or None for kind, items in left.items() if spec.get(kind)})
     pod = _with_probes(pod, _json_object(env.get(APP_PROBERS, ""), APP_PROBERS))
     pod = _with_overridden(pod)
     noted = c.annotations_of(pod).get(STATUS, "")
@@ -141,16 +144,6 @@ def _without_empty_metadata(holder: dict[str, Any]) -> dict[str, Any]:
     """Return a template without empty metadata, which Go prints for each template that has none."""
     is_empty = all(value is None for value in (holder.get("metadata") or {}).values())
     return _without(holder, ("metadata",)) if is_empty else holder
-
-
-def _without_lists(pod: c.Pod, status: InjectionStatus) -> c.Pod:
-    spec = pod.get("spec") or {}
-    changes = {
-        key: [item for item in spec[key] if item.get("name") not in names] or None
-        for key, names in status.by_list().items()
-        if spec.get(key)
-    }
-    return c.with_spec(pod, **changes)
 
 
 def _with_probes(pod: c.Pod, probers: Mapping[str, Any]) -> c.Pod:
