@@ -15,6 +15,8 @@ PROXY: Final = "istio-proxy"
 INIT: Final = "istio-init"
 VALIDATION: Final = "istio-validation"
 ENABLE_CORE_DUMP: Final = "enable-core-dump"
+ISTIOS: Final = frozenset({PROXY, INIT, VALIDATION, ENABLE_CORE_DUMP})
+"""The containers that Istio's templates add."""
 
 
 def containers_of(pod: Mapping[str, Any], kind: str = "containers") -> list[Container]:
@@ -56,7 +58,7 @@ def with_spec(pod: Pod, **changes: Any) -> Pod:
 
     ``containers`` has no omitempty: it stays, empty.
     """
-    spec = {**pod.get("spec", {}), **changes}
+    spec = {**(pod.get("spec") or {}), **changes}
     for key, value in changes.items():
         if value is None or (value == [] and key != "containers"):
             del spec[key]
@@ -75,7 +77,7 @@ def with_container(pod: Pod, changed: Container) -> Pod:
 
 def with_metadata(pod: Pod, **changes: Any) -> Pod:
     """Return the pod with keys of its metadata replaced; an empty map leaves the key out."""
-    metadata = {**pod.get("metadata", {}), **changes}
+    metadata = {**(pod.get("metadata") or {}), **changes}
     for key, value in changes.items():
         if not value:
             del metadata[key]

@@ -25,7 +25,6 @@ AUTO_IMAGE: Final = "auto"
 _MOST: Final = 100
 """Maximum number of containers in the annotation, with which all others are compared."""
 _KINDS: Final = ("containers", "initContainers")
-_ISTIOS: Final = frozenset({c.PROXY, c.INIT, c.VALIDATION, c.ENABLE_CORE_DUMP})
 
 
 def read_overrides(pod: c.Pod) -> dict[str, list[c.Container]]:
@@ -102,7 +101,7 @@ def reapplied(final: c.Pod, original: c.Pod, template: c.Pod, behaviours: Behavi
             late = late or is_late
             if is_recorded or is_late:
                 recorded[kind].append(user)
-            if not is_skipped or name in _ISTIOS:
+            if not is_skipped or name in c.ISTIOS:
                 applied[kind].append(user)
     for kind in _KINDS:
         for overlay in applied[kind]:

@@ -167,47 +167,38 @@ def _below(path: str, key: str) -> str:
 HIDDEN_ANNOTATIONS: Final = frozenset({"kubectl.kubernetes.io/last-applied-configuration", "proxy.istio.io/overrides"})
 """Annotations that repeat containers, with their variables."""
 
-_ISTIO: Final = frozenset({c.PROXY, c.INIT, c.VALIDATION, c.ENABLE_CORE_DUMP})
 _LISTS: Final = ("initContainers", "containers", "ephemeralContainers")
 # Shorter texts occur in any sentence by chance, and are not secrets.
 _SHORTEST: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Variables:
-    """The hidden variables of one container: those of ``names``, or all."""
-
-    names: frozenset[str]
-    every: bool = False
-
-    def __contains__(self, name: str) -> bool:
-        """Return whether the variable's value is hidden; a repeated variable's number does not count."""
-        return self.every or name.partition("#")[0] in self.names
-
-    def entry(self, entry: Any) -> Any:
-        """Return the part of an entry of ``env`` that is shown: the source of its value, or that it has one."""
-        if entry is ABSENT:
-            return ABSENT
-        return {"valueFrom": entry["valueFrom"]} if entry.get("valueFrom") else HIDDEN
-
-
-@dataclass(frozen=True, slots=True)
 class Hiding:
-    """The values to hide in the injections of one pod."""
+    """The values to hide in the injections of one pod.
 
-    by_container: Mapping[str, Variables]
+    Attributes:
+        variables: the names of the variables that the user wrote, by container.
+        values: their values.
+    """
+
+    variables: Mapping[str, frozenset[str]]
     values: frozenset[str]
 
-    def variables(self, container: str) -> Variables:
-        """Return the hidden variables of the container of that name."""
-        return self.by_container.get(container, _NONE)
+    def hides(self, container: str, variable: str) -> bool:
+        """Return whether a variable's value is hidden; the number of a repeated one does not count."""
+        names = self.variables.get(container)
+        return names is not None and (container not in c.ISTIOS or variable.partition("#")[0] in names)
 
     def container(self, container: c.Container) -> c.Container:
         """Return the container with its hidden values replaced."""
-        hidden = self.variables(str(container.get("name", "")))
         if not container.get("env"):
             return container
-        return {**container, "env": [self._entry(item, hidden) for item in container["env"]]}
+        name = str(container.get("name", ""))
+        env = [
+            {**item, "value": HIDDEN} if "value" in item and self.hides(name, item.get("name", "")) else item
+            for item in container["env"]
+        ]
+        return {**container, "env": env}
 
     def pod(self, pod: c.Pod) -> c.Pod:
         """Return the pod with its hidden values replaced, for printing it whole."""
@@ -226,23 +217,16 @@ class Hiding:
             text = text.replace(value, HIDDEN)
         return text
 
-    def _entry(self, item: dict[str, Any], hidden: Variables) -> dict[str, Any]:
-        return {**item, "value": HIDDEN} if "value" in item and item.get("name", "") in hidden else item
-
 
 def hiding_of(given: Mapping[str, Any]) -> Hiding:
     """Return the values to hide in the injections of the pod ``given``."""
     own = [item for kind in _LISTS for item in c.containers_of(given, kind)]
-    by_container: dict[str, Variables] = {}
-    for item in own:
-        name = str(item.get("name", ""))
-        names = frozenset(str(entry.get("name", "")) for entry in item.get("env") or ())
-        by_container[name] = Variables(names, every=name not in _ISTIO)
+    names = {
+        str(item.get("name", "")): frozenset(str(entry.get("name", "")) for entry in item.get("env") or ())
+        for item in own
+    }
     values = (entry.get("value") for item in own for entry in item.get("env") or ())
-    return Hiding(by_container, frozenset(value for value in values if value and len(value) >= _SHORTEST))
-
-
-_NONE: Final = Variables(frozenset())
+    return Hiding(names, frozenset(value for value in values if value and len(value) >= _SHORTEST))
 
 
 KINDS: Final = (
@@ -322,15 +306,10 @@ def changes(
         return (Change("decision", "", *texts),)
     if isinstance(old, Injected) and isinstance(new, Injected):
         pods = old.shared_pod, new.shared_pod
-        found = (*pod_changes(*pods, given), *_pod_security_changes(*(levels or map(level_of, pods))))
+        before, after = levels or map(level_of, pods)
+        found = [*pod_changes(*pods, given), *([Change(POD_SECURITY, "", before, after)] if before != after else ())]
         return tuple(_unshared(each) for each in sorted(found, key=_place_of_kind) if not _is_own_name(each, names))
     return ()
-
-
-def _pod_security_changes(old: str, new: str) -> Iterator[Change]:
-    """Yield the change if the strictest level of Pod Security that a pod passes differs."""
-    if old != new:
-        yield Change(POD_SECURITY, "", old, new)
 
 
 def _place_of_kind(change: Change) -> int:
@@ -424,14 +403,14 @@ def _one_container(
         if before.get(key) == after.get(key):
             continue
         if key == "env":
-            yield from _env_changes(path, before.get(key) or [], after.get(key) or [], hiding.variables(name))
+            yield from _env_changes(name, path, before.get(key) or [], after.get(key) or [], hiding)
             continue
         kind = _OF_CONTAINER.get(key, _OTHER)
         yield from differences(kind, f"{path}.{key}", before.get(key, ABSENT), after.get(key, ABSENT))
 
 
 def _env_changes(
-    path: str, old: list[dict[str, Any]], new: list[dict[str, Any]], hidden: Variables
+    container: str, path: str, old: list[dict[str, Any]], new: list[dict[str, Any]], hiding: Hiding
 ) -> Iterator[Change]:
     before, after = (entries(side, lambda item: str(item.get("name", ""))) for side in (old, new))
     for name in _union(before, after):
@@ -439,7 +418,7 @@ def _env_changes(
         if sides[0] == sides[1]:
             continue
         where = f"{path}.env[{name}]"
-        shown = [hidden.entry(side) if name in hidden else _plain(side) for side in sides]
+        shown = [_shown(side, is_hidden=hiding.hides(container, name)) for side in sides]
         if HIDDEN in shown:
             yield Change("env", where, *shown)
         else:
@@ -447,10 +426,12 @@ def _env_changes(
     yield from order_changes(f"{path}.env", before, after)
 
 
-def _plain(entry: Any) -> Any:
+def _shown(entry: Any, *, is_hidden: bool) -> Any:
     """Return the value of a variable, else the source of its value."""
     if entry is ABSENT:
         return ABSENT
+    if is_hidden:
+        return {"valueFrom": entry["valueFrom"]} if entry.get("valueFrom") else HIDDEN
     rest = {key: value for key, value in entry.items() if key != "name"}
     return rest.get("value", "") if set(rest) <= {"value"} else rest
 

@@ -108,7 +108,7 @@ def uninject_pod(pod: c.Pod, *, workload: str = "") -> c.Pod:
     secure_port = env.get(prometheus.SECURE_PORT_ENV)
     if secure_port and annotations.get(prometheus.SECURE_PORT) == secure_port:
         annotations = {key: value for key, value in annotations.items() if key != prometheus.SECURE_PORT}
-    return _with_spec(_with_metadata(pod, annotations, labels))
+    return _with_spec(c.with_metadata(pod, annotations=annotations, labels=labels))
 
 
 def _original_annotations(env: Mapping[str, str]) -> dict[str, str] | None:
@@ -173,11 +173,6 @@ def _with_handler(container: c.Container, kind: str, handler: dict[str, Any]) ->
         return {**container, field: {**_without(container.get(field) or {}, _HANDLERS), **handler}}
     lifecycle = container.get("lifecycle") or {}
     return {**container, "lifecycle": {**lifecycle, _HOOK_FIELDS[kind]: handler}}
-
-
-def _with_metadata(pod: c.Pod, annotations: dict[str, str], labels: dict[str, str]) -> c.Pod:
-    meta = _with(_with(pod.get("metadata") or {}, "annotations", annotations), "labels", labels)
-    return {**pod, "metadata": meta}
 
 
 def _with_spec(pod: c.Pod) -> c.Pod:
