@@ -301,7 +301,7 @@ def _labelled(params: Parameters, pod: c.Pod, added: c.Pod) -> dict[str, str]:
         wanted[names[0]] = _first_label(labels, names, params.workload.name)
         wanted[versions[0]] = _first_label(labels, versions, "latest")
     if "revision" in which:
-        wanted[REVISION_LABEL] = params.written_revision
+        wanted[REVISION_LABEL] = params.revision.written
     variables = [item for container in c.containers_of(added) for item in container.get("env") or ()]
     network = str((c.find(NETWORK, variables) or {}).get("value", "")) if "network" in which else ""
     if network:
@@ -345,5 +345,5 @@ def _assembled(params: Parameters, spec: AppendSpec, added: c.Pod) -> c.Pod:
     if "tls_mode" in behaviours.added_labels:
         labels = {"security.istio.io/tlsMode": "istio", **{k: v for k, v in labels.items() if v}}
     if "revision" in behaviours.added_labels:
-        labels = {**labels, REVISION_LABEL: params.written_revision}
+        labels = {**labels, REVISION_LABEL: params.revision.written}
     return c.with_metadata(pod, annotations={**c.annotations_of(pod), **annotations}, labels=labels)

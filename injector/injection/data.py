@@ -11,6 +11,8 @@ OpenShift gives each namespace its own ranges of user and group ids. Follows pkg
 from __future__ import annotations
 
 import math
+from functools import reduce
+from operator import getitem
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -20,6 +22,7 @@ from injector.gotemplate.values import Int64
 from injector.injection import containers as c
 from injector.injection.result import ENFORCE
 from injector.istio.annotations import parse_bool
+from injector.istio.config import SIDECAR_TEMPLATE_NAME
 from injector.istio.goview import GoStruct, string_struct
 from injector.istio.mesh import mesh_facts, overlaid_mesh_config
 from injector.istio.revision import KUBELET_VERSION, Revision
@@ -27,7 +30,7 @@ from injector.istio.template import TemplateData
 from injector.kube.quantity import parse_quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from injector.gotemplate.values import Struct
     from injector.istio.behaviours import Minor
@@ -45,7 +48,7 @@ _UINT32: Final = 2**32
 _ISTIO_INIT: Final = frozenset({c.VALIDATION, c.INIT})
 
 
-_NO_RESOURCES: Final[Mapping[str, dict[str, Any]]] = MappingProxyType({})
+_NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class ProxyOverlays(NamedTuple):
@@ -59,9 +62,9 @@ class ProxyOverlays(NamedTuple):
     """
 
     merge: str = ""
-    below: Mapping[str, dict[str, Any]] = _NO_RESOURCES
+    below: Mapping[str, dict[str, Any]] = _NONE
     annotation: str | None = None
-    above: Mapping[str, dict[str, Any]] = _NO_RESOURCES
+    above: Mapping[str, dict[str, Any]] = _NONE
 
     def on(self, revision: Revision) -> MeshFacts:
         """Return the revision's mesh config with the ProxyConfigs on top of its own.
@@ -98,15 +101,18 @@ class Parameters(NamedTuple):
     mesh: MeshFacts
     mesh_in_data: MeshFacts
     proxy_config: MeshFacts
-    default_templates: tuple[str, ...]
-    injected_annotations: Mapping[str, str]
-    written_revision: str
-    native_sidecar: bool
     proxy_envs: Mapping[str, str]
+    default_templates: tuple[str, ...] = (SIDECAR_TEMPLATE_NAME,)
+    injected_annotations: Mapping[str, str] = _NONE
     namespace_meta: Mapping[str, Any] | None = None
     hidden_label: str = ""
     guard: str = ENFORCE
     overlays: ProxyOverlays = ProxyOverlays()
+
+    @property
+    def native_sidecar(self) -> bool:
+        """Whether the pod gets a native sidecar unless its annotation says otherwise."""
+        return native_sidecar(self.revision, self.pod)
 
     @property
     def hold_application(self) -> bool:
@@ -155,9 +161,8 @@ def _cpus(params: Parameters) -> Iterator[str]:
     if annotated:
         yield annotated[0]
         return
-    resources = _at(params.revision.template_values, "global", "proxy", "resources")
     for kind in ("limits", "requests"):
-        cpu = _at(resources, kind, "cpu")
+        cpu = value_at(params.revision.template_values, ("global", "proxy", "resources", kind, "cpu"))
         if cpu is not None:
             yield cpu if isinstance(cpu, str) else f"{cpu:g}"
 
@@ -169,10 +174,12 @@ def _rounded_up(quantity: str) -> int | None:
         return None
 
 
-def _at(tree: Any, *path: str) -> Any:
-    for key in path:
-        tree = tree.get(key) if isinstance(tree, dict) else None
-    return tree
+def value_at(data: Any, path: Sequence[str | int]) -> Any:
+    """Return the value at a path of JSON data; None if there is no such path."""
+    try:
+        return reduce(getitem, path, data)
+    except (KeyError, IndexError, TypeError):
+        return None
 
 
 PROXY_IMAGE_TYPE: Final = "sidecar.istio.io/proxyImageType"
@@ -183,8 +190,11 @@ _KNOWN_IMAGE_TYPES: Final = ("distroless", "debug")
 
 def template_data(params: Parameters, stripped: c.Pod) -> TemplateData:
     """Return the template data for one injection; ``stripped`` is the pod without the additions of an earlier injection."""
-    revision, workload = params.revision, params.workload
+    revision, workload, values = params.revision, params.workload, params.revision.values
     uid, gid = proxy_ids(params.namespace_meta)
+    image_type = params.proxy_config.image_type
+    if image_type == "" and revision.behaviours.empty_image_type:
+        image_type = None
     return TemplateData(
         {
             "TypeMeta": string_struct("v1.TypeMeta", Kind=workload.kind, APIVersion=workload.api_version),
@@ -194,11 +204,11 @@ def template_data(params: Parameters, stripped: c.Pod) -> TemplateData:
             "ProxyConfig": params.proxy_config.proxy_config,
             "MeshConfig": params.mesh_in_data.mesh_pointer,
             "Values": revision.template_values,
-            "Revision": params.written_revision,
+            "Revision": revision.written,
             "NativeSidecars": params.native_sidecar,
             "EstimatedConcurrency": estimated_concurrency(params),
-            "ProxyImage": proxy_image(params, stripped),
-            "ProxyInitImage": proxy_init_image(params, stripped),
+            "ProxyImage": _image(revision, stripped, values.proxy_image, image_type),
+            "ProxyInitImage": _image(revision, stripped, values.proxy_init_image, None),
             "ProxyUID": Int64(uid),
             "ProxyGID": Int64(gid),
             "InboundTrafficPolicyMode": params.mesh.inbound_traffic_policy,
@@ -228,23 +238,11 @@ def _deployment_meta(params: Parameters) -> Struct:
     return GoStruct("v1.ObjectMeta", dict(params.owner_meta))
 
 
-def proxy_image(params: Parameters, pod: c.Pod) -> str:
-    """Return the proxy's image: hub, name and tag of the values, the type by annotation, ProxyConfig or values."""
-    image_type = params.proxy_config.image_type
-    if image_type == "" and params.revision.behaviours.empty_image_type:
-        image_type = None
-    return _image(params, pod, params.revision.values.proxy_image, image_type)
-
-
-def proxy_init_image(params: Parameters, pod: c.Pod) -> str:
-    """Return the image of istio-init: as the proxy's image, but ProxyConfig does not choose its type."""
-    return _image(params, pod, params.revision.values.proxy_init_image, None)
-
-
-def _image(params: Parameters, pod: c.Pod, name: str, image_type: str | None) -> str:
-    values = params.revision.values
+def _image(revision: Revision, pod: c.Pod, name: str, image_type: str | None) -> str:
+    """Return an image: hub, name and tag of the values, and the type of the annotation, of the ProxyConfig or of the values."""
+    values = revision.values
     if image_type is None:
-        image_type = values.variant if params.revision.behaviours.values_variant else ""
+        image_type = values.variant if revision.behaviours.values_variant else ""
     wanted = c.annotations_of(pod).get(PROXY_IMAGE_TYPE, image_type)
     return f"{values.hub}/{name or _DEFAULT_PROXY_IMAGE}:{tag_of_type(values.tag, wanted)}"
 

@@ -21,12 +21,12 @@ import re
 from dataclasses import dataclass, replace
 from functools import cache, reduce
 from itertools import dropwhile, takewhile
-from operator import getitem, or_
+from operator import or_
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from injector.errors import BreakOutError, DataError
 from injector.golang.json import dump_json
-from injector.injection.data import PROXY_IMAGE_TYPE, namespaced_name, template_data
+from injector.injection.data import PROXY_IMAGE_TYPE, namespaced_name, template_data, value_at
 from injector.injection.result import ENFORCE, OFF
 from injector.istio.template import reads
 from injector.kube.typed import struct_type
@@ -308,7 +308,7 @@ class TemplateGuard:
             rendering = self._rendering(texts, filler)
             if rendering is None or found is None:
                 return rendering is not None
-            one, other = at(real, found.path), at(rendering, found.path)
+            one, other = value_at(real, found.path), value_at(rendering, found.path)
             return bool(_shape(one) == _shape(other) if found.shape else one == other)
 
         if found is None:
@@ -553,14 +553,6 @@ def _common_prefix(texts: Sequence[bytes]) -> bytes:
 def _text(scalar: Any) -> bytes:
     text = scalar if isinstance(scalar, str) else json.dumps(scalar)
     return text.encode("utf-8", "surrogatepass")
-
-
-def at(value: Any, path: Path) -> Any:
-    """Return the value at a path of JSON data; None if there is no such path."""
-    try:
-        return reduce(getitem, path, value)
-    except (KeyError, IndexError, TypeError):
-        return None
 
 
 def _shape(value: Any) -> Any:

@@ -22,7 +22,6 @@ from injector.injection.data import (
     ProxyOverlays,
     cluster_envs,
     forget_assigned_user,
-    native_sidecar,
     template_data,
 )
 from injector.injection.guard import TemplateGuard
@@ -177,7 +176,6 @@ def without_namespace(final: c.Pod, given: c.Pod) -> c.Pod:
 
 def webhook_parameters(revision: Revision, pod: c.Pod, facts: RequestFacts) -> Parameters:
     """Return the webhook's parameters for ``pod``: the pod's ProxyConfigs change the proxy, not the mesh."""
-    namespace_meta = facts.namespace_meta if revision.openshift else None
     overlays = proxy_overlays(revision, pod)
     overlaid = overlays.on(revision)
     workload = workload_of(pod, revision.behaviours.owner_rules)
@@ -192,10 +190,8 @@ def webhook_parameters(revision: Revision, pod: c.Pod, facts: RequestFacts) -> P
         proxy_config=overlaid,
         default_templates=revision.config.default_templates,
         injected_annotations=revision.config.injected_annotations,
-        written_revision=revision.written,
-        native_sidecar=native_sidecar(revision, pod),
         proxy_envs=cluster_envs(revision, pod, facts.proxy_envs),
-        namespace_meta=namespace_meta,
+        namespace_meta=facts.namespace_meta if revision.openshift else None,
         hidden_label=_DEPLOYMENT_CONFIG if of_config and revision.behaviours.hides_deployment_config else "",
         guard=facts.guard,
         overlays=overlays,
@@ -236,7 +232,7 @@ def check_annotations_size(pod: c.Pod) -> None:
     Raises:
         AnnotationError: they are longer.
     """
-    size = annotations_size(pod)
+    size = sum(len(key) + len(value) for key, value in c.annotations_of(pod).items())
     if size > MAX_ANNOTATIONS:
         raise AnnotationError(
             f"{size} characters, more than the {MAX_ANNOTATIONS} bytes that Kubernetes permits",
@@ -263,11 +259,6 @@ def check_valid(injected: c.Pod, admitted: c.Pod) -> None:
             hint="correct the template, or the annotations and containers of the pod that it uses",
             lacks_volumes=all(fault.is_missing_volume for fault in faults),
         )
-
-
-def annotations_size(pod: c.Pod) -> int:
-    """Return how many characters the annotations have, keys included."""
-    return sum(len(key) + len(value) for key, value in c.annotations_of(pod).items())
 
 
 def validated(revision: Revision, pod: c.Pod) -> None:
@@ -341,20 +332,15 @@ def finished(params: Parameters, rendered: Rendered) -> c.Pod:
 
 
 def seen_by_templates(params: Parameters, *, webhook: bool) -> c.Pod:
-    """Return the pod as the templates see it, for ``template_data``."""
+    """Return the pod as the templates see it, for ``template_data``: without the additions of an earlier injection."""
     if params.revision.config.appends:
         return seen_by_template(params, webhook=webhook)
-    return reinserted(_without_earlier_injection(params))
-
-
-def _without_earlier_injection(params: Parameters) -> c.Pod:
-    """Return the pod without the additions of an earlier injection, as the templates should see it."""
-    status = read_status(params.pod)
-    if status is None:
-        return params.pod
-    return prometheus.without_agent_annotations(
-        stripped(params.pod, status), params.revision.behaviours, status_port=params.mesh.status_port
-    )
+    pod, status = params.pod, read_status(params.pod)
+    if status is not None:
+        pod = prometheus.without_agent_annotations(
+            stripped(pod, status), params.revision.behaviours, status_port=params.mesh.status_port
+        )
+    return reinserted(pod)
 
 
 def cluster_info(pod: c.Pod, params: Parameters) -> c.Pod:
@@ -382,11 +368,11 @@ def rewrite_probes(pod: c.Pod, params: Parameters) -> c.Pod:
 
 def metadata(pod: c.Pod, template: c.Pod, params: Parameters) -> c.Pod:
     """Write the network label of the URL, the status annotation and the annotations that the config adds."""
-    network = params.proxy_envs.get(NETWORK)
+    network, revision = params.proxy_envs.get(NETWORK), params.revision
     if network is not None:
         pod = c.with_metadata(pod, labels={**c.labels_of(pod), NETWORK_LABEL: network})
-    revision = (params.written_revision or "default") if params.revision.behaviours.status_revision else None
-    added = {STATUS: status_annotation(template, revision), **params.injected_annotations}
+    written = (revision.written or "default") if revision.behaviours.status_revision else None
+    added = {STATUS: status_annotation(template, written), **params.injected_annotations}
     return c.with_metadata(pod, annotations={**c.annotations_of(pod), **added})
 
 

@@ -30,6 +30,7 @@ from injector.gotemplate.parser import parse_template
 from injector.injection.authoring.goflow import Flow, follow
 from injector.injection.authoring.model import EACH, QUOTED, RAW, Model, Path, Read, Taint, is_gateway, shown
 from injector.injection.authoring.traced import PodData, TracedTemplate
+from injector.injection.data import value_at
 from injector.injection.result import RequestFacts
 from injector.istio.annotations import annotation_fault
 from injector.istio.behaviours import DEVELOPMENT, OLDEST, Minor, format_minor
@@ -356,7 +357,7 @@ def _places(revision: Revision, reads: Iterable[Read]) -> Iterator[tuple[Path, t
     tree = revision.values.tree
     for path in sorted({each.path for each in reads if EACH not in each.path})[:_MOST_PLACES]:
         if path[0] == "values":
-            value = _value_at(tree, path[1:])
+            value = value_at(tree, path[1:])
             others = tuple(each for each in _ALTERNATIVES.get(type(value), ()) if bool(each) is not bool(value))
             if others:
                 yield path, others
@@ -364,12 +365,6 @@ def _places(revision: Revision, reads: Iterable[Read]) -> Iterator[tuple[Path, t
             yield path, tuple(each for each in _TEXTS if not annotation_fault(path[2], each, revision.minor))
         elif path[:2] == ("metadata", "labels") and len(path) > 2:  # noqa: PLR2004
             yield path, ("a",)
-
-
-def _value_at(tree: Any, path: Path) -> Any:
-    for name in path:
-        tree = tree.get(name) if isinstance(tree, dict) else None
-    return tree
 
 
 def _trial_fault(revision: Revision, template: TracedTemplate, path: Path, value: Any) -> tuple[int, str] | None:

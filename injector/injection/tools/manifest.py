@@ -12,12 +12,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.injection import containers as c
-from injector.injection.data import Parameters, ProxyOverlays, cluster_envs, native_sidecar
+from injector.injection.data import Parameters, ProxyOverlays, cluster_envs
 from injector.injection.pipeline import owner_meta, proxy_overlays, run_injection
 from injector.injection.policy import ENABLED, injection_required
 from injector.injection.result import ENFORCE
 from injector.injection.steps.status import STATUS
-from injector.istio.config import SIDECAR_TEMPLATE_NAME, Policy
+from injector.istio.config import Policy
 from injector.kube.pods import (
     OTHER_KINDS,
     OtherKinds,
@@ -138,7 +138,7 @@ def _inject_placed(
     if reason:
         warn(_warning(revision, pod, workload, reason))
         return obj
-    outcome = run_injection(_parameters(revision, pod, workload, meta_in_data)._replace(guard=guard), webhook=False)
+    outcome = run_injection(_parameters(revision, pod, workload, meta_in_data, guard), webhook=False)
     for finding in outcome.findings:
         warn(finding)
     obj = changed_at(obj, meta_path, lambda holder: {**holder, "metadata": outcome.pod["metadata"]})
@@ -183,7 +183,7 @@ def _warning(revision: Revision, pod: c.Pod, workload: WorkloadMeta, reason: str
     return f'{arrow}Skipping injection because {kind}"{full}" has {reason}'
 
 
-def _parameters(revision: Revision, pod: c.Pod, workload: WorkloadMeta, meta: dict[str, Any]) -> Parameters:
+def _parameters(revision: Revision, pod: c.Pod, workload: WorkloadMeta, meta: dict[str, Any], guard: str) -> Parameters:
     # istioctl asks the webhook of the cluster, which reads ProxyConfig resources, or else merges only the annotation.
     overlays = proxy_overlays(revision, {"metadata": {"namespace": workload.namespace, **pod["metadata"]}})
     if not overlays.below and not overlays.above:
@@ -199,10 +199,7 @@ def _parameters(revision: Revision, pod: c.Pod, workload: WorkloadMeta, meta: di
         mesh=mesh,
         mesh_in_data=overlaid,
         proxy_config=overlaid,
-        default_templates=(SIDECAR_TEMPLATE_NAME,),
-        injected_annotations={},
-        written_revision=revision.written,
-        native_sidecar=native_sidecar(revision, pod),
         proxy_envs=cluster_envs(revision, pod, {}),
+        guard=guard,
         overlays=overlays,
     )
