@@ -45,7 +45,6 @@ SUPPLEMENTAL_GROUPS: Final = "openshift.io/sa.scc.supplemental-groups"
 DEFAULT_PROXY_ID: Final = 1337
 
 _UINT32: Final = 2**32
-_ISTIO_INIT: Final = frozenset({c.VALIDATION, c.INIT})
 
 
 _NONE: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -310,40 +309,23 @@ def _uint32(text: str) -> int | None:
     return number if number < _UINT32 else None
 
 
-def forget_assigned_user(pod: dict[str, Any], *, with_init_containers: bool) -> dict[str, Any]:
+def forget_assigned_user(pod: c.Pod, *, with_init_containers: bool) -> c.Pod:
     """Return ``pod`` without the uid and gid of its own ``istio-proxy`` where OpenShift assigned them.
 
     OpenShift gives every container of a pod the same uid; a proxy with the application's uid would escape interception. A uid of
-    the proxy's own is the user's choice and stays. A container that is null is one without fields, as Go reads it.
+    the proxy's own is the user's choice and stays.
     """
-    spec = pod.get("spec") or {}
-    lists = ("containers", "initContainers")
-    looked_at = lists if with_init_containers else lists[:1]
-    containers = [item or {} for name in looked_at for item in spec.get(name) or ()]
-    if _user_of(containers, proxy=True) != _user_of(containers, proxy=False):
-        return pod
-    for name in lists:
-        for index, container in enumerate(spec.get(name) or ()):
-            if (container or {}).get("name") == c.PROXY:
-                return _without_user(pod, name, index)
-    return pod
-
-
-def _user_of(containers: Iterable[Mapping[str, Any]], *, proxy: bool) -> int:
-    user = 0
-    for container in containers:
-        name = container.get("name")
-        if (name == c.PROXY) is proxy and name not in _ISTIO_INIT:
-            assigned = (container.get("securityContext") or {}).get("runAsUser")
-            user = user if assigned is None else assigned
-    return user
-
-
-def _without_user(pod: dict[str, Any], list_name: str, index: int) -> dict[str, Any]:
-    containers = list(pod["spec"][list_name])
-    context = containers[index].get("securityContext")
-    if context is None:
+    containers = c.containers_of(pod) + (c.containers_of(pod, "initContainers") if with_init_containers else [])
+    others = [item for item in containers if item.get("name") not in {c.PROXY, c.INIT, c.VALIDATION}]
+    proxy = c.find_in_pod(c.PROXY, pod) or {}
+    context = proxy.get("securityContext")
+    proxies = [item for item in containers if item.get("name") == c.PROXY]
+    if context is None or _user_of(proxies) != _user_of(others):
         return pod
     kept = {key: value for key, value in context.items() if key not in ("runAsUser", "runAsGroup")}
-    containers[index] = {**containers[index], "securityContext": kept}
-    return {**pod, "spec": {**pod["spec"], list_name: containers}}
+    return c.with_container(pod, {**proxy, "securityContext": kept})
+
+
+def _user_of(containers: Iterable[c.Container]) -> int:
+    users = [(item.get("securityContext") or {}).get("runAsUser") for item in containers]
+    return next((user for user in reversed(users) if user is not None), 0)

@@ -335,16 +335,6 @@ def test_a_native_sidecar_counts_only_where_init_containers_do() -> None:
     assert forget_assigned_user(pod, with_init_containers=False) is pod
 
 
-def test_a_container_that_is_null_is_one_without_a_user() -> None:
-    pod = _users(7, 7)
-    pod["spec"]["containers"].insert(0, None)
-
-    forgotten = forget_assigned_user(pod, with_init_containers=True)
-
-    assert forgotten["spec"]["containers"][0] is None
-    assert forgotten["spec"]["containers"][-1] == {"name": "istio-proxy", "securityContext": {"privileged": False}}
-
-
 def test_forgetting_the_user_does_not_change_the_pod() -> None:
     pod = _users(7, 7)
     forget_assigned_user(pod, with_init_containers=True)

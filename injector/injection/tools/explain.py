@@ -127,7 +127,7 @@ def _injected(
     except AnnotationError as error:
         return refused(VALIDATION, str(error), _ANNOTATIONS)
     steps = [_validation(revision, admitted), *_proxy_configs(revision, admitted)]
-    names, source = _selected(revision, admitted), _selection_source(revision, admitted)
+    names, source = _selection(revision, admitted)
     known = all(name in revision.templates for name in names)
     if known:
         steps.append(Step(SELECTION, PASSED, ", ".join(names), source))
@@ -192,21 +192,13 @@ def refused(step: str, detail: str, source: str) -> Trace:
     return result.after(Step(step, REFUSE, " ".join(detail.split()), source))
 
 
-def _selected(revision: Revision, pod: c.Pod) -> tuple[str, ...]:
-    # Up to 1.8 there is one template, and no annotation to choose another.
-    return (
-        tuple(revision.templates)
-        if revision.config.appends
-        else select_templates(revision, pod, revision.config.default_templates)
-    )
-
-
-def _selection_source(revision: Revision, pod: c.Pod) -> str:
-    if revision.config.appends:
-        return f"{revision.origin}: config: template"
-    if TEMPLATES in c.annotations_of(pod):
-        return f"metadata.annotations[{TEMPLATES}]"
-    return f"{revision.origin}: config: defaultTemplates"
+def _selection(revision: Revision, pod: c.Pod) -> tuple[tuple[str, ...], str]:
+    """Return the names of the templates of a pod, and the place where they are chosen."""
+    if revision.config.appends:  # up to 1.8 there is one template, and no annotation to choose another
+        return tuple(revision.templates), f"{revision.origin}: config: template"
+    names = select_templates(revision, pod, revision.config.default_templates)
+    asks = TEMPLATES in c.annotations_of(pod)
+    return names, f"metadata.annotations[{TEMPLATES}]" if asks else f"{revision.origin}: config: defaultTemplates"
 
 
 def _written_in(revision: Revision) -> str:
