@@ -7,10 +7,10 @@ one thread may be copied, so callers start one of their own (``multiprocessing``
 from __future__ import annotations
 
 import gc
-import os
 import traceback
 from collections.abc import Callable
-from multiprocessing import Pipe
+from contextlib import closing
+from multiprocessing import Pipe, get_context
 from typing import Any
 
 
@@ -20,24 +20,14 @@ def in_a_copy(function: Callable[[], bytes]) -> bytes:
     Raises:
         RuntimeError: it failed there; with its traceback.
     """
-    reader, writer = os.pipe()
-    pid = os.fork()
-    if pid == 0:
+
+    def start() -> Callable[[Any], bytes]:
         gc.disable()  # it would look at all objects, and so copy the pages that the processes share
-        os.close(reader)
-        with os.fdopen(writer, "wb") as stream:
-            try:
-                stream.write(b"+" + function())
-            except BaseException:  # noqa: BLE001 -- the parent raises it
-                stream.write(b"-" + traceback.format_exc().encode())
-        os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader, "rb") as stream:
-        result = stream.read()
-    os.waitpid(pid, 0)
-    if not result.startswith(b"+"):
-        raise RuntimeError(result[1:].decode() or "the copy of the process ended early")
-    return result[1:]
+        return lambda _: function()
+
+    with closing(Companion(start)) as copy:
+        result: bytes = copy.call(None)
+    return result
 
 
 class Companion:
@@ -48,10 +38,8 @@ class Companion:
 
     def __init__(self, start: Callable[[], Callable[[Any], Any]]) -> None:
         self._connection, other = Pipe()
-        self._pid = os.fork()
-        if self._pid == 0:
-            self._connection.close()
-            _serve(other, start)
+        self._process = get_context("fork").Process(target=_serve, args=(self._connection, other, start), daemon=True)
+        self._process.start()
         other.close()
 
     def call(self, request: Any) -> Any:
@@ -59,6 +47,7 @@ class Companion:
 
         Raises:
             RuntimeError: it failed; with its traceback.
+            EOFError: the copy ended early.
         """
         self._connection.send(request)
         ok, result = self._connection.recv()
@@ -69,20 +58,18 @@ class Companion:
     def close(self) -> None:
         """End the copy."""
         self._connection.close()
-        os.waitpid(self._pid, 0)
+        self._process.join()
 
 
-def _serve(connection: Any, start: Callable[[], Callable[[Any], Any]]) -> None:
-    try:
-        function = start()
-        while True:
+def _serve(parents: Any, connection: Any, start: Callable[[], Callable[[Any], Any]]) -> None:
+    parents.close()
+    function = start()
+    while True:
+        try:
             request = connection.recv()
-            try:
-                connection.send((True, function(request)))
-            except Exception:  # noqa: BLE001 -- the other process raises it
-                connection.send((False, traceback.format_exc()))
-    except EOFError:
-        os._exit(0)
-    except BaseException:  # noqa: BLE001 -- a copy must not return into its parent's code
-        traceback.print_exc()
-        os._exit(1)
+        except EOFError:
+            return
+        try:
+            connection.send((True, function(request)))
+        except Exception:  # noqa: BLE001 -- the other process raises it
+            connection.send((False, traceback.format_exc()))
