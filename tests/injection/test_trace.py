@@ -3,7 +3,6 @@ from __future__ import annotations
 import copy
 import json
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from injector.injection.result import RequestFacts
 from injector.istio.revision import Revision, RevisionSettings, build_revision
 from injector.library import load_revision
 from tests.injection import istiosource
+from tests.property.mutations import values_in
 from tests.sizes import sized
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -68,13 +68,9 @@ POD: dict[str, Any] = {
 }  # fmt: skip
 
 
-def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Yield the paths of all values that are not collections with items."""
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    if not items:
-        yield path
-    for key, inner in items:
-        yield from leaves(inner, (*path, str(key)))
+def leaves(data: Any) -> list[tuple[str, ...]]:
+    """The paths of all values that are not collections with items."""
+    return [tuple(map(str, path)) for path, value in values_in(data) if not value or not isinstance(value, dict | list)]
 
 
 def changed(tree: dict[str, Any], path: tuple[str, ...], rng: random.Random) -> dict[str, Any]:

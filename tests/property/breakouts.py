@@ -9,9 +9,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from injector.injection.data import value_at
 from tests.cases import read_cases
-
-Place = tuple[str | int, ...]
+from tests.property.mutations import Path as Place
+from tests.property.mutations import values_in
 
 EVIL = "ev" + "il"
 QUOTES = ("", "x", '"', "'", "`", "]", "}", "x" + '"', "x" + "'", '",', "x]", "}" + '"', "\\")
@@ -80,26 +81,14 @@ def overriding(text: str, mark: str, image: str) -> Iterator[str]:
 
 def places(pod: dict[str, Any]) -> list[Place]:
     """Where a pod has texts that are its author's."""
-    return [place for place in _places(pod, ()) if place not in (("kind",), ("apiVersion",))]
-
-
-def _places(part: Any, place: Place) -> Iterator[Place]:
-    if isinstance(part, dict):
-        for key, item in part.items():
-            yield from _places(item, (*place, key))
-    elif isinstance(part, list):
-        for index, item in enumerate(part):
-            yield from _places(item, (*place, index))
-    elif isinstance(part, str):
-        yield place
+    texts = (place for place, value in values_in(pod) if isinstance(value, str))
+    return [place for place in texts if place not in (("kind",), ("apiVersion",))]
 
 
 def put(pod: dict[str, Any], place: Place, text: str, *, as_key: bool = False) -> dict[str, Any]:
     """The pod with another text in a place, or in the key of it."""
     changed = copy.deepcopy(pod)
-    parent: Any = changed
-    for part in place[:-1]:
-        parent = parent[part]
+    parent = value_at(changed, place[:-1])
     if as_key:
         parent[text] = parent.pop(place[-1])
     else:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -20,6 +19,8 @@ from injector.metrics import Stopwatch
 from injector.webhook.handler import InjectHandler
 from tests.cases import read_cases
 from tests.factories import make_review
+from tests.property.mutations import Path as Place
+from tests.property.mutations import values_in
 
 _DATA = read_cases(Path(__file__).with_suffix(".yaml"))
 KEYS: list[str] = _DATA["keys"]
@@ -39,15 +40,13 @@ TOUCHED: Final = (
 """What templates add to; whatever else an operation were about would be a fault."""
 
 
-def sown(
-    pod: dict[str, Any], dice: Random, share: float = 0.5
-) -> tuple[dict[str, Any], list[tuple[tuple[str | int, ...], Any]]]:
+def sown(pod: dict[str, Any], dice: Random, share: float = 0.5) -> tuple[dict[str, Any], list[tuple[Place, Any]]]:
     """Return a pod with such fields, and where they are."""
     changed = json.loads(json.dumps(pod))
     changed["metadata"]["managedFields"] = json.loads(MANAGED)
-    places: list[tuple[str | int, ...]] = [("metadata", "managedFields")]
-    for path, held in list(_objects(changed, ())):
-        if path not in _OF_TEXTS and dice.random() < share:
+    places: list[Place] = [("metadata", "managedFields")]
+    for path, held in list(values_in(changed)):
+        if isinstance(held, dict) and path not in _OF_TEXTS and dice.random() < share:
             key = dice.choice(KEYS)
             if key not in held:
                 held[key] = json.loads(dice.choice(VALUES))
@@ -59,19 +58,7 @@ _OF_TEXTS: Final = (("metadata", "annotations"), ("metadata", "labels"), ("spec"
 """What Go reads as texts alone."""
 
 
-def _objects(part: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], dict[str, Any]]]:
-    if isinstance(part, dict):
-        yield path, part
-        for key, item in part.items():
-            yield from _objects(item, (*path, key))
-    elif isinstance(part, list):
-        for index, item in enumerate(part):
-            yield from _objects(item, (*path, index))
-
-
-def faults(
-    handler: InjectHandler, path: str, pod: dict[str, Any], places: list[tuple[tuple[str | int, ...], Any]]
-) -> list[str]:
+def faults(handler: InjectHandler, path: str, pod: dict[str, Any], places: list[tuple[Place, Any]]) -> list[str]:
     """Return what an injection did to what it is not about; the pod has to get its sidecar."""
     body = json.dumps(make_review(pod), ensure_ascii=False).encode()
     response = json.loads(handler.answer(path, body, Stopwatch(time.perf_counter)).body)["response"]
@@ -96,7 +83,7 @@ def _intended(path: str) -> bool:
     return way in TOUCHED or path in ("/metadata/annotations", "/metadata/labels")
 
 
-def _moved(place: tuple[str | int, ...], before: dict[str, Any], after: dict[str, Any]) -> tuple[str | int, ...]:
+def _moved(place: Place, before: dict[str, Any], after: dict[str, Any]) -> Place:
     """Return where an item of a list of named ones is afterwards."""
     if len(place) > 2 and place[0] == "spec" and isinstance(place[2], int):
         kind, index = str(place[1]), place[2]
@@ -110,7 +97,7 @@ def _moved(place: tuple[str | int, ...], before: dict[str, Any], after: dict[str
 _GONE: Final = object()
 
 
-def _at(document: Any, place: tuple[str | int, ...]) -> Any:
+def _at(document: Any, place: Place) -> Any:
     for key in place:
         try:
             document = document[key]

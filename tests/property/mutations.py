@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import copy
+import pathlib
 from collections.abc import Iterator
-from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeAlias
 
+from injector.injection.data import value_at
 from tests.cases import read_cases
 
+Path: TypeAlias = tuple[str | int, ...]
+
 # Names that the templates know, words that YAML takes for something else, texts that have to be quoted, and numbers.
-_DATA = read_cases(Path(__file__).with_suffix(".yaml"))
+_DATA = read_cases(pathlib.Path(__file__).with_suffix(".yaml"))
 TEXTS: list[str] = _DATA["texts"]
 KEYS: list[str] = _DATA["keys"]
 QUANTITIES = ("100m", "250m", "999m", "7m", "64Mi", "128Mi", "999Mi")
@@ -24,19 +27,17 @@ def mutated(pod: dict[str, Any], random: Random) -> dict[str, Any]:
     """A pod with one to three of its leaves, lists or objects changed."""
     pod = copy.deepcopy(pod)
     for _ in range(random.randint(1, MOST_CHANGES)):
-        path, value = random.choice([each for each in _values(pod) if each[0]])
-        parent: Any = pod
-        for key in path[:-1]:
-            parent = parent[key]
-        _change(pod, parent, path[-1], value, random)
+        path, value = random.choice([each for each in values_in(pod) if each[0]])
+        _change(pod, value_at(pod, path[:-1]), path[-1], value, random)
     return pod
 
 
-def _values(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
-    yield path, value
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+def values_in(data: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Every value in JSON data with its path, the data itself first."""
+    yield path, data
+    inner = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
     for key, item in inner:
-        yield from _values(item, (*path, key))
+        yield from values_in(item, (*path, key))
 
 
 def _change(pod: dict[str, Any], parent: Any, key: Any, value: Any, random: Random) -> None:
@@ -47,7 +48,7 @@ def _change(pod: dict[str, Any], parent: Any, key: Any, value: Any, random: Rand
     elif isinstance(value, int):
         parent[key] = random.choice((value + 1, *NUMBERS))
     elif isinstance(value, str):
-        others = [other for _, other in _values(pod) if isinstance(other, str)]
+        others = [other for _, other in values_in(pod) if isinstance(other, str)]
         texts = QUANTITIES if value in QUANTITIES and random.random() < MOSTLY else TEXTS
         parent[key] = random.choice((random.choice(texts), random.choice(texts), random.choice(others), f"{value}x"))
     elif isinstance(value, list) and value:

@@ -10,7 +10,6 @@ import json
 import os
 import random
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -32,6 +31,7 @@ from tests.conformance import core, corpus
 from tests.factories import make_pod
 from tests.property import breakouts, realistic
 from tests.property.breakouts import DECODED, EVIL, LABELS, PASTED
+from tests.property.mutations import Path, values_in
 from tests.property.subjects import replica
 from tests.revisions.fakes import make_raw
 from tests.sizes import sized
@@ -297,19 +297,14 @@ class Inserting:
         )
 
 
-def scalars(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+def scalars(data: Any) -> dict[Path, Any]:
     """All scalars of JSON data by their paths, and how many items each list and each object has."""
-    if isinstance(value, dict | list):
-        yield path, (type(value), len(value))
-        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from scalars(item, (*path, key))
-    else:
-        yield path, value
+    return {path: (type(v), len(v)) if isinstance(v, dict | list) else v for path, v in values_in(data)}
 
 
 def changed(real: Any, clean: Any, other: Any) -> list[Any]:
     """What a rendering changes beside inserted texts: those that differ in the renderings of two clean pods."""
-    found, one, two = (dict(scalars(each)) for each in (real, clean, other))
+    found, one, two = map(scalars, (real, clean, other))
     faults: list[Any] = [
         path for path, value in one.items() if two.get(path) == value and found.get(path, found) != value
     ]
