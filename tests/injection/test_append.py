@@ -19,10 +19,9 @@ from injector.injection.data import template_data
 from injector.injection.pipeline import admitted_pod, run_injection, webhook_parameters
 from injector.injection.result import RequestFacts
 from injector.kube.typed import normalise
-from injector.revisions.source import build
 from tests.cases import cases
 from tests.factories import make_container, make_pod, proxy_of
-from tests.revisions.fakes import make_raw
+from tests.revisions.fakes import revision_of
 
 KINDS = ("initContainers", "containers", "volumes", "imagePullSecrets")
 STATUS = "sidecar.istio.io/status"
@@ -56,13 +55,12 @@ def inject(
 ) -> dict[str, Any]:
     """The pod that Istio 1.``minor`` makes with ``template``; keywords are of a raw revision."""
     text = f"policy: enabled\n{config}template: {json.dumps(template)}\n"
-    settings = {"istioVersion": f"1.{minor}", "env": raw.pop("env", {})}
-    revision = build(make_raw("rev", config=text, settings=settings, **raw))
-    params = webhook_parameters(revision, admitted_pod(pod, "shop"), RequestFacts("shop", envs or {}))
+    params = webhook_parameters(
+        revision_of(minor, text, **raw), admitted_pod(pod, "shop"), RequestFacts("shop", envs or {})
+    )
     made = run_injection(params, webhook=webhook)
-    found, templates = made.pod, made.templates
-    assert templates == ("sidecar",)
-    return found
+    assert made.templates == ("sidecar",)
+    return made.pod
 
 
 def names(pod: dict[str, Any], kind: str = "containers") -> list[str]:
@@ -143,7 +141,7 @@ NOTHING = "{{- /* a template is never empty */}}"
 def read(text: str) -> AppendSpec:
     """The spec of a rendered text."""
     config = f"policy: enabled\ntemplate: {json.dumps(text + NOTHING)}\n"
-    revision = build(make_raw("rev", config=config, settings={"istioVersion": "1.8"}))
+    revision = revision_of(8, config)
     params = webhook_parameters(revision, admitted_pod(make_pod(), "shop"), RequestFacts("shop"))
     template = ListTemplate(revision)
     return template.merge(template.render(template_data(params, params.pod)))

@@ -2,14 +2,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from copy import deepcopy
 from typing import Any
 
 import pytest
 
 from injector.errors import AnnotationError, ManifestError
 from injector.injection.pipeline import inject_pod
-from injector.injection.result import Injected, RequestFacts, Skipped
+from injector.injection.result import Injected, Skipped
 from injector.injection.tools.drift import (
     CURRENT,
     MISSING,
@@ -31,10 +30,10 @@ from injector.revisions.directory import read_directory
 from injector.revisions.source import build
 from tests.cases import cases
 from tests.factories import make_container, make_pod, proxy_of
+from tests.revisions.fakes import FACTS, injected
 
 STATUS = "sidecar.istio.io/status"
 REV = "istio.io/rev"
-FACTS = RequestFacts("shop")
 EMBEDDED = {raw.name: build(raw) for raw in read_directory().revisions}
 STABLE, CANARY = EMBEDDED["stable"], EMBEDDED["canary"]
 SKIPPED = Skipped("policy_disabled", "the policy is disabled")
@@ -52,9 +51,7 @@ def created(**meta: Any) -> dict[str, Any]:
 
 def running(revision: Revision = STABLE, **meta: Any) -> dict[str, Any]:
     """The pod as the API server keeps it after the injection."""
-    answer = inject_pod(revision, created(**meta), FACTS)
-    assert isinstance(answer, Injected)
-    made = deepcopy(answer.pod)  # what a revision rendered is remembered, and not to be changed
+    made = injected(revision, created(**meta)).pod
     spec = made["spec"]
     for key in ("containers", "initContainers"):
         spec[key] = [defaulted_container(item) for item in spec.get(key) or ()]
@@ -133,9 +130,7 @@ TOKEN = {"name": "kube-api-access-x", "mountPath": "/var/run/secrets/kubernetes.
 def test_mounts_that_only_the_running_pod_has_are_no_drift(change: Callable[[Any], Any], is_drift: bool) -> None:
     pod = running()
     pod = changed_proxy(pod, volumeMounts=change(proxy_of(pod)["volumeMounts"]))
-    fresh = inject_pod(STABLE, as_created(pod), FACTS)
-    assert isinstance(fresh, Injected)
-    assert bool(template_changes(pod, fresh.shared_pod)) is is_drift
+    assert bool(template_changes(pod, injected(STABLE, as_created(pod)).shared_pod)) is is_drift
 
 
 def test_what_admission_plugins_set_is_no_drift() -> None:

@@ -9,13 +9,10 @@ from injector.errors import ManifestError
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts, Skipped
 from injector.injection.tools.explain import Step, Trace, ended, refused, trace_pod
-from injector.istio.revision import Revision
-from injector.revisions.source import build
 from tests.cases import cases
 from tests.factories import make_container, make_pod
-from tests.revisions.fakes import CONFIG, facts_with, make_raw
+from tests.revisions.fakes import CONFIG, FACTS, facts_with, revision_of
 
-FACTS = RequestFacts(namespace="shop")
 INJECT = "sidecar.istio.io/inject"
 RULES = (
     "host_network",
@@ -29,12 +26,8 @@ RULES = (
 )
 
 
-def revision_of(config: str = CONFIG, minor: int = 30) -> Revision:
-    return build(make_raw("rev", config=config, settings={"istioVersion": f"1.{minor}"}))
-
-
 def traced(config: str = CONFIG, minor: int = 30, **pod: Any) -> Trace:
-    return trace_pod(revision_of(config, minor), make_pod(**pod), FACTS)
+    return trace_pod(revision_of(minor, config), make_pod(**pod), FACTS)
 
 
 def step_of(trace: Trace, name: str) -> Step:
@@ -84,7 +77,7 @@ HINT = "change the pod or the template, or the namespace's label pod-security.ku
 def test_pod_security_is_a_step(
     context: dict[str, Any], sidecar: dict[str, Any], mode: str, verdict: str, detail: str
 ) -> None:
-    revision = revision_of(CONFIG + f"        securityContext: {json.dumps(sidecar)}\n")
+    revision = revision_of(config=CONFIG + f"        securityContext: {json.dumps(sidecar)}\n")
     pod = make_pod(containers=[make_container(securityContext=context)])
 
     trace = trace_pod(revision, pod, FACTS, {f"pod-security.kubernetes.io/{mode}": "restricted"})
@@ -109,7 +102,7 @@ def test_a_pod_left_alone_ends_at_the_rules_and_later_opinions_are_overruled() -
 @pytest.mark.parametrize("label", [None, "true", "false", "odd"])
 @pytest.mark.parametrize("minor", [9, 30])
 def test_the_trace_ends_as_the_injection_does(policy: str, label: str | None, minor: int) -> None:
-    revision = revision_of(CONFIG.replace("enabled", policy), minor)
+    revision = revision_of(minor, CONFIG.replace("enabled", policy))
     pod = make_pod(labels={} if label is None else {INJECT: label})
 
     result, trace = inject_pod(revision, pod, FACTS), trace_pod(revision, pod, FACTS)
@@ -121,7 +114,7 @@ def test_the_trace_ends_as_the_injection_does(policy: str, label: str | None, mi
 
 def test_the_proxy_config_resources_that_apply_are_named_in_their_order() -> None:
     facts = facts_with({"concurrency": 1}, {"selector": {"matchLabels": {"app": "web"}}})
-    revision = build(make_raw("rev", settings={"istioVersion": "1.30"}, facts=facts))
+    revision = revision_of(facts=facts)
 
     def resources_of(**pod: Any) -> list[str]:
         trace = trace_pod(revision, make_pod(**pod), FACTS)
@@ -214,7 +207,7 @@ def test_the_guard_is_a_step(guard: str, verdict: str, detail: str) -> None:
     config = CONFIG.replace("{{ .Values.global.tag }}", "{{ .ObjectMeta.Labels.a }}")
     pod = make_pod(labels={"a": "x" + "\n  - name: other\n    image: other"})
 
-    step = step_of(trace_pod(revision_of(config), pod, RequestFacts("shop", guard=guard)), "guard")
+    step = step_of(trace_pod(revision_of(config=config), pod, RequestFacts("shop", guard=guard)), "guard")
 
     assert (step.verdict, step.source) == (verdict, f"--guard {guard}")
     assert detail in step.detail

@@ -29,14 +29,13 @@ from injector.injection.guard import (
 )
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import ENFORCE, OFF, WARN, Injected, RequestFacts
-from injector.istio.revision import Revision
 from injector.istio.template import TemplateData
-from injector.revisions.source import build
 from tests.cases import cases, read_cases
 from tests.factories import make_pod
 from tests.property import realistic
 from tests.property.breakouts import EVIL
-from tests.revisions.fakes import facts_with, make_raw
+from tests.revisions.fakes import facts_with, revision_of
+from tests.revisions.fakes import injected as injection_of
 
 CONFIG = """\
 policy: enabled
@@ -59,15 +58,9 @@ HOSTILE = "x" + f"\n  - name: {EVIL}\n    image: {EVIL}"
 BROKEN = CONFIG.replace("containers:", "containers: [")
 
 
-def revision_of(config: str) -> Revision:
-    return build(make_raw("rev", config=config, settings={"istioVersion": "1.30"}))
-
-
 def injected(annotations: dict[str, str], guard: str = ENFORCE, config: str = CONFIG, **spec: Any) -> Injected:
-    revision = revision_of(config)
-    result = inject_pod(revision, make_pod(annotations=annotations, **spec), RequestFacts("shop", guard=guard))
-    assert isinstance(result, Injected)
-    return result
+    facts = RequestFacts("shop", guard=guard)
+    return injection_of(revision_of(config=config), make_pod(annotations=annotations, **spec), facts)
 
 
 def names(result: Injected, kind: str = "containers") -> list[str]:
@@ -89,10 +82,7 @@ def test_a_variable_of_a_proxy_config_resource_that_breaks_out_is_refused_and_on
     config = CONFIG.replace("index .ObjectMeta.Annotations `image`", "index .ProxyConfig.ProxyMetadata `IMAGE`")
 
     def inject(*specs: dict[str, Any], **pod: Any) -> Injected:
-        raw = make_raw("rev", config=config, settings={"istioVersion": "1.30"}, facts=facts_with(*specs))
-        result = inject_pod(build(raw), make_pod(**pod), RequestFacts("shop"))
-        assert isinstance(result, Injected)
-        return result
+        return injection_of(revision_of(config=config, facts=facts_with(*specs)), make_pod(**pod))
 
     hostile, harmless = ({"environmentVariables": {"IMAGE": value}} for value in (HOSTILE, "a:b # c"))
     for spec in (hostile, {**hostile, "selector": {"matchLabels": {"app": "web"}}}):
@@ -179,7 +169,7 @@ def test_a_template_that_fails_for_every_pod_is_not_blamed_on_this_one() -> None
 
 def test_lists_that_are_appended_are_guarded_too() -> None:
     single = "policy: enabled\ntemplate: |\n  containers:\n  - name: p\n    image: {{ .ObjectMeta.Labels.a }}\n"
-    revision = build(make_raw("rev", config=single, settings={"istioVersion": "1.8"}))
+    revision = revision_of(8, single)
     pod = make_pod(labels={"a": "x" + "\n- name: " + EVIL})
 
     with pytest.raises(BreakOutError, match=r"metadata\.labels\[a\].* changes containers"):
@@ -240,7 +230,7 @@ templates:
 
 @cases("function")
 def test_a_value_that_passes_through_a_function_is_let_through(function: str) -> None:
-    revision = revision_of(PIPED % (function, function))
+    revision = revision_of(config=PIPED % (function, function))
     for value in (*realistic.VALUES, *realistic.TOOLS.values()):
         pod = make_pod(annotations={"arg": value})
         with contextlib.suppress(DataError):
@@ -440,9 +430,7 @@ def test_a_filler_of_an_encoded_text_decodes_to_a_filler_of_it() -> None:
 @pytest.mark.parametrize(("pipe", "expected"), [("b64dec", True), ("urlParse | toJson", True), ("b64enc", False)])
 def test_templates_tell_whether_they_decode(pipe: str, *, expected: bool) -> None:
     config = json.dumps({"policy": "enabled", "templates": {"sidecar": "{{ .Revision | " + pipe + " }}"}})
-    revision = build(make_raw("rev", config=config, settings={"istioVersion": "1.30"}))
-
-    assert decodes(revision) is expected
+    assert decodes(revision_of(config=config)) is expected
 
 
 def test_zero_values_of_a_proxy_config_are_read_alike_with_and_without_fillers() -> None:
@@ -450,11 +438,9 @@ def test_zero_values_of_a_proxy_config_are_read_alike_with_and_without_fillers()
         "        args:", "        command: [{{ .ProxyConfig.InterceptionMode | quote }}]\n        args:"
     )
     mesh = "defaultConfig: {interceptionMode: TPROXY}"
-    raw = make_raw("rev", config=config, mesh=mesh, settings={"istioVersion": "1.30"})
     annotation = 'interceptionMode: REDIRECT\nproxyMetadata: {A: "it\'s: {x"}\n'
     pod = make_pod(annotations={"proxy.istio.io/config": annotation})
 
-    result = inject_pod(build(raw), pod, RequestFacts("shop"))
+    result = injection_of(revision_of(config=config, mesh=mesh), pod)
 
-    assert isinstance(result, Injected)
     assert result.pod["spec"]["containers"][-1]["command"] == ["TPROXY"]

@@ -7,10 +7,9 @@ import pytest
 from injector.errors import AnnotationError, BreakOutError, ManifestError
 from injector.injection.tools.manifest import inject_object
 from injector.istio.revision import Revision
-from injector.revisions.source import build
 from tests.cases import cases
 from tests.factories import make_container, make_pod
-from tests.revisions.fakes import CONFIG, make_raw, saying
+from tests.revisions.fakes import CONFIG, revision_of, saying
 
 APPENDING = """\
 policy: disabled
@@ -20,11 +19,6 @@ template: |
     image: proxy
 """
 """An inject config as Istio had it up to 1.8."""
-
-
-def revision_of(minor: int = 30, config: str = CONFIG) -> Revision:
-    """A revision of Istio 1.``minor``."""
-    return build(make_raw(config=config, settings={"istioVersion": f"1.{minor}"}))
 
 
 def workload(kind: str = "Deployment", *, namespace: str = "", **pod: Any) -> dict[str, Any]:
@@ -128,7 +122,7 @@ def test_the_annotations_of_the_config_are_not_added() -> None:
         (".TypeMeta.Kind", workload("StatefulSet"), "StatefulSet"),
         (".TypeMeta.APIVersion", workload(), "batch/v1"),
         (".DeploymentMeta.Name", make_pod("p"), "p"),
-        (".Revision", make_pod(), "default"),
+        (".Revision", make_pod(), "rev"),
     ],
 )
 def test_templates_know_the_workload(expression: str, obj: dict[str, Any], expected: str) -> None:

@@ -10,38 +10,19 @@ import pytest
 from injector.errors import AnnotationError, OverlayError, TemplateRenderError
 from injector.injection.pipeline import admitted_pod, inject_pod, run_injection, webhook_parameters
 from injector.injection.result import Injected, InjectedPod, RequestFacts, Skipped
-from injector.istio.revision import Revision
 from injector.revisions.directory import read_directory
 from injector.revisions.source import build
 from tests.cases import cases
-from tests.factories import make_container, make_pod
-from tests.revisions.fakes import CONFIG, VALUES, facts_with, make_raw, saying
+from tests.factories import make_container, make_pod, proxy_of
+from tests.revisions.fakes import CONFIG, FACTS, VALUES, facts_with, injected, revision_of, saying
 
-FACTS = RequestFacts(namespace="shop")
 UNCHECKED = RequestFacts(namespace="shop", deny_invalid=False)
 IN_CONFIG = {"proxy.istio.io/config": "statusPort: 7"}
 
 
-def revision_of(minor: int = 30, config: str = CONFIG, *, env: dict[str, str] | None = None, **raw: Any) -> Revision:
-    """A revision of Istio 1.``minor``; keywords are of a raw revision."""
-    return build(make_raw("rev", config=config, settings={"istioVersion": f"1.{minor}", "env": env or {}}, **raw))
-
-
-def injected(revision: Revision, pod: dict[str, Any], facts: RequestFacts = FACTS) -> Injected:
-    """The injection of a pod that gets one; its patch leads from the pod given to the pod it returns."""
-    result = inject_pod(revision, pod, facts)
-    assert isinstance(result, Injected)
-    return result
-
-
-def proxy_of(result: Injected) -> dict[str, Any]:
-    found: dict[str, Any] = next(each for each in result.pod["spec"]["containers"] if each["name"] == "istio-proxy")
-    return found
-
-
 def image_of_proxy(expression: str, pod: dict[str, Any], facts: RequestFacts = FACTS, **revision: Any) -> str:
     """What a template makes of ``expression``."""
-    return str(proxy_of(injected(revision_of(config=saying(expression), **revision), pod, facts))["image"])
+    return str(proxy_of(injected(revision_of(config=saying(expression), **revision), pod, facts).pod)["image"])
 
 
 @pytest.mark.parametrize("name", ["stable", "canary"])
@@ -112,7 +93,7 @@ def test_a_template_that_cannot_be_used_is_an_error_of_its_own(template: str, er
 def test_templates_see_the_namespace_of_the_request_and_the_patch_leaves_it_out() -> None:
     result = injected(revision_of(config=saying(".ObjectMeta.Namespace")), make_pod())
 
-    assert proxy_of(result)["image"] == "shop"
+    assert proxy_of(result.pod)["image"] == "shop"
     assert result.pod["metadata"]["namespace"] == "shop"
     assert [each for each in result.patch if each["path"].startswith("/metadata/namespace")] == []
 
@@ -167,7 +148,7 @@ def test_the_proxy_config_of_the_pod_counts_from_1_6_on(minor: int, expected: st
     )
     pod = make_pod(annotations={"proxy.istio.io/config": "serviceCluster: pod"})
 
-    assert proxy_of(injected(revision, pod))["image"] == expected
+    assert proxy_of(injected(revision, pod).pod)["image"] == expected
 
 
 def test_the_pairs_of_the_url_and_the_values_reach_the_proxy() -> None:
@@ -176,7 +157,7 @@ def test_the_pairs_of_the_url_and_the_values_reach_the_proxy() -> None:
 
     result = injected(revision_of(values=values), make_pod(), facts)
 
-    assert proxy_of(result)["env"] == [
+    assert proxy_of(result.pod)["env"] == [
         {"name": "A", "value": "b"},
         {"name": "ISTIO_META_CLUSTER_ID", "value": "c"},
         {"name": "ISTIO_META_NETWORK", "value": "url"},
@@ -196,7 +177,7 @@ def test_a_pod_that_is_injected_again_is_rendered_without_the_first_injection() 
 
     twice = injected(revision_of(config=config), once)
 
-    assert (proxy_of(twice)["image"], twice.patch) == ("1", [])
+    assert (proxy_of(twice.pod)["image"], twice.patch) == ("1", [])
 
 
 @pytest.mark.parametrize(
@@ -211,7 +192,7 @@ def test_on_openshift_a_user_that_was_given_to_all_is_no_override_and_stays_wher
 
     result = injected(revision_of(config=config, env=env), pod)
 
-    assert proxy_of(result)["securityContext"] == {"runAsUser": user}
+    assert proxy_of(result.pod)["securityContext"] == {"runAsUser": user}
     assert jsonpatch.apply_patch(pod, result.patch)["spec"]["containers"] == result.pod["spec"]["containers"]
 
 
@@ -221,7 +202,7 @@ def test_on_openshift_a_second_patch_is_empty_though_the_users_are_alike() -> No
 
     twice = injected(revision, once)
 
-    assert proxy_of(twice)["securityContext"] == {"runAsUser": 7}
+    assert proxy_of(twice.pod)["securityContext"] == {"runAsUser": 7}
     assert twice.patch == []
 
 
@@ -308,7 +289,7 @@ def test_a_pod_gets_the_proxy_config_resources_of_its_namespace(
     pod = make_pod(labels=labels, annotations={"proxy.istio.io/config": annotation} if annotation else None)
 
     def image_of(expression: str, minor: int) -> str:
-        return str(proxy_of(injected(revision_of(minor, saying(expression), facts=RESOURCES), pod))["image"])
+        return str(proxy_of(injected(revision_of(minor, saying(expression), facts=RESOURCES), pod).pod)["image"])
 
     assert image_of(A_OF_PROXY, minor) == image
     mesh_config = 'index .MeshConfig.DefaultConfig.ProxyMetadata `A` | default "none"'

@@ -32,9 +32,10 @@ from injector.injection.steps.prometheus import (
     without_agent_annotations,
 )
 from injector.istio.behaviours import behaviours_of, parse_minor
-from injector.istio.revision import RevisionSettings, build_revision
+from injector.revisions.source import build
 from tests.cases import cases
 from tests.factories import make_container, make_pod, named
+from tests.revisions.fakes import make_raw
 
 STATUS = "sidecar.istio.io/status"
 NETWORK_LABEL = "topology.istio.io/network"
@@ -60,15 +61,8 @@ def _params(
     revision: str = "canary",
     envs: dict[str, str] | None = None,
 ) -> Parameters:
-    built = build_revision(
-        "canary",
-        config=CONFIG,
-        values=values,
-        mesh=mesh,
-        settings=RevisionSettings(istio_version=version, revision=revision),
-        origin="test",
-    )
-    return webhook_parameters(built, make_pod() if pod is None else pod, RequestFacts(proxy_envs=envs or {}))
+    built = make_raw(config=CONFIG, values=values, mesh=mesh, settings={"istioVersion": version, "revision": revision})
+    return webhook_parameters(build(built), make_pod() if pod is None else pod, RequestFacts(proxy_envs=envs or {}))
 
 
 def _pod(*, proxy: str = "containers", env: list[dict[str, str]] | None = None, **fields: Any) -> dict[str, Any]:

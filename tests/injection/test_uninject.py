@@ -6,8 +6,6 @@ from typing import Any
 import pytest
 
 from injector.errors import ManifestError
-from injector.injection.pipeline import inject_pod
-from injector.injection.result import Injected, RequestFacts
 from injector.injection.steps.probes import APP_PROBERS as PROBERS
 from injector.injection.steps.prometheus import ENV as SCRAPE
 from injector.injection.steps.prometheus import SECURE_PORT
@@ -16,6 +14,7 @@ from injector.revisions.directory import read_directory
 from injector.revisions.source import build
 from tests.cases import cases
 from tests.factories import make_container, make_pod, named
+from tests.revisions.fakes import injected as injection_of
 
 STATUS = "sidecar.istio.io/status"
 AT_AGENT = {"path": "/app-health/app/livez", "port": 15020}
@@ -199,9 +198,8 @@ def test_an_injection_by_a_revision_that_the_project_ships_is_taken_back(name: s
         volumes=[{"name": "data", "emptyDir": {}}],
     )
 
-    result = inject_pod(revision, pod, RequestFacts(namespace="shop"))
+    result = injection_of(revision, pod)
 
-    assert isinstance(result, Injected)
     assert result.pod != pod
     assert uninject_pod(result.pod) == pod
 

@@ -25,7 +25,7 @@ from injector.errors import InjectorError
 from injector.golang.json import dump_json, load_json
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
-from injector.istio.revision import Revision, RevisionSettings, build_revision
+from injector.istio.revision import Revision
 from injector.kube import admission
 from injector.kube.typed import normalise
 from injector.revisions.directory import read_directory
@@ -37,6 +37,7 @@ from tests.conformance import core, corpus, workloads
 from tests.handlers import answer_of, handler_with
 from tests.property import reviews, subjects
 from tests.property.forked import Companion, in_a_copy
+from tests.revisions.fakes import revision_of
 from tests.webhook.recorded import NAMES, recorded
 
 Json = dict[str, Any]
@@ -62,7 +63,6 @@ NUMBERS_CONFIG: str = _DATA["numbers_config"]
 SETTING_CONFIG: str = _DATA["setting_config"]
 """A template that writes to the values for some pods, and to a dictionary of its own."""
 JINJA_CONFIG: str = _DATA["jinja_config"]
-VALUES: Final = '{"global": {"tag": "1.24.6"}}'
 
 
 class Subject(NamedTuple):
@@ -81,12 +81,6 @@ def corpus_pods(minor: str) -> list[Json]:
     return [json.loads(dump_json(normalise(pod, "v1.Pod"))) for pod in pods]
 
 
-def built(name: str, config: str, engine: str = "go") -> Revision:
-    """Return a revision with a template of this module."""
-    settings = RevisionSettings(istio_version="1.24", engine=engine)
-    return build_revision(name, config=config, values=VALUES, mesh=None, settings=settings, origin=name)
-
-
 def all_subjects(minors: tuple[str, ...]) -> list[Subject]:
     """Return the revisions: the default installations, also with native sidecars, the shipped ones, and those of this module."""
     special = [
@@ -102,10 +96,10 @@ def all_subjects(minors: tuple[str, ...]) -> list[Subject]:
             native = replace(settings, env=(*settings.env, ("ENABLE_NATIVE_SIDECARS", "true")))
             found.append(Subject(f"{minor}-native", core.revision_of(native), pods, special))
     found += [Subject(raw.name, build(raw), special, special) for raw in read_directory().revisions]
-    found.append(Subject("setting", built("setting", SETTING_CONFIG), special, special))
+    found.append(Subject("setting", revision_of(24, SETTING_CONFIG, name="setting"), special, special))
     numbered = [reviews.with_labels(pod, app="7", version="15") for pod in special]
-    found.append(Subject("numbers", built("numbers", NUMBERS_CONFIG), numbered, numbered))
-    found.append(Subject("jinja", built("jinja", JINJA_CONFIG, "jinja2"), numbered, numbered))
+    found.append(Subject("numbers", revision_of(24, NUMBERS_CONFIG, name="numbers"), numbered, numbered))
+    found.append(Subject("jinja", revision_of(24, JINJA_CONFIG, name="jinja", engine="jinja2"), numbered, numbered))
     names = (subject.name.replace(".", "-") for subject in found)
     return [each._replace(revision=replace(each.revision, name=name)) for each, name in zip(found, names, strict=True)]
 

@@ -33,7 +33,7 @@ from tests.property import breakouts, realistic
 from tests.property.breakouts import DECODED, EVIL, LABELS, PASTED
 from tests.property.mutations import Path, values_in
 from tests.property.subjects import replica
-from tests.revisions.fakes import make_raw
+from tests.revisions.fakes import revision_of
 from tests.sizes import sized
 
 SAMPLE = sized(10, 25)
@@ -216,17 +216,15 @@ PASTES = {
 }
 
 
-@cache
-def revision_of(engine: str, text: str) -> Revision:
+def revision_with(engine: str, text: str) -> Revision:
     """A revision with one template."""
-    config = json.dumps({"policy": "enabled", "templates": {"sidecar": text}})
-    return build(make_raw("rev", config=config, settings={"istioVersion": "1.30", "engine": engine}))
+    return revision_of(config=json.dumps({"policy": "enabled", "templates": {"sidecar": text}}), engine=engine)
 
 
 @pytest.mark.parametrize("engine", PASTES)
 @pytest.mark.parametrize("image", LOOKALIKES)
 def test_no_value_changes_the_registry_of_an_image_however_alike_it_looks(engine: str, image: str) -> None:
-    revision = revision_of(
+    revision = revision_with(
         engine, TWICE.format(PASTES[engine][0]).replace("{{runAs", "{runAs").replace("true}}", "true}")
     )
     pod = make_pod(
@@ -240,7 +238,7 @@ def test_no_value_changes_the_registry_of_an_image_however_alike_it_looks(engine
 @pytest.mark.parametrize("engine", PASTES)
 @pytest.mark.parametrize("key", ["securityContext.", "securityContextx", "security-Context", "x securityContext"])
 def test_no_values_take_the_security_context_away(engine: str, key: str) -> None:
-    revision = revision_of(engine, FLOW.format(*PASTES[engine]))
+    revision = revision_with(engine, FLOW.format(*PASTES[engine]))
     pod = make_pod(labels={"v": f"x'], {key}: {{runAsNonRoot: true}}, image: \"", "w": 'registry"'})
 
     unguarded = injected(revision, pod, OFF)
@@ -321,7 +319,7 @@ def test_no_two_values_change_anything_outside_the_places_of_insertion(engine: s
     refused = 0
     for _ in range(2 * VALUES):
         text = Inserting(dice.choice(ITEMS), dice.choice(IMAGES), dice.choice(ENTRIES)).text(engine)
-        revision = revision_of.__wrapped__(engine, text)
+        revision = revision_with(engine, text)
         clean, other = (overlay(revision, {"v": word, "w": word}) for word in ("clean", "other"))
         for _ in range(30):
             labels = {name: "".join(dice.choices(FRAGMENTS, k=dice.choice((1, 1, 2, 3, 5)))) for name in "vw"}

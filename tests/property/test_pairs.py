@@ -12,6 +12,7 @@ from tests.handlers import answer_of, handler_of
 from tests.property import pairs, reviews
 from tests.property.conftest import Apart
 from tests.property.subjects import replica
+from tests.revisions.fakes import VALUES, revision_of
 from tests.sizes import sized
 
 PAIRS = sized(60, 120)
@@ -28,9 +29,7 @@ def test_no_answer_depends_on_the_pods_before_it(apart: Apart) -> None:
 
 def unsteady(expression: str) -> Revision:
     """A revision whose template writes what an expression gives."""
-    config = pairs.SETTING_CONFIG.replace("{{ toJson $own | b64enc }}", expression)
-    settings = RevisionSettings(istio_version="1.24")
-    return build_revision("u", config=config, values=pairs.VALUES, mesh=None, settings=settings, origin="u")
+    return revision_of(24, pairs.SETTING_CONFIG.replace("{{ toJson $own | b64enc }}", expression), name="u")
 
 
 @cases("expression")
@@ -56,9 +55,9 @@ def test_a_steady_template_is_answered_from_the_cache() -> None:
 def test_a_revision_with_other_data_has_another_digest() -> None:
     settings = RevisionSettings(istio_version="1.24", namespaces={"shop": {"labels": {"team": "a"}}})
     texts = [
-        (pairs.VALUES, None),
-        (pairs.VALUES.replace("1.24.6", "other"), None),
-        (pairs.VALUES, "trustDomain: other"),
+        (VALUES, None),
+        (VALUES.replace("1.24.6", "other"), None),
+        (VALUES, "trustDomain: other"),
     ]
     revisions = [
         build_revision("s", config=pairs.SETTING_CONFIG, values=values, mesh=mesh, settings=each, origin="s")

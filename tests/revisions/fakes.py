@@ -7,10 +7,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+from injector.injection.pipeline import inject_pod
+from injector.injection.result import Injected, RequestFacts
 from injector.istio.config import parse_values
 from injector.istio.proxyconfig import ProxyConfigs, read_proxy_config_resource
 from injector.istio.revision import Revision
-from injector.revisions.source import ClusterFacts, RawRevision
+from injector.revisions.source import ClusterFacts, RawRevision, build
 from injector.revisions.verify import RecentPod, RecentPods
 from tests.factories import make_pod, make_review
 
@@ -26,6 +28,7 @@ templates:
 """
 """The smallest inject config that injects a proxy."""
 
+FACTS = RequestFacts("shop")
 VALUES = '{"global": {"tag": "1.24.6"}}'
 
 
@@ -63,6 +66,27 @@ def make_raw(name: str = "default", *, config: str = CONFIG, **fields: Any) -> R
     """A revision as text; further keywords are its other fields."""
     known: dict[str, Any] = {"values": VALUES, "mesh": None, "settings": {}, "origin": f"revisions/{name}"}
     return RawRevision(name=name, config=config, **known | fields)
+
+
+def revision_of(
+    minor: int = 30,
+    config: str = CONFIG,
+    *,
+    name: str = "rev",
+    engine: str = "go",
+    env: dict[str, str] | None = None,
+    **raw: Any,
+) -> Revision:
+    """A revision of Istio 1.``minor``; further keywords are of a raw revision."""
+    settings = {"istioVersion": f"1.{minor}", "engine": engine, "env": env or {}}
+    return build(make_raw(name, config=config, settings=settings, **raw))
+
+
+def injected(revision: Revision, pod: dict[str, Any], facts: RequestFacts = FACTS) -> Injected:
+    """The injection of a pod that gets one."""
+    result = inject_pod(revision, pod, facts)
+    assert isinstance(result, Injected)
+    return result
 
 
 def recent_pods(revision: str = "a", **fields: Any) -> dict[str, tuple[RecentPod, ...]]:
