@@ -307,7 +307,7 @@ class Comparer:
 
 def _without_pod(answer: Answer) -> Answer:
     if isinstance(answer, Injected):
-        return Injected.of({}, [], answer.templates, answer.warnings, answer.findings)
+        return Injected({}, b"[]", answer.templates, answer.warnings, answer.findings)
     return answer
 
 

@@ -99,7 +99,7 @@ def inject_admitted(
     if facts.deny_invalid:
         check_valid(result, admitted)
     patch = [] if given is None else _patch(given, result)
-    return Injected.of(result, patch, outcome.templates, warnings + outcome.findings, outcome.findings)
+    return Injected(result, dump_json(patch), outcome.templates, warnings + outcome.findings, outcome.findings)
 
 
 def _patch(given: dict[str, Any], result: c.Pod) -> list[Operation]:

@@ -58,22 +58,6 @@ class Injected:
     warnings: tuple[str, ...] = ()
     findings: tuple[str, ...] = ()
 
-    @classmethod
-    def of(
-        cls,
-        pod: dict[str, Any],
-        patch: list[dict[str, Any]],
-        templates: tuple[str, ...],
-        warnings: tuple[str, ...] = (),
-        findings: tuple[str, ...] = (),
-    ) -> Injected:
-        """Return the result with ``patch`` encoded.
-
-        Raises:
-            DataError: it is not JSON data, or is nested too deeply.
-        """
-        return cls(pod, dump_json(patch), templates, warnings, findings)
-
     @property
     def pod(self) -> dict[str, Any]:
         """A new copy of the injected pod, as Go would print it.

@@ -165,7 +165,7 @@ def test_a_proxy_that_moved_among_the_init_containers_has_an_older_template() ->
         (running(), None, UNEXPECTED),
         (created(), SKIPPED, CURRENT),
         (running(), SKIPPED, UNEXPECTED),
-        (created(), Injected.of(running(), [], ()), MISSING),
+        (created(), Injected(running(), b"[]", ()), MISSING),
         (created(), AnnotationError("x"), NOW_REFUSED),
         (running(), AnnotationError("x"), NOW_REFUSED),
     ],
@@ -198,7 +198,7 @@ def test_a_pod_without_a_name_is_older_only_where_the_revision_would_write_one()
     nameless = {**pod, "metadata": {**pod["metadata"], "annotations": {**annotations, STATUS: json.dumps(status)}}}
 
     assert drift(nameless) == Drift(OLDER_REVISION)
-    assert drift_of(nameless, Injected.of(nameless, [], ())) == Drift(CURRENT)
+    assert drift_of(nameless, Injected(nameless, b"[]", ())) == Drift(CURRENT)
 
 
 def test_a_pod_as_created_is_what_its_webhook_saw() -> None:

@@ -265,7 +265,7 @@ def test_requests_and_results_are_empty_unless_told() -> None:
 
     assert (facts.namespace, facts.proxy_envs, facts.namespace_meta) == ("", {}, None)
     assert facts.proxy_envs is not RequestFacts().proxy_envs
-    assert Injected.of(pod={}, patch=[], templates=("sidecar",)).warnings == ()
+    assert Injected({}, b"[]", ("sidecar",)).warnings == ()
     assert Skipped(reason="policy_disabled", detail="the policy is disabled").warnings == ()
 
 
@@ -296,7 +296,7 @@ def test_a_pod_gets_the_proxy_config_resources_of_its_namespace(
     assert image_of(mesh_config, 30) == "none"
 
 
-@pytest.mark.parametrize("result", [RequestFacts(), Injected.of({}, [], ()), Skipped("reason", "detail")])
+@pytest.mark.parametrize("result", [RequestFacts(), Injected({}, b"[]", ()), Skipped("reason", "detail")])
 def test_results_are_frozen(result: RequestFacts | Injected | Skipped) -> None:
     name = next(iter(type(result).__slots__))
     with pytest.raises(FrozenInstanceError):

@@ -75,7 +75,7 @@ def test_changes_stand_in_the_order_of_the_kinds() -> None:
     assert found == sorted(found)
 
 
-INJECTED = Injected.of(pod_with(), [], ("sidecar",))
+INJECTED = Injected(pod_with(), b"[]", ("sidecar",))
 SKIPPED = Skipped("label", "label says no")
 ERROR = AnnotationError(f"bad {PRIVATE}", where="here")
 
@@ -107,19 +107,19 @@ def test_pods_left_alone_for_different_reasons_do_not_differ() -> None:
 
 
 def test_two_injections_are_compared() -> None:
-    other = Injected.of(pod_with({"image": "a"}), [], ("sidecar",))
+    other = Injected(pod_with({"image": "a"}), b"[]", ("sidecar",))
 
     assert [change.kind for change in changes(INJECTED, other, GIVEN)] == ["image"]
 
 
 def test_that_each_pod_carries_the_name_of_its_revision_is_no_change() -> None:
     old, new = (
-        Injected.of(
+        Injected(
             make_pod(
                 labels={"istio.io/rev": rev, "own": rev},
                 annotations={"istio.io/rev": rev, "sidecar.istio.io/status": json.dumps({"revision": rev})},
             ),
-            [],
+            b"[]",
             ("sidecar",),
         )
         for rev in ("1-24", "1-30")

@@ -11,6 +11,7 @@ from aiohttp import web
 from aiohttp.test_utils import RawTestServer, TestClient
 from prometheus_client import CollectorRegistry
 
+from injector.golang.json import dump_json
 from injector.injection.result import Injected, RequestFacts, Skipped
 from injector.istio.revision import Revision
 from injector.metrics import Metrics
@@ -45,7 +46,7 @@ class Core:
 @pytest.fixture
 def core(monkeypatch: pytest.MonkeyPatch) -> Core:
     """The core of the handler, which injects unless a test says otherwise."""
-    stand_in = Core(Injected.of(pod={}, patch=PATCH, templates=("sidecar",)))
+    stand_in = Core(Injected({}, dump_json(PATCH), ("sidecar",)))
     monkeypatch.setattr("injector.webhook.handler.inject_pod", stand_in)
     return stand_in
 

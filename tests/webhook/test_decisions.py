@@ -192,7 +192,7 @@ def test_nothing_is_said_of_those_who_are_turned_away_where_failures_are_not_log
 
 BOTH, TAGGED, PLAIN = Explained(True, True), Resolved(fake_revision("1-24"), "prod"), Resolved(fake_revision("1-24"))
 ANSWER = Response(allowed=True, warnings=("policy: odd",))
-INJECTED = Injected.of({}, [], ("sidecar", "custom"))
+INJECTED = Injected({}, b"[]", ("sidecar", "custom"))
 # k8s.io/apiserver/pkg/audit, checkAnnotationKey: the part behind the webhook's name is that of a qualified name.
 KEY = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
@@ -245,7 +245,7 @@ def test_every_value_of_the_flag_means_something_and_off_means_nothing() -> None
 def test_what_is_said_fits_into_what_kubernetes_takes() -> None:
     longest = Resolved(fake_revision("r" * 63), "t" * 63)
     warnings = [BOTH.skipped(ANSWER, Skipped(reason, ""), longest).warnings[0] for reason in REMEDIES]
-    many = BOTH.injected(ANSWER, Injected.of({}, [], ("name",) * 100_000), longest)
+    many = BOTH.injected(ANSWER, Injected({}, b"[]", ("name",) * 100_000), longest)
 
     assert max(map(len, warnings)) <= MAX_WARNING
     assert max(len(value) for value in audit(many).values()) == MAX_VALUE

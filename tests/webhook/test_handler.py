@@ -29,6 +29,7 @@ from injector.errors import (
     TemplateRenderError,
     UnknownRevisionError,
 )
+from injector.golang.json import dump_json
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts, Skipped
 from injector.revisions.registry import Registry, snapshot_of
@@ -155,7 +156,7 @@ async def test_a_value_that_breaks_out_is_counted_by_revision(
 ) -> None:
     core.answer = BreakOutError("breaks out", where="metadata.labels[a]")
     await answer_of(client, "/inject/prod")
-    core.answer = Injected.of(pod=POD, patch=PATCH, templates=(), warnings=("found",), findings=("found",))
+    core.answer = Injected(POD, dump_json(PATCH), (), warnings=("found",), findings=("found",))
     warned = (await answer_of(client, "/inject/prod"))["response"]
 
     counts = [
@@ -628,7 +629,7 @@ POD = {"metadata": {"generateName": "db-", "ownerReferences": OWNER}}
 
 
 async def test_a_pod_that_was_injected_is_kept_as_it_came(client_of: ClientFactory, core: Core) -> None:
-    core.answer = Injected.of(pod=POD, patch=PATCH, templates=())
+    core.answer = Injected(POD, dump_json(PATCH), ())
     recent = RecentPods()
     client = await client_of(recent=recent)
 

@@ -43,7 +43,7 @@ async def working(shadows: Shadows) -> AsyncIterator[None]:
 
 
 SECRET = "s3cr3t-value"  # noqa: S105 -- what must not be shown
-SERVED = Injected.of(make_pod(), [], ())
+SERVED = Injected(make_pod(), b"[]", ())
 CANDIDATE = fake_revision("1-30")
 
 
@@ -55,7 +55,7 @@ def admission(outcome: InjectionOutcome = SERVED, *, tag: str = "prod", size: in
 
 def injected(**fields: Any) -> Injected:
     """What a candidate makes of the pod, where it sets these fields of the container."""
-    return Injected.of(make_pod(containers=[make_container(**fields)]), [], ())
+    return Injected(make_pod(containers=[make_container(**fields)]), b"[]", ())
 
 
 WORK = 0.5
@@ -297,7 +297,7 @@ def test_a_tally_keeps_the_last_few_places_of_each_kind() -> None:
 
 @in_fake_time
 async def test_the_name_of_each_revision_is_no_difference(core: Core) -> None:
-    core.answer = Injected.of(make_pod(labels={"istio.io/rev": "1-30"}), [], ())
-    served = Injected.of(make_pod(labels={"istio.io/rev": "1-24"}), [], ())
+    core.answer = Injected(make_pod(labels={"istio.io/rev": "1-30"}), b"[]", ())
+    served = Injected(make_pod(labels={"istio.io/rev": "1-24"}), b"[]", ())
 
     assert differences_of(admission(served)) == []
