@@ -11,6 +11,8 @@ OpenShift gives each namespace its own ranges of user and group ids. Follows pkg
 from __future__ import annotations
 
 import math
+import re
+from contextlib import suppress
 from functools import reduce
 from operator import getitem
 from types import MappingProxyType
@@ -45,6 +47,7 @@ SUPPLEMENTAL_GROUPS: Final = "openshift.io/sa.scc.supplemental-groups"
 DEFAULT_PROXY_ID: Final = 1337
 
 _UINT32: Final = 2**32
+_BLOCK: Final = re.compile(r"(\d+)([/-])(\d+)", re.ASCII)
 
 
 _NONE: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -149,8 +152,10 @@ def estimated_concurrency(params: Parameters) -> int:
         return _DEFAULT
     if concurrency > 0:
         return concurrency
-    cpus = (_rounded_up(quantity) for quantity in _cpus(params))
-    return next((each for each in cpus if each is not None), _DEFAULT)
+    for quantity in _cpus(params):
+        with suppress(DataError):
+            return math.ceil(parse_quantity(quantity))
+    return _DEFAULT
 
 
 def _cpus(params: Parameters) -> Iterator[str]:
@@ -164,13 +169,6 @@ def _cpus(params: Parameters) -> Iterator[str]:
         cpu = value_at(params.revision.template_values, ("global", "proxy", "resources", kind, "cpu"))
         if cpu is not None:
             yield cpu if isinstance(cpu, str) else f"{cpu:g}"
-
-
-def _rounded_up(quantity: str) -> int | None:
-    try:
-        return math.ceil(parse_quantity(quantity))
-    except DataError:
-        return None
 
 
 def value_at(data: Any, path: Sequence[str | int]) -> Any:
@@ -294,19 +292,13 @@ def proxy_ids(namespace_meta: Mapping[str, Any] | None) -> tuple[int, int]:
 
 def parse_block(text: str) -> tuple[int, int] | None:
     """Return the first and last id of ``start/size`` or ``start-end``; None where it is neither."""
-    sized = "/" in text
-    left, found, right = text.partition("/" if sized else "-")
-    start, number = _uint32(left), _uint32(right)
-    if not found or start is None or number is None:
+    match = _BLOCK.fullmatch(text)
+    if match is None:
         return None
-    return start, start + number - 1 if sized else number
-
-
-def _uint32(text: str) -> int | None:
-    if not (text.isascii() and text.isdigit()):
+    start, number = int(match[1]), int(match[3])
+    if max(start, number) >= _UINT32:
         return None
-    number = int(text)
-    return number if number < _UINT32 else None
+    return start, start + number - 1 if match[2] == "/" else number
 
 
 def forget_assigned_user(pod: c.Pod, *, with_init_containers: bool) -> c.Pod:

@@ -7,7 +7,7 @@ A place is a path such as ``metadata.annotations[x]`` with the Go type of its va
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from injector.istio.annotations import checked_annotations
@@ -148,10 +148,11 @@ class Model:
 
     minor: Minor
     gateway: bool = False
-    behaviours: Behaviours = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "behaviours", behaviours_of(self.minor))
+    @property
+    def behaviours(self) -> Behaviours:
+        """The behaviours of the minor."""
+        return behaviours_of(self.minor)
 
     def root(self, name: str) -> Place | None:
         """Return the place of a field of the template data; None if the minor has no such field."""

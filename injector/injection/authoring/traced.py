@@ -208,7 +208,13 @@ class PodData:
 
 
 class TracedTemplate:
-    """A template of a revision."""
+    """A template of a revision.
+
+    Attributes:
+        render: renders it for template data. It raises a TemplateRenderError if the template fails.
+    """
+
+    render: Callable[[TemplateData], Marked]
 
     def __init__(self, revision: Revision, name: str) -> None:
         self.name = name
@@ -218,20 +224,12 @@ class TracedTemplate:
         self._is_jinja = revision.engine == "jinja2"
         if self._is_jinja:
             self._branches = mark_jinja(revision.config.templates, name, revision.minor)
-            self._render = self._branches.render
+            self.render = self._branches.render
         else:
             left, right = revision.config.delimiters
             functions = {**BUILTINS, **go_functions(revision.minor, revision.env)}
             self._trees = parse_template(name, self._text, functions=functions, left=left, right=right)
-            self._render = mark_go(self._trees, name, functions)
-
-    def render(self, data: TemplateData) -> Marked:
-        """Render the template.
-
-        Raises:
-            TemplateRenderError: it fails.
-        """
-        return self._render(data)
+            self.render = mark_go(self._trees, name, functions)
 
     def reads(self, marked: Marked | None = None) -> Mapping[Read, tuple[str, int]]:
         """Return what the template reads, with the template and line of the first read.
@@ -243,12 +241,11 @@ class TracedTemplate:
         """
         ran = None if marked is None else marked.ran
         try:
-            return self._jinja_reads(ran) if self._is_jinja else self._go_reads(ran)
+            if self._is_jinja:
+                return self._jinja_reads(ran)
+            return goflow.follow(self._model, self._trees, self.name, ran).reads
         except RecursionError as error:
             raise TemplateRenderError("nested too deeply", where=f"template {self.name}", hint="simplify it") from error
-
-    def _go_reads(self, ran: frozenset[int] | None) -> Mapping[Read, tuple[str, int]]:
-        return goflow.follow(self._model, self._trees, self.name, ran).reads
 
     def _jinja_reads(self, ran: frozenset[int] | None) -> Mapping[Read, tuple[str, int]]:
         from injector.injection.authoring import jinjaflow  # noqa: PLC0415 -- only revisions that use Jinja2 load it

@@ -128,9 +128,7 @@ def _inject_workload(
 def _inject_placed(
     revision: Revision, obj: dict[str, Any], path: tuple[str, ...], warn: Callable[[str], None], guard: str
 ) -> dict[str, Any]:
-    meta_path = METADATA_PATHS.get(obj["kind"], path)
-    meta, spec = template_at(obj, meta_path).get("metadata") or {}, template_at(obj, path).get("spec") or {}
-    pod = {"metadata": meta, "spec": spec}  # as Go reads it: ``read_workload`` normalises it with the workload
+    pod, meta_path = pod_in(obj, path)  # as Go reads it: ``read_workload`` normalises it with the workload
     seen_through = not path and revision.behaviours.kube_inject_owners
     workload = workload_of(pod, revision.behaviours.owner_rules) if seen_through else _workload(obj)
     meta_in_data = owner_meta(revision, pod, workload) if seen_through else obj.get("metadata") or {}
@@ -143,6 +141,13 @@ def _inject_placed(
         warn(finding)
     obj = changed_at(obj, meta_path, lambda holder: {**holder, "metadata": outcome.pod["metadata"]})
     return changed_at(obj, path, lambda holder: {**holder, "spec": outcome.pod["spec"]})
+
+
+def pod_in(obj: dict[str, Any], path: tuple[str, ...]) -> tuple[c.Pod, tuple[str, ...]]:
+    """Return the pod of a workload, whose template is at ``path``, and the path of the object that has the pod's metadata."""
+    meta_path = METADATA_PATHS.get(obj["kind"], path)
+    meta, spec = template_at(obj, meta_path).get("metadata") or {}, template_at(obj, path).get("spec") or {}
+    return {"metadata": meta, "spec": spec}, meta_path
 
 
 def _workload(obj: dict[str, Any]) -> WorkloadMeta:

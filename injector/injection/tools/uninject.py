@@ -23,7 +23,7 @@ from injector.injection.steps import prometheus
 from injector.injection.steps.overrides import AUTO_IMAGE, OVERRIDES, read_overrides, reinserted
 from injector.injection.steps.probes import APP_PROBERS, REWRITE, STATUS_PORT
 from injector.injection.steps.status import STATUS, InjectionStatus, read_status
-from injector.injection.tools.manifest import METADATA_PATHS
+from injector.injection.tools.manifest import pod_in
 from injector.istio.webhooks import REVISION_LABEL
 from injector.kube.pods import (
     OTHER_KINDS,
@@ -31,7 +31,6 @@ from injector.kube.pods import (
     changed_at,
     for_each_item,
     pod_template_path,
-    template_at,
     workload_of,
 )
 
@@ -70,10 +69,8 @@ def uninject_object(obj: dict[str, Any], others: OtherKinds = OTHER_KINDS) -> di
     path = pod_template_path(obj, others)
     if path is None:
         return None
-    meta_path = METADATA_PATHS.get(obj["kind"], path)
-    meta, spec = template_at(obj, meta_path).get("metadata") or {}, template_at(obj, path).get("spec") or {}
+    pod, meta_path = pod_in(obj, path)
     name = (obj.get("metadata") or {}).get("name") or ""
-    pod = {"metadata": meta, "spec": spec}
     restored = uninject_pod(pod, workload=name if path else "")
     if restored is pod:
         return obj
