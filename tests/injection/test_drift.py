@@ -26,16 +26,13 @@ from injector.injection.tools.drift import (
     template_changes,
 )
 from injector.istio.revision import Revision
-from injector.revisions.directory import read_directory
-from injector.revisions.source import build
 from tests.cases import cases
 from tests.factories import make_container, make_pod, proxy_of
-from tests.revisions.fakes import FACTS, injected
+from tests.revisions.fakes import FACTS, embedded, injected
 
 STATUS = "sidecar.istio.io/status"
 REV = "istio.io/rev"
-EMBEDDED = {raw.name: build(raw) for raw in read_directory().revisions}
-STABLE, CANARY = EMBEDDED["stable"], EMBEDDED["canary"]
+STABLE, CANARY = embedded("stable"), embedded("canary")
 SKIPPED = Skipped("policy_disabled", "the policy is disabled")
 
 

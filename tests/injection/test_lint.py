@@ -18,36 +18,29 @@ needs_istio = pytest.mark.skipif(bool(istiosource.absent()), reason=istiosource.
 SETTINGS = {"global": {"hub": "docker.io", "unset": None}}
 
 
-def places(found: list[Finding]) -> list[str]:
-    return [f"{each.line}:{each.column} {each.rule}: {each.what}" for each in found]
+def check(findings: list[Finding], says: list[str]) -> None:
+    """Check the texts of findings, one after another."""
+    found = [f"{each.line}:{each.column} {each.rule}: {each.what}" for each in findings]
+    assert len(found) == len(says), found
+    assert [line for line, said in zip(found, says, strict=True) if said not in line] == []
 
 
 @cases("minor", "template", "says")
 def test_mistakes_of_go_templates(minor: Minor, template: str, says: list[str]) -> None:
-    found = places(lint_go("t", template, minor, values=SETTINGS))
-
-    assert len(found) == len(says), found
-    assert [line for line, said in zip(found, says, strict=True) if said not in line] == []
+    check(lint_go("t", template, minor, values=SETTINGS), says)
 
 
 @cases("template", "says")
 def test_mistakes_of_jinja_templates(template: str, says: list[str]) -> None:
-    found = places(lint_jinja("t", {"t": template}, (1, 30), values=SETTINGS))
-
-    assert len(found) == len(says), found
-    assert [line for line, said in zip(found, says, strict=True) if said not in line] == []
+    check(lint_jinja("t", {"t": template}, (1, 30), values=SETTINGS), says)
 
 
 @cases("template", "says")
 def test_a_value_with_which_the_result_is_not_yaml_is_found(template: str, says: list[str]) -> None:
     config = json.dumps({"policy": "enabled", "templates": {"t": template}})
     values = json.dumps({"global": {"tag": "1.30.1", "trace": False, "name": "a"}})
-    revision = build(make_raw(config=config, values=values))
 
-    found = places(trials(revision, "t"))
-
-    assert len(found) == len(says), found
-    assert [line for line, said in zip(found, says, strict=True) if said not in line] == []
+    check(trials(build(make_raw(config=config, values=values)), "t"), says)
 
 
 @needs_istio

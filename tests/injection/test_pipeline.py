@@ -10,11 +10,9 @@ import pytest
 from injector.errors import AnnotationError, OverlayError, TemplateRenderError
 from injector.injection.pipeline import admitted_pod, inject_pod, run_injection, webhook_parameters
 from injector.injection.result import Injected, InjectedPod, RequestFacts, Skipped
-from injector.revisions.directory import read_directory
-from injector.revisions.source import build
 from tests.cases import cases
 from tests.factories import make_container, make_pod, proxy_of
-from tests.revisions.fakes import CONFIG, FACTS, VALUES, facts_with, injected, revision_of, saying
+from tests.revisions.fakes import CONFIG, FACTS, VALUES, embedded, facts_with, injected, revision_of, saying
 
 UNCHECKED = RequestFacts(namespace="shop", deny_invalid=False)
 IN_CONFIG = {"proxy.istio.io/config": "statusPort: 7"}
@@ -27,7 +25,7 @@ def image_of_proxy(expression: str, pod: dict[str, Any], facts: RequestFacts = F
 
 @pytest.mark.parametrize("name", ["stable", "canary"])
 def test_the_patch_leads_from_the_pod_given_to_the_injected_one(name: str) -> None:
-    revision = next(build(raw) for raw in read_directory().revisions if raw.name == name)
+    revision = embedded(name)
     pod = make_pod(namespace="shop", labels={"app": "a"}, containers=[make_container(resources={})])
 
     result = injected(revision, pod)
@@ -248,11 +246,10 @@ def test_an_annotation_that_would_take_long_is_refused(name: str, value: str, sa
 
 def test_a_list_that_no_istio_init_can_be_given_is_refused_without_repeating_it() -> None:
     name = "traffic.sidecar.istio.io/includeOutboundIPRanges"
-    revision = build(read_directory().revisions[0])
     pod = make_pod(annotations={name: ",".join(["10.0.0.0/8"] * 20_000)})
 
     with pytest.raises(AnnotationError) as caught:
-        inject_pod(revision, pod, FACTS)
+        inject_pod(embedded("stable"), pod, FACTS)
 
     assert str(caught.value) == (
         f"metadata.annotations[{name}]: the list has 219999 bytes, more than the 131071 that istio-init can be given; "

@@ -30,10 +30,6 @@ def _decided(
     return injection_required(policy, behaviours_of(minor), pod, namespace)
 
 
-def _asked(policy: str, value: str, minor: Minor = NEWEST) -> PolicyDecision:
-    return _decided(Policy(policy), annotations={INJECT: value}, minor=minor)
-
-
 @cases("policy", "annotation", "never", "always", "inject", "reason")
 def test_the_annotation_decides_before_never_before_always_before_the_policy(
     *, policy: str, annotation: str | None, never: bool, always: bool, inject: bool, reason: str
@@ -75,14 +71,11 @@ def test_an_illegal_policy_injects_nothing_and_warns(policy: str, asked: str) ->
     assert decision.warning == f"policy {policy!r} is neither `enabled` nor `disabled`: nothing is injected"
 
 
-@cases("value", "minor", "inject")
-def test_where_the_policy_is_disabled_a_pod_must_say_true_since_1_27(value: str, minor: Minor, inject: bool) -> None:
-    assert _asked("disabled", value, minor).inject is inject
-
-
-@cases("value", "minor", "inject")
-def test_where_the_policy_is_enabled_a_pod_must_say_false_since_1_27(value: str, minor: Minor, inject: bool) -> None:
-    assert _asked("enabled", value, minor).inject is inject
+@cases("policy", "value", "minor", "inject")
+def test_since_1_27_only_true_and_false_override_the_policy(
+    policy: str, value: str, minor: Minor, inject: bool
+) -> None:
+    assert _decided(Policy(policy), annotations={INJECT: value}, minor=minor).inject is inject
 
 
 def test_one_of_several_selectors_is_enough() -> None:

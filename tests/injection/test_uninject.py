@@ -10,10 +10,9 @@ from injector.injection.steps.probes import APP_PROBERS as PROBERS
 from injector.injection.steps.prometheus import ENV as SCRAPE
 from injector.injection.steps.prometheus import SECURE_PORT
 from injector.injection.tools.uninject import remaining_annotations, remaining_labels, uninject_object, uninject_pod
-from injector.revisions.directory import read_directory
-from injector.revisions.source import build
 from tests.cases import cases
 from tests.factories import make_container, make_pod, named
+from tests.revisions.fakes import embedded
 from tests.revisions.fakes import injected as injection_of
 
 STATUS = "sidecar.istio.io/status"
@@ -188,7 +187,6 @@ def test_an_invalid_workload_is_refused_with_advice(obj: dict[str, Any], says: s
 
 @pytest.mark.parametrize("name", ["stable", "canary"])
 def test_an_injection_by_a_revision_that_the_project_ships_is_taken_back(name: str) -> None:
-    revision = next(build(raw) for raw in read_directory().revisions if raw.name == name)
     probe = {"httpGet": {"path": "/ready", "port": 8080}, "periodSeconds": 7}
     pod = make_pod(
         namespace="shop",
@@ -198,7 +196,7 @@ def test_an_injection_by_a_revision_that_the_project_ships_is_taken_back(name: s
         volumes=[{"name": "data", "emptyDir": {}}],
     )
 
-    result = injection_of(revision, pod)
+    result = injection_of(embedded(name), pod)
 
     assert result.pod != pod
     assert uninject_pod(result.pod) == pod

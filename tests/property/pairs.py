@@ -28,9 +28,8 @@ from injector.injection.result import Injected, RequestFacts
 from injector.istio.revision import Revision
 from injector.kube import admission
 from injector.kube.typed import normalise
-from injector.revisions.directory import read_directory
+from injector.library import load_revisions
 from injector.revisions.registry import Snapshot, parse_path, snapshot_of
-from injector.revisions.source import build
 from injector.revisions.tags import parse_tags, workload_of_pod
 from tests.cases import read_cases
 from tests.conformance import core, corpus, workloads
@@ -95,7 +94,7 @@ def all_subjects(minors: tuple[str, ...]) -> list[Subject]:
         if int(minor.partition(".")[2]) >= FIRST_NATIVE:
             native = replace(settings, env=(*settings.env, ("ENABLE_NATIVE_SIDECARS", "true")))
             found.append(Subject(f"{minor}-native", core.revision_of(native), pods, special))
-    found += [Subject(raw.name, build(raw), special, special) for raw in read_directory().revisions]
+    found += [Subject(name, revision, special, special) for name, revision in load_revisions().items()]
     found.append(Subject("setting", revision_of(24, SETTING_CONFIG, name="setting"), special, special))
     numbered = [reviews.with_labels(pod, app="7", version="15") for pod in special]
     found.append(Subject("numbers", revision_of(24, NUMBERS_CONFIG, name="numbers"), numbered, numbered))

@@ -10,8 +10,7 @@ from typing import Any
 from injector.golang.json import dump_json
 from injector.istio.revision import Revision
 from injector.kube.typed import normalise
-from injector.revisions.directory import read_directory
-from injector.revisions.source import build
+from injector.library import load_revisions
 from tests.conformance import core, corpus, workloads
 from tests.factories import make_container, make_pod
 
@@ -60,12 +59,6 @@ def two_probed() -> dict[str, Any]:
 
 
 @cache
-def embedded_revisions() -> list[Revision]:
-    """The revisions that come with the injector, in Jinja2."""
-    return [build(raw) for raw in read_directory().revisions]
-
-
-@cache
 def subjects(minor: str) -> tuple[tuple[Revision, list[dict[str, Any]]], ...]:
     """The revisions of a minor's corpus, each with the pods that are injected with it, and with replicas."""
     sources: dict[corpus.Settings, dict[Path, None]] = {}
@@ -74,7 +67,7 @@ def subjects(minor: str) -> tuple[tuple[Revision, list[dict[str, Any]]], ...]:
             sources.setdefault(case.settings, {})[case.source] = None
     common = [replica("web"), replica("shop-1"), sized(), two_probed()]
     found: list[tuple[Revision, list[dict[str, Any]]]]
-    found = [(revision, common) for revision in embedded_revisions()] if minor == EMBEDDED else []
+    found = [(revision, common) for revision in load_revisions().values()] if minor == EMBEDDED else []
     for settings, files in sources.items():
         given = [workloads.as_pod(each) for file in files for each in workloads.injectable(core.documents(file))]
         pods = [json.loads(dump_json(normalise(pod, "v1.Pod"))) for pod in given]

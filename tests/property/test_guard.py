@@ -11,7 +11,6 @@ import os
 import random
 from collections import Counter
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import pytest
@@ -25,15 +24,13 @@ from injector.injection.result import ENFORCE, OFF, WARN, Injected, RequestFacts
 from injector.istio.revision import Revision
 from injector.istio.template import TemplateData
 from injector.kube.overlay import Overlay
-from injector.revisions.directory import read_directory
-from injector.revisions.source import build
 from tests.conformance import core, corpus
 from tests.factories import make_pod
 from tests.property import breakouts, realistic
 from tests.property.breakouts import DECODED, EVIL, LABELS, PASTED
 from tests.property.mutations import Path, values_in
 from tests.property.subjects import replica
-from tests.revisions.fakes import revision_of
+from tests.revisions.fakes import embedded, revision_of
 from tests.sizes import sized
 
 SAMPLE = sized(10, 25)
@@ -50,12 +47,6 @@ def shared() -> list[corpus.Settings]:
     if VALUES <= SAMPLE:
         return [corpus.default_settings(minor) for minor in corpus.MINORS]
     return sorted({case.settings for minor in corpus.MINORS for case in corpus.cases(minor)}, key=str)
-
-
-@cache
-def embedded(name: str) -> Revision:
-    """A revision that the project ships."""
-    return build(next(raw for raw in read_directory().revisions if raw.name == name))
 
 
 def subject(dice: random.Random) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from tests.conformance import core, corpus
 from tests.handlers import handler_of
 from tests.property import kept
 from tests.property.subjects import replica
-from tests.property.test_guard import embedded
+from tests.revisions.fakes import embedded
 from tests.sizes import sized
 
 PODS = int(os.environ.get("KEPT_PODS", sized(6, 12)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ from injector.injection.result import Injected, RequestFacts
 from injector.istio.config import parse_values
 from injector.istio.proxyconfig import ProxyConfigs, read_proxy_config_resource
 from injector.istio.revision import Revision
+from injector.library import load_revisions
 from injector.revisions.source import ClusterFacts, RawRevision, build
 from injector.revisions.verify import RecentPod, RecentPods
 from tests.factories import make_pod, make_review
@@ -87,6 +89,12 @@ def injected(revision: Revision, pod: dict[str, Any], facts: RequestFacts = FACT
     result = inject_pod(revision, pod, facts)
     assert isinstance(result, Injected)
     return result
+
+
+@functools.cache
+def embedded(name: str) -> Revision:
+    """A revision that the project ships."""
+    return load_revisions()[name]
 
 
 def recent_pods(revision: str = "a", **fields: Any) -> dict[str, tuple[RecentPod, ...]]:

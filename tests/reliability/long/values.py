@@ -21,6 +21,7 @@ from tests.conformance import core, corpus, workloads
 from tests.property import test_guard as guard
 from tests.property import test_kept as kept
 from tests.reliability.long.rows import Row, ended
+from tests.revisions.fakes import embedded
 
 VALUES: Final = 120
 REALISTIC: Final = 3_000
@@ -77,7 +78,7 @@ def _realistic(revisions: dict[str, Revision]) -> Row:
 
 def _revisions() -> dict[str, Revision]:
     found = {minor: core.revision_of(corpus.default_settings(minor)) for minor in corpus.MINORS}
-    return {**found, **{name: guard.embedded(name) for name in EMBEDDED}}
+    return {**found, **{name: embedded(name) for name in EMBEDDED}}
 
 
 def _cost() -> Row:
