@@ -49,8 +49,9 @@ def injected_names(pod: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
 
 def _json_object(pod: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the object in the annotation, empty for ``null``; None if there is no object."""
+    text = c.annotations_of(pod).get(STATUS)
     try:
-        raw = load_json(c.annotations_of(pod).get(STATUS, ""))
+        raw = "" if text is None else load_json(text)
     except DataError:
         return None
     return {} if raw is None else raw if isinstance(raw, dict) else None
