@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import datetime as dt
+import json
 import random
 import signal
 import ssl
@@ -20,6 +21,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from aiohttp.test_utils import RawTestServer
 from cryptography.x509 import DNSName
 from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 from prometheus_client import CollectorRegistry
@@ -28,6 +30,14 @@ from injector.cluster.resources import SECRETS, WEBHOOKS, SecretStore
 from injector.cluster.webhooks import WebhookSelector
 from injector.errors import ClusterError
 from injector.metrics import Metrics
+from injector.revisions.directory import read_directory
+from injector.revisions.following import SETTLE, Follower, Timing
+from injector.revisions.registry import Registry
+from injector.revisions.reload import Loader, LoadReport
+from injector.revisions.verify import RecentPods
+from injector.webhook.handler import InjectHandler
+from injector.webhook.lifecycle import Lifecycle
+from injector.webhook.server import webhook_requests
 from injector.webhook.tls.cabundle import CaBundles
 from injector.webhook.tls.certificate import read_certificates
 from injector.webhook.tls.selfsigned import (
@@ -44,9 +54,14 @@ from injector.webhook.tls.selfsigned import (
 from injector.webhook.tls.source import FileSource
 from tests.cluster.fakeapi import FakeApi, refusal, webhook_configuration
 from tests.cluster.fakes import in_fake_time
-from tests.tasks import until
+from tests.factories import make_pod, make_review
+from tests.mounts import mount
+from tests.revisions.clock import FakeClock
+from tests.revisions.fakes import CONFIG
+from tests.tasks import running, until
 from tests.webhook.certificates import BAD_PAIRS, MountedSecret, Order, ec_key, rsa_key
 from tests.webhook.chaos import EVENTS, EVERY, SECONDS
+from tests.webhook.conftest import Client, ClientFactory
 
 START = 1.8e9
 NAME = "injector.injector-system.svc"
@@ -469,3 +484,104 @@ def test_a_process_that_is_stopped_over_the_moment_of_renewal_renews_once_it_goe
             assert told[1].strip() == "''"
         finally:
             process.kill()
+
+
+SWAPS = 100
+LIMIT = 60.0
+CONFIG_AND_VALUES = CONFIG.replace("proxy:{{", "proxy-%d:{{")
+
+
+def mounted(folder: Path, number: int, action: str = "") -> None:
+    """Make or change a mounted ConfigMap whose config and values both say ``number``; ``action`` begins its template."""
+    config = (CONFIG_AND_VALUES % number).replace("    spec:", f"    {action}\n    spec:", 1)
+    mount(folder, {"config": config, "values": json.dumps({"global": {"tag": f"1.24.{number}"}})})
+
+
+async def image_of(client: Client, number: int) -> str:
+    """The image of the proxy that a pod gets."""
+    response = await client.post("/inject/a", json=make_review(make_pod(f"hello-{number}"), uid=f"u{number}"))
+    answer = (await response.json())["response"]
+    assert (response.status, answer["uid"], answer["allowed"]) == (200, f"u{number}", True), answer
+    patch = json.loads(base64.b64decode(answer["patch"]))
+    (image,) = {
+        container["image"]
+        for operation in patch
+        for container in (operation["value"] if isinstance(operation.get("value"), list) else [operation.get("value")])
+        if isinstance(container, dict) and container.get("name") == "istio-proxy"
+    }
+    return str(image)
+
+
+@dataclass
+class Served:
+    """An injector of one folder, as it serves; a test tells of changes and sees what came of them."""
+
+    folder: Path
+    client: Client
+    told: asyncio.Queue[None]
+    shown: asyncio.Queue[LoadReport]
+
+    async def changed(self) -> LoadReport:
+        self.told.put_nowait(None)
+        async with asyncio.timeout(LIMIT):
+            return await self.shown.get()
+
+
+@pytest.fixture
+async def served(
+    aiohttp_client: ClientFactory,
+    tmp_path: Path,
+    lifecycle: Lifecycle,
+    metrics: Metrics,
+    monkeypatch: pytest.MonkeyPatch,
+) -> AsyncIterator[Served]:
+    """Revision `a`, mounted, followed and served."""
+    mounted(tmp_path / "a", 0)
+    registry, recent = Registry(), RecentPods()
+    loader = Loader(lambda: read_directory(tmp_path), registry)
+    loader.load(0.0)
+    told, shown = asyncio.Queue[None](), asyncio.Queue[LoadReport]()
+
+    async def watch() -> AsyncIterator[None]:
+        while True:
+            await told.get()
+            yield
+
+    timing = Timing(30.0, sleep=FakeClock({SETTLE}).sleep)
+    monkeypatch.setattr(metrics, "loaded", lambda *_, **__: shown.put_nowait(loader.report))
+    follower = Follower(loader, watch, timing, recent=recent, metrics=metrics)
+    client = await aiohttp_client(
+        RawTestServer(webhook_requests(InjectHandler(registry, metrics, lifecycle, recent=recent)))
+    )
+    async with running(follower.run()):
+        yield Served(tmp_path / "a", client, told, shown)
+
+
+async def test_a_hundred_swaps_fail_no_request_and_mix_no_two_configurations(
+    served: Served, collector: CollectorRegistry
+) -> None:
+    images: list[str] = []
+
+    async def ask() -> None:
+        while True:
+            images.append(await image_of(served.client, len(images)))
+
+    async with running(ask()):
+        for number in range(1, SWAPS + 1):
+            mounted(served.folder, number)
+            assert (await served.changed()).errors == ()
+            assert await image_of(served.client, number) == f"proxy-{number}:1.24.{number}"
+
+    assert images
+    assert all(image.partition(":")[0].removeprefix("proxy-") == image.rpartition(".")[2] for image in images)
+    assert collector.get_sample_value("injector_config_reloads_total") == SWAPS
+
+
+async def test_a_change_that_would_fail_a_pod_which_was_injected_is_refused_and_the_pod_goes_on(served: Served) -> None:
+    assert await image_of(served.client, 7) == "proxy-0:1.24.0"
+
+    mounted(served.folder, 1, "{{ if eq .ObjectMeta.Name `hello-7` }}{{ fail .Spec }}{{ end }}")
+    report = await served.changed()
+
+    assert "it fails on the pod of Pod hello-7 in namespace default, which" in str(report.revisions["a"].error)
+    assert await image_of(served.client, 7) == "proxy-0:1.24.0"
