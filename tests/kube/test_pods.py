@@ -74,13 +74,6 @@ def test_a_pod_with_a_name_of_its_own_is_its_own_workload() -> None:
     assert workload_of(pod) == WorkloadMeta("pod-1", "shop", "Pod", "v1")
 
 
-def test_an_owner_that_is_no_controller_does_not_count() -> None:
-    pod = owned("ReplicaSet", "shop-7d9f")
-    pod["metadata"]["ownerReferences"][1]["controller"] = False
-
-    assert workload_of(pod) == WorkloadMeta("pod-1", "shop", "Pod", "v1")
-
-
 def test_a_pod_without_metadata_has_a_workload_without_a_name() -> None:
     assert workload_of({}) == WorkloadMeta("", "", "Pod", "v1")
 
@@ -108,13 +101,6 @@ def test_a_part_of_a_workload_is_found_by_its_path() -> None:
 
     assert template_at(obj, ("spec", "template")) == {"metadata": {"name": "a"}}
     assert template_at(obj, ()) is obj
-
-
-def test_a_workload_without_its_pod_template_is_named() -> None:
-    with pytest.raises(ManifestError) as raised:
-        template_at({"kind": "Deployment", "metadata": {"name": "a"}, "spec": {}}, ("spec", "template"))
-
-    assert str(raised.value) == "Deployment a: spec.template is required value; give the workload its pod template"
 
 
 def test_the_controller_is_the_owner_that_says_so() -> None:
