@@ -183,8 +183,3 @@ class Observed(Metrics):
 def page(*items: dict[str, Any], version: int = 10, more: str = "") -> Page:
     """A page of a list; ``more`` is the token of the next."""
     return Page(items, "" if more else str(version), more)
-
-
-def no_chance() -> Callable[[], float]:
-    """Always 0."""
-    return lambda: 0.0

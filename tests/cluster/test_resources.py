@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +9,6 @@ from injector.cluster.client import PAGE_SIZE, KubeClient, Page
 from injector.cluster.resources import CONFIG_MAPS, LIST_ATTEMPTS, NODES, PODS, SERVICES, WEBHOOKS, Resource, Scope
 from injector.errors import ClusterError
 from tests.cluster.fakes import failure, page
-from tests.cluster.objects import Objects
 
 SCOPE = Scope(PODS, "shop")
 
@@ -77,32 +75,6 @@ async def test_any_other_fault_ends_it() -> None:
         await client.all(SCOPE, name)
 
     assert len(client.pages) == 1
-
-
-def cluster_of_pods(count: int) -> Objects:
-    objects = Objects()
-    objects.put(
-        PODS, *({"metadata": {"name": f"p-{n:04}", "namespace": "a", "labels": {"x": "y"}}} for n in range(count))
-    )
-    return objects
-
-
-def test_every_page_is_asked_for_and_labels_choose() -> None:
-    objects = cluster_of_pods(2 * PAGE_SIZE + 1)
-    objects.put(PODS, {"metadata": {"name": "other", "namespace": "a"}})
-
-    async def read() -> list[str]:
-        return await objects.all(Scope(PODS, labels="x=y"), name)
-
-    assert asyncio.run(read()) == [f"p-{n:04}" for n in range(2 * PAGE_SIZE + 1)]
-    assert objects.asked == ["list pods x=y"] * 3
-
-
-def test_a_list_that_is_refused_fails() -> None:
-    objects = Objects(refused={"list pods": "forbidden"})
-
-    with pytest.raises(ClusterError, match="says no"):
-        asyncio.run(objects.all(Scope(PODS), name))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from injector.cluster.client import Page
 from injector.cluster.listwatch import MAX_RETRY_AFTER, STEADY, WAITS, Effect, List, Wait, Watch, WatchState
-from tests.cluster.fakes import bookmark, item, line, no_chance, page, status
+from tests.cluster.fakes import bookmark, item, line, page, status
 
 LONG = STEADY + 1
 
@@ -156,7 +156,7 @@ def test_a_failed_page_is_retried_and_an_expired_list_restarts() -> None:
 
 
 def test_a_list_that_fails_in_a_page_leaves_nothing_in_the_next_list() -> None:
-    state = WatchState(lambda item: item["spec"], no_chance())
+    state = WatchState(lambda item: item["spec"], lambda: 0.0)
     with pytest.raises(KeyError):
         state.page(page(item("a", 1, spec=1), item("b", 2)))
     state.failed("internal")
