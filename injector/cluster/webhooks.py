@@ -59,7 +59,12 @@ def merge_for_apply(manifest: Mapping[str, Any], current: Mapping[str, Any] | No
     there = {webhook["name"]: webhook for webhook in current.get("webhooks") or ()}
     wanted = {webhook["name"]: webhook for webhook in manifest["webhooks"]}
     applied = [_with_bundle(webhook, there.get(name, {}), name, current, manager) for name, webhook in wanted.items()]
-    removed = [there[name] for name in there if name not in wanted and _is_shared(current, name, manager)]
+    own = (manager, _APPLY)
+    removed = [
+        there[name]
+        for name in there
+        if name not in wanted and any(found != own for found, _ in _managed(current, name))
+    ]
     shared = [_without_bundle(webhook) for webhook in deactivated({"webhooks": removed})["webhooks"]]
     metadata = {**manifest["metadata"], "resourceVersion": current["metadata"]["resourceVersion"]}
     return {**manifest, "metadata": metadata, "webhooks": [*applied, *shared]}
@@ -93,7 +98,7 @@ def _with_bundle(
     webhook: Mapping[str, Any], there: Mapping[str, Any], name: str, current: Mapping[str, Any], manager: str
 ) -> dict[str, Any]:
     before, client = there.get("clientConfig") or {}, dict(webhook["clientConfig"])
-    own = _fields(current, name, manager)
+    own = next((fields for found, fields in _managed(current, name) if found == (manager, _APPLY)), {})
     if _BUNDLE not in client and _BUNDLE in before and f"f:{_BUNDLE}" in (own.get("f:clientConfig") or {}):
         client[_BUNDLE] = before[_BUNDLE]
     # A webhook has a service or a url. The other one must be removed explicitly, in case another manager owns it.
@@ -104,15 +109,6 @@ def _with_bundle(
 def _without_bundle(webhook: Mapping[str, Any]) -> dict[str, Any]:
     client = {key: value for key, value in webhook["clientConfig"].items() if key != _BUNDLE}
     return {**webhook, "clientConfig": client}
-
-
-def _fields(current: Mapping[str, Any], name: str, manager: str) -> Mapping[str, Any]:
-    """Return the fields of a webhook that ``manager`` applied, named as in ``fieldsV1``."""
-    return next((fields for found, fields in _managed(current, name) if found == (manager, _APPLY)), {})
-
-
-def _is_shared(current: Mapping[str, Any], name: str, manager: str) -> bool:
-    return any(found != (manager, _APPLY) for found, _ in _managed(current, name))
 
 
 def _managed(current: Mapping[str, Any], name: str) -> Iterator[tuple[tuple[str, str], Mapping[str, Any]]]:

@@ -297,7 +297,7 @@ def _merge_ordered_lists(result: Object, patch: Object, type_name: str) -> None:
         current, added = result.get(name, []), patch.get(name, [])
         for each in (order, current, added):
             if type(each) is not list:
-                raise _patch_error(f"expected a []interface {{}}, but received a {_go_name(each)}")
+                raise _patch_error(f"expected a []interface {{}}, but received a {_GO_NAMES.get(_kind(each), '<nil>')}")
         meta = list_meta(type_name, name)
         _validated_order(added, order, meta.merge_key)
         if name not in result and name not in patch:
@@ -344,10 +344,6 @@ def _kind(value: Any) -> type:
     # Every number is a float64 in Go's JSON data.
     kind = type(value)
     return float if kind is int else kind
-
-
-def _go_name(value: Any) -> str:
-    return _GO_NAMES.get(_kind(value), "<nil>")
 
 
 _GO_NAMES: Final = {

@@ -203,7 +203,8 @@ def load_yaml(text: str | bytes, *, where: str = "", line: int = 1, most: int = 
     Raises:
         ManifestError: it is not YAML, or has no JSON form; with the line.
     """
-    if _tag_directives(text) > _MAX_TAG_DIRECTIVES:
+    directive: re.Pattern[Any] = _TAG_DIRECTIVE if isinstance(text, str) else _TAG_DIRECTIVE_BYTES
+    if len(directive.findall(text)) > _MAX_TAG_DIRECTIVES:
         raise ManifestError("yaml: too many %TAG directives", where=where, hint="leave them out")
     with _parsing(text, where, line) as parser:
         return _Reader(parser.get_event, where, line, most).document()
@@ -235,10 +236,6 @@ def _parsing(text: str | bytes, where: str = "", line: int = 1) -> Iterator[CPar
             parser.dispose()
     except (yaml.YAMLError, UnicodeError) as error:
         raise _syntax_error(error, where, line) from error
-
-
-def _tag_directives(text: str | bytes) -> int:
-    return len((_TAG_DIRECTIVE if isinstance(text, str) else _TAG_DIRECTIVE_BYTES).findall(text))  # type: ignore[arg-type]
 
 
 def _syntax_error(error: Exception, where: str, first: int) -> ManifestError:
