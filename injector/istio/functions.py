@@ -20,7 +20,7 @@ from injector.gotemplate.errors import FuncError
 from injector.gotemplate.fmt import sprint
 from injector.gotemplate.sprig.strings import lower, trim
 from injector.gotemplate.values import Func, Map, Pointer, json_data
-from injector.istio.behaviours import DEVELOPMENT, OLDEST, Minor, MinorValue, values_at
+from injector.istio.behaviours import ABSENT, OLDEST, Minor, values_at
 from injector.istio.config import float_numbers
 from injector.istio.mesh import proto_to_json
 from injector.istio.proto import format_duration
@@ -37,7 +37,10 @@ def istio_functions(minor: Minor, env: Mapping[str, str]) -> dict[str, Func]:
 
     ``env`` takes the place of istiod's environment, which the function ``env`` reads.
     """
-    functions: dict[str, Func] = values_at(minor, _FUNCTIONS)
+    functions = {
+        name: Func(name, f"func{signature}", call, cost=cost)
+        for name, (signature, call, cost) in values_at(minor, _FUNCTIONS).items()
+    }
     if minor >= (1, 4):
         functions["protoToJSON"] = Func(
             "protoToJSON", f"func({_ANY}) string", partial(_proto_to_json, minor), cost=costs.JSON
@@ -291,83 +294,60 @@ def _image_version(image: str) -> str:
 
 _STRING_MAP: Final = "map[string]string"
 _ANY: Final = "interface {}"
-
-
-def _function(
-    name: str, signature: str, call: Callable[..., Any], cost: Cost, first: Minor = OLDEST, last: Minor = DEVELOPMENT
-) -> MinorValue:
-    return MinorValue(name, Func(name, f"func{signature}", call, cost=cost), first, last)
-
-
-_FUNCTIONS: Final = (
-    _function(
-        "formatDuration", f"({_ANY}) string", partial(_format_duration, unset="1s"), costs.DURATIONS, last=(1, 13)
-    ),
-    _function("formatDuration", f"({_ANY}) string", _format_duration, costs.DURATIONS, (1, 14)),
-    _function("isset", f"({_STRING_MAP}, string) bool", _isset, costs.NOTHING),
-    _function("excludeInboundPort", f"({_ANY}, string) string", exclude_inbound_port, costs.PARTS),
-    _function(
-        "includeInboundPorts",
-        "([]v1.Container) string",
-        partial(_ports, protocols=frozenset()),
-        costs.CONTAINERS,
-        last=(1, 3),
-    ),
-    _function("includeInboundPorts", "([]v1.Container) string", _ports, costs.CONTAINERS, (1, 4)),
-    _function(
-        "applicationPorts",
-        "([]v1.Container) string",
-        partial(_ports, skip="istio-proxy", protocols=frozenset()),
-        costs.CONTAINERS,
-        last=(1, 3),
-    ),
-    _function(
-        "applicationPorts", "([]v1.Container) string", partial(_ports, skip="istio-proxy"), costs.CONTAINERS, (1, 4)
-    ),
-    _function("annotation", f"(v1.ObjectMeta, string, {_ANY}) string", _annotation, costs.NOTHING),
+_OF_CONTAINERS: Final = "([]v1.Container) string"
+_OF_NETWORKS: Final = "(string, string) string"
+_FUNCTIONS: Final[dict[str, dict[Minor, tuple[str, Callable[..., Any], Cost]]]] = {
+    "formatDuration": {
+        OLDEST: (f"({_ANY}) string", partial(_format_duration, unset="1s"), costs.DURATIONS),
+        (1, 14): (f"({_ANY}) string", _format_duration, costs.DURATIONS),
+    },
+    "isset": {OLDEST: (f"({_STRING_MAP}, string) bool", _isset, costs.NOTHING)},
+    "excludeInboundPort": {OLDEST: (f"({_ANY}, string) string", exclude_inbound_port, costs.PARTS)},
+    "includeInboundPorts": {
+        OLDEST: (_OF_CONTAINERS, partial(_ports, protocols=frozenset()), costs.CONTAINERS),
+        (1, 4): (_OF_CONTAINERS, _ports, costs.CONTAINERS),
+    },
+    "applicationPorts": {
+        OLDEST: (_OF_CONTAINERS, partial(_ports, skip="istio-proxy", protocols=frozenset()), costs.CONTAINERS),
+        (1, 4): (_OF_CONTAINERS, partial(_ports, skip="istio-proxy"), costs.CONTAINERS),
+    },
+    "annotation": {OLDEST: (f"(v1.ObjectMeta, string, {_ANY}) string", _annotation, costs.NOTHING)},
     # Later minors have sprig's toJson, which takes any value.
-    _function("toJson", f"({_STRING_MAP}) string", _to_json, costs.JSON, last=(1, 18)),
-    _function("toJSON", f"({_STRING_MAP}) string", _to_json, costs.JSON, (1, 1)),
-    _function("kubevirtInterfaces", "(string) string", str, costs.NOTHING, (1, 1)),
-    _function("valueOrDefault", "(string, string) string", _value_or_default, costs.NOTHING, (1, 1), (1, 1)),
-    _function("valueOrDefault", f"({_ANY}, {_ANY}) {_ANY}", _value_or_default, costs.NOTHING, (1, 2)),
-    _function("fromJSON", f"(string) {_ANY}", _from_json, costs.READ_JSON, (1, 1)),
-    _function("toYaml", f"({_ANY}) string", _to_yaml, costs.YAML, (1, 1), (1, 6)),
-    _function("toYaml", f"({_ANY}) string", partial(_to_yaml, fold=False), costs.YAML, (1, 7), (1, 9)),
-    _function("toYaml", f"({_ANY}) string", _to_yaml, costs.YAML, (1, 10)),
-    _function("indent", "(int, string) string", _indent, costs.COPY, (1, 1)),
-    _function("directory", "(string) string", _directory, costs.SCAN, (1, 1)),
-    _function("contains", "(string, string) bool", _contains, costs.PASS, (1, 2)),
-    _function("structToJSON", f"({_ANY}) string", _struct_to_json, costs.JSON, (1, 3)),
-    _function("toLower", "(string) string", lower, costs.BY_CHARACTER, (1, 3)),
-    _function(
-        "appendMultusNetwork",
-        "(string, string) string",
-        partial(append_multus_network, once=False, namespaced=False),
-        costs.READ_JSON,
-        (1, 8),
-        (1, 8),
-    ),
-    _function(
-        "appendMultusNetwork",
-        "(string, string) string",
-        partial(append_multus_network, namespaced=False),
-        costs.READ_JSON,
-        (1, 9),
-        (1, 22),
-    ),
-    _function("appendMultusNetwork", "(string, string) string", append_multus_network, costs.READ_JSON, (1, 23)),
-    _function("excludeInterfaces", "(string) string", str, costs.NOTHING, (1, 15)),
-    _function("omit", f"({_STRING_MAP}, ...string) {_STRING_MAP}", _omit, costs.COPY, (1, 18)),
-    _function("strdict", f"(...string) {_STRING_MAP}", _strdict, costs.COPY, (1, 18)),
-    _function("toJsonMap", f"(...{_STRING_MAP}) string", _to_json_map, costs.JSON, (1, 18)),
-    _function("mergeMaps", f"(...{_STRING_MAP}) {_STRING_MAP}", _merge_maps, costs.COPY, (1, 21)),
-    _function("omitNil", f"({_ANY}) {_ANY}", _omit_nil, costs.ANY, (1, 28)),
-    _function(
-        "otelResourceAttributes",
-        f"(*v1alpha1.MeshConfig, {_STRING_MAP}, {_STRING_MAP}, string, []v1.Container) string",
-        _otel_resource_attributes,
-        costs.NOTHING,
-        (1, 30),
-    ),
-)
+    "toJson": {OLDEST: (f"({_STRING_MAP}) string", _to_json, costs.JSON), (1, 19): ABSENT},
+    "toJSON": {(1, 1): (f"({_STRING_MAP}) string", _to_json, costs.JSON)},
+    "kubevirtInterfaces": {(1, 1): ("(string) string", str, costs.NOTHING)},
+    "valueOrDefault": {
+        (1, 1): ("(string, string) string", _value_or_default, costs.NOTHING),
+        (1, 2): (f"({_ANY}, {_ANY}) {_ANY}", _value_or_default, costs.NOTHING),
+    },
+    "fromJSON": {(1, 1): (f"(string) {_ANY}", _from_json, costs.READ_JSON)},
+    "toYaml": {
+        (1, 1): (f"({_ANY}) string", _to_yaml, costs.YAML),
+        (1, 7): (f"({_ANY}) string", partial(_to_yaml, fold=False), costs.YAML),
+        (1, 10): (f"({_ANY}) string", _to_yaml, costs.YAML),
+    },
+    "indent": {(1, 1): ("(int, string) string", _indent, costs.COPY)},
+    "directory": {(1, 1): ("(string) string", _directory, costs.SCAN)},
+    "contains": {(1, 2): ("(string, string) bool", _contains, costs.PASS)},
+    "structToJSON": {(1, 3): (f"({_ANY}) string", _struct_to_json, costs.JSON)},
+    "toLower": {(1, 3): ("(string) string", lower, costs.BY_CHARACTER)},
+    "appendMultusNetwork": {
+        (1, 8): (_OF_NETWORKS, partial(append_multus_network, once=False, namespaced=False), costs.READ_JSON),
+        (1, 9): (_OF_NETWORKS, partial(append_multus_network, namespaced=False), costs.READ_JSON),
+        (1, 23): (_OF_NETWORKS, append_multus_network, costs.READ_JSON),
+    },
+    "excludeInterfaces": {(1, 15): ("(string) string", str, costs.NOTHING)},
+    "omit": {(1, 18): (f"({_STRING_MAP}, ...string) {_STRING_MAP}", _omit, costs.COPY)},
+    "strdict": {(1, 18): (f"(...string) {_STRING_MAP}", _strdict, costs.COPY)},
+    "toJsonMap": {(1, 18): (f"(...{_STRING_MAP}) string", _to_json_map, costs.JSON)},
+    "mergeMaps": {(1, 21): (f"(...{_STRING_MAP}) {_STRING_MAP}", _merge_maps, costs.COPY)},
+    "omitNil": {(1, 28): (f"({_ANY}) {_ANY}", _omit_nil, costs.ANY)},
+    "otelResourceAttributes": {
+        (1, 30): (
+            f"(*v1alpha1.MeshConfig, {_STRING_MAP}, {_STRING_MAP}, string, []v1.Container) string",
+            _otel_resource_attributes,
+            costs.NOTHING,
+        )
+    },
+}
+"""The signature, the function and the cost of each function, by the first minor that has it so."""

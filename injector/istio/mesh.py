@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from injector.errors import AnnotationError, ConfigError, DataError
 from injector.golang.strconv import quote
 from injector.gotemplate.values import Pointer
-from injector.istio.behaviours import Minor, MinorValue, values_at
+from injector.istio.behaviours import ABSENT, OLDEST, Minor, values_at
 from injector.istio.frozen import frozen
 from injector.istio.proto import (
     DURATION,
@@ -41,8 +41,6 @@ from injector.memo import Memo
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from injector.istio.behaviours import Minor
-
     Fields = Mapping[str, Any]
 
 _SECOND: Final = 1_000_000_000
@@ -55,68 +53,58 @@ _PROVIDERS: Final = [
 ]
 
 
-PROXY_DEFAULTS: Final[tuple[MinorValue, ...]] = (
-    MinorValue("configPath", "/etc/istio/proxy", last=(1, 5)),
-    MinorValue("configPath", "./etc/istio/proxy", first=(1, 6)),
-    MinorValue("binaryPath", "/usr/local/bin/envoy"),
-    MinorValue("serviceCluster", "istio-proxy"),
-    MinorValue("drainDuration", 2 * _SECOND, last=(1, 0)),
-    MinorValue("drainDuration", 45 * _SECOND, first=(1, 1)),
-    MinorValue("parentShutdownDuration", 3 * _SECOND, last=(1, 0)),
-    MinorValue("parentShutdownDuration", 60 * _SECOND, first=(1, 1), last=(1, 16)),
-    MinorValue("terminationDrainDuration", 5 * _SECOND, first=(1, 7)),
-    MinorValue("discoveryAddress", "istio-pilot:15007", last=(1, 0)),
-    MinorValue("discoveryAddress", "istio-pilot:15010", first=(1, 1), last=(1, 5)),
-    MinorValue("discoveryAddress", "istiod.istio-system.svc:15012", first=(1, 6)),
-    MinorValue("discoveryRefreshDelay", 1 * _SECOND, last=(1, 0)),
-    MinorValue("connectTimeout", 1 * _SECOND, last=(1, 5)),
-    MinorValue("envoyMetricsService", {}, first=(1, 3), last=(1, 8)),
-    MinorValue("envoyAccessLogService", {}, first=(1, 3), last=(1, 8)),
-    MinorValue("proxyAdminPort", 15000),
-    MinorValue("controlPlaneAuthPolicy", 1, first=(1, 7)),
-    MinorValue("concurrency", 2, first=(1, 6), last=(1, 17)),
-    MinorValue("statNameLength", 189, first=(1, 1)),
-    MinorValue("statusPort", 15020, first=(1, 6)),
-    MinorValue("tracing", _ZIPKIN, first=(1, 6), last=(1, 21)),
-)
+PROXY_DEFAULTS: Final[dict[str, dict[Minor, Any]]] = {
+    "configPath": {OLDEST: "/etc/istio/proxy", (1, 6): "./etc/istio/proxy"},
+    "binaryPath": {OLDEST: "/usr/local/bin/envoy"},
+    "serviceCluster": {OLDEST: "istio-proxy"},
+    "drainDuration": {OLDEST: 2 * _SECOND, (1, 1): 45 * _SECOND},
+    "parentShutdownDuration": {OLDEST: 3 * _SECOND, (1, 1): 60 * _SECOND, (1, 17): ABSENT},
+    "terminationDrainDuration": {(1, 7): 5 * _SECOND},
+    "discoveryAddress": {
+        OLDEST: "istio-pilot:15007",
+        (1, 1): "istio-pilot:15010",
+        (1, 6): "istiod.istio-system.svc:15012",
+    },
+    "discoveryRefreshDelay": {OLDEST: 1 * _SECOND, (1, 1): ABSENT},
+    "connectTimeout": {OLDEST: 1 * _SECOND, (1, 6): ABSENT},
+    "envoyMetricsService": {(1, 3): {}, (1, 9): ABSENT},
+    "envoyAccessLogService": {(1, 3): {}, (1, 9): ABSENT},
+    "proxyAdminPort": {OLDEST: 15000},
+    "controlPlaneAuthPolicy": {(1, 7): 1},
+    "concurrency": {(1, 6): 2, (1, 18): ABSENT},
+    "statNameLength": {(1, 1): 189},
+    "statusPort": {(1, 6): 15020},
+    "tracing": {(1, 6): _ZIPKIN, (1, 22): ABSENT},
+}
 
-MESH_DEFAULTS: Final[tuple[MinorValue, ...]] = (
-    MinorValue("disablePolicyChecks", value=True, first=(1, 1), last=(1, 7)),
-    MinorValue("ingressClass", "istio", last=(1, 0)),
-    MinorValue("ingressClass", "istio", first=(1, 6)),
-    MinorValue("ingressControllerMode", 3, last=(1, 0)),
-    MinorValue("ingressControllerMode", 3, first=(1, 6)),
-    MinorValue("ingressService", "istio-ingressgateway", first=(1, 1)),
-    MinorValue("rdsRefreshDelay", 1 * _SECOND, last=(1, 0)),
-    MinorValue("sdsRefreshDelay", 15 * _SECOND, last=(1, 0)),
-    MinorValue("sdsUdsPath", "unix:./etc/istio/proxy/SDS", first=(1, 6), last=(1, 7)),
-    MinorValue("enableTracing", value=True),
-    MinorValue("accessLogFile", "/dev/stdout", last=(1, 5)),
-    MinorValue("protocolDetectionTimeout", 100_000_000, first=(1, 3), last=(1, 5)),
-    MinorValue("protocolDetectionTimeout", 5 * _SECOND, first=(1, 6), last=(1, 7)),
-    MinorValue("protocolDetectionTimeout", 0, first=(1, 8)),
-    MinorValue("trustDomain", "cluster.local", first=(1, 6)),
-    MinorValue("enableAutoMtls", value=False, first=(1, 4), last=(1, 5)),
-    MinorValue("enableAutoMtls", value=True, first=(1, 6)),
-    MinorValue("outboundTrafficPolicy", {"mode": 1}, first=(1, 1)),
-    MinorValue("inboundTrafficPolicy", {"mode": 0}, first=(1, 22)),
-    MinorValue("localityLbSetting", {"enabled": True}, first=(1, 6)),
-    MinorValue("rootNamespace", "istio-system", first=(1, 1)),
-    MinorValue("proxyListenPort", 15001),
-    MinorValue("proxyInboundListenPort", 15006, first=(1, 18)),
-    MinorValue("connectTimeout", 1 * _SECOND, last=(1, 5)),
-    MinorValue("connectTimeout", 10 * _SECOND, first=(1, 6)),
-    MinorValue("defaultServiceExportTo", _ANYWHERE, first=(1, 1)),
-    MinorValue("defaultVirtualServiceExportTo", _ANYWHERE, first=(1, 1)),
-    MinorValue("defaultDestinationRuleExportTo", _ANYWHERE, first=(1, 1)),
-    MinorValue("dnsRefreshRate", 5 * _SECOND, first=(1, 1), last=(1, 13)),
-    MinorValue("dnsRefreshRate", 60 * _SECOND, first=(1, 14)),
-    MinorValue("enablePrometheusMerge", value=True, first=(1, 18)),
-    MinorValue("defaultProviders", {"accessLogging": ["envoy"]}, first=(1, 11), last=(1, 11)),
-    MinorValue("defaultProviders", {}, first=(1, 12)),
-    MinorValue("extensionProviders", _PROVIDERS[2:], first=(1, 11), last=(1, 11)),
-    MinorValue("extensionProviders", _PROVIDERS, first=(1, 12)),
-)
+MESH_DEFAULTS: Final[dict[str, dict[Minor, Any]]] = {
+    "disablePolicyChecks": {(1, 1): True, (1, 8): ABSENT},
+    "ingressClass": {OLDEST: "istio", (1, 1): ABSENT, (1, 6): "istio"},
+    "ingressControllerMode": {OLDEST: 3, (1, 1): ABSENT, (1, 6): 3},
+    "ingressService": {(1, 1): "istio-ingressgateway"},
+    "rdsRefreshDelay": {OLDEST: 1 * _SECOND, (1, 1): ABSENT},
+    "sdsRefreshDelay": {OLDEST: 15 * _SECOND, (1, 1): ABSENT},
+    "sdsUdsPath": {(1, 6): "unix:./etc/istio/proxy/SDS", (1, 8): ABSENT},
+    "enableTracing": {OLDEST: True},
+    "accessLogFile": {OLDEST: "/dev/stdout", (1, 6): ABSENT},
+    "protocolDetectionTimeout": {(1, 3): 100_000_000, (1, 6): 5 * _SECOND, (1, 8): 0},
+    "trustDomain": {(1, 6): "cluster.local"},
+    "enableAutoMtls": {(1, 4): False, (1, 6): True},
+    "outboundTrafficPolicy": {(1, 1): {"mode": 1}},
+    "inboundTrafficPolicy": {(1, 22): {"mode": 0}},
+    "localityLbSetting": {(1, 6): {"enabled": True}},
+    "rootNamespace": {(1, 1): "istio-system"},
+    "proxyListenPort": {OLDEST: 15001},
+    "proxyInboundListenPort": {(1, 18): 15006},
+    "connectTimeout": {OLDEST: 1 * _SECOND, (1, 6): 10 * _SECOND},
+    "defaultServiceExportTo": {(1, 1): _ANYWHERE},
+    "defaultVirtualServiceExportTo": {(1, 1): _ANYWHERE},
+    "defaultDestinationRuleExportTo": {(1, 1): _ANYWHERE},
+    "dnsRefreshRate": {(1, 1): 5 * _SECOND, (1, 14): 60 * _SECOND},
+    "enablePrometheusMerge": {(1, 18): True},
+    "defaultProviders": {(1, 11): {"accessLogging": ["envoy"]}, (1, 12): {}},
+    "extensionProviders": {(1, 11): _PROVIDERS[2:], (1, 12): _PROVIDERS},
+}
 
 
 def default_proxy_config(minor: Minor) -> dict[str, Any]:

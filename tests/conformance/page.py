@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, fields
-from itertools import groupby
+from dataclasses import Field, asdict, dataclass, field, fields
+from itertools import compress, groupby
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from injector.istio.behaviours import DEVELOPMENT, NEWEST, OLDEST, ROWS, Behaviours, MinorValue, format_minor
+from injector.istio.behaviours import DEVELOPMENT, NEWEST, OLDEST, Behaviours, Minor, format_minor
 from tests.cases import read_cases
 
 TEXTS: dict[str, Any] = read_cases(Path(__file__).with_suffix(".yaml"))
@@ -50,7 +50,7 @@ def page(tallies: Iterable[Tally]) -> str:
         tested.append(_row(f"{minor}, {note}", tally))
         failed += (f"- {minor}: `{each}`" for each in tally.failed)
     tested += ["", "These cases fail:", "", *failed] if failed else []
-    special = [f"| {TEXTS['tells'][each.name]} | {_told(each.name)} |" for each in fields(Behaviours)]
+    special = [f"| {TEXTS['tells'][each.name]} | {_told(each)} |" for each in fields(Behaviours)]
     return "\n".join(
         [
             TEXTS["head"].format(**names) + "\n".join(tested) + "\n" + TEXTS["development"].format(**names).rstrip(),
@@ -78,24 +78,24 @@ def _of(count: tuple[int, int]) -> str:
     return f"{passed}" if passed == cases else f"{passed} of {cases}"
 
 
-def _told(name: str) -> str:
+def _told(behaviour: Field[Any]) -> str:
     """The minors of a behaviour: those that have it, or each value with its minors."""
-    rows = sorted((row for row in ROWS if row.name == name), key=lambda row: row.first)
-    if all(isinstance(row.value, bool) for row in rows):
-        having = [_minors(row) for row in rows if row.value]
-        return ", ".join(having) or "none"
-    before = [None, *(row.value for row in rows)]
-    return "<br>".join(f"{_minors(row)}: {_value(row.value, old)}" for row, old in zip(rows, before, strict=False))
+    ends = [(major, number - 1) for major, number in [*behaviour.metadata][1:]]
+    spans = list(map(_minors, behaviour.metadata, [*ends, DEVELOPMENT]))
+    values = list(behaviour.metadata.values())
+    if all(isinstance(value, bool) for value in values):
+        return ", ".join(compress(spans, values)) or "none"
+    return "<br>".join(
+        f"{span}: {_value(new, old)}" for span, old, new in zip(spans, [None, *values], values, strict=False)
+    )
 
 
-def _minors(row: MinorValue) -> str:
-    if row.first == row.last:
-        return format_minor(row.first)
-    if row.last == DEVELOPMENT:
-        return "all" if row.first == OLDEST else f"from {format_minor(row.first)}"
-    if row.first == OLDEST:
-        return f"to {format_minor(row.last)}"
-    return f"{format_minor(row.first)} to {format_minor(row.last)}"
+def _minors(first: Minor, last: Minor) -> str:
+    if first == last:
+        return format_minor(first)
+    if last == DEVELOPMENT:
+        return "all" if first == OLDEST else f"from {format_minor(first)}"
+    return f"to {format_minor(last)}" if first == OLDEST else f"{format_minor(first)} to {format_minor(last)}"
 
 
 def _value(value: Any, old: Any) -> str:

@@ -225,13 +225,6 @@ def test_a_default_ends_with_its_last_minor(field: str, last_with: Minor) -> Non
     assert field not in default_proxy_config((1, last_with[1] + 1))
 
 
-@pytest.mark.parametrize("minor", MINORS)
-def test_no_minor_has_two_defaults_of_one_field(minor: Minor) -> None:
-    for table in (PROXY_DEFAULTS, MESH_DEFAULTS):
-        names = [row.name for row in table if row.first <= minor <= row.last]
-        assert sorted(names) == sorted(set(names))
-
-
 def test_every_default_is_a_field_of_its_message() -> None:
-    assert {row.name for row in PROXY_DEFAULTS} <= set(message_type(PROXY_CONFIG).by_json)
-    assert {row.name for row in MESH_DEFAULTS} <= set(message_type(MESH_CONFIG).by_json)
+    assert PROXY_DEFAULTS.keys() <= message_type(PROXY_CONFIG).by_json.keys()
+    assert MESH_DEFAULTS.keys() <= message_type(MESH_CONFIG).by_json.keys()
