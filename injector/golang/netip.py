@@ -23,28 +23,6 @@ class _AddressError(ValueError):
         super().__init__(f"ParseAddr({quote(text)}): {fault}{position}")
 
 
-def _address_patterns() -> tuple[str, str]:
-    """Return patterns of every IPv4 and IPv6 address that Go accepts, without zones."""
-    octet, group = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])", "[0-9a-fA-F]{1,4}"
-    ipv4 = rf"{octet}(?:\.{octet}){{3}}"
-    whole = [f"(?:{group}:){{7}}{group}", f"(?:{group}:){{6}}{ipv4}"]
-    for before in range(_IPV6_GROUPS):
-        # The double colon stands for at least one group; an embedded IPv4 address is two.
-        after = _IPV6_GROUPS - 1 - before
-        embedded = f"(?:{group}:){{0,{after - 2}}}{ipv4}" if after > 1 else ""
-        groups = f"{group}(?::{group}){{0,{after - 1}}}" if after else ""
-        start = f"{group}(?::{group}){{{before - 1}}}" if before else ""
-        whole.append(f"{start}::(?:{'|'.join(filter(None, (embedded, groups)))})?" if after else f"{start}::")
-    return ipv4, f"(?:{'|'.join(whole)})"
-
-
-def _prefix_pattern(zeros: str) -> re.Pattern[str]:
-    """Return the pattern of the valid ranges at the start of a list, each with its comma; ``zeros`` may start a length."""
-    ipv4, ipv6 = _address_patterns()
-    short, long = "(?:3[0-2]|[12][0-9]|[0-9])", "(?:12[0-8]|1[01][0-9]|[1-9][0-9]|[0-9])"
-    return re.compile(f"(?:(?:{ipv4}/{zeros}{short}|{ipv6}/{zeros}{long}),)*")
-
-
 def parse_prefix(text: str, *, netip: bool) -> str:
     """Return the error of netip.ParsePrefix or net.ParseCIDR for a CIDR range, or an empty text if it is valid."""
     address, slash, bits = text.rpartition("/")
@@ -58,11 +36,6 @@ def parse_prefix(text: str, *, netip: bool) -> str:
             fault = str(error)
         fault = head + fault if fault else ""
     return fault if netip or not fault else f"invalid CIDR address: {text}"
-
-
-NETIP_PREFIXES: Final = _prefix_pattern("")
-NET_PREFIXES: Final = _prefix_pattern("0*")
-"""Match the CIDR ranges at the start of a list that ``parse_prefix`` accepts, each with its comma, for netip and for net."""
 
 
 def _bits_fault(address: tuple[int, str], bits: str, *, strict: bool) -> str:
