@@ -15,6 +15,7 @@ import orjson
 
 from injector.errors import DataError
 from injector.golang.json import go_json, load_json
+from injector.golang.time import go_duration
 from injector.gotemplate import costs
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.fmt import sprint
@@ -23,7 +24,6 @@ from injector.gotemplate.values import Func, Map, Pointer, json_data
 from injector.istio.behaviours import ABSENT, OLDEST, Minor, values_at
 from injector.istio.config import float_numbers
 from injector.istio.mesh import proto_to_json
-from injector.istio.proto import format_duration
 from injector.kube.yaml import dump_yaml
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _proto_to_json(minor: Minor, message: Any) -> str:
 
 def _format_duration(duration: Any, *, unset: str = "0s") -> str:
     target = _target(duration)
-    return unset if target is None else format_duration(target)
+    return unset if target is None else go_duration(target.plain)
 
 
 def _isset(entries: Mapping[str, str], key: str) -> bool:

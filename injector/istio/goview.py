@@ -6,7 +6,7 @@ zero value: an empty string, 0, a nil slice, a nil pointer. The types come from 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from functools import cache, lru_cache, partial
 from typing import Any, Final
 
@@ -18,6 +18,12 @@ _INT_DIGITS: Final = 19
 # The largest number of cached field readers; templates read some hundred fields.
 _MAX_READERS: Final = 1_024
 _GETTERS: Final = ("Name", "GenerateName", "Namespace", "UID", "Labels", "Annotations")
+
+
+def getter(struct: Struct, name: str, fields: Container[str]) -> Func | None:
+    """Return the method ``Get`` followed by one of ``fields``, which returns that field; None for another name."""
+    field = name.removeprefix("Get")
+    return Func(name, "func() interface {}", lambda: struct.field(field)) if field != name and field in fields else None
 
 
 class GoStruct(Struct):
@@ -58,9 +64,7 @@ class GoStruct(Struct):
 
     def method(self, name: str) -> Func | None:
         """Return a getter of metav1.Object, which ObjectMeta has."""
-        if self._type != "v1.ObjectMeta" or not name.startswith("Get") or name[3:] not in _GETTERS:
-            return None
-        return Func(name, "func() interface {}", lambda: self.field(name[3:]))
+        return getter(self, name, _GETTERS) if self._type == "v1.ObjectMeta" else None
 
 
 class FieldStruct(Struct):

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache, partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,13 +32,12 @@ from injector.istio.proto import (
     message_type,
     parse_message,
     proxy_config_type,
-    to_json,
 )
 from injector.kube.yaml import load_yaml
 from injector.memo import Memo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     Fields = Mapping[str, Any]
 
@@ -247,18 +245,13 @@ def overlaid_mesh_config(texts: Iterable[str], mesh: Message, minor: Minor, merg
     Raises:
         AnnotationError: a text is not a ProxyConfig.
     """
-    found = mesh.derived(_effective(minor, merge)) if merge else mesh
+    found = mesh.derived(_with_effective_default, minor, merge) if merge else mesh
     for text in texts:
         found = apply_proxy_config(text, found, minor, merge=merge)
     return found
 
 
-@cache
-def _effective(minor: Minor, merge: str) -> Callable[[Message], Message]:
-    return partial(_with_effective_default, minor, merge)
-
-
-def _with_effective_default(minor: Minor, merge: str, mesh: Message) -> Message:
+def _with_effective_default(mesh: Message, minor: Minor, merge: str) -> Message:
     own = mesh.values["defaultConfig"]
     proxy = _with_precedence(default_proxy_config(minor), own, minor, merge)
     return mesh if proxy == own else Message(mesh.kind, frozen({**mesh.values, "defaultConfig": proxy}))
@@ -333,17 +326,12 @@ def _merged_duration(old: int, new: int) -> int:
 
 def proto_to_json(message: Message, minor: Minor) -> str:
     """Return a message as the template function protoToJSON does: a ProxyConfig without the minor's defaults."""
-    return message.derived(_json_writer(minor))
+    return message.derived(_proto_to_json, minor)
 
 
-@cache
-def _json_writer(minor: Minor) -> Callable[[Message], str]:
-    return partial(_proto_to_json, minor)
-
-
-def _proto_to_json(minor: Minor, message: Message) -> str:
+def _proto_to_json(message: Message, minor: Minor) -> str:
     if message.kind is not message_type(proxy_config_type(minor)) or minor < _DEFAULTS_LEFT_OUT:
-        return to_json(message)
+        return message.go_string()
     defaults = default_proxy_config(minor)
     fields = message.kind.by_json
     values = {
@@ -353,7 +341,7 @@ def _proto_to_json(minor: Minor, message: Message) -> str:
     }
     if minor >= _EMPTY_METADATA_LEFT_OUT and not values.get("proxyMetadata"):
         values.pop("proxyMetadata", None)
-    return to_json(Message(message.kind, values))
+    return Message(message.kind, values).go_string()
 
 
 _MILLISECOND: Final = 1_000_000

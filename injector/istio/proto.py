@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache, partial
@@ -27,10 +27,10 @@ import orjson
 
 from injector.errors import ConfigError
 from injector.golang.json import go_json
-from injector.golang.time import go_duration, parse_duration
+from injector.golang.time import parse_duration
 from injector.gotemplate.values import Func, Int32, Int64, Map, Pointer, SizedInt, Slice, Struct, Uint32, Uint64
 from injector.istio.behaviours import Minor, format_minor, parse_minor
-from injector.istio.goview import FieldStruct
+from injector.istio.goview import FieldStruct, getter
 
 MESH_CONFIG: Final = "istio.mesh.v1alpha1.MeshConfig"
 PROXY_CONFIG: Final = "istio.mesh.v1alpha1.ProxyConfig"
@@ -231,8 +231,11 @@ class _DurationCodec(_MessageCodec):
     def write(self, value: int) -> str:
         return json_duration(value)
 
-    def message(self, value: int) -> DurationValue:
-        return DurationValue(value)
+    def message(self, value: int) -> WellKnown:
+        sign = -1 if value < 0 else 1
+        seconds, nanos = divmod(abs(value), 1_000_000_000)
+        fields = {"Seconds": Int64(sign * seconds), "Nanos": Int32(sign * nanos)}
+        return WellKnown(self.go_type, fields, value, json_duration(value))
 
 
 class _WrapperCodec(_MessageCodec):
@@ -246,8 +249,9 @@ class _WrapperCodec(_MessageCodec):
     def write(self, value: Any) -> Any:
         return self._scalar.write(value)
 
-    def message(self, value: Any) -> WrapperValue:
-        return WrapperValue(self.go_type, self._scalar.go(value))
+    def message(self, value: Any) -> WellKnown:
+        scalar = self._scalar.go(value)
+        return WellKnown(self.go_type, {"Value": scalar}, value, scalar)
 
 
 class _StructCodec(_Codec):
@@ -490,56 +494,28 @@ def json_duration(nanoseconds: int) -> str:
     return f"{sign}{seconds}.{digits}s" if digits else f"{sign}{seconds}s"
 
 
-class DurationValue(FieldStruct):
-    """A google.protobuf.Duration."""
+class WellKnown(FieldStruct):
+    """A google.protobuf.Duration, or a wrapped scalar such as google.protobuf.BoolValue, with its plain form and its JSON."""
 
-    __slots__ = ("nanoseconds",)
+    __slots__ = ("json", "plain")
 
-    def __init__(self, nanoseconds: int) -> None:
-        sign = -1 if nanoseconds < 0 else 1
-        seconds, nanos = divmod(abs(nanoseconds), 1_000_000_000)
-        super().__init__("durationpb.Duration", {"Seconds": Int64(sign * seconds), "Nanos": Int32(sign * nanos)})
-        self.nanoseconds = nanoseconds
+    def __init__(self, go_type: str, fields: dict[str, Any], plain: Any, json: Any) -> None:
+        super().__init__(go_type, fields)
+        self.plain = plain
+        self.json = json
 
     def method(self, name: str) -> Func | None:
         """Return a generated getter."""
-        field = self._fields.get(name.removeprefix("Get")) if name.startswith("Get") else None
-        return None if field is None else Func(name, "func() interface {}", lambda: field)
+        return getter(self, name, self._fields)
 
     def go_string(self) -> str:
         """Return it as protobuf's text format prints it."""
-        return " ".join(f"{name.lower()}:{int(value)}" for name, value in self.fields() if value)
-
-    def json_value(self) -> str:
-        """Return it as JSON."""
-        return json_duration(self.nanoseconds)
-
-
-class WrapperValue(FieldStruct):
-    """A wrapped scalar, such as google.protobuf.BoolValue."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, go_type: str, value: Any) -> None:
-        super().__init__(go_type, {"Value": value})
-        self.value = value
-
-    def method(self, name: str) -> Func | None:
-        """Return GetValue."""
-        return Func(name, "func() interface {}", lambda: self.value) if name == "GetValue" else None
-
-    def go_string(self) -> str:
-        """Return it as protobuf's text format prints it."""
-        return f"value:{str(self.value).lower() if isinstance(self.value, bool) else self.value}" if self.value else ""
+        set_fields = [(name.lower(), "true" if value is True else value) for name, value in self.fields() if value]
+        return " ".join(f"{name}:{value}" for name, value in set_fields)
 
     def json_value(self) -> Any:
         """Return it as JSON."""
-        return self.value
-
-
-def format_duration(duration: Any) -> str:
-    """Return a DurationValue as Go's time.Duration prints it."""
-    return go_duration(duration.nanoseconds)
+        return self.json
 
 
 def parse_message(
@@ -560,11 +536,6 @@ def parse_message(
     oneofs = {kind.by_json[name].oneof for name in values} - {""}
     unchanged = {name: value for name, value in (base or {}).items() if kind.by_json[name].oneof not in oneofs}
     return Message(kind, {**unchanged, **values})
-
-
-def to_json(message: Message) -> str:
-    """Return a message as jsonpb prints it: compact, in declaration order, zero values left out."""
-    return go_json(message.json_value())
 
 
 class MessagePointer(Pointer):
@@ -597,11 +568,12 @@ class Message(Struct):
         self.kind = kind
         self.values = values
 
-    def derived(self, compute: Callable[[Message], T]) -> T:
-        """Return the result of a pure function of the message, which is called only once."""
-        if compute not in self._derived:
-            self._derived[compute] = compute(self)
-        result: T = self._derived[compute]
+    def derived(self, compute: Callable[..., T], *arguments: Hashable) -> T:
+        """Return the result of a pure function of the message and other arguments, which is called only once for each."""
+        key = compute, arguments
+        if key not in self._derived:
+            self._derived[key] = compute(self, *arguments)
+        result: T = self._derived[key]
         return result
 
     @property
@@ -634,14 +606,11 @@ class Message(Struct):
 
     def method(self, name: str) -> Func | None:
         """Return a generated getter."""
-        field = name[3:] if name.startswith("Get") else ""
-        if field not in self.kind.by_go and field not in self.kind.oneofs:
-            return None
-        return Func(name, "func() interface {}", lambda: self.field(field))
+        return getter(self, name, self.kind.by_go.keys() | self.kind.oneofs)
 
     def go_string(self) -> str:
-        """Return the message as JSON; Go prints protobuf's text format, which is not stable."""
-        return to_json(self)
+        """Return the message as jsonpb prints it; Go prints protobuf's text format, which is not stable."""
+        return go_json(self.json_value())
 
     def json_value(self) -> dict[str, Any]:
         """Return the message as JSON data, set fields in declaration order."""

@@ -16,7 +16,7 @@ from injector.gotemplate.sprig import txt_func_map
 from injector.istio.behaviours import NEWEST
 from injector.istio.functions import istio_functions
 from injector.istio.mesh import read_proxy_config
-from injector.istio.proto import PROXY_CONFIG, Message, message_type, to_json
+from injector.istio.proto import PROXY_CONFIG, Message, message_type
 from injector.kube.strategicpatch import strategic_merge
 from injector.kube.yaml import load_yaml
 from tests.differential.datetexts import Dates
@@ -133,7 +133,7 @@ def configured(question: Question) -> str:
             fields = read_proxy_config({} if data is None else data, NEWEST, base=fields)
     except DataError:
         return REFUSED
-    return to_json(Message(message_type(PROXY_CONFIG), fields))
+    return Message(message_type(PROXY_CONFIG), fields).go_string()
 
 
 def written(shape: re.Pattern[str], question: Question) -> bool:
