@@ -76,5 +76,5 @@ class Unprintable(Failure):
     """A value that cannot be printed. ``{node}`` in the reason stands for the node."""
 
 
-class Spent(Exception):  # noqa: N818 - it becomes a BudgetError
+class Spent(Exception):  # noqa: N818 - it becomes a BudgetError, in a Jinja2 template a TemplateBudgetError
     """A budget that is spent; the text names the limit."""

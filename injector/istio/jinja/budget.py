@@ -16,6 +16,7 @@ import jinja2
 from jinja2.runtime import Undefined
 
 from injector.gotemplate.budget import TimeLimit, spend
+from injector.gotemplate.errors import Spent
 
 _T = TypeVar("_T")
 
@@ -38,10 +39,6 @@ _SCALARS: Final = (bool, int, float, type(None))
 _CURRENT: Final[ContextVar[JinjaBudget]] = ContextVar("jinja_budget")
 
 
-class BudgetSpentError(Exception):
-    """A rendering exceeds its budget; the text names the limit."""
-
-
 class JinjaBudget:
     """Counts the steps and the memory of one rendering, and charges the steps to the budget of the injection as well."""
 
@@ -59,10 +56,10 @@ class JinjaBudget:
         steps = self._stretch - self.left
         self._steps += steps
         if self._steps > MAX_STEPS:
-            raise BudgetSpentError(f"more than {MAX_STEPS} steps")
+            raise Spent(f"more than {MAX_STEPS} steps")
         self.left = self._stretch = min(STEPS_UNTIL_CLOCK_CHECK, MAX_STEPS - self._steps)
         if self._time_limit.expired():
-            raise BudgetSpentError(f"more than {MAX_SECONDS:g} s")
+            raise Spent(f"more than {MAX_SECONDS:g} s")
         spend(steps)
 
 
@@ -87,7 +84,7 @@ def tick(steps: int = 1) -> None:
 def check_value_size(size: int) -> None:
     """Refuse a value larger than the largest output, before it is created."""
     if size > MAX_OUTPUT:
-        raise BudgetSpentError(f"a value of {size} bytes or items")
+        raise Spent(f"a value of {size} bytes or items")
 
 
 def reserve_bytes(size: int) -> None:
@@ -95,7 +92,7 @@ def reserve_bytes(size: int) -> None:
     budget = _CURRENT.get()
     budget.memory += size
     if budget.memory > MAX_MEMORY:
-        raise BudgetSpentError(f"more than {MAX_MEMORY} bytes of values")
+        raise Spent(f"more than {MAX_MEMORY} bytes of values")
 
 
 def charged(value: _T) -> _T:
@@ -119,7 +116,7 @@ def charged(value: _T) -> _T:
 def check_bits(bits: int) -> None:
     """Refuse a very long integer."""
     if bits > MAX_BITS:
-        raise BudgetSpentError(f"an integer of more than {MAX_BITS} bits")
+        raise Spent(f"an integer of more than {MAX_BITS} bits")
 
 
 def counted(items: Iterable[Any]) -> Iterator[Any]:
@@ -137,7 +134,7 @@ def measure(value: Any, cost: int = 1) -> int:
         cost: the steps for each item.
 
     Raises:
-        BudgetSpentError: the value is too large.
+        Spent: the value is too large.
         TemplateRuntimeError: an item is not data.
     """
     if value.__class__ is str:
@@ -184,9 +181,6 @@ def _size_of_scalar(item: Any) -> int:
 
 def text_of(value: Any) -> str:
     """Return a value as Jinja2 prints it."""
-    if value.__class__ is str and len(value) < _TEXT_PER_STEP:
-        tick()  # what ``measure`` does with a short text
-        return value
     size = measure(value)
     if isinstance(value, str):
         return value

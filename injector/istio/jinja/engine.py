@@ -7,7 +7,8 @@ Templates and annotations are treated as hostile. ``sandbox`` limits what templa
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from types import MappingProxyType
@@ -22,7 +23,7 @@ from injector.gotemplate.errors import Spent
 from injector.gotemplate.values import Pointer
 from injector.istio.frozen import frozen
 from injector.istio.functions import append_multus_network, exclude_inbound_port
-from injector.istio.jinja.budget import BudgetSpentError, JinjaBudget, check_value_size, spending
+from injector.istio.jinja.budget import JinjaBudget, check_value_size, spending
 from injector.istio.jinja.filters import known_filters, known_tests
 from injector.istio.jinja.sandbox import Sandbox, TemplateFunction
 from injector.istio.mesh import proto_to_json
@@ -40,7 +41,6 @@ _RESOURCES: Final = {
     "proxyCPULimit": ("limits", "cpu"),
     "proxyMemoryLimit": ("limits", "memory"),
 }
-_SPENT: Final = (BudgetSpentError, Spent)
 
 
 def jinja_data(data: TemplateData, minor: Minor) -> dict[str, Any]:
@@ -199,7 +199,7 @@ class JinjaTemplate:
         return "".join(texts)
 
     def _failed(self, error: Exception) -> TemplateRenderError:
-        kind = TemplateBudgetError if isinstance(error, _SPENT) else TemplateRenderError
+        kind = TemplateBudgetError if isinstance(error, Spent) else TemplateRenderError
         where = _where(error) or f"template {self.name}"
         return kind(_message(error), where=where, hint="correct the template, or the annotation it reads")
 
@@ -210,7 +210,7 @@ def _message(error: Exception) -> str:
     if isinstance(error, MemoryError):
         return "not enough memory"
     text = (str(error) or type(error).__name__).encode(errors="backslashreplace").decode()
-    if isinstance(error, _SPENT):
+    if isinstance(error, Spent):
         text = f"the template's budget is spent: {text}"
     return text if len(text) <= _MAX_MESSAGE else text[:_MAX_MESSAGE] + "..."
 
@@ -238,7 +238,11 @@ def compile_jinja_templates(templates: Mapping[str, str], minor: Minor) -> Mappi
         TemplateRenderError: a template does not parse; the error has its line.
     """
     environment = environment_of(templates)
-    return MappingProxyType({name: JinjaTemplate(name, _compiled(environment, name), minor) for name in templates})
+    compiled: dict[str, Template] = {}
+    for name in templates:
+        with _parsing(name):
+            compiled[name] = JinjaTemplate(name, environment.load(name), minor)
+    return MappingProxyType(compiled)
 
 
 def parse_jinja(environment: Sandbox, name: str, text: str) -> jinja2.nodes.Template:
@@ -247,25 +251,18 @@ def parse_jinja(environment: Sandbox, name: str, text: str) -> jinja2.nodes.Temp
     Raises:
         TemplateRenderError: it does not parse; the error has its line.
     """
-    try:
+    with _parsing(name):
         return environment.parse(text, name)
-    except jinja2.TemplateSyntaxError as error:
-        where = f"template {name}, line {error.lineno}"
-        raise TemplateRenderError(_syntax_message(error), where=where, hint="correct the template") from error
-    except Exception as error:
-        raise TemplateRenderError(_message(error), where=f"template {name}", hint="correct the template") from error
 
 
-def _compiled(environment: Sandbox, name: str) -> jinja2.Template:
+@contextmanager
+def _parsing(name: str) -> Iterator[None]:
     try:
-        return environment.load(name)
+        yield
     except jinja2.TemplateSyntaxError as error:
         where = f"template {name}, line {error.lineno}"
-        raise TemplateRenderError(_syntax_message(error), where=where, hint="correct the template") from error
+        what = (error.message or "it does not parse")[:_MAX_MESSAGE]
+        raise TemplateRenderError(what, where=where, hint="correct the template") from error
     except Exception as error:
         # Python has limits of its own, such as for nested blocks and for the digits of a number.
         raise TemplateRenderError(_message(error), where=f"template {name}", hint="correct the template") from error
-
-
-def _syntax_message(error: jinja2.TemplateSyntaxError) -> str:
-    return (error.message or "it does not parse")[:_MAX_MESSAGE]

@@ -11,7 +11,7 @@ it compiles.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
-from types import CodeType, MethodType
+from types import MethodType
 from typing import Any, Final
 
 import jinja2
@@ -42,7 +42,7 @@ _SUBSCRIPTED: Final = (dict, list, tuple, str, range, TemplateReference)
 _CALL_STEPS: Final = 4
 """The steps for each item of an argument: Python functions walk it more than once."""
 _SHORT: Final = 64
-"""Characters of a constant, or of an argument, that an operator or a call counts beforehand."""
+"""Characters of an argument that a call counts beforehand."""
 _SEQUENCES: Final = (str, *SEQUENCES)
 _KEYS: Final = (str, int, float, type(None))
 # fmt: off
@@ -88,10 +88,7 @@ class _Generator(CodeGenerator):
         self._wrapped("walked", node.expr, frame)
         for operand in node.ops:
             self.write(f" {operators[operand.op]} ")
-            if isinstance(operand.expr, nodes.Const) and len(repr(operand.expr.value)) < _SHORT:
-                self.visit(operand.expr, frame)
-            else:
-                self._wrapped("searched" if operand.op in ("in", "notin") else "walked", operand.expr, frame)
+            self._wrapped("searched" if operand.op in ("in", "notin") else "walked", operand.expr, frame)
         self.write(")")
 
     def visit_Dict(self, node: nodes.Dict, frame: Frame) -> None:  # noqa: N802 -- Jinja2's visitors are named so
@@ -102,19 +99,6 @@ class _Generator(CodeGenerator):
             self.visit(item.value, frame)
             self.write(", ")
         self.write("}")
-
-    def visit_Getattr(self, node: nodes.Getattr, frame: Frame) -> None:  # noqa: N802 -- Jinja2's visitors are named so
-        names = [node.attr]
-        inner = node.node
-        while isinstance(inner, nodes.Getattr):
-            names.append(inner.attr)
-            inner = inner.node
-        if len(names) == 1:
-            super().visit_Getattr(node, frame)
-            return
-        self.write("environment.path(")
-        self.visit(inner, frame)
-        self.write(f", {tuple(reversed(names))!r})")
 
     def visit_Getitem(self, node: nodes.Getitem, frame: Frame) -> None:  # noqa: N802 -- Jinja2's visitors are named so
         if not isinstance(node.arg, nodes.Slice):
@@ -167,8 +151,6 @@ class Sandbox(ImmutableSandboxedEnvironment):
     intercepted_binops = frozenset({"+", "-", "*", "/", "//", "%", "**"})
 
     def __init__(self, templates: Mapping[str, str]) -> None:
-        self.texts = templates
-        self.codes: dict[str, CodeType] = {}
         super().__init__(
             loader=jinja2.DictLoader(dict(templates)),
             undefined=jinja2.StrictUndefined,
@@ -187,15 +169,6 @@ class Sandbox(ImmutableSandboxedEnvironment):
         for node in tree.find_all(nodes.ScopedEvalContextModifier):
             raise TemplateSyntaxError("the tag autoescape is not available", node.lineno, name, filename)
         return tree
-
-    def compile(self, source: Any, name: str | None = None, *rest: Any, **named: Any) -> Any:
-        """Return the code of a template, which is compiled once."""
-        code = self.codes.get(name or "")
-        if code is None:
-            code = super().compile(source, name, *rest, **named)
-            if name:
-                self.codes[name] = code
-        return code
 
     def concat(self, parts: Iterable[Any]) -> str:
         """Return the output of a macro, a block or ``{% set %}``, or the operands of ``~``, as one text."""
@@ -259,18 +232,6 @@ class Sandbox(ImmutableSandboxedEnvironment):
     def getitem(self, obj: Any, argument: Any) -> Any:
         """Return ``obj[argument]``."""
         tick()
-        if argument.__class__ is str and isinstance(obj, dict) and argument in obj:
-            return obj[argument]
-        return self._item(obj, argument)
-
-    def path(self, obj: Any, names: tuple[str, ...]) -> Any:
-        """Return ``obj.a.b``; each name is a step."""
-        tick(len(names))
-        for name in names:
-            obj = obj[name] if isinstance(obj, dict) and name in obj else self._item(obj, name)
-        return obj
-
-    def _item(self, obj: Any, argument: Any) -> Any:
         if isinstance(obj, Undefined):
             str(obj)
         if not isinstance(argument, _KEYS):
@@ -293,9 +254,6 @@ class Sandbox(ImmutableSandboxedEnvironment):
     def call_binop(self, context: jinja2.runtime.Context, operator: str, left: Any, right: Any) -> Any:
         """Return the result of an operator, if it is not too large."""
         tick()
-        if operator == "+" and left.__class__ is right.__class__ is str:
-            check_value_size(len(left) + len(right))
-            return charged(left + right)
         if operator == "**":
             raise SecurityError("the operator ** is not available")
         if operator == "%" and isinstance(left, str):

@@ -9,6 +9,7 @@ import jinja2
 import pytest
 
 from injector.gotemplate.budget import MAX_CLOCK_DELTA
+from injector.gotemplate.errors import Spent
 from injector.istio.jinja.budget import (
     MAX_BITS,
     MAX_MEMORY,
@@ -16,7 +17,6 @@ from injector.istio.jinja.budget import (
     MAX_SECONDS,
     MAX_STEPS,
     STEPS_UNTIL_CLOCK_CHECK,
-    BudgetSpentError,
     JinjaBudget,
     charged,
     check_bits,
@@ -40,7 +40,7 @@ def _rendering() -> Iterator[None]:
 
 def test_steps_are_counted_up_to_the_limit() -> None:
     tick(MAX_STEPS)
-    with pytest.raises(BudgetSpentError, match=f"^more than {MAX_STEPS} steps$"):
+    with pytest.raises(Spent, match=f"^more than {MAX_STEPS} steps$"):
         tick()
 
 
@@ -57,7 +57,7 @@ def test_a_rendering_ends_when_its_time_is_over() -> None:
     times = itertools.count(0.0, MAX_CLOCK_DELTA)
     with (
         spending(JinjaBudget(lambda: next(times))),
-        pytest.raises(BudgetSpentError, match=rf"^more than {MAX_SECONDS:g} s$"),
+        pytest.raises(Spent, match=rf"^more than {MAX_SECONDS:g} s$"),
     ):
         collections.deque(counted([None] * 20 * STEPS_UNTIL_CLOCK_CHECK), maxlen=0)
 
@@ -66,13 +66,13 @@ def test_a_rendering_inside_another_spends_its_own_budget() -> None:
     tick(MAX_STEPS)
     with spending(JinjaBudget(lambda: 0.0)):
         tick(MAX_STEPS)
-    with pytest.raises(BudgetSpentError):
+    with pytest.raises(Spent):
         tick()
 
 
 def test_memory_is_counted_up_to_the_limit() -> None:
     reserve_bytes(MAX_MEMORY)
-    with pytest.raises(BudgetSpentError, match=f"^more than {MAX_MEMORY} bytes of values$"):
+    with pytest.raises(Spent, match=f"^more than {MAX_MEMORY} bytes of values$"):
         reserve_bytes(1)
 
 
@@ -82,13 +82,13 @@ def test_memory_is_counted_up_to_the_limit() -> None:
 def test_a_new_value_takes_memory(value: Any, size: int) -> None:
     reserve_bytes(MAX_MEMORY - size)
     assert charged(value) is value
-    with pytest.raises(BudgetSpentError):
+    with pytest.raises(Spent):
         reserve_bytes(1)
 
 
 @pytest.mark.parametrize("value", ["a" * (MAX_OUTPUT + 1), [0] * (MAX_OUTPUT + 1), (0,) * (MAX_OUTPUT + 1)])
 def test_the_size_of_a_new_value_is_limited(value: Any) -> None:
-    with pytest.raises(BudgetSpentError, match=f"^a value of {MAX_OUTPUT + 1} bytes or items$"):
+    with pytest.raises(Spent, match=f"^a value of {MAX_OUTPUT + 1} bytes or items$"):
         charged(value)
 
 
@@ -96,7 +96,7 @@ def test_sizes_and_integers_may_be_as_large_as_the_limit() -> None:
     check_value_size(MAX_OUTPUT)
     check_bits(MAX_BITS)
     assert charged(2**MAX_BITS - 1) == 2**MAX_BITS - 1
-    with pytest.raises(BudgetSpentError, match=f"^an integer of more than {MAX_BITS} bits$"):
+    with pytest.raises(Spent, match=f"^an integer of more than {MAX_BITS} bits$"):
         charged(2**MAX_BITS)
 
 
@@ -104,7 +104,7 @@ def test_each_item_of_a_loop_is_a_step() -> None:
     tick(MAX_STEPS - 2)
     items = counted("abc")
     assert [next(items), next(items)] == ["a", "b"]
-    with pytest.raises(BudgetSpentError):
+    with pytest.raises(Spent):
         next(items)
 
 
@@ -117,14 +117,14 @@ def test_a_value_is_measured_by_its_items(value: Any, size: int) -> None:
 def test_each_item_of_a_measured_value_is_a_step(value: Any, steps: int) -> None:
     tick(MAX_STEPS - steps)
     measure(value)
-    with pytest.raises(BudgetSpentError):
+    with pytest.raises(Spent):
         tick()
 
 
 def test_an_item_may_take_more_than_one_step() -> None:
     tick(MAX_STEPS - 16 * 4)
     measure([1, 2], cost=16)
-    with pytest.raises(BudgetSpentError):
+    with pytest.raises(Spent):
         tick()
 
 
@@ -132,7 +132,7 @@ def test_an_item_that_occurs_twice_counts_twice() -> None:
     value: Any = 0
     for _ in range(60):
         value = [value, value]
-    with pytest.raises(BudgetSpentError, match="steps"):
+    with pytest.raises(Spent, match="steps"):
         measure(value)
 
 
@@ -161,5 +161,5 @@ def test_parts_are_joined() -> None:
 
 @pytest.mark.parametrize(("parts", "between"), [(["a" * 600_000] * 2, ""), (["a"] * 3, "b" * 600_000)])
 def test_parts_that_are_too_long_together_are_not_joined(parts: list[str], between: str) -> None:
-    with pytest.raises(BudgetSpentError, match="a value of 1200"):
+    with pytest.raises(Spent, match="a value of 1200"):
         join_counted(parts, between)

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from injector.istio.jinja.budget import MAX_STEPS, BudgetSpentError, JinjaBudget, spending, tick
+from injector.gotemplate.errors import Spent
+from injector.istio.jinja.budget import MAX_STEPS, JinjaBudget, spending, tick
 from injector.istio.jinja.filters import known_filters, known_tests
 from injector.istio.jinja.sandbox import Sandbox
 from tests.cases import cases
@@ -92,7 +93,7 @@ def test_a_value_of_the_wrong_type_is_refused(expression: str, error: str) -> No
 def test_a_large_value_takes_many_steps(expression: str) -> None:
     large = {"text": "a" * 100_000, "items": [0] * 350, "keys": dict.fromkeys(map(str, range(350)))}
     tick(MAX_STEPS - 345)
-    with pytest.raises(BudgetSpentError, match="steps"):
+    with pytest.raises(Spent, match="steps"):
         _result(expression, **large)
 
 

@@ -7,7 +7,8 @@ import jinja2
 import pytest
 from jinja2.exceptions import SecurityError, TemplateSyntaxError, UndefinedError
 
-from injector.istio.jinja.budget import MAX_STEPS, BudgetSpentError, JinjaBudget, spending, tick
+from injector.gotemplate.errors import Spent
+from injector.istio.jinja.budget import MAX_STEPS, JinjaBudget, spending, tick
 from injector.istio.jinja.sandbox import Sandbox, TemplateFunction
 from tests.cases import cases
 
@@ -49,7 +50,7 @@ def test_an_undefined_name_is_named(text: str) -> None:
 @cases("text")
 def test_operations_take_steps(text: str) -> None:
     tick(MAX_STEPS - 1)
-    with pytest.raises(BudgetSpentError, match="steps"):
+    with pytest.raises(Spent, match="steps"):
         _render(text, l=[1], f=TemplateFunction(len))
 
 
@@ -59,7 +60,7 @@ def test_nothing_is_evaluated_while_a_template_is_compiled() -> None:
         "{{ 'a' * 9 ~ 1 }}{{ 1 == 1 }}{{ 'a' | upper | replace('a', 'b') }}{{ [1][0] }}{{ -1 }}"
     )
 
-    with pytest.raises(BudgetSpentError, match="steps"):
+    with pytest.raises(Spent, match="steps"):
         template.render()
 
 
