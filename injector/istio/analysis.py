@@ -128,17 +128,9 @@ ZIPKIN: Final = "zipkin"
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """An object, as far as the analyzer reads it.
+    """An object, as far as the analyzer reads it: of an object of the cluster, the namespace is empty.
 
-    Attributes:
-        kind: its kind.
-        name: its name.
-        namespace: its namespace; empty for an object of the cluster.
-        labels: its labels.
-        annotations: its annotations.
-        pod: the pod itself, or the pod that a workload would create.
-        is_pod: whether ``pod`` is the object itself.
-        place: the file and the line of the object.
+    ``pod`` is the pod itself if ``is_pod``, else the pod that a workload would create. ``place`` is the file and the line of the object.
     """
 
     kind: str
@@ -169,11 +161,7 @@ class Item:
 def item_of(obj: Mapping[str, Any], default: str, others: OtherKinds = OTHER_KINDS, *, place: str = "") -> Item | None:
     """Return an object for the analyzer; None for an object that a workload made, such as a Job of a CronJob, unless it is a pod.
 
-    Args:
-        obj: the object.
-        default: the namespace of an object that names none; empty for an object of the cluster.
-        others: the kinds of workloads that Istio does not know.
-        place: the file and the line of the object.
+    ``default`` is the namespace of an object that names none; it is empty for an object of the cluster.
 
     Raises:
         ManifestError: it cannot be read.

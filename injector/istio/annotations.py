@@ -17,7 +17,7 @@ from injector.golang.netip import parse_prefix
 from injector.golang.strconv import parse_uint, quote
 from injector.gotemplate.sprig.strings import trim
 from injector.istio.behaviours import DEVELOPMENT, OLDEST, Minor
-from injector.istio.proxyconfig import validate_proxy_config
+from injector.istio.proxyconfig import joined_errors, validate_proxy_config
 from injector.kube.quantity import parse_quantity
 
 _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
@@ -47,7 +47,6 @@ class Annotation:
     """An annotation of Istio.
 
     Attributes:
-        name: the annotation.
         validate: takes the value and the minor, and raises ``RefusedError``; None if no minor validates the annotation.
         first: the first minor that validates it.
         last: the last minor that reads it.
@@ -85,12 +84,7 @@ def validate_annotations(annotations: Mapping[str, str], minor: Minor) -> str:
             else:
                 head = f"invalid value '{annotations[name]}' for annotation '{name}': "
             faults.append(f"{head}{fault}")
-    if not faults:
-        return ""
-    head = "1 error occurred" if len(faults) == 1 else f"{len(faults)} errors occurred"
-    if listed:
-        return f"{head}:\n\n* " + "\n* ".join(faults)
-    return f"{head}:\n\t* " + "\n\t* ".join(faults) + "\n\n"
+    return joined_errors(faults, ":\n", "\n* ", "") if listed else joined_errors(faults)
 
 
 def annotation_fault(name: str, value: str, minor: Minor) -> str:
@@ -126,12 +120,6 @@ def checked_annotations(annotations: Mapping[str, str], minor: Minor) -> tuple[s
 def known_annotations(minor: Minor) -> frozenset[str]:
     """Return the annotations in Istio's table, which 1.0 to 1.8 have."""
     return frozenset(row.name for row in ANNOTATIONS if row.listed is not None and row.listed <= minor <= row.last)
-
-
-def _parse_uint(text: str, bits: int) -> None:
-    _, fault = parse_uint(text, bits)
-    if fault:
-        raise RefusedError(fault)
 
 
 def _parse_port(text: str, minor: Minor) -> None:
@@ -182,7 +170,9 @@ def _status_port(value: str, minor: Minor) -> None:
 
 
 def _uint32(value: str, _minor: Minor) -> None:
-    _parse_uint(value, 32)
+    _, fault = parse_uint(value, 32)
+    if fault:
+        raise RefusedError(fault)
 
 
 def _boolean(value: str, _minor: Minor) -> None:

@@ -256,16 +256,11 @@ def behaviours_of(minor: Minor) -> Behaviours:
 @cache
 def missing_fields(minor: Minor) -> frozenset[FieldName]:
     """Return the pod fields, as (struct, JSON name), that ``minor`` drops from rendered templates: its k8s.io/api lacks them."""
-    return frozenset(name for name, first, last in _field_minors() if not first <= minor <= last)
-
-
-@cache
-def _field_minors() -> tuple[tuple[FieldName, Minor, Minor], ...]:
-    raw: dict[str, str] = orjson.loads(files(__package__).joinpath("podfields.json").read_bytes())
-    return tuple(_field_span(name, span) for name, span in raw.items())
-
-
-def _field_span(name: str, span: str) -> tuple[FieldName, Minor, Minor]:
-    struct, _, field = name.rpartition(".")
-    first, _, last = span.partition("-")
-    return (struct, field), parse_minor(first, where=name), parse_minor(last, where=name) if last else DEVELOPMENT
+    spans: dict[str, str] = orjson.loads(files(__package__).joinpath("podfields.json").read_bytes())
+    missing = []
+    for name, span in spans.items():
+        first, _, last = span.partition("-")
+        if not parse_minor(first) <= minor <= (parse_minor(last) if last else DEVELOPMENT):
+            struct, _, field_name = name.rpartition(".")
+            missing.append((struct, field_name))
+    return frozenset(missing)

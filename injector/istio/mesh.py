@@ -247,7 +247,7 @@ def overlaid_mesh_config(texts: Iterable[str], mesh: Message, minor: Minor, merg
     """
     found = mesh.derived(_with_effective_default, minor, merge) if merge else mesh
     for text in texts:
-        found = apply_proxy_config(text, found, minor, merge=merge)
+        found = _APPLIED.get((text, found, minor, merge), _apply_proxy_config)
     return found
 
 
@@ -255,15 +255,6 @@ def _with_effective_default(mesh: Message, minor: Minor, merge: str) -> Message:
     own = mesh.values["defaultConfig"]
     proxy = _with_precedence(default_proxy_config(minor), own, minor, merge)
     return mesh if proxy == own else Message(mesh.kind, frozen({**mesh.values, "defaultConfig": proxy}))
-
-
-def apply_proxy_config(text: str, mesh: Message, minor: Minor, *, merge: str = "") -> Message:
-    """Return the mesh config with a ProxyConfig, such as a pod's annotation, on top of its default ProxyConfig.
-
-    Raises:
-        AnnotationError: the text is not a ProxyConfig.
-    """
-    return _APPLIED.get((text, mesh, minor, merge), _apply_proxy_config)
 
 
 def _apply_proxy_config(key: tuple[str, Message, Minor, str]) -> Message:
@@ -375,21 +366,13 @@ _HTTP_COUNTS: Final = {
 }
 _UPGRADE: Final = 2
 """The number of H2UpgradePolicy UPGRADE."""
-_RETRY_ON: Final = frozenset(
-    (
-        *(
-            "5xx",
-            "gateway-error",
-            "reset",
-            "reset-before-request",
-            "connect-failure",
-            "retriable-4xx",
-            "refused-stream",
-        ),
-        *("retriable-status-codes", "retriable-headers", "envoy-ratelimited", "http3-post-connect-failure"),
-        *("cancelled", "deadline-exceeded", "internal", "resource-exhausted", "unavailable"),
-    )
-)
+# fmt: off
+_RETRY_ON: Final = frozenset({
+    "5xx", "gateway-error", "reset", "reset-before-request", "connect-failure", "retriable-4xx", "refused-stream",
+    "retriable-status-codes", "retriable-headers", "envoy-ratelimited", "http3-post-connect-failure", "cancelled",
+    "deadline-exceeded", "internal", "resource-exhausted", "unavailable",
+})
+# fmt: on
 _STATUSES: Final = frozenset(str(status.value) for status in HTTPStatus)
 
 

@@ -28,7 +28,7 @@ from injector.kube.yaml import load_yaml
 from injector.memo import Memo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from injector.istio.behaviours import Behaviours, Minor
 
@@ -58,11 +58,13 @@ def _validate_proxy_config(key: tuple[str, Minor]) -> str:
         config = read_proxy_config({} if data is None else data, minor, base=default_proxy_config(minor))
     except DataError as error:
         return f"failed to convert to apply proxy config: {error.what}"
-    faults = [fault for fault in _faults(config, minor) if fault]
-    if not faults:
-        return ""
+    return joined_errors([fault for fault in _faults(config, minor) if fault])
+
+
+def joined_errors(faults: Sequence[str], colon: str = ":", bullet: str = "\n\t* ", end: str = "\n\n") -> str:
+    """Return errors as hashicorp/go-multierror prints them; an empty text if there are none."""
     head = "1 error occurred" if len(faults) == 1 else f"{len(faults)} errors occurred"
-    return f"{head}:\n\t* " + "\n\t* ".join(faults) + "\n\n"
+    return "".join((head, colon, *(bullet + fault for fault in faults), end)) if faults else ""
 
 
 def _faults(config: Mapping[str, Any], minor: Minor) -> Iterator[str]:
@@ -252,12 +254,8 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 class ProxyConfigResource:
     """One resource.
 
-    Attributes:
-        namespace: its namespace.
-        name: its name.
-        created: the time of its creation as Kubernetes writes it, empty if it has none.
-        selector: the labels that a pod must have; None if the resource is for the whole namespace.
-        fields: its fields as JSON data, by their names in the ProxyConfig of a mesh config.
+    ``created`` is the time of its creation as Kubernetes writes it, empty if it has none. ``selector`` are the labels that a pod must have;
+    None if the resource is for the whole namespace. ``fields`` is JSON data, by the names in the ProxyConfig of a mesh config.
     """
 
     namespace: str

@@ -16,7 +16,7 @@ from injector.injection.steps import status as s
 from injector.istio.annotations import ANNOTATIONS, checked_annotations, known_annotations, validate_annotations
 from injector.istio.behaviours import behaviours_of
 from injector.istio.config import Policy
-from injector.istio.mesh import apply_proxy_config, parse_mesh_config, proto_to_json
+from injector.istio.mesh import overlaid_mesh_config, parse_mesh_config, proto_to_json
 from injector.istio.proto import Message
 from injector.istio.proxyconfig import validate_proxy_config
 from injector.kube.quantity import parse_quantity
@@ -172,7 +172,7 @@ def _decided(draws: Draws, minor: tuple[int, int], meta: dict[str, Any]) -> None
 def _configured(text: str, minor: tuple[int, int]) -> None:
     refused = validate_proxy_config(text, minor)
     try:
-        overlaid = apply_proxy_config(text, _mesh(minor), minor)
+        overlaid = overlaid_mesh_config([text], _mesh(minor), minor, "")
     except DataError:
         assert refused or not text.strip()
         return

@@ -15,10 +15,10 @@ from injector.istio.behaviours import Minor
 from injector.istio.mesh import (
     MESH_DEFAULTS,
     PROXY_DEFAULTS,
-    apply_proxy_config,
     default_mesh_config,
     default_proxy_config,
     mesh_facts,
+    overlaid_mesh_config,
     parse_mesh_config,
     proto_to_json,
 )
@@ -27,6 +27,11 @@ from tests.cases import cases
 
 NEWEST: Minor = (1, 31)
 SECOND = 1_000_000_000
+
+
+def apply_proxy_config(text: str, mesh: Message, minor: Minor) -> Message:
+    """The mesh config with the annotation of a pod, as minors up to 1.12 merge it."""
+    return overlaid_mesh_config([text], mesh, minor, "")
 
 
 def _proxy(mesh: Message) -> dict[str, Any]:
