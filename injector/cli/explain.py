@@ -268,15 +268,15 @@ def _name(webhook: LiveWebhook) -> str:
 def _no_live_webhook(webhooks: LiveWebhooks, labels: PodLabels) -> Step:
     if not webhooks:
         return Step(WEBHOOK, SKIP, "the cluster has no webhook that calls an injector", _WEBHOOKS)
-    nearest = min(webhooks, key=lambda each: len(each.webhook.unmet(labels.namespace, labels.pod)))
-    missing = nearest.webhook.unmet(labels.namespace, labels.pod)
+    nearest = min(webhooks, key=lambda each: len(each.unmet(labels.namespace, labels.pod)))
+    missing = nearest.unmet(labels.namespace, labels.pod)
     why = why_none(labels.namespace, labels.pod, served_names(webhooks), precedence_of(webhooks))
     detail = f"no webhook is called: {why}; the nearest is {_title(nearest)}, which requires {', '.join(missing)}"
     return Step(WEBHOOK, SKIP, detail, _WEBHOOKS)
 
 
 def _live_call_text(webhook: LiveWebhook, others: list[LiveWebhook], labels: PodLabels) -> str:
-    cause = " and ".join(webhook.webhook.asked_by(labels.namespace, labels.pod)) or "all pods that its selectors match"
+    cause = " and ".join(webhook.asked_by(labels.namespace, labels.pod)) or "all pods that its selectors match"
     details = [f"{_title(webhook)} is called for {cause}, with path {webhook.path}"]
     if others:
         details.append(f"it replaces the injection by {', '.join(map(_title, others))}")
@@ -286,7 +286,7 @@ def _live_call_text(webhook: LiveWebhook, others: list[LiveWebhook], labels: Pod
 
 
 def _title(webhook: LiveWebhook) -> str:
-    return f"{webhook.webhook.name} of {webhook.configuration}"
+    return f"{webhook.name} of {webhook.configuration}"
 
 
 def _configuration(webhook: LiveWebhook) -> str:

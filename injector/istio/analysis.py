@@ -39,6 +39,7 @@ from injector.istio.webhooks import (
     REVISION_LABEL,
     SYSTEM_NAMESPACES,
     Webhook,
+    Webhooks,
     called,
     injecting,
     is_istios,
@@ -243,7 +244,7 @@ class Mesh:
     places: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
-    def _webhooks(self) -> tuple[Webhook, ...]:
+    def _webhooks(self) -> Webhooks[Webhook]:
         return injecting(self.configurations)
 
     @cached_property
@@ -255,27 +256,10 @@ class Mesh:
         served = frozenset(name for name in named if self.calls({REVISION_LABEL: name}, {}))
         return served | {DEFAULT_NAME} if self.calls({INJECTION_LABEL: "enabled"}, {}) else served
 
-    @cached_property
-    def _answers(self) -> dict[tuple[frozenset[tuple[str, str]], ...], bool]:
-        """The results of ``calls`` by the labels that selectors read. Pods have few of them, and trying 600 webhooks takes 1 ms."""
-        return {}
-
-    @cached_property
-    def _keys(self) -> frozenset[str]:
-        return frozenset(
-            requirement.key
-            for each in self._webhooks
-            for selector in (each.namespace, each.object)
-            for requirement in selector.requirements
-        )
-
     def calls(self, namespace: Labels, pod: Labels) -> bool:
         """Tell whether a webhook is called for a pod with these labels."""
         if self._webhooks:
-            read = tuple(frozenset((key, each[key]) for key in self._keys & each.keys()) for each in (namespace, pod))
-            if read not in self._answers:
-                self._answers[read] = any(not each.unmet(namespace, pod) for each in self._webhooks)
-            return self._answers[read]
+            return bool(self._webhooks.called(namespace, pod))
         names = {DEFAULT_NAME, *(each[REVISION_LABEL] for each in (namespace, pod) if REVISION_LABEL in each)}
         return bool(called(names if self.names is None else self.names, namespace, pod))
 

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cache, lru_cache
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from injector.errors import ManifestError
@@ -541,12 +541,11 @@ class Service:
 
 
 @dataclass(frozen=True, slots=True)
-class LiveWebhook:
+class LiveWebhook(Webhook):
     """A webhook of a cluster that calls an injector.
 
     Attributes:
         configuration: the name of its MutatingWebhookConfiguration.
-        webhook: its name and selectors.
         path: the path of its requests, ``/inject`` and anything below.
         tag: the configuration's label ``istio.io/tag``, or empty.
         revision: the configuration's label ``istio.io/rev``, or empty. A path without a name means this revision: Istio has a
@@ -558,7 +557,6 @@ class LiveWebhook:
     """
 
     configuration: str
-    webhook: Webhook
     path: str
     tag: str
     revision: str
@@ -568,40 +566,44 @@ class LiveWebhook:
     conditional: bool
 
 
+W = TypeVar("W", bound=Webhook)
+
+
 @dataclass(frozen=True, slots=True)
-class LiveWebhooks:
+class Webhooks(Generic[W]):
     """The webhooks of a cluster, in the API server's order.
 
     A large cluster has hundreds of webhooks and thousands of pods, but few namespaces that differ in their labels. The webhooks whose
     selectors match a namespace are therefore found once for all of its pods.
     """
 
-    all: tuple[LiveWebhook, ...]
-    _by_namespace: dict[frozenset[tuple[str, str]], list[LiveWebhook]] = field(
-        default_factory=dict, compare=False, repr=False
-    )
+    all: tuple[W, ...]
+    _by_namespace: dict[frozenset[tuple[str, str]], list[W]] = field(default_factory=dict, compare=False, repr=False)
 
-    def __iter__(self) -> Iterator[LiveWebhook]:
+    def __iter__(self) -> Iterator[W]:
         return iter(self.all)
 
     def __len__(self) -> int:
         return len(self.all)
 
-    def called(self, namespace_labels: Labels, labels: Labels) -> list[LiveWebhook]:
+    def called(self, namespace_labels: Labels, labels: Labels) -> list[W]:
         """Return the webhooks that are called for a pod with these labels."""
         key = frozenset(namespace_labels.items())
         found = self._by_namespace.get(key)
         if found is None:
-            found = [each for each in self.all if each.webhook.namespace.matches(namespace_labels)]
+            found = [each for each in self.all if each.namespace.matches(namespace_labels)]
             self._by_namespace[key] = found
-        return [each for each in found if each.webhook.object.matches(labels)]
+        return [each for each in found if each.object.matches(labels)]
+
+
+LiveWebhooks: TypeAlias = Webhooks[LiveWebhook]
 
 
 def precedence_of(webhooks: Iterable[LiveWebhook]) -> str:
     """Return the precedence of a cluster's webhooks: ``pod`` if one for labelled namespaces leaves out labelled pods."""
     leaves_out = any(
-        any(each.key == REVISION_LABEL and each.operator == "In" for each in webhook.webhook.namespace.requirements)
-        and any(each.key == REVISION_LABEL for each in webhook.webhook.object.requirements)
+        any(each.key == REVISION_LABEL and each.operator == "In" for each in webhook.namespace.requirements)
+        and any(each.key == REVISION_LABEL for each in webhook.object.requirements)
         for webhook in webhooks
     )
     return POD if leaves_out else NAMESPACE
@@ -617,7 +619,7 @@ def live_webhooks(configurations: Iterable[Mapping[str, Any]]) -> LiveWebhooks:
         ManifestError: a configuration or a selector cannot be read.
     """
     ordered = sorted(configurations, key=lambda each: str(_mapping(each.get("metadata")).get("name", "")))
-    return LiveWebhooks(tuple(webhook for each in ordered for webhook in _of_configuration(each)))
+    return Webhooks(tuple(webhook for each in ordered for webhook in _of_configuration(each)))
 
 
 def _of_configuration(configuration: Mapping[str, Any]) -> Iterator[LiveWebhook]:
@@ -633,8 +635,10 @@ def _of_configuration(configuration: Mapping[str, Any]) -> Iterator[LiveWebhook]
             continue
         namespaces, pods = (Selector.compile(_mapping(raw.get(key), where), where=f"{where}: {key}") for key in _NEVER)
         yield LiveWebhook(
+            name=str(raw.get("name", "")),
+            namespace=namespaces,
+            object=pods,
             configuration=name,
-            webhook=Webhook(str(raw.get("name", "")), namespaces, pods),
             path=path,
             tag=str(labels.get(TAG_LABEL) or ""),
             revision=str(labels.get(REVISION_LABEL) or ""),
@@ -730,14 +734,15 @@ def _has_istios_name(webhook: Mapping[str, Any]) -> bool:
     return bool(webhook["name"].endswith("istio.io"))
 
 
-def injecting(configurations: Iterable[Mapping[str, Any]]) -> tuple[Webhook, ...]:
+def injecting(configurations: Iterable[Mapping[str, Any]]) -> Webhooks[Webhook]:
     """Return the webhooks that call an injector: those with its path, and those that Istio's analyzer takes for one by their name."""
-    return tuple(
+    found = (
         Webhook(raw["name"], *(Selector.compile(raw.get(key) or {}) for key in _NEVER))
         for each in configurations
         for raw in each.get("webhooks") or ()
         if _has_istios_name(raw) or _is_injectors(_path_of(raw.get("clientConfig") or {}))
     )
+    return Webhooks(tuple(found))
 
 
 def revisions_of(configuration: Mapping[str, Any]) -> frozenset[str]:

@@ -407,7 +407,7 @@ def test_the_configuration_of_a_revision_is_read_back() -> None:
     found = live_webhooks([revision_webhook("1-30", options)])
     first, second = found
 
-    assert (first.configuration, first.webhook.name) == (
+    assert (first.configuration, first.name) == (
         "istio-sidecar-injector-1-30",
         "rev.namespace.sidecar-injector.istio.io",
     )
@@ -448,7 +448,7 @@ def test_webhooks_that_were_found_for_a_namespace_are_those_of_each_of_its_pods(
     for _ in range(2):  # the second time nothing is looked for in the namespaces
         for namespace in namespaces:
             for pod in pods:
-                expected = [each for each in found if not each.webhook.unmet(namespace, pod)]
+                expected = [each for each in found if not each.unmet(namespace, pod)]
                 assert found.called(dict(reversed(namespace.items())), pod) == expected
                 calls += bool(expected)
     assert calls > len(namespaces)

@@ -232,6 +232,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
     def getitem(self, obj: Any, argument: Any) -> Any:
         """Return ``obj[argument]``."""
         tick()
+        if argument.__class__ is str and isinstance(obj, dict) and argument in obj:
+            return obj[argument]  # as most are
         if isinstance(obj, Undefined):
             str(obj)
         if not isinstance(argument, _KEYS):
