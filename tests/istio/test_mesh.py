@@ -194,9 +194,6 @@ def test_the_pointers_are_what_templates_get() -> None:
     assert facts.proxy_config.target.field("StatusPort") == 15020
 
 
-MINORS = [(1, number) for number in range(32)]
-
-
 @cases("minor", "expected")
 def test_the_default_proxy_config_of_a_minor_is_istios(minor: Minor, expected: dict[str, Any]) -> None:
     assert default_proxy_config(minor) == expected
@@ -209,25 +206,12 @@ def test_the_default_mesh_config_of_a_minor_is_istios(minor: Minor, expected: di
 
 @cases("field", "last_before", "before", "after")
 def test_a_default_changes_with_its_minor(field: str, last_before: Minor, before: Any, after: Any) -> None:
-    assert default_mesh_config(last_before).get(field) == before
-    assert default_mesh_config((1, last_before[1] + 1)).get(field) == after
+    minors = last_before, (1, last_before[1] + 1)
 
-
-@pytest.mark.parametrize("field", ["envoyMetricsService", "envoyAccessLogService"])
-def test_the_envoy_services_have_defaults_from_1_3_to_1_8(field: str) -> None:
-    assert [minor for minor in MINORS if field in default_proxy_config(minor)] == MINORS[3:9]
-
-
-def test_the_one_provider_of_1_11_is_the_access_log() -> None:
-    assert [provider["name"] for provider in default_mesh_config((1, 11))["extensionProviders"]] == ["envoy"]
-
-
-@pytest.mark.parametrize(
-    ("field", "last_with"), [("tracing", (1, 21)), ("concurrency", (1, 17)), ("parentShutdownDuration", (1, 16))]
-)
-def test_a_default_ends_with_its_last_minor(field: str, last_with: Minor) -> None:
-    assert field in default_proxy_config(last_with)
-    assert field not in default_proxy_config((1, last_with[1] + 1))
+    assert [{**default_mesh_config(each), **default_proxy_config(each)}.get(field) for each in minors] == [
+        before,
+        after,
+    ]
 
 
 def test_every_default_is_a_field_of_its_message() -> None:
