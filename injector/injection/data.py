@@ -78,7 +78,7 @@ class ProxyOverlays(NamedTuple):
         texts = [*below, *([] if self.annotation is None else [self.annotation]), *above]
         if not texts and not self.merge:
             return revision.mesh
-        return mesh_facts(overlaid_mesh_config(texts, revision.mesh.mesh_config, revision.minor, self.merge))
+        return overlaid_mesh_config(texts, revision.mesh.mesh_config, revision.minor, self.merge).derived(mesh_facts)
 
 
 class Parameters(NamedTuple):

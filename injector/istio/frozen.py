@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn
 
 
 def _refuse(self: object, *_args: object, **_kwargs: object) -> NoReturn:
@@ -16,10 +16,6 @@ class FrozenDict(dict[str, Any]):
     __setitem__ = __delitem__ = __ior__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse
 
-    def __copy__(self) -> Self:
-        """Return the dictionary itself, which never changes."""
-        return self
-
     def __deepcopy__(self, _memo: dict[int, Any]) -> dict[str, Any]:
         """Return a copy that may be changed."""
         return {key: thawed(value) for key, value in self.items()}
@@ -31,10 +27,6 @@ class FrozenList(list[Any]):
     __slots__ = ()
     __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
     append = clear = extend = insert = pop = remove = reverse = sort = _refuse
-
-    def __copy__(self) -> Self:
-        """Return the list itself, which never changes."""
-        return self
 
     def __deepcopy__(self, _memo: dict[int, Any]) -> list[Any]:
         """Return a copy that may be changed."""

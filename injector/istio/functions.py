@@ -28,6 +28,7 @@ from injector.kube.yaml import dump_yaml
 
 if TYPE_CHECKING:
     from injector.gotemplate.costs import Cost
+    from injector.istio.proto import Message
 
 _ATTRIBUTE_PREFIX: Final = "resource.opentelemetry.io/service."
 
@@ -59,8 +60,8 @@ def _target(value: Any) -> Any:
 
 
 def _proto_to_json(minor: Minor, message: Any) -> str:
-    target = _target(message)
-    return "{}" if target is None else proto_to_json(target, minor)
+    target: Message | None = _target(message)
+    return "{}" if target is None else target.derived(proto_to_json, minor)
 
 
 def _format_duration(duration: Any, *, unset: str = "0s") -> str:

@@ -129,7 +129,7 @@ def _field_reader(type_name: str, name: str) -> Callable[[dict[str, Any]], Any]:
         raise KeyError(name)
     field = path[-1]
     outer = tuple(each.json for each in path[:-1] if not each.inline)
-    as_go: Callable[[Any], Any] = partial(GoStruct, field.type) if field.inline else _wrapper(field.type)
+    as_go: Callable[[Any], Any] = partial(GoStruct, field.type) if field.inline else wrapper(field.type)
 
     def read(data: dict[str, Any]) -> Any:
         for key in outer:
@@ -144,31 +144,26 @@ def string_struct(type_name: str, **fields: str) -> FieldStruct:
     return FieldStruct(type_name, fields)
 
 
-def wrap_go(go_type: str, value: Any) -> Any:
-    """Return JSON data as a value of a Go type, in the template engine's model; None is the type's zero value."""
-    return _wrapper(go_type)(value)
-
-
 @cache
-def _wrapper(go_type: str) -> Callable[[Any], Any]:
-    """Return the function that makes a value of a Go type."""
+def wrapper(go_type: str) -> Callable[[Any], Any]:
+    """Return the function that makes JSON data a value of a Go type, in the template engine's model; None is the type's zero value."""
     if go_type in _INTEGERS:
         integer = _INTEGERS[go_type]
         return lambda value: integer(value or 0)
     if go_type in _WRAPPERS:
         return _WRAPPERS[go_type]
     if go_type.startswith("*"):
-        target = _wrapper(go_type[1:])
+        target = wrapper(go_type[1:])
         return lambda value: Pointer(go_type, None if value is None else target(value))
     if is_struct(go_type):
         return lambda value: GoStruct(go_type, value or {})
     base = underlying(go_type)
     if base.startswith("[]"):
-        element, item = base[2:], _wrapper(base[2:])
+        element, item = base[2:], wrapper(base[2:])
         return lambda value: Slice(element, map(item, value or ()), nil=value is None)
     if base.startswith("map["):
         key, _, element = base[4:].partition("]")
-        entry = _wrapper(element)
+        entry = wrapper(element)
         return lambda value: Map(
             key, element, {name: entry(each) for name, each in (value or {}).items()}, nil=value is None
         )

@@ -136,10 +136,6 @@ class MeshFacts:
 
 def mesh_facts(mesh_config: Message) -> MeshFacts:
     """Read the fields of a parsed mesh config (istio.io/api mesh/v1alpha1)."""
-    return mesh_config.derived(_mesh_facts)
-
-
-def _mesh_facts(mesh_config: Message) -> MeshFacts:
     mesh = mesh_config.values
     proxy, pointer = mesh["defaultConfig"], mesh_config.field("DefaultConfig")
     concurrency_is_plain = pointer.target.kind.by_json["concurrency"].kind == "int32"
@@ -317,10 +313,6 @@ def _merged_duration(old: int, new: int) -> int:
 
 def proto_to_json(message: Message, minor: Minor) -> str:
     """Return a message as the template function protoToJSON does: a ProxyConfig without the minor's defaults."""
-    return message.derived(_proto_to_json, minor)
-
-
-def _proto_to_json(message: Message, minor: Minor) -> str:
     if message.kind is not message_type(proxy_config_type(minor)) or minor < _DEFAULTS_LEFT_OUT:
         return message.go_string()
     defaults = default_proxy_config(minor)

@@ -20,7 +20,7 @@ from injector.istio.proxyconfig import Applying, ProxyConfigs
 from injector.istio.template import Template, compile_go_templates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
 
 KUBELET_VERSION: Final = re.compile(r"v?\d+\.(\d+)(?:[.\-+].*)?", re.ASCII)
@@ -182,6 +182,7 @@ def build_revision(
     tree = parse_values(values, where=f"{origin}: values")
     minor, reason = stated_or_inferred_minor(settings, parsed, tree, origin)
     templates = _compiled(parsed, settings, minor)
+    read = [template.annotations_read for template in templates.values()]
     return Revision(
         name=name,
         written=name if settings.revision is None else settings.revision,
@@ -200,18 +201,9 @@ def build_revision(
         fingerprint=_fingerprint(config, values, mesh, settings),
         hermetic=all(template.hermetic for template in templates.values()),
         functions_called=frozenset().union(*(template.called for template in templates.values())),
-        annotations_read=_annotations_read(templates.values()),
+        annotations_read=None if None in read else frozenset().union(*filter(None, read)),
         shared_values=tree.tree if all(template.is_pure for template in templates.values()) else None,
     )
-
-
-def _annotations_read(templates: Iterable[Template]) -> frozenset[str] | None:
-    found: frozenset[str] = frozenset()
-    for template in templates:
-        if template.annotations_read is None:
-            return None
-        found |= template.annotations_read
-    return found
 
 
 def stated_or_inferred_minor(

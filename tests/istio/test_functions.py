@@ -10,7 +10,7 @@ from injector.gotemplate import FuncError
 from injector.gotemplate.values import Int32, Map, NamedString, Pointer
 from injector.istio.behaviours import Minor
 from injector.istio.functions import istio_functions
-from injector.istio.goview import GoStruct, wrap_go
+from injector.istio.goview import GoStruct, wrapper
 from injector.istio.mesh import mesh_facts, parse_mesh_config
 from injector.istio.proto import Message
 from tests.cases import cases
@@ -99,24 +99,24 @@ META = GoStruct("v1.ObjectMeta", {"annotations": {"a": "1", "empty": ""}})
         ("annotation", (META, "b", 15020.0), "15020"),
         ("annotation", (META, "b", True), "true"),
         ("annotation", (GoStruct("v1.ObjectMeta", {}), "a", None), "<nil>"),
-        ("includeInboundPorts", (wrap_go("[]v1.Container", None),), ""),
-        ("applicationPorts", (wrap_go("[]v1.Container", None),), ""),
+        ("includeInboundPorts", (wrapper("[]v1.Container")(None),), ""),
+        ("applicationPorts", (wrapper("[]v1.Container")(None),), ""),
         ("toJSON", (_strings(b="2", a="1"),), '{"a":"1","b":"2"}'),
         ("toJSON", (_strings(a='<&>"'),), '{"a":"\\u003c\\u0026\\u003e\\""}'),
         ("toJSON", (_strings(),), "{}"),
         ("toJSON", (NIL_MAP,), "{}"),
         ("structToJSON", (Pointer("*v1.Probe", None),), "null"),
-        ("structToJSON", (wrap_go("[]v1.ContainerPort", None),), "null"),
-        ("structToJSON", (wrap_go("[]v1.ContainerPort", []),), "[]"),
+        ("structToJSON", (wrapper("[]v1.ContainerPort")(None),), "null"),
+        ("structToJSON", (wrapper("[]v1.ContainerPort")([]),), "[]"),
         (
             "structToJSON",
-            (wrap_go("v1.ContainerPort", {"protocol": "TCP", "containerPort": 80}),),
+            (wrapper("v1.ContainerPort")({"protocol": "TCP", "containerPort": 80}),),
             '{"containerPort":80,"protocol":"TCP"}',
         ),
-        ("structToJSON", (wrap_go("*v1.TCPSocketAction", {"port": 80}),), '{"port":80}'),
+        ("structToJSON", (wrapper("*v1.TCPSocketAction")({"port": 80}),), '{"port":80}'),
         (
             "toYaml",
-            (wrap_go("v1.ContainerPort", {"protocol": "TCP", "containerPort": 80}),),
+            (wrapper("v1.ContainerPort")({"protocol": "TCP", "containerPort": 80}),),
             "containerPort: 80\nprotocol: TCP\n",
         ),
         ("toYaml", (NIL_MAP,), "null\n"),
@@ -148,7 +148,7 @@ def test_env_reads_the_variables_of_the_revision(env: dict[str, str], expected: 
 
 @cases("minor", "name", "expected")
 def test_only_tcp_ports_are_listed_since_1_4(minor: Minor, name: str, expected: str) -> None:
-    assert _call(name, wrap_go("[]v1.Container", CONTAINERS), minor=minor) == expected
+    assert _call(name, wrapper("[]v1.Container")(CONTAINERS), minor=minor) == expected
 
 
 def test_from_json_decodes_numbers_as_floats() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from injector.gotemplate import compile_template
 from injector.gotemplate.values import Int32, Int64, Map, NamedString, Pointer, Slice, json_data
-from injector.istio.goview import GoStruct, string_struct, wrap_go
+from injector.istio.goview import GoStruct, string_struct, wrapper
 from tests.cases import cases
 
 
@@ -88,32 +88,32 @@ def test_there_are_no_other_getters(type_name: str, name: str) -> None:
     ],
 )
 def test_scalars_have_their_go_types(go_type: str, value: Any, expected: Any, python_type: type) -> None:
-    wrapped = wrap_go(go_type, value)
+    wrapped = wrapper(go_type)(value)
 
     assert (wrapped, type(wrapped)) == (expected, python_type)
 
 
 def test_a_defined_string_type_keeps_its_name() -> None:
-    assert wrap_go("v1.DNSPolicy", "Default").go_type == "v1.DNSPolicy"
+    assert wrapper("v1.DNSPolicy")("Default").go_type == "v1.DNSPolicy"
 
 
 @cases("go_type", "value", "expected")
 def test_a_present_list_or_map_is_not_nil(go_type: str, value: Any, expected: Any) -> None:
-    wrapped = wrap_go(go_type, value)
+    wrapped = wrapper(go_type)(value)
 
     assert (wrapped, wrapped.go_type, wrapped.nil) == (expected, go_type, False)
 
 
 @pytest.mark.parametrize("go_type", ["[]string", "[]v1.Container", "map[string]string", "map[string]v1.Container"])
 def test_an_absent_list_or_map_is_nil(go_type: str) -> None:
-    wrapped = wrap_go(go_type, None)
+    wrapped = wrapper(go_type)(None)
 
     assert (len(wrapped), wrapped.go_type, wrapped.nil) == (0, go_type, True)
 
 
 def test_elements_are_wrapped() -> None:
-    listed = wrap_go("[]v1.Container", [{"name": "a"}])[0]
-    mapped = wrap_go("map[string]v1.Container", {"x": {"name": "b"}})["x"]
+    listed = wrapper("[]v1.Container")([{"name": "a"}])[0]
+    mapped = wrapper("map[string]v1.Container")({"x": {"name": "b"}})["x"]
 
     assert [(item.go_type, item.field("Name")) for item in (listed, mapped)] == [
         ("v1.Container", "a"),
@@ -126,13 +126,13 @@ def test_elements_are_wrapped() -> None:
     [("*int64", 5, True, 5), ("*bool", False, True, False), ("*int64", 0, True, 0), ("*int64", None, False, None)],
 )
 def test_a_pointer_is_nil_only_without_a_value(go_type: str, value: Any, there: bool, target: Any) -> None:
-    pointer = wrap_go(go_type, value)
+    pointer = wrapper(go_type)(value)
 
     assert (pointer.go_type, bool(pointer), pointer.target) == (go_type, there, target)
 
 
 def test_a_pointer_to_an_empty_struct_is_not_nil() -> None:
-    pointer = wrap_go("*v1.PodSecurityContext", {})
+    pointer = wrapper("*v1.PodSecurityContext")({})
 
     assert isinstance(pointer.target, GoStruct)
 
@@ -168,7 +168,7 @@ def test_a_struct_of_strings_keeps_the_order_given() -> None:
             {"containerPort": 80, "protocol": "TCP"},
         ),
         (GoStruct("v1.ContainerPort", {}), {"containerPort": 0}),
-        (wrap_go("[]v1.EnvVar", [{"value": "1", "name": "A"}]), [{"name": "A", "value": "1"}]),
+        (wrapper("[]v1.EnvVar")([{"value": "1", "name": "A"}]), [{"name": "A", "value": "1"}]),
         (GoStruct("v1.Container", {"name": "a"}), {"name": "a", "resources": {}}),
     ],
 )

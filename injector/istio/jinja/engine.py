@@ -68,7 +68,7 @@ def jinja_data(data: TemplateData, minor: Minor) -> dict[str, Any]:
         "values": data.field("Values"),
         "mesh": _json(data.field("MeshConfig")),
         "proxy_config": _json(data.field("ProxyConfig")),
-        "proxy_config_json": proto_to_json(data.field("ProxyConfig").target, minor),
+        "proxy_config_json": data.field("ProxyConfig").target.derived(proto_to_json, minor),
         "istio_minor": minor[1],
         "revision": data.field("Revision"),
         "native_sidecars": data.field("NativeSidecars"),

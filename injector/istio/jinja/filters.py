@@ -100,11 +100,6 @@ def known_tests() -> dict[str, Callable[..., Any]]:
     }
 
 
-def _passed(call: Callable[..., Any]) -> int:
-    """Return the number of arguments that Jinja2 passes before the template's own."""
-    return 1 if hasattr(call, "jinja_pass_arg") else 0
-
-
 def _stepping(call: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(call)
     def stepping(*args: Any, **kwargs: Any) -> Any:
@@ -115,10 +110,12 @@ def _stepping(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _measuring(call: Callable[..., Any]) -> Callable[..., Any]:
+    passed = 1 if hasattr(call, "jinja_pass_arg") else 0  # the arguments that Jinja2 passes before the template's own
+
     @functools.wraps(call)
     def measuring(*args: Any, **kwargs: Any) -> Any:
         tick()
-        for value in (*args[_passed(call) :], *kwargs.values()):
+        for value in (*args[passed:], *kwargs.values()):
             if not isinstance(value, Undefined):
                 measure(value)
         return charged(call(*args, **kwargs))
