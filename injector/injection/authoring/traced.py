@@ -141,7 +141,7 @@ def mark_jinja(texts: Mapping[str, str], name: str, minor: Minor) -> JinjaBranch
     Raises:
         TemplateRenderError: the template does not parse.
     """
-    from jinja2 import nodes  # noqa: PLC0415 -- only revisions that use Jinja2 load it
+    from jinja2 import Template, nodes  # noqa: PLC0415 -- only revisions that use Jinja2 load it
 
     from injector.istio.jinja.engine import JinjaTemplate, environment_of, parse_jinja  # noqa: PLC0415
 
@@ -173,8 +173,8 @@ def mark_jinja(texts: Mapping[str, str], name: str, minor: Minor) -> JinjaBranch
     tree = parse_jinja(environment, name, texts[name])
     try:
         mark(tree.body)
-        environment.compile(tree, name)
-        template = JinjaTemplate(name, environment.load(name), minor)
+        marked = Template.from_code(environment, environment.compile(tree, name), environment.make_globals(None))
+        template = JinjaTemplate(name, marked, minor)
     except Exception as error:
         # Python has limits of its own, such as for nested blocks.
         raise TemplateRenderError(str(error), where=f"template {name}", hint="correct the template") from error
