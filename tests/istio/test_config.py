@@ -43,6 +43,14 @@ def test_a_config_since_1_9_has_a_map_of_templates() -> None:
     assert config.injected_annotations == {"example.com/a": "b", "example.com/empty": ""}
 
 
+def test_equal_configs_are_parsed_once() -> None:
+    text = MODERN % "one"
+    config = parse_inject_config(text)
+
+    assert parse_inject_config("".join(list(text))) is config
+    assert parse_inject_config(MODERN % "another") is not config
+
+
 def test_the_policy_and_its_selectors_are_compiled() -> None:
     policy = parse_inject_config(MODERN % SENTINEL).policy
 
