@@ -3,7 +3,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -24,30 +24,22 @@ BROKEN = CONFIG.replace("{{ .Values", "{{ .Values )")
 FAILS = CONFIG.replace(".Values.global.tag", "(index .Spec.Containers 99).Name")
 
 
-@dataclass
-class FakeSource:
-    """A source whose state a test sets."""
+class Setup:
+    """A source whose state a test sets, a registry, and what loads one into the other."""
 
-    state: SourceState | ConfigError
+    def __init__(self, state: SourceState, keep_removed: float = 0.0) -> None:
+        self.state: SourceState | ConfigError = state
+        self.registry = Registry()
+        self.loader = Loader(self.read, self.registry, keep_removed)
 
     def read(self) -> SourceState:
         if isinstance(self.state, ConfigError):
             raise self.state
         return self.state
 
-
-@dataclass
-class Setup:
-    """A source, a registry, and what loads one into the other."""
-
-    source: FakeSource
-    registry: Registry
-    loader: Loader
-
     def change(self, now: float = 2.0, **fields: Any) -> LoadReport:
         """Change fields of the source's state, and load it."""
-        assert isinstance(self.source.state, SourceState)
-        self.source.state = replace(self.source.state, **fields)
+        self.state = replace(self.read(), **fields)
         return self.loader.load(now)
 
     def prepare(self, now: float) -> Prepared:
@@ -57,16 +49,15 @@ class Setup:
 
     def becomes(self, *revisions: RawRevision, tags: str = "", now: float = 2.0) -> None:
         """Let the source hold other revisions, and load it."""
-        self.source.state = SourceState(revisions, tags=parse_tags(tags))
+        self.state = SourceState(revisions, tags=parse_tags(tags))
         self.loader.load(now)
 
 
 def loaded(tags: str, keep_removed: float = 0.0) -> Setup:
     """Revisions `a` and `b` and tags, loaded at second 1."""
-    source, registry = FakeSource(SourceState((make_raw("a"), make_raw("b")), tags=parse_tags(tags))), Registry()
-    loader = Loader(source.read, registry, keep_removed)
-    loader.load(1.0)
-    return Setup(source, registry, loader)
+    made = Setup(SourceState((make_raw("a"), make_raw("b")), tags=parse_tags(tags)), keep_removed)
+    made.loader.load(1.0)
+    return made
 
 
 @pytest.fixture
@@ -136,12 +127,11 @@ def test_an_unreadable_revision_keeps_its_last_good_state(setup: Setup) -> None:
 
 
 def test_a_revision_that_was_never_valid_is_reported_and_not_served() -> None:
-    registry = Registry()
-    source = FakeSource(SourceState((make_raw("a", config=BROKEN),), failures={"b": ConfigError("no config")}))
+    setup = Setup(SourceState((make_raw("a", config=BROKEN),), failures={"b": ConfigError("no config")}))
 
-    report = Loader(source.read, registry).load(1.0)
+    report = setup.loader.load(1.0)
 
-    assert registry.snapshot.revisions == {}
+    assert setup.registry.snapshot.revisions == {}
     assert [(name, state.served, state.error is None) for name, state in report.revisions.items()] == [
         ("a", None, False),
         ("b", None, False),
@@ -157,7 +147,7 @@ def test_a_removed_revision_is_no_longer_served(setup: Setup) -> None:
 
 def test_an_unreadable_source_changes_nothing(setup: Setup) -> None:
     before = setup.registry.snapshot
-    setup.source.state = ConfigError("gone")
+    setup.state = ConfigError("gone")
 
     with pytest.raises(ConfigError, match="gone"):
         setup.loader.load(2.0)
@@ -250,7 +240,7 @@ def test_a_kept_revision_gets_the_current_facts(setup: Setup, refused: bool) -> 
     broken = SourceState((make_raw("a", config=BROKEN, facts=facts), make_raw("b", facts=facts)), facts=facts)
     unread = SourceState((make_raw("b", facts=facts),), {"a": ConfigError("it has no `config`")}, facts=facts)
     before = setup.registry.snapshot.revisions["a"]
-    setup.source.state = broken if refused else unread
+    setup.state = broken if refused else unread
 
     report = setup.loader.load(2.0)
 
@@ -271,7 +261,7 @@ def test_a_refused_revision_is_retried_with_new_facts(setup: Setup, monkeypatch:
     assert setup.loader.report.revisions["c"].error is not None
 
     facts = ClusterFacts(("v1.33.0",))
-    setup.source.state = SourceState((make_raw("c", facts=facts),), facts=facts)
+    setup.state = SourceState((make_raw("c", facts=facts),), facts=facts)
 
     assert setup.loader.load(3.0).errors == ()
 
@@ -305,7 +295,7 @@ def test_a_tag_fault_is_reported_and_keeps_no_tag_from_being_served(setup: Setup
 def test_a_restored_revision_is_not_built_again(setup: Setup) -> None:
     good = setup.registry.snapshot.revisions["a"]
     setup.becomes(make_raw("a", config=BROKEN), make_raw("b"))
-    setup.source.state = SourceState((make_raw("b"),), failures={"a": ConfigError("it has no `config`")})
+    setup.state = SourceState((make_raw("b"),), failures={"a": ConfigError("it has no `config`")})
     setup.loader.load(3.0)
 
     setup.becomes(make_raw("a"), make_raw("b"), now=4.0)
@@ -320,9 +310,9 @@ def test_an_unchanged_source_needs_no_load(setup: Setup) -> None:
 
 def test_a_report_says_when_it_was_loaded_good_or_not(setup: Setup) -> None:
     ats = [setup.loader.report.at, setup.loader.load(2.0).at]
-    setup.source.state = SourceState((make_raw("c"),))
+    setup.state = SourceState((make_raw("c"),))
     ats.append(setup.loader.load(3.0).at)
-    setup.source.state = ConfigError("gone")
+    setup.state = ConfigError("gone")
     ats.append(setup.loader.adopt(setup.prepare(4.0)).at)
 
     assert ats == [1.0, 1.0, 3.0, 4.0], "a load without changes does not count"
@@ -330,7 +320,7 @@ def test_a_report_says_when_it_was_loaded_good_or_not(setup: Setup) -> None:
 
 def test_nothing_is_served_before_it_is_adopted(setup: Setup) -> None:
     before = setup.registry.snapshot
-    setup.source.state = SourceState((make_raw("c"),))
+    setup.state = SourceState((make_raw("c"),))
 
     prepared = setup.prepare(2.0)
     assert setup.registry.snapshot is before
@@ -341,8 +331,8 @@ def test_nothing_is_served_before_it_is_adopted(setup: Setup) -> None:
 
 
 def test_every_revision_reports_an_unreadable_source(setup: Setup) -> None:
-    held, before = setup.source.state, setup.registry.snapshot
-    error = setup.source.state = ConfigError("gone", where="revisions")
+    held, before = setup.state, setup.registry.snapshot
+    error = setup.state = ConfigError("gone", where="revisions")
 
     report = setup.loader.adopt(setup.prepare(2.0))
 
@@ -351,12 +341,12 @@ def test_every_revision_reports_an_unreadable_source(setup: Setup) -> None:
     assert [(state.served is not None, state.error) for state in report.revisions.values()] == [(True, error)] * 2
     assert setup.loader.prepare(3.0) is None
 
-    setup.source.state = held
+    setup.state = held
     assert setup.loader.load(4.0).errors == ()
 
 
 def test_a_source_that_becomes_empty_is_an_error(setup: Setup) -> None:
-    setup.source.state = SourceState(())
+    setup.state = SourceState(())
 
     with pytest.raises(ConfigError, match="all revisions have been removed; add a revision"):
         setup.loader.load(2.0)
@@ -365,12 +355,11 @@ def test_a_source_that_becomes_empty_is_an_error(setup: Setup) -> None:
 
 
 def test_a_source_that_was_never_served_may_become_empty() -> None:
-    source, registry = FakeSource(SourceState((), failures={"a": ConfigError("it has no `config`")})), Registry()
-    loader = Loader(source.read, registry)
-    loader.load(1.0)
-    source.state = SourceState(())
+    setup = Setup(SourceState((), failures={"a": ConfigError("it has no `config`")}))
+    setup.loader.load(1.0)
+    setup.state = SourceState(())
 
-    assert loader.load(2.0).revisions == {}
+    assert setup.loader.load(2.0).revisions == {}
 
 
 def test_a_half_written_change_is_not_built() -> None:
@@ -415,7 +404,7 @@ def test_a_build_that_fails_on_recent_pods_names_them(setup: Setup) -> None:
     picky = CONFIG.replace(
         "    spec:\n", "    {{ if .ObjectMeta.Labels.tier }}{{ fail .ObjectMeta.Labels.tier }}{{ end }}\n    spec:\n"
     )
-    setup.source.state = SourceState((make_raw("a", config=picky), make_raw("b")))
+    setup.state = SourceState((make_raw("a", config=picky), make_raw("b")))
 
     prepared = setup.loader.prepare(2.0, recent_pods("a", labels={"tier": "s3cr3t"}))
 
@@ -465,18 +454,18 @@ def test_configurations_that_fail_again_and_again_take_no_memory(
 
     with few_failures_held():
         for second in range(LOOKS):
-            setup.source.state = SourceState((make_raw("a", values=f"{second}"),))
+            setup.state = SourceState((make_raw("a", values=f"{second}"),))
             setup.loader.adopt(setup.prepare(second))
 
     assert setup.loader.report.errors
 
 
 def test_a_source_that_fails_again_and_again_takes_no_memory(setup: Setup) -> None:
-    setup.source.state = ConfigError("cannot be read")
+    setup.state = ConfigError("cannot be read")
 
     with few_failures_held():
         for second in range(LOOKS):
-            setup.source.state = ConfigError(f"cannot be read: {second}")
+            setup.state = ConfigError(f"cannot be read: {second}")
             if (prepared := setup.loader.prepare(second)) is not None:
                 setup.loader.adopt(prepared)
 
