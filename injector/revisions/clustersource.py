@@ -38,17 +38,9 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class SeenWebhooks:
-    """What to remember of a MutatingWebhookConfiguration: its tag, if it has one, and where it leads."""
-
-    tag: TagObject | None
-    facts: WebhookFacts | None
-
-
-def seen_webhooks(item: Mapping[str, Any]) -> SeenWebhooks:
-    """Return what to remember of a MutatingWebhookConfiguration."""
-    return SeenWebhooks(tag_object(item), webhook_facts(item))
+def seen_webhooks(item: Mapping[str, Any]) -> tuple[TagObject | None, WebhookFacts | None]:
+    """Return what to remember of a MutatingWebhookConfiguration: its tag, if it has one, and where it leads."""
+    return tag_object(item), webhook_facts(item)
 
 
 def openshift_annotations(item: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -175,18 +167,15 @@ class ClusterSource:
                     self.client,
                     resource.scope,
                     keep=resource.keep,
-                    changed=self._store(name, changed),
+                    changed=partial(self._store, name, changed),
                     metrics=self.metrics,
                 )
                 tasks.create_task(self._watches[name].run())
 
-    def _store(self, name: str, changed: Callable[[], None]) -> Callable[[Mapping[str, Any]], None]:
-        def store(objects: Mapping[str, Any]) -> None:
-            self.seen = {**self.seen, name: objects}
-            if CONFIG_MAPS.plural in self.seen:
-                changed()
-
-        return store
+    def _store(self, name: str, changed: Callable[[], None], objects: Mapping[str, Any]) -> None:
+        self.seen = {**self.seen, name: objects}
+        if CONFIG_MAPS.plural in self.seen:
+            changed()
 
     async def _synced(self) -> None:
         for watch in self._watches.values():
@@ -203,9 +192,9 @@ def cluster_state(seen: Mapping[str, Mapping[str, Any]], namespace: str) -> Sour
     proxy_configs = ProxyConfigs.of(seen.get(PROXY_CONFIGS.plural, {}).values())
     facts = ClusterFacts.of(seen.get(NODES.plural, {}), frozen(seen.get(NAMESPACES.plural, {})), proxy_configs)
     revisions, failures = raw_revisions(seen.get(CONFIG_MAPS.plural, {}).values(), namespace=namespace, facts=facts)
-    webhooks: Iterable[SeenWebhooks] = seen.get(WEBHOOKS.plural, {}).values()
-    tags, faults = read_tags(each.tag for each in webhooks if each.tag is not None)
-    webhook_errors = webhook_faults(each.facts for each in webhooks)
+    webhooks: Iterable[tuple[TagObject | None, WebhookFacts | None]] = seen.get(WEBHOOKS.plural, {}).values()
+    tags, faults = read_tags(tag for tag, _ in webhooks if tag is not None)
+    webhook_errors = webhook_faults(led for _, led in webhooks)
     return SourceState(revisions, failures, tags, tag_faults=faults, facts=facts, webhook_faults=webhook_errors)
 
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import stat
 import tempfile
+import uuid
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -75,17 +76,20 @@ def replace_file(path: Path, pieces: Iterable[str]) -> None:
     Raises:
         OSError: it cannot be written; the old content is unchanged.
     """
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    mode = path.stat().st_mode & 0o777 if path.exists() else None
+    new = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    handle = os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666 if mode is None else mode)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.writelines(pieces)
             file.flush()
             os.fsync(file.fileno())
-        Path(name).chmod(_mode(path))
-        Path(name).replace(path)
+        if mode is not None:
+            new.chmod(mode)
+        new.replace(path)
     except BaseException:
         with suppress(OSError):
-            Path(name).unlink()
+            new.unlink()
         raise
 
 
@@ -105,15 +109,6 @@ def remove_folder(path: Path) -> None:
         path.rename(rest / path.name)
     finally:
         shutil.rmtree(rest)
-
-
-def _mode(path: Path) -> int:
-    """Return the mode of the file, or of a new file of this process."""
-    if path.exists():
-        return path.stat().st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
 
 
 async def file_changes(paths: Sequence[Path]) -> AsyncGenerator[None]:

@@ -56,7 +56,7 @@ class PodFacts:
 
 @dataclass(frozen=True, slots=True)
 class BudgetFacts:
-    """The facts about a PodDisruptionBudget."""
+    """The facts about a PodDisruptionBudget; its name begins with its namespace."""
 
     namespace: str
     name: str
@@ -132,7 +132,8 @@ def budget_facts(item: Mapping[str, Any]) -> BudgetFacts | None:
     if spec.get("selector") is None:
         return None
     selector = Selector.compile(spec["selector"], where=f"PodDisruptionBudget {meta['name']}")
-    return BudgetFacts(meta["namespace"], meta["name"], selector, int(status.get("disruptionsAllowed") or 0) < 1)
+    place, is_exhausted = meta["namespace"], int(status.get("disruptionsAllowed") or 0) < 1
+    return BudgetFacts(place, f"{place}/{meta['name']}", selector, is_exhausted)
 
 
 @dataclass
@@ -167,10 +168,10 @@ class Observer:
             known = facts.get(entry.key)
             if known is not None and entry.wave is not None:
                 own = by_namespace.get(entry.key.namespace, ())
-                names = frozenset(_name(each) for each in own if each.selector.matches(known.pod_labels))
+                names = frozenset(each.name for each in own if each.selector.matches(known.pod_labels))
                 seen = replace(known.seen, action=entry.action, wave=entry.wave, budgets=names)
                 found.append(self._with_pods(seen, by_key.get(entry.key, ()), now))
-        exhausted = frozenset(_name(each) for own in by_namespace.values() for each in own if each.is_exhausted)
+        exhausted = frozenset(each.name for own in by_namespace.values() for each in own if each.is_exhausted)
         return found, exhausted
 
     def _with_pods(self, seen: Seen, pods: Sequence[PodFacts], now: float) -> Seen:
@@ -192,7 +193,3 @@ class Observer:
         if restarts > self.max_restarts:
             return f"a new pod restarted {restarts} times"
         return ""
-
-
-def _name(budget: BudgetFacts) -> str:
-    return f"{budget.namespace}/{budget.name}"

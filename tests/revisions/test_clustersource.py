@@ -14,7 +14,6 @@ from injector.errors import ClusterError, ConfigError, DataError
 from injector.istio.revision import Revision
 from injector.revisions.clustersource import (
     ClusterSource,
-    SeenWebhooks,
     build_all,
     cluster_state,
     kubelet_version,
@@ -219,7 +218,7 @@ def test_revisions_tags_and_facts_are_what_was_seen() -> None:
         seen(
             *small_pair(),
             *small_pair("-1-24"),
-            mutatingwebhookconfigurations={"w": SeenWebhooks(TagObject("prod", "1-24", "w"), None)},
+            mutatingwebhookconfigurations={"w": (TagObject("prod", "1-24", "w"), None)},
             nodes={"a": "v1.33.0", "b": "v1.32.1", "c": "v1.33.0"},
             namespaces={"n": {"annotations": {UIDS: "1/2"}}},
         ),
@@ -237,9 +236,9 @@ def test_revisions_tags_and_facts_are_what_was_seen() -> None:
 
 def test_an_invalid_name_fails_only_its_revision_or_tag() -> None:
     webhooks = {
-        "a": SeenWebhooks(TagObject("cluster", "default", "a"), None),
-        "b": SeenWebhooks(TagObject("prod", "A.b", "b"), None),
-        "c": SeenWebhooks(TagObject("good", "default", "c"), None),
+        "a": (TagObject("cluster", "default", "a"), None),
+        "b": (TagObject("prod", "A.b", "b"), None),
+        "c": (TagObject("good", "default", "c"), None),
     }
     state = cluster_state(
         seen(*small_pair(), *small_pair("-net"), *small_pair("-x.y"), mutatingwebhookconfigurations=webhooks), HOME
