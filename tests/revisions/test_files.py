@@ -53,22 +53,16 @@ def test_a_failure_leaves_what_was_there_and_nothing_else(tmp_path: Path, monkey
     assert [found.name for found in tmp_path.iterdir()] == ["tags.yaml"]
 
 
-def test_a_folder_is_removed_with_what_it_holds(tmp_path: Path) -> None:
+def test_a_folder_is_removed_with_what_it_holds_and_of_a_link_only_the_link(tmp_path: Path) -> None:
     (tmp_path / "1-24" / "deep").mkdir(parents=True)
     (tmp_path / "1-24" / "config").write_text("x")
-
-    remove_folder(tmp_path / "1-24")
-
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_removing_a_link_removes_only_the_link(tmp_path: Path) -> None:
-    (tmp_path / "kept").mkdir()
-    (tmp_path / "link").symlink_to("kept")
+    (tmp_path / "link").symlink_to("1-24")
 
     remove_folder(tmp_path / "link")
+    assert [found.name for found in tmp_path.iterdir()] == ["1-24"]
 
-    assert [found.name for found in tmp_path.iterdir()] == ["kept"]
+    remove_folder(tmp_path / "1-24")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_is_not_there_leaves_nothing_behind(tmp_path: Path) -> None:

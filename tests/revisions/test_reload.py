@@ -156,13 +156,6 @@ def test_an_unreadable_source_changes_nothing(setup: Setup) -> None:
     assert setup.loader.report.errors == ()
 
 
-def test_unreadable_tags_keep_their_last_state(setup: Setup) -> None:
-    report = setup.change(2.0, tags={}, tags_error=ConfigError("no mapping"))
-
-    assert list(setup.registry.snapshot.tags) == ["prod"]
-    assert [str(error) for error in report.errors] == ["no mapping"]
-
-
 def test_a_tag_without_a_revision_is_reported_and_not_served(setup: Setup) -> None:
     setup.becomes(make_raw("a"), tags="prod: a\nold: gone")
 
@@ -284,9 +277,19 @@ def test_an_unreadable_tag_stays_while_others_move(setup: Setup) -> None:
     assert [str(error) for error in report.tag_errors] == ["no JSON", "no JSON either"]
 
 
-@pytest.mark.parametrize(("name", "revision"), [("prod", "b"), ("next", "a")])
-def test_a_tag_fault_is_reported_and_keeps_no_tag_from_being_served(setup: Setup, name: str, revision: str) -> None:
-    report = setup.change(2.0, tags=parse_tags(f"prod: {revision}"), tag_faults={name: ConfigError("not valid")})
+@pytest.mark.parametrize(
+    ("faults", "revision"),
+    [
+        ({"tags": {}, "tags_error": ConfigError("not valid")}, "a"),
+        ({"tags": parse_tags("prod: b"), "tag_faults": {"prod": ConfigError("not valid")}}, "b"),
+        ({"tag_faults": {"next": ConfigError("not valid")}}, "a"),
+    ],
+    ids=["all tags", "a tag that moves", "another tag"],
+)
+def test_a_fault_of_tags_is_reported_and_keeps_no_tag_from_being_served(
+    setup: Setup, faults: dict[str, Any], revision: str
+) -> None:
+    report = setup.change(2.0, **faults)
 
     assert {name: tag.revision for name, tag in setup.registry.snapshot.tags.items()} == {"prod": revision}
     assert [str(error) for error in report.tag_errors] == ["not valid"]
@@ -625,21 +628,15 @@ def test_the_log_says_when_a_revision_is_removed_comes_back_and_is_dropped(keepi
     ]
 
 
-def test_a_tag_with_weights_loses_only_its_missing_revision_without_a_time_to_keep_it(setup: Setup) -> None:
-    setup.becomes(make_raw("a"), make_raw("b"), tags="prod: {a: 90, b: 10}")
-
-    setup.becomes(make_raw("a"), tags="prod: {a: 90, b: 10}", now=3.0)
-
-    assert set(revisions_of(setup, "prod")) == {"a"}
-
-
-def test_a_tag_moved_to_a_missing_revision_keeps_its_last_weights(setup: Setup) -> None:
+def test_a_weighted_tag_loses_only_its_missing_revision_and_keeps_its_weights_if_it_moves_to_one(setup: Setup) -> None:
     setup.becomes(make_raw("a"), make_raw("b"), tags="prod: {a: 90, b: 10}")
     before = revisions_of(setup, "prod")
 
     setup.becomes(make_raw("a"), make_raw("b"), tags="prod: {typo: 90, b: 10}", now=3.0)
-
     assert revisions_of(setup, "prod") == before
+
+    setup.becomes(make_raw("a"), tags="prod: {a: 90, b: 10}", now=4.0)
+    assert set(revisions_of(setup, "prod")) == {"a"}
 
 
 def test_the_weighted_tag_default_loses_only_its_missing_revision_beside_a_revision_of_its_name(setup: Setup) -> None:

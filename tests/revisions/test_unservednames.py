@@ -186,10 +186,14 @@ async def test_unserved_names_are_counted_and_shown(api: Api) -> None:
 
 
 @in_fake_time
-async def test_a_name_that_is_served_from_now_on_is_counted_no_longer_and_again_when_it_goes(api: Api) -> None:
-    net = Net(api, "a", "b")
+async def test_counting_starts_once_revisions_are_served_and_follows_their_names(api: Api) -> None:
+    net = Net(api)
     async with net.follow():
+        await asyncio.sleep(60)
+        assert (api.asked, net.counted, net.names.named_by("shop")) == ([], (None, None), None)
+        net.serve("a", "b")
         await asyncio.sleep(3)
+        assert net.counted == (1, 1)
         net.serve("a", "b", tags="prdo: a")
         await asyncio.sleep(3)
         assert (net.counted, net.names.to_dict()["names"]) == ((0, 0), {})
@@ -249,17 +253,6 @@ async def test_the_api_server_is_asked_again_only_where_what_is_served_changes(a
         assert api.asked[3:] == [f"list pods {pod_selector(('a', 'b', 'c'))}"]
         assert api.watched("pods") == [pod_selector(("a", "b", "c"))]
         assert sorted(api.watched("namespaces")) == [AUTO, REV]
-
-
-@in_fake_time
-async def test_counting_starts_once_revisions_are_served(api: Api) -> None:
-    net = Net(api)
-    async with net.follow():
-        await asyncio.sleep(60)
-        assert (api.asked, net.counted, net.names.named_by("shop")) == ([], (None, None), None)
-        net.serve("a", "b")
-        await asyncio.sleep(3)
-        assert net.counted == (1, 1)
 
 
 @in_fake_time
