@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-import orjson
-
 from injector.errors import DataError
 from injector.golang.json import go_json, load_json
 from injector.golang.time import go_duration
@@ -120,20 +118,9 @@ def _to_yaml(value: Any, *, fold: bool = True) -> str:
     1.7 to 1.9 do not fold long lines.
     """
     try:
-        return dump_yaml(value if _is_json(value) else json_data(value), fold=fold)
+        return dump_yaml(json_data(value), fold=fold)
     except (DataError, FuncError):
         return ""
-
-
-def _is_json(value: Any) -> bool:
-    """Return whether a value is JSON data already: Python's own dictionaries, lists, texts and numbers, and nothing else."""
-    if type(value) not in (dict, list):
-        return False
-    try:
-        orjson.dumps(value, option=orjson.OPT_PASSTHROUGH_SUBCLASS)
-    except TypeError:
-        return False
-    return True
 
 
 def _indent(spaces: int, source: str) -> str:
