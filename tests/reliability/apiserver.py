@@ -67,10 +67,7 @@ class _Connection:
 
     async def ask(self, request: bytes) -> Reply:
         self.writer.write(request)
-        head = (await self.reader.readuntil(HEAD_END)).decode("latin-1").split("\r\n")
-        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
-        body = await self.reader.readexactly(int(headers["content-length"]))
-        return Reply(int(head[0].split()[1]), headers, body, self.port)
+        return await reply_of(self.reader, self.port)
 
 
 @dataclass
@@ -133,6 +130,14 @@ class ApiServer:
         while self._idle:
             self._drop(self._idle.pop())
         await asyncio.gather(*(each.writer.wait_closed() for each in self._closed), return_exceptions=True)
+
+
+async def reply_of(reader: asyncio.StreamReader, port: int = 0) -> Reply:
+    """Read an answer."""
+    head = (await reader.readuntil(HEAD_END)).decode("latin-1").split("\r\n")
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:] if line)}
+    body = await reader.readexactly(int(headers["content-length"]))
+    return Reply(int(head[0].split()[1]), headers, body, port)
 
 
 def request_of(path: str, body: bytes) -> bytes:

@@ -9,14 +9,14 @@ import random
 import re
 import string
 import time
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from tests.factories import UID, make_container, make_pod, make_review
+from tests.reliability.apiserver import reply_of
 from tests.reliability.long.rows import Row
-from tests.reliability.replicas import Replica, Stage, resident
+from tests.reliability.replicas import Stage, resident
 
 LIMIT: Final = 30.0
 MAX_BODY: Final = 8 * 1024 * 1024
@@ -106,16 +106,13 @@ async def told(port: int, attack: Attack) -> Told:
             if not attack.endless:
                 await sending
             begun = time.monotonic()
-            head = await reader.readuntil(b"\r\n\r\n")
+            reply = await reply_of(reader)
             seconds = time.monotonic() - begun
-            length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
-            body = await reader.readexactly(length)
             rest = await _rest(reader)
     finally:
         sending.cancel()
         writer.close()
-    statuses = [int(each) for each in re.findall(rb"HTTP/1\.[01] (\d{3}) ", head + rest)]
-    return Told(statuses, body, seconds)
+    return Told([reply.status, *map(int, re.findall(rb"HTTP/1\.[01] (\d{3}) ", rest))], reply.body, seconds)
 
 
 async def _send(writer: asyncio.StreamWriter, attack: Attack) -> None:
@@ -222,9 +219,8 @@ async def _probe(port: int) -> float:
         while True:
             begun = loop.time()
             writer.write(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
-            await reader.readuntil(b"\r\n\r\n")
+            await reply_of(reader)
             longest = max(longest, loop.time() - begun)
-            await reader.read(64)
             await asyncio.sleep(TICK)
     except asyncio.CancelledError:
         return max(longest, loop.time() - begun)
@@ -254,10 +250,10 @@ async def hostile_names(stage: Stage) -> Sequence[Row]:
 
     # A name of each kind: unknown, with a control character, no UTF-8.
     await ask(iter(["nope", "x%00", "x%ff"]))
-    before, begun = series(replica), time.monotonic()
+    before, begun = len(await replica.metrics()), time.monotonic()
     await asyncio.gather(*(ask(names) for _ in range(CALLERS)))
     each_ms = (time.monotonic() - begun) / NAMES * 1e3
-    more = series(replica) - before
+    more = len(await replica.metrics()) - before
     await client.close()
     return [
         Row(
@@ -274,9 +270,3 @@ def random_names() -> Iterator[str]:
     """Names that nobody serves."""
     for number in range(NAMES):
         yield f"x{number}" + "".join(random.choices(PARTS, k=8))  # noqa: S311 -- names for a test
-
-
-def series(replica: Replica) -> int:
-    """How many series a scrape sees."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{replica.ops_port}/metrics", timeout=30) as answer:
-        return sum(not line.startswith(b"#") for line in answer)

@@ -81,9 +81,9 @@ async def suffered(api: KubeApi, served: Served, fault: Fault, seconds: float, n
 async def counted(served: Served) -> Counter[str]:
     """How many faults of watches were counted, by reason."""
     found: Counter[str] = Counter()
-    for line in (await served.replica.told("/metrics")).decode().splitlines():
-        if line.startswith("injector_watch_faults_total{"):
-            found[line.partition('reason="')[2].partition('"')[0]] += int(float(line.rsplit(" ", 1)[1]))
+    for name, value in (await served.replica.metrics()).items():
+        if name.startswith("injector_watch_faults_total{"):
+            found[name.partition('reason="')[2].partition('"')[0]] += int(value)
     return found
 
 

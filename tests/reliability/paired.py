@@ -54,10 +54,10 @@ class Served:
 
     async def until_valid(self, *, valid: bool) -> float:
         """Wait until the gauge has this value; return the seconds that it took."""
-        wanted = f'injector_revision_config_valid{{revision="{self.name}"}} {float(valid)}'.encode()
+        name = f'injector_revision_config_valid{{revision="{self.name}"}}'
 
         async def seen() -> bool:
-            return wanted in await self.replica.told("/metrics")
+            return (await self.replica.metrics()).get(name) == valid
 
         return await until(seen)
 

@@ -66,6 +66,12 @@ class Replica:
         finally:
             writer.close()
 
+    async def metrics(self) -> dict[str, float]:
+        """Every sample that a scrape sees, by its name with its labels."""
+        lines = (await self.told("/metrics")).partition(b"\r\n\r\n")[2].decode().splitlines()
+        samples = (line.rpartition(" ") for line in lines if not line.startswith("#"))
+        return {name: float(value) for name, _, value in samples}
+
     def client(self, tls: ssl.SSLContext | None = None) -> ApiServer:
         """An API server that calls it alone."""
         return ApiServer(lambda: [self.port], tls)

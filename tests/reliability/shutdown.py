@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tests.factories import UID, make_review
-from tests.reliability.apiserver import HEAD_END, request_of
+from tests.reliability.apiserver import reply_of, request_of
 from tests.reliability.long.client import CALLERS, RATE, WITHIN, called, came, go
 from tests.reliability.long.rows import Row
 from tests.reliability.replicas import Replica, Stage
@@ -39,13 +39,11 @@ class Caller:
         """Whether the review is answered, and if asked whether the answer closes the connection."""
         try:
             async with asyncio.timeout(LIMIT):
-                head = await self.reader.readuntil(HEAD_END)
-                length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
-                body = await self.reader.readexactly(length)
+                reply = await reply_of(self.reader)
         except (asyncio.IncompleteReadError, OSError):
             return False
-        said = b"connection: close" in head.lower()
-        return b"200 OK" in head and json.loads(body)["response"]["uid"] == UID and (said or not closing)
+        closes = reply.headers.get("connection") == "close"
+        return reply.status == 200 and reply.response["uid"] == UID and (closes or not closing)
 
     async def ended(self) -> bool:
         """Whether the connection ends in order, without another byte."""

@@ -14,7 +14,6 @@ import ssl
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
@@ -24,6 +23,7 @@ from tests.reliability.apiserver import HEAD_END, request_of
 from tests.reliability.long.rows import Row
 from tests.reliability.profile import Profile, questions, written
 from tests.reliability.replicas import ROOT, Replica, Stage, resident, trusting, waits
+from tests.tasks import running
 
 # The beginning of a TLS record that holds a ClientHello of 512 bytes, and some of it (RFC 8446, 5.1).
 HALF_HELLO: Final = bytes.fromhex("1603010200010001fc0303") + bytes(64)
@@ -308,13 +308,10 @@ async def _answered(port: int, request: bytes, tls: ssl.SSLContext | None = None
 async def _beside(stage: Stage, kind: str, replica: Replica, profile: Profile) -> Row:
     before, base = await profile.run(stage.lasts(WAITED)), resident(replica.pid)
     peak = Peak(replica.pid)
-    watching = asyncio.create_task(peak.watch())
-    peers = asyncio.create_task(_peers(replica.port, kind, f"/inject/{profile.asked[0].revision}"))
-    during = await profile.run(stage.lasts(WAITED))
-    told = await peers
-    watching.cancel()
-    with suppress(asyncio.CancelledError):
-        await watching
+    async with running(peak.watch()):
+        peers = asyncio.create_task(_peers(replica.port, kind, f"/inject/{profile.asked[0].revision}"))
+        during = await profile.run(stage.lasts(WAITED))
+        told = await peers
     grown = peak.mib - base
     figure = (
         f"P {during}, {before.p99:.1f} before; longest {told['longest']:.1f} s, {told['open']} left; +{grown:.0f} MiB"

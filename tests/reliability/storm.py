@@ -130,7 +130,7 @@ async def swapped_config(stage: Stage) -> Sequence[Row]:
     async with loaded(replica, [MOUNTED, EDITED], rate=RATE, tls=trusting(stage.certificate)) as loads:
         rate = await storm.rage(SWAPS)
         took = await live(replica, loads, SWAPS)
-    reloads = await _reloads(replica)
+    reloads = int((await replica.metrics())["injector_config_reloads_total"])
     figure = f"{failed(loads)}, last live after {took:.2f} s, {reloads} reloads at {rate:.1f} swaps a second"
     kinds = f"{storm.deletes} deletes, {storm.edits} renames, {storm.remakes} folders made anew"
     met = not loads.failures and took < 1 and rate > 0.95 * SWAPS_PER_SECOND
@@ -141,8 +141,3 @@ def failed(loads: Loads) -> str:
     """How many admissions failed, the first of them too."""
     first = f" ({loads.failures[0]})" if loads.failures else ""
     return f"{len(loads.failures)} of {loads.calls} failed{first}"
-
-
-async def _reloads(replica: Replica) -> int:
-    lines = (await replica.told("/metrics")).decode().splitlines()
-    return int(float(next(line for line in lines if line.startswith("injector_config_reloads_total ")).split()[1]))

@@ -30,6 +30,16 @@ REQUESTS = "sidecar_injection_requests_total"
 
 
 @dataclass
+class Clock:
+    """Returns the time that a test sets."""
+
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
 class Core:
     """Stands in for the core: answers what it is told to, and remembers what it was asked."""
 

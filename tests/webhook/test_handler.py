@@ -168,18 +168,14 @@ async def test_a_value_that_breaks_out_is_counted_by_revision(
     assert f"guard: uid='{UID}' revision=1-24 'found'" in caplog.text
 
 
-async def test_the_guard_of_the_options_is_that_of_each_request(client_of: ClientFactory, core: Core) -> None:
-    for options in ({}, {"guard": "warn"}):
+@pytest.mark.parametrize(("option", "value", "default"), [("guard", "warn", "enforce"), ("deny_invalid", False, True)])
+async def test_an_option_is_that_of_each_request(
+    client_of: ClientFactory, core: Core, option: str, value: object, default: object
+) -> None:
+    for options in ({}, {option: value}):
         await answer_of(await client_of(**options))
 
-    assert [facts.guard for _, _, facts in core.asked] == ["enforce", "warn"]
-
-
-async def test_an_invalid_pod_is_allowed_if_the_options_say_so(client_of: ClientFactory, core: Core) -> None:
-    for options in ({}, {"deny_invalid": False}):
-        await answer_of(await client_of(**options))
-
-    assert [facts.deny_invalid for _, _, facts in core.asked] == [True, False]
+    assert [getattr(facts, option) for _, _, facts in core.asked] == [default, value]
 
 
 @pytest.mark.parametrize(("guard", "looked"), [("warn", REPLICAS), ("off", 0)])

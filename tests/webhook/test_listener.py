@@ -88,6 +88,10 @@ class Served:
     def connections(self) -> set[Connection]:
         return self.listener.open
 
+    def receiving(self) -> list[Connection]:
+        """The connections that have sent a part of a request."""
+        return [each for each in self.connections if each.state is ConnectionState.RECEIVING]
+
     async def connect(self, **options: Any) -> Client:
         client = Client(*await asyncio.open_connection("127.0.0.1", self.port, ssl=self.tls, **options))
         self.clients.append(client)
@@ -227,7 +231,7 @@ async def test_idle_connections_are_closed_before_one_that_sends_its_request() -
     async with serving(limit=2) as served:
         sending = await served.connect()
         sending.writer.write(REQUEST)
-        await until(lambda: [each for each in served.connections if each.state is ConnectionState.RECEIVING])
+        await until(served.receiving)
         idle = await served.idle()
 
         assert await (await served.connect()).ask()
@@ -241,9 +245,7 @@ async def test_without_an_idle_connection_the_one_that_sends_its_request_for_lon
         for number in (1, 2):
             sending.append(await served.connect())
             sending[-1].writer.write(REQUEST)
-            await until(
-                lambda: [each.state for each in served.connections] == [ConnectionState.RECEIVING] * number  # noqa: B023 -- awaited here
-            )
+            await until(lambda: len(served.receiving()) == number)  # noqa: B023 -- awaited here
 
         assert await (await served.connect()).ask()
         assert await sending[0].ended()
@@ -287,7 +289,7 @@ async def test_a_client_that_does_not_finish_its_request_is_disconnected(
 ) -> None:
     client = await served.idle()
     client.writer.write(sent)
-    await until(lambda: [each for each in served.connections if each.state is ConnectionState.RECEIVING])
+    await until(served.receiving)
 
     await hurry.by(module.REQUEST_TIMEOUT - 1)
     assert client.is_open()
@@ -521,7 +523,7 @@ async def test_a_drain_answers_a_connection_that_the_kernel_has_accepted(served:
 async def test_a_drain_waits_for_the_rest_of_a_request(served: Served, hurry: Hurry) -> None:
     client = await served.connect()
     client.writer.write(REQUEST)
-    await until(lambda: [each for each in served.connections if each.state is ConnectionState.RECEIVING])
+    await until(served.receiving)
     draining = asyncio.create_task(served.drain())
     await hurry.by(module.QUIET_TIME + 0.1)
     await asyncio.sleep(2 * DRAIN_INTERVAL)
@@ -554,7 +556,7 @@ async def test_a_drain_waits_for_the_request_after_a_slow_handshake(tmp_path: Pa
 async def test_a_drain_ends_after_its_time_and_says_how_many_connections_are_left(served: Served, hurry: Hurry) -> None:
     client = await served.connect()
     client.writer.write(REQUEST)
-    await until(lambda: [each for each in served.connections if each.state is ConnectionState.RECEIVING])
+    await until(served.receiving)
     draining = asyncio.create_task(served.drain())
     await asyncio.sleep(DRAIN_INTERVAL)
 

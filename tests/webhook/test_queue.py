@@ -7,15 +7,7 @@ import pytest
 
 from injector.settings import Settings
 from injector.webhook.queue import DEADLINE, MAX_WAITING, OVERLOAD, AdmissionQueue, Rejected
-
-
-class Clock:
-    """Returns the time that a test sets."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.webhook.conftest import Clock
 
 
 class Work:

@@ -14,7 +14,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -126,21 +126,11 @@ class Replica:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Replica]:
-        async def patch(settled: asyncio.Event) -> None:
-            settled.set()
-            await self.bundles.follow()
-
-        tasks = [
-            asyncio.create_task(self.secret.follow(self.settled)),
-            asyncio.create_task(patch(asyncio.Event())),
-            asyncio.create_task(self.certificates.follow(self.metrics)),
-        ]
-        try:
+        works = self.secret.follow(self.settled), self.bundles.follow(), self.certificates.follow(self.metrics)
+        async with AsyncExitStack() as stack:
+            for work in works:
+                await stack.enter_async_context(running(work))
             yield self
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
 
 
 @dataclass
@@ -172,22 +162,14 @@ async def test_64_replicas_that_start_at_once_without_a_secret_serve_one_authori
     chance = random.Random(7)  # noqa: S311 -- delays
     api = FakeApi(delay=lambda: slow * chance.random())
     api.put(WEBHOOKS, webhook_configuration())
-    replicas = [Replica(api, Lifetimes()) for _ in range(64)]
-    tasks = [asyncio.create_task(_kept(each)) for each in replicas]
-    await asyncio.sleep(10.0)
+    async with AsyncExitStack() as stack:
+        replicas = [await stack.enter_async_context(Replica(api, Lifetimes()).running()) for _ in range(64)]
+        await asyncio.sleep(10.0)
 
-    assert api.count("create") > 1
-    assert len(authorities(api)) == 1
-    assert {each.authority for each in replicas} == {authorities(api)[0].subject.public_bytes()}
-    assert ApiServer(api).look(LAG) == replicas[0].certificates.bundle
-    for task in tasks:
-        task.cancel()
-    await asyncio.wait(tasks)
-
-
-async def _kept(replica: Replica) -> None:
-    async with replica.running():
-        await asyncio.Event().wait()
+        assert api.count("create") > 1
+        assert len(authorities(api)) == 1
+        assert {each.authority for each in replicas} == {authorities(api)[0].subject.public_bytes()}
+        assert ApiServer(api).look(LAG) == replicas[0].certificates.bundle
 
 
 @pytest.mark.parametrize("refused", ["get", "create"])
@@ -356,16 +338,12 @@ async def loaded(
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=certificates.context).start()
     load = Load(int(runner.addresses[0][1]), trusting)
-    tasks = [asyncio.create_task(certificates.follow(metrics))]
-    tasks += [asyncio.create_task(load.ask(anew=bool(number % 2))) for number in range(CLIENTS)]
-    try:
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(runner.cleanup)
+        await stack.enter_async_context(running(certificates.follow(metrics)))
+        for number in range(CLIENTS):
+            await stack.enter_async_context(running(load.ask(anew=bool(number % 2))))
         yield load
-        assert [task for task in tasks if task.done()] == []
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
-        await runner.cleanup()
 
 
 async def test_under_rotations_no_handshake_fails_and_every_certificate_is_served(

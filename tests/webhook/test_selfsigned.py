@@ -4,6 +4,7 @@ import asyncio
 import base64
 import itertools
 import logging
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -35,18 +36,12 @@ from tests.cluster.fakeapi import FakeApi, refusal
 from tests.cluster.fakes import in_fake_time, skip
 from tests.held import few_failures_held
 from tests.tasks import running
+from tests.webhook.conftest import Clock
 
 START = 1e9
 TIMES = Lifetimes()
 DAY = 86_400
 EXPIRY = "injector_certificate_expiry_timestamp_seconds"
-
-
-class Clock:
-    now = START
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Rollout(BundleRollout):
@@ -67,7 +62,7 @@ def no_jitter(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(START)
 
 
 @pytest.fixture
@@ -349,12 +344,9 @@ class Replica:
 
     async def run(self, seconds: float) -> None:
         """Follow the Secret for so long."""
-        task = asyncio.create_task(self.secret.follow(self.settled))
-        try:
-            await asyncio.wait_for(asyncio.shield(task), seconds)
-        except TimeoutError:
-            task.cancel()
-            await asyncio.wait([task])
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.secret.follow(self.settled)
 
 
 def bundle_of(api: FakeApi) -> bytes:

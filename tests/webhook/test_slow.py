@@ -24,18 +24,10 @@ from injector.webhook.slow import (
     SlowPool,
 )
 from tests.revisions.fakes import fake_revision
+from tests.webhook.conftest import Clock
 
 REVISION = fake_revision("1-24")
 OTHER = fake_revision("1-30")
-
-
-class Clock:
-    """Returns the time that a test sets."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 TOO_LONG = 1.1 * SLOW / WEIGHT

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import random
 import statistics
 import subprocess
@@ -28,7 +27,7 @@ from tests.kube.recorded import recorded
 from tests.property import escapes
 from tests.reliability.apiserver import ApiServer
 from tests.reliability.long.rows import Row
-from tests.reliability.replicas import ROOT, Replica, Stage, memory, resident
+from tests.reliability.replicas import ROOT, Replica, Stage, memory, processor_time, resident
 from tests.reliability.storm import istio_texts
 
 SIDECAR: Final = "spec:\n  containers:\n  - name: istio-proxy\n    image: proxy\n"
@@ -174,9 +173,9 @@ async def asked_for(client: ApiServer, replica: Replica, bomb: Bomb) -> Asked:
     pid = replica.pid
     process = Path(f"/proc/{pid}")
     (process / "clear_refs").write_text("5")
-    before, begun = resident(pid), _processor_seconds(process)
+    before, begun = resident(pid), processor_time(pid)
     reply = await client.post(bomb.path, bomb.review(), timeout=30)
-    seconds, peak = _processor_seconds(process) - begun, memory(pid, "VmHWM") / 1024 - before
+    seconds, peak = processor_time(pid) - begun, memory(pid, "VmHWM") / 1024 - before
     message = "" if reply.response["allowed"] else str(reply.response["status"]["message"])
     found = Asked(bomb, seconds, peak, bomb.told(message))
     print(
@@ -184,12 +183,6 @@ async def asked_for(client: ApiServer, replica: Replica, bomb: Bomb) -> Asked:
         file=sys.stderr,
     )
     return found
-
-
-def _processor_seconds(process: Path) -> float:
-    """The processor time of a process, which a busy machine hardly changes (proc(5), stat: utime and stime)."""
-    fields = (process / "stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _told(asked: Sequence[Asked]) -> Row:
