@@ -167,7 +167,7 @@ def crowded(folder: Path) -> dict[str, Row]:
 def all_answered(handler: InjectHandler, bodies: list[bytes]) -> None:
     """Answer reviews in turn."""
     for body in bodies:
-        handler.answer("/inject/r0", body, Stopwatch(time.perf_counter))
+        handler.answer("/inject/r0", body, Stopwatch())
 
 
 def handler_of() -> InjectHandler:
@@ -203,7 +203,7 @@ def review_of(variables: int) -> bytes:
 
 def answered(handler: InjectHandler, body: bytes) -> None:
     """Answer one review."""
-    handler.answer("/inject", body, Stopwatch(time.perf_counter))
+    handler.answer("/inject", body, Stopwatch())
 
 
 def best_of(runs: int, run: Callable[[], Any]) -> float:
@@ -224,7 +224,7 @@ def memory(folder: Path) -> dict[str, Row]:
         if number == WARM:
             sizes.append(resident(os.getpid()))
         renamed(review, number)
-        handler.answer("/inject", orjson.dumps(review), Stopwatch(time.perf_counter))
+        handler.answer("/inject", orjson.dumps(review), Stopwatch())
     grown = (resident(os.getpid()) - sizes[0]) * 100_000 / PODS
     return {"100,000 unique pods, MiB left behind": (grown, 5.0, "less")}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -29,7 +28,7 @@ def handler_with(snapshot: Snapshot) -> InjectHandler:
 def answer_of(handler: InjectHandler, path: str, body: bytes) -> bytes:
     """Return the body of the answer to a review; a refusal is told by its status and text."""
     try:
-        return handler.answer(path, body, Stopwatch(time.perf_counter)).body
+        return handler.answer(path, body, Stopwatch()).body
     except Refusal as refusal:
         return f"{refusal.status} {refusal}".encode()
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from aiohttp import web
 
@@ -40,7 +39,7 @@ from injector.webhook.cache import AnswerCache, CachedAnswer, CacheKey
 from injector.webhook.decisions import FAULT, Decisions, Explained, ReviewDecision
 from injector.webhook.queue import AdmissionQueue, Rejected
 from injector.webhook.reading import JSON, Reader, Refusal, rejection, timeout_of
-from injector.webhook.shadow import Admission, Shadows
+from injector.webhook.shadow import Admission, InjectionOutcome, Shadows
 from injector.webhook.slow import SlowPool
 
 if TYPE_CHECKING:
@@ -66,9 +65,6 @@ FAILURE_REASONS: Final[tuple[tuple[type[InjectorError], str], ...]] = (
 )
 """The ``reason`` of a failure in metrics and logs. The first class that matches counts."""
 OTHER_REASON: Final = "other"
-
-Result: TypeAlias = Injected | Skipped | Exception
-"""The result of an injection."""
 
 
 class ReviewAnswer(NamedTuple):
@@ -124,7 +120,6 @@ class HandlerOptions:
     Attributes:
         queue: the admission queue.
         decisions: the log of decisions.
-        clock: returns seconds from any start; deadlines use the same clock.
         explained: adds the decision to responses; None does not.
         guard: one of ``result.GUARDS``.
         deny_invalid: deny a pod that the injection makes invalid for the API server.
@@ -133,7 +128,6 @@ class HandlerOptions:
 
     queue: AdmissionQueue = field(default_factory=AdmissionQueue)
     decisions: Decisions = field(default_factory=Decisions)
-    clock: Callable[[], float] = time.perf_counter
     explained: Explained | None = None
     guard: str = ENFORCE
     deny_invalid: bool = True
@@ -159,13 +153,13 @@ class InjectHandler:
         self._recent = recent
         self._options = options or HandlerOptions()
         self.queue = self._options.queue
-        self.slow = SlowPool(self.queue, clock=self._options.clock)
+        self.slow = SlowPool(self.queue)
         self.cache = AnswerCache()
         self.reader = Reader(lifecycle, self.queue)
 
     async def handle(self, request: web.BaseRequest) -> web.Response:
         """Answer one request, and count it."""
-        watch = Stopwatch(self._options.clock)
+        watch = Stopwatch()
         deadline = self.queue.clock() + timeout_of(request.rel_url.raw_query_string)
         try:
             body = await self.reader.read(request)
@@ -271,13 +265,13 @@ class InjectHandler:
         except Exception as error:  # noqa: BLE001 -- every error is answered and counted
             return self._finish(injection, error, watch)
 
-    def _run_inline(self, injection: PendingInjection) -> Result:
+    def _run_inline(self, injection: PendingInjection) -> InjectionOutcome:
         try:
             return self.slow.run_inline(injection.resolved.revision, injection.review.namespace, injection.run)
         except Exception as error:  # noqa: BLE001 -- every error is answered and counted
             return error
 
-    def _finish(self, injection: PendingInjection, result: Result, watch: Stopwatch) -> ReviewAnswer:
+    def _finish(self, injection: PendingInjection, result: InjectionOutcome, watch: Stopwatch) -> ReviewAnswer:
         review, resolved = injection.review, injection.resolved
         watch.lap("inject")
         if isinstance(result, Exception):

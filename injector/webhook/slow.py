@@ -77,21 +77,14 @@ class SlowPool:
     """The worker thread and the prediction. It belongs to one event loop.
 
     Args:
-        others: the queue of the requests that the event loop injects itself.
-        clock: returns seconds from any start; deadlines use the same clock.
+        others: the queue of the requests that the event loop injects itself. Deadlines use its clock.
         cpu_clock: returns the CPU seconds of the calling thread.
     """
 
-    def __init__(
-        self,
-        others: AdmissionQueue,
-        *,
-        clock: Callable[[], float] = time.perf_counter,
-        cpu_clock: Callable[[], float] = time.thread_time,
-    ) -> None:
-        self._queue = AdmissionQueue(MAX_WAITING, MAX_WAITING_BYTES, clock=clock, cost=0.1, weight=0.3)
+    def __init__(self, others: AdmissionQueue, *, cpu_clock: Callable[[], float] = time.thread_time) -> None:
+        self._queue = AdmissionQueue(MAX_WAITING, MAX_WAITING_BYTES, clock=others.clock, cost=0.1, weight=0.3)
         self._others = others
-        self._clock = clock
+        self._clock = others.clock
         self._cpu_clock = cpu_clock
         self._records: OrderedDict[_Key, _Record] = OrderedDict()
         self._rests_until = 0.0

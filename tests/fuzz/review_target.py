@@ -149,8 +149,7 @@ class Injector:
 
     def __init__(self, **tells: Any) -> None:
         self.loop = Loop()
-        clock = self.loop.time
-        desk = HandlerOptions(queue=AdmissionQueue(clock=clock), clock=clock, **tells)
+        desk = HandlerOptions(queue=AdmissionQueue(clock=self.loop.time), **tells)
         self.log = Log()
         logging.getLogger().addHandler(self.log)
         lifecycle = Lifecycle()
@@ -216,7 +215,7 @@ def run(data: bytes) -> None:
     sent = f"POST {path} HTTP/1.1\r\nHost: x\r\n".encode("ascii") + sent
     asked = injector(tells=bool(choice & 2))
     # No revision is slow or paused because of what another input did.
-    asked.handler.slow = SlowPool(asked.handler.queue, clock=asked.loop.time)
+    asked.handler.slow = SlowPool(asked.handler.queue)
     replies = [asked.answered(sent, whole=whole) for _ in range(AGAIN if kind == 1 else 1)]
     assert not asked.log.lines, asked.log.lines
     read = body if kind != TEXT and path.startswith("/inject") and "?" not in path else b""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import json
-import time
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -61,7 +60,7 @@ _OF_TEXTS: Final = (("metadata", "annotations"), ("metadata", "labels"), ("spec"
 def faults(handler: InjectHandler, path: str, pod: dict[str, Any], places: list[tuple[Place, Any]]) -> list[str]:
     """Return what an injection did to what it is not about; the pod has to get its sidecar."""
     body = json.dumps(make_review(pod), ensure_ascii=False).encode()
-    response = json.loads(handler.answer(path, body, Stopwatch(time.perf_counter)).body)["response"]
+    response = json.loads(handler.answer(path, body, Stopwatch()).body)["response"]
     if "patch" not in response:
         return [f"not injected: {response}"]
     operations = json.loads(base64.b64decode(response["patch"]))

@@ -72,8 +72,8 @@ def others(clock: Clock) -> AdmissionQueue:
 
 
 @pytest.fixture
-def pool(clock: Clock, others: AdmissionQueue) -> SlowPool:
-    return SlowPool(others, clock=clock, cpu_clock=CPU)
+def pool(others: AdmissionQueue) -> SlowPool:
+    return SlowPool(others, cpu_clock=CPU)
 
 
 async def in_thread(
