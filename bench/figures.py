@@ -6,7 +6,6 @@ A few minutes, loopback only. Needs ``../shared``.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import resource
@@ -23,7 +22,7 @@ import orjson
 import yaml
 from prometheus_client import CollectorRegistry
 
-from bench.recording import ROOT, SHARED, record
+from bench.recording import ROOT, SHARED, parser, record
 from bench.serving import installed, missing, revisions_folder, served
 from bench.startup import ENVIRONMENT
 from injector.metrics import Metrics, Stopwatch
@@ -52,10 +51,9 @@ Row = tuple[float, float, str]
 
 def main() -> int:
     """Measure all figures, or those named; the exit status tells whether each target is met."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", help=f"some of {', '.join(FIGURES)}; all unless said")
-    parser.add_argument("--record", action="store_true", help="append the figures to bench/results")
-    options = parser.parse_args()
+    options_of = parser(__doc__)
+    options_of.add_argument("names", nargs="*", help=f"some of {', '.join(FIGURES)}; all unless said")
+    options = options_of.parse_args()
     if reason := missing():
         print(f"skipped: {reason}")
         return 0

@@ -7,7 +7,6 @@ only, about a minute. Needs ``wrk`` (it is in Debian) and ``../shared/bench``. T
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import shutil
@@ -20,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.recording import ROOT, SHARED, record, show
+from bench.recording import ROOT, SHARED, parser, record, show
 from bench.serving import installed, missing, running, served
 from injector.golang.json import load_json
 from injector.injection.pipeline import inject_pod
@@ -66,13 +65,12 @@ def counts(server: Server) -> tuple[float, float]:
 
 def main() -> int:
     """Measure both servers on both loads."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=int, default=6, help="how long each round of a load lasts")
-    parser.add_argument(
+    options_of = parser(__doc__)
+    options_of.add_argument("--seconds", type=int, default=6, help="how long each round of a load lasts")
+    options_of.add_argument(
         "--rounds", type=int, default=5, help="how many rounds; the median is shown, and the first alone"
     )
-    parser.add_argument("--record", action="store_true", help="append the figures to bench/results")
-    options = parser.parse_args()
+    options = options_of.parse_args()
     if reason := unavailable():
         print(reason)
         return 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
@@ -14,6 +15,13 @@ from tests.reliability.long.rows import commit
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "bench" / "results"
 SHARED = ROOT.parent / "shared"
+
+
+def parser(description: str | None) -> argparse.ArgumentParser:
+    """Return a parser of the options of a benchmark, with ``--record``."""
+    made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--record", action="store_true", help="append the figures to bench/results")
+    return made
 
 
 def show(title: str, rows: dict[str, dict[str, float]]) -> None:

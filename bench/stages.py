@@ -8,7 +8,6 @@ The pods are those of the load ``unique`` (``../shared/bench``), of which no two
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.recording import SHARED, record, show
+from bench.recording import SHARED, parser, record, show
 from bench.serving import missing
 from injector.gotemplate import compile_template
 from injector.gotemplate.builtins import BUILTINS
@@ -87,10 +86,9 @@ class Stages:
 
 def main() -> int:
     """Measure one minor."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minor", default="1.30", help="the Istio minor whose default installation injects")
-    parser.add_argument("--record", action="store_true", help="append the figures to bench/results")
-    options = parser.parse_args()
+    options_of = parser(__doc__)
+    options_of.add_argument("--minor", default="1.30", help="the Istio minor whose default installation injects")
+    options = options_of.parse_args()
     if reason := missing():
         print(f"skipped: {reason}")
         return 0

@@ -24,7 +24,7 @@ from injector.webhook.tls.selfsigned import (
     read_authority,
     read_rotation,
 )
-from tests.webhook.certificates import authority, issue, rsa_key
+from tests.webhook.certificates import Order, authority, issue, rsa_key
 from tests.webhook.tlspair import handshake
 
 DAY = 86400.0
@@ -121,6 +121,7 @@ def test_an_authority_is_read_as_it_was_written_and_its_key_is_not_shown() -> No
         (authority().chain_pem, authority().key_pem),
         (authority().chain_pem, b"-----BEGIN PRIVATE KEY-----"),
         (issue(issuer=authority()).chain_pem[:200], authority().key_pem),
+        ((rsa := issue(Order(key=rsa_key))).chain_pem, rsa.key_pem),
     ],
 )
 def test_what_is_no_authority_with_its_key_is_refused_without_a_word_of_it(pair: tuple[bytes, bytes]) -> None:
@@ -130,13 +131,6 @@ def test_what_is_no_authority_with_its_key_is_refused_without_a_word_of_it(pair:
     assert str(caught.value) == (
         "Secret a/b: not a CA certificate with its ECDSA key; delete the Secret; a new CA is then generated"
     )
-
-
-def test_a_key_of_another_kind_is_refused() -> None:
-    other = Authority(authority().certificate, rsa_key())  # type: ignore[arg-type]
-
-    with pytest.raises(ConfigError):
-        read_authority(other.pem, other.key_pem, where="x")
 
 
 @pytest.mark.parametrize("text", [b"", b"x", authority().chain_pem[:100]], ids=["empty", "text", "cut"])

@@ -281,12 +281,12 @@ async def test_who_is_left_after_a_drain_is_told_of_in_the_log(
 
 
 async def test_until_what_it_follows_has_settled_it_listens_and_is_not_ready(services: Services) -> None:
-    go, follower = asyncio.Event(), Following()
+    go, follower = asyncio.Event(), FakeFollower()
 
     async def follow(settled: asyncio.Event) -> None:
         await go.wait()
         settled.set()
-        await follower.follow()
+        await follower.run()
 
     starting = running(LISTENERS, services, {"it": follow})
     entered = asyncio.create_task(starting.__aenter__())
@@ -299,26 +299,26 @@ async def test_until_what_it_follows_has_settled_it_listens_and_is_not_ready(ser
     await server.end()
     await starting.__aexit__(None, None, None)
 
-    assert follower.ended
+    assert follower.cancelled.is_set()
 
 
 async def test_a_signal_that_comes_before_it_has_settled_ends_it(services: Services) -> None:
-    follower = Following()
+    follower = FakeFollower()
 
     async def follow(settled: asyncio.Event) -> None:
         del settled
         os.kill(os.getpid(), signal.SIGTERM)
-        await follower.follow()
+        await follower.run()
 
     async with asyncio.timeout(LIMIT):
         await serve(LISTENERS, services, started=lambda *_: pytest.fail("it started"), follow={"it": follow})
 
-    assert follower.ended
+    assert follower.cancelled.is_set()
 
 
 @pytest.mark.parametrize("turns", range(6))
 async def test_a_signal_that_comes_as_it_settles_ends_it(services: Services, turns: int) -> None:
-    follower = Following()
+    follower = FakeFollower()
 
     async def follow(settled: asyncio.Event) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
@@ -326,12 +326,12 @@ async def test_a_signal_that_comes_as_it_settles_ends_it(services: Services, tur
         for _ in range(turns):
             await asyncio.sleep(0)
         settled.set()
-        await follower.follow()
+        await follower.run()
 
     async with asyncio.timeout(LIMIT):
         await serve(LISTENERS, services, started=lambda *_: None, follow={"it": follow})
 
-    assert follower.ended
+    assert follower.cancelled.is_set()
 
 
 async def test_what_it_cannot_follow_at_all_ends_it_with_the_reason(services: Services) -> None:
@@ -374,18 +374,6 @@ async def test_a_background_task_that_fails_is_named_until_it_is_restarted(
         await server.end()
 
     assert collector.get_sample_value("injector_background_failures_total", {"task": "shadow"}) == 1
-
-
-class Following:
-    """Runs until it is cancelled, and says so."""
-
-    ended = False
-
-    async def follow(self) -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            self.ended = True
 
 
 class FakeFollower:

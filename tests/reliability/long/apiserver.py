@@ -8,7 +8,6 @@ be measured.
 
 from __future__ import annotations
 
-import argparse
 import base64
 import os
 import re
@@ -29,7 +28,7 @@ from tests.architecture.serving import free_ports
 from tests.conformance import core, corpus
 from tests.e2e.kubelab import BUILT, Lab, missing, running
 from tests.e2e.manifests import account_of, made, namespace_of, pod_webhook
-from tests.reliability.long.rows import Row, ended
+from tests.reliability.long.rows import Row, ended, parser
 from tests.reliability.replicas import ROOT, processor_time
 from tests.webhook.certificates import Order, issue
 
@@ -55,11 +54,10 @@ class Webhook:
 
 def main() -> int:
     """Measure both webhooks in turn."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pods", type=int, default=1_000, help="how many pods each run creates")
-    parser.add_argument("--rounds", type=int, default=5, help="how many runs each webhook has; the medians count")
-    parser.add_argument("--record", action="store_true", help="keep the row for docs/reliability.md")
-    options = parser.parse_args()
+    options_of = parser(__doc__)
+    options_of.add_argument("--pods", type=int, default=1_000, help="how many pods each run creates")
+    options_of.add_argument("--rounds", type=int, default=5, help="how many runs each webhook has; the medians count")
+    options = options_of.parse_args()
     if reason := unavailable():
         print(f"not measured: {reason}")
         return 1

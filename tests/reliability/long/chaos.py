@@ -6,7 +6,6 @@ the others keeps the same rules. ``tests/reliability`` has the short versions.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import sys
 import tempfile
@@ -16,7 +15,7 @@ from pathlib import Path
 
 from tests.reliability.hostilebodies import hostile_bodies, hostile_names, hostile_values
 from tests.reliability.long.bombs import bombs
-from tests.reliability.long.rows import Row, ended
+from tests.reliability.long.rows import Row, ended, parser
 from tests.reliability.long.tested import tested
 from tests.reliability.outage import crowded_cluster, faulty_api
 from tests.reliability.profile import steady_load
@@ -54,12 +53,11 @@ TESTS: dict[str, Callable[[Stage], Awaitable[Sequence[Row]]]] = {
 
 def main() -> int:
     """Run the tests; the exit status tells whether all targets are met."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=TESTS, action="append", help="run this one; repeatable")
-    parser.add_argument("--restarts", type=int, default=20, help="how many restarts the rolling one has")
-    parser.add_argument("--seconds", type=float, help="how long a load lasts, where it is not the test's own time")
-    parser.add_argument("--record", action="store_true", help="keep the rows for docs/reliability.md")
-    options = parser.parse_args()
+    options_of = parser(__doc__)
+    options_of.add_argument("--only", choices=TESTS, action="append", help="run this one; repeatable")
+    options_of.add_argument("--restarts", type=int, default=20, help="how many restarts the rolling one has")
+    options_of.add_argument("--seconds", type=float, help="how long a load lasts, where it is not the test's own time")
+    options = options_of.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         certificate, key = write_certificate(Path(folder))
         stage = Stage(Path(folder), certificate, key, options.restarts, options.seconds)

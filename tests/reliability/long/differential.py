@@ -6,7 +6,6 @@ says what is compared and what may differ.
 
 from __future__ import annotations
 
-import argparse
 import math
 import random
 import sys
@@ -24,7 +23,7 @@ from tests.differential.comparisons import COMPARISONS, Comparison
 from tests.differential.golang import ABSENT, built
 from tests.differential.soundness import Soundness
 from tests.property.subjects import subjects
-from tests.reliability.long.rows import Row, ended
+from tests.reliability.long.rows import Row, ended, parser
 from tests.reliability.long.trials import Found, shared
 
 Part: TypeAlias = "tuple[Path, str, int]"
@@ -83,14 +82,13 @@ TESTS: dict[str, Callable[[Path, float, float], Sequence[Row]]] = {
 
 def main() -> int:
     """Run the tests; the exit status tells whether all targets are met."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=TESTS, action="append", help="run this one; repeatable")
-    parser.add_argument("--scale", type=float, default=1.0, help="how much of the usual number of inputs")
-    parser.add_argument(
+    options_of = parser(__doc__)
+    options_of.add_argument("--only", choices=TESTS, action="append", help="run this one; repeatable")
+    options_of.add_argument("--scale", type=float, default=1.0, help="how much of the usual number of inputs")
+    options_of.add_argument(
         "--minutes", type=float, default=math.inf, help="stop `sound` then: its row says how many were tried"
     )
-    parser.add_argument("--record", action="store_true", help="keep the rows for docs/reliability.md")
-    options = parser.parse_args()
+    options = options_of.parse_args()
     runs: dict[str, Sequence[Row]] = {}
     with tempfile.TemporaryDirectory() as folder:
         program = built(Path(folder))

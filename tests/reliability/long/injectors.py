@@ -9,13 +9,12 @@ minors.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 
 from tests.conformance.newminor import WORK
 from tests.differential.injectors import RELEASES, SOURCE, Tally, built, chart_planes, compared, corpus_planes, record
-from tests.reliability.long.rows import Row, ended
+from tests.reliability.long.rows import Row, ended, parser
 
 PODS = 10_000
 CHARTS = 40
@@ -25,21 +24,20 @@ SHOWN = 5
 
 def main() -> int:
     """Run the tests; the exit status tells whether all targets are met."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--work", type=Path, required=True, help="keep Istio's sources and the built programs here")
-    parser.add_argument("--source", default=SOURCE, help="Istio's repository (default: %(default)s)")
-    parser.add_argument(
+    options_of = parser(__doc__)
+    options_of.add_argument("--work", type=Path, required=True, help="keep Istio's sources and the built programs here")
+    options_of.add_argument("--source", default=SOURCE, help="Istio's repository (default: %(default)s)")
+    options_of.add_argument(
         "--recordings",
         type=Path,
         default=WORK,
         help="the --work of scripts/new-minor: its control planes come before those of the corpus (default: %(default)s)",
     )
-    parser.add_argument("--only", choices=RELEASES, action="append", help="compare with this minor; repeatable")
-    parser.add_argument("--pods", type=int, default=PODS, help="pods for each minor (default: %(default)s)")
-    parser.add_argument("--seed", default="injectors", help="makes other pods")
-    parser.add_argument("--record-cases", action="store_true", help="only write recorded/injectors.jsonl again")
-    parser.add_argument("--record", action="store_true", help="keep the rows for docs/reliability.md")
-    options = parser.parse_args()
+    options_of.add_argument("--only", choices=RELEASES, action="append", help="compare with this minor; repeatable")
+    options_of.add_argument("--pods", type=int, default=PODS, help="pods for each minor (default: %(default)s)")
+    options_of.add_argument("--seed", default="injectors", help="makes other pods")
+    options_of.add_argument("--record-cases", action="store_true", help="only write recorded/injectors.jsonl again")
+    options = options_of.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
     minors = options.only or RELEASES
     programs = {minor: built(minor, options.work.resolve(), options.source) for minor in minors}

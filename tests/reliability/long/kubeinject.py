@@ -9,7 +9,6 @@ the same bytes, or all must fail. If the versions differ, the injector has ``--i
 
 from __future__ import annotations
 
-import argparse
 import re
 import subprocess
 import sys
@@ -24,7 +23,7 @@ from click.testing import CliRunner
 from injector.cli import main as injector
 from injector.istio.behaviours import format_minor, parse_minor
 from tests.e2e.kubelab import Lab, missing, running
-from tests.reliability.long.rows import ROOT, Row, ended
+from tests.reliability.long.rows import ROOT, Row, ended, parser
 
 NAMESPACE = "istio-system"
 CHART = Path("manifests/charts/istio-control/istio-discovery")
@@ -109,15 +108,16 @@ def compare(lab: Lab, istioctl: Path, files: Iterable[str], more: Iterable[str],
 
 def main() -> int:
     """Run the tests; the exit status tells whether all targets are met."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--binaries", type=Path, required=True, help="a folder with programs istioctl-VERSION")
-    parser.add_argument("--checkouts", type=Path, required=True, help="a folder with checkouts istio-VERSION")
-    parser.add_argument(
+    options_of = parser(__doc__)
+    options_of.add_argument("--binaries", type=Path, required=True, help="a folder with programs istioctl-VERSION")
+    options_of.add_argument("--checkouts", type=Path, required=True, help="a folder with checkouts istio-VERSION")
+    options_of.add_argument(
         "--istioctl", metavar="VERSION", action="append", help="run this istioctl; repeatable (default: all)"
     )
-    parser.add_argument("--chart", metavar="VERSION", action="append", help="use this chart; repeatable (default: all)")
-    parser.add_argument("--record", action="store_true", help="keep the rows for docs/reliability.md")
-    options = parser.parse_args()
+    options_of.add_argument(
+        "--chart", metavar="VERSION", action="append", help="use this chart; repeatable (default: all)"
+    )
+    options = options_of.parse_args()
     if missing():
         sys.exit(missing())
     programs = versions(options.binaries, "istioctl-", options.istioctl)

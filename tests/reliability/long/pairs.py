@@ -6,7 +6,6 @@ yield to all others, take 20 to 60 minutes. Progress goes to stderr.
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from itertools import count
 
 from tests.conformance import corpus
 from tests.property import pairs
-from tests.reliability.long.rows import Row, ended
+from tests.reliability.long.rows import Row, ended, parser
 from tests.reliability.long.trials import Found, shared
 
 PAIRS = 100_000
@@ -25,12 +24,13 @@ HIT = "cache hits by another request"
 
 def main() -> int:
     """Try the pairs; the exit status tells whether the target is met."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=PAIRS, help="how many pairs")
-    parser.add_argument("--minutes", type=float, default=math.inf, help="stop then: the row says how many were tried")
-    parser.add_argument("--seed", default="pairs", help="chooses the pairs")
-    parser.add_argument("--record", action="store_true", help="keep the row for docs/reliability.md")
-    options = parser.parse_args()
+    options_of = parser(__doc__)
+    options_of.add_argument("--pairs", type=int, default=PAIRS, help="how many pairs")
+    options_of.add_argument(
+        "--minutes", type=float, default=math.inf, help="stop then: the row says how many were tried"
+    )
+    options_of.add_argument("--seed", default="pairs", help="chooses the pairs")
+    options = options_of.parse_args()
     if not corpus.present():
         print(f"the pairs need Istio's configurations: {corpus.ABSENT}")
         return 1

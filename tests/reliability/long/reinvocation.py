@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import argparse
 import math
 import random
 import sys
@@ -16,7 +15,7 @@ from typing import TypeAlias
 from tests.conformance import corpus
 from tests.property.reinvocation import EDITS, Reinvocations
 from tests.property.subjects import subjects
-from tests.reliability.long.rows import Row, ended
+from tests.reliability.long.rows import Row, ended, parser
 from tests.reliability.long.trials import Found, shared
 
 Part: TypeAlias = "tuple[str, int]"
@@ -74,13 +73,12 @@ TESTS = {"goldens": goldens, "mutated": mutated}
 
 def main() -> int:
     """Run the tests; the exit status tells whether all targets are met."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=TESTS, action="append", help="run this one; repeatable")
-    parser.add_argument(
+    options_of = parser(__doc__)
+    options_of.add_argument("--only", choices=TESTS, action="append", help="run this one; repeatable")
+    options_of.add_argument(
         "--minutes", type=float, default=math.inf, help="stop `mutated` then: its row says how many were tried"
     )
-    parser.add_argument("--record", action="store_true", help="keep the rows for docs/reliability.md")
-    options = parser.parse_args()
+    options = options_of.parse_args()
     runs = {name: TESTS[name](options.minutes) for name in options.only or TESTS}
     commands = {f"scripts/reliability reinvocation --only {name}": rows for name, rows in runs.items()}
     return ended(commands, record=options.record)

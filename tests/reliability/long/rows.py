@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import subprocess
@@ -36,6 +37,13 @@ class Row:
     target: str
     figure: str
     met: bool
+
+
+def parser(description: str | None) -> argparse.ArgumentParser:
+    """Return a parser of the options of a test, with ``--record``."""
+    made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--record", action="store_true", help="keep the rows for docs/reliability.md")
+    return made
 
 
 def show(rows: Iterable[Row]) -> None:

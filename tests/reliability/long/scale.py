@@ -9,7 +9,6 @@ Times of a machine with other work vary, so each figure also has the processor t
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import base64
 import json
@@ -42,7 +41,7 @@ from tests.e2e.kubelab import Lab, missing, running
 from tests.e2e.load import owned_pod
 from tests.e2e.manifests import account_of, config_map, namespace_of
 from tests.factories import make_container, make_review
-from tests.reliability.long.rows import Row, ended
+from tests.reliability.long.rows import Row, ended, parser
 from tests.reliability.replicas import ROOT, Replica, memory, memory_with_children, processor_time, resident
 
 HOME: Final = "istio-system"
@@ -91,11 +90,10 @@ class Spent:
 
 def main() -> int:
     """Fill a cluster and measure; the exit status tells whether all targets are met."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options_of = parser(__doc__)
     for name, default in vars(Size()).items():
-        parser.add_argument(f"--{name}", type=int, default=default, help=f"how many {name} (default %(default)s)")
-    parser.add_argument("--record", action="store_true", help="keep the rows for docs/reliability.md")
-    options = parser.parse_args()
+        options_of.add_argument(f"--{name}", type=int, default=default, help=f"how many {name} (default %(default)s)")
+    options = options_of.parse_args()
     if reason := missing() or ("" if corpus.present() else corpus.ABSENT):
         print(f"not measured: {reason}")
         return 1

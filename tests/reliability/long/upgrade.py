@@ -7,7 +7,6 @@ against an API server in this process, whose clock runs only while everything wa
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import copy
 import json
@@ -42,7 +41,7 @@ from tests.cluster.fakes import in_fake_time
 from tests.conformance import corpus
 from tests.e2e.manifests import config_map, namespace_of
 from tests.reliability.kubeapi import KubeApi
-from tests.reliability.long.rows import Row, ended
+from tests.reliability.long.rows import Row, ended, parser
 from tests.reliability.replicas import ROOT
 from tests.upgrade.fleets import DOCUMENT, NEW, OLD, PROD, SOURCE, TARGET, upgrade, workload
 
@@ -59,10 +58,9 @@ STATUS: Final = "sidecar.istio.io/status"
 
 def main() -> int:
     """Measure, and return the exit status."""
-    parser = argparse.ArgumentParser(prog="scripts/reliability upgrade", description=__doc__)
-    parser.add_argument("--workloads", type=int, default=5000, metavar="COUNT")
-    parser.add_argument("--record", action="store_true", help="save the rows for docs/reliability.md")
-    options = parser.parse_args()
+    options_of = parser(__doc__)
+    options_of.add_argument("--workloads", type=int, default=5000, metavar="COUNT")
+    options = options_of.parse_args()
     if not corpus.present():
         print(f"not measured: {corpus.ABSENT}")
         return 1

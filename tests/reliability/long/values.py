@@ -5,7 +5,6 @@ It takes some minutes and needs ``../shared``.
 
 from __future__ import annotations
 
-import argparse
 import random
 import statistics
 import sys
@@ -20,7 +19,7 @@ from injector.istio.revision import Revision
 from tests.conformance import core, corpus, workloads
 from tests.property import test_guard as guard
 from tests.property import test_kept as kept
-from tests.reliability.long.rows import Row, ended
+from tests.reliability.long.rows import Row, ended, parser
 from tests.revisions.fakes import embedded
 
 VALUES: Final = 120
@@ -33,9 +32,7 @@ EMBEDDED: Final = ("stable", "canary")
 
 def main() -> int:
     """Run both; the exit status tells whether all targets are met."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--record", action="store_true", help="keep the rows for docs/reliability.md")
-    options = parser.parse_args()
+    options = parser(__doc__).parse_args()
     if not corpus.present():
         print("skipped: the values need ../shared")
         return 0
