@@ -122,10 +122,6 @@ EMBEDDED: Final = {"main.Outer": {"X": "Point", "Y": "Point"}}
 CLASSES: Final[dict[str, type[Record]]] = {"main.Fault": Fault, "main.Broken": Broken}
 
 
-def _refuse() -> Any:
-    raise FuncError("refused")
-
-
 def _raise(text: str) -> Any:
     raise FuncError(text)
 
@@ -142,7 +138,7 @@ METHODS: Final[dict[tuple[str, str], Callable[[Record], Func]]] = {
     ("main.User", "Older"): lambda u: Func(
         "Older", "func(int, ...int) int", lambda by, *more: u.values["Age"] + by + sum(more)
     ),
-    ("main.User", "Refuse"): lambda _: Func("Refuse", "func() (string, error)", _refuse),
+    ("main.User", "Refuse"): lambda _: Func("Refuse", "func() (string, error)", lambda: _raise("refused")),
     ("main.User", "Panics"): lambda _: Func("Panics", "func() string", lambda: _raise("out of order")),
     ("main.User", "Self"): lambda u: Func("Self", "func() main.User", lambda: u),
     ("main.User", "Nothing"): lambda _: Func("Nothing", "func() interface {}", lambda: None),
@@ -194,17 +190,14 @@ def typed(go_type: str, raw: Any) -> Any:
         return items if go_type == "[]interface {}" else Slice(go_type[2:], items)
     if go_type.startswith("map["):
         key, _, elem = go_type[4:].partition("]")
-        entries = {_key(key, name): typed(elem, item) for name, item in raw.items()}
+        entries = {
+            (name.strip('"') if key == "interface {}" else _scalar(key, name)): typed(elem, item)
+            for name, item in raw.items()
+        }
         return entries if go_type == "map[string]interface {}" else Structs(key, elem, entries)
     if go_type in FIELDS:
         return record(go_type, **{name: typed(FIELDS[go_type][name], item) for name, item in raw.items()})
     return _scalar(go_type, raw)
-
-
-def _key(go_type: str, name: str) -> Any:
-    if go_type == "interface {}":
-        return name.strip('"')
-    return _scalar(go_type, name)
 
 
 def _scalar(go_type: str, raw: Any) -> Any:
@@ -290,7 +283,7 @@ _ROWS: Final[tuple[tuple[str, str, Callable[..., Any]], ...]] = (
     ("many", "func(...interface {}) string", _many),
     ("none", "func() string", lambda: "none"),
     ("two", "func(string, int) string", sprint),
-    ("refuse", "func() (string, error)", _refuse),
+    ("refuse", "func() (string, error)", lambda: _raise("refused")),
     ("panics", "func() string", lambda: _raise("out of order")),
     ("panicsErr", "func() string", lambda: _raise("out of luck")),
     ("nilany", "func() interface {}", lambda: None),
