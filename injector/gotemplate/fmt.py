@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final
 
 from injector.golang.strconv import format_float, format_g, from_bytes, is_printable, quote, to_bytes
@@ -357,10 +358,16 @@ def sprint(*args: Any) -> str:
     return "".join(out.parts)
 
 
+@lru_cache(1_024)
+def _float(value: float, _sign: float) -> str:
+    """Return a float in default format; the sign tells -0 from 0, which are equal. Every number of a revision's values is a float."""
+    return format_g(value)
+
+
 _SCALARS: Final[dict[type, Callable[[Any], str]]] = {
     bool: lambda value: "true" if value else "false",
     int: int.__str__,
-    float: format_g,
+    float: lambda value: _float(value, math.copysign(1, value)),
     **dict.fromkeys(SizedInt.__subclasses__(), int.__str__),
 }
 """The printers of the types that have no methods."""

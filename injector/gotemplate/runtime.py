@@ -215,7 +215,9 @@ def field_reader(missing_key: str) -> Callable[[Any, str], Any]:
     """Return the function that reads ``receiver.name``, calling it where it is a method, for a value of the option missingkey."""
 
     def field(receiver: Any, name: str) -> Any:
-        value = receiver if isinstance(receiver, Struct) else indirect(receiver)[0]
+        value = receiver
+        while isinstance(value, Pointer) and value.target is not None:
+            value = value.target
         if isinstance(value, Struct):
             try:
                 return value.field(name)
