@@ -690,3 +690,14 @@ def test_a_turn_is_waited_for_by_one_after_the_other() -> None:
         return sorted(await asyncio.gather(one(), one(), one()))
 
     assert in_fake_time(run)() == [1.0, 2.0, 3.0]
+
+
+async def test_a_missing_kubeconfig_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="nope: cannot be read: No such file or directory; correct --kubeconfig"):
+        await KubeClient(tmp_path / "nope").open()
+
+
+async def test_no_error_holds_the_token(api: Api, client: KubeClient) -> None:
+    api.handler = answering({"message": f"token {CANARY} is not known"}, 401)
+
+    assert CANARY not in str(await error_of(client.page(SCOPE)))

@@ -166,6 +166,16 @@ def test_while_nothing_answers_it_asks_less_than_once_in_two_seconds_for_two_wat
     assert (found.told, set(found.reasons)) == ([], {reason})
 
 
+@pytest.mark.parametrize(
+    "watch",
+    [[], [status(410)], [b"x"], [status(500)], [bookmark(12)], [failure("cut")], [line("ADDED", B), failure("cut")]],
+)
+def test_an_api_server_that_answers_and_breaks_every_watch_is_not_asked_in_a_hot_loop(watch: list[Told]) -> None:
+    found = ran(FakeClient([page(A)], [watch]), 300)
+
+    assert len(found.asked) <= 2 * (300 / 4 + 3)
+
+
 @in_fake_time
 async def test_it_lists_within_five_seconds_of_the_api_servers_return() -> None:
     down = 301.0
