@@ -42,7 +42,7 @@ _SUBSCRIPTED: Final = (dict, list, tuple, str, range, TemplateReference)
 _CALL_STEPS: Final = 4
 """The steps for each item of an argument: Python functions walk it more than once."""
 _SHORT: Final = 64
-"""Characters of an argument that a call counts beforehand."""
+"""Characters of a constant, or of an argument, that an operator or a call counts beforehand."""
 _SEQUENCES: Final = (str, *SEQUENCES)
 _KEYS: Final = (str, int, float, type(None))
 # fmt: off
@@ -88,7 +88,10 @@ class _Generator(CodeGenerator):
         self._wrapped("walked", node.expr, frame)
         for operand in node.ops:
             self.write(f" {operators[operand.op]} ")
-            self._wrapped("searched" if operand.op in ("in", "notin") else "walked", operand.expr, frame)
+            if isinstance(operand.expr, nodes.Const) and len(repr(operand.expr.value)) < _SHORT:
+                self.visit(operand.expr, frame)
+            else:
+                self._wrapped("searched" if operand.op in ("in", "notin") else "walked", operand.expr, frame)
         self.write(")")
 
     def visit_Dict(self, node: nodes.Dict, frame: Frame) -> None:  # noqa: N802 -- Jinja2's visitors are named so
@@ -99,6 +102,19 @@ class _Generator(CodeGenerator):
             self.visit(item.value, frame)
             self.write(", ")
         self.write("}")
+
+    def visit_Getattr(self, node: nodes.Getattr, frame: Frame) -> None:  # noqa: N802 -- Jinja2's visitors are named so
+        names = [node.attr]
+        inner = node.node
+        while isinstance(inner, nodes.Getattr):
+            names.append(inner.attr)
+            inner = inner.node
+        if len(names) == 1:
+            super().visit_Getattr(node, frame)
+            return
+        self.write("environment.path(")
+        self.visit(inner, frame)
+        self.write(f", {tuple(reversed(names))!r})")
 
     def visit_Getitem(self, node: nodes.Getitem, frame: Frame) -> None:  # noqa: N802 -- Jinja2's visitors are named so
         if not isinstance(node.arg, nodes.Slice):
@@ -233,7 +249,17 @@ class Sandbox(ImmutableSandboxedEnvironment):
         """Return ``obj[argument]``."""
         tick()
         if argument.__class__ is str and isinstance(obj, dict) and argument in obj:
-            return obj[argument]  # as most are
+            return obj[argument]
+        return self._item(obj, argument)
+
+    def path(self, obj: Any, names: tuple[str, ...]) -> Any:
+        """Return ``obj.a.b``; each name is a step."""
+        tick(len(names))
+        for name in names:
+            obj = obj[name] if isinstance(obj, dict) and name in obj else self._item(obj, name)
+        return obj
+
+    def _item(self, obj: Any, argument: Any) -> Any:
         if isinstance(obj, Undefined):
             str(obj)
         if not isinstance(argument, _KEYS):
@@ -256,6 +282,9 @@ class Sandbox(ImmutableSandboxedEnvironment):
     def call_binop(self, context: jinja2.runtime.Context, operator: str, left: Any, right: Any) -> Any:
         """Return the result of an operator, if it is not too large."""
         tick()
+        if operator == "+" and left.__class__ is right.__class__ is str:
+            check_value_size(len(left) + len(right))
+            return charged(left + right)
         if operator == "**":
             raise SecurityError("the operator ** is not available")
         if operator == "%" and isinstance(left, str):
