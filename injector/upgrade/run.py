@@ -248,7 +248,9 @@ class Runner:
         """Record a new step or phase as an Event in each namespace that it concerns."""
         if state.phase == RUNNING and state.step not in (RESTARTING, SOAKING):
             return
-        concerned = (each for each in seen.workloads if each.action == RESTART)
+        # A runner that took over has planned no restart of a workload that is restarted already.
+        mark = mark_of(upgrade, state)
+        concerned = (each for each in seen.workloads if each.action == RESTART or each.mark == mark)
         if state.phase in (RUNNING, PAUSED):
             concerned = (each for each in concerned if each.wave == state.wave)
         reason = f"Upgrade{state.step if state.phase == RUNNING else state.phase}"

@@ -15,12 +15,13 @@ from injector.errors import ClusterError
 from injector.metrics import Metrics
 from injector.revisions.tags import Tag
 from injector.upgrade.plan import Plan, make_plan
-from injector.upgrade.run import Runner
+from injector.upgrade.run import EVENTS, Runner
 from injector.upgrade.state import ABORTED, COMPLETED, MOVING, PAUSED
 from injector.upgrade.store import UPGRADES, ResourceStore
 from tests.cluster.fakes import in_fake_time
 from tests.reliability.long.upgrade import Fleet
-from tests.upgrade.fleets import DOCUMENT, PROD, SOURCE, TARGET, upgrade, workload
+from tests.tasks import running, until
+from tests.upgrade.fleets import DOCUMENT, NEW, OLD, PROD, SOURCE, TARGET, upgrade, workload
 
 HOME = "istio-system"
 START = dt.datetime(2026, 3, 1, 6, 0, tzinfo=dt.UTC).timestamp()
@@ -28,15 +29,18 @@ START = dt.datetime(2026, 3, 1, 6, 0, tzinfo=dt.UTC).timestamp()
 
 @dataclass
 class Api(Fleet):
-    """Deployments; a webhook that does not answer is called for those in ``broken``."""
+    """Deployments; a webhook that does not answer is called for those in ``broken``. ``told`` has the reasons of the Events."""
 
     broken: frozenset[str] = frozenset()
     dry_runs: int = 0
+    told: list[str] = field(default_factory=list)
 
     async def create(
         self, resource: Resource, manifest: Mapping[str, Any], *, manager: str, dry_run: bool = False
     ) -> dict[str, Any]:
         self.dry_runs += dry_run
+        if resource is EVENTS:
+            self.told.append(manifest["reason"])
         return await super().create(resource, manifest, manager=manager, dry_run=dry_run)
 
     async def merge(self, resource: Resource, manifest: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
@@ -65,7 +69,8 @@ class Run:
             del wave
             self.surveyed()
             places = sorted(key for key in self.api.objects if key[0] == "deployments")
-            return make_plan(wanted, before, [workload(name, place) for _, place, name in places], SOURCE, TARGET, ())
+            found = [workload(name, place, has=NEW if self.api.restarts[name] else OLD) for _, place, name in places]
+            return make_plan(wanted, before, found, SOURCE, TARGET, ())
 
         async def tag_now() -> Tag | None:
             return PROD
@@ -74,7 +79,8 @@ class Run:
             self.moved.append(tag)
             self.api.move(tag, expected)
 
-        self.api.put(UPGRADES, {**DOCUMENT, "spec": {**DOCUMENT["spec"], **self.spec}})
+        if ("upgrades", "", "up") not in self.api.objects:
+            self.api.put(UPGRADES, {**DOCUMENT, "spec": {**DOCUMENT["spec"], **self.spec}})
         await store.start(self.api.objects["upgrades", "", "up"], document, tag_now, self.now())
         metrics = Metrics(CollectorRegistry())
         return Runner(self.api, store, HOME, survey, move, metrics, lambda *_: None, clock=self.now)
@@ -113,6 +119,16 @@ async def test_a_restart_whose_webhook_does_not_answer_holds_up_no_other_and_fai
     state = await (await run.runner()).run()
     assert (state.phase, set(run.api.restarts)) == (PAUSED, {"web-1", "web-2"})
     assert "Deployment place-0/web-0: the restart is refused: " in state.reason
+
+
+@in_fake_time
+async def test_a_runner_that_takes_over_after_the_last_restart_tells_of_the_end() -> None:
+    run = Run(fleet(), {"soak": "0s"})
+    async with running((await run.runner()).run()):
+        await until(lambda: len(run.api.restarts) == 3, every=1)
+
+    assert (await (await run.runner()).run()).phase == COMPLETED
+    assert "UpgradeCompleted" in run.api.told
 
 
 @in_fake_time
