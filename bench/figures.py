@@ -6,6 +6,7 @@ A few minutes, loopback only. Needs ``../shared``.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import os
 import resource
@@ -22,19 +23,15 @@ import orjson
 import yaml
 from prometheus_client import CollectorRegistry
 
-from bench.recording import ROOT, SHARED, parser, record
-from bench.serving import installed, missing, revisions_folder, served
+from bench.recording import ROOT, SHARED, record
+from bench.serving import Installation, missing, resident, revisions_folder, served
 from bench.startup import ENVIRONMENT
 from injector.metrics import Metrics, Stopwatch
 from injector.revisions.directory import read_directory
-from injector.revisions.registry import Registry
+from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.reload import Loader
 from injector.webhook.handler import InjectHandler
 from injector.webhook.lifecycle import Lifecycle
-from tests import handlers
-from tests.conformance import corpus
-from tests.conformance.core import revision_of
-from tests.reliability.replicas import resident
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -51,9 +48,10 @@ Row = tuple[float, float, str]
 
 def main() -> int:
     """Measure all figures, or those named; the exit status tells whether each target is met."""
-    options_of = parser(__doc__)
-    options_of.add_argument("names", nargs="*", help=f"some of {', '.join(FIGURES)}; all unless said")
-    options = options_of.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help=f"some of {', '.join(FIGURES)}; all unless said")
+    parser.add_argument("--record", action="store_true", help="append the figures to bench/results")
+    options = parser.parse_args()
     if reason := missing():
         print(f"skipped: {reason}")
         return 0
@@ -86,7 +84,7 @@ def print_rows(rows: dict[str, Row]) -> None:
 def kube_inject(folder: Path) -> dict[str, Row]:
     """Workloads for each second of processor time of the whole command, its start among them."""
     names = ("injectConfigFile", "valuesFile", "meshConfigFile")
-    flags = [f"--{name}={path}" for name, path in zip(names, installed().values(), strict=True)]
+    flags = [f"--{name}={path}" for name, path in zip(names, Installation.default().files().values(), strict=True)]
     found: dict[str, Row] = {}
     for name, documents in (("small", small_workloads()), ("large", large_workloads(folder))):
         manifest = folder / f"{name}.yaml"
@@ -170,7 +168,8 @@ def all_answered(handler: InjectHandler, bodies: list[bytes]) -> None:
 
 def handler_of() -> InjectHandler:
     """Return a handler with a default installation."""
-    return handlers.handler_of(revision_of(corpus.default_settings("1.30")))
+    revision = Installation.default().revision()
+    return InjectHandler(Registry(snapshot_of([revision], {})), Metrics(CollectorRegistry()), Lifecycle())
 
 
 def without_cache(handler: InjectHandler) -> InjectHandler:

@@ -7,6 +7,7 @@ only, about a minute. Needs ``wrk`` (it is in Debian) and ``../shared/bench``. T
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import shutil
@@ -19,15 +20,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.recording import ROOT, SHARED, parser, record, show
-from bench.serving import installed, missing, running, served
+from bench.recording import ROOT, SHARED, record, show
+from bench.serving import Installation, free_port, missing, running, served
 from injector.golang.json import load_json
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
 from injector.kube import admission
-from tests.architecture.serving import free_ports
-from tests.conformance import corpus
-from tests.conformance.core import revision_of
 
 if TYPE_CHECKING:
     from bench.serving import Server
@@ -65,12 +63,13 @@ def counts(server: Server) -> tuple[float, float]:
 
 def main() -> int:
     """Measure both servers on both loads."""
-    options_of = parser(__doc__)
-    options_of.add_argument("--seconds", type=int, default=6, help="how long each round of a load lasts")
-    options_of.add_argument(
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=int, default=6, help="how long each round of a load lasts")
+    parser.add_argument(
         "--rounds", type=int, default=5, help="how many rounds; the median is shown, and the first alone"
     )
-    options = options_of.parse_args()
+    parser.add_argument("--record", action="store_true", help="append the figures to bench/results")
+    options = parser.parse_args()
     if reason := unavailable():
         print(reason)
         return 1
@@ -118,7 +117,7 @@ def measured(folder: Path, seconds: int, rounds: int) -> dict[str, dict[str, flo
     requests that the answer cache answered.
     """
     rows: dict[str, dict[str, float]] = {"yardstick, before": yardstick(folder, seconds)}
-    flags = [f"--{flag}={path}" for flag, path in zip(FLAGS, installed().values(), strict=True)]
+    flags = [f"--{flag}={path}" for flag, path in zip(FLAGS, Installation.default().files().values(), strict=True)]
     with served(*flags, core=SERVER_CORE) as server:
         url = f"http://127.0.0.1:{server.port}/inject"
         for load in TARGETS:
@@ -136,8 +135,7 @@ def measured(folder: Path, seconds: int, rounds: int) -> dict[str, dict[str, flo
 
 def yardstick(folder: Path, seconds: int) -> dict[str, float]:
     """Measure the yardstick."""
-    (port,) = free_ports(1)
-    url = f"http://127.0.0.1:{port}/inject"
+    url = f"http://127.0.0.1:{(port := free_port())}/inject"
     command = [sys.executable, str(ROOT / "bench" / "yardstick.py"), "--port", str(port)]
     with running(command, url, SERVER_CORE):
         return posted(url, folder / "replicas-0.jsonl", seconds)
@@ -162,7 +160,7 @@ def compare_answers(url: str, reviews: Path) -> None:
     Raises:
         SystemExit: one differs.
     """
-    revision = revision_of(corpus.default_settings("1.30"))
+    revision = Installation.default().revision()
     bodies = reviews.read_bytes().splitlines()[::SAMPLED]
     for body in bodies:
         request = urllib.request.Request(url, body, {"Content-Type": "application/json"})  # noqa: S310 -- loopback

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import platform
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
-from tests.reliability.long.rows import commit
-
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "bench" / "results"
 SHARED = ROOT.parent / "shared"
-
-
-def parser(description: str | None) -> argparse.ArgumentParser:
-    """Return a parser of the options of a benchmark, with ``--record``."""
-    made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--record", action="store_true", help="append the figures to bench/results")
-    return made
 
 
 def show(title: str, rows: dict[str, dict[str, float]]) -> None:
@@ -40,6 +31,12 @@ def record(name: str, figures: dict[str, Any]) -> None:
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps([*runs, {**_circumstances(), **figures}], indent=1) + "\n")
     print(f"appended to {path.relative_to(ROOT)}")
+
+
+def commit() -> str:
+    """Return the commit that is measured, in short."""
+    head = ["git", "rev-parse", "--short", "HEAD"]
+    return subprocess.run(head, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def _circumstances() -> dict[str, Any]:

@@ -2,27 +2,60 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
+import socket
 import subprocess
 import sys
+import time
+import urllib.request
+from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.recording import ROOT, SHARED
-from tests.architecture.serving import free_ports, wait_until_ready
-from tests.conformance import corpus
+from injector.istio.revision import Revision, RevisionSettings, build_revision
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
+
+START_TIMEOUT = 60.0
 
 
-def installed() -> dict[str, Path]:
-    """Return the files of Istio 1.30's default installation, by their keys in the ConfigMaps."""
-    settings = corpus.default_settings("1.30")
-    assert settings.values is not None
-    return {"config": settings.config, "values": settings.values, "mesh": settings.mesh}
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """The ConfigMaps of a default installation of one Istio minor, as files, and istiod's variables."""
+
+    minor: str
+    config: Path
+    values: Path
+    mesh: Path
+    env: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def default(cls, minor: str = "1.30") -> Installation:
+        """Return the installation that most of Istio's own test cases use (``../shared/corpus``)."""
+        folder = SHARED / "corpus" / minor
+        cases = json.loads((folder / "cases.json").read_text())["cases"]
+        names = Counter(
+            (each["config"], each.get("values"), each["mesh"], tuple(sorted(each.get("env", {}).items())))
+            for each in cases
+        )
+        config, values, mesh, env = names.most_common(1)[0][0]
+        return cls(minor, folder / config, folder / values, folder / mesh, env)
+
+    def files(self) -> dict[str, Path]:
+        """Return the files by their keys in the ConfigMaps."""
+        return {"config": self.config, "values": self.values, "mesh": self.mesh}
+
+    def revision(self) -> Revision:
+        """Build the revision."""
+        texts = {key: path.read_text() for key, path in self.files().items()}
+        settings = RevisionSettings(istio_version=self.minor, env=dict(self.env))
+        return build_revision("default", **texts, settings=settings, origin="bench")
 
 
 def missing() -> str:
@@ -37,7 +70,7 @@ def revisions_folder(folder: Path, count: int) -> Path:
     for number in range(count):
         revision = revisions / f"r{number}"
         revision.mkdir(parents=True, exist_ok=True)
-        for key, path in installed().items():
+        for key, path in Installation.default().files().items():
             shutil.copy(path, revision / key)
     return revisions
 
@@ -54,7 +87,7 @@ class Server:
 @contextmanager
 def served(*flags: str, core: str = "") -> Iterator[Server]:
     """Run the injector over HTTP from when it is ready until the block ends; ``core`` pins it to a processor core."""
-    port, ops_port = free_ports(2)
+    port, ops_port = free_port(), free_port()
     ports = ["--bind", "127.0.0.1", "--port", str(port), "--ops-port", str(ops_port), "--insecure-http"]
     command = [sys.executable, "-m", "injector", "serve", *ports, *flags]
     with running(command, f"http://127.0.0.1:{ops_port}/readyz", core) as pid:
@@ -67,9 +100,33 @@ def running(command: list[str], url: str, core: str = "") -> Iterator[int]:
     pinned = ["taskset", "-c", core] if core else []
     process = subprocess.Popen([*pinned, *command], cwd=ROOT, stderr=subprocess.DEVNULL)
     try:
-        if not wait_until_ready(url, process):
-            raise SystemExit(f"not ready at {url}")
+        _wait(url, process)
         yield process.pid
     finally:
         process.terminate()
         process.wait(timeout=60)
+
+
+def _wait(url: str, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + START_TIMEOUT
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            with urllib.request.urlopen(url):  # noqa: S310 -- loopback
+                return
+        except OSError:
+            time.sleep(0.005)
+    raise SystemExit(f"not ready at {url}")
+
+
+def resident(pid: int) -> float:
+    """Return the resident memory of a process, in MiB."""
+    found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    assert found is not None
+    return int(found[1]) / 1024
+
+
+def free_port() -> int:
+    """Return a port that nothing listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -8,6 +8,7 @@ The pods are those of the load ``unique`` (``../shared/bench``), of which no two
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import subprocess
 import sys
@@ -18,8 +19,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.recording import SHARED, parser, record, show
-from bench.serving import missing
+from prometheus_client import CollectorRegistry
+
+from bench.recording import SHARED, record, show
+from bench.serving import Installation, missing
 from injector.gotemplate import compile_template
 from injector.gotemplate.builtins import BUILTINS
 from injector.gotemplate.lexer import tokens
@@ -35,10 +38,10 @@ from injector.istio.template import go_functions
 from injector.kube.admission import decode
 from injector.kube.jsonpatch import create_patch
 from injector.kube.overlay import read_overlay
-from injector.metrics import Stopwatch
-from tests.conformance import corpus
-from tests.conformance.core import revision_of
-from tests.handlers import handler_of
+from injector.metrics import Metrics, Stopwatch
+from injector.revisions.registry import Registry, snapshot_of
+from injector.webhook.handler import InjectHandler
+from injector.webhook.lifecycle import Lifecycle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,15 +89,16 @@ class Stages:
 
 def main() -> int:
     """Measure one minor."""
-    options_of = parser(__doc__)
-    options_of.add_argument("--minor", default="1.30", help="the Istio minor whose default installation injects")
-    options = options_of.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minor", default="1.30", help="the Istio minor whose default installation injects")
+    parser.add_argument("--record", action="store_true", help="append the figures to bench/results")
+    options = parser.parse_args()
     if reason := missing():
         print(f"skipped: {reason}")
         return 0
-    settings, bodies = corpus.default_settings(options.minor), unique()
-    revision = revision_of(settings)
-    rows = {**template_stages(revision, dict(settings.env)), **request_stages(revision, bodies)}
+    installation, bodies = Installation.default(options.minor), unique()
+    revision = installation.revision()
+    rows = {**template_stages(revision, installation), **request_stages(revision, bodies)}
     show(f"Istio {options.minor}, {len(bodies)} pods", rows)
     if options.record:
         record("stages", {"minor": options.minor, "pods": len(bodies), **rows})
@@ -108,10 +112,10 @@ def unique() -> list[bytes]:
         return (Path(folder) / "unique.jsonl").read_bytes().splitlines()
 
 
-def template_stages(revision: Revision, env: dict[str, str]) -> dict[str, dict[str, float]]:
+def template_stages(revision: Revision, installation: Installation) -> dict[str, dict[str, float]]:
     """What building a revision costs for its sidecar template."""
     text = revision.config.templates[SIDECAR_TEMPLATE_NAME]
-    functions = go_functions(revision.minor, env)
+    functions = go_functions(revision.minor, dict(installation.env))
     delimiters = revision.config.delimiters
     runs: dict[str, Callable[[], Any]] = {
         "lex": lambda: list(tokens(text, *delimiters)),
@@ -128,7 +132,7 @@ def template_stages(revision: Revision, env: dict[str, str]) -> dict[str, dict[s
 
 def request_stages(revision: Revision, bodies: list[bytes]) -> dict[str, dict[str, float]]:
     """Return what the stages of a request cost, what all of the pipeline does, and a whole request; each of other reviews."""
-    handler = handler_of(revision)
+    handler = InjectHandler(Registry(snapshot_of([revision], {})), Metrics(CollectorRegistry()), Lifecycle())
     stages = Stages(revision)
     times: dict[str, list[float]] = {}
     for number, body in enumerate(bodies):

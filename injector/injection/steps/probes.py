@@ -99,6 +99,8 @@ class Rewrite:
     def _found_in(self, container: c.Container) -> Iterator[tuple[_Handler, dict[str, Any], str]]:
         """Yield the handlers of a container, each with the probe and the name of its action."""
         for handler in self.handlers:
+            if handler.path[0] not in container:  # most containers have none
+                continue
             probe: Any = container
             for key in handler.path:
                 probe = probe.get(key) or {}
