@@ -55,6 +55,32 @@ def test_a_revision_is_found_swapped_kept_when_broken_and_gone(lab: Lab, tmp_pat
         served.until(lambda: served.image("default") == "proxy:1.24.7")
 
 
+def test_a_tag_that_is_moved_before_its_revision_is_there_stays_until_it_is(lab: Lab, tmp_path: Path) -> None:
+    home = "istio-early"
+    lab.apply(namespace_of(home), *control_plane(home, "default", tag="1.24.6"), tag_of("early", "default"))
+
+    with injector(tmp_path, PLAIN, *of_cluster(lab, home)) as served:
+        lab.apply(tag_of("early", "next"))
+        served.until(lambda: "tag `early`: it names `next`" in "".join(served.status()["tagErrors"]))
+        assert served.image("early") == "proxy:1.24.6"
+
+        lab.apply(*control_plane(home, "next", tag="1.28.1"))
+        served.until(lambda: served.image("early") == "proxy:1.28.1")
+
+
+def test_the_nodes_are_asked_where_native_sidecars_depend_on_them(lab: Lab, tmp_path: Path) -> None:
+    home = "istio-nodes"
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}}
+    lab.apply(namespace_of(home), *control_plane(home, "default", tag="1.24.6"), node)
+
+    with injector(tmp_path, PLAIN, *of_cluster(lab, home)) as served:
+        assert 'injector_watch_synced{resource="nodes"}' not in served.metrics()
+
+        lab.apply(*control_plane(home, "canary", tag="1.28.1"))
+
+        served.until(lambda: 'injector_watch_synced{resource="nodes"} 1.0' in served.metrics())
+
+
 def permissions(*, namespaces: bool) -> list[dict[str, Any]]:
     """What the chart lets the injector read of a cluster, with the account that may."""
     given = {"fromCluster": {"enabled": True, "namespaces": namespaces}, "tls": {"mode": "files"}}

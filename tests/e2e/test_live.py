@@ -236,3 +236,13 @@ def test_a_policy_of_the_cluster_is_part_of_the_verdict(live: Live) -> None:
     assert denied in explained.stdout
     assert compared.stderr.startswith("warning: Deployment policed/web: refused by both: dry run: ")
     assert denied in compared.stderr
+
+
+def test_without_a_permission_one_line_says_which(live: Live) -> None:
+    live.lab.apply(namespace("poor"), account_of("poor", "reader"))
+
+    done = live.injector("revision", "status", kubeconfig=live.lab.kubeconfig_of("reader", "poor"))
+
+    assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert 'cannot list resource "configmaps"' in done.stderr
+    assert "get this permission" in done.stderr

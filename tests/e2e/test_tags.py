@@ -416,6 +416,29 @@ def test_a_revision_is_in_use_until_no_pod_has_its_sidecar_whatever_its_istiod(l
     lab.delete("pod", "istiod-1-24", HOME)
 
 
+def test_what_serves_from_the_cluster_follows_a_tag_with_its_weights(lab: Lab, tmp_path: Path) -> None:
+    done(lab, "tag", "set", "prod", "-r", "1-24")
+
+    with injector(tmp_path, "--insecure-http", *of_cluster(lab, "istio-system")) as served:
+        assert served.image("prod") == "proxy:1.24.6"
+        done(lab, "tag", "set", "prod", "--weight", "1-24=0", "--weight", "1-30=5", "--overwrite")
+        served.until(lambda: served.image("prod") == "proxy:1.30.3")
+
+        done(lab, "tag", "set", "prod", "--weight", "1-24=90", "--weight", "1-30=10", "--salt", "s", "--overwrite")
+        served.until(lambda: "90" in json.dumps(served.tag("prod")))
+
+        broken = lab.get(KIND, "istio-revision-tag-prod")["metadata"]
+        annotated = {"name": broken["name"], "annotations": {"revision-injector/weights": "{"}}
+        lab.apply({**made("MutatingWebhookConfiguration", ""), "metadata": annotated})
+        done(lab, "tag", "set", "blue", "-r", "1-30")
+        served.until(lambda: served.image("blue") == "proxy:1.30.3")
+        assert "90" in json.dumps(served.tag("prod"))
+        assert "revision-injector/weights: not a JSON object" in served.log.read_text()
+
+        done(lab, "tag", "set", "prod", "-r", "1-30", "--overwrite")
+        served.until(lambda: served.image("prod") == "proxy:1.30.3" and "90" not in json.dumps(served.tag("prod")))
+
+
 def test_a_tag_has_the_precedence_of_its_revision_and_keeps_it(lab: Lab) -> None:
     def first_of(tag: str) -> str:
         keys = [
