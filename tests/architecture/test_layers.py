@@ -1,11 +1,14 @@
-"""The import contracts of pyproject.toml hold."""
+"""The import contracts of pyproject.toml hold, and benchmarks and tests do not import each other."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LINT = "import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())"
@@ -20,3 +23,10 @@ def test_every_import_contract_is_kept() -> None:
 
     assert f"Contracts: {len(contracts)} kept, 0 broken." in run.stdout, run.stdout + run.stderr
     assert run.returncode == 0
+
+
+@pytest.mark.parametrize(("folder", "other"), [("bench", "tests"), ("tests", "bench")])
+def test_benchmarks_and_tests_do_not_import_each_other(folder: str, other: str) -> None:
+    imports = re.compile(rf"^\s*(?:from|import) {other}\b", re.MULTILINE)
+
+    assert [str(path) for path in (ROOT / folder).rglob("*.py") if imports.search(path.read_text())] == []
