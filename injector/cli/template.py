@@ -567,7 +567,7 @@ def _injected(file: Path, revision: Revision, others: OtherKinds) -> str:
 
 
 def _difference(path: Path, result: str) -> str:
-    """Return the difference between the expected result, which a file has, and the real one; empty if there is none."""
+    """Return the difference between the expected result, which a file has, and the real one; empty if they are equal."""
     expected = read_text(path)
     if expected is None:
         return f"there is no {path}; --update writes it\n"

@@ -391,7 +391,7 @@ class TemplateWriter:
             self.line(f"{variable.operand.origin.container} = {held_by}")
 
     def lookup(self, name: str) -> Variable | None:
-        """Return the variable that a name means for an assignment (setVar). If there is none, write the failure."""
+        """Return the variable that a name means for an assignment (setVar); None, with the failure written, for an unknown name."""
         known = next((variable for variable in reversed(self.scope) if variable.name == name), None)
         if known is None:
             self.fail(f"undefined variable: {name}")

@@ -63,14 +63,14 @@ ABSENT: Final[Any] = object()
 """In a table of values by minor: from this minor on, there is no value."""
 
 
-def value_at(minor: Minor, values: Mapping[Minor, Any]) -> Any:
+def value_of_minor(minor: Minor, values: Mapping[Minor, Any]) -> Any:
     """Return the value that applies to ``minor``, of values by the first minor that has each; ``ABSENT`` before the first one."""
     return values.get(max((first for first in values if first <= minor), default=minor), ABSENT)
 
 
-def values_at(minor: Minor, table: Mapping[str, Mapping[Minor, Any]]) -> dict[str, Any]:
+def values_of_minor(minor: Minor, table: Mapping[str, Mapping[Minor, Any]]) -> dict[str, Any]:
     """Return the values that apply to ``minor``, by name."""
-    found = {name: value_at(minor, values) for name, values in table.items()}
+    found = {name: value_of_minor(minor, values) for name, values in table.items()}
     return {name: value for name, value in found.items() if value is not ABSENT}
 
 
@@ -88,7 +88,7 @@ _DATA_1_22: Final = _DATA_1_9 | {"ProxyImage", "CompliancePolicy", "ProxyUID", "
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Behaviours:
-    """The behaviours of one minor, of which there is one object. The metadata of a field are its values (``value_at``)."""
+    """The behaviours of one minor, of which there is one object. The metadata of a field are its values (``value_of_minor``)."""
 
     # The fields of SidecarTemplateData.
     template_fields: frozenset[str] = field(
@@ -250,7 +250,7 @@ class Behaviours:
 @cache
 def behaviours_of(minor: Minor) -> Behaviours:
     """Return the behaviours of ``minor``."""
-    return Behaviours(**{each.name: value_at(minor, each.metadata) for each in fields(Behaviours)})
+    return Behaviours(**{each.name: value_of_minor(minor, each.metadata) for each in fields(Behaviours)})
 
 
 @cache

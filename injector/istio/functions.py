@@ -19,7 +19,7 @@ from injector.gotemplate.errors import FuncError
 from injector.gotemplate.fmt import sprint
 from injector.gotemplate.sprig.strings import lower, trim
 from injector.gotemplate.values import Func, Map, Pointer, json_data
-from injector.istio.behaviours import ABSENT, OLDEST, Minor, values_at
+from injector.istio.behaviours import ABSENT, OLDEST, Minor, values_of_minor
 from injector.istio.config import float_numbers
 from injector.istio.mesh import proto_to_json
 from injector.kube.yaml import dump_yaml
@@ -38,7 +38,7 @@ def istio_functions(minor: Minor, env: Mapping[str, str]) -> dict[str, Func]:
     """
     functions = {
         name: Func(name, f"func{signature}", call, cost=cost)
-        for name, (signature, call, cost) in values_at(minor, _FUNCTIONS).items()
+        for name, (signature, call, cost) in values_of_minor(minor, _FUNCTIONS).items()
     }
     if minor >= (1, 4):
         functions["protoToJSON"] = Func(

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from injector.errors import AnnotationError, ConfigError, DataError
 from injector.golang.strconv import quote
 from injector.gotemplate.values import Pointer
-from injector.istio.behaviours import ABSENT, OLDEST, Minor, values_at
+from injector.istio.behaviours import ABSENT, OLDEST, Minor, values_of_minor
 from injector.istio.frozen import frozen
 from injector.istio.proto import (
     DURATION,
@@ -107,12 +107,12 @@ MESH_DEFAULTS: Final[dict[str, dict[Minor, Any]]] = {
 
 def default_proxy_config(minor: Minor) -> dict[str, Any]:
     """Return the ProxyConfig that ``minor`` starts from, in plain form."""
-    return values_at(minor, PROXY_DEFAULTS)
+    return values_of_minor(minor, PROXY_DEFAULTS)
 
 
 def default_mesh_config(minor: Minor) -> dict[str, Any]:
     """Return the MeshConfig that ``minor`` starts from, in plain form, its ``defaultConfig`` included."""
-    return {**values_at(minor, MESH_DEFAULTS), "defaultConfig": default_proxy_config(minor)}
+    return {**values_of_minor(minor, MESH_DEFAULTS), "defaultConfig": default_proxy_config(minor)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 def seen_webhooks(item: Mapping[str, Any]) -> tuple[TagObject | None, WebhookFacts | None]:
-    """Return what to remember of a MutatingWebhookConfiguration: its tag, if it has one, and where it leads."""
+    """Return the tag of a MutatingWebhookConfiguration, if it has one, and where it leads."""
     return tag_object(item), webhook_facts(item)
 
 

@@ -1,4 +1,4 @@
-"""What the recorded cases of typed values and merges do not show of the table of types."""
+"""The parts of the table of types that the recorded cases of typed values and merges do not use."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Running:
     scheme: str = "http"
 
     async def post(self, path: str = "/inject", **options: Any) -> aiohttp.ClientResponse:
-        """Send a review, or what the options have."""
+        """Send a review, or the body that the options have."""
         if "data" not in options:
             options.setdefault("json", make_review())
         async with self.session.post(f"{self.scheme}://127.0.0.1:{self.port}{path}", **options) as answer:

@@ -178,7 +178,7 @@ def upgrade_controller(settings: Settings, client: KubeClient, metrics: Metrics)
 
 
 def source_of(settings: Settings, cluster: ReadSource | None = None) -> ReadSource:
-    """Return what reads the revisions. ``cluster`` reads those of --from-cluster, if the settings have it."""
+    """Return the reader of the revisions. ``cluster`` reads those of --from-cluster, if the settings have it."""
     files = partial(read_directory, settings.revisions_dir)
     if settings.inject_config is not None:
         files = partial(

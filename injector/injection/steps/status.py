@@ -33,7 +33,7 @@ def read_status(pod: Mapping[str, Any]) -> InjectionStatus | None:
 
 
 def revision_in_status(pod: Mapping[str, Any]) -> str:
-    """Return the revision that the annotation names; empty if there is none, or if it names none."""
+    """Return the revision that the annotation names; empty without an annotation or a name."""
     revision = (_json_object(pod) or {}).get("revision")
     return revision if isinstance(revision, str) else ""
 
