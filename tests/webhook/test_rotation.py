@@ -14,7 +14,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -298,29 +298,28 @@ class Load:
 
     async def ask(self, *, anew: bool) -> None:
         """Ask until cancelled; each time on a new connection, or on one that is kept."""
-        kept: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         while True:
-            began = time.monotonic()
             try:
-                reader, writer = kept or await self._connected()
-                writer.write(REQUEST)
-                head = await reader.readuntil(b"\r\n\r\n")
-                self.answered += head.startswith(b"HTTP/1.1 200 ") and await reader.readexactly(2) == b"ok"
-                kept = (reader, writer)
-                if anew:
-                    kept = None
-                    writer.close()
-                    await writer.wait_closed()
+                reader, writer = await asyncio.open_connection(
+                    "127.0.0.1", self.port, ssl=self.trusting(), server_hostname="localhost"
+                )
+                with closing(writer):
+                    self.serials.add(int(writer.get_extra_info("peercert")["serialNumber"], 16))
+                    await self._answer(reader, writer)
+                    while not anew:
+                        await self._answer(reader, writer)
+                await writer.wait_closed()
             except (OSError, EOFError) as error:
                 self.failed.append(repr(error))
-            await asyncio.sleep(max(0.0, began + CLIENTS / RATE - time.monotonic()))
+                await asyncio.sleep(CLIENTS / RATE)
 
-    async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        reader, writer = await asyncio.open_connection(
-            "127.0.0.1", self.port, ssl=self.trusting(), server_hostname="localhost"
-        )
-        self.serials.add(int(writer.get_extra_info("peercert")["serialNumber"], 16))
-        return reader, writer
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Ask once, and wait until the next request is due."""
+        began = time.monotonic()
+        writer.write(REQUEST)
+        head = await reader.readuntil(b"\r\n\r\n")
+        self.answered += head.startswith(b"HTTP/1.1 200 ") and await reader.readexactly(2) == b"ok"
+        await asyncio.sleep(max(0.0, began + CLIENTS / RATE - time.monotonic()))
 
 
 @asynccontextmanager
