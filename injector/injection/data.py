@@ -47,8 +47,8 @@ SUPPLEMENTAL_GROUPS: Final = "openshift.io/sa.scc.supplemental-groups"
 DEFAULT_PROXY_ID: Final = 1337
 
 _UINT32: Final = 2**32
-_BLOCK: Final = re.compile(r"(\d+)([/-])(\d+)", re.ASCII)
-
+_NUMBER: Final = r"[ \t\v\f\r]*0*(\d{1,10})(?!\d)"
+_BLOCK: Final = {separator: re.compile(_NUMBER + separator + _NUMBER, re.ASCII) for separator in "/-"}
 
 _NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 
@@ -291,14 +291,15 @@ def proxy_ids(namespace_meta: Mapping[str, Any] | None) -> tuple[int, int]:
 
 
 def parse_block(text: str) -> tuple[int, int] | None:
-    """Return the first and last id of ``start/size`` or ``start-end``; None where it is neither."""
-    match = _BLOCK.fullmatch(text)
-    if match is None:
+    """Return the first and last id of ``start/size`` or ``start-end`` as ``ParseBlock`` does; None if it returns an error.
+
+    Like Go's ``fmt.Sscanf``, it skips blanks before a number and ignores what follows the second one. A last id of 2^32 or more overflows.
+    """
+    separator = "/" if "/" in text else "-"
+    match = _BLOCK[separator].match(text)
+    if match is None or (start := int(match[1])) >= _UINT32 or (number := int(match[2])) >= _UINT32:
         return None
-    start, number = int(match[1]), int(match[3])
-    if max(start, number) >= _UINT32:
-        return None
-    return start, start + number - 1 if match[2] == "/" else number
+    return start, (start + number - 1) % _UINT32 if separator == "/" else number
 
 
 def forget_assigned_user(pod: c.Pod, *, with_init_containers: bool) -> c.Pod:

@@ -288,6 +288,11 @@ def test_a_block_is_a_start_and_a_size_or_two_ends(text: str, expected: tuple[in
     assert parse_block(text) == expected
 
 
+def test_a_block_may_have_any_number_of_digits() -> None:
+    assert parse_block(f"{'0' * 10_000}7/{'0' * 10_000}2") == (7, 8)
+    assert parse_block(f"7/{'9' * 10_000}") is None
+
+
 @cases("annotations", "expected")
 def test_the_proxy_runs_with_the_last_ids_of_the_namespace(
     annotations: dict[str, str], expected: tuple[int, int]
