@@ -273,15 +273,19 @@ def _apply(items: list[Any]) -> list[Any]:
     return [_work(item) for item in items]
 
 
-def texts_in_processes(session: ReaderSession, scope: Scope, function: Callable[[bytes], R | None]) -> list[R]:
-    """Return the results of ``function`` for the JSON of all objects of a scope, in order and without None.
+def texts_in_processes(
+    session: ReaderSession, scope: Scope, start: Callable[[], Callable[[bytes], R | None]]
+) -> list[R]:
+    """Return the results of a function for the JSON of all objects of a scope, in order and without None.
+
+    ``start`` returns the function. If the list has to be read again, it is called again, so the function may remember what it has seen.
 
     Raises:
-        Exception: ``function`` raises it.
+        Exception: the function raises it.
         ClusterError: the API server cannot be reached or refuses.
     """
     for attempts_left in reversed(range(LIST_ATTEMPTS)):
-        results = with_progress(in_processes(function, _texts(session, scope)), str(scope))
+        results = with_progress(in_processes(start(), _texts(session, scope)), str(scope))
         try:
             return [each for each in results if each is not None]
         except ClusterError as error:
@@ -486,7 +490,7 @@ def targets_in_processes(
 ) -> list[R]:
     """Return the result of ``function`` for every workload that ``read_targets`` returns, in its order.
 
-    Processes read the workloads too. ``function`` may be called for several pods of one workload, of which the first one counts.
+    Processes read the workloads too. Of several pods of one workload the first one counts, and each process calls ``function`` for one.
 
     Raises:
         Exception: ``function`` raises it.
@@ -495,12 +499,20 @@ def targets_in_processes(
     """
 
     def read_scope(scope: Scope, read: _ReadWorkload) -> list[tuple[_Key, R]]:
-        def result(text: bytes) -> tuple[_Key, R] | None:
-            item = {"apiVersion": scope.resource.api_version, "kind": scope.resource.kind, **load_json(text)}
-            found = _read(item, read)
-            return None if found is None else (_key_of(found), function(found))
+        def start() -> Callable[[bytes], tuple[_Key, R] | None]:
+            seen: set[_Key] = set()
 
-        return texts_in_processes(session, scope, result)
+            def result(text: bytes) -> tuple[_Key, R] | None:
+                item = {"apiVersion": scope.resource.api_version, "kind": scope.resource.kind, **load_json(text)}
+                found = _read(item, read)
+                if found is None or (key := _key_of(found)) in seen:
+                    return None
+                seen.add(key)
+                return key, function(found)
+
+            return result
+
+        return texts_in_processes(session, scope, start)
 
     return _targets(session, namespace or "", others, read_scope)
 

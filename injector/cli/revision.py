@@ -284,7 +284,7 @@ def _read_statuses(session: ReaderSession, sources: Sources, namespace: str | No
     """Return the pods by workload, and notes for the user."""
     view = session.run(lambda reader: read_view(reader, sources, namespace))
     scope = Scope(PODS, namespace or "", fields=RUNNING)
-    found = texts_in_processes(session, scope, PodStatuses(view).of)
+    found = texts_in_processes(session, scope, lambda: PodStatuses(view).of)
     unknown = {each.name for each in found if isinstance(each, _UnknownNamespace)}
     notes = list(view.built.notes)
     if not view.webhooks:

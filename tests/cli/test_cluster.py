@@ -491,6 +491,19 @@ def test_a_list_whose_version_is_lost_is_read_again_from_the_start() -> None:
     assert named(TwoPages(first, second)) == [("a", "3"), ("b", "2")]
 
 
+def test_of_several_pods_of_a_workload_only_one_is_worked_on() -> None:
+    worked_on: list[str] = []
+
+    found = targets_in_processes(
+        Direct(TwoPages((replica("b", 1), replica("a", 2), replica("b", 3)))),
+        None,
+        OTHER_KINDS,
+        lambda each: worked_on.append(each.pod["metadata"]["labels"]["n"]),
+    )
+
+    assert (len(found), worked_on) == (2, ["1", "2"])
+
+
 def test_a_list_whose_version_is_lost_three_times_is_an_error() -> None:
     client = TwoPages(*[(replica("a", 1), failure("gone"))] * 4)
 
