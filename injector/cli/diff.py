@@ -101,7 +101,7 @@ class Side:
 class Comparison:
     """One workload, the result of both revisions for its pod, and the differences.
 
-    ``levels`` are the strictest levels of Pod Security that pods pass: that of the workload (``pod``), and the injected ones.
+    ``levels`` are the strictest levels of Pod Security that the injected pods pass, by their side.
     The injected pods are only kept for a unified diff: for 5,300 workloads they take 170 MB. The workload's own pod is kept as JSON.
     """
 
@@ -292,14 +292,13 @@ class Comparer:
         """Compare the answers to a workload, by default those of the webhooks."""
         old, new = answers or self.answers(workload)
         names = self.sides[0].revision.written, self.sides[1].revision.written
-        injected = {
+        levels = {
             side: level_of(answer.shared_pod)
             for side, answer in (("old", old), ("new", new))
             if isinstance(answer, Injected)
         }
-        all_changes = changes(old, new, workload.pod, names, tuple(injected.values()))
+        all_changes = changes(old, new, workload.pod, names, tuple(levels.values()))
         found = tuple(each for each in all_changes if each.kind in self.kinds)
-        levels = {"pod": level_of(workload.pod), **injected}
         if not self.keeps_pods:
             old, new = _without_pod(old), _without_pod(new)
         return Comparison(replace(workload, pod={}), old, new, found, levels, dump_json(workload.pod))
@@ -444,7 +443,7 @@ def comparison_data(comparisons: Sequence[Comparison]) -> dict[str, Any]:
         "workloads": [
             {
                 **_workload_data(each.workload),
-                "podSecurity": dict(each.levels),
+                "podSecurity": {"pod": level_of(each.pod), **each.levels},
                 **({"refused": _without_values(each, str(each.new))} if isinstance(each.new, DataError) else {}),
                 "changes": [_change_data(change) for change in each.changes],
             }
