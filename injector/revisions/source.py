@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from injector.errors import ConfigError, DataError, InjectorError
@@ -85,7 +86,7 @@ def parse_settings(text: str | None, *, where: str) -> dict[str, Any]:
     return raw
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SourceState:
     """The content of a source at one moment.
 
@@ -94,7 +95,7 @@ class SourceState:
         failures: the errors of the others, by name.
         tags: the tags, by name.
         tags_error: why the tags cannot be read; ``tags`` is empty then.
-        default: the default revision that the source states; see ``names.default_name``.
+        default: the default revision that the source states; see ``registry.default_name``.
         notes: notes about readable revisions, by name.
         tag_faults: errors of tags, by name. A tag that is not in ``tags`` keeps its last state.
         facts: facts about the cluster, if the source is one.
@@ -111,12 +112,16 @@ class SourceState:
     facts: ClusterFacts = ClusterFacts()
     webhook_faults: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def names(self) -> frozenset[str]:
         """The names of all revisions, readable or not."""
-        return frozenset((*(raw.name for raw in self.revisions), *self.failures))
+        return frozenset((*self._readable, *self.failures))
 
-    @property
+    @cached_property
+    def _readable(self) -> Mapping[str, RawRevision]:
+        return {raw.name: raw for raw in self.revisions}
+
+    @cached_property
     def default_name(self) -> str | None:
         """The name for requests without one; None without a default."""
         return default_name(self.names, self.tags, stated=self.default)
@@ -145,7 +150,7 @@ class SourceState:
         """
         if name in self.failures:
             raise self.failures[name]
-        return next(raw for raw in self.revisions if raw.name == name)
+        return self._readable[name]
 
     @property
     def content(self) -> tuple[object, ...]:
