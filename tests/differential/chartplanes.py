@@ -18,6 +18,9 @@ CHART = Path("manifests", "charts", "istio-control", "istio-discovery")
 TEMPLATES = ("istiod-injector-configmap", "configmap")
 FIRST_PROXY_CONFIGS = (1, 13)
 NATIVE_SIDECARS = (1, 19)
+TRACERS = ("zipkin", "datadog", "stackdriver", "none")
+NO_TRACER = (1, 11)
+"""The first minor that knows the last one. Earlier ones refuse every pod of such a control plane."""
 RESOURCES: tuple[dict[str, Any], ...] = (
     {},
     {"limits": {"cpu": "1500m"}},
@@ -123,7 +126,7 @@ VALUES: Mapping[str, tuple[Any, ...]] = {
     "global.proxy.startupProbe.enabled": (False,),
     "global.proxy.startupProbe.failureThreshold": (7,),
     "global.proxy.statusPort": (0, 15025),
-    "global.proxy.tracer": ("zipkin", "datadog", "stackdriver", "none"),
+    "global.proxy.tracer": TRACERS,
     "global.proxy_init.image": ("example.com/init:1", "init"),
     "global.proxy_init.forceApplyIptables": (True,),
     "global.proxy_init.resources": RESOURCES,
@@ -179,7 +182,10 @@ def chart_planes(minor: str, tree: Path, seed: str, count: int) -> list[dict[str
 def _plane(minor: str, tree: Path, dice: Dice) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for path in dice.some_of(list(VALUES), dice.one_of((0.04, 0.1, 0.25))):
-        _put(values, path.split("."), dice.one_of(VALUES[path]))
+        found = VALUES[path]
+        if found is TRACERS and parse_minor(minor) < NO_TRACER:
+            found = TRACERS[:-1]
+        _put(values, path.split("."), dice.one_of(found))
     env = {name: dice.one_of(ENVIRONMENT[name]) for name in dice.some_of(list(ENVIRONMENT), 0.2)}
     env["ENABLE_NATIVE_SIDECARS"] = dice.one_of(
         ("false", "true") if parse_minor(minor) >= NATIVE_SIDECARS else ("false",)
