@@ -1,6 +1,7 @@
 """Documents of manifests, read line by line. Nearly every line of a manifest is ``KEY:``, ``KEY: SCALAR``, ``- SCALAR`` or ``- KEY: ...``.
 
-One regular expression takes lines apart, and their columns tell where they belong. libyaml reads the other entries one by one, each with
+One regular expression takes a line apart, and its column tells where it belongs. Most lines repeat in other manifests, so short ones are
+taken apart once. libyaml reads the other entries one by one, each with
 its lines to the right of it: block and flow texts, quoted keys. A text that does not fit is read as a whole, so the result, with the
 errors, is always that of ``load_yaml``. A manifest is injected in three quarters of the time.
 """
@@ -43,8 +44,8 @@ _COMMENT_LINE: Final = re.compile(rf" *{COMMENT}")
 _FIRST: Final = re.compile(r" *(?=[^ #}\]])")
 """What is before the first character of a line that may begin an entry."""
 _QUOTES: Final = frozenset("\"'")
-_RESOLVED: Final = HINTED | _QUOTES | {"{", "["}
-"""What values begin with that are not always text as they are."""
+_SHORT: Final = 120
+"""Characters of the lines that are held, since most of them repeat in the next manifest."""
 _MOST_COLUMNS: Final = 40
 """Collections further to the right are not read here, which bounds the depth."""
 
@@ -145,55 +146,88 @@ def _data(text: str) -> Any:
         ManifestError: an entry alone is not YAML.
     """
     collections = _Collections()
-    lines: list[str] = []
     target: Any = None
     mapping_column = -1  # that of ``target``, if it is a mapping
-    entries = enumerate(_LINE.findall(text))
-    for number, (indent, dash, key, value, other) in entries:
-        if key and len(indent) == mapping_column and not dash:
+    lines = text.split("\n")
+    numbered = enumerate(lines)
+    for number, line in numbered:
+        entry = _short_entry(line) if len(line) <= _SHORT else _entry(line)
+        if entry is None:
+            continue
+        column, dash, key, value = entry
+        if column == mapping_column and not dash:
             collections.holder = None
-        elif dash or key:
-            target, mapping_column = collections.of_entry(len(indent), dash, key)
-        elif value or other:
-            if _COMMENT_LINE.fullmatch(other):
-                continue
-            match = _OTHER.match(other)
-            if match is None:
+        else:
+            target, mapping_column = collections.of_entry(column, dash, key)
+        if value is _Other:
+            column = column if mapping_column < 0 else mapping_column
+            deque(islice(numbered, _read_entry(target, lines, number, column)), maxlen=0)
+            continue
+        if value is _Nothing:
+            if mapping_column < 0:
                 raise _OtherError
-            target, mapping_column = collections.of_entry(len(match[1]), match[2], match[3])
-            lines = lines or text.split("\n")
-            column = len(match[1]) if mapping_column < 0 else mapping_column
-            deque(islice(entries, _read_entry(target, lines, number, column)), maxlen=0)
-            continue
-        else:
-            continue
-        if mapping_column < 0:
-            if not value:
-                raise _OtherError  # nothing after the dash
-            target.append(_scalar(value))
-        elif not value:
-            target[_key(key)] = None
+            value = None
             collections.holder, collections.key, collections.column = target, key, mapping_column
-        elif value[0] in _RESOLVED or value[-1] == " ":
-            target[_key(key)] = _scalar(value)
+        elif value.__class__ is type:
+            value = value()
+        if mapping_column < 0:
+            target.append(value)
         else:
-            target[_key(key)] = value
+            target[key] = value
     return collections.root
 
 
-@lru_cache(1024)
+class _Nothing:
+    """Stands for the value of a key or dash that has nothing after it in its line."""
+
+
+class _Other:
+    """Stands for the value of an entry that libyaml has to read."""
+
+
+def _entry(line: str) -> tuple[int, str, str, Any] | None:
+    """Return the column, dash, key and value of a line; None for a blank line or a comment.
+
+    For an empty collection, the value is its class.
+
+    Raises:
+        _OtherError: the text has to be read as a whole.
+    """
+    match = _LINE.match(line)
+    if match is None:
+        raise _OtherError
+    indent, dash, key, value, other = match.groups("")
+    if dash or key:
+        return len(indent), dash, _key(key), _scalar(value)
+    if value:
+        raise _OtherError
+    if not other or _COMMENT_LINE.fullmatch(other):
+        return None
+    match = _OTHER.match(other)
+    if match is None:
+        raise _OtherError
+    indent, dash, key = match.groups("")
+    return len(indent), dash, key, _Other
+
+
+_short_entry: Final = lru_cache(4096)(_entry)
+
+
 def _key(key: str) -> str:
-    if key[0] in HINTED and type(resolve_plain(key)) is not str:
+    if key[:1] in HINTED and type(resolve_plain(key)) is not str:
         raise _OtherError
     return sys.intern(key)  # equal keys are found faster if they are one object
 
 
 def _scalar(text: str) -> Any:
-    first = text[:1]
+    """Return the value of a text; ``_Nothing`` if it is empty, the class of an empty collection."""
+    if not text:
+        return _Nothing
+    first = text[0]
     if first in _QUOTES:
         return text[1:-1]
     if first in "{[":
-        return {} if first == "{" else []
+        return dict if first == "{" else list
     value = resolve_plain(text.rstrip(" "))
     if type(value) is float and not math.isfinite(value):
         raise _OtherError
