@@ -53,63 +53,84 @@ def injection_required(
     policy: Policy, behaviours: Behaviours, pod: Mapping[str, Any], namespace: str
 ) -> PolicyDecision:
     """Decide whether ``pod``, which is created in ``namespace``, gets a sidecar."""
-    return next(found for *_, found in verdicts(policy, behaviours, pod, namespace) if found is not None)
+    return next(filter(None, _decisions(policy, behaviours, pod, namespace)))
 
 
-def verdicts(policy: Policy, behaviours: Behaviours, pod: Mapping[str, Any], namespace: str) -> Iterator[Verdict]:
-    """Yield the verdict of every rule on ``pod``, in Istio's order; the first decision counts."""
-    labels, annotations = c.labels_of(pod), c.annotations_of(pod)
-    by_label = behaviours.inject_label and INJECT in labels
-    place, value = ("label", labels[INJECT]) if by_label else ("annotation", annotations.get(INJECT, ""))
-    wanted = behaviours.wants_injection(value)
-    invalid = ""
-    if value and wanted is None:
-        invalid = f"{place} {INJECT} has the value {value!r}; only `true` and `false` count, so the policy decides"
+def _decisions(
+    policy: Policy, behaviours: Behaviours, pod: Mapping[str, Any], namespace: str
+) -> Iterator[PolicyDecision | None]:
+    """Yield the decision of every rule on ``pod``, in Istio's order; None for a rule that does not apply."""
+    labels = c.labels_of(pod)
+    place, value = _asked(behaviours, pod)
+    wanted, invalid = behaviours.wants_injection(value), _invalid(behaviours, place, value)
 
-    def decided(reason: str, detail: str, *, inject: bool = False, warning: str = invalid) -> PolicyDecision:
-        return PolicyDecision(inject, reason, detail, warning)
-
-    def by_value(source: str) -> PolicyDecision | None:
-        if source != place or wanted is None:
-            return None
-        return decided(place, f"{place} {INJECT} is {value!r}", inject=wanted)
+    def skipped(reason: str, detail: str, warning: str = invalid) -> PolicyDecision:
+        return PolicyDecision(inject=False, reason=reason, detail=detail, warning=warning)
 
     is_on_host = (pod.get("spec") or {}).get("hostNetwork")
-    on_host = decided("host_network", "the pod uses the host's network") if is_on_host else None
-    yield Verdict("host_network", "spec.hostNetwork", "the pod has its own network", on_host)
+    yield skipped("host_network", "the pod uses the host's network") if is_on_host else None
 
     is_ignored = namespace in behaviours.ignored_namespaces
-    ignored = decided("ignored_namespace", f"namespace {namespace} is never injected") if is_ignored else None
-    others = f"namespace {namespace} is not one of {', '.join(sorted(behaviours.ignored_namespaces))}"
-    yield Verdict("ignored_namespace", "Istio's own list", others, ignored)
+    yield skipped("ignored_namespace", f"namespace {namespace} is never injected") if is_ignored else None
 
     # An illegal policy overrides the label, the annotation and the selectors in Istio, so it comes before them.
     fault = f"policy {policy.policy!r} is neither `{ENABLED}` nor `{DISABLED}`: nothing is injected"
     is_legal = policy.policy in (ENABLED, DISABLED)
-    illegal = None if is_legal else decided("illegal_policy", fault, warning=fault)
-    yield Verdict("illegal_policy", "config: policy", f"{policy.policy} is a policy", illegal)
+    yield None if is_legal else skipped("illegal_policy", fault, fault)
 
-    silence = invalid or f"this Istio does not read the label {INJECT}"
-    if INJECT not in labels:
-        silence = f"the pod has no label {INJECT}"
-    yield Verdict("label", f"metadata.labels[{INJECT}]", silence, by_value("label"))
-
-    silence = invalid or f"the annotation {INJECT} is empty"
-    if INJECT not in annotations:
-        silence = f"the pod has no annotation {INJECT}"
-    elif by_label:
-        silence = f"the pod has the label {INJECT}, so the annotation is not read"
-    yield Verdict("annotation", f"metadata.annotations[{INJECT}]", silence, by_value("annotation"))
+    found = None if wanted is None else PolicyDecision(wanted, place, f"{place} {INJECT} is {value!r}", invalid)
+    yield found if place == "label" else None
+    yield found if place == "annotation" else None
 
     for name, selectors, inject in (("never", policy.never, False), ("always", policy.always, True)):
-        key = f"{name}InjectSelector"
-        silence = f"the pod's labels match no selector of {key}" if behaviours.selectors else f"this Istio has no {key}"
         # An empty selector would match everything; in Istio it matches nothing.
-        matches = any(not each.is_empty and each.matches(labels) for each in selectors)
-        found = decided(f"{name}_selector", f"the pod's labels match {key}", inject=inject)
-        yield Verdict(
-            f"{name}_selector", f"config: {key}", silence, found if behaviours.selectors and matches else None
-        )
+        matches = behaviours.selectors and any(not each.is_empty and each.matches(labels) for each in selectors)
+        detail = f"the pod's labels match {name}InjectSelector"
+        yield PolicyDecision(inject, f"{name}_selector", detail, invalid) if matches else None
 
-    default = decided(f"policy_{policy.policy}", f"the policy is {policy.policy}", inject=policy.policy == ENABLED)
-    yield Verdict("policy", "config: policy", "the policy always applies", default)
+    is_enabled = policy.policy == ENABLED
+    yield PolicyDecision(is_enabled, f"policy_{policy.policy}", f"the policy is {policy.policy}", invalid)
+
+
+def _asked(behaviours: Behaviours, pod: Mapping[str, Any]) -> tuple[str, str]:
+    """Return where a pod may ask for injection or refuse it, and the value there."""
+    labels = c.labels_of(pod)
+    if behaviours.inject_label and INJECT in labels:
+        return "label", labels[INJECT]
+    return "annotation", c.annotations_of(pod).get(INJECT, "")
+
+
+def _invalid(behaviours: Behaviours, place: str, value: str) -> str:
+    """Return the warning about a value that neither asks for injection nor refuses it."""
+    if not value or behaviours.wants_injection(value) is not None:
+        return ""
+    return f"{place} {INJECT} has the value {value!r}; only `true` and `false` count, so the policy decides"
+
+
+def verdicts(policy: Policy, behaviours: Behaviours, pod: Mapping[str, Any], namespace: str) -> Iterator[Verdict]:
+    """Yield the verdict of every rule on ``pod``, in Istio's order; the first decision counts."""
+    place, value = _asked(behaviours, pod)
+    invalid = _invalid(behaviours, place, value)
+    no_label = invalid or f"this Istio does not read the label {INJECT}"
+    if INJECT not in c.labels_of(pod):
+        no_label = f"the pod has no label {INJECT}"
+    no_annotation = invalid or f"the annotation {INJECT} is empty"
+    if INJECT not in c.annotations_of(pod):
+        no_annotation = f"the pod has no annotation {INJECT}"
+    elif place == "label":
+        no_annotation = f"the pod has the label {INJECT}, so the annotation is not read"
+    others = f"namespace {namespace} is not one of {', '.join(sorted(behaviours.ignored_namespaces))}"
+    no_selector = "the pod's labels match no selector of {}" if behaviours.selectors else "this Istio has no {}"
+    never, always = "neverInjectSelector", "alwaysInjectSelector"
+    rules = (
+        ("host_network", "spec.hostNetwork", "the pod has its own network"),
+        ("ignored_namespace", "Istio's own list", others),
+        ("illegal_policy", "config: policy", f"{policy.policy} is a policy"),
+        ("label", f"metadata.labels[{INJECT}]", no_label),
+        ("annotation", f"metadata.annotations[{INJECT}]", no_annotation),
+        ("never_selector", f"config: {never}", no_selector.format(never)),
+        ("always_selector", f"config: {always}", no_selector.format(always)),
+        ("policy", "config: policy", "the policy always applies"),
+    )
+    for rule, decision in zip(rules, _decisions(policy, behaviours, pod, namespace), strict=True):
+        yield Verdict(*rule, decision)
