@@ -58,9 +58,13 @@ _DANGEROUS: Final = re.compile(
     r"|\?(?<![^,]\?)|\A<<\Z"
 )
 # Characters that are harmless wherever they are in a text, but for a few at its ends.
-_HARMLESS: Final = bytes({*range(0x21, 0x7F)} - set(f"\"'\\{{}}[]{_LEADING}".encode()))
-_HARMFUL_ENDS: Final = (b'",', b'"-"', b'"?', b",?", b'"<<"', b'"---', b'"...', b':"', b":,")
-"""What harmless characters make dangerous, in texts with quotes before and after them."""
+_HARMLESS: Final = bytes({*range(0x21, 0x7F)} - set(f"\"'\\{{}}[],{_LEADING}".encode()))
+_HARMFUL_ENDS: Final = ((b"?", b'"?'), (b"<", b'"<<"'), (b"-", b'"-"'), (b"-", b'"---'), (b".", b'"...'), (b":", b':"'))
+"""What harmless characters make dangerous, in texts with quotes before and after them; each after the character, which is found sooner."""
+_HARMFUL_COMMAS: Final = (b'",', b",?", b":,")
+_COLON: Final = b"\0"
+_STRUCTURE: Final = b"{}[]," + _COLON
+"""The characters of JSON between texts, with another one in place of the colon."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*+")
 """Texts that are never dangerous, which is found out sooner than that they are not."""
 
@@ -101,9 +105,17 @@ def none_dangerous(value: Any) -> bool:
         return False
     if b"\\" in encoded:
         return False
-    # Without escapes, every second piece between quotes is a text.
-    texts = b'"%b"' % b'"'.join(encoded.split(b'"')[1::2])
-    return not texts.translate(None, _HARMLESS + b'"') and not any(ends in texts for ends in _HARMFUL_ENDS)
+    # Without escapes, a colon after a quote is between a key and its value, or begins a text.
+    texts = encoded.replace(b'":', b'"' + _COLON)
+    rest = texts.translate(None, _HARMLESS).replace(b'""', b"").translate(None, _STRUCTURE)
+    if rest.strip(b'"'):
+        return False
+    if rest:
+        # A text has a character of the structure. Every second piece between quotes is a text.
+        texts = b'"%b"' % b'"'.join(encoded.split(b'"')[1::2])
+        if texts.translate(None, _HARMLESS + b'",') or any(ends in texts for ends in _HARMFUL_COMMAS):
+            return False
+    return not any(part in texts and ends in texts for part, ends in _HARMFUL_ENDS)
 
 
 def decodes(revision: Revision) -> bool:
