@@ -63,8 +63,8 @@ _HARMFUL_ENDS: Final = ((b"?", b'"?'), (b"<", b'"<<"'), (b"-", b'"-"'), (b"-", b
 """What harmless characters make dangerous, in texts with quotes before and after them; each after the character, which is found sooner."""
 _HARMFUL_COMMAS: Final = (b'",', b",?", b":,")
 _COLON: Final = b"\0"
-_STRUCTURE: Final = b"{}[]," + _COLON
-"""The characters of JSON between texts, with another one in place of the colon."""
+_STRUCTURE: Final = b'{}[],"' + _COLON
+"""The characters of JSON around texts, with another one in place of the colon."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*+")
 """Texts that are never dangerous, which is found out sooner than that they are not."""
 
@@ -107,10 +107,10 @@ def none_dangerous(value: Any) -> bool:
         return False
     # Without escapes, a colon after a quote is between a key and its value, or begins a text.
     texts = encoded.replace(b'":', b'"' + _COLON)
-    rest = texts.translate(None, _HARMLESS).replace(b'""', b"").translate(None, _STRUCTURE)
-    if rest.strip(b'"'):
+    rest = texts.translate(None, _HARMLESS)
+    if rest.translate(None, _STRUCTURE):
         return False
-    if rest:
+    if rest.count(b'"') != 2 * rest.count(b'""'):
         # A text has a character of the structure. Every second piece between quotes is a text.
         texts = b'"%b"' % b'"'.join(encoded.split(b'"')[1::2])
         if texts.translate(None, _HARMLESS + b'",') or any(ends in texts for ends in _HARMFUL_COMMAS):
@@ -401,17 +401,25 @@ def _document(params: Parameters, seen: c.Pod) -> dict[str, Any]:
 
 
 def _without_unread(params: Parameters, given: dict[str, Any]) -> dict[str, Any]:
-    """Return the document without the annotations that no template reads. If one decodes texts, none is left out."""
+    """Return the document without the annotations that no template reads, and without what the workload shares with the pod.
+
+    If a template decodes texts, nothing is left out.
+    """
     keys = params.revision.annotations_read
     if keys is None or decodes(params.revision):
         return given
-    keys |= {PROXY_IMAGE_TYPE}
-    shortened = dict(given)
+    metadata, shortened = given["metadata"], dict(given)
+    if "owner" in given:
+        shortened["owner"] = {key: value for key, value in given["owner"].items() if metadata.get(key) is not value}
     for name in ("metadata", "owner"):
-        annotations = given.get(name, {}).get("annotations")
+        annotations = shortened.get(name, {}).get("annotations")
         if annotations:
-            read = {key: text for key, text in annotations.items() if reads(keys, key) or _is_proxy_config(key, text)}
-            shortened[name] = {**given[name], "annotations": read}
+            read = {
+                key: text
+                for key, text in annotations.items()
+                if reads(keys, key) or key == PROXY_IMAGE_TYPE or _is_proxy_config(key, text)
+            }
+            shortened[name] = {**shortened[name], "annotations": read}
     return shortened
 
 

@@ -17,6 +17,8 @@ Operation: TypeAlias = dict[str, Any]
 # The keys that identify the items of Kubernetes' lists, in the order they are tried: containers, env and volumes by name, then mounts,
 # ports, projected items and conditions.
 _NAMES: Final = ("name", "mountPath", "containerPort", "key", "type")
+_NAME_TYPES: Final = frozenset((str, int, bool))
+_ABSENT: Final = object()
 
 
 def create_patch(before: Any, after: Any) -> list[Operation]:
@@ -44,12 +46,14 @@ def _compare(before: Any, after: Any, path: str, operations: list[Operation]) ->
 
 
 def _compare_objects(before: dict[str, Any], after: dict[str, Any], path: str, operations: list[Operation]) -> None:
-    operations.extend({"op": "remove", "path": f"{path}/{_escaped(key)}"} for key in before if key not in after)
+    if not before.keys() <= after.keys():
+        operations.extend({"op": "remove", "path": f"{path}/{_escaped(key)}"} for key in before if key not in after)
     for key, value in after.items():
-        if key not in before:
+        old = before.get(key, _ABSENT)
+        if old is _ABSENT:
             operations.append({"op": "add", "path": f"{path}/{_escaped(key)}", "value": value})
-        elif before[key] is not value:
-            _compare(before[key], value, f"{path}/{_escaped(key)}", operations)
+        elif old is not value:
+            _compare(old, value, f"{path}/{_escaped(key)}", operations)
 
 
 def _escaped(key: str) -> str:
@@ -69,12 +73,13 @@ def _compare_lists(before: list[Any], after: list[Any], path: str, operations: l
 
 def _by_name(items: list[Any], name: str) -> dict[Any, Any] | None:
     """Return the items by their name; None unless every item has one and no two are equal."""
-    found: dict[Any, Any] = {}
-    for item in items:
-        value = item.get(name) if type(item) is dict else None
-        if type(value) is not str and not isinstance(value, int):
-            return None
-        found[value] = item
+    try:
+        names = [item[name] for item in items]
+    except (KeyError, TypeError):
+        return None
+    if not _NAME_TYPES.issuperset(map(type, names)):
+        return None
+    found = dict(zip(names, items, strict=True))
     return found if len(found) == len(items) else None
 
 
@@ -84,15 +89,14 @@ def _same_order(old: dict[Any, Any], new: dict[Any, Any]) -> bool:
 
 def _compare_by_name(old: dict[Any, Any], new: dict[Any, Any], path: str, operations: list[Operation]) -> None:
     """Remove the items that are gone, from the end on, then add and change items from the beginning on."""
-    places = list(enumerate(old))
-    operations.extend(
-        {"op": "remove", "path": f"{path}/{index}"} for index, name in reversed(places) if name not in new
-    )
+    if not old.keys() <= new.keys():
+        places = reversed(list(enumerate(old)))
+        operations.extend({"op": "remove", "path": f"{path}/{index}"} for index, name in places if name not in new)
     for index, (name, item) in enumerate(new.items()):
-        if name in old:
-            _compare(old[name], item, f"{path}/{index}", operations)
-        else:
+        if name not in old:
             operations.append({"op": "add", "path": f"{path}/{index}", "value": item})
+        elif old[name] is not item:
+            _compare(old[name], item, f"{path}/{index}", operations)
 
 
 def _compare_by_position(before: list[Any], after: list[Any], path: str, operations: list[Operation]) -> None:
