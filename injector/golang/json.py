@@ -18,7 +18,8 @@ _ESCAPES: Final = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\
 # What is special to HTML or to JavaScript's lines stands in strings only, and so can be escaped in the whole text.
 _HTML = re.compile("[<>&\u2028\u2029]")
 _LINES = re.compile("[\u2028\u2029]")
-_FLOAT = re.compile(r"null|[0-9][.e]")
+_FLOAT = re.compile("[0-9][.e]")
+_SCALARS: Final = frozenset((str, int, bool, type(None)))
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -64,7 +65,7 @@ def go_json(value: Any, *, sort_keys: bool = False, escape_html: bool = True, in
     except orjson.JSONEncodeError:  # lone surrogates, integers beyond 64 bits, deep nesting
         text = ""
     # A float has a point or an exponent, or is printed as null.
-    if indent or not text or (value.__class__ is not str and _FLOAT.search(text) and _has_float(value)):
+    if indent or not text or (value.__class__ is not str and _may_have_float(text) and _has_float(value)):
         text = "".join(_parts(value, "\n" if indent else "", sort_keys=sort_keys))
     return _escaped(text, _HTML if escape_html else _LINES)
 
@@ -77,12 +78,16 @@ def _escaped(text: str, special: re.Pattern[str]) -> str:
     return special.sub(lambda match: _ESCAPES[match[0]], text)
 
 
+def _may_have_float(text: str) -> bool:
+    return "null" in text or _FLOAT.search(text) is not None
+
+
 def _has_float(value: Any) -> bool:
-    if isinstance(value, dict):
-        return any(_has_float(item) for item in value.values() if not isinstance(item, str))
-    if isinstance(value, list):
-        return any(_has_float(item) for item in value if not isinstance(item, str))
-    return isinstance(value, float)
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else (value,)
+    kinds = set(map(type, items))
+    if kinds <= _SCALARS:
+        return False
+    return float in kinds or any(_has_float(item) for item in items if isinstance(item, dict | list))
 
 
 def _parts(value: Any, newline: str, *, sort_keys: bool) -> Iterator[str]:

@@ -7,6 +7,7 @@ variables. The ``jsonpatch`` package and the API server apply patches.
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
@@ -48,11 +49,12 @@ def _compare(before: Any, after: Any, path: str, operations: list[Operation]) ->
 def _compare_objects(before: dict[str, Any], after: dict[str, Any], path: str, operations: list[Operation]) -> None:
     if not before.keys() <= after.keys():
         operations.extend({"op": "remove", "path": f"{path}/{_escaped(key)}"} for key in before if key not in after)
-    for key, value in after.items():
-        old = before.get(key, _ABSENT)
+    for key, value, old in zip(after, after.values(), map(before.get, after, repeat(_ABSENT)), strict=True):
+        if old is value:
+            continue
         if old is _ABSENT:
             operations.append({"op": "add", "path": f"{path}/{_escaped(key)}", "value": value})
-        elif old is not value:
+        else:
             _compare(old, value, f"{path}/{_escaped(key)}", operations)
 
 

@@ -285,9 +285,9 @@ def _decoder(type_name: str, options: _Options) -> Codec:
         return _decoder(type_name[1:], options)
     if is_struct(type_name):
         decode = _struct_decoder(struct_type(type_name), options)
-        if type_name != _LARGEST:
+        if type_name not in _CHECKED_FIRST:
             return decode
-        return lambda value: value if is_in_go_form(value, _LARGEST) else decode(value)
+        return lambda value: value if is_in_go_form(value, type_name) else decode(value)
     base = underlying(type_name)
     if base.startswith(("[]", "map[")):
         return _collection_decoder(type_name, base.partition("]")[2], options)
@@ -493,8 +493,8 @@ _OPAQUE_DECODERS: Final[Mapping[str, Codec]] = {
 
 # --- checking
 
-_LARGEST: Final = "v1.PodSpec"
-"""The type whose values are checked before they are decoded: most of them are in Go's form."""
+_CHECKED_FIRST: Final = ("v1.PodSpec", "v1.ObjectMeta")
+"""The types whose values are checked before they are decoded: most of them are in Go's form."""
 
 
 class _True:
