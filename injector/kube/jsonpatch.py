@@ -7,7 +7,6 @@ variables. The ``jsonpatch`` package and the API server apply patches.
 
 from __future__ import annotations
 
-from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
@@ -19,7 +18,6 @@ Operation: TypeAlias = dict[str, Any]
 # ports, projected items and conditions.
 _NAMES: Final = ("name", "mountPath", "containerPort", "key", "type")
 _NAME_TYPES: Final = frozenset((str, int, bool))
-_ABSENT: Final = object()
 
 
 def create_patch(before: Any, after: Any) -> list[Operation]:
@@ -49,13 +47,11 @@ def _compare(before: Any, after: Any, path: str, operations: list[Operation]) ->
 def _compare_objects(before: dict[str, Any], after: dict[str, Any], path: str, operations: list[Operation]) -> None:
     if not before.keys() <= after.keys():
         operations.extend({"op": "remove", "path": f"{path}/{_escaped(key)}"} for key in before if key not in after)
-    for key, value, old in zip(after, after.values(), map(before.get, after, repeat(_ABSENT)), strict=True):
-        if old is value:
-            continue
-        if old is _ABSENT:
+    for key, value in after.items():
+        if key not in before:
             operations.append({"op": "add", "path": f"{path}/{_escaped(key)}", "value": value})
-        else:
-            _compare(old, value, f"{path}/{_escaped(key)}", operations)
+        elif before[key] is not value:
+            _compare(before[key], value, f"{path}/{_escaped(key)}", operations)
 
 
 def _escaped(key: str) -> str:

@@ -6,6 +6,7 @@ Follows pkg/kube/inject/app_probe.go and ``applyRewrite`` in webhook.go (1.30.3)
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from injector.errors import DataError, ManifestError
@@ -42,6 +43,13 @@ _LIFECYCLE: Final = (
 )
 
 
+@cache
+def _handlers(actions: tuple[str, ...], startup: bool, lifecycle: bool) -> tuple[_Handler, ...]:  # noqa: FBT001 - part of the cache's key
+    fields = [*_PROBES.items()][: 3 if startup else 2]
+    probes = (_Handler((field,), f"/app-health/{{}}/{end}", actions) for field, end in fields)
+    return (*probes, *(_LIFECYCLE if lifecycle else ()))
+
+
 @dataclass(frozen=True, slots=True)
 class Rewrite:
     """How a revision rewrites probes: by the behaviours of its minor, and which handlers."""
@@ -59,9 +67,7 @@ class Rewrite:
             "grpc": behaviours.grpc_probes,
         }
         actions = tuple(name for name, on in handled.items() if on)
-        fields = [*_PROBES.items()][: 3 if behaviours.startup_probes else 2]
-        probes = (_Handler((field,), f"/app-health/{{}}/{end}", actions) for field, end in fields)
-        return cls(behaviours, (*probes, *(_LIFECYCLE if behaviours.lifecycle_probes else ())))
+        return cls(behaviours, _handlers(actions, behaviours.startup_probes, behaviours.lifecycle_probes))
 
     def probers(
         self, containers: Iterable[c.Container], status_port: int, *, injected_before: bool = False
@@ -104,9 +110,10 @@ class Rewrite:
             probe: Any = container
             for key in handler.path:
                 probe = probe.get(key) or {}
-            name = next((each for each in handler.actions if probe.get(each) is not None), None)
-            if name is not None:
-                yield handler, probe, name
+            for name in handler.actions:
+                if probe.get(name) is not None:
+                    yield handler, probe, name
+                    break
 
     def _prober_json(self, handler: _Handler, name: str, action: Mapping[str, Any], probe: Mapping[str, Any]) -> str:
         text = go_struct_json(action, _ACTIONS[name])
@@ -134,7 +141,9 @@ class Rewrite:
             }
             if self.behaviours.probe_scheme and action.get("scheme") == "HTTPS":
                 action["scheme"] = "HTTP"
-            changed: dict[str, Any] = {**{key: value for key, value in probe.items() if key != name}, "httpGet": action}
+            changed: dict[str, Any] = {**probe, "httpGet": action}
+            if name != "httpGet":
+                del changed[name]
             if len(path) > 1:
                 changed = {**container[path[0]], path[1]: changed}
             container = {**container, path[0]: changed}
