@@ -606,9 +606,13 @@ def go_encode(value: Any, type_name: str, *, creation_timestamp: bool = False) -
 
     Map keys are sorted, and fields that the type does not have come last. ``omitempty`` leaves out empty scalars, lists, maps and nil
     pointers, but no struct. With ``creation_timestamp``, ``creationTimestamp: null`` is printed too, as Kubernetes' libraries before
-    0.34 do. An object that does not change is shared with ``value``.
+    0.34 do. msgspec encodes objects without such fields, in half the time.
     """
-    return _encoder(type_name, creation_timestamp)(value)
+    try:
+        printed = msgspec.convert(value, _printed(type_name, creation_timestamp))
+    except msgspec.ValidationError:
+        return _encoder(type_name, creation_timestamp)(value)
+    return msgspec.to_builtins(printed, order="deterministic")
 
 
 def go_struct_json(value: Any, type_name: str) -> str:
@@ -637,47 +641,51 @@ def _nil_or(encode: Codec) -> Codec:
     return lambda value: None if value is None else encode(value)
 
 
-_PLANS: Final = 64
-"""How many orders of a struct's keys are remembered: objects of one source have few."""
-_Plan: TypeAlias = tuple["dict[str, Any] | None", list[tuple[str, "Codec"]]]
-"""All fields to print for an object, with their zero values, and how to encode those that are not scalars.
-
-The first part is None if the object has all of them in this order.
-"""
-
-
 def _struct_encoder(struct: StructType, *, creation_timestamp: bool) -> Codec:
     encoders = {name: _encoder(field.type, creation_timestamp) for name, field in struct.by_json.items()}
     omitted = {
         name for name, field in struct.by_json.items() if _omits_zero(field, creation_timestamp=creation_timestamp)
     }
-    scalars = {name for name, field in struct.by_json.items() if _is_scalar(field.type)}
-    plans: dict[tuple[str, ...], _Plan] = {}
-
-    def plan_for(keys: tuple[str, ...]) -> _Plan:
-        printed = [name for name in encoders if name in keys or name not in omitted]
-        zeros = {name: encoders[name](None) if name in scalars else None for name in printed}
-        plan = (
-            None if tuple(printed) == keys else zeros,
-            [(name, encoders[name]) for name in printed if name not in scalars],
-        )
-        if len(plans) < _PLANS and encoders.keys() >= set(keys):
-            plans[keys] = plan
-        return plan
 
     def encode(value: Any) -> Any:
         value = value or {}
-        keys = tuple(value)
-        zeros, encodings = plans.get(keys) or plan_for(keys)
-        if zeros is not None:
-            value = zeros | value
-        elif encodings:
-            value = value.copy()
-        for name, encode_field in encodings:
-            value[name] = encode_field(value[name])
-        return value
+        known = {
+            name: encode_field(value.get(name))
+            for name, encode_field in encoders.items()
+            if name in value or name not in omitted
+        }
+        return {**known, **{name: item for name, item in value.items() if name not in encoders}}
 
     return encode
+
+
+@cache
+def _printed(type_name: str, creation_timestamp: bool) -> Any:  # noqa: FBT001 - part of the cache's key
+    """Return the msgspec type whose values are written as Go writes the type. Scalars are not checked."""
+    name = type_name.removeprefix("*")
+    base = underlying(name)
+    if base.startswith("[]"):
+        return list[_printed(base[2:], creation_timestamp)]  # type: ignore[misc]
+    if base.startswith("map["):
+        return dict[str, _printed(base.partition("]")[2], creation_timestamp)]  # type: ignore[misc]
+    if not is_struct(name):
+        return None if name in _UNORDERED else Any
+    names, fields = dict[str, str](), list[Any]()
+    for field in struct_type(name).by_json.values():
+        names[python_name := f"f{len(names)}"] = field.json
+        form, default = _printed(field.type, creation_timestamp), None
+        if _omits_zero(field, creation_timestamp=creation_timestamp):
+            default = msgspec.UNSET
+        elif is_struct(field.type):
+            default = msgspec.field(default_factory=form)
+        elif not field.type.startswith("*") and _is_scalar(field.type):
+            default = _ZEROS.get(underlying(field.type))
+        fields.append((python_name, form, default))
+    return msgspec.defstruct(name, fields, rename=names, forbid_unknown_fields=True, kw_only=True, gc=False)
+
+
+_UNORDERED: Final = frozenset({"runtime.RawExtension", "v1.FieldsV1"})
+"""Types whose values keep the order of their keys. msgspec does not encode objects with such fields."""
 
 
 def _is_scalar(type_name: str) -> bool:

@@ -73,6 +73,19 @@ def test_gos_own_zero_values_go_again_or_stay(pod: Any) -> None:
     assert go_encode(normalise(encoded, "v1.Pod"), "v1.Pod") == encoded
 
 
+@given(pod=PODS, creation_timestamp=st.booleans())
+def test_an_unknown_field_does_not_change_how_the_others_are_printed(pod: Any, creation_timestamp: bool) -> None:
+    try:
+        known = normalise(pod, "v1.Pod", keep_unknown=False)
+    except DataError:
+        return
+
+    # msgspec encodes the known fields, and Python those of an object with an unknown one.
+    encoded = go_encode(known, "v1.Pod", creation_timestamp=creation_timestamp)
+    expected = go_encode({**known, "unknown": 1}, "v1.Pod", creation_timestamp=creation_timestamp)
+    assert orjson.dumps({**encoded, "unknown": 1}) == orjson.dumps(expected)
+
+
 @given(pod=PODS, patch=PODS)
 def test_a_merge_succeeds_or_fails_with_an_error_of_ours_and_changes_nothing(pod: Any, patch: Any) -> None:
     before = orjson.dumps([pod, patch])
