@@ -35,7 +35,8 @@ _POINTER_SIZE: Final = 8
 _MAX_CHARACTER_SIZE: Final = 4
 SEQUENCES: Final = (list, tuple)
 """For ``isinstance``: ``list | tuple`` would be made again for each call, which takes ten times as long."""
-_SCALARS: Final = (bool, int, float, type(None))
+_FIXED: Final = (bool, type(None), float)
+"""Classes of values that all have the same size."""
 _CURRENT: Final[ContextVar[JinjaBudget]] = ContextVar("jinja_budget")
 
 
@@ -98,13 +99,11 @@ def reserve_bytes(size: int) -> None:
 def charged(value: _T) -> _T:
     """Count the memory of a new value and return it; its items were counted before."""
     if isinstance(value, str):
-        size = len(value)
-        if size > MAX_OUTPUT:
-            check_value_size(size)
         budget = _CURRENT.get()
-        budget.memory += size if value.isascii() else _MAX_CHARACTER_SIZE * size
-        if budget.memory > MAX_MEMORY:
-            reserve_bytes(0)  # which raises the error
+        budget.memory += len(value) if value.isascii() else _MAX_CHARACTER_SIZE * len(value)
+        if len(value) > MAX_OUTPUT or budget.memory > MAX_MEMORY:
+            check_value_size(len(value))
+            reserve_bytes(0)
     elif isinstance(value, SEQUENCES):
         check_value_size(len(value))
         reserve_bytes(_POINTER_SIZE * len(value))
@@ -143,9 +142,9 @@ def measure(value: Any, cost: int = 1) -> int:
             check_value_size(size)
         tick(cost + size // _TEXT_PER_STEP)
         return size
-    if value.__class__ in _SCALARS:
+    if value.__class__ in _FIXED:
         tick(cost)
-        return _size_of_scalar(value)
+        return 1
     size = 0
     waiting = [value]
     while waiting:
