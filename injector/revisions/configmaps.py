@@ -13,9 +13,8 @@ from functools import cached_property
 from typing import Any, Final
 
 from injector.errors import ConfigError, DataError
+from injector.istio.config import Values, parse_values
 from injector.istio.webhooks import DEFAULT_NAME, REVISION_LABEL
-from injector.kube.pods import mapping_at
-from injector.kube.yaml import load_document
 from injector.memo import Memo
 from injector.revisions.registry import checked_name
 from injector.revisions.source import SETTINGS_KEY, ClusterFacts, RawRevision, parse_settings
@@ -47,15 +46,20 @@ class IstioConfigMap:
     def settings(self) -> dict[str, Any]:
         """``revision.yaml`` with istiod's own environment, as far as the values have it.
 
-        Since about Istio 1.22 the chart writes ``pilot.env``, istiod's feature variables, into the key ``values``; it sets ``PLATFORM`` to
-        ``global.platform``.
-
         Raises:
             DataError: ``revision.yaml`` is not YAML, or not a mapping.
         """
         stated = parse_settings(self.data.get(SETTINGS_KEY), where=SETTINGS_KEY)
-        env, own = _environment(self.data.get("values")), stated.get("env")
+        env, own = {} if self._values is None else self._values.environment, stated.get("env")
         return {**stated, "env": {**env, **(own or {})}} if env and isinstance(own, dict | None) else stated
+
+    @cached_property
+    def _values(self) -> Values | None:
+        """The values; None if they cannot be used. Until the revision is built this keeps them, so that it does not read them again."""
+        try:
+            return parse_values(self.data.get("values"))
+        except DataError:
+            return None  # building the revision reports it
 
 
 def istio_config_map(item: Mapping[str, Any]) -> IstioConfigMap | None:
@@ -142,18 +146,3 @@ def _missing(name: str, missing: str, other: IstioConfigMap, namespace: str) -> 
         where=other.place(namespace),
         hint=f"install {wanted} with label {REVISION_LABEL}, or delete {other.name}",
     )
-
-
-def _environment(values: str | None) -> dict[str, str]:
-    try:
-        tree = load_document(values, where="values") if values is not None else None
-    except DataError:
-        return {}  # building the revision reports it
-    variables = mapping_at(tree, "pilot", "env")
-    env = {str(name): _text(value) for name, value in variables.items() if isinstance(value, str | bool | int | float)}
-    platform = mapping_at(tree, "global").get("platform")
-    return {**({"PLATFORM": platform} if isinstance(platform, str) and platform else {}), **env}
-
-
-def _text(value: str | float) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
