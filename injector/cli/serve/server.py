@@ -66,6 +66,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_GC_THRESHOLD: Final = 700
+"""Python's own, which ``cli/__init__.py`` raises."""
+
 
 def run_server(settings: Settings) -> None:
     """Serve until a signal ends the server.
@@ -73,6 +76,7 @@ def run_server(settings: Settings) -> None:
     Raises:
         InjectorError: the settings, the configuration or the certificate cannot be used, or an address cannot be listened on.
     """
+    gc.freeze()  # the imports made 100,000 objects, which stay: collections until the server is ready need not visit them
     log_to(sys.stderr, settings.log_format)
     for warning in settings.warnings():
         _log.warning("%s", warning)
@@ -100,6 +104,7 @@ def run_server(settings: Settings) -> None:
         # that were loaded here.
         gc.collect()
         gc.freeze()
+        gc.set_threshold(_GC_THRESHOLD)
 
     controller = upgrade_controller(settings, client, metrics) if client and settings.upgrades else None
     tracing = tracing_of(os.environ, version=own_version())
