@@ -231,3 +231,21 @@ def test_the_changes_are_of_the_injection_alone() -> None:
     pod["metadata"]["labels"]["a"] = "b"
 
     assert template_changes(pod, fresh) == ()
+
+
+@pytest.mark.parametrize("revision", [STABLE, CANARY], ids=lambda each: each.name)
+def test_a_pod_without_the_defaults_of_the_api_server_has_the_changes_of_one_that_has_them(revision: Revision) -> None:
+    without = injected(STABLE, created()).pod
+    fresh = injected(revision, created()).pod
+    assert proxy_of(without) != defaulted_container(proxy_of(without))
+    assert template_changes(without, fresh) == template_changes(running(), fresh)
+
+
+@pytest.mark.parametrize("limits", [{}, {"limits": {"cpu": "2"}}, {"limits": {"cpu": "2"}, "requests": {"cpu": "1"}}])
+def test_the_defaults_of_the_api_server_stay_the_same_when_they_are_given_again(limits: dict[str, Any]) -> None:
+    spec = injected(STABLE, created()).pod["spec"]
+    containers = [*spec["containers"], make_container(resources=limits), make_container(image="app:latest")]
+    for once in (*map(defaulted_container, containers), defaulted_container({"name": "app"})):
+        assert defaulted_container(once) == once
+    for once in (*map(defaulted_volume, spec["volumes"]), defaulted_volume({"name": "data"})):
+        assert defaulted_volume(once) == once

@@ -129,11 +129,14 @@ def template_changes(pod: c.Pod, fresh: c.Pod) -> tuple[Change, ...]:
     """Return the changes from the containers and volumes that injection added to ``pod`` to those that it adds to ``fresh`` now."""
     names = [_added(each) for each in (pod, fresh)]
     containers, volumes = (frozenset().union(*(of_pod[index] for of_pod in names)) for index in (0, 1))
-    old, new = (_only(each, containers, volumes) for each in (pod, fresh))
-    if _differ_in_mounts_at_most(old["spec"], new["spec"]):
-        return ()  # as for most pods: it takes half the time of the whole comparison
+    running, expected = (_only(each, containers, volumes) for each in (pod, fresh))
+    new = _defaulted(expected)
+    # The API server has already given most running pods the defaults, and they stay the same when they are given again.
+    if _differ_in_mounts_at_most(running, new):
+        return ()  # as for most pods: it takes a third of the time of the whole comparison
     ranged = _LIMIT_RANGER in c.annotations_of(pod)
-    return tuple(change for change in pod_changes(old, new, {}) if not _of_others(change, ranged=ranged))
+    found = pod_changes({"spec": _defaulted(running)}, {"spec": new}, {})
+    return tuple(change for change in found if not _of_others(change, ranged=ranged))
 
 
 def _differ_in_mounts_at_most(old: Object, new: Object) -> bool:
@@ -179,15 +182,17 @@ def _added(pod: c.Pod) -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(containers), frozenset(status.get("volumes", ()))
 
 
-def _only(pod: c.Pod, containers: AbstractSet[Any], volumes: AbstractSet[Any]) -> c.Pod:
-    """Return a pod with only these containers and volumes, with the API server's defaults."""
-    spec: dict[str, Any] = {
-        kind: [defaulted_container(item) for item in c.containers_of(pod, kind) if item.get("name") in containers]
-        for kind in _LISTS
-    }
+def _only(pod: c.Pod, containers: AbstractSet[Any], volumes: AbstractSet[Any]) -> dict[str, list[Object]]:
+    """Return the lists of a pod with only these containers and volumes."""
+    lists = {kind: [item for item in c.containers_of(pod, kind) if item.get("name") in containers] for kind in _LISTS}
     listed = (pod.get("spec") or {}).get("volumes") or []
-    spec["volumes"] = [defaulted_volume(item) for item in listed if item.get("name") in volumes]
-    return {"spec": spec}
+    return {**lists, "volumes": [item for item in listed if item.get("name") in volumes]}
+
+
+def _defaulted(lists: Mapping[str, list[Object]]) -> dict[str, list[Object]]:
+    """Return the lists with the API server's defaults."""
+    found = {kind: [defaulted_container(item) for item in lists[kind]] for kind in _LISTS}
+    return {**found, "volumes": [defaulted_volume(item) for item in lists["volumes"]]}
 
 
 class _Defaults(NamedTuple):
