@@ -19,7 +19,7 @@ _ESCAPES: Final = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\
 _HTML = re.compile("[<>&\u2028\u2029]")
 _LINES = re.compile("[\u2028\u2029]")
 _FLOAT = re.compile("[0-9][.e]")
-_SCALARS: Final = frozenset((str, int, bool, type(None)))
+_NO_FLOATS: Final = frozenset((str, int, bool, type(None)))
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -83,11 +83,11 @@ def _may_have_float(text: str) -> bool:
 
 
 def _has_float(value: Any) -> bool:
-    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else (value,)
-    kinds = set(map(type, items))
-    if kinds <= _SCALARS:
-        return False
-    return float in kinds or any(_has_float(item) for item in items if isinstance(item, dict | list))
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, list):
+        return isinstance(value, float)
+    return not _NO_FLOATS.issuperset(map(type, value)) and any(map(_has_float, value))
 
 
 def _parts(value: Any, newline: str, *, sort_keys: bool) -> Iterator[str]:

@@ -59,8 +59,8 @@ _DANGEROUS: Final = re.compile(
 )
 # Characters that are harmless wherever they are in a text, but for a few at its ends.
 _HARMLESS: Final = bytes({*range(0x21, 0x7F)} - set(f"\"'\\{{}}[],{_LEADING}".encode()))
-_HARMFUL_ENDS: Final = ((b"?", b'"?'), (b"<", b'"<<"'), (b"-", b'"-"'), (b"-", b'"---'), (b".", b'"...'), (b":", b':"'))
-"""What harmless characters make dangerous, in texts with quotes before and after them; each after the character, which is found sooner."""
+_HARMFUL_ENDS: Final = {b"?": (b'"?',), b"<": (b'"<<"',), b'"-': (b'"-"', b'"---'), b".": (b'"...',), b":": (b':"',)}
+"""What harmless characters make dangerous, in texts with quotes before and after them, by a part that is found sooner."""
 _HARMFUL_COMMAS: Final = (b'",', b",?", b":,")
 _COLON: Final = b"\0"
 _STRUCTURE: Final = b'{}[],"' + _COLON
@@ -115,7 +115,7 @@ def none_dangerous(value: Any) -> bool:
         texts = b'"%b"' % b'"'.join(encoded.split(b'"')[1::2])
         if texts.translate(None, _HARMLESS + b'",') or any(ends in texts for ends in _HARMFUL_COMMAS):
             return False
-    return not any(part in texts and ends in texts for part, ends in _HARMFUL_ENDS)
+    return not any(ends in texts for part, every in _HARMFUL_ENDS.items() if part in texts for ends in every)
 
 
 def decodes(revision: Revision) -> bool:

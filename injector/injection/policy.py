@@ -74,9 +74,11 @@ def _decisions(
     yield skipped("ignored_namespace", f"namespace {namespace} is never injected") if is_ignored else None
 
     # An illegal policy overrides the label, the annotation and the selectors in Istio, so it comes before them.
-    fault = f"policy {policy.policy!r} is neither `{ENABLED}` nor `{DISABLED}`: nothing is injected"
-    is_legal = policy.policy in (ENABLED, DISABLED)
-    yield None if is_legal else skipped("illegal_policy", fault, fault)
+    if policy.policy in (ENABLED, DISABLED):
+        yield None
+    else:
+        fault = f"policy {policy.policy!r} is neither `{ENABLED}` nor `{DISABLED}`: nothing is injected"
+        yield skipped("illegal_policy", fault, fault)
 
     found = None if wanted is None else PolicyDecision(wanted, place, f"{place} {INJECT} is {value!r}", invalid)
     yield found if place == "label" else None

@@ -28,7 +28,6 @@ from injector.errors import DataError
 from injector.kube.strategicpatch import (
     field_meta,
     list_meta,
-    merge_key_of,
     ordered,
     partitioned,
     strategic_merge,
@@ -602,14 +601,22 @@ def _merged(original: Object, tree: Object, normal: Object, type_name: str) -> O
     return result
 
 
+_NAME_TYPES: Final = frozenset((str, int))
+
+
 def _merged_list(original: list[Any], tree: list[Any], normal: list[Any], meta: FieldType) -> list[Any]:
     """Merge lists of objects by their merge key."""
     key = meta.merge_key
     if not key:
         raise _WholeError
-    ours = [merge_key_of(item, key) for item in tree]
-    theirs = {merge_key_of(item, key): place for place, item in enumerate(original)}
-    if len(set(ours)) < len(ours) or len(theirs) < len(original) or None in ours:
+    try:
+        ours = [item[key] for item in tree]
+        theirs = {item[key]: place for place, item in enumerate(original)}
+    except (KeyError, TypeError) as error:
+        raise _WholeError from error
+    if not _NAME_TYPES.issuperset(map(type, ours)) or not _NAME_TYPES.issuperset(map(type, theirs)):
+        raise _WholeError
+    if len(set(ours)) < len(ours) or len(theirs) < len(original):
         raise _WholeError
     if theirs.keys().isdisjoint(ours):
         return [*normal, *original]

@@ -43,7 +43,7 @@ _SOURCES: Final[Mapping[str, str]] = {
 """Sources of volumes that every version knows, each with a field that must not be empty."""
 _SIMPLE_VOLUME: Final = frozenset(("name", *(source for source, field in _SOURCES.items() if not field)))
 _KEYS: Final = 2
-"""A volume has a name and a source. A variable has a name, and a value or its source."""
+"""A volume has a name and a source. A variable has a name, and a value or its source. A mount with two sub-paths has two more."""
 _PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
 _PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 _OVERCOMMITTED: Final = ("cpu", "memory", "ephemeral-storage")
@@ -169,12 +169,11 @@ def _repeated(values: Iterable[str]) -> Iterator[str]:
 def _check_metadata(meta: Object, old: Object, found: Found) -> None:
     before = old.get("labels") or _NOTHING
     added = {key: value for key, value in (meta.get("labels") or _NOTHING).items() if before.get(key) != value}
-    found.extend(Fault("metadata.labels", f'Invalid value: "{key}"') for key in _LABEL_KEYS.others(added))
-    found.extend(Fault("metadata.labels", f'Invalid value: "{text}"') for text in _LABEL_VALUES.others(added.values()))
+    for text in (*_LABEL_KEYS.others(added), *_LABEL_VALUES.others(added.values())):
+        found.append(Fault("metadata.labels", f'Invalid value: "{text}"'))
     annotations = meta.get("annotations") or _NOTHING
-    found.extend(
-        Fault("metadata.annotations", f'Invalid value: "{key}"') for key in _ANNOTATION_KEYS.others(annotations)
-    )
+    for key in _ANNOTATION_KEYS.others(annotations):
+        found.append(Fault("metadata.annotations", f'Invalid value: "{key}"'))
     if sum(map(len, annotations)) + sum(map(len, annotations.values())) > MAX_ANNOTATIONS:
         found.append(Fault("metadata.annotations", f"Too long: may not be more than {MAX_ANNOTATIONS} bytes"))
 
@@ -235,6 +234,9 @@ def _check_mounts(mounts: Sequence[Object], volumes: set[str], found: Found) -> 
     if len(set(places)) < len(mounts):
         for place in _repeated(places):
             found.append(Fault(f"volumeMounts[{place}].mountPath", f'Invalid value: "{place}": must be unique'))
+    names = [mount.get("name", "") for mount in mounts]
+    if volumes.issuperset(names) and all(names) and all(places) and max(map(len, mounts)) <= _KEYS + 1:
+        return
     for mount, place in zip(mounts, places, strict=True):
         if (name := mount.get("name", "")) not in volumes:
             found.append(Fault(f"volumeMounts[{place}].name", f'{_NOT_FOUND}: "{name}"'))
@@ -255,7 +257,8 @@ def _check_ports(_: str, ports: Sequence[Object], found: Found) -> None:
         if (protocol := port.get("protocol", "TCP")) not in _PROTOCOLS:
             found.append(Fault(f"ports[{number}].protocol", f'Unsupported value: "{protocol}"'))
     names = [name for port in ports if (name := port.get("name"))]
-    found.extend(Fault("ports.name", f'Invalid value: "{name}"') for name in _PORT_NAMES.others(names))
+    for name in _PORT_NAMES.others(names):
+        found.append(Fault("ports.name", f'Invalid value: "{name}"'))
     if len(set(names)) < len(names):
         found.extend(Fault("ports.name", f'Duplicate value: "{name}"') for name in _repeated(names))
 
