@@ -60,7 +60,8 @@ _DANGEROUS: Final = re.compile(
 # Characters that are harmless wherever they are in a text, but for a few at its ends.
 _HARMLESS: Final = bytes({*range(0x21, 0x7F)} - set(f"\"'\\{{}}[],{_LEADING}".encode()))
 _HARMFUL_ENDS: Final = {b"?": (b'"?',), b"<": (b'"<<"',), b'"-': (b'"-"', b'"---'), b".": (b'"...',), b":": (b':"',)}
-"""What harmless characters make dangerous, in texts with quotes before and after them, by a part that is found sooner."""
+"""Dangerous texts of harmless characters, or their beginnings and ends with the quote there. The key is a part of them, which is
+looked for first, because that is faster."""
 _HARMFUL_COMMAS: Final = (b'",', b",?", b":,")
 _COLON: Final = b"\0"
 _STRUCTURE: Final = b'{}[],"' + _COLON

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _GC_THRESHOLD: Final = 700
-"""Python's own, which ``cli/__init__.py`` raises."""
+"""The default of Python 3.11. ``cli/__init__.py`` raises it for the start."""
 
 
 def run_server(settings: Settings) -> None:

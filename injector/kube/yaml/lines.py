@@ -1,9 +1,9 @@
 """Documents of manifests, read line by line. Nearly every line of a manifest is ``KEY:``, ``KEY: SCALAR``, ``- SCALAR`` or ``- KEY: ...``.
 
 One regular expression takes a line apart, and its column tells where it belongs. Most lines repeat in other manifests, so short ones are
-taken apart once. libyaml reads the other entries one by one, each with
-its lines to the right of it: block and flow texts, quoted keys. A text that does not fit is read as a whole, so the result, with the
-errors, is always that of ``load_yaml``. A manifest is injected in three quarters of the time.
+taken apart once. libyaml reads the other entries one by one, each with its lines to the right of it: block and flow texts, quoted keys.
+A text that does not fit is read as a whole, so the result, with the errors, is always that of ``load_yaml``. A manifest is injected in
+three quarters of the time.
 """
 
 from __future__ import annotations
