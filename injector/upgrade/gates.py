@@ -38,6 +38,8 @@ EVALUATION_TIMEOUT: Final = 60.0
 """Seconds after which no further query is sent: meanwhile, the runner sees neither the pods nor the commands of users."""
 MIN_INTERVAL: Final = 60.0
 """The least range of a rate, in seconds: two scrapes of Istio's default interval of 15 s, and some more."""
+MAX_ANSWER: Final = 4 << 20
+"""Bytes of an answer, decompressed. Another person may have written the URL into the document."""
 _LABELS: Final = (
     'reporter="destination",destination_workload_namespace="{{ namespace }}",destination_workload="{{ workload }}"'
 )
@@ -217,11 +219,15 @@ class _Prometheus:
                 # A redirect could lead the token elsewhere.
                 sent = self.session.post(url, data={"query": query}, headers=headers, allow_redirects=False)
                 async with sent as answer:
-                    body = await answer.read()
+                    body = bytearray()
+                    async for part in answer.content.iter_any():
+                        body += part
+                        if len(body) > MAX_ANSWER:
+                            return f"the answer of Prometheus is longer than {MAX_ANSWER >> 20} MiB"
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             return f"Prometheus cannot be reached: {type(error).__name__}"
         try:
-            return _values(load_json(body))
+            return _values(load_json(bytes(body)))
         except (DataError, KeyError, TypeError, ValueError, IndexError):
             return f"the answer of Prometheus cannot be read (HTTP {answer.status})"
 

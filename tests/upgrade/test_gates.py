@@ -131,6 +131,13 @@ async def test_a_prometheus_that_is_down_is_no_data() -> None:
     assert (outcome, detail) == ("no data", "Prometheus cannot be reached: ClientConnectorError")
 
 
+async def test_an_answer_that_is_too_long_is_no_data(prometheus: Prometheus, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gates, "MAX_ANSWER", 1 << 20)
+    prometheus.answer = vector(*[1.0] * 100_000)
+
+    assert await result(gated(prometheus.url, "up")) == ("no data", "the answer of Prometheus is longer than 1 MiB")
+
+
 async def test_queries_that_take_too_long_together_are_not_all_sent(
     prometheus: Prometheus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
