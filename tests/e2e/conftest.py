@@ -12,6 +12,7 @@ import pytest
 from _pytest.terminal import TerminalReporter
 
 from tests.deploy import rendering
+from tests.e2e.fleet import FLEET, World, world_of
 from tests.e2e.kubelab import Lab, missing, running
 from tests.e2e.served import Certificate, certificate
 
@@ -19,11 +20,13 @@ Figure: TypeAlias = Callable[[str], None]
 
 HERE = Path(__file__).resolve().parent
 LONGEST = (
+    "test_upgrade_stops.py",
+    "test_upgrade_controllers.py",
     "test_upgrade.py",
-    "test_docs.py",
-    "test_while_pods_are_created.py",
-    "test_cluster_source.py",
+    "test_matrix.py",
     "test_selfsigned.py",
+    "test_faults.py",
+    "test_while_pods_are_created.py",
 )
 """The files that take longest, the longest first."""
 MEASURED = "measured"
@@ -101,6 +104,29 @@ def controlled_lab(shared_controlled_lab: Lab) -> Lab:
     """The API server where Deployments make pods, as it was when it started."""
     shared_controlled_lab.restore()
     return shared_controlled_lab
+
+
+@pytest.fixture(scope="session")
+def shared_nodes(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """A cluster with three nodes, for all modules of this process."""
+    del built
+    with running(Lab(tmp_path_factory.mktemp("nodes"), controllers=True, nodes=3)) as lab:
+        yield lab
+
+
+@pytest.fixture
+def nodes(shared_nodes: Lab) -> Lab:
+    """The cluster with three nodes, as it was when it started."""
+    shared_nodes.delete_namespaces()
+    shared_nodes.restore()
+    return shared_nodes
+
+
+@pytest.fixture
+def world(nodes: Lab, tmp_path: Path) -> Iterator[World]:
+    """The small fleet."""
+    with world_of(nodes, FLEET, tmp_path) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

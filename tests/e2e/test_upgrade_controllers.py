@@ -1,0 +1,165 @@
+"""Upgrades by controllers on a real API server, and how a plain restart script compares."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from injector.injection.tools.drift import injected_revision
+from tests.deploy.rendering import rendered
+from tests.e2e.conftest import Figure
+from tests.e2e.fleet import CRD, FLEET, HOME, NEW, OLD, PODS, World, name_of, workload
+from tests.e2e.manifests import control_plane, made, namespace_of
+from tests.e2e.served import Injector, injector, of_cluster, until
+from tests.factories import make_container
+from tests.revisions.fakes import CONFIG
+
+
+def test_controllers_with_the_permissions_of_the_chart_run_a_resource_although_the_leader_stops(
+    world: World, figure: Figure
+) -> None:
+    lab, home = world.lab, "injector-system"
+
+    def grant(*namespaces: str) -> None:
+        values = {"fromCluster": {"enabled": True}, "upgrades": {"enabled": True, "namespaces": list(namespaces)}}
+        granted = [each for each in rendered(values) if each["kind"] == "ServiceAccount" or "Role" in each["kind"]]
+        lab.apply(namespace_of(home), *granted)
+
+    def shows_the_pause(server: Injector) -> bool:
+        rows = [(each["name"], each["phase"], each["left"]) for each in server.status()["upgrades"]]
+        metric = 'injector_upgrade_phase{phase="Paused",upgrade="up"} 1.0'
+        return rows == [("up", "Paused", 13)] and metric in server.text("/metrics")
+
+    def events() -> Counter[tuple[str, str]]:
+        found = lab.items("/api/v1/events")
+        return Counter((each["reason"], each["involvedObject"]["kind"]) for each in found)
+
+    grant("dev", "shop")
+    account = lab.kubeconfig_of("injector", home)
+    flags = ("--insecure-http", "--upgrades", *of_cluster(lab, HOME, kubeconfig=account))
+    lab.kubectl("apply", "-f", str(CRD))
+    with ExitStack() as replicas:
+        servers = []
+        for name in ("a", "b"):
+            (world.folder / name).mkdir()
+            servers.append(replicas.enter_context(injector(world.folder / name, *flags)))
+        world.resource("up", {"namespaces": ["dev"]}, {"name": "rest"})
+        until(lambda: world.state("up").get("phase") == "Paused")
+        assert world.state("up")["reason"] == "preflight: no permission to create pods in namespace pay (and 2 more)"
+        assert (world.revisions(), set(world.templates().values())) == ({OLD: PODS}, {1})
+        for server in servers:
+            until(partial(shows_the_pause, server))  # each has a watch of its own
+
+        grant("dev", "shop", "pay")
+        world.injector("upgrade", "resume", "up")
+        until(lambda: world.state("up").get("step") == "Restarting" and world.state("up")["counts"].get("done", 0) > 1)
+        lease = json.loads(lab.kubectl("get", "lease", "injector-upgrades", "-n", HOME, "-o", "json").stdout)["spec"]
+        leader = next(each for each in servers if f"{lease['holderIdentity']} holds" in each.log.read_text())
+        leader.process.send_signal(signal.SIGSTOP)
+        stopped = time.monotonic()
+        until(lambda: world.state("up").get("phase") == "Completed")
+        figure(f"the leader was stopped: another one completed the upgrade {time.monotonic() - stopped:.0f} s later")
+        leader.process.send_signal(signal.SIGCONT)
+        until(lambda: "lost Lease" in leader.log.read_text())
+        # Events are written beside the loop, some time after the state.
+        until(lambda: events()["UpgradeCompleted", "Namespace"])
+    assert world.revisions() == {NEW: PODS}
+    assert set(world.templates().values()) == {2}
+    found = events()
+    # The event of a restart is missing if the leader was stopped between the two.
+    restarted = sum(found["UpgradeRestarted", kind] for kind in ("Deployment", "StatefulSet", "DaemonSet"))
+    assert len(FLEET) - 1 <= restarted <= len(FLEET)
+    assert {reason for reason, kind in found if kind == "Namespace"} == {
+        "UpgradeRestarting", "UpgradeSoaking", "UpgradePaused", "UpgradeCompleted",
+    }  # fmt: skip
+
+
+def proxy_of(pod: dict[str, Any]) -> str:
+    return str(next(each["image"] for each in pod["spec"]["containers"] if each["name"] == "istio-proxy"))
+
+
+@dataclass
+class Script:
+    """A plain restarter, as fortsa is (commit 5a1ead4, internal/podscanner/pod_scanner.go and internal/annotator/workload_annotator.go).
+
+    It compares the image of each pod's proxy with the one that the webhook gives now, and sets an annotation with the current time.
+    """
+
+    world: World
+    workloads: dict[str, dict[str, Any]]
+
+    def pods(self, name: str) -> list[dict[str, Any]]:
+        meta = self.workloads[name]["metadata"]
+        pods = self.world.lab.items(f"/api/v1/namespaces/{meta['namespace']}/pods?labelSelector=app={meta['name']}")
+        return [each for each in pods if not each["metadata"].get("deletionTimestamp")]
+
+    def expected(self, name: str) -> str:
+        """The image of a new pod's proxy."""
+        obj = self.workloads[name]
+        template = obj["spec"]["template"]
+        meta = {**template["metadata"], "generateName": "x-", "namespace": obj["metadata"]["namespace"]}
+        return proxy_of(self.world.lab.tried({**template, "apiVersion": "v1", "kind": "Pod", "metadata": meta}))
+
+    def outdated(self) -> set[str]:
+        owned = [name for name, obj in self.workloads.items() if obj["kind"] != "Pod"]
+        return {name for name in owned if any(proxy_of(pod) != self.expected(name) for pod in self.pods(name))}
+
+    def scan(self) -> set[str]:
+        """Restart what is outdated, and return it."""
+        found = self.outdated()
+        for name in found:
+            meta, at = self.workloads[name]["metadata"], {"fortsa.scaffidi.net/restartedAt": str(time.time())}
+            patch = json.dumps({"spec": {"template": {"metadata": {"annotations": at}}}})
+            kind = self.workloads[name]["kind"]
+            self.world.lab.kubectl("patch", kind, meta["name"], "-n", meta["namespace"], "--type=merge", "-p", patch)
+        return found
+
+
+def test_a_plain_restart_script_restarts_too_much_and_too_little(world: World, figure: Figure) -> None:
+    lab = world.lab
+    image = '"{{ annotation .ObjectMeta `sidecar.istio.io/proxyImage` (printf `proxy:%s` .Values.global.tag) }}"'
+    config = CONFIG.replace("proxy:{{ .Values.global.tag }}", image)
+    for revision, tag in ((OLD, "1.28.0"), (NEW, "1.30.1")):
+        lab.apply(*control_plane(HOME, revision, tag=tag, config=config))
+    own = workload("Deployment", "own-image", "shop")
+    own["spec"]["template"]["metadata"]["annotations"] = {"sidecar.istio.io/proxyImage": "proxy:own"}
+    halted = workload("Deployment", "halted", "pay")
+    special = (
+        own,
+        halted,
+        workload("StatefulSet", "on-delete", "shop", updateStrategy={"type": "OnDelete"}),
+        workload("Deployment", "slow", "pay", pod={"nodeSelector": {"lab": "open"}}),
+        made("Pod", "bare", "shop", {"app": "bare"}, spec={"containers": [make_container()]}),
+    )
+    script = Script(world, {name_of(each): each for each in (*FLEET, *special)})
+    until(lambda: script.expected(name_of(own)) == "proxy:own")
+    lab.kubectl("label", "nodes", "--all", "lab=open")
+    lab.apply(*special)
+    until(lambda: world.settled() and world.revisions() == {OLD: PODS + 9})
+    lab.apply({**halted, "spec": {**halted["spec"], "paused": True}})
+    lab.kubectl("label", "nodes", "--all", "lab-")  # new pods of `slow` have no place
+    stuck = {"StatefulSet shop/on-delete", "Deployment pay/halted"}
+    bare = {"Pod shop/bare"}
+
+    plan = json.loads(world.injector("upgrade", "plan", str(world.document("plan")), "-o", "json").stdout)
+    actions = {f"{each['kind']} {each['namespace']}/{each['name']}": each["action"] for each in plan["workloads"]}
+    assert actions == {name: "blocked" if name in stuck | bare else "restart" for name in script.workloads}
+
+    assert world.injector("tag", "set", "prod", "--revision", NEW, "--overwrite", "-y").exit_code == 0
+    until(lambda: script.expected(name_of(FLEET[0])) == "proxy:1.30.1")
+    first = script.scan()
+    assert first == script.workloads.keys() - {name_of(own)} - bare
+    until(lambda: script.outdated() == stuck | {"Deployment pay/slow"})
+    second = script.scan()
+    assert second == stuck | {"Deployment pay/slow"}
+    left = {name for name in script.workloads if OLD in {injected_revision(pod) for pod in script.pods(name)}}
+    assert left == second | {name_of(own)} | bare
+    figure(
+        f"a plain restart script: {len(first)} of {len(script.workloads)} workloads at once, {len(second)} again and again"
+    )
