@@ -35,17 +35,9 @@ _COLORS: Final = {f"^{ERROR}": "1;31", f"^{WARNING}": "33", f"^{INFO}": "0"}
 
 
 async def read_items(reader: ObjectReader, namespace: str, default: str, others: OtherKinds) -> list[Item]:
-    """Return the objects to analyze.
+    """Return the objects to analyze. Raises DataError if one cannot be read.
 
-    Args:
-        reader: the files or the cluster.
-        namespace: the only namespace; empty for all.
-        default: the namespace of objects that name none.
-        others: the kinds of workloads that Istio does not know.
-
-    Raises:
-        DataError: an object cannot be read.
-        ClusterError: the API server cannot be reached or refuses.
+    ``namespace`` is the only one; empty for all. ``default`` is the namespace of objects that name none.
     """
     found = [await reader.find_resource(*each) for each in others]
     resources = (r.SERVICES, r.PODS, *LISTED, *(each for each in found if each is not None))
@@ -79,20 +71,11 @@ def _place(reader: ObjectReader, resource: Resource, obj: Mapping[str, Any]) -> 
 
 
 async def read_mesh(reader: ObjectReader, sources: Sources, items: Sequence[Item], oldest: Minor | None = None) -> Mesh:
-    """Return the facts that decide about the injection of all objects.
+    """Return the facts that decide about the injection of all objects. Raises DataError if the revisions or a webhook cannot be read.
 
-    In a cluster, the revisions and tags that webhooks are called for are served. For files, those of the directory of revisions or of
-    the ConfigMaps in the files are, unless the files have webhooks.
-
-    Args:
-        reader: the files or the cluster.
-        sources: where to find revisions.
-        items: the objects to analyze.
-        oldest: the minor that control planes are upgraded from; default: that of the oldest revision.
-
-    Raises:
-        DataError: a webhook or the revisions cannot be read.
-        ClusterError: the API server cannot be reached or refuses.
+    In a cluster, the revisions and tags that webhooks are called for are served. For files, those of the directory of revisions or of the
+    ConfigMaps in the files are, unless the files have webhooks. ``oldest`` is the minor that control planes are upgraded from; default:
+    that of the oldest revision.
     """
     placed = await reader.all(
         Scope(r.WEBHOOKS), lambda obj: (analysis.read_configuration(obj), _place(reader, r.WEBHOOKS, obj))

@@ -95,11 +95,7 @@ class FileReader:
         return await self.all(scope, dump_json), ""
 
     async def get(self, resource: Resource, name: str, *, namespace: str = "") -> dict[str, Any]:
-        """Return one object.
-
-        Raises:
-            ManifestError: the files do not have it.
-        """
+        """Return one object. Raises ManifestError if the files do not have it."""
         for each in self._of(resource, namespace):
             if each["metadata"].get("name") == name:
                 return each
@@ -147,11 +143,7 @@ class ReaderSession(Protocol):
 def open_reader(
     filenames: Sequence[str], kubeconfig: Kubeconfig, *, recursive: bool = False
 ) -> Iterator[ReaderSession]:
-    """Open the files, or without files the cluster.
-
-    Raises:
-        InjectorError: the files cannot be read, or the credentials cannot be used.
-    """
+    """Open the files, or without files the cluster. Raises InjectorError if the files cannot be read, or the credentials cannot be used."""
     if filenames:
         yield read_objects(filenames, recursive=recursive)
         return
@@ -160,12 +152,7 @@ def open_reader(
 
 
 def read_objects(names: Sequence[str], *, recursive: bool) -> FileReader:
-    """Read all objects of the files, also those in Lists.
-
-    Raises:
-        UsageError: no file is given.
-        DataError: a file cannot be read.
-    """
+    """Read all objects of the files, also those in Lists. Raises UsageError without a file, and DataError if one cannot be read."""
     manifests = read_manifests(names, recursive=recursive)
     objects = [
         (place, each)
@@ -219,9 +206,6 @@ def in_processes(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
 
     A process inherits the function, and receives the items and sends the results as pickles. Items are taken as they are needed, so that
     reading them and working on them happen at the same time. On systems other than Linux there is only this process.
-
-    Raises:
-        Exception: ``function`` or the iterator of the items raises it.
     """
     cpus = len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
     left = iter(items)
@@ -279,10 +263,6 @@ def texts_in_processes(
     """Return the results of a function for the JSON of all objects of a scope, in order and without None.
 
     ``start`` returns the function. If the list has to be read again, it is called again, so the function may remember what it has seen.
-
-    Raises:
-        Exception: the function raises it.
-        ClusterError: the API server cannot be reached or refuses.
     """
     for attempts_left in reversed(range(LIST_ATTEMPTS)):
         results = with_progress(in_processes(start(), _texts(session, scope)), str(scope))
@@ -308,13 +288,7 @@ async def _texts_of(scope: Scope, token: str, reader: TextReader) -> tuple[list[
 
 
 async def read_revisions(reader: ObjectReader, sources: Sources) -> RevisionList:
-    """Return the revisions of a directory or of the cluster.
-
-    Raises:
-        UsageError: it has no revision.
-        DataError: the tags cannot be read.
-        ClusterError: the API server cannot be reached or refuses.
-    """
+    """Return the revisions of a directory or of the cluster. Raises UsageError if it has none, and DataError if the tags cannot be read."""
     if sources.revisions_dir is None:
         state = await listed_state(reader, sources.istio_namespace)
         where = f"the {r.CONFIG_MAPS.plural} of namespace {sources.istio_namespace}"
@@ -416,11 +390,7 @@ class WorkloadName:
 
 
 def parse_target(text: str, *, namespace: str | None, default: str, others: OtherKinds = OTHER_KINDS) -> WorkloadName:
-    """Read ``[TYPE/]NAME[.NAMESPACE]``. If ``namespace`` is given, the name may have dots of its own.
-
-    Raises:
-        UsageError: the type is unknown, or the name is missing.
-    """
+    """Read ``[TYPE/]NAME[.NAMESPACE]``. With ``namespace``, NAME may have dots. Raises UsageError for an unknown type or a missing name."""
     kind, separator, name = text.rpartition("/")
     types = {**TYPES, **{each[0].lower(): each for each in others if each not in OTHER_KINDS}}
     resource = types.get(kind.lower() if separator else "pod")
@@ -436,12 +406,7 @@ def parse_target(text: str, *, namespace: str | None, default: str, others: Othe
 
 
 async def read_target(reader: ObjectReader, target: WorkloadName, others: OtherKinds = OTHER_KINDS) -> Created:
-    """Return a workload of the cluster with the pod that it would create now.
-
-    Raises:
-        DataError: the workload cannot be read.
-        ClusterError: the workload does not exist, or the API server cannot be reached or refuses.
-    """
+    """Return a workload of the cluster with the pod that it would create now. Raises DataError if it cannot be read."""
     resource = target.resource
     if not isinstance(resource, Resource):
         kind, group = resource
@@ -475,7 +440,6 @@ def read_targets(
 
     Raises:
         DataError: a workload cannot be read.
-        ClusterError: the API server cannot be reached or refuses.
     """
 
     def read_scope(scope: Scope, read: _ReadWorkload) -> list[tuple[_Key, Created]]:
@@ -493,9 +457,7 @@ def targets_in_processes(
     Processes read the workloads too. Of several pods of one workload the first one counts, and each process calls ``function`` for one.
 
     Raises:
-        Exception: ``function`` raises it.
         DataError: a workload cannot be read.
-        ClusterError: the API server cannot be reached or refuses.
     """
 
     def read_scope(scope: Scope, read: _ReadWorkload) -> list[tuple[_Key, R]]:
@@ -603,12 +565,7 @@ def confirmed(
 ) -> tuple[list[T], tuple[str, ...]]:
     """Let the API server check ``count`` of the items, one of each group before others.
 
-    Args:
-        items: the items.
-        group_of: returns the group of an item, or None if there is nothing to check.
-        check: checks an item, and returns what it becomes.
-        kubeconfig: the cluster.
-        count: the number of items to check.
+    ``group_of`` returns the group of an item, or None if there is nothing to check. ``check`` checks an item, and returns what it becomes.
 
     Returns:
         The items, those that were checked replaced, and a note if the API server cannot be asked.
@@ -657,11 +614,7 @@ def _unlisted(pod: dict[str, Any], listed: AbstractSet[_Key]) -> Created | None:
 
 
 def read_running(pod: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a pod of the API server in normal form, without its status and managed fields.
-
-    Raises:
-        ManifestError: it cannot be read.
-    """
+    """Return a pod of the API server in normal form, without its status and managed fields. Raises ManifestError if it cannot be read."""
     return {**_metadata_of_running(pod), **_spec_of_running(pod)}
 
 

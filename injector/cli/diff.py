@@ -265,7 +265,6 @@ class Comparer:
     """How to compare workloads.
 
     Attributes:
-        sides: both revisions.
         kinds: the kinds of changes to show.
         guard: one of ``result.GUARDS``.
         labels: the labels of each namespace that is known, which tell what Pod Security enforces.

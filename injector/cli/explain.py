@@ -158,11 +158,7 @@ def route(revisions: RevisionList, requested: RequestedName, labels: PodLabels) 
 
 
 def live_route(view: ClusterView, labels: PodLabels) -> Route | Trace:
-    """Return the revision that a pod gets by the webhooks of a cluster, or the complete trace if it gets none.
-
-    Raises:
-        DataError: the revision cannot be read.
-    """
+    """Return the revision that a pod gets by a cluster's webhooks, or the trace if it gets none. Raises DataError if it cannot be read."""
     matching = view.webhooks.called(labels.namespace, labels.pod)
     if not matching:
         return _not_called(_no_live_webhook(view.webhooks, labels), _WEBHOOKS)
@@ -170,11 +166,7 @@ def live_route(view: ClusterView, labels: PodLabels) -> Route | Trace:
 
 
 def route_by(matching: list[LiveWebhook], view: ClusterView, labels: PodLabels) -> Route | Trace:
-    """Return the same for a pod for which the API server calls the webhooks ``matching``, at least one.
-
-    Raises:
-        DataError: as ``live_route``.
-    """
+    """Return the same for a pod for which the API server calls the webhooks ``matching``, at least one."""
     *others, webhook = matching
     source = _configuration(webhook)
     step = Step(WEBHOOK, PASSED, _live_call_text(webhook, others, labels), source)
@@ -294,11 +286,7 @@ def _configuration(webhook: LiveWebhook) -> str:
 
 
 async def delivery_steps(reader: ObjectReader, webhook: LiveWebhook) -> tuple[Step, ...]:
-    """Return the steps about the call of a webhook: its failure policy, its caBundle and its endpoints.
-
-    Raises:
-        ClusterError: the API server cannot be reached.
-    """
+    """Return the steps about the call of a webhook: its failure policy, its caBundle and its endpoints."""
     source = _configuration(webhook)
     policy = Step("failure_policy", PASSED, "Fail: without an answer the pod is not created", source)
     if not webhook.fails:
@@ -394,10 +382,7 @@ def explain_workload(
 ) -> Explanation:
     """Return the trace of one workload, from its webhook to the result. ``build`` builds the revision of ``routed``.
 
-    The ``labels`` are those of its namespace, if they are known.
-
-    Raises:
-        DataError: the revision cannot be built.
+    The ``labels`` are those of its namespace, if they are known. Raises DataError if the revision cannot be built.
     """
     if isinstance(routed, Trace):
         return Explanation(workload, routed, None, None)
@@ -414,11 +399,7 @@ def messages_about(
 ) -> tuple[Diagnostic, ...]:
     """Return the messages of Istio's analyzer about a workload and its namespace.
 
-    Args:
-        workload: the workload.
-        labels: the labels of its namespace; None if they are not known.
-        mesh: what decides about its injection.
-        running: the workload itself, if it is a running pod.
+    ``labels`` are those of the namespace; None if they are not known. ``running`` is the workload itself, if it is a running pod.
     """
     items = [running or Item(workload.kind, workload.name, workload.namespace, pod=workload.pod)]
     if labels is not None:

@@ -151,7 +151,6 @@ class RevisionOptions:
         Raises:
             UsageError: the options contradict each other, or the revision does not exist.
             DataError: the revision is not valid.
-            ClusterError: the API server cannot be reached or refuses.
         """
         with self._chosen() as (raw, revisions):
             return build(overridden(raw, self._overrides())) if revisions is None else revisions.build(raw)
@@ -390,11 +389,7 @@ def _read_resource_list(text: str) -> dict[str, Any]:
 
 
 def _read_settings(config: Any) -> dict[str, str]:
-    """Return the settings of a functionConfig.
-
-    Raises:
-        ManifestError: one is not known, or not valid.
-    """
+    """Return the settings of a functionConfig. Raises ManifestError if one is not known, or not valid."""
     if config is None:
         return {}
     name = "data" if isinstance(config, dict) and config.get("kind") == "ConfigMap" else "spec"

@@ -145,11 +145,7 @@ def _changed(document: Document, name: str, change: ManifestChange, others: Othe
 
 
 def _check_lone(document: Document, name: str) -> None:
-    """Raise an error if an object in JSON is followed by another. Istio reads the first one only, and drops the others without a word.
-
-    Raises:
-        ManifestError: it is.
-    """
+    """Refuse an object in JSON that another one follows: Istio reads the first one only, and drops the others without a word."""
     text = document.text.lstrip()
     if not text.startswith("{"):
         return
@@ -203,11 +199,7 @@ def read_workloads(
 
 
 def _other_kinds(_context: click.Context, option: click.Parameter, rules: tuple[str, ...]) -> OtherKinds:
-    """Return the known kinds with those of the rules.
-
-    Raises:
-        UsageError: a rule is not valid, names a kind of Istio's, or repeats a kind.
-    """
+    """Return the known kinds with those of the rules. Raises UsageError if a rule is not valid, or repeats a kind."""
     flag, named = option.opts[0], dict[tuple[str, str], tuple[str, ...]]()
     for rule in rules:
         name, _, path = rule.partition("=")
@@ -296,11 +288,7 @@ def write_manifests(
 
 
 def write_file(path: Path, text: Iterable[str]) -> None:
-    """Write a file, which is replaced as a whole or not at all.
-
-    Raises:
-        InjectorError: it cannot be written.
-    """
+    """Write a file, which is replaced as a whole or not at all. Raises InjectorError if it cannot be written."""
     try:
         # Only a plain file is replaced: a device, a pipe or a link must stay one.
         if path.exists() and (path.is_symlink() or not path.is_file()):

@@ -87,11 +87,7 @@ class Duration(click.ParamType[float]):
 
 
 def seconds_of(duration: str, *, where: str = "") -> float:
-    """Return the seconds of a Go duration such as ``5s``, ``1m30s`` or ``0``.
-
-    Raises:
-        UsageError: the duration is not valid or is negative.
-    """
+    """Return the seconds of a Go duration such as ``1m30s`` or ``0``. Raises UsageError if it is not valid or is negative."""
     try:
         nanoseconds = parse_duration(duration)
     except ValueError:
@@ -102,11 +98,7 @@ def seconds_of(duration: str, *, where: str = "") -> float:
 
 
 def key_values(pairs: Sequence[str], *, flag: str) -> dict[str, str]:
-    """Read repeated ``NAME=VALUE`` arguments. The last value of a name wins.
-
-    Raises:
-        UsageError: an argument is not such a pair.
-    """
+    """Read repeated ``NAME=VALUE`` arguments. The last value of a name wins. Raises UsageError if an argument is not such a pair."""
     values: dict[str, str] = {}
     for pair in pairs:
         name, separator, value = pair.partition("=")

@@ -229,10 +229,7 @@ _DECODED: Final = frozenset({"name", "generateName", "namespace", "deletionTimes
 def _outline(text: bytes) -> dict[str, Any]:
     """Return a pod, given as JSON, of which ``has_ended`` and ``of_replica`` can tell what they need.
 
-    The rest is not decoded: ``PodStatuses`` needs it only of the first replica.
-
-    Raises:
-        ManifestError: it is not JSON.
+    The rest is not decoded: ``PodStatuses`` needs it only of the first replica. Raises ManifestError if it is not JSON.
     """
     pod: dict[str, Any]
     try:
@@ -249,8 +246,7 @@ def _outline(text: bytes) -> dict[str, Any]:
 class PodStatuses:
     """Finds the status of one pod after another, once for the replicas of a workload, which the API server lists one after another.
 
-    Attributes:
-        computed: memo of the statuses by the JSON that replicas have in common.
+    ``computed`` has the statuses by the JSON that replicas have in common.
     """
 
     def __init__(self, view: ClusterView) -> None:
@@ -258,11 +254,7 @@ class PodStatuses:
         self.computed = Memo[bytes, SidecarStatus | None](_REPLICAS, _REPLICAS_SIZE, len)
 
     def of(self, text: bytes) -> SidecarStatus | _UnknownNamespace | None:
-        """Return the status of a pod, given as JSON, as ``sidecar_status`` does; None also if the pod has ended.
-
-        Raises:
-            ManifestError: the pod cannot be read.
-        """
+        """Return what ``sidecar_status`` returns for a pod as JSON; None if it has ended. Raises ManifestError if it cannot be read."""
         pod = _outline(text)
         namespace = str(pod["metadata"].get("namespace", ""))
         if namespace not in self._view.namespaces:
@@ -405,11 +397,7 @@ def init_revisions(folder: Path) -> None:
 
 
 def _load(sources: Sources, kubeconfig: Kubeconfig) -> tuple[Registry, LoadReport]:
-    """Read and build the revisions.
-
-    Raises:
-        ConfigError: there are none.
-    """
+    """Read and build the revisions. Raises ConfigError if there are none."""
     with chosen_revisions(sources, kubeconfig) as revisions:
         registry = Registry()
         report = Loader(lambda: revisions.state, registry).load(time.time())

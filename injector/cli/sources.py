@@ -62,16 +62,11 @@ class RevisionList:
     build: Callable[[RawRevision], Revision] = build
 
     def find(self, name: str) -> RawRevision:
-        """Return the revision that ``name`` leads to: a revision, a tag, or empty for the default.
-
-        Raises:
-            UsageError: no revision or tag has this name.
-            DataError: the revision or the tags cannot be read.
-        """
+        """Return the revision that ``name`` leads to, as ``resolve``. Raises DataError if it cannot be read."""
         return self.state.revision(self.resolve(name).revision)
 
     def resolve(self, name: str, workload: Callable[[], TagWorkload] | None = None) -> ResolvedName:
-        """Return the name of the revision that ``name`` leads to for a workload; see ``SourceState.resolve``.
+        """Return the name of the revision that ``name``, a revision, a tag, or empty for the default, leads to for a workload.
 
         Raises:
             UsageError: no revision or tag has this name.
@@ -86,11 +81,7 @@ class RevisionList:
 
 
 def directory_revisions(revisions_dir: Path | None) -> RevisionList:
-    """Return the revisions of a directory, or without one the embedded revisions.
-
-    Raises:
-        ConfigError: the directory cannot be read.
-    """
+    """Return the revisions of a directory, or without one the embedded revisions. Raises ConfigError if the directory cannot be read."""
     where = (
         "the embedded revisions, because --revisions-dir is not given" if revisions_dir is None else str(revisions_dir)
     )
@@ -247,11 +238,7 @@ class ByCluster(Generic[T]):
 
 
 def on_each(kubeconfigs: Sequence[Kubeconfig], work: Callable[[Kubeconfig], T]) -> ByCluster[T]:
-    """Run ``work`` for each cluster, one after another. The error of one of several clusters is printed, and the others go on.
-
-    Raises:
-        InjectorError: ``work`` raises it for the only cluster.
-    """
+    """Run ``work`` for each cluster in turn. The InjectorError of one of several is printed, and that of the only one is raised."""
     if len(kubeconfigs) == 1:
         return ByCluster({"": work(kubeconfigs[0])}, {})
     results, errors = dict[str, T](), dict[str, InjectorError]()
@@ -266,11 +253,7 @@ def on_each(kubeconfigs: Sequence[Kubeconfig], work: Callable[[Kubeconfig], T]) 
 
 
 def only_one(kubeconfigs: Sequence[Kubeconfig], use: str) -> Kubeconfig:
-    """Return the only cluster.
-
-    Raises:
-        UsageError: there are several; ``use`` says what they cannot be used for.
-    """
+    """Return the only cluster. Raises UsageError if there are several; ``use`` says what they cannot be used for."""
     if len(kubeconfigs) > 1:
         raise UsageError(f"several --context cannot be used {use}", hint="give one")
     return kubeconfigs[0]
@@ -314,9 +297,6 @@ def chosen_revisions(
     They are those of ``--revisions-dir`` (or INJECTOR_REVISIONS_DIR), or else of the cluster of the kubeconfig. If no cluster is
     configured, they are the embedded ones, and a note says so. If the cluster cannot be reached, other revisions would give other pods,
     so that is an error. With ``read``, they are those that it finds in the cluster.
-
-    Raises:
-        InjectorError: as in ``read_revisions``.
     """
     has_cluster = was_given("paths") or kubeconfig.is_configured()
     if read is None and (sources.revisions_dir is not None or not has_cluster):
@@ -362,20 +342,12 @@ def precedence_option(scope: str) -> Callable[[F], F]:
 
 
 def tag_name(name: str) -> str:
-    """Return the name of a tag.
-
-    Raises:
-        UsageError: the name is not valid.
-    """
+    """Return the name of a tag. Raises UsageError if the name is not valid."""
     return revision_name(name, flag="TAG", kind="tag")
 
 
 def revision_name(name: str, *, flag: str = REVISION_FLAG, kind: str = "revision") -> str:
-    """Return the name of a revision, or of another kind of object.
-
-    Raises:
-        UsageError: the name is not valid.
-    """
+    """Return the name of a revision, or of another kind of object. Raises UsageError if the name is not valid."""
     try:
         return checked_name(name, where=flag, kind=kind)
     except ConfigError as error:

@@ -120,14 +120,9 @@ tag_change_options: Final = option_group(
 
 @dataclass(frozen=True, slots=True)
 class TagLocation:
-    """Where tags are: in a directory or in a cluster.
+    """Where tags are: in a directory or, if that is None, in a cluster.
 
-    Args:
-        directory: the directory; None for the cluster.
-        kubeconfig: how to reach the cluster.
-        istio_namespace: Istio's root namespace in the cluster.
-        options: the options of a tag's webhooks.
-        webhook_name: the name of a tag's MutatingWebhookConfiguration, if not the usual one.
+    ``options`` are those of the webhooks of a tag. ``webhook_name`` is the name of its MutatingWebhookConfiguration, if not the usual one.
     """
 
     directory: Path | None
@@ -138,11 +133,7 @@ class TagLocation:
 
     @contextmanager
     def store(self) -> Iterator[DirectoryTags | ClusterTags]:
-        """Open the tags.
-
-        Raises:
-            ConfigError: the cluster's credentials are missing or not valid.
-        """
+        """Open the tags. Raises ConfigError if the cluster's credentials are missing or not valid."""
         if self.directory is not None:
             yield DirectoryTags(self.directory)
             return
@@ -157,11 +148,7 @@ class TagLocation:
             raise
 
     def check_unused(self, *parameters: str) -> None:
-        """Refuse flags that have no effect on a directory, because the user probably means a cluster.
-
-        Raises:
-            UsageError: the tags are in a directory, and the command line has one of the flags.
-        """
+        """Refuse flags that have no effect on a directory by a UsageError, because the user probably means a cluster."""
         if self.directory is None:
             return
         for each in click.get_current_context().command.params:

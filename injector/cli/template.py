@@ -63,11 +63,7 @@ class ChosenTemplates:
     are_given: bool
 
     def of_pod(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the templates for a pod: those that the command line names, or else those that the pod gets, which are ``names``.
-
-        Raises:
-            AnnotationError: the pod asks for a template that the revision does not have.
-        """
+        """Return the templates that the command line names, else ``names``, those of the pod. Raises AnnotationError if one is unknown."""
         if self.are_given:
             return self.names
         unknown = next((name for name in names if name not in self.texts.config.templates), None)
@@ -78,12 +74,7 @@ class ChosenTemplates:
 
 
 def _chosen(files: tuple[str, ...], named: tuple[str, ...], chosen: RevisionOptions) -> ChosenTemplates:
-    """Read the revision, with the files as its default templates if there are any.
-
-    Raises:
-        UsageError: the revision has no template of a name.
-        DataError: a file cannot be read, or the revision is not valid.
-    """
+    """Read the revision, with the files as its default templates if there are any."""
     raw = chosen.read()
     if files:
         raw = _with_files(raw, files)
@@ -217,12 +208,7 @@ class PodFiles:
     others: OtherKinds
 
     def read(self) -> tuple[Created, ...]:
-        """Read the workloads.
-
-        Raises:
-            UsageError: no file is given.
-            DataError: a file or a workload cannot be read.
-        """
+        """Read the workloads; see ``read_workloads``."""
         return read_workloads(
             self.filenames, recursive=self.recursive, namespace=self.namespace, others=self.others
         ).created
@@ -254,11 +240,7 @@ class RenderedTemplate:
 
 
 def rendered(templates: ChosenTemplates, workloads: tuple[Created, ...]) -> Iterator[RenderedTemplate]:
-    """Render the templates for each workload, whether the policy would inject it or not.
-
-    Raises:
-        DataError: the revision is not valid, Istio refuses an annotation of a pod, or a template fails.
-    """
+    """Render the templates for each workload, even if the policy would skip it. Raises DataError if the revision or a pod is not valid."""
     revision = build(templates.raw)
     known: dict[str, TracedTemplate] = {}
     for workload in workloads:

@@ -59,9 +59,6 @@ def plan_removal(cluster: ClusterTags, endpoint: Endpoint, ca_secret: str) -> Re
 
     An object belongs to the injector if only its commands wrote the webhooks. Every other one that calls the injector stays: Helm,
     istioctl or kubectl wrote it before.
-
-    Raises:
-        ClusterError: the API server cannot be reached or refuses.
     """
     faults, configurations = cluster.list().faults, cluster.configurations
     own: list[Mapping[str, Any]] = []

@@ -247,11 +247,7 @@ class Launcher:
     token: BearerToken | None = None
 
     async def run(self, store: Store, raw: Mapping[str, Any], document: Upgrade) -> State:
-        """Run an upgrade until it ends or is paused, and return its state.
-
-        Raises:
-            InjectorError: it cannot be started or go on.
-        """
+        """Run an upgrade until it ends or is paused, and return its state. Raises InjectorError if it cannot be started or go on."""
         from injector.upgrade.run import Runner  # as in ``run``
 
         home = self.sources.istio_namespace
@@ -383,11 +379,7 @@ for _verb in VERBS:
 
 
 def read_document(filename: str) -> tuple[dict[str, Any], Upgrade]:
-    """Read an Upgrade from a file, or from stdin for ``-``, and return it with the object of the file.
-
-    Raises:
-        DataError: the file cannot be read, or is not an Upgrade.
-    """
+    """Read an Upgrade from a file, or stdin for ``-``, and return it with its object. Raises DataError if it cannot be read."""
     manifests = read_manifests((filename,), recursive=False)
     documents = (
         (file.name, load_document(each.text, where=file.name, line=each.line))
@@ -415,22 +407,14 @@ def is_resource_name(document: str) -> bool:
 
 
 def read_resource(name: str, kubeconfig: Kubeconfig) -> tuple[dict[str, Any], Upgrade]:
-    """Read an Upgrade of the cluster.
-
-    Raises:
-        InjectorError: it does not exist, cannot be read, or is not valid.
-    """
+    """Read an Upgrade of the cluster. Raises InjectorError if it does not exist, cannot be read, or is not valid."""
     with open_session(kubeconfig) as session:
         raw = session.run(lambda client: client.get(UPGRADES, name))
     return raw, _checked(read_upgrade(raw, where=f"Upgrade {name}"))
 
 
 def read_fleet(session: ReaderSession, sources: Sources, document: Upgrade) -> Fleet:
-    """Read from a cluster what the plan of an upgrade needs.
-
-    Raises:
-        InjectorError: as in ``read_view``, or the tag or a revision does not exist.
-    """
+    """Read from a cluster what the plan of an upgrade needs. Raises InjectorError as ``read_view``, or if the tag is unknown."""
     view = session.run(lambda reader: read_view(reader, sources, None))
     source, target = (_revision(view, name) for name in (document.source, document.target))
     tags = view.revisions.state.tags

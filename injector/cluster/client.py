@@ -187,11 +187,7 @@ class KubeClient:
         self._throttle = throttle or ApiThrottle()
 
     async def open(self) -> None:
-        """Read the credentials now instead of with the first request.
-
-        Raises:
-            ConfigError: the credentials are missing or cannot be used.
-        """
+        """Read the credentials now, not with the first request. Raises ConfigError if they are missing or cannot be used."""
         await self._connected()
 
     async def page(self, scope: Scope, *, token: str = "", limit: int = WATCH_PAGE_SIZE) -> Page:
@@ -221,11 +217,7 @@ class KubeClient:
             raise _garbage(f"the list of {scope}") from error
 
     async def all(self, scope: Scope, keep: Callable[[dict[str, Any]], T | None]) -> list[T]:
-        """Return the results of ``keep`` for all objects of ``scope``, without None; see ``ObjectReader``.
-
-        Raises:
-            ClusterError: as every request, also if the API server loses the list's version ``LIST_ATTEMPTS`` times.
-        """
+        """Return the results of ``keep`` for all objects of ``scope``, without None; see ``ObjectReader``."""
         for _ in range(LIST_ATTEMPTS - 1):
             try:
                 return await self._all(scope, keep)
@@ -249,10 +241,7 @@ class KubeClient:
     async def watch(self, scope: Scope, *, resource_version: str, seconds: int) -> AsyncGenerator[bytes, None]:
         """Yield the changes of the objects of ``scope`` after ``resource_version``, one line of JSON each.
 
-        The API server ends it after ``seconds`` at the latest.
-
-        Raises:
-            ClusterError: the API server cannot be reached, refuses, closes the connection, or sends nothing for too long.
+        The API server ends it after ``seconds`` at the latest. A closed connection, and one without data for too long, are ClusterErrors.
         """
         query = {
             **_selectors(scope),

@@ -32,7 +32,8 @@ _SHOWN_LENGTH: Final = 80
 class Kubeconfig:
     """How to reach an API server: by files, or without any by the service account of the current pod.
 
-    ``context`` is the context to use instead of the current one.
+    ``context`` is the context to use instead of the current one. All methods raise ConfigError if a file cannot be read, or if no file has
+    the context.
     """
 
     paths: tuple[Path, ...] = ()
@@ -43,36 +44,20 @@ class Kubeconfig:
         return os.pathsep.join(map(str, self.paths)) or "the pod's service account"
 
     def chosen_context(self) -> str | None:
-        """Return the name of the context to use; None if no file has a current one.
-
-        Raises:
-            ConfigError: a file cannot be read, or no file has the context.
-        """
+        """Return the name of the context to use; None if no file has a current one."""
         return self._choose()[0]
 
     def is_configured(self) -> bool:
-        """Return whether there is an API server to use: a context is given or current, or the process runs in a pod.
-
-        Raises:
-            ConfigError: as ``chosen_context``.
-        """
+        """Return whether there is an API server to use: a context is given or current, or the process runs in a pod."""
         in_pod = not self.paths and "KUBERNETES_SERVICE_HOST" in os.environ
         return self.context is not None or in_pod or self.chosen_context() is not None
 
     def contexts(self) -> list[str]:
-        """Return the names of all contexts.
-
-        Raises:
-            ConfigError: a file cannot be read.
-        """
+        """Return the names of all contexts."""
         return sorted({name for path in self.paths for name in _contexts(_content(path))})
 
     def namespace(self) -> str:
-        """Return the namespace of the context to use, ``default`` if it has none.
-
-        Raises:
-            ConfigError: as ``chosen_context``.
-        """
+        """Return the namespace of the context to use, ``default`` if it has none."""
         namespace = self._choose()[1].get("namespace")
         return namespace if isinstance(namespace, str) and namespace else DEFAULT_NAMESPACE
 
@@ -151,11 +136,7 @@ class ClusterSession:
     client: KubeClient
 
     def run(self, work: Callable[[KubeClient], Coroutine[Any, Any, T]]) -> T:
-        """Run ``work`` with the client and return its result.
-
-        Raises:
-            ClusterError: the API server cannot be reached or refuses. The hint is for the user of a command.
-        """
+        """Run ``work`` with the client and return its result. The hint of a ClusterError is for the user of a command."""
         try:
             return run_for_result(self.runner, work(self.client))
         except ClusterError as error:
@@ -179,11 +160,7 @@ def run_for_result(runner: asyncio.Runner, work: Coroutine[Any, Any, T]) -> T:
 
 @contextmanager
 def open_session(kubeconfig: Kubeconfig) -> Iterator[ClusterSession]:
-    """Connect to the API server. A command can do other things between requests.
-
-    Raises:
-        ConfigError: the credentials are missing or not valid.
-    """
+    """Connect to the API server for any number of requests. Raises ConfigError if the credentials are missing or not valid."""
     # Imported here, because they take half a second, and commands without a cluster do not need them.
     import asyncio  # noqa: PLC0415
 

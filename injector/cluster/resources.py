@@ -72,13 +72,10 @@ class Scope:
     """A selection of objects of one resource.
 
     Args:
-        resource: the resource.
         namespace: the namespace; empty for all.
-        labels: a label selector.
         metadata_only: whether the API server sends only the metadata.
         room: the maximum number of objects to remember; None for all.
         name: the name of the only object.
-        fields: a field selector.
         watch_name: the name of a watch of it in the metrics; default: the plural of the resource.
         optional: whether the cluster may lack the resource, which then has no objects, or forbid it.
     """
@@ -99,7 +96,10 @@ class Scope:
 
 
 class ObjectReader(Protocol):
-    """Reads objects of a cluster, from its API server or from files."""
+    """Reads objects of a cluster, from its API server or from files.
+
+    All methods, and all functions that use one, raise ClusterError if the API server cannot be reached or refuses.
+    """
 
     async def all(self, scope: Scope, keep: Callable[[dict[str, Any]], T | None]) -> list[T]:
         """Return the results of ``keep`` for all objects of ``scope``, without None. Only these results stay in memory."""
@@ -112,11 +112,7 @@ class ObjectReader(Protocol):
 
 
 async def find(reader: ObjectReader, resource: Resource, name: str, *, namespace: str = "") -> dict[str, Any] | None:
-    """Return one object; None if it does not exist.
-
-    Raises:
-        ClusterError: the API server cannot be reached or refuses.
-    """
+    """Return one object; None if it does not exist."""
     try:
         return await reader.get(resource, name, namespace=namespace)
     except ManifestError:  # the files do not have it

@@ -248,9 +248,7 @@ class WebhookFacts:
     """Where the configuration of a revision or tag leads.
 
     Args:
-        name: the name of the object.
         tag: its tag; empty for the configuration of a revision.
-        revision: its revision.
         is_own: whether the injector's commands wrote it.
         leads_here: whether its path is ``/inject/<its tag or revision>``, which only the injector has.
         server: its Service as ``namespace/name``, or its URL.

@@ -100,13 +100,7 @@ def watched_resources(istio_namespace: str) -> dict[str, Watched]:
 
 @dataclass
 class ClusterSource:
-    """The revisions of one cluster.
-
-    Args:
-        client: the API server; other tasks use it too.
-        metrics: counts the faults of watches.
-        namespace: Istio's namespace.
-    """
+    """The revisions of one cluster. Other tasks use the client too."""
 
     client: KubeClient
     metrics: Metrics
@@ -134,15 +128,10 @@ class ClusterSource:
     async def follow(
         self, changed: Callable[[], None], served: Callable[[], Iterable[Revision]], settled: asyncio.Event
     ) -> None:
-        """Watch until cancelled.
+        """Watch until cancelled. Raises ConfigError if the credentials are missing or cannot be used.
 
-        Args:
-            changed: called after each change, when ``read`` returns the new state.
-            served: returns the revisions that are served; see ``served_changed``.
-            settled: set once everything has been listed that the revisions need.
-
-        Raises:
-            ConfigError: the credentials are missing or cannot be used.
+        ``changed`` is called after each change, when ``read`` returns the new state. ``served`` returns the revisions that are served; see
+        ``served_changed``. ``settled`` is set once everything has been listed that they need.
         """
         await self.client.open()
         self._watches.clear()  # those of a run that failed have ended
@@ -199,11 +188,7 @@ def cluster_state(seen: Mapping[str, Mapping[str, Any]], namespace: str) -> Sour
 
 
 async def listed_state(reader: ObjectReader, istio_namespace: str) -> SourceState:
-    """Return the revisions and tags that Istio installed in a cluster.
-
-    Raises:
-        ClusterError: the API server cannot be reached, or refuses.
-    """
+    """Return the revisions and tags that Istio installed in a cluster."""
     seen: dict[str, dict[str, Any]] = {}
     for name, resource in watched_resources(istio_namespace).items():
         if resource.needed_by is None:
@@ -222,11 +207,7 @@ class BuiltRevisions:
     notes: tuple[str, ...] = ()
 
     def revision(self, raw: RawRevision) -> Revision:
-        """Return the revision that was built from ``raw``.
-
-        Raises:
-            DataError: it could not be built.
-        """
+        """Return the revision that was built from ``raw``. Raises DataError if it could not be built."""
         if raw.name in self.failures:
             raise self.failures[raw.name]
         return self.revisions[raw.name]
@@ -242,9 +223,6 @@ async def build_all(
 
     ``namespaces`` are the annotations of OpenShift; None if they are not known. Nodes, ProxyConfigs, and namespaces that are not known,
     are listed only if a revision depends on them. If the injector may not list nodes or ProxyConfigs, it uses none, and a note says so.
-
-    Raises:
-        ClusterError: the API server cannot be reached.
     """
     revisions: dict[str, Revision] = {}
     failures: dict[str, DataError] = dict(state.failures)

@@ -116,8 +116,6 @@ class TagPlan:
 
     Args:
         manifest: the tag's new object.
-        current: its current object.
-        options: the options of its webhooks.
         conflicts: problems to confirm, one line each.
         deactivation: the change that deactivates the default revision's webhooks, if the tag replaces it.
         followers: the tag's other objects, which lead to istiod, each with its manifest and its current object.
@@ -223,12 +221,7 @@ def plan_tag(
 ) -> TagPlan:
     """Return the changes that write ``tag`` in a cluster with these configurations.
 
-    Args:
-        tag: the tag.
-        seen: the objects in the cluster.
-        placement: how to build the tag's configuration.
-        istio_namespace: Istio's namespace, where the tag's Service is.
-        minor: the minor of the tag's revision. If it is None, not known, the tag's other objects are moved but not created.
+    ``minor`` is that of the tag's revision. If it is None, not known, the tag's other objects are moved but not created.
 
     Raises:
         TagError: the object's name is taken, or there is more than one object to change.
@@ -275,11 +268,7 @@ def _derived(
 
 
 def plan_revision(manifest: dict[str, Any], seen: Configurations) -> dict[str, Any]:
-    """Return the manifest to apply for a revision's configuration.
-
-    Raises:
-        TagError: an object with its name belongs to something else.
-    """
+    """Return the manifest to apply for a revision's configuration. Raises TagError if an object with its name belongs to something else."""
     current = seen.named(_name(manifest))
     if current is not None and current not in seen.of_revision(labels_of(manifest)[REVISION_LABEL]):
         what = f"MutatingWebhookConfiguration {_name(manifest)} exists and does not belong to this revision"
@@ -421,11 +410,7 @@ class ClusterTags:
         return self.cluster.run(lambda client: client.all(scope, lambda item: item))
 
     def plan(self, tag: Tag) -> TagPlan:
-        """Return the changes that write ``tag``.
-
-        Raises:
-            TagError: the object's name is taken, or there is more than one object to change.
-        """
+        """Return the changes that write ``tag``; see ``plan_tag``."""
         seen, minor = self._with_validator(tag.name), self._minor(tag.revision)
         plan = plan_tag(tag, seen, self.placement, istio_namespace=self.istio_namespace, minor=minor)
         return replace(plan, conflicts=(*plan.conflicts, *self._missing_service(plan.options.endpoint)))
@@ -448,10 +433,7 @@ class ClusterTags:
         """Write a plan. A tag that moves takes over fields of other managers unless ``force`` is false.
 
         Servers and istiod write caBundles into webhooks at any time, mostly into new ones. Where only they have changed since the tag was
-        read, it is written over the new object.
-
-        Raises:
-            ClusterError: the API server cannot be reached or refuses; reason ``conflict`` if the tag itself has changed.
+        read, it is written over the new object. If the tag itself has changed, the ``reason`` of the ClusterError is ``conflict``.
         """
         later = [(resource, manifest, force or resource is WEBHOOKS) for resource, manifest in plan.later]
 
@@ -480,11 +462,7 @@ class ClusterTags:
         self.cluster.run(work)
 
     def write_revision(self, manifest: dict[str, Any], *, force: bool = False, dry_run: bool = False) -> None:
-        """Write the configuration of a revision; ``force`` takes over fields of other managers.
-
-        Raises:
-            TagError: an object with its name belongs to something else.
-        """
+        """Write the configuration of a revision; ``force`` takes over fields of other managers. Raises TagError as ``plan_revision``."""
         applied = plan_revision(manifest, self._seen)
         self.cluster.run(
             lambda client: client.apply(WEBHOOKS, applied, manager=REVISION_MANAGER, force=force, dry_run=dry_run)
@@ -518,11 +496,7 @@ class ClusterTags:
         return minor is None or minor >= first
 
     def remove_revision(self, name: str) -> None:
-        """Delete the configuration of a revision. Its ConfigMaps belong to its control plane and stay.
-
-        Raises:
-            TagError: it has no configuration.
-        """
+        """Delete the configuration of a revision. The ConfigMaps of its control plane stay. Raises TagError if it has none."""
         found = self._seen.of_revision(name)
         if not found:
             raise TagError(

@@ -44,11 +44,7 @@ class IstioConfigMap:
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """``revision.yaml`` with istiod's own environment, as far as the values have it.
-
-        Raises:
-            DataError: ``revision.yaml`` is not YAML, or not a mapping.
-        """
+        """``revision.yaml`` with istiod's environment, as far as the values have it. Raises DataError if it is not a mapping."""
         stated = parse_settings(self.data.get(SETTINGS_KEY), where=SETTINGS_KEY)
         env, own = {} if self._values is None else self._values.environment, stated.get("env")
         return {**stated, "env": {**env, **(own or {})}} if env and isinstance(own, dict | None) else stated
@@ -102,11 +98,7 @@ def raw_revisions(
 
 
 def named_revision(name: str, items: Mapping[str, Mapping[str, Any]], *, namespace: str) -> RawRevision:
-    """Return the revision of two ConfigMaps, ``INJECTOR`` and ``MESH``, whatever their own names are.
-
-    Raises:
-        DataError: a key is missing or is not valid.
-    """
+    """Return the revision of the ConfigMaps ``INJECTOR`` and ``MESH``, whatever their names. Raises DataError if it is not valid."""
     pair = {
         kind: IstioConfigMap(kind, name, item["metadata"]["name"], _texts(kind, item)) for kind, item in items.items()
     }

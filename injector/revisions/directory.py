@@ -103,11 +103,7 @@ def read_proxy_configs(path: Path) -> ProxyConfigs:
 
 
 def read_folder(folder: Path) -> RawRevision:
-    """Read one revision's folder.
-
-    Raises:
-        DataError: its name cannot name a revision, it has no config, or a file cannot be read.
-    """
+    """Read one revision's folder. Raises DataError if its name cannot name a revision, it has no config, or a file cannot be read."""
     name = checked_name(folder.name, where=str(folder))
     config = next((text for file in CONFIG_FILES if (text := read_nonempty(folder / file)) is not None), None)
     if config is None:
@@ -134,11 +130,7 @@ def read_single(
     name: str = DEFAULT_NAME,
     settings: Mapping[str, Any] | None = None,
 ) -> SourceState:
-    """Read the one revision that ``--injectConfig`` and its companions describe.
-
-    Raises:
-        ConfigError: a file does not exist or cannot be read, or the name is not valid.
-    """
+    """Read the revision of ``--injectConfig`` and its companions. Raises ConfigError if a file or the name cannot be used."""
     checked_name(name, where="--revision")
     files = {key: path for key, path in (("config", config), ("values", values), ("mesh", mesh)) if path is not None}
     texts = {key: required_text(path, read_nonempty) for key, path in files.items()}

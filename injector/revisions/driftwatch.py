@@ -69,10 +69,7 @@ def count_drift(
 ) -> Counter[tuple[str, str, str]]:
     """Count the workloads whose pods would get another revision: by the revision that they have, the one they would get, and namespace.
 
-    Args:
-        sidecars: those of the running pods.
-        namespaces: the labels of namespaces that have any, by name.
-        snapshot: the revisions and tags of this injector.
+    ``namespaces`` has the labels of the namespaces that have any.
     """
     names: dict[tuple[str, tuple[tuple[str, str], ...]], str | None] = {}
     found: set[tuple[str, str, tuple[str, str, str]]] = set()

@@ -27,11 +27,7 @@ LEVELS: Final = 3
 
 
 def read_text(path: Path) -> str | None:
-    """Return the text of a file; None if it does not exist.
-
-    Raises:
-        ConfigError: it cannot be read, or is not UTF-8.
-    """
+    """Return the text of a file; None if it does not exist. Raises ConfigError if it cannot be read, or is not UTF-8."""
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -57,11 +53,7 @@ def read_nonempty(path: Path) -> str | None:
 
 
 def required_text(path: Path, read: Callable[[Path], str | None] = read_text) -> str:
-    """Return the text of a file that must exist.
-
-    Raises:
-        ConfigError: it does not exist, or ``read`` fails.
-    """
+    """Return the text of a file that must exist. Raises ConfigError if it does not exist, or ``read`` fails."""
     text = read(path)
     if text is None:
         raise ConfigError("there is no such file", where=str(path), hint="check the path")

@@ -62,14 +62,9 @@ class Timing:
 
 
 class Follower:
-    """Serves the current state of a source.
+    """Serves the current state of a source. Nothing else may use the ``loader`` meanwhile.
 
-    Args:
-        loader: loads the source; used by nothing else meanwhile.
-        watch: reports changes; None for a source that reports them by ``changed``, or has none.
-        timing: how long to wait.
-        recent: the pods to verify a new build with.
-        metrics: shows the revisions and counts reloads.
+    ``watch`` reports changes; None for a source that reports them by ``changed``, or has none.
     """
 
     def __init__(

@@ -94,11 +94,7 @@ def default_name(revisions: Collection[str], tags: Collection[str], *, stated: s
 
 
 def checked_name(name: str, *, where: str, kind: str = "revision") -> str:
-    """Return ``name`` if it is valid for a revision or a tag.
-
-    Raises:
-        ConfigError: it is not a DNS-1123 label, or it has another meaning in the path of a request.
-    """
+    """Return ``name`` if it can name a revision or a tag. Raises ConfigError if it is not a DNS-1123 label, or is reserved."""
     if not is_dns_label(name):
         raise ConfigError(
             f"{name[:80]!r} cannot name a {kind}",
@@ -237,11 +233,7 @@ class Snapshot:
         return frozenset((*self.revisions, *self.tags, *((DEFAULT_NAME,) if self.default is not None else ())))
 
     def resolve(self, name: str, workload: Callable[[], TagWorkload] | None = None) -> Resolved:
-        """Return the revision that serves requests for ``name``; see ``resolve_name``.
-
-        Raises:
-            UnknownRevisionError: no revision or tag has this name.
-        """
+        """Return the revision that serves requests for ``name``; see ``resolve_name``."""
         target = resolve_name(name, self.revisions, self.tags, default=self.default, workload=workload)
         if target.tag is None:
             return Resolved(self.revisions[target.revision])

@@ -112,11 +112,9 @@ class RevisionState:
     """The state of one revision after a load.
 
     Args:
-        name: its name.
         served: the revision in use, if any; an older one if ``error`` is set.
         error: why the source's current revision is not in use.
         loaded_at: when ``served`` was built, in seconds since the epoch.
-        notes: notes about the served revision.
         removed_until: until when it is served although the source no longer has it, in seconds since the epoch; 0 if the source has it.
     """
 
@@ -176,10 +174,7 @@ class Prepared:
 class Loader:
     """Loads a source into a registry.
 
-    Args:
-        read: reads the source.
-        registry: where to serve it.
-        keep_removed: for how many seconds a revision is served after it was removed from the source.
+    ``keep_removed`` is for how many seconds a revision is served after it was removed from the source.
     """
 
     def __init__(self, read: ReadSource, registry: Registry, keep_removed: float = 0.0) -> None:
@@ -263,11 +258,7 @@ class Loader:
         return Prepared(str(error), self._built, self._registry.snapshot, report)
 
     def _read(self) -> SourceState:
-        """Read the source until two reads agree, so that no change is seen half.
-
-        Raises:
-            ConfigError: it cannot be read, has become empty, or keeps changing.
-        """
+        """Read the source until two reads agree, so that no change is seen half. Raises ConfigError if it cannot be used."""
         state = self._read_source()
         for _ in range(READS):
             if state.content == self._content:

@@ -51,14 +51,12 @@ class RawRevision:
     """One revision as text.
 
     Args:
-        name: the revision.
         config: the key ``config`` of ConfigMap istio-sidecar-injector.
         values: its key ``values``.
         mesh: the key ``mesh`` of ConfigMap istio.
         settings: the content of ``revision.yaml``.
         origin: where it was read, for messages.
         files: the place of each key that is not below ``origin``, for messages.
-        facts: facts about the cluster.
     """
 
     name: str
@@ -73,11 +71,7 @@ class RawRevision:
 
 
 def parse_settings(text: str | None, *, where: str) -> dict[str, Any]:
-    """Return the content of a ``revision.yaml``; empty if ``text`` is None.
-
-    Raises:
-        DataError: it is not YAML, or not a mapping.
-    """
+    """Return the content of a ``revision.yaml``; empty if ``text`` is None. Raises DataError if it is not YAML, or not a mapping."""
     raw = None if text is None else load_yaml(text, where=where)
     if raw is None:
         return {}
@@ -93,7 +87,6 @@ class SourceState:
     Args:
         revisions: the revisions that can be read.
         failures: the errors of the others, by name.
-        tags: the tags, by name.
         tags_error: why the tags cannot be read; ``tags`` is empty then.
         default: the default revision that the source states; see ``registry.default_name``.
         notes: notes about readable revisions, by name.
@@ -132,22 +125,14 @@ class SourceState:
         return self.names | self.tags.keys() | ({DEFAULT_NAME} if self.default_name else frozenset())
 
     def resolve(self, name: str, workload: Callable[[], TagWorkload] | None = None) -> ResolvedName:
-        """Return the revision that ``name`` leads to, as the server would resolve it; see ``resolve_name``.
-
-        Raises:
-            UnknownRevisionError: no revision or tag has this name.
-        """
+        """Return the revision that ``name`` leads to, as the server would resolve it; see ``resolve_name``."""
         wanted = name or self.default_name or ""
         tag = self.tags.get(wanted)
         tags = self.tags if tag is None else {**self.tags, wanted: tag.among(self.names) or tag}
         return resolve_name(name, self.names, tags, default=self.default_name, workload=workload)
 
     def revision(self, name: str) -> RawRevision:
-        """Return the revision with this name, which is one of ``names``.
-
-        Raises:
-            DataError: it cannot be read.
-        """
+        """Return the revision with this name, which is one of ``names``. Raises DataError if it cannot be read."""
         if name in self.failures:
             raise self.failures[name]
         return self._readable[name]
@@ -202,11 +187,7 @@ class Overrides:
 
 
 def build(raw: RawRevision) -> Revision:
-    """Parse, check and compile a revision.
-
-    Raises:
-        DataError: one of its texts is invalid; ``where`` names it.
-    """
+    """Parse, check and compile a revision. Raises DataError if one of its texts is invalid; ``where`` names it."""
     try:
         settings = _settings(raw)
         built = build_revision(
@@ -230,11 +211,7 @@ class Texts:
 
 
 def parse_texts(raw: RawRevision) -> Texts:
-    """Parse the texts of a revision, but for its templates and its mesh config.
-
-    Raises:
-        DataError: one of its texts is invalid; ``where`` names it.
-    """
+    """Parse the texts of a revision, without its templates and mesh config. Raises DataError, which names it, if one is invalid."""
     try:
         settings = _settings(raw)
         config = parse_inject_config(raw.config, where=f"{raw.origin}: config")

@@ -208,11 +208,7 @@ def workload_of_pod(
     namespace: str,
     key_of: Callable[[Mapping[str, Any], str], tuple[str, str, str]] = workload_key,
 ) -> TagWorkload:
-    """Return the workload of ``pod``, the object of a review, with its pin; ``key_of_normal_pod`` is enough for a normal pod.
-
-    Raises:
-        ManifestError: the pod's metadata is invalid.
-    """
+    """Return the workload of ``pod`` with its pin, see ``workload_key``; ``key_of_normal_pod`` is enough for a normal pod."""
     key = key_of(pod, namespace)
     annotations = (pod.get("metadata") or {}).get("annotations") or {}
     return TagWorkload(key, annotations.get(PIN) or "")
@@ -243,11 +239,7 @@ def draw(*words: str) -> float:
 
 
 def parse_tags(text: str, *, where: str = "tags.yaml") -> dict[str, Tag]:
-    """Read ``tags.yaml``.
-
-    Raises:
-        DataError: it is not YAML, or not a mapping from names to revisions or weights.
-    """
+    """Read ``tags.yaml``. Raises DataError if it is not YAML, or not a mapping from names to revisions or weights."""
     raw = load_yaml(text, where=where)
     if raw is None:
         return {}
@@ -373,14 +365,7 @@ def _weights(tag: str, target: Mapping[str, Any], where: str) -> Weights:
 
 @dataclass(frozen=True, slots=True)
 class TagObject:
-    """A tag in a MutatingWebhookConfiguration.
-
-    Args:
-        tag: the label ``istio.io/tag``.
-        revision: the label ``istio.io/rev``.
-        name: the name of the object.
-        annotations: the injector's own annotations.
-    """
+    """A tag in a MutatingWebhookConfiguration: its labels, the name of the object, and the injector's own annotations."""
 
     tag: str
     revision: str

@@ -40,11 +40,7 @@ _OBJECTS: Final = "MutatingWebhookConfiguration or Service"
 
 
 def check_unused(users: Sequence[str], *, doing: str) -> None:
-    """Check that a revision or tag has no users; ``doing`` is the start of the error text.
-
-    Raises:
-        TagError: there are users, which would get no sidecars; the text names the first of them.
-    """
+    """Raise a TagError that names the first users of a revision or tag, if it has some; ``doing`` is the start of the text."""
     if users:
         more = f" and {len(users) - SHOWN} more" if len(users) > SHOWN else ""
         hint = "move, relabel or restart them first, or add --force: new pods then get no sidecars"
@@ -87,11 +83,7 @@ class TagState:
         return name in self.tags or name in self.faults
 
     def find_tag(self, name: str, *, doing: str = "") -> Tag:
-        """Return the tag with this name; ``doing`` is the start of the error text.
-
-        Raises:
-            TagError: the tag does not exist or cannot be read.
-        """
+        """Return a tag. Raises TagError, whose text starts with ``doing``, if it does not exist or cannot be read."""
         if name in self.faults and name not in self.tags:
             raise TagError(f'tag "{name}" cannot be read', hint=str(self.faults[name]))
         if name not in self.tags:
@@ -100,11 +92,7 @@ class TagState:
         return self.tags[name]
 
     def check_revision(self, name: str, *, doing: str = "") -> None:
-        """Check that a revision can be used; ``doing`` is the start of the error text.
-
-        Raises:
-            TagError: the revision does not exist or cannot be read.
-        """
+        """Raise a TagError, whose text starts with ``doing``, if a revision does not exist or cannot be read."""
         what = f"{doing}: " if doing else ""
         if name in self.broken:
             raise TagError(f'{what}revision "{name}" cannot be read', hint=str(self.broken[name]))
@@ -168,11 +156,7 @@ def _check_tag(state: TagState, tag: Tag, *, overwrite: bool) -> None:
 
 
 def remove_tag(store: TagStore, name: str, *, force: bool = False) -> None:
-    """Remove a tag from the store; ``force`` removes it even if it is in use.
-
-    Raises:
-        TagError: the tag does not exist, or is in use; the text names the first of its users.
-    """
+    """Remove a tag. Raises TagError if it does not exist, or if it is in use and ``force`` is false."""
     state, doing = store.list(), f'cannot remove tag "{name}"'
     if name not in state.faults:
         state.find_tag(name, doing=doing)

@@ -84,11 +84,8 @@ def count_unserved(
 ) -> UnservedCount:
     """Count the namespaces and pods whose name is not ``served``.
 
-    Args:
-        namespaces: the namespaces with a name.
-        with_injection: the namespaces with the label ``istio-injection``.
-        pods: the names in pods, by namespace and name; None if they cannot be listed.
-        served: the names that are served.
+    ``namespaces`` are those with a name, and ``with_injection`` those with the label ``istio-injection``. ``pods`` has the names in pods,
+    by namespace and name; None if they cannot be listed.
     """
     in_namespaces = Counter(name for name in namespaces.values() if name not in served)
     in_pods = Counter(
@@ -111,13 +108,7 @@ class _PodWatch:
 
 @dataclass
 class UnservedNames:
-    """Watches a cluster for names that nothing serves.
-
-    Args:
-        client: the API server; closed at the end.
-        registry: the revisions and tags of this injector.
-        elsewhere: names that another injector serves.
-    """
+    """Watches a cluster for names that nothing serves, neither this injector nor, ``elsewhere``, another one. It closes the client."""
 
     client: KubeClient
     registry: Registry

@@ -58,7 +58,6 @@ class Wave:
     """Some workloads of an upgrade, which are restarted together. A wave without filters has all workloads that are left.
 
     Attributes:
-        name: the name for people.
         weight: the percentage of workloads that have the new revision after this wave; None if filters choose the workloads.
         namespaces: the names of namespaces; empty for all.
         selector: a selector of the labels of workloads; None for all.
@@ -99,8 +98,6 @@ class Metric:
     Attributes:
         name: the name for people, or of a built-in query.
         query: a Jinja2 template; empty for the built-in query of this name.
-        min: the least value that passes.
-        max: the largest value that passes.
         no_data: what an empty result counts as, ``Fail`` or ``Pass``.
     """
 
@@ -125,7 +122,6 @@ class Gates:
     Attributes:
         max_restarts: the container restarts that a new pod may have.
         prometheus: the URL of Prometheus; empty for none.
-        metrics: the queries.
     """
 
     max_restarts: int = MAX_RESTARTS
@@ -154,10 +150,7 @@ class Upgrade:
         tag: the tag that is moved; empty if the labels of namespaces already lead to the new revision.
         source: the revision that the workloads leave.
         target: the revision that they get.
-        waves: in their order.
         importance_label: the label of workloads that ``Wave.importance`` refers to.
-        limits: what may be under way at once.
-        gates: what must hold after each wave.
         soak: the seconds to wait after the restarts of a wave, before the gates decide.
         timeout: the seconds that the restart of one workload may take.
         deadline: the seconds that the whole upgrade may take.
@@ -198,11 +191,7 @@ class Upgrade:
 
 
 def read_upgrade(raw: Any, *, where: str) -> Upgrade:
-    """Read an Upgrade from an object.
-
-    Raises:
-        ConfigError: a field is missing, unknown or not valid.
-    """
+    """Read an Upgrade from an object. Raises ConfigError if a field is missing, unknown or not valid."""
     document = _Fields(raw, where)
     if (raw.get("apiVersion"), raw.get("kind")) != (API_VERSION, KIND):
         raise ConfigError("it is not an Upgrade", where=where, hint=f"write apiVersion: {API_VERSION} and kind: {KIND}")

@@ -71,11 +71,7 @@ class BearerToken:
 
 
 def read_token(text: str | None) -> BearerToken | None:
-    """Read the setting ``URL=FILE``; None if it is not given.
-
-    Raises:
-        UsageError: it is not such a pair.
-    """
+    """Read the setting ``URL=FILE``; None if it is not given. Raises UsageError if it is not such a pair."""
     if not text:
         return None
     url, separator, file = text.rpartition("=")
@@ -94,11 +90,7 @@ class Query:
     variables: frozenset[str]
 
     def render(self, values: Mapping[str, str]) -> str:
-        """Return the PromQL.
-
-        Raises:
-            ConfigError: the template fails or exceeds its budget.
-        """
+        """Return the PromQL. Raises ConfigError if the template fails or exceeds its budget."""
         try:
             with spending(JinjaBudget(time.thread_time)):
                 return self.template.render(values)
@@ -107,11 +99,7 @@ class Query:
 
 
 def parse_queries(upgrade: Upgrade) -> tuple[Query, ...]:
-    """Parse the templates of an upgrade.
-
-    Raises:
-        ConfigError: a template does not parse, or uses an unknown variable.
-    """
+    """Parse the templates of an upgrade. Raises ConfigError if a template does not parse, or uses an unknown variable."""
     found = []
     for metric in upgrade.gates.metrics:
         text = metric.query or QUERIES[metric.name]
@@ -138,11 +126,7 @@ def _bad(metric: Metric, what: str) -> ConfigError:
 async def evaluate(
     upgrade: Upgrade, state: State, workloads: Iterable[Key], now: float, token: BearerToken | None = None
 ) -> tuple[GateResult, ...]:
-    """Return the results of the gates for the workloads of the wave, in the order of the document.
-
-    Raises:
-        ConfigError: as in ``parse_queries``.
-    """
+    """Return the results of the gates for the workloads of the wave, in the document's order. Raises ConfigError as ``parse_queries``."""
     queries = parse_queries(upgrade)
     interval = max(MIN_INTERVAL, now - state.since)
     shared = {

@@ -55,7 +55,6 @@ class Restart:
     Attributes:
         obstacle: why it cannot be restarted; empty if it can.
         disrupts: the pods that its controller takes away before their successors are available.
-        labels: the labels of the workload.
     """
 
     obstacle: str = ""
@@ -72,7 +71,6 @@ class Workload:
         requested: the tag or revision of the webhook that is called for the pod; None if none is called.
         pin: the revision that its pods ask for; empty for none.
         pods: its running pods, by the revision of their sidecar; None is the revision of pods without one.
-        restart: the consequences of a restart.
         policy: the Pod Security policy that its namespace enforces.
     """
 
@@ -185,7 +183,6 @@ class Entry:
     """A workload in the plan.
 
     Attributes:
-        workload: the workload.
         action: one of ``ACTIONS``.
         note: the reason, for every action but a restart.
         change: one of ``CLASSES``.
@@ -235,18 +232,10 @@ def make_plan(
     target: Revision,
     compared: Collection[int] | None = None,
 ) -> Plan:
-    """Return the plan of an upgrade.
+    """Return the plan of an upgrade. Raises TagError if the tag leads to other revisions than those of the upgrade.
 
-    Args:
-        upgrade: the upgrade.
-        tag: its tag before the upgrade.
-        workloads: the workloads of the cluster.
-        source: the revision that they leave.
-        target: the revision that they get.
-        compared: the waves whose workloads get a class of change, which takes most of the time; None for all.
-
-    Raises:
-        TagError: the tag leads to other revisions than those of the upgrade.
+    ``tag`` is as it was before the upgrade. The workloads of the waves ``compared`` get a class of change, which takes most of the time;
+    None means all waves.
     """
     if tag is not None:
         check_tag(upgrade, tag)
@@ -281,11 +270,7 @@ def refused_entry(upgrade: Upgrade, entry: Entry, reason: str) -> Entry:
 
 
 def check_tag(upgrade: Upgrade, tag: Tag) -> None:
-    """Check that a tag leads to the revisions of an upgrade.
-
-    Raises:
-        TagError: it leads to another one.
-    """
+    """Check that a tag leads to the revisions of an upgrade. Raises TagError if it leads to another one."""
     others = {name for name, weight in tag.weights if weight} - {upgrade.source, upgrade.target}
     if others:
         raise TagError(

@@ -81,14 +81,9 @@ class Runner:
     """Runs one upgrade. Several runners of one upgrade, in several processes, do no harm.
 
     Args:
-        client: the API server.
-        store: the state.
-        istio_namespace: Istio's namespace.
         survey: returns the plan, from the tag before the upgrade, with the classes of change of one wave.
         move_tag: writes a tag, if it is still the second one; it blocks.
-        metrics: counts the faults of watches.
         say: reports a new state to people.
-        token: the token of Prometheus.
     """
 
     client: KubeClient
@@ -116,11 +111,7 @@ class Runner:
     """They are written beside the loop: a wave may have many namespaces."""
 
     async def run(self) -> State:
-        """Run until the upgrade ends or is paused, and return its state.
-
-        Raises:
-            InjectorError: the upgrade cannot be read, or the API server refuses a request for which waiting does not help.
-        """
+        """Run until the upgrade ends or is paused, and return its state. Raises InjectorError if waiting does not help."""
         self._resources = dict(RESTARTABLE)
         rollout = await self.client.find_resource(ROLLOUT, ROLLOUT_GROUP)
         if rollout is not None:
@@ -160,11 +151,7 @@ class Runner:
         ]
 
     async def _synced(self) -> None:
-        """Wait until everything has been listed.
-
-        Raises:
-            ClusterError: a list is forbidden.
-        """
+        """Wait until everything has been listed. Raises ClusterError if a list is forbidden."""
         while not all(each.synced.is_set() for each in self._watches):
             await asyncio.sleep(0.05)
             for each in self._watches:
@@ -351,11 +338,7 @@ async def control_plane_fault(client: KubeClient, revision: str, istio_namespace
 async def preflight(
     client: KubeClient, plan: Plan, wave: int, istio_namespace: str, rollout: Resource | None
 ) -> tuple[str, ...]:
-    """Return the faults that forbid a wave. ``rollout`` is the resource of Argo Rollouts, if the cluster has it.
-
-    Raises:
-        ClusterError: the API server cannot be reached.
-    """
+    """Return the faults that forbid a wave. ``rollout`` is the resource of Argo Rollouts, if the cluster has it."""
     upgrade = plan.upgrade
     due = [each for each in plan.of_wave(wave) if each.action == RESTART]
     fault = await control_plane_fault(client, upgrade.target, istio_namespace)

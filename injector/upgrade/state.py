@@ -35,10 +35,8 @@ class State:
 
     Attributes:
         phase: running, paused, rolling back, or one of ``ENDED``.
-        step: the step of the wave.
         wave: the index of the wave.
         back: whether the upgrade goes back; it stays if a rollback is paused.
-        started: the start of the upgrade.
         deadline: the time at which it fails.
         since: the start of the step.
         token: the time that marks the restarts of the wave or of the rollback. It is stored before the first of them, so that no runner
@@ -102,11 +100,7 @@ def new_state(upgrade: Upgrade, now: float, tag_before: Mapping[str, Any]) -> St
 
 
 def read_state(raw: Any, upgrade: Upgrade, *, where: str) -> State:
-    """Read a state of an upgrade that ``State.to_dict`` returned.
-
-    Raises:
-        ConfigError: it cannot be read.
-    """
+    """Read a state of an upgrade that ``State.to_dict`` returned. Raises ConfigError if it is not one."""
     types = {name: type(value) for name, value in State().to_dict().items()}
     if (
         not isinstance(raw, dict)
@@ -122,11 +116,7 @@ def read_state(raw: Any, upgrade: Upgrade, *, where: str) -> State:
 
 
 def commanded(state: State, verb: str, upgrade: Upgrade, now: float) -> State:
-    """Return the state after a command of a user.
-
-    Raises:
-        UsageError: the command does not fit the state.
-    """
+    """Return the state after a command of a user. Raises UsageError if the command does not fit the state."""
     if state.has_ended and (verb, state.phase) not in (("rollback", COMPLETED), ("rollback", ABORTED)):
         raise UsageError(f"the upgrade {upgrade.name} has ended: it is {state.phase}", hint="start another upgrade")
     match verb:

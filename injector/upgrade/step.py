@@ -46,18 +46,14 @@ class Seen:
     """A workload of the plan, as it was observed.
 
     Attributes:
-        key: its name.
-        action: its action in the plan.
         wave: the index of its wave.
         desired: the pods that it should have.
         disrupts: the pods that a restart takes away at once.
         mark: the mark of its last restart by an upgrade; empty for none.
-        complete: whether its rollout is complete.
         new: its running pods with a sidecar of the new revision.
         old: its running pods with a sidecar of another revision.
         unavailable: the pods that it should have, and that are not available.
         fault: why its new pods do not work; empty if they do.
-        budgets: its PodDisruptionBudgets.
         quiet: the seconds since this runner saw a change of the workload or its pods.
         incomplete: the seconds since this runner saw all its pods available.
     """
@@ -92,7 +88,6 @@ class Observation:
     """The cluster at one moment.
 
     Attributes:
-        now: the time.
         workloads: the workloads of all waves.
         tag: the tag of the upgrade; None if it has none.
         tag_before: the tag before the upgrade.

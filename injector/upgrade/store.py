@@ -58,11 +58,7 @@ class Store(ABC):
 
     @abstractmethod
     async def load(self) -> Stored | None:
-        """Return the upgrade; None if it was never started.
-
-        Raises:
-            DataError: the object cannot be read.
-        """
+        """Return the upgrade; None if it was never started. Raises DataError if the object cannot be read."""
 
     async def start(self, raw: Mapping[str, Any], upgrade: Upgrade, tag: ReadTag, now: float) -> Stored:
         """Return the upgrade that was started, or start it. ``raw`` is its resource or document; ``tag`` reads the tag before it.
@@ -86,18 +82,10 @@ class Store(ABC):
 
     @abstractmethod
     async def save(self, stored: Stored, state: State) -> Stored:
-        """Store the next state.
-
-        Raises:
-            ClusterError: with the reason ``conflict`` if another runner or a user has changed it.
-        """
+        """Store the next state. Raises ClusterError, reason ``conflict``, if another runner or a user has changed it."""
 
     async def existing(self) -> Stored:
-        """Return the upgrade.
-
-        Raises:
-            UsageError: it was never started.
-        """
+        """Return the upgrade. Raises UsageError if it was never started."""
         stored = await self.load()
         if stored is None:
             hint = "start it with `injector upgrade run`"
@@ -146,11 +134,7 @@ class ResourceStore(Store):
 
 
 def stored_resource(item: Mapping[str, Any]) -> Stored | None:
-    """Return the upgrade and the state that a resource has; None if it was never started.
-
-    Raises:
-        DataError: it cannot be read.
-    """
+    """Return the upgrade and the state that a resource has; None if it was never started. Raises DataError if it cannot be read."""
     where, status = f"Upgrade {item['metadata']['name']}", dict(item.get("status") or {})
     if "phase" not in status:
         return None
@@ -210,11 +194,7 @@ def _tag_data(tag: Tag | None) -> dict[str, Any]:
 
 
 async def read_tag(client: KubeClient, upgrade: Upgrade) -> Tag | None:
-    """Return the tag of an upgrade as it is now; None if the upgrade has none.
-
-    Raises:
-        InjectorError: it does not exist or cannot be read.
-    """
+    """Return the tag of an upgrade as it is now; None if it has none. Raises InjectorError if it is missing or cannot be read."""
     if not upgrade.tag:
         return None
     found = await client.all(Scope(WEBHOOKS, labels=f"{TAG_LABEL}={upgrade.tag}"), tag_object)
@@ -227,11 +207,7 @@ async def read_tag(client: KubeClient, upgrade: Upgrade) -> Tag | None:
 
 
 def tag_before(stored: Stored) -> Tag | None:
-    """Return the tag before the upgrade; None if the upgrade has none.
-
-    Raises:
-        DataError: the state cannot be read.
-    """
+    """Return the tag before the upgrade; None if the upgrade has none. Raises DataError if the state cannot be read."""
     data = stored.state.tag_before
     if not data:
         return None

@@ -49,11 +49,7 @@ class CachedAnswer:
 
     @classmethod
     def of(cls, response: Response, outcome: Outcome, reason: str, resolved: Resolved) -> CachedAnswer:
-        """Encode the response, if possible, and return the answer.
-
-        Raises:
-            DataError: the response is not JSON data.
-        """
+        """Encode the response, if possible, and return the answer. Raises DataError if the response is not JSON data."""
         if response.names_token_volume:
             return cls(replace(response, patch=_exact(response.patch)), outcome, reason, resolved)
         return cls(_exact(response.content()), outcome, reason, resolved)
@@ -72,10 +68,7 @@ class CachedAnswer:
 class AnswerCache:
     """The most recently used answers. It belongs to the thread of the event loop.
 
-    Attributes:
-        max_bytes: maximum bytes of keys and responses.
-        hits: the number of successful lookups.
-        size: bytes of keys and responses.
+    ``size``, and its limit ``max_bytes``, are the bytes of keys and responses.
     """
 
     max_bytes: int = MAX_BYTES

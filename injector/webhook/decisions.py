@@ -68,10 +68,7 @@ class ReviewDecision:
 class Decisions:
     """Logs decisions, and remembers the last refusals for the status.
 
-    Args:
-        logged: the outcomes to log.
-        clock: returns seconds from any start.
-        now: returns the time.
+    ``logged`` are the outcomes to log. ``clock`` returns seconds from any start, and ``now`` the time.
     """
 
     def __init__(

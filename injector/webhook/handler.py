@@ -71,8 +71,6 @@ class ReviewAnswer(NamedTuple):
     """The answer to one review.
 
     Attributes:
-        body: the AdmissionReview to send.
-        outcome: the outcome to count.
         reason: why a pod was skipped or denied.
         review: the review, as far as it could be decoded.
         resolved: the revision, and the tag that led to it.
@@ -105,11 +103,7 @@ class PendingInjection(NamedTuple):
     sampled: bool
 
     def run(self) -> Injected | Skipped:
-        """Inject the pod.
-
-        Raises:
-            DataError: from ``inject_pod``.
-        """
+        """Inject the pod; see ``inject_pod``."""
         return inject_pod(self.resolved.revision, self.review.object, self.facts)
 
 
@@ -118,8 +112,6 @@ class HandlerOptions:
     """Options of the handler.
 
     Attributes:
-        queue: the admission queue.
-        decisions: the log of decisions.
         explained: adds the decision to responses; None does not.
         guard: one of ``result.GUARDS``.
         deny_invalid: deny a pod that the injection makes invalid for the API server.
@@ -191,20 +183,12 @@ class InjectHandler:
             asyncio.get_running_loop().call_soon(tracing.record, ended, request.headers, seconds, answer)
 
     def answer(self, raw_path: str, body: bytes, watch: Stopwatch) -> ReviewAnswer:
-        """Answer the review ``body``, sent to ``raw_path``, without the queue and the worker thread.
-
-        Raises:
-            Refusal: the body is not an AdmissionReview.
-        """
+        """Answer a review without the queue and the worker thread. Raises Refusal if ``body`` is not an AdmissionReview."""
         answer = self._begin(raw_path, body, watch)
         return answer if isinstance(answer, ReviewAnswer) else self._finish(answer, self._run_inline(answer), watch)
 
     def _begin(self, raw_path: str, body: bytes, watch: Stopwatch) -> ReviewAnswer | PendingInjection:
-        """Decode a review. Return the answer if it is cached or an error, else the injection that it needs.
-
-        Raises:
-            Refusal: the body is not an AdmissionReview.
-        """
+        """Return the answer to a review if it is cached or an error, else the injection. Raises Refusal if it is not a review."""
         try:
             review = admission.decode(body)
         except admission.BrokenReviewError as error:
@@ -239,11 +223,7 @@ class InjectHandler:
         return ReviewAnswer(body, cached.outcome, cached.reason, review, cached.resolved, cached=True)
 
     async def _inject(self, injection: PendingInjection, deadline: float, watch: Stopwatch) -> ReviewAnswer:
-        """Inject a pod when it is its turn: on the event loop, or in the worker thread if it is predicted to be slow.
-
-        Raises:
-            Rejected: the queue is full, or the deadline cannot be met.
-        """
+        """Inject a pod in its turn, in the worker thread if it is predicted to be slow. Raises Rejected if the queue refuses it."""
         revision, namespace, size = injection.resolved.revision, injection.review.namespace, len(injection.body)
 
         def run_when_its_turn() -> Injected | Skipped:

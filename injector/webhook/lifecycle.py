@@ -87,11 +87,7 @@ class Supervisor:
         self._tasks.add(asyncio.create_task(self._run(name, work, None), name=name))
 
     async def settle(self, works: Mapping[str, Follow]) -> None:
-        """Run ``works`` until ``stop``; return when each has set its event.
-
-        Raises:
-            InjectorError: from a task that has not set its event.
-        """
+        """Run ``works`` until ``stop``; return when each has set its event, or raise the error of one that fails before."""
         waits = []
         for name, work in works.items():
             settled = asyncio.Event()

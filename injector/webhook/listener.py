@@ -186,10 +186,7 @@ class Request(web.BaseRequest):
 class Listener:
     """Serves one port. It is the protocol factory of the port's asyncio server.
 
-    Args:
-        answer: answers the requests.
-        clients: verifies client certificates; None admits every client.
-        limit: maximum number of connections, including those in a TLS handshake.
+    ``clients`` verifies client certificates; None admits every client. ``limit`` counts connections in a TLS handshake too.
     """
 
     def __init__(self, answer: Answerer, clients: ClientAuthority | None = None, limit: int = MAX_CONNECTIONS) -> None:
@@ -203,11 +200,7 @@ class Listener:
         self._listening: asyncio.Server | None = None
 
     async def listen(self, bind: str, port: int, tls: ssl.SSLContext | None = None) -> int:
-        """Listen, and return the port. Port 0 means any free port.
-
-        Raises:
-            InjectorError: the address cannot be used.
-        """
+        """Listen, and return the port. Port 0 means any free port. Raises InjectorError if the address cannot be used."""
         sslproto.SSLProtocol.max_size = TLS_BUFFER
         options: dict[str, Any] = {}
         if tls is not None:

@@ -125,14 +125,10 @@ def request_rows(metrics: Metrics) -> list[dict[str, Any]]:
 
 
 def quantile(bounds: Sequence[tuple[float, int]], share: float) -> float | None:
-    """Estimate a quantile of a histogram like Prometheus' ``histogram_quantile`` (promql/quantile.go).
+    """Estimate a quantile of a histogram like Prometheus' ``histogram_quantile`` (promql/quantile.go); None without requests.
 
-    Args:
-        bounds: the cumulative buckets: upper bounds with counts, the last bound infinite.
-        share: the quantile, from 0 to 1.
-
-    Returns:
-        The quantile, interpolated linearly within its bucket, at most the last finite bound; None without requests.
+    ``bounds`` are the cumulative buckets: upper bounds with counts, the last bound infinite. The quantile is interpolated linearly within
+    its bucket, and at most the last finite bound.
     """
     if not bounds or not bounds[-1][1]:
         return None

@@ -99,11 +99,8 @@ async def serve(
 ) -> None:
     """Serve until a signal arrives.
 
-    Args:
-        listeners: where to listen.
-        services: the parts of the server.
-        started: called with the ports of the webhook and of operations when the server is ready.
-        follow: background tasks that follow the cluster, by name. The server is not ready until each has set its event.
+    ``started`` is called with the ports of the webhook and of operations when the server is ready. ``follow`` has the background tasks that
+    follow the cluster, by name; the server is not ready until each has set its event.
 
     Raises:
         InjectorError: an address cannot be used, or a task of ``follow`` failed before it set its event.

@@ -76,9 +76,7 @@ class _Record:
 class SlowPool:
     """The worker thread and the prediction. It belongs to one event loop.
 
-    Args:
-        others: the queue of the requests that the event loop injects itself. Deadlines use its clock.
-        cpu_clock: returns the CPU seconds of the calling thread.
+    ``others`` is the queue of the requests that the event loop injects itself. Deadlines use its clock.
     """
 
     def __init__(self, others: AdmissionQueue, *, cpu_clock: Callable[[], float] = time.thread_time) -> None:
@@ -114,7 +112,6 @@ class SlowPool:
 
         Raises:
             PausedError: the template is paused for this namespace.
-            Exception: from ``work``.
         """
         self._check(revision, namespace)
         return self._learn(revision, namespace, *_timed(work, self._cpu_clock))
@@ -130,7 +127,6 @@ class SlowPool:
         Raises:
             PausedError: the template is paused for this namespace.
             Rejected: the queue is full, or the deadline cannot be met.
-            Exception: from ``work``.
         """
         self._check(revision, namespace)
         self._running += 1

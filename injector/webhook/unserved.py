@@ -64,15 +64,9 @@ def unserved_path(path: str) -> tuple[str, str] | None:
 
 @dataclass(frozen=True, slots=True)
 class UnservedHandler:
-    """Answers ``POST /unserved/<action>/<kind>``.
+    """Answers ``POST /unserved/<action>/<kind>``, and counts these reviews apart from requests for injection.
 
-    Args:
-        reader: reads requests, under the limits of the port.
-        registry: the served revisions and tags.
-        metrics: counts the reviews, apart from requests for injection.
-        lifecycle: the phase of the server.
-        names: the watch of namespaces, if enabled.
-        elsewhere: names that another injector serves.
+    ``names`` is the watch of namespaces, if it is enabled. ``elsewhere`` has names that another injector serves.
     """
 
     reader: Reader
@@ -136,11 +130,7 @@ def message(name: str, whose: str, served: frozenset[str], *, longest: int) -> s
 
 
 def _review(body: bytes) -> admission.Request:
-    """Decode a review and its object.
-
-    Raises:
-        Refusal: the body is not a review.
-    """
+    """Decode a review and its object. Raises Refusal if the body is not a review."""
     try:
         review = admission.decode(body)
         _ = review.object

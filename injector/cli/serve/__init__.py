@@ -130,11 +130,7 @@ def probe(path: Path, interval: float) -> None:
 
 
 def check_fresh(path: Path, interval: float, now: float) -> None:
-    """Check that a file was written within the interval.
-
-    Raises:
-        InjectorError: the file is older, or does not exist.
-    """
+    """Check that a file was written within the interval. Raises InjectorError if the file is older, or does not exist."""
     try:
         age = now - path.stat().st_mtime
     except OSError as error:

@@ -71,11 +71,7 @@ _GC_THRESHOLD: Final = 700
 
 
 def run_server(settings: Settings) -> None:
-    """Serve until a signal ends the server.
-
-    Raises:
-        InjectorError: the settings, the configuration or the certificate cannot be used, or an address cannot be listened on.
-    """
+    """Serve until a signal. Raises InjectorError if the settings, the configuration, the certificate or an address cannot be used."""
     gc.freeze()  # the imports made 100,000 objects, which stay: collections until the server is ready need not visit them
     log_to(sys.stderr, settings.log_format)
     for warning in settings.warnings():
@@ -162,11 +158,7 @@ def run_server(settings: Settings) -> None:
 
 
 def upgrade_controller(settings: Settings, client: KubeClient, metrics: Metrics) -> Controller:
-    """Return the controller of --upgrades.
-
-    Raises:
-        UsageError: --prometheus-token is not valid.
-    """
+    """Return the controller of --upgrades. Raises UsageError if --prometheus-token is not valid."""
     sources = Sources(None, settings.istio_namespace, Overrides())
     kubeconfig = Kubeconfig(() if settings.kubeconfig is None else (settings.kubeconfig,))
     token = read_token(settings.prometheus_token)
@@ -272,11 +264,7 @@ def tls_of(settings: Settings, client: KubeClient | None, metrics: Metrics) -> T
 
 
 def own_namespace(settings: Settings, *, path: Path = OWN_NAMESPACE) -> str:
-    """Return the namespace of the injector's Service and Secret.
-
-    Raises:
-        UsageError: the settings do not have it, and the process does not run in a pod.
-    """
+    """Return the namespace of the injector's Service and Secret. Raises UsageError outside of a pod if the settings lack it."""
     if settings.namespace:
         return settings.namespace
     try:

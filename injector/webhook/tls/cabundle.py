@@ -51,12 +51,9 @@ class CaBundles:
     """Keeps the webhooks' ``caBundle`` up to date.
 
     Args:
-        client: the API server.
-        selector: which webhooks to patch.
         bundle: returns the current bundle; None while it is not known.
         rollout: is notified when all webhooks have it.
         refresh: reads the bundle again, before webhooks are patched: another replica may have written a newer one into them.
-        metrics: counts attempts and outdated webhooks.
     """
 
     def __init__(

@@ -125,11 +125,7 @@ def new_authority(now: float, life: float) -> Authority:
 
 
 def read_authority(certificate: bytes, key: bytes, *, where: str) -> Authority:
-    """Read a CA from its PEM certificate and PEM key.
-
-    Raises:
-        ConfigError: they are not PEM, or the key belongs to another certificate.
-    """
+    """Read a CA from its PEM certificate and PEM key. Raises ConfigError if they are not PEM, or the key belongs to another certificate."""
     try:
         read = x509.load_pem_x509_certificate(certificate)
         found = serialization.load_pem_private_key(key, password=None)
@@ -255,11 +251,7 @@ def data_of(held: CaRotation) -> dict[str, str]:
 
 
 def read_rotation(data: Mapping[str, str], *, where: str) -> CaRotation | None:
-    """Read a rotation from the data of a Secret; None if it is empty or cannot be used.
-
-    Raises:
-        ConfigError: the Secret is not the injector's.
-    """
+    """Read a rotation from a Secret's data; None if it is empty or unusable. Raises ConfigError if the Secret is not the injector's."""
     if not data:
         return None
     if SINCE not in data:
@@ -487,12 +479,7 @@ class CaSecret:
             await self.reconcile()
 
     async def reconcile(self) -> None:
-        """Read the Secret, write the next state if one is due, and use it.
-
-        Raises:
-            ClusterError: the API server cannot be reached, or refuses.
-            ConfigError: the Secret is not the injector's.
-        """
+        """Read the Secret, write the next state if one is due, and use it. Raises ConfigError if the Secret is not the injector's."""
         async with self._lock:
             self.certificates.use_rotation(await self._reconciled())
 

@@ -52,11 +52,7 @@ class Handshakes:
         self.current = context
 
     def load(self, pair: Pair, *, where: str) -> ssl.SSLContext:
-        """Return a context with a certificate and its key; ``where`` names them in errors.
-
-        Raises:
-            ConfigError: OpenSSL rejects the pair.
-        """
+        """Return a context with a certificate and its key. Raises ConfigError, which names ``where``, if OpenSSL rejects them."""
         context = self._new_context()
         try:
             with _as_file(pair.chain) as chain, _as_file(pair.key) as key:
@@ -111,12 +107,7 @@ class Loaded:
 class CertificateSource(ABC):
     """Loads the certificate of a port and keeps it up to date.
 
-    Args:
-        handshakes: the contexts of the port.
-        clock: returns seconds since the epoch.
-
-    Attributes:
-        changed: called after each change of the certificate or the CA bundle.
+    ``changed`` is called after each change of the certificate or the CA bundle.
     """
 
     def __init__(self, handshakes: Handshakes | None = None, *, clock: Callable[[], float] = time.time) -> None:
@@ -186,18 +177,10 @@ _READINGS: Final = 3
 
 
 class FileSource(CertificateSource):
-    """The certificate from files.
+    """The certificate from files. Raises ConfigError if they have no valid pair.
 
-    ``poll`` runs in one thread at a time. Handshakes in other threads see its result as one reference.
-
-    Args:
-        files: the paths of the pair.
-        interval: seconds between two polls; 0 reads the files only once.
-        handshakes: the contexts of the port.
-        clock: returns seconds since the epoch.
-
-    Raises:
-        ConfigError: the files have no valid pair.
+    ``poll`` runs in one thread at a time. Handshakes in other threads see its result as one reference. With an ``interval`` of 0, the files
+    are read only once.
     """
 
     def __init__(
