@@ -198,7 +198,7 @@ class Settings:
     @property
     def asks_cluster(self) -> bool:
         """Whether the server needs a client of the API server."""
-        return self.from_cluster or self.self_signed or self.patches or self.watch_drift
+        return self.from_cluster or self.self_signed or self.patches or self.watch_drift or self.watch_unserved
 
     def checked(self) -> Settings:
         """Return the settings if they are consistent.
@@ -261,7 +261,7 @@ class Settings:
         signs_or_patches = self.self_signed or self.patches
         needs = {
             "istio_namespace": (self.from_cluster, "it requires --from-cluster"),
-            "kubeconfig": (self.asks_cluster or self.watch_unserved, "nothing is read from the cluster"),
+            "kubeconfig": (self.asks_cluster, "nothing is read from the cluster"),
             "prometheus_token": (self.upgrades, "it requires --upgrades"),
             "ca_secret": (self.self_signed, "it requires --tls-mode self-signed"),
             "webhook_config_name": (self.patches, "caBundle is not patched"),

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import aiohttp
 import msgspec
@@ -24,10 +24,6 @@ from injector.cluster.kubeconfig import Kubeconfig, unusable
 from injector.cluster.resources import LIST_ATTEMPTS, Resource, Scope
 from injector.errors import ClusterError, DataError, NoClusterError
 from injector.golang.json import load_json
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 T = TypeVar("T")
 
@@ -173,18 +169,16 @@ _LIST_DECODER: Final = msgspec.json.Decoder(_List)
 class KubeClient:
     """A client of one API server, with a kubeconfig or the service account of the current pod.
 
-    Clients of one process share a ``throttle``. Every request raises ClusterError if the API server cannot be reached or refuses; its
+    Every request raises ClusterError if the API server cannot be reached or refuses; its
     ``reason`` is one of ``REASONS``.
     """
 
-    def __init__(self, kubeconfig: Path | Kubeconfig | None = None, throttle: ApiThrottle | None = None) -> None:
-        if not isinstance(kubeconfig, Kubeconfig):
-            kubeconfig = Kubeconfig(() if kubeconfig is None else (kubeconfig,))
-        self._kubeconfig = kubeconfig
+    def __init__(self, kubeconfig: Kubeconfig | None = None) -> None:
+        self._kubeconfig = kubeconfig or Kubeconfig()
         self._api: ApiClient | None = None
         self._in_use: Counter[ApiClient] = Counter()
         self._connecting = asyncio.Lock()
-        self._throttle = throttle or ApiThrottle()
+        self._throttle = ApiThrottle()
 
     async def open(self) -> None:
         """Read the credentials now, not with the first request. Raises ConfigError if they are missing or cannot be used."""

@@ -108,10 +108,11 @@ class _PodWatch:
 
 @dataclass
 class UnservedNames:
-    """Watches a cluster for names that nothing serves, neither this injector nor, ``elsewhere``, another one. It closes the client."""
+    """Watches a cluster for names that nothing serves, neither this injector nor, ``elsewhere``, another one."""
 
     client: KubeClient
     registry: Registry
+    metrics: Metrics
     elsewhere: frozenset[str] = frozenset()
     _namespaces: dict[str, ListWatch] = field(default_factory=dict)
     """The watches of the namespaces with a label, by the label."""
@@ -141,52 +142,50 @@ class UnservedNames:
         full = self._pods is not None and self._pods.watch.state.full
         return {"counted": self._count is not None, **found.to_dict(), "podsAtLeast": full}
 
-    async def follow(self, metrics: Metrics) -> None:
-        """Watch, and show the counts in ``metrics``, until cancelled. Counting starts once revisions are served."""
+    async def follow(self, settled: asyncio.Event) -> None:
+        """Watch and count until cancelled. Counting starts once revisions are served, and the server does not wait for it."""
+        settled.set()
         self._namespaces, self._pods, self._next = {}, None, None  # the watches of a run that failed have ended
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                while True:
-                    self._woken.clear()
-                    if self.registry.snapshot.revisions:
-                        self._update(tasks, metrics)
-                    await self._woken.wait()
-                    await asyncio.sleep(COUNT_INTERVAL)
-        finally:
-            await self.client.close()
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                self._woken.clear()
+                if self.registry.snapshot.revisions:
+                    self._update(tasks)
+                await self._woken.wait()
+                await asyncio.sleep(COUNT_INTERVAL)
 
-    def _update(self, tasks: asyncio.TaskGroup, metrics: Metrics) -> None:
+    def _update(self, tasks: asyncio.TaskGroup) -> None:
         for label, keep in ((REVISION_LABEL, namespace_revision), (INJECTION_LABEL, has_injection_label)):
             if label not in self._namespaces:
                 scope = Scope(NAMESPACES, labels=label, metadata_only=True, watch_name=f"{NAMESPACES.plural}/{label}")
-                self._namespaces[label] = self._list_watch(scope, keep, metrics)
+                self._namespaces[label] = self._list_watch(scope, keep)
                 tasks.create_task(self._namespaces[label].run())
         served = self.served
-        self._watch_pods(tasks, served, metrics)
+        self._watch_pods(tasks, served)
         if all(watch.synced.is_set() for watch in self._namespaces.values()):
             named, with_injection = (watch.state.objects for watch in self._namespaces.values())
             pods = None if self._pods is None else self._pods.watch.state.objects
             self._count = count_unserved(named, with_injection, pods, served)
-            metrics.unserved_names.labels("namespace").set(self._count.namespaces)
+            self.metrics.unserved_names.labels("namespace").set(self._count.namespaces)
             if self._count.pods is not None:
-                metrics.unserved_names.labels("pod").set(self._count.pods)
+                self.metrics.unserved_names.labels("pod").set(self._count.pods)
 
-    def _watch_pods(self, tasks: asyncio.TaskGroup, served: frozenset[str], metrics: Metrics) -> None:
+    def _watch_pods(self, tasks: asyncio.TaskGroup, served: frozenset[str]) -> None:
         """Watch the pods whose name is not in ``served``. The previous watch counts until the new one is synced."""
         latest = self._next or self._pods
         if latest is None or latest.served != served:
             if self._next is not None:
                 self._next.task.cancel()
             scope = Scope(PODS, labels=pod_selector(served), metadata_only=True, room=MAX_PODS)
-            watch = self._list_watch(scope, lambda item: unserved_name(item, served), metrics)
+            watch = self._list_watch(scope, lambda item: unserved_name(item, served))
             self._next = _PodWatch(served, watch, tasks.create_task(watch.run()))
         if self._next is not None and self._next.watch.synced.is_set():
             if self._pods is not None:
                 self._pods.task.cancel()
             self._pods, self._next = self._next, None
 
-    def _list_watch(self, scope: Scope, keep: Callable[[Mapping[str, Any]], Any], metrics: Metrics) -> ListWatch:
-        return ListWatch(self.client, scope, keep=keep, changed=lambda _: self._woken.set(), metrics=metrics)
+    def _list_watch(self, scope: Scope, keep: Callable[[Mapping[str, Any]], Any]) -> ListWatch:
+        return ListWatch(self.client, scope, keep=keep, changed=lambda _: self._woken.set(), metrics=self.metrics)
 
 
 def pod_selector(served: Collection[str]) -> str:

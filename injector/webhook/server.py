@@ -26,11 +26,10 @@ from injector.webhook.lifecycle import Follow, Lifecycle, LoopLag, Phase, Superv
 from injector.webhook.listener import Answerer, Listener
 from injector.webhook.operations import Operations
 from injector.webhook.shadow import Shadows
+from injector.webhook.tls.source import SelfCheck
 from injector.webhook.unserved import UnservedHandler, unserved_path
 
 if TYPE_CHECKING:
-    import ssl
-
     from injector.metrics import Metrics
     from injector.revisions.following import Follower
     from injector.revisions.registry import Registry
@@ -38,8 +37,7 @@ if TYPE_CHECKING:
     from injector.revisions.unservednames import UnservedNames
     from injector.revisions.verify import RecentPods
     from injector.webhook.lifecycle import HealthFile
-    from injector.webhook.tls.certificate import ClientAuthority
-    from injector.webhook.tls.source import CertificateSource, SelfCheck
+    from injector.webhook.tls.source import CertificateSource
 
 _log = logging.getLogger(__name__)
 
@@ -50,14 +48,12 @@ SWITCH_INTERVAL: Final = 0.0001
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """Where to listen. Port 0 means any free port. Without ``tls`` the webhook is plain HTTP."""
+    """Where to listen, and how long after a signal. Port 0 means any free port."""
 
     bind: str
     port: int
     ops_port: int
-    tls: ssl.SSLContext | None
     shutdown_delay: float
-    clients: ClientAuthority | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +62,7 @@ class Services:
 
     Attributes:
         recent: recent pods, on which new revisions are verified.
-        certificates: the certificate of the webhook's port; None without TLS.
-        probe: the TLS self-check.
+        certificates: the certificate of the webhook's port; None for plain HTTP.
         unserved: the watch for unknown names.
         elsewhere: names that another injector serves.
         pending: returns what the cluster has not answered yet; empty if nothing.
@@ -81,7 +76,6 @@ class Services:
     recent: RecentPods | None = None
     follower: Follower | None = None
     certificates: CertificateSource | None = None
-    probe: SelfCheck | None = None
     health_file: HealthFile | None = None
     unserved: UnservedNames | None = None
     elsewhere: frozenset[str] = frozenset()
@@ -110,12 +104,13 @@ async def serve(
     lifecycle, lag = Lifecycle(), LoopLag()
     shadows, supervisor = Shadows(services.metrics), Supervisor(services.metrics)
     operations = Operations(services=services, lifecycle=lifecycle, shadows=shadows, supervisor=supervisor, lag=lag)
-    webhook = Listener(_webhook(services, lifecycle, shadows), listeners.clients)
-    ops = Listener(operations.answer)
+    certificates = services.certificates
+    context, clients = (None, None) if certificates is None else (certificates.context, certificates.clients)
+    webhook, ops = Listener(_webhook(services, lifecycle, shadows), clients), Listener(operations.answer)
     try:
         ops_port = await ops.listen(listeners.bind, listeners.ops_port)
-        port = await webhook.listen(listeners.bind, listeners.port, listeners.tls)
-        _start_tasks(supervisor, services, lag, port)
+        port = await webhook.listen(listeners.bind, listeners.port, context)
+        _start_tasks(supervisor, services, lag, listeners.bind, port)
         if await _settled(supervisor, follow or {}, stop):
             supervisor.start("shadow", shadows.run)
             if services.follower is not None:
@@ -145,18 +140,15 @@ def _webhook(services: Services, lifecycle: Lifecycle, shadows: Shadows) -> Answ
     return webhook_requests(inject, unserved)
 
 
-def _start_tasks(supervisor: Supervisor, services: Services, lag: LoopLag, port: int) -> None:
+def _start_tasks(supervisor: Supervisor, services: Services, lag: LoopLag, bind: str, port: int) -> None:
     """Start the background tasks that also run before the server is ready."""
     metrics = services.metrics
     supervisor.start("lag", partial(lag.follow, metrics))
     if services.certificates is not None:
         supervisor.start("certificate", partial(services.certificates.follow, metrics))
-    if services.probe is not None:
-        supervisor.start("probe", partial(services.probe.follow, metrics, port))
+        supervisor.start("probe", partial(SelfCheck(services.certificates, bind).follow, metrics, port))
     if services.health_file is not None:
         supervisor.start("health-file", partial(services.health_file.follow, lag.fault))
-    if services.unserved is not None:
-        supervisor.start("unserved", partial(services.unserved.follow, metrics))
 
 
 async def _settled(supervisor: Supervisor, follow: Mapping[str, Follow], stop: asyncio.Queue[signal.Signals]) -> bool:

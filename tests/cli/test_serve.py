@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,15 +15,14 @@ import click
 import pytest
 
 from injector.cli import main
-from injector.cli.serve import option_of, serve
-from injector.cli.serve.server import _health_file, _unserved, source_of, watched_paths
-from injector.cluster.client import ApiThrottle
+from injector.cli.serve import option_of, serve, server
+from injector.cli.serve.server import _health_file, source_of, watched_paths
 from injector.errors import ConfigError, UsageError
 from injector.revisions.directory import read_directory, read_single
-from injector.revisions.registry import Registry
 from injector.revisions.source import SourceState
 from injector.settings import SETTINGS, Setting, Settings
-from injector.webhook.lifecycle import HealthFile
+from injector.webhook.lifecycle import Follow, HealthFile
+from injector.webhook.server import Listeners, Services
 from tests.cases import cases
 from tests.cli.clusters import assert_fails, invoke
 from tests.revisions.fakes import CONFIG, VALUES, make_raw, write_revision
@@ -273,16 +272,24 @@ def test_the_health_file_needs_both_flags(given: dict[str, Any], expected: Healt
     assert _health_file(Settings(**given)) == expected
 
 
-def test_unserved_names_are_watched_on_request() -> None:
-    registry = Registry()
-    settings = Settings(kubeconfig=Path("k"), watch_unserved=True, served_elsewhere=("1-18",))
+def test_unserved_names_are_watched_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    served: list[tuple[Services, Mapping[str, Follow]]] = []
 
-    found = _unserved(settings, registry, ApiThrottle())
+    async def fake_serve(
+        _listeners: Listeners, services: Services, *, started: object, follow: Mapping[str, Follow]
+    ) -> None:
+        del started
+        served.append((services, follow))
 
-    assert _unserved(Settings(kubeconfig=Path("k")), registry, ApiThrottle()) is None
-    assert found is not None
-    assert found.registry is registry
-    assert found.served == {"1-18"}
+    monkeypatch.setattr(server, "serve", fake_serve)
+    for arguments in (("--watch-unserved", "--served-elsewhere", "1-18"), ()):
+        assert run(*PLAIN, *arguments).exit_code == 0
+
+    (watching, tasks), (plain, no_tasks) = served
+    assert (plain.unserved, dict(no_tasks)) == (None, {})
+    assert watching.unserved is not None
+    assert (tasks, watching.unserved.registry) == ({"unserved": watching.unserved.follow}, watching.registry)
+    assert watching.unserved.served == {*watching.registry.snapshot.names, "1-18"}
 
 
 def test_a_port_that_is_taken_is_one_line_and_1(taken: str) -> None:

@@ -1,22 +1,25 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
 
-from injector.cli.serve.server import Tls, own_namespace, tls_of, upgrade_controller
+from injector.cli.serve.server import own_namespace, tls_of, upgrade_controller
 from injector.cluster.client import KubeClient
+from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.webhooks import WebhookSelector
 from injector.errors import ConfigError, UsageError
 from injector.metrics import Metrics
 from injector.settings import Settings
+from injector.upgrade.controller import Controller
+from injector.webhook.lifecycle import Follow
 from injector.webhook.tls.cabundle import CaBundles
 from injector.webhook.tls.selfsigned import BundleRollout, CaSecret, ExternalRollout, SelfSigned
-from injector.webhook.tls.source import FileSource
+from injector.webhook.tls.source import CertificateSource, FileSource
 from tests.webhook.certificates import authority, issue
 
 SELF_SIGNED: dict[str, Any] = {"tls_mode": "self-signed", "namespace": "mesh"}
@@ -31,10 +34,18 @@ def files(tmp_path: Path) -> dict[str, Any]:
     return {"tls_cert_file": chain, "tls_key_file": key, "ca_cert_file": tmp_path / "ca.crt"}
 
 
+@dataclass
+class Tls:
+    """The certificate of the webhook's port, and the tasks for it."""
+
+    certificates: CertificateSource | None
+    follow: dict[str, Follow]
+
+
 def made(**given: Any) -> Tls:
     settings = Settings(**given).checked()
     client = KubeClient() if settings.asks_cluster else None
-    return tls_of(settings, client, Metrics(CollectorRegistry()))
+    return Tls(*tls_of(settings, client, Metrics(CollectorRegistry())))
 
 
 def patching(tls: Tls) -> CaBundles:
@@ -53,7 +64,7 @@ def secret(tls: Tls) -> CaSecret:
 def test_plain_http_has_no_certificate() -> None:
     tls = made(insecure_http=True)
 
-    assert (tls.certificates, tls.clients, tls.follow) == (None, None, {})
+    assert (tls.certificates, tls.follow) == (None, {})
 
 
 def test_files_need_no_api_server(files: dict[str, Any]) -> None:
@@ -105,8 +116,8 @@ def test_client_certificates_are_required_in_both_modes(files: dict[str, Any], m
 
     tls = made(**given, client_ca_file=files["ca_cert_file"], client_name=("kube-apiserver",))
 
-    assert tls.clients is not None
     assert tls.certificates is not None
+    assert tls.certificates.clients is not None
     assert tls.certificates.context.verify_mode.name == "CERT_REQUIRED"
 
 
@@ -139,10 +150,14 @@ def test_a_missing_client_ca_ends_the_start(files: dict[str, Any]) -> None:
 
 def test_the_controller_of_upgrades_is_that_of_istios_namespace() -> None:
     settings = Settings(insecure_http=True, from_cluster=True, upgrades=True, istio_namespace="mesh").checked()
-    found, other = (upgrade_controller(settings, KubeClient(), Metrics(CollectorRegistry())) for _ in range(2))
+    found, other = (controller_of(settings) for _ in range(2))
 
     assert (found.lease.namespace, found.lease.name) == ("mesh", "injector-upgrades")
     assert found.lease.identity != other.lease.identity
     without_file = replace(settings, prometheus_token="x")  # noqa: S106 -- not a password
     with pytest.raises(UsageError, match="not URL=FILE"):
-        upgrade_controller(without_file, KubeClient(), Metrics(CollectorRegistry()))
+        controller_of(without_file)
+
+
+def controller_of(settings: Settings) -> Controller:
+    return upgrade_controller(settings, KubeClient(), Kubeconfig(), Metrics(CollectorRegistry()))

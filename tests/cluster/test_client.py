@@ -63,9 +63,16 @@ async def api(tmp_path: Path) -> AsyncIterator[Api]:
         yield made
 
 
+def client_of(api: Api, throttle: ApiThrottle | None = None) -> KubeClient:
+    """Return a client, which asks when it is the turn of a request."""
+    client = KubeClient(Kubeconfig((api.kubeconfig,)))
+    client._throttle = throttle or client._throttle
+    return client
+
+
 @pytest.fixture
 async def client(api: Api) -> AsyncIterator[KubeClient]:
-    client = KubeClient(api.kubeconfig)
+    client = client_of(api)
     try:
         yield client
     finally:
@@ -333,7 +340,7 @@ async def test_a_refusal_says_where_what_and_what_to_do(
     api: Api, status: int, reason: str, down: bool, says: str
 ) -> None:
     api.handler = answering({"kind": "Status", "message": "told\nwhy"}, status, **{"Retry-After": "3"})
-    client = KubeClient(api.kubeconfig, pace := Turns())
+    client = client_of(api, pace := Turns())
 
     error = await error_of(client.page(SCOPE))
     await client.close()
@@ -463,7 +470,7 @@ async def test_each_request_waits_for_its_turn_and_says_whether_the_api_server_a
     api: Api, status: int, told: str
 ) -> None:
     api.handler = answering({}, status)
-    client = KubeClient(api.kubeconfig, pace := Turns())
+    client = client_of(api, pace := Turns())
 
     with suppress(ClusterError):
         await client.get(CONFIG_MAPS, "x")
@@ -507,7 +514,7 @@ async def test_credentials_are_read_after_the_throttle(api: Api) -> None:
         async def turn(self) -> None:
             api.points_at(server, "renewed")
 
-    client = KubeClient(api.kubeconfig, Renewing())
+    client = client_of(api, Renewing())
     await client.get(CONFIG_MAPS, "x")
     await client.close()
 
@@ -520,7 +527,7 @@ async def test_a_kubeconfig_that_cannot_be_used_is_named_and_not_quoted(tmp_path
     path.write_text(text)
 
     with pytest.raises(ConfigError) as caught:
-        await KubeClient(path).open()
+        await KubeClient(Kubeconfig((path,))).open()
 
     assert str(caught.value).startswith(f"{path}: {says}")
     assert CANARY not in str(caught.value)
@@ -694,7 +701,7 @@ def test_a_turn_is_waited_for_by_one_after_the_other() -> None:
 
 async def test_a_missing_kubeconfig_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="nope: cannot be read: No such file or directory; correct --kubeconfig"):
-        await KubeClient(tmp_path / "nope").open()
+        await KubeClient(Kubeconfig((tmp_path / "nope",))).open()
 
 
 async def test_no_error_holds_the_token(api: Api, client: KubeClient) -> None:

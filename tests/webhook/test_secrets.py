@@ -8,7 +8,6 @@ import logging
 import ssl
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +137,7 @@ async def test_no_canary_comes_out_of_anything_that_goes_wrong(
     trusting.check_hostname = False
     reasons: set[str] = set()
 
-    async with running(replace(LISTENERS, tls=source.context), services) as server:
+    async with running(LISTENERS, services) as server:
 
         async def post(body: bytes, path: str = "/inject/stable") -> None:
             await server.post(path, data=body, headers={"Content-Type": "application/json", **TOKEN}, ssl=trusting)

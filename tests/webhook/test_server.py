@@ -37,7 +37,7 @@ from tests.tasks import until
 from tests.webhook.certificates import Order, authority, issue, write_certificate
 from tests.webhook.conftest import Core
 
-LISTENERS = Listeners("127.0.0.1", 0, 0, None, 0.0)
+LISTENERS = Listeners("127.0.0.1", 0, 0, 0.0)
 LIMIT = 20.0
 
 
@@ -92,7 +92,7 @@ async def running(
     if task.done():
         await task
     async with aiohttp.ClientSession() as session:
-        yield Running(*ports.result(), task, session, "https" if listeners.tls else "http")
+        yield Running(*ports.result(), task, session, "https" if services.certificates else "http")
     if not task.done():
         task.cancel()
         await asyncio.wait([task])
@@ -150,7 +150,7 @@ async def test_with_an_authority_of_clients_only_those_are_served(services: Serv
     source = FileSource(CertificateFiles(certificate, key), interval=0.0, handshakes=Handshakes(clients))
     statuses: dict[str, int] = {}
 
-    async with running(replace(LISTENERS, tls=source.context, clients=clients), services) as server:
+    async with running(LISTENERS, replace(services, certificates=source)) as server:
         for name in ("kube-apiserver", "somebody", ""):
             context = ssl.create_default_context(cafile=str(certificate))
             context.check_hostname = False
@@ -170,7 +170,7 @@ async def test_it_keeps_its_file_its_lag_and_its_certificate_up_to_date(services
     serving = replace(services, certificates=source, health_file=health_file)
     newer = issue().write(tmp_path, "newer")
 
-    async with running(replace(LISTENERS, tls=source.context), serving) as server:
+    async with running(LISTENERS, serving) as server:
         for name, path in zip(("tls.crt", "tls.key"), newer, strict=True):
             path.replace(tmp_path / name)
         text = ""

@@ -15,8 +15,6 @@ import socket
 import sys
 import time
 import uuid
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
@@ -27,7 +25,7 @@ from injector.cli.commands import own_version
 from injector.cli.options import key_values
 from injector.cli.sources import Sources
 from injector.cli.upgrade import Launcher, state_line
-from injector.cluster.client import ApiThrottle, KubeClient
+from injector.cluster.client import KubeClient
 from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.lease import Lease
 from injector.cluster.resources import SecretStore
@@ -57,11 +55,13 @@ from injector.webhook.server import Listeners, Services, serve
 from injector.webhook.tls.cabundle import CaBundles
 from injector.webhook.tls.certificate import CertificateFiles, ClientAuthority
 from injector.webhook.tls.selfsigned import BundleRollout, CaSecret, ExternalRollout, SelfSigned, service_names
-from injector.webhook.tls.source import CertificateSource, FileSource, Handshakes, SelfCheck
+from injector.webhook.tls.source import CertificateSource, FileSource, Handshakes
 from injector.webhook.tracing import tracing_of
 
 if TYPE_CHECKING:
     from injector.revisions.source import ReadSource
+    from injector.upgrade.document import Upgrade
+    from injector.upgrade.state import State
     from injector.webhook.lifecycle import Follow
 
 _log = logging.getLogger(__name__)
@@ -76,23 +76,21 @@ def run_server(settings: Settings) -> None:
     log_to(sys.stderr, settings.log_format)
     for warning in settings.warnings():
         _log.warning("%s", warning)
-    registry, throttle = Registry(), ApiThrottle()
+    registry, recent = Registry(), RecentPods()
     collectors = CollectorRegistry()
     ProcessCollector(registry=collectors)
     metrics = Metrics(collectors, version=own_version())
-    client = KubeClient(settings.kubeconfig, throttle) if settings.asks_cluster else None
-    tls = tls_of(settings, client, metrics)
+    kubeconfig = Kubeconfig(() if settings.kubeconfig is None else (settings.kubeconfig,))
+    client = KubeClient(kubeconfig) if settings.asks_cluster else None
+    certificates, follow = tls_of(settings, client, metrics)
     cluster = ClusterSource(client, metrics, settings.istio_namespace) if client and settings.from_cluster else None
-    read = source_of(settings, None if cluster is None else cluster.read)
-    loader = Loader(read, registry, settings.keep_removed)
-    recent = RecentPods()
-    paths = watched_paths(settings)
-    watch = partial(file_changes, paths) if paths else None
+    loader = Loader(source_of(settings, None if cluster is None else cluster.read), registry, settings.keep_removed)
+    watch = partial(file_changes, paths) if (paths := watched_paths(settings)) else None
     follower = Follower(loader, watch, Timing(settings.reload_interval), recent=recent, metrics=metrics)
     follower.load(required=cluster is None)
 
     def started(port: int, ops_port: int) -> None:
-        scheme = "http" if context is None else "https"
+        scheme = "http" if certificates is None else "https"
         address = settings.bind or "all addresses"
         _log.info("serving the webhook on %s port %d (%s), operations on port %d", address, port, scheme, ops_port)
         # Loaded objects stay, so the garbage collector need not visit them again. That would take 30 ms with one revision of Istio
@@ -102,12 +100,18 @@ def run_server(settings: Settings) -> None:
         gc.freeze()
         gc.set_threshold(_GC_THRESHOLD)
 
-    controller = upgrade_controller(settings, client, metrics) if client and settings.upgrades else None
+    controller = unserved = None
+    if client is not None and settings.upgrades:
+        controller = upgrade_controller(settings, client, kubeconfig, metrics)
+        follow["upgrades"] = controller.follow
+    elsewhere = frozenset(settings.served_elsewhere)
+    if client is not None and settings.watch_unserved:
+        unserved = UnservedNames(client, registry, metrics, elsewhere)
+        follow["unserved"] = unserved.follow
+    if client is not None and settings.watch_drift:
+        follow["drift"] = DriftWatch(client, registry, metrics).follow
     tracing = tracing_of(os.environ, version=own_version())
-    context = None if tls.certificates is None else tls.certificates.context
-    listeners = Listeners(
-        settings.bind, settings.port, settings.ops_port, context, settings.shutdown_delay, tls.clients
-    )
+    listeners = Listeners(settings.bind, settings.port, settings.ops_port, settings.shutdown_delay)
     services = Services(
         registry,
         loader,
@@ -115,11 +119,10 @@ def run_server(settings: Settings) -> None:
         own_version(),
         recent,
         follower,
-        certificates=tls.certificates,
-        probe=None if tls.certificates is None else SelfCheck(tls.certificates, settings.bind),
+        certificates=certificates,
         health_file=_health_file(settings),
-        unserved=_unserved(settings, registry, throttle),
-        elsewhere=frozenset(settings.served_elsewhere),
+        unserved=unserved,
+        elsewhere=elsewhere,
         options=HandlerOptions(
             AdmissionQueue(settings.max_waiting),
             Decisions(LOGGED[settings.log_decisions]),
@@ -131,11 +134,6 @@ def run_server(settings: Settings) -> None:
         pending=str if cluster is None else cluster.pending,
         upgrades=None if controller is None else controller.to_list,
     )
-    follow = dict(tls.follow)
-    if controller is not None:
-        follow["upgrades"] = controller.follow
-    if client is not None and settings.watch_drift:
-        follow["drift"] = DriftWatch(client, registry, metrics).follow
     if cluster is not None:
         registry.subscribe(cluster.served_changed)
         follow["cluster"] = partial(
@@ -157,19 +155,14 @@ def run_server(settings: Settings) -> None:
     _log.info("drained")
 
 
-def upgrade_controller(settings: Settings, client: KubeClient, metrics: Metrics) -> Controller:
+def upgrade_controller(settings: Settings, client: KubeClient, kubeconfig: Kubeconfig, metrics: Metrics) -> Controller:
     """Return the controller of --upgrades. Raises UsageError if --prometheus-token is not valid."""
-    sources = Sources(None, settings.istio_namespace, Overrides())
-    kubeconfig = Kubeconfig(() if settings.kubeconfig is None else (settings.kubeconfig,))
-    token = read_token(settings.prometheus_token)
-    launcher = Launcher(
-        client,
-        sources,
-        kubeconfig,
-        metrics,
-        lambda document, state: _log.info("%s", state_line(document, state)),
-        token,
-    )
+
+    def say(document: Upgrade, state: State) -> None:
+        _log.info("%s", state_line(document, state))
+
+    sources, token = Sources(None, settings.istio_namespace), read_token(settings.prometheus_token)
+    launcher = Launcher(client, sources, kubeconfig, metrics, say, token)
     identity = f"{socket.gethostname()}_{uuid.uuid4()}"
     return Controller(client, Lease(client, settings.istio_namespace, LEASE_NAME, identity), launcher.run, metrics)
 
@@ -207,44 +200,29 @@ def _health_file(settings: Settings) -> HealthFile | None:
     return HealthFile(settings.health_check_file, settings.health_check_interval)
 
 
-def _unserved(settings: Settings, registry: Registry, throttle: ApiThrottle) -> UnservedNames | None:
-    if not settings.watch_unserved:
-        return None
-    return UnservedNames(KubeClient(settings.kubeconfig, throttle), registry, frozenset(settings.served_elsewhere))
-
-
 # https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/#directly-accessing-the-rest-api
 OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
-@dataclass(frozen=True, slots=True)
-class Tls:
-    """TLS of the webhook's port: its certificate, None for plain HTTP, and its clients, None for any.
+def tls_of(
+    settings: Settings, client: KubeClient | None, metrics: Metrics
+) -> tuple[CertificateSource | None, dict[str, Follow]]:
+    """Return the certificate of the webhook's port, None for plain HTTP, and the background tasks for it, by name.
 
-    ``follow`` has the background tasks for it that follow the cluster, by name.
-    """
-
-    certificates: CertificateSource | None = None
-    clients: ClientAuthority | None = None
-    follow: Mapping[str, Follow] = field(default_factory=dict)
-
-
-def tls_of(settings: Settings, client: KubeClient | None, metrics: Metrics) -> Tls:
-    """Return TLS as the settings configure it. ``client`` is None if no setting needs the API server.
+    ``client`` is None if no setting needs the API server.
 
     Raises:
         ConfigError: a file is not valid.
         UsageError: the namespace is not known.
     """
+    follow: dict[str, Follow] = {}
     if settings.insecure_http:
-        return Tls()
+        return None, follow
     clients = None
     if settings.client_ca_file is not None:
         clients = ClientAuthority(settings.client_ca_file, settings.client_name)
-    handshakes, rollout = Handshakes(clients), BundleRollout()
-    follow: dict[str, Follow] = {}
+    handshakes, rollout, refresh = Handshakes(clients), BundleRollout(), None
     certificates: CertificateSource
-    refresh = None
     if client is not None and settings.self_signed:
         secret = _secret(settings, client, handshakes, rollout)
         certificates, refresh = secret.certificates, secret.refresh
@@ -260,7 +238,7 @@ def tls_of(settings: Settings, client: KubeClient | None, metrics: Metrics) -> T
         )
         certificates.changed = bundles.wake
         follow["cabundle"] = partial(_patch_webhooks, client, bundles)
-    return Tls(certificates, clients, follow)
+    return certificates, follow
 
 
 def own_namespace(settings: Settings, *, path: Path = OWN_NAMESPACE) -> str:

@@ -123,6 +123,11 @@ class CertificateSource(ABC):
         return self._handshakes.context
 
     @property
+    def clients(self) -> ClientAuthority | None:
+        """The CA of client certificates; None if a client needs none."""
+        return self._handshakes.clients
+
+    @property
     def certificate(self) -> Certificate | None:
         """The certificate that handshakes get now."""
         return None if self.loaded is None else self.loaded.certificate
@@ -242,7 +247,7 @@ class FileSource(CertificateSource):
     async def follow(self, metrics: Metrics) -> None:
         """Poll in a thread whenever the files may have changed, and count the outcomes."""
         metrics.certificate(self.certificate.not_after)
-        clients = self._handshakes.clients
+        clients = self.clients
         files = self._files.chain, self._files.key, self._files.authority, None if clients is None else clients.path
         paths = [each for each in files if each is not None]
         states = None
