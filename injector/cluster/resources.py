@@ -146,14 +146,6 @@ CA_MANAGER: Final = "injector-ca"
 
 
 @dataclass(frozen=True, slots=True)
-class SecretContent:
-    """The data of a Secret, in base64, and the rest of the object."""
-
-    data: Mapping[str, str]
-    rest: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
 class SecretStore:
     """One Secret of a cluster, read and written as a whole, which may not exist. Its methods raise ClusterError as the client does.
 
@@ -167,23 +159,17 @@ class SecretStore:
     def __str__(self) -> str:
         return f"Secret {self.namespace}/{self.name}"
 
-    async def read(self) -> SecretContent | None:
-        """Return its content; None if it does not exist."""
-        found = await find(self.client, SECRETS, self.name, namespace=self.namespace)
-        if found is None:
-            return None
-        data = {key: str(value) for key, value in (found.pop("data", None) or {}).items()}
-        return SecretContent(data, found)
+    async def read(self) -> dict[str, Any] | None:
+        """Return the Secret; None if it does not exist."""
+        return await find(self.client, SECRETS, self.name, namespace=self.namespace)
 
-    async def write(self, data: Mapping[str, str], before: SecretContent | None) -> None:
-        """Write ``data`` in place of ``before``, the content that was read; labels and annotations stay.
+    async def write(self, data: Mapping[str, str], before: Mapping[str, Any] | None) -> None:
+        """Write ``data`` into ``before``, the Secret that was read; labels and annotations stay.
 
         If the Secret has changed since, the ``reason`` of the error is ``conflict``.
         """
         if before is not None:
-            await self.client.replace(SECRETS, {**before.rest, "data": dict(data)}, manager=CA_MANAGER)
-            return
-        metadata = {"name": self.name, "namespace": self.namespace}
-        await self.client.create(
-            SECRETS, {"metadata": metadata, "type": "Opaque", "data": dict(data)}, manager=CA_MANAGER
-        )
+            await self.client.replace(SECRETS, {**before, "data": data}, manager=CA_MANAGER)
+        else:
+            secret = {"metadata": {"name": self.name, "namespace": self.namespace}, "type": "Opaque", "data": data}
+            await self.client.create(SECRETS, secret, manager=CA_MANAGER)

@@ -129,11 +129,6 @@ class TagPlan:
     followers: tuple[Follower, ...] = ()
 
     @property
-    def moves(self) -> bool:
-        """Whether the tag exists, so that fields of other managers are taken over."""
-        return self.current is not None
-
-    @property
     def objects(self) -> tuple[tuple[Resource, str], ...]:
         """The resources and names of the objects that change."""
         return tuple((resource, _name(each)) for resource, each in ((WEBHOOKS, self.manifest), *self.later))
@@ -438,7 +433,7 @@ class ClusterTags:
         later = [(resource, manifest, force or resource is WEBHOOKS) for resource, manifest in plan.later]
 
         async def write_webhooks(client: KubeClient) -> None:
-            written, forced = plan, plan.moves and force
+            written, forced = plan, plan.current is not None and force
             for attempts_left in reversed(range(_WRITES)):
                 try:
                     await client.apply(WEBHOOKS, written.applied, manager=TAG_MANAGER, force=forced, dry_run=dry_run)

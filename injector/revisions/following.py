@@ -18,7 +18,7 @@ import logging
 import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -52,38 +52,24 @@ class Trigger(Enum):
     EXPIRY = "expiry"
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """Waiting times and clocks; with ``interval`` 0 the source is neither polled nor watched."""
-
-    interval: float
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    now: Callable[[], float] = time.time
-
-
+@dataclass
 class Follower:
     """Serves the current state of a source. Nothing else may use the ``loader`` meanwhile.
 
-    ``watch`` reports changes; None for a source that reports them by ``changed``, or has none.
+    ``watch`` reports changes; None for a source that reports them by ``changed``, or has none. With ``interval`` 0 the source is neither
+    polled nor watched.
     """
 
-    def __init__(
-        self,
-        loader: Loader,
-        watch: WatchSource | None,
-        timing: Timing,
-        *,
-        recent: RecentPods,
-        metrics: Metrics,
-    ) -> None:
-        self._loader = loader
-        self._watch = watch
-        self._timing = timing
-        self._recent = recent
-        self._metrics = metrics
-        self._triggers: asyncio.Queue[Trigger] = asyncio.Queue()
-        self._timers: list[asyncio.TimerHandle] = []
-        self._running = False
+    loader: Loader
+    watch: WatchSource | None
+    interval: float
+    recent: RecentPods
+    metrics: Metrics
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    now: Callable[[], float] = time.time
+    _triggers: asyncio.Queue[Trigger] = field(default_factory=asyncio.Queue)
+    _timers: list[asyncio.TimerHandle] = field(default_factory=list)
+    _running: bool = False
 
     def load(self, *, required: bool = False) -> None:
         """Load the source at once and show the result, before the server is ready. If ``required``, at least one revision must be usable.
@@ -91,8 +77,8 @@ class Follower:
         Raises:
             InjectorError: the source cannot be read at all, and the last state stays in use; or no revision is usable.
         """
-        before = self._loader.report
-        after = self._loader.load(self._timing.now())
+        before = self.loader.report
+        after = self.loader.load(self.now())
         if required and not any(state.served for state in after.revisions.values()):
             raise (
                 after.errors[0]
@@ -121,15 +107,15 @@ class Follower:
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._reloads())
-                if self._watch is not None and self._timing.interval > 0:
+                if self.watch is not None and self.interval > 0:
                     tasks.create_task(self._polls())
-                    tasks.create_task(self._watches(self._watch))
+                    tasks.create_task(self._watches(self.watch))
         finally:
             self._stop_timers()
 
     async def _polls(self) -> None:
         while True:
-            await self._timing.sleep(self._timing.interval)
+            await self.sleep(self.interval)
             self._triggers.put_nowait(Trigger.CHANGE)
 
     async def _watches(self, watch: WatchSource) -> None:
@@ -148,7 +134,7 @@ class Follower:
                 elif Trigger.EXPIRY in triggers:  # the clock was set back
                     self._wait_for_expiry()
             except Exception as error:  # noqa: BLE001 -- this task must not end; the fault is counted and logged
-                self._metrics.reloaded("internal")
+                self.metrics.reloaded("internal")
                 _log.error("failed to report a reload: %s", whereabouts(error))
 
     def _pending(self) -> set[Trigger]:
@@ -160,19 +146,19 @@ class Follower:
             if Trigger.SIGNAL not in triggers:
                 triggers |= await self._settled()
             again = not triggers.isdisjoint((Trigger.SIGNAL, Trigger.RETRY))
-            pods = self._recent.snapshot()
-            return await asyncio.to_thread(self._loader.prepare, self._timing.now(), pods, again=again)
+            pods = self.recent.snapshot()
+            return await asyncio.to_thread(self.loader.prepare, self.now(), pods, again=again)
         except Exception as error:  # noqa: BLE001 -- any fault is reported, and the last good state stays in use
             _log.error("failed to reload: %s", whereabouts(error))
             kind = type(error).__name__
             failure = InternalError(f"internal error ({kind}) while reloading", hint="see the log")
-            return self._loader.failed(failure, self._timing.now())
+            return self.loader.failed(failure, self.now())
 
     async def _settled(self) -> set[Trigger]:
         """Wait until the source is quiet or a reload is requested; return the triggers in between."""
         found: set[Trigger] = set()
         for _ in range(MAX_SETTLES):
-            await self._timing.sleep(SETTLE)
+            await self.sleep(SETTLE)
             triggers = self._pending()
             found |= triggers
             if Trigger.SIGNAL in triggers or Trigger.CHANGE not in triggers:
@@ -180,25 +166,27 @@ class Follower:
         return found
 
     def _adopt(self, prepared: Prepared) -> None:
-        before = self._loader.report
-        after = self._loader.adopt(prepared)
-        self._recent.forget_others(prepared.snapshot.revisions)
+        before = self.loader.report
+        after = self.loader.adopt(prepared)
+        self.recent.forget_others(prepared.snapshot.revisions)
         self._show(before, after)
-        self._metrics.reloaded(failure_of(after))
+        self.metrics.reloaded(failure_of(after))
         self._stop_timers()
         if any(isinstance(state.error, RecentPodError) for state in after.revisions.values()):
             self._later(RETRY, Trigger.RETRY)
         self._wait_for_expiry()
 
     def _wait_for_expiry(self) -> None:
-        if self._loader.expires_at < math.inf:
-            self._later(max(0.0, self._loader.expires_at - self._timing.now()), Trigger.EXPIRY)
+        if self.loader.expires_at < math.inf:
+            self._later(max(0.0, self.loader.expires_at - self.now()), Trigger.EXPIRY)
 
     def _show(self, before: LoadReport, after: LoadReport) -> None:
         for level, text in report_changes(before, after):
             _log.log(level, "%s", text)
-        self._metrics.loaded(
-            revision_rows(after), tags_valid=not after.tag_errors, webhook_faults=len(after.webhook_faults)
+        self.metrics.loaded(
+            {name: _row(state) for name, state in after.revisions.items()},
+            tags_valid=not after.tag_errors,
+            webhook_faults=len(after.webhook_faults),
         )
 
     def _later(self, seconds: float, trigger: Trigger) -> None:
@@ -208,11 +196,6 @@ class Follower:
         for timer in self._timers:
             timer.cancel()
         self._timers.clear()
-
-
-def revision_rows(report: LoadReport) -> dict[str, RevisionRow]:
-    """Return the revisions of a report in the form of the metrics."""
-    return {name: _row(state) for name, state in report.revisions.items()}
 
 
 def _row(state: RevisionState) -> RevisionRow:

@@ -243,20 +243,15 @@ class Snapshot:
 
 
 class Registry:
-    """Holds the current snapshot."""
+    """Holds the current snapshot. Use the same one for all of a request."""
 
     def __init__(self, snapshot: Snapshot | None = None) -> None:
-        self._snapshot = snapshot or Snapshot()
+        self.snapshot = snapshot or Snapshot()
         self._listeners: list[Callable[[], None]] = []
-
-    @property
-    def snapshot(self) -> Snapshot:
-        """The current snapshot; use the same one for all of a request."""
-        return self._snapshot
 
     def swap(self, snapshot: Snapshot) -> None:
         """Serve ``snapshot`` from now on and call the listeners."""
-        self._snapshot = snapshot
+        self.snapshot = snapshot
         for listener in self._listeners:
             listener()
 

@@ -29,11 +29,6 @@ class CacheKey(NamedTuple):
     namespace: str
     pod: bytes
 
-    @classmethod
-    def of(cls, raw_path: str, request: Request) -> CacheKey:
-        """Return the key of a request to ``raw_path``."""
-        return cls(raw_path, request.namespace, request.object_json)
-
 
 @dataclass(frozen=True, slots=True)
 class CachedAnswer:

@@ -196,7 +196,7 @@ class InjectHandler:
                 raise Refusal(400, "undecodable", error.what) from error
             return self._failed(error.broken, error, None)
         watch.lap("decode")
-        snapshot, key = self._registry.snapshot, CacheKey.of(raw_path, review)
+        snapshot, key = self._registry.snapshot, CacheKey(raw_path, review.namespace, review.object_json)
         if (answer := self._cached(snapshot, key, review)) is not None:
             return answer
         try:

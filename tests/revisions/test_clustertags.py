@@ -49,7 +49,7 @@ def test_a_tag_of_a_revision_without_a_configuration_is_as_the_flags_say() -> No
     plan = plan_tag(PROD, seen(), Placement(whole(HERE), name="my-hook"))
 
     assert plan.manifest == tag_webhook("prod", "1-24", HERE, webhook_name="my-hook")
-    assert (plan.applied, plan.moves, plan.conflicts, plan.deactivation) == (plan.manifest, False, (), None)
+    assert (plan.applied, plan.current, plan.conflicts, plan.deactivation) == (plan.manifest, None, (), None)
 
 
 def test_a_new_tag_inherits_from_its_revisions_configuration() -> None:
@@ -91,7 +91,8 @@ def test_a_tag_that_moves_stays_in_its_object_and_sends_its_pods_where_it_did() 
 
     expected = tag_webhook("prod", "1-24", HERE, webhook_name="my-hook", annotations={CERT_MANAGER: "a/b"})
     assert plan.manifest == expected
-    assert (plan.moves, plan.applied["metadata"]["resourceVersion"]) == (True, "7")
+    assert plan.current is not None
+    assert plan.applied["metadata"]["resourceVersion"] == "7"
 
 
 def test_weights_and_salt_are_written_as_annotations() -> None:

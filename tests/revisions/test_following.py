@@ -19,7 +19,7 @@ from injector.errors import ConfigError, InternalError, RecentPodError
 from injector.metrics import Metrics, RevisionRow
 from injector.revisions import following as following_module
 from injector.revisions.directory import read_directory, read_single
-from injector.revisions.following import MAX_SETTLES, SETTLE, Follower, Timing, failure_of
+from injector.revisions.following import MAX_SETTLES, SETTLE, Follower, failure_of
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader, LoadReport, RevisionState
 from injector.revisions.source import ReadSource, SourceState
@@ -86,8 +86,8 @@ class Following:
         self.loader.load(0.0)
         self.source.readers.clear()
         self.metrics = Shown(self.collector, self.show)
-        timing = Timing(self.interval, sleep=self.clock.sleep, now=lambda: self.now)
-        self.follower = Follower(self.loader, self.watch, timing, recent=self.recent, metrics=self.metrics)
+        sources = self.loader, self.watch, self.interval, self.recent, self.metrics
+        self.follower = Follower(*sources, sleep=self.clock.sleep, now=lambda: self.now)
 
     async def watch(self) -> AsyncIterator[None]:
         self.watches += 1

@@ -12,7 +12,7 @@ from injector.errors import ConfigError
 from injector.injection.result import RequestFacts, Skipped
 from injector.injection.tools.podchanges import Change
 from injector.metrics import Metrics, Outcome, RevisionRow
-from injector.revisions.following import revision_rows
+from injector.revisions.following import _row
 from injector.revisions.registry import snapshot_of
 from injector.revisions.reload import LoadReport, RevisionState
 from injector.revisions.tags import parse_tags
@@ -142,7 +142,7 @@ def test_requests_have_their_reasons_their_rate_and_their_times(metrics: Metrics
 
 
 def test_the_metrics_get_the_same_revisions() -> None:
-    assert revision_rows(REPORT) == {
+    assert {name: _row(state) for name, state in REPORT.revisions.items()} == {
         "a": RevisionRow(True, 12.5, "1.24", "f00d"),
         "b": RevisionRow(False, 1.0, "1.24", "f00d"),
         "c": RevisionRow(False),

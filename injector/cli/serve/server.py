@@ -38,7 +38,7 @@ from injector.revisions.clustersource import ClusterSource
 from injector.revisions.directory import merged_state, read_directory, read_single
 from injector.revisions.driftwatch import DriftWatch
 from injector.revisions.files import file_changes
-from injector.revisions.following import Follower, Timing
+from injector.revisions.following import Follower
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
 from injector.revisions.source import Overrides
@@ -86,7 +86,7 @@ def run_server(settings: Settings) -> None:
     cluster = ClusterSource(client, metrics, settings.istio_namespace) if client and settings.from_cluster else None
     loader = Loader(source_of(settings, None if cluster is None else cluster.read), registry, settings.keep_removed)
     watch = partial(file_changes, paths) if (paths := watched_paths(settings)) else None
-    follower = Follower(loader, watch, Timing(settings.reload_interval), recent=recent, metrics=metrics)
+    follower = Follower(loader, watch, settings.reload_interval, recent, metrics)
     follower.load(required=cluster is None)
 
     def started(port: int, ops_port: int) -> None:

@@ -51,7 +51,7 @@ from injector.webhook.tls.certificate import (
 from injector.webhook.tls.source import FAILURE, SUCCESS, CertificateSource, Handshakes, Loaded
 
 if TYPE_CHECKING:
-    from injector.cluster.resources import SecretContent, SecretStore
+    from injector.cluster.resources import SecretStore
     from injector.metrics import Metrics
 
 _log = logging.getLogger(__name__)
@@ -486,11 +486,10 @@ class CaSecret:
     async def _reconciled(self) -> CaRotation:
         for attempt in range(MAX_CONFLICTS):
             stored = await self.store.read()
-            rotation = None if stored is None else read_rotation(stored.data, where=str(self.store))
+            data = (stored or {}).get("data") or {}
+            rotation = read_rotation(data, where=str(self.store))
             wanted = self._next(rotation)
-            is_damaged = (
-                rotation is not None and stored is not None and stored.data.get(BUNDLE) != data_of(rotation)[BUNDLE]
-            )
+            is_damaged = rotation is not None and data.get(BUNDLE) != data_of(rotation)[BUNDLE]
             # Another replica that did not know this one's CA may have created the Secret.
             known = self.certificates.issuers if is_damaged else self.certificates.issuers[:1]
             wanted = restore(wanted, known, now=self.clock())
@@ -507,7 +506,7 @@ class CaSecret:
             return new_ca(now, self.times, self.certificates.issuers)
         return advance(rotation, self.times, now=now, trusted=self.rollout.is_trusted(rotation.bundle))
 
-    async def _write(self, wanted: CaRotation, stored: SecretContent | None, *, last: bool) -> bool:
+    async def _write(self, wanted: CaRotation, stored: Mapping[str, Any] | None, *, last: bool) -> bool:
         """Write the Secret; return False if another replica was first."""
         try:
             await self.store.write(data_of(wanted), stored)
