@@ -8,11 +8,13 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from injector.istio.revision import Revision
-from injector.metrics import Metrics, Stopwatch
-from injector.revisions.registry import Registry, Snapshot, snapshot_of
-from injector.webhook.handler import InjectHandler
+from injector.kube.admission import Broken, Request
+from injector.metrics import Metrics, Outcome, Stopwatch
+from injector.revisions.registry import Registry, Resolved, Snapshot, snapshot_of
+from injector.webhook.handler import InjectHandler, ReviewAnswer
 from injector.webhook.lifecycle import Lifecycle
-from injector.webhook.reading import Refusal
+from injector.webhook.queue import Refusal
+from tests.revisions.fakes import fake_revision
 
 
 def handler_of(*revisions: Revision) -> InjectHandler:
@@ -31,6 +33,14 @@ def answer_of(handler: InjectHandler, path: str, body: bytes) -> bytes:
         return handler.answer(path, body, Stopwatch()).body
     except Refusal as refusal:
         return f"{refusal.status} {refusal}".encode()
+
+
+def decided(
+    review: Request | Broken, outcome: Outcome, reason: str = "", revision: str = "", tag: str = "", where: str = ""
+) -> ReviewAnswer:
+    """Return an answer of which only the decision matters."""
+    resolved = Resolved(fake_revision(revision), tag or None) if revision else None
+    return ReviewAnswer(b"", outcome, reason, review, resolved, where)
 
 
 def response_of(handler: InjectHandler, path: str, body: bytes) -> dict[str, Any]:

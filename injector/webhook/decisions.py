@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 from injector.errors import ManifestError
 from injector.injection.policy import INJECT
 from injector.kube.admission import Broken, Request, Response
-from injector.metrics import UNKNOWN_REVISION, Outcome
+from injector.metrics import Outcome
 from injector.revisions.tags import workload_key
 
 if TYPE_CHECKING:
     from injector.injection.result import Injected, Skipped
     from injector.revisions.registry import Resolved
+    from injector.webhook.handler import ReviewAnswer
 
 _log = logging.getLogger(__name__)
 
@@ -53,18 +54,6 @@ _RECENT: Final = ("namespace", "owner", "reason", "revision", "tag", "at")
 _WORDS: Final = {Outcome.SUCCESS: "injected", Outcome.SKIP: "skipped", Outcome.FAILURE: "denied"}
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewDecision:
-    """The decision about one review; ``where`` is the place of an error."""
-
-    review: Request | Broken
-    outcome: Outcome
-    reason: str = ""
-    revision: str = UNKNOWN_REVISION
-    tag: str = ""
-    where: str = ""
-
-
 class Decisions:
     """Logs decisions, and remembers the last refusals for the status.
 
@@ -92,23 +81,23 @@ class Decisions:
         """Return the last refusals as JSON data, the newest first: one for each workload and cause, with their number."""
         return list(reversed(self._recent.values()))
 
-    def log(self, decision: ReviewDecision, seconds: float) -> None:
-        """Log one decision, which took ``seconds``."""
+    def log(self, answer: ReviewAnswer, seconds: float) -> None:
+        """Log the decision of an answer, which took ``seconds``."""
         fields: dict[str, Any] = {
-            "outcome": decision.outcome.value,
-            "reason": decision.reason,
-            "revision": decision.revision,
-            "tag": decision.tag,
-            **_target(decision.review),
+            "outcome": answer.outcome.value,
+            "reason": answer.reason,
+            "revision": answer.revision,
+            "tag": answer.tag,
+            **_target(answer.review),
             "ms": round(seconds * 1e3, 2),
-            "at": decision.where[:_WHERE],
+            "at": answer.where[:_WHERE],
         }
-        if decision.outcome is Outcome.FAILURE:
+        if answer.outcome is Outcome.FAILURE:
             self._remember(fields)
-        if decision.outcome not in self._logged and decision.reason != FAULT:
+        if answer.outcome not in self._logged and answer.reason != FAULT:
             return
         shown = {name: value for name, value in fields.items() if value != ""}
-        _log.log(_level(decision), "%s", _WORDS[decision.outcome], extra={FIELDS: shown})
+        _log.log(_level(answer), "%s", _WORDS[answer.outcome], extra={FIELDS: shown})
 
     def log_refusal(self, reason: str, status: int) -> None:
         """Log a request that got an HTTP error; many in a second as one line with their number."""
@@ -134,10 +123,10 @@ class Decisions:
             del self._recent[next(iter(self._recent))]
 
 
-def _level(decision: ReviewDecision) -> int:
-    if decision.outcome is not Outcome.FAILURE:
+def _level(answer: ReviewAnswer) -> int:
+    if answer.outcome is not Outcome.FAILURE:
         return logging.INFO
-    return logging.ERROR if decision.reason == FAULT else logging.WARNING
+    return logging.ERROR if answer.reason == FAULT else logging.WARNING
 
 
 def _target(review: Request | Broken) -> dict[str, Any]:

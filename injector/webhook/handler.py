@@ -36,9 +36,9 @@ from injector.metrics import GUARD_REFUSED, GUARD_WARNED, TOTAL, UNKNOWN_REVISIO
 from injector.revisions.registry import parse_path
 from injector.revisions.tags import sampled, workload_of_pod
 from injector.webhook.cache import AnswerCache, CachedAnswer, CacheKey
-from injector.webhook.decisions import FAULT, Decisions, Explained, ReviewDecision
-from injector.webhook.queue import AdmissionQueue, Rejected
-from injector.webhook.reading import JSON, Reader, Refusal, rejection, timeout_of
+from injector.webhook.decisions import FAULT, Decisions, Explained
+from injector.webhook.queue import AdmissionQueue, Refusal
+from injector.webhook.reading import JSON, Reader, timeout_of
 from injector.webhook.shadow import Admission, InjectionOutcome, Shadows
 from injector.webhook.slow import SlowPool
 
@@ -89,6 +89,16 @@ class ReviewAnswer(NamedTuple):
     findings: tuple[str, ...] = ()
     shadowed: Admission | None = None
     cached: bool = False
+
+    @property
+    def revision(self) -> str:
+        """The name of the revision, for metrics and logs."""
+        return UNKNOWN_REVISION if self.resolved is None else self.resolved.revision.name
+
+    @property
+    def tag(self) -> str:
+        """The name of the tag; empty without one."""
+        return "" if self.resolved is None else self.resolved.tag or ""
 
 
 class PendingInjection(NamedTuple):
@@ -162,8 +172,7 @@ class InjectHandler:
                     answer = await self._inject(answer, deadline, watch)
             finally:
                 self.reader.done(body)
-        except (Refusal, Rejected) as error:
-            refusal = error if isinstance(error, Refusal) else rejection(error.reason)
+        except Refusal as refusal:
             self._metrics.requests.count(Outcome.FAILURE, watch.total(), refusal.reason)
             self._options.decisions.log_refusal(refusal.reason, refusal.status)
             self._trace(request, refusal, watch)
@@ -240,7 +249,7 @@ class InjectHandler:
                 if (answer := self._cached(injection.snapshot, injection.key, injection.review)) is not None:
                     return answer
                 return self._finish(injection, self._run_inline(injection), watch)
-        except Rejected:
+        except Refusal:
             raise
         except Exception as error:  # noqa: BLE001 -- every error is answered and counted
             return self._finish(injection, error, watch)
@@ -311,17 +320,14 @@ class InjectHandler:
         return ReviewAnswer(response.encode(review), Outcome.FAILURE, reason, review, resolved, where)
 
     def _count(self, answer: ReviewAnswer, watch: Stopwatch) -> None:
-        seconds, resolved, revision, tag = watch.total(), answer.resolved, UNKNOWN_REVISION, ""
-        if resolved is not None:
-            revision, tag = resolved.revision.name, resolved.tag or ""
-            if answer.cached:
-                self._metrics.requests.cache_hits[revision] += 1
-            if answer.findings or answer.reason == GUARD_REASON:
-                self._metrics.guard_findings.labels(revision, GUARD_WARNED if answer.findings else GUARD_REFUSED).inc()
-        self._metrics.requests.count(answer.outcome, seconds, answer.reason, revision, tag)
+        seconds, revision = watch.total(), answer.revision
+        if answer.cached:
+            self._metrics.requests.cache_hits[revision] += 1
+        if answer.findings or answer.reason == GUARD_REASON:
+            self._metrics.guard_findings.labels(revision, GUARD_WARNED if answer.findings else GUARD_REFUSED).inc()
+        self._metrics.requests.count(answer.outcome, seconds, answer.reason, revision, answer.tag)
         if self._options.decisions.wants(answer.outcome):
-            decision = ReviewDecision(answer.review, answer.outcome, answer.reason, revision, tag, answer.where)
-            self._options.decisions.log(decision, seconds[TOTAL])
+            self._options.decisions.log(answer, seconds[TOTAL])
 
 
 def _is_sampled(review: admission.Request, resolved: Resolved) -> bool:

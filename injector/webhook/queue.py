@@ -24,6 +24,11 @@ MAX_BYTES: Final = 64 * 1024 * 1024
 
 OVERLOAD: Final = "overload"
 DEADLINE: Final = "deadline"
+_REJECTIONS: Final = {
+    OVERLOAD: (429, "too many requests are waiting: try again"),
+    DEADLINE: (503, "too many requests are waiting to answer this one before its timeout: try again"),
+}
+"""Status and message for each reason."""
 
 _COST: Final = 0.005
 # So the last dozen requests make up half of the average.
@@ -34,12 +39,23 @@ _MARGIN: Final = 1.5
 _MAX_COST: Final = 0.5
 
 
-class Rejected(Exception):  # noqa: N818 -- an answer to the caller, not an error of the injector
-    """The queue rejects a request; ``reason`` is ``OVERLOAD`` or ``DEADLINE``."""
+class Refusal(Exception):  # noqa: N818 -- a response to the client, not an error of the injector
+    """A request without a known uid gets an HTTP status; ``retry`` adds Retry-After."""
+
+    def __init__(self, status: int, reason: str, message: str, *, retry: bool = False) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.retry = retry
+
+
+class Rejected(Refusal):
+    """The queue rejects a request, for the reason ``OVERLOAD`` or ``DEADLINE``."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+        status, message = _REJECTIONS[reason]
+        super().__init__(status, reason, message, retry=True)
 
 
 class AdmissionQueue:

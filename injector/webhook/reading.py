@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -15,7 +14,7 @@ from aiohttp.hdrs import CONTENT_ENCODING
 
 from injector.golang.time import parse_duration
 from injector.webhook.listener import Connection
-from injector.webhook.queue import DEADLINE, OVERLOAD, AdmissionQueue
+from injector.webhook.queue import OVERLOAD, AdmissionQueue, Refusal, Rejected
 
 if TYPE_CHECKING:
     from injector.webhook.lifecycle import Lifecycle
@@ -30,29 +29,6 @@ READ_TIMEOUT: Final = 6.0
 SMALL: Final = 64 * 1024
 """Bytes of a body whose values are not counted."""
 RETRY_AFTER: Final = "1"
-
-REJECTIONS: Final[Mapping[str, tuple[int, str]]] = {
-    OVERLOAD: (429, "too many requests are waiting: try again"),
-    DEADLINE: (503, "too many requests are waiting to answer this one before its timeout: try again"),
-}
-"""Status and message for each reason of the admission queue to reject a request."""
-
-
-class Refusal(Exception):  # noqa: N818 -- a response to the client, not an error of the injector
-    """A request without a known uid gets an HTTP status; ``retry`` adds Retry-After."""
-
-    def __init__(self, status: int, reason: str, message: str, *, retry: bool = False) -> None:
-        super().__init__(message)
-        self.status = status
-        self.reason = reason
-        self.message = message
-        self.retry = retry
-
-
-def rejection(reason: str) -> Refusal:
-    """Return the refusal for a reason of the admission queue."""
-    status, message = REJECTIONS[reason]
-    return Refusal(status, reason, message, retry=True)
 
 
 # An API server sends one query for each webhook.
@@ -139,7 +115,7 @@ class Reader:
         chunks.append(chunk)
         size += len(chunk)
         if not fits:
-            raise rejection(OVERLOAD)
+            raise Rejected(OVERLOAD)
         if size > self.max_body:
             raise _too_large(self.max_body)
         return size

@@ -14,7 +14,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from injector.kube.admission import Request
-from injector.metrics import TOTAL, UNKNOWN_REVISION, Outcome
+from injector.metrics import TOTAL, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
 
     from injector.webhook.handler import ReviewAnswer
-    from injector.webhook.reading import Refusal
+    from injector.webhook.queue import Refusal
 
 _log = logging.getLogger(__name__)
 
@@ -81,12 +81,12 @@ def attributes_of(answer: ReviewAnswer | Refusal) -> dict[str, str | bool | int]
             "injector.reason": answer.reason,
             "http.response.status_code": answer.status,
         }
-    resolved, review = answer.resolved, answer.review
+    review = answer.review
     return {
         "injector.outcome": answer.outcome.value,
         "injector.reason": answer.reason,
-        "injector.revision": UNKNOWN_REVISION if resolved is None else resolved.revision.name,
-        "injector.tag": "" if resolved is None else resolved.tag or "",
+        "injector.revision": answer.revision,
+        "injector.tag": answer.tag,
         "injector.cached": answer.cached,
         "injector.uid": review.uid[:_LONGEST_NAME],
         "k8s.namespace.name": review.namespace[:_LONGEST_NAME] if isinstance(review, Request) else "",

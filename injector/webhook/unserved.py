@@ -27,7 +27,8 @@ from injector.istio.webhooks import (
 from injector.kube import admission
 from injector.kube.pods import mapping_at
 from injector.webhook.lifecycle import Lifecycle, Phase
-from injector.webhook.reading import JSON, Reader, Refusal
+from injector.webhook.queue import Refusal
+from injector.webhook.reading import JSON, Reader
 
 if TYPE_CHECKING:
     from injector.metrics import Metrics

@@ -19,13 +19,14 @@ from injector.metrics import Metrics, Outcome
 from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.reload import Loader, LoadReport, RevisionState
 from injector.revisions.tags import choose, parse_tags
-from injector.webhook.decisions import LOGGED, Decisions, ReviewDecision
+from injector.webhook.decisions import LOGGED, Decisions
 from injector.webhook.handler import HandlerOptions
 from injector.webhook.lifecycle import Lifecycle, Phase, Supervisor
 from injector.webhook.operations import Operations
 from injector.webhook.server import Services
 from injector.webhook.shadow import Admission, Shadows
 from tests.factories import make_pod, make_review
+from tests.handlers import decided
 from tests.revisions.fakes import fake_revision
 
 START: Final = 1_767_225_600.0
@@ -119,7 +120,7 @@ class Cluster:
     def refuse(self, workload: str, reason: str) -> None:
         """Refuse the pods of a workload."""
         review = decode(dump_json(make_review(make_pod(workload), namespace="shop")))
-        self.decisions.log(ReviewDecision(review, Outcome.FAILURE, reason, "1-30", "canary", "place"), 0.0)
+        self.decisions.log(decided(review, Outcome.FAILURE, reason, "1-30", "canary", "place"), 0.0)
 
     def shadow(self, tag: str) -> None:
         """Let the shadow try one admission."""

@@ -27,9 +27,9 @@ from injector.webhook.decisions import (
     REMEDIES,
     Decisions,
     Explained,
-    ReviewDecision,
 )
 from tests.factories import UID, make_pod, make_review
+from tests.handlers import decided
 from tests.revisions.fakes import fake_revision
 from tests.webhook.conftest import Client, ClientFactory, Core
 
@@ -59,7 +59,7 @@ def everything(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_a_decision_says_what_of_whom_by_which_revision_and_how_long_it_took(caplog: pytest.LogCaptureFixture) -> None:
-    Decisions().log(ReviewDecision(asked_about(OWNED), Outcome.SKIP, "label", "1-24", "prod"), 0.0012345)
+    Decisions().log(decided(asked_about(OWNED), Outcome.SKIP, "label", "1-24", "prod"), 0.0012345)
 
     by = {"revision": "1-24", "tag": "prod", "namespace": "shop", "owner": "Deployment/web"}
     fields = {"outcome": "skip", "reason": "label", **by, "uid": UID, "ms": 1.23}
@@ -78,13 +78,13 @@ def test_a_decision_says_what_of_whom_by_which_revision_and_how_long_it_took(cap
 def test_a_failure_is_a_warning_and_a_fault_of_the_injector_an_error(
     caplog: pytest.LogCaptureFixture, outcome: Outcome, reason: str, level: str, word: str
 ) -> None:
-    Decisions(LOGGED["all"]).log(ReviewDecision(asked_about(OWNED), outcome, reason), 0.0)
+    Decisions(LOGGED["all"]).log(decided(asked_about(OWNED), outcome, reason), 0.0)
 
     assert [each[:2] for each in told(caplog)] == [(level, word)]
 
 
 def test_a_review_without_a_pod_is_told_by_its_uid(caplog: pytest.LogCaptureFixture) -> None:
-    Decisions().log(ReviewDecision(Broken(UID), Outcome.FAILURE, "review", where="AdmissionReview"), 0.0)
+    Decisions().log(decided(Broken(UID), Outcome.FAILURE, "review", where="AdmissionReview"), 0.0)
 
     ((_, _, fields),) = told(caplog)
     denied = {"outcome": "failure", "reason": "review", "revision": "unknown"}
@@ -93,7 +93,7 @@ def test_a_review_without_a_pod_is_told_by_its_uid(caplog: pytest.LogCaptureFixt
 
 @pytest.mark.parametrize("meta", [None, [], {"ownerReferences": 7}, {"name": {}}, {"labels": [1]}])
 def test_a_pod_that_is_none_has_no_owner_and_its_line_all_the_same(caplog: pytest.LogCaptureFixture, meta: Any) -> None:
-    Decisions().log(ReviewDecision(asked_about({"metadata": meta}), Outcome.FAILURE, "pod"), 0.0)
+    Decisions().log(decided(asked_about({"metadata": meta}), Outcome.FAILURE, "pod"), 0.0)
 
     ((_, _, fields),) = told(caplog)
     assert (fields["uid"], fields.get("owner", "")) == (UID, "")
@@ -103,7 +103,7 @@ def test_long_names_are_cut(caplog: pytest.LogCaptureFixture) -> None:
     pod = make_pod("n" * 10_000)
     review = asked_about(pod, uid="u" * 10_000, namespace="s" * 10_000)
 
-    Decisions().log(ReviewDecision(review, Outcome.FAILURE, "pod", where="w" * 10_000), 0.0)
+    Decisions().log(decided(review, Outcome.FAILURE, "pod", where="w" * 10_000), 0.0)
 
     ((_, _, fields),) = told(caplog)
     assert len(str(fields)) < 1_500
@@ -126,7 +126,7 @@ def test_a_setting_says_which_get_a_line_and_a_fault_always_does(
 
     for outcome, reason in asked:
         if decisions.wants(outcome):
-            decisions.log(ReviewDecision(asked_about(OWNED), outcome, reason), 0.0)
+            decisions.log(decided(asked_about(OWNED), outcome, reason), 0.0)
 
     assert {fields.get("reason", "") for _, _, fields in told(caplog)} == wanted
 
@@ -134,12 +134,10 @@ def test_a_setting_says_which_get_a_line_and_a_fault_always_does(
 def test_refusals_are_remembered_once_for_each_workload_and_cause_even_if_they_are_not_logged() -> None:
     times = iter(range(100))
     decisions = Decisions(LOGGED["none"], now=lambda: next(times))
-    refused = ReviewDecision(
-        asked_about(OWNED), Outcome.FAILURE, "annotation", "1-24", "prod", "metadata.annotations[x]"
-    )
+    refused = decided(asked_about(OWNED), Outcome.FAILURE, "annotation", "1-24", "prod", "metadata.annotations[x]")
 
     decisions.log(refused, 0.0)
-    decisions.log(ReviewDecision(asked_about(OWNED), Outcome.SKIP, "label", "1-24"), 0.0)
+    decisions.log(decided(asked_about(OWNED), Outcome.SKIP, "label", "1-24"), 0.0)
     decisions.log_refusal("overload", 429)
     decisions.log(refused, 0.0)
 
@@ -155,7 +153,7 @@ def test_only_the_last_refusals_are_remembered() -> None:
     decisions = Decisions(LOGGED["none"])
 
     for number in range(MAX_RECENT + 5):
-        decisions.log(ReviewDecision(asked_about(OWNED, namespace=f"n-{number}"), Outcome.FAILURE, "template"), 0.0)
+        decisions.log(decided(asked_about(OWNED, namespace=f"n-{number}"), Outcome.FAILURE, "template"), 0.0)
 
     assert [each["namespace"] for each in decisions.recent()] == [
         f"n-{MAX_RECENT + 4 - each}" for each in range(MAX_RECENT)

@@ -24,8 +24,8 @@ from injector.errors import ReviewError
 from injector.revisions.registry import parse_path
 from injector.webhook import reading
 from injector.webhook.lifecycle import Lifecycle
-from injector.webhook.queue import AdmissionQueue
-from injector.webhook.reading import MAX_VALUES, SMALL, Reader, Refusal, timeout_of
+from injector.webhook.queue import AdmissionQueue, Refusal
+from injector.webhook.reading import MAX_VALUES, SMALL, Reader, timeout_of
 from tests.cases import cases
 from tests.factories import UID, make_pod, make_review
 from tests.webhook.conftest import Client

@@ -346,8 +346,9 @@ async def test_a_request_whose_deadline_passes_during_a_rest_is_not_injected(
         await asyncio.sleep(0)
         clock.now = 5.0
 
-    with pytest.raises(Rejected, match=DEADLINE):
+    with pytest.raises(Rejected) as caught:
         await late
+    assert caught.value.reason == DEADLINE
 
 
 def test_records_are_bounded(pool: SlowPool) -> None:

@@ -16,8 +16,8 @@ from injector.errors import ConfigError
 from injector.kube.admission import Broken
 from injector.metrics import Outcome
 from injector.revisions.reload import Loader, LoadReport, RevisionState
-from injector.webhook.decisions import ReviewDecision
 from injector.webhook.operations import Operations
+from tests.handlers import decided
 from tests.revisions.fakes import fake_revision
 from tests.webhook.canary import TAGS, UPGRADES, Cluster
 from tests.webhook.chromium import EXECUTABLE, Page, browser, tab
@@ -223,9 +223,7 @@ async def test_hostile_and_endless_texts_stay_texts_and_within_the_page(
     )
     for name in (hostile, "r" * 63):
         cluster.answer("canary", name)
-    cluster.decisions.log(
-        ReviewDecision(Broken(hostile), Outcome.FAILURE, hostile, hostile, hostile, where=hostile), 0.0
-    )
+    cluster.decisions.log(decided(Broken(hostile), Outcome.FAILURE, hostile, hostile, hostile, where=hostile), 0.0)
     cluster.passes(600)
     revision = fake_revision(hostile, fingerprint=hostile)
     states = {
