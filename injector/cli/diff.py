@@ -47,7 +47,7 @@ from injector.cli.sources import (
     on_each,
     only_one,
 )
-from injector.errors import DataError, InvalidPodError, ManifestError, UsageError
+from injector.errors import DataError, InvalidPodError, ManifestError, UsageError, first_of
 from injector.golang.json import dump_json, load_json
 from injector.injection import containers as c
 from injector.injection.pipeline import answers_to
@@ -419,9 +419,8 @@ def comparison_summary(comparisons: Sequence[Comparison], old: str, new: str) ->
 
 def _group_line(kinds: Sequence[str], workloads: Sequence[Created]) -> str:
     only = " only" if len(kinds) == 1 and " " not in kinds[0] else ""
-    kinds_text, names = ", ".join(kinds), ", ".join(map(str, workloads[:EXAMPLES]))
-    more = f" and {len(workloads) - EXAMPLES} more" if len(workloads) > EXAMPLES else ""
-    return f"{escape_line(f'{len(workloads)} {kinds_text}{only}')}: {names}{more}\n"
+    head = escape_line(f"{len(workloads)} {', '.join(kinds)}{only}")
+    return f"{head}: {first_of(list(map(str, workloads)), EXAMPLES)}\n"
 
 
 def _total(comparisons: Sequence[Comparison], old: str, new: str) -> str:

@@ -21,6 +21,7 @@ from urllib.parse import quote
 
 from injector.cli.commands import DISTRIBUTION, own_version
 from injector.cli.output import json_text
+from injector.errors import first_of
 from injector.kube.escaping import escape_line
 
 LIMIT: Final = 60_000
@@ -72,9 +73,8 @@ def diff_as_markdown(data: Mapping[str, Any], texts: Sequence[str]) -> str:
 
 
 def _row(group: Mapping[str, Any]) -> str:
-    examples = ", ".join(code(_name(each)) for each in group["workloads"][:_EXAMPLES])
-    more = f" and {group['count'] - _EXAMPLES} more" if group["count"] > _EXAMPLES else ""
-    return f"| {code(', '.join(group['changes']))} | {group['count']} | {examples}{more} |\n"
+    examples = first_of([code(_name(each)) for each in group["workloads"]], _EXAMPLES)
+    return f"| {code(', '.join(group['changes']))} | {group['count']} | {examples} |\n"
 
 
 def _details(workload: Mapping[str, Any], text: str) -> str:

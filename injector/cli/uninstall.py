@@ -13,7 +13,7 @@ from injector.cli.output import confirm, echo, examples
 from injector.cli.sources import ISTIO_NAMESPACE_OPTION, SERVICE_NAMESPACE_OPTION, SERVICE_OPTION, kubeconfig_options
 from injector.cluster.resources import CA_MANAGER, SECRETS, SERVICES, WEBHOOKS, Resource
 from injector.cluster.webhooks import BUNDLE_MANAGER, REVISION_MANAGER, TAG_MANAGER, creators, managers
-from injector.errors import TagError
+from injector.errors import TagError, first_of
 from injector.injection.containers import labels_of
 from injector.istio.webhooks import (
     DEFAULT_NAME,
@@ -189,8 +189,7 @@ def uninstall(  # noqa: PLR0913 -- one parameter for each flag
         for line in plan.kept:
             echo(f"keep {line}")
         for remedy, users in plan.users.items():
-            more = f" and {len(users) - _SHOWN_USERS} more" if len(users) > _SHOWN_USERS else ""
-            echo(f"warning: without an injector: {', '.join(users[:_SHOWN_USERS])}{more}; {remedy}", err=True)
+            echo(f"warning: without an injector: {first_of(users, _SHOWN_USERS)}; {remedy}", err=True)
         if dry_run:
             return
         if plan.users and not force:

@@ -44,7 +44,7 @@ from injector.cli.output import (
 )
 from injector.cli.sources import ISTIO_NAMESPACE_OPTION, ByCluster, kubeconfig_options, on_each, only_one
 from injector.cluster.kubeconfig import open_session
-from injector.errors import ManifestError, TagError, UsageError
+from injector.errors import ManifestError, TagError, UsageError, first_of
 from injector.golang.time import utc_text
 from injector.injection.result import Injected
 from injector.injection.tools.drift import injected_revision
@@ -320,8 +320,7 @@ def status(*, name: str, watch: bool, istio_namespace: str, kubeconfig: Kubeconf
 def status_text(document: Upgrade, state: State, output: str) -> str:
     """Return the state of an upgrade for people, or as data."""
     if output != "table":
-        head = {"name": document.name, "tag": document.tag or None, "from": document.source, "to": document.target}
-        return data_text({**head, **state.to_dict()}, output)
+        return data_text({**document.head, **state.to_dict()}, output)
     rows = []
     for index, wave in enumerate(document.waves):
         progress = "done" if index < state.wave or state.phase == COMPLETED else "-"
@@ -470,14 +469,12 @@ def plans_text(found: ByCluster[tuple[Plan, tuple[str, ...]]], output: str) -> s
 
 def as_data(made: Plan) -> dict[str, Any]:
     """Return a plan as JSON data."""
-    document = made.upgrade
     waves = [
         {"name": wave.name, "workloads": len(entries), "actions": made.count(entries), "changes": _changes(entries)}
         for wave, entries in _by_wave(made)
     ]
-    head = {"name": document.name, "tag": document.tag or None, "from": document.source, "to": document.target}
     return {
-        **head,
+        **made.upgrade.head,
         "waves": waves,
         "actions": made.count(),
         "workloads": [_entry_data(made, each) for each in made.entries],
@@ -529,8 +526,7 @@ def as_summary(made: Plan) -> str:
 
 
 def _names(entries: Sequence[Entry]) -> str:
-    more = f" and {len(entries) - SHOWN} more" if len(entries) > SHOWN else ""
-    return f"{', '.join(str(each.key) for each in entries[:SHOWN])}{more}"
+    return first_of([str(each.key) for each in entries], SHOWN)
 
 
 def as_markdown(made: Plan) -> str:

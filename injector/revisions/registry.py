@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote_to_bytes
 
-from injector.errors import ConfigError, ReviewError, UnknownRevisionError
+from injector.errors import ConfigError, ReviewError, UnknownRevisionError, first_of
 from injector.istio.webhooks import DEFAULT_NAME, SLASH
 from injector.kube.selectors import is_dns_label
 
@@ -112,9 +112,7 @@ def checked_name(name: str, *, where: str, kind: str = "revision") -> str:
 
 def list_names(names: Iterable[str]) -> str:
     """Return names for a message, sorted and shortened."""
-    ordered = sorted(names)
-    more = f" and {len(ordered) - _MAX_NAMES_IN_MESSAGE} more" if len(ordered) > _MAX_NAMES_IN_MESSAGE else ""
-    return ", ".join(ordered[:_MAX_NAMES_IN_MESSAGE]) + more
+    return first_of(sorted(names), _MAX_NAMES_IN_MESSAGE)
 
 
 def _known(revisions: Collection[str], tags: Collection[str]) -> str:

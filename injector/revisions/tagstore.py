@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from injector.errors import ConfigError, DataError, TagError
+from injector.errors import ConfigError, DataError, TagError, first_of
 from injector.istio.webhooks import DEFAULT_NAME, INJECTION_LABEL, REVISION_LABEL
 from injector.kube.pods import mapping_at
 from injector.kube.selectors import is_dns_label
@@ -42,9 +42,8 @@ _OBJECTS: Final = "MutatingWebhookConfiguration or Service"
 def check_unused(users: Sequence[str], *, doing: str) -> None:
     """Raise a TagError that names the first users of a revision or tag, if it has some; ``doing`` is the start of the text."""
     if users:
-        more = f" and {len(users) - SHOWN} more" if len(users) > SHOWN else ""
         hint = "move, relabel or restart them first, or add --force: new pods then get no sidecars"
-        raise TagError(f"{doing}: it is in use by {', '.join(users[:SHOWN])}{more}", hint=hint)
+        raise TagError(f"{doing}: it is in use by {first_of(users, SHOWN)}", hint=hint)
 
 
 def followers(namespaces: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, tuple[str, ...]]:

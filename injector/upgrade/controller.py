@@ -78,10 +78,18 @@ class Controller:
             {"name": wave.name, "done": index < state.wave or state.phase == COMPLETED}
             for index, wave in enumerate(document.waves)
         ]
-        head = name, document.tag or None, document.source, document.target, state.phase
-        left = progress_text(document, state), waves, state.left, state.total, seconds_left(state, self.clock())
-        last = dict(state.gates), state.reason or None, state.progressed
-        return dict(zip(_COLUMNS, (*head, *left, *last), strict=True))
+        return {
+            **document.head,
+            "phase": state.phase,
+            "progress": progress_text(document, state),
+            "waves": waves,
+            "left": state.left,
+            "total": state.total,
+            "secondsLeft": seconds_left(state, self.clock()),
+            "gates": dict(state.gates),
+            "reason": state.reason or None,
+            "progressedAt": state.progressed,
+        }
 
     def _changed(self, items: Mapping[str, dict[str, Any]]) -> None:
         self._items = items

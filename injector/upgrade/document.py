@@ -173,6 +173,11 @@ class Upgrade:
     on_failure: str = PAUSE
 
     @property
+    def head(self) -> dict[str, str | None]:
+        """Its name, its tag if it has one, and its revisions, as JSON data."""
+        return {"name": self.name, "tag": self.tag or None, "from": self.source, "to": self.target}
+
+    @property
     def moves(self) -> str:
         """How the tag moves: by ``weights``, by ``namespaces``, or before the first wave, which then only ``order`` the restarts."""
         if self.waves[0].weight is not None:
