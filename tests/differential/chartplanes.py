@@ -11,7 +11,9 @@ from typing import Any
 import yaml
 
 from injector.istio.behaviours import parse_minor
+from injector.istio.proto import PROXY_CONFIG
 from tests.differential.dice import Dice
+from tests.differential.proxyconfigs import ProxyConfigs
 
 HELM = Path(__file__).resolve().parents[2] / "scripts" / "helm"
 CHART = Path("manifests", "charts", "istio-control", "istio-discovery")
@@ -64,8 +66,76 @@ spec:
   - name: own
     emptyDir: {}
 """
+PATCHING_TEMPLATE = """\
+metadata:
+  annotations:
+    sidecar.istio.io/rewriteAppHTTPProbers: "false"
+    app: {{ (index .Spec.Containers 0).Name }}
+  labels:
+    version: null
+spec:
+  hostname: {{ .ObjectMeta.Name | default .ObjectMeta.GenerateName | trunc 5 | trimSuffix "-" }}
+  securityContext:
+    $patch: replace
+    fsGroup: {{ .ProxyGID | default 1337 }}
+  initContainers:
+  - name: first
+    image: {{ .Values.global.hub }}/own:{{ .Values.global.tag }}
+    command: {{ list "a" "b" | toJson }}
+  - name: setup
+    $patch: delete
+  containers:
+  {{- range .Spec.Containers }}
+  - name: {{ .Name }}
+    env:
+    - name: PORTS
+      value: "{{ range .Ports }}{{ .ContainerPort }},{{ end }}"
+    - name: A
+      $patch: delete
+  {{- end }}
+  - name: istio-proxy
+    args: ["{{ .ProxyConfig.GetServiceCluster }}", "{{ .MeshConfig.TrustDomain }}", {{ .ProxyConfig.BinaryPath | quote }}]
+    env:
+    - name: CONFIG
+      value: |-
+        {{ protoToJSON .ProxyConfig }}
+    - name: METADATA
+      value: '{{ range $key, $value := .ProxyConfig.ProxyMetadata }}{{ $key }}={{ $value }};{{ end }}'
+    - name: OWNER
+      value: {{ printf "%s/%s %s" .TypeMeta.APIVersion .TypeMeta.Kind .DeploymentMeta.Namespace | quote }}
+    resources:
+      limits:
+        cpu: {{ annotation .ObjectMeta "sidecar.istio.io/proxyCPULimit" "1" | quote }}
+"""
 VALUES: Mapping[str, tuple[Any, ...]] = {
     "revision": ("canary",),
+    "gateways.seccompProfile": ({"type": "RuntimeDefault"},),
+    "pilot.crlConfigMapName": ("crl",),
+    "pilot.env": ({"ENABLE_NATIVE_SIDECARS": "true"}, {"OWN": "x"}),
+    "istiodRemote.enabled": (True,),
+    "global.agentgateway.image": ("example.com/agentgateway:1", "agentgateway"),
+    "global.externalIstiod": (True,),
+    "global.istioNamespace": ("mesh-system",),
+    "global.platform": ("openshift", "gke"),
+    "global.trustDomain": ("td.example.com", ""),
+    "global.remotePilotAddress": ("10.0.0.1",),
+    "global.tracer.zipkin.address": ("zipkin:9411",),
+    "global.tracer.datadog.address": ("$(HOST_IP):8126",),
+    "global.waypoint.resources": ({"limits": {"cpu": "2"}},),
+    "global.waypoint.affinity": ({"nodeAffinity": {}},),
+    "global.waypoint.nodeSelector": ({"own": "node"},),
+    "global.waypoint.tolerations": ([{"key": "own", "operator": "Exists"}],),
+    "global.proxy.capNetBindService": (True,),
+    "global.proxy.variant": ("distroless",),
+    "meshConfig.rootNamespace": ("root", ""),
+    "meshConfig.inboundTrafficPolicy.mode": ("LOCALHOST", "PASSTHROUGH"),
+    "meshConfig.extensionProviders": (
+        [{"name": "otel", "opentelemetry": {"service": "otel", "port": 4317}}],
+        [{"name": "zipkin", "zipkin": {"service": "zipkin", "port": 9411}}],
+    ),
+    "meshConfig.defaultProviders": ({"tracing": ["otel"]}, {}),
+    "meshConfig.caCertificates": ([{"pem": "x"}],),
+    "meshConfig.enableTracing": (True, False),
     "istio_cni.enabled": (True,),
     "istio_cni.chained": (False,),
     "istio_cni.provider": ("multus",),
@@ -81,8 +151,18 @@ VALUES: Mapping[str, tuple[Any, ...]] = {
     "sidecarInjectorWebhook.alwaysInjectSelector": (
         [{"matchExpressions": [{"key": "version", "operator": "In", "values": ["v1", ""]}]}],
     ),
-    "sidecarInjectorWebhook.templates": ({"custom": OWN_TEMPLATE}, {"custom": OWN_TEMPLATE, "none": "spec: {}"}),
-    "sidecarInjectorWebhook.defaultTemplates": (["sidecar"], ["sidecar", "grpc-agent"], ["gateway"]),
+    "sidecarInjectorWebhook.templates": (
+        {"custom": OWN_TEMPLATE},
+        {"custom": OWN_TEMPLATE, "none": "spec: {}"},
+        {"custom": PATCHING_TEMPLATE, "none": ""},
+    ),
+    "sidecarInjectorWebhook.defaultTemplates": (
+        ["sidecar"],
+        ["sidecar", "grpc-agent"],
+        ["gateway"],
+        ["sidecar", "custom"],
+        ["custom"],
+    ),
     "global.caAddress": ("ca.example.com:443",),
     "global.caName": ("own",),
     "global.imagePullPolicy": ("Always",),
@@ -160,6 +240,7 @@ PROXY_CONFIGS = (
 ENVIRONMENT: Mapping[str, tuple[str, ...]] = {
     "OWN": ("set",),
     "REWRITE_TCP_PROBES": ("false",),
+    "ENABLE_LEGACY_FSGROUP_INJECTION": ("false", "true"),
     "COMPLIANCE_POLICY": ("fips-140-2",),
 }
 FIRST_SLASH = (1, 15)
@@ -190,6 +271,10 @@ def _plane(minor: str, tree: Path, dice: Dice) -> dict[str, Any]:
     env["ENABLE_NATIVE_SIDECARS"] = dice.one_of(
         ("false", "true") if parse_minor(minor) >= NATIVE_SIDECARS else ("false",)
     )
+    if dice.happens(0.2):
+        # Helm cannot merge what is no object.
+        own = ProxyConfigs(dice).message(PROXY_CONFIG, 0, 0)
+        _put(values, ["meshConfig", "defaultConfig"], own | values.get("meshConfig", {}).get("defaultConfig", {}))
     chosen = dice.some_of(PROXY_CONFIGS, 0.2) if parse_minor(minor) >= FIRST_PROXY_CONFIGS else []
     configs = [
         {"metadata": {"name": f"c{number}", "namespace": dice.one_of(("shop", "istio-system"))}, "spec": spec}
@@ -203,6 +288,7 @@ def _plane(minor: str, tree: Path, dice: Dice) -> dict[str, Any]:
         "env": env,
         "proxy_configs": configs,
         "path": dice.one_of(PATHS if parse_minor(minor) >= FIRST_SLASH else PATHS[:-1]),
+        "name": values.get("revision", ""),
     }
 
 

@@ -132,12 +132,45 @@ ANNOTATIONS: Mapping[str, Values] = {
         "x",
         "[]",
     ),
+    "sidecar.istio.io/status": (
+        "x",
+        "null",
+        "{}",
+        '{"containers":null}',
+        '{"containers":["second"],"initContainers":["more"],"volumes":["data"],"imagePullSecrets":["own"]}',
+    ),
     "example.com/own": ("value", "a: b", '{"a":"b"}', "x\ny", "<&>é"),
 }
+CONFIGS: Values = (
+    "",
+    "x",
+    "null",
+    "[]",
+    "{}",
+    "# none",
+    "---\nconcurrency: 2",
+    "concurrency: 2\n---\nconcurrency: 3",
+    "concurrency: 2\nconcurrency: 3",
+    '{"concurrency": 2, "concurrency": 3}',
+    "concurrency: 0x10",
+    "concurrency: 010",
+    "concurrency: 1_0",
+    "concurrency: 3\nconcurrency : {",
+    "{concurrency: 2} x",
+    "\tconcurrency: 2",
+    "proxyMetadata: &a {A: 1, B: yes}",
+    "proxyMetadata: {A: 1.0, B: 2001-01-01, C: ~}",
+    "a: &a {A: b}\nproxyMetadata: *a",
+    "proxyMetadata: {<<: {A: b}, C: d}",
+    "drainDuration: 5s\nserviceCluster: !!str 5",
+    "- concurrency: 2",
+)
+"""Texts of proxy.istio.io/config that are odd as YAML."""
+LONG = "a-name-that-is-as-long-as-it-can-be-with-63-characters-in-all-x"
 LABELS: Mapping[str, Values] = {
-    "app": ("web", ""),
-    "version": ("v1", ""),
-    "app.kubernetes.io/name": ("shop", ""),
+    "app": ("web", "", LONG),
+    "version": ("v1", "", "1.0", "true"),
+    "app.kubernetes.io/name": ("shop", "", LONG),
     "app.kubernetes.io/version": ("2", ""),
     "service.istio.io/canonical-name": ("cart", ""),
     "service.istio.io/canonical-revision": ("3", ""),
@@ -148,7 +181,7 @@ LABELS: Mapping[str, Values] = {
     "istio.io/dataplane-mode": ("ambient", "none"),
     "gateway.networking.k8s.io/gateway-name": ("own",),
     "sidecar.istio.io/inject": ("true", "true", "false", "yes", ""),
-    "pod-template-hash": ("5d8f7c",),
+    "pod-template-hash": ("5d8f7c", ""),
     "rollouts-pod-template-hash": ("5d8f7c",),
     "deploymentconfig": ("web",),
 }
@@ -162,16 +195,31 @@ OWNERS = (
     ("batch/v1", "Job", "web"),
     ("v1", "ReplicationController", "web-1"),
     ("argoproj.io/v1alpha1", "Rollout", "web"),
+    ("apps/v1", "ReplicaSet", f"{LONG}-with-more-5d8f7c"),
+    ("apps/v1", "ReplicaSet", "5d8f7c"),
+    ("v1", "Node", "node"),
+    ("example.com/v1", "Own", ""),
 )
 CONTAINER_PORTS = (
+    {"containerPort": 15090, "protocol": "TCP", "name": "http-envoy-prom"},
+    {"containerPort": 8080, "protocol": "SCTP", "hostPort": 8080},
     {"containerPort": 8080, "name": "http"},
     {"containerPort": 9, "protocol": "UDP"},
     {"containerPort": 443, "protocol": "TCP"},
 )
 IMAGES = ("app:1", "registry:5000/app", "app@sha256:abc", "app:2@sha256:abc", "")
+PROXY_IMAGES = ("auto", "auto", "auto", "own/proxy:1", "")
 PATHS = ("/ready", "/a?b=c", "", "/app-health/app/readyz")
 
 
+INIT_CONTAINERS = (
+    ["setup"],
+    ["setup", "more"],
+    ["istio-init"],
+    ["setup", "istio-validation"],
+    ["setup", "istio-proxy", "more"],
+    ["enable-core-dump", "istio-init"],
+)
 REQUIREMENT = {"key": "kubernetes.io/os", "operator": "In", "values": ["linux", "windows"]}
 AFFINITY = {
     "nodeAffinity": {
@@ -214,6 +262,16 @@ RARE: Mapping[str, Sequence[Any]] = {
     "resourceClaims": ([{"name": "own", "resourceClaimName": "own"}],),
 }
 """Fields of a pod's spec that few pods have."""
+RARE_METADATA: Mapping[str, Sequence[Any]] = {
+    "namespace": ("shop", "shop", "other", "istio-system", "kube-system", "local-path-storage"),
+    "uid": ("u",),
+    "resourceVersion": ("7",),
+    "finalizers": (["own/finalizer"],),
+    "managedFields": (
+        [{"manager": "kubectl", "operation": "Update", "fieldsType": "FieldsV1", "fieldsV1": {"f:a": {}}}],
+    ),
+}
+"""Fields of a pod's metadata that few pods have."""
 
 
 class Pods:
@@ -230,14 +288,21 @@ class Pods:
         metadata: dict[str, Any] = {"name": "web"} if dice.happens(0.3) else {"generateName": "web-5d8f7c-"}
         annotations = self.some_of(ANNOTATIONS)
         if dice.happens(0.4):
-            annotations["proxy.istio.io/config"] = self.configs.text(0.005)
+            annotations["proxy.istio.io/config"] = (
+                dice.one_of(CONFIGS) if dice.happens(0.05) else self.configs.text(0.005)
+            )
         for key, found in (("annotations", annotations), ("labels", self.some_of(LABELS))):
             metadata |= {key: found} if found else {}
         if dice.happens(0.5):
-            version, kind, name = dice.one_of(OWNERS)
-            owner = {"apiVersion": version, "kind": kind, "name": name, "uid": "u"}
-            metadata["ownerReferences"] = [owner | ({"controller": True} if dice.happens(0.8) else {})]
+            metadata["ownerReferences"] = [self.owner() for _ in range(dice.one_of((1, 1, 1, 2)))]
+        metadata |= {key: dice.one_of(RARE_METADATA[key]) for key in dice.some_of(list(RARE_METADATA), 0.02)}
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": self.spec()}
+
+    def owner(self) -> dict[str, Any]:
+        """A reference to an owner."""
+        version, kind, name = self.dice.one_of(OWNERS)
+        controller = {"controller": self.dice.happens(0.9)} if self.dice.happens(0.9) else {}
+        return {"apiVersion": version, "kind": kind, "name": name, "uid": "u"} | controller
 
     def some_of(self, table: Mapping[str, Values]) -> dict[str, str]:
         """Some keys of a table, most with its first value."""
@@ -251,12 +316,17 @@ class Pods:
         names = dice.one_of((["app"], ["app"], ["app", "second"], ["app", "istio-proxy"], ["istio-proxy", "app"]))
         spec: dict[str, Any] = {"containers": [self.container(name) for name in names]}
         if dice.happens(0.3):
-            inits = dice.one_of((["setup"], ["setup", "more"], ["istio-init"], ["setup", "istio-validation"], ["log"]))
+            inits = dice.one_of((*INIT_CONTAINERS, ["log"]))
             spec["initContainers"] = [self.container(name, probes=name == "log") for name in inits]
         options: dict[str, Sequence[Any]] = {
             "volumes": (
                 [{"name": "data", "emptyDir": {}}],
                 [{"name": "istio-data", "emptyDir": {}}],
+                [{"name": "istio-envoy", "emptyDir": {}}, {"name": "workload-socket", "hostPath": {"path": "/own"}}],
+                [
+                    {"name": "credential-socket", "csi": {"driver": "own"}},
+                    {"name": "istiod-ca-cert", "secret": {"secretName": "own"}},
+                ],
                 [{"name": "own", "emptyDir": {"sizeLimit": "1.5Gi"}}, {"name": "data", "hostPath": {"path": "/"}}],
                 [
                     {
@@ -291,7 +361,7 @@ class Pods:
     def container(self, name: str, *, probes: bool = True) -> dict[str, Any]:
         """A container."""
         dice = self.dice
-        made: dict[str, Any] = {"name": name, "image": "auto" if name == "istio-proxy" else dice.one_of(IMAGES)}
+        made: dict[str, Any] = {"name": name, "image": dice.one_of(PROXY_IMAGES if name == "istio-proxy" else IMAGES)}
         if dice.happens(0.5):
             made["ports"] = [dict(port) for port in dice.some_of(CONTAINER_PORTS)]
         for kind in ("readinessProbe", "livenessProbe", "startupProbe") if probes else ():
@@ -304,6 +374,12 @@ class Pods:
             "env": (
                 [{"name": "A", "value": "b"}],
                 [{"name": "POD_NAME", "value": "x"}, {"name": "B"}],
+                [{"name": "ISTIO_META_CLUSTER_ID", "value": "own"}, {"name": "ISTIO_META_NETWORK", "value": "own"}],
+                [{"name": "PROXY_CONFIG", "value": "{}"}, {"name": "ISTIO_KUBE_APP_PROBERS", "value": "{}"}],
+                [
+                    {"name": "POD_NAME", "value": "own"},
+                    {"name": "POD_NAMESPACE", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}},
+                ],
                 [{"name": "ENVOY_SECURE_MERGED_METRICS_PORT", "value": dice.one_of(("15091", "0", ""))}],
             ),
             "resources": ({"limits": {"cpu": "1"}}, {"requests": {"memory": "1Gi"}}, {"limits": {"own.com/gpu": 1}}),
@@ -326,6 +402,7 @@ class Pods:
             "resizePolicy": ([{"resourceName": "cpu", "restartPolicy": "NotRequired"}],),
             "volumeMounts": (
                 [{"name": "data", "mountPath": "/data"}],
+                [{"name": "own", "mountPath": "/etc/istio/proxy"}, {"name": "istio-envoy", "mountPath": "/own"}],
                 [{"name": "token", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "readOnly": True}],
             ),
             "args": (["x"], []),
@@ -337,7 +414,7 @@ class Pods:
     def handler(self, *, lifecycle: bool = False) -> dict[str, Any]:
         """A probe's action, or that of a lifecycle hook."""
         dice = self.dice
-        port = dice.one_of((8080, "http", "none", 15020, 80))
+        port = dice.one_of((8080, "http", "none", 15020, 80, "8080", "http-envoy-prom", 0))
         http: dict[str, Any] = {"port": port, "path": dice.one_of(PATHS)}
         headers = [{"name": "A", "value": "b"}]
         http |= dice.one_of(({}, {"scheme": "HTTPS"}, {"scheme": "HTTP", "host": "h"}, {"httpHeaders": headers}))

@@ -35,6 +35,12 @@ def main() -> int:
     )
     options_of.add_argument("--only", choices=RELEASES, action="append", help="compare with this minor; repeatable")
     options_of.add_argument("--pods", type=int, default=PODS, help="pods for each minor (default: %(default)s)")
+    options_of.add_argument(
+        "--charts",
+        type=int,
+        default=CHARTS,
+        help="control planes with random values for each minor (default: %(default)s)",
+    )
     options_of.add_argument("--seed", default="injectors", help="makes other pods")
     options_of.add_argument("--record-cases", action="store_true", help="only write recorded/injectors.jsonl again")
     options = options_of.parse_args()
@@ -48,21 +54,22 @@ def main() -> int:
     for minor, program in programs.items():
         tally = Tally()
         planes = corpus_planes(minor, options.recordings)
-        planes += chart_planes(minor, options.work, options.seed, CHARTS)
+        planes += chart_planes(minor, options.work, options.seed, options.charts)
         for number, plane in enumerate(planes):
             compared(program, plane, f"{options.seed} {number}", -(-options.pods // len(planes)), tally)
         for reason, times in tally.excused.most_common():
             print(f"{minor}: {times} x {reason}", file=sys.stderr)
         print("\n\n".join(sorted(tally.wrong, key=len)[:SHOWN]), file=sys.stderr)
-        runs[f"scripts/reliability injectors --only {minor} --pods {options.pods}"] = [row(minor, tally)]
+        command = f"scripts/reliability injectors --only {minor} --pods {options.pods} --charts {options.charts}"
+        runs[f"{command} --seed {options.seed}"] = [row(minor, tally, len(planes))]
     return ended(runs, record=options.record)
 
 
-def row(minor: str, tally: Tally) -> Row:
+def row(minor: str, tally: Tally, planes: int) -> Row:
     """Return the result for a minor."""
     answers = ", ".join(f"{times} {answer}" for answer, times in tally.answers.most_common())
     figure = f"{len(tally.wrong)} differences, {tally.excused.total()} on the list; {answers}"
-    test = f"T41 Istio {RELEASES[minor]}, {tally.answers.total()} random pods"
+    test = f"T41 Istio {RELEASES[minor]}, {tally.answers.total()} random pods, {planes} control planes"
     return Row(test, "0 differences outside the list in compatibility.md", figure, not tally.wrong)
 
 
