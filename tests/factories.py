@@ -86,7 +86,7 @@ def make_template_data(pod: dict[str, Any], *, mesh: str | None = None, **fields
     facts = mesh_facts(parse_mesh_config(mesh, NEWEST))
     return TemplateData(
         {
-            "TypeMeta": string_struct("v1.TypeMeta", Kind="Deployment", APIVersion="apps/v1"),
+            "TypeMeta": GoStruct("v1.TypeMeta", {"kind": "Deployment", "apiVersion": "apps/v1"}),
             "DeploymentMeta": string_struct("types.NamespacedName", Namespace="shop", Name="cart"),
             "ObjectMeta": GoStruct("v1.ObjectMeta", pod["metadata"]),
             "Spec": GoStruct("v1.PodSpec", pod["spec"]),

@@ -194,7 +194,7 @@ def template_data(params: Parameters, stripped: c.Pod) -> TemplateData:
         image_type = None
     return TemplateData(
         {
-            "TypeMeta": string_struct("v1.TypeMeta", Kind=workload.kind, APIVersion=workload.api_version),
+            "TypeMeta": GoStruct("v1.TypeMeta", {"kind": workload.kind, "apiVersion": workload.api_version}),
             "DeploymentMeta": _deployment_meta(params),
             "ObjectMeta": GoStruct("v1.ObjectMeta", _seen(stripped.get("metadata") or {}, params.hidden_label)),
             "Spec": GoStruct("v1.PodSpec", stripped.get("spec") or {}),

@@ -17,13 +17,12 @@ _INTEGERS: Final[dict[str, type[SizedInt]]] = {"int32": Int32, "int64": Int64}
 _INT_DIGITS: Final = 19
 # The largest number of cached field readers; templates read some hundred fields.
 _MAX_READERS: Final = 1_024
-_GETTERS: Final = ("Name", "GenerateName", "Namespace", "UID", "Labels", "Annotations")
 
 
-def getter(struct: Struct, name: str, fields: Container[str]) -> Func | None:
-    """Return the method ``Get`` followed by one of ``fields``, which returns that field; None for another name."""
+def getter(read: Callable[[str], Any], name: str, fields: Container[str]) -> Func | None:
+    """Return the method ``Get`` followed by one of ``fields``, which reads that field; None for another name."""
     field = name.removeprefix("Get")
-    return Func(name, "func() interface {}", lambda: struct.field(field)) if field != name and field in fields else None
+    return Func(name, "func() interface {}", lambda: read(field)) if field != name and field in fields else None
 
 
 class GoStruct(Struct):
@@ -64,7 +63,7 @@ class GoStruct(Struct):
 
     def method(self, name: str) -> Func | None:
         """Return a getter of metav1.Object, which ObjectMeta has."""
-        return getter(self, name, _GETTERS) if self._type == "v1.ObjectMeta" else None
+        return getter(self.field, name, struct_type(self._type).by_go) if self._type == "v1.ObjectMeta" else None
 
 
 class FieldStruct(Struct):

@@ -8,7 +8,7 @@ Plain forms: fields by JSON name, enums as numbers, durations as nanoseconds, wr
 
 ``meshschema.json`` has the descriptors of istio.io/api: those of 1.31.0, a field that its branch master added, and the
 fields of MeshConfig and ProxyConfig that later minors dropped. ``first`` and ``last`` are the minors that have a field or an enum value;
-other minors ignore the field, and refuse the value.
+other minors ignore the field, and refuse the value. ``oneofFirst`` is the first minor in which a field belongs to its oneof.
 """
 
 from __future__ import annotations
@@ -439,7 +439,7 @@ def message_type(name: str) -> _MessageType:
             type=_name_at(item.get("type", ""), version),
             repeated=item.get("repeated", False),
             map_key=item.get("mapKey", ""),
-            oneof=item.get("oneof", ""),
+            oneof=item.get("oneof", "") if _has({"first": item.get("oneofFirst", "1.0")}, version) else "",
             writes_empty=bool(version) and _has({"last": _LAST_GOGO}, version),
         )
         for item in known.values()
@@ -506,7 +506,7 @@ class WellKnown(FieldStruct):
 
     def method(self, name: str) -> Func | None:
         """Return a generated getter."""
-        return getter(self, name, self._fields)
+        return getter(self.field, name, self._fields)
 
     def go_string(self) -> str:
         """Return it as protobuf's text format prints it."""
@@ -582,7 +582,12 @@ class Message(Struct):
         return self.kind.go_type
 
     def field(self, name: str) -> Any:
-        """Return a field by its Go name, or a oneof by its own; KeyError for neither."""
+        """Return a field by its Go name, or a oneof by its own; KeyError for neither. A member of a oneof only has a getter."""
+        if name not in self.kind.oneofs and self.kind.by_go[name].oneof:
+            raise KeyError(name)
+        return self._get(name)
+
+    def _get(self, name: str) -> Any:
         if name in self.kind.oneofs:
             return self._oneof(name)
         field = self.kind.by_go[name]
@@ -592,13 +597,13 @@ class Message(Struct):
         for field in self.kind.fields:
             if field.oneof == name and field.json in self.values:
                 go_type = f"{self.kind.go_type}_{field.go}"
-                return Pointer(f"*{go_type}", FieldStruct(go_type, {field.go: self.field(field.go)}))
+                return Pointer(f"*{go_type}", FieldStruct(go_type, {field.go: self._get(field.go)}))
         return None
 
     def fields(self) -> Iterator[tuple[str, Any]]:
         """Yield the fields in declaration order."""
         for field in self.kind.fields:
-            yield field.go, self.field(field.go)
+            yield field.go, self._get(field.go)
 
     def parts(self) -> Any:
         """Return the fields that are set."""
@@ -606,7 +611,7 @@ class Message(Struct):
 
     def method(self, name: str) -> Func | None:
         """Return a generated getter."""
-        return getter(self, name, self.kind.by_go.keys() | self.kind.oneofs)
+        return getter(self._get, name, self.kind.by_go.keys() | self.kind.oneofs)
 
     def go_string(self) -> str:
         """Return the message as jsonpb prints it; Go prints protobuf's text format, which is not stable."""

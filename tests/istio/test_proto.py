@@ -177,10 +177,12 @@ def test_a_pointer_to_a_message_of_a_mesh_answers_like_the_message() -> None:
     assert _call(_call(pointer, "GetDefaultConfig"), "GetStatusPort") == 5
 
 
-def test_a_oneof_is_read_by_its_member_or_wrapped_by_its_name() -> None:
+def test_a_oneof_is_read_by_the_getter_of_its_member_or_wrapped_by_its_name() -> None:
     proxy = _proxy(serviceCluster="c")
     wrapped = proxy.field("ClusterName")
-    assert proxy.field("ServiceCluster") == "c"
+    assert _call(proxy, "GetServiceCluster") == "c"
+    with pytest.raises(KeyError):
+        proxy.field("ServiceCluster")
     assert (wrapped.go_type, wrapped.target.go_type) == (
         "*v1alpha1.ProxyConfig_ServiceCluster",
         "v1alpha1.ProxyConfig_ServiceCluster",
@@ -211,7 +213,7 @@ def test_lists_and_maps_of_messages_hold_pointers() -> None:
         _proxy(tracing={"customTags": {"t": {"literal": {"value": "v"}}}}).field("Tracing").target.field("CustomTags")
     )
     assert tags.go_type == "map[string]*v1alpha1.Tracing_CustomTag"
-    assert tags["t"].target.field("Literal").target.field("Value") == "v"
+    assert _call(tags["t"].target, "GetLiteral").target.field("Value") == "v"
 
 
 def test_fields_come_in_declaration_order() -> None:
