@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from injector.istio.behaviours import NEWEST
-from injector.istio.goview import GoStruct, string_struct
+from injector.istio.goview import GoStruct, NamespacedName
 from injector.istio.mesh import mesh_facts, parse_mesh_config
 from injector.istio.template import TemplateData
 
@@ -87,7 +87,7 @@ def make_template_data(pod: dict[str, Any], *, mesh: str | None = None, **fields
     return TemplateData(
         {
             "TypeMeta": GoStruct("v1.TypeMeta", {"kind": "Deployment", "apiVersion": "apps/v1"}),
-            "DeploymentMeta": string_struct("types.NamespacedName", Namespace="shop", Name="cart"),
+            "DeploymentMeta": NamespacedName("shop", "cart"),
             "ObjectMeta": GoStruct("v1.ObjectMeta", pod["metadata"]),
             "Spec": GoStruct("v1.PodSpec", pod["spec"]),
             "ProxyConfig": facts.proxy_config,

@@ -25,7 +25,7 @@ from injector.injection import containers as c
 from injector.injection.result import ENFORCE
 from injector.istio.annotations import parse_bool
 from injector.istio.config import SIDECAR_TEMPLATE_NAME
-from injector.istio.goview import GoStruct, string_struct
+from injector.istio.goview import GoStruct, NamespacedName
 from injector.istio.mesh import mesh_facts, overlaid_mesh_config
 from injector.istio.revision import KUBELET_VERSION, Revision
 from injector.istio.template import TemplateData
@@ -231,7 +231,7 @@ def namespaced_name(revision: Revision) -> bool:
 def _deployment_meta(params: Parameters) -> Struct:
     workload = params.workload
     if namespaced_name(params.revision):
-        return string_struct("types.NamespacedName", Namespace=workload.namespace, Name=workload.name)
+        return NamespacedName(workload.namespace, workload.name)
     return GoStruct("v1.ObjectMeta", dict(params.owner_meta))
 
 

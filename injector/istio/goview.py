@@ -67,7 +67,7 @@ class GoStruct(Struct):
 
 
 class FieldStruct(Struct):
-    """A struct of given fields, such as types.NamespacedName."""
+    """A struct of given fields."""
 
     __slots__ = ("_fields", "_go_type")
 
@@ -87,6 +87,23 @@ class FieldStruct(Struct):
     def fields(self) -> Iterator[tuple[str, Any]]:
         """Yield the fields in order."""
         return iter(self._fields.items())
+
+
+class NamespacedName(FieldStruct):
+    """A types.NamespacedName."""
+
+    __slots__ = ()
+
+    def __init__(self, namespace: str, name: str) -> None:
+        super().__init__("types.NamespacedName", {"Namespace": namespace, "Name": name})
+
+    def method(self, name: str) -> Func | None:
+        """Return ``String``."""
+        return Func(name, "func() string", self.go_string) if name == "String" else None
+
+    def go_string(self) -> str:
+        """Return both names, as Go prints them."""
+        return "/".join(self._fields.values())
 
 
 class IntOrString(FieldStruct):
@@ -136,11 +153,6 @@ def _field_reader(type_name: str, name: str) -> Callable[[dict[str, Any]], Any]:
         return as_go(data if field.inline else data.get(field.json))
 
     return read
-
-
-def string_struct(type_name: str, **fields: str) -> FieldStruct:
-    """Return a struct of strings."""
-    return FieldStruct(type_name, fields)
 
 
 @cache

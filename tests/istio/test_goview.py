@@ -6,7 +6,7 @@ import pytest
 
 from injector.gotemplate import compile_template
 from injector.gotemplate.values import Int32, Int64, Map, NamedString, Pointer, Slice, json_data
-from injector.istio.goview import GoStruct, string_struct, wrapper
+from injector.istio.goview import GoStruct, NamespacedName, wrapper
 from tests.cases import cases
 
 
@@ -137,8 +137,8 @@ def test_a_pointer_to_an_empty_struct_is_not_nil() -> None:
     assert isinstance(pointer.target, GoStruct)
 
 
-def test_a_struct_of_strings_keeps_the_order_given() -> None:
-    owner = string_struct("types.NamespacedName", Namespace="shop", Name="hello")
+def test_the_fields_of_a_namespaced_name_are_in_order() -> None:
+    owner = NamespacedName("shop", "hello")
 
     assert owner.go_type == "types.NamespacedName"
     assert list(owner.fields()) == [("Namespace", "shop"), ("Name", "hello")]
@@ -161,7 +161,7 @@ def test_a_struct_of_strings_keeps_the_order_given() -> None:
         (Map("string", "string"), {}),
         (Pointer("*int64", None), None),
         (Pointer("*int64", Int64(3)), 3),
-        (string_struct("types.NamespacedName", Name="a", Namespace="b"), {"Name": "a", "Namespace": "b"}),
+        (NamespacedName("b", "a"), {"Name": "a", "Namespace": "b"}),
         ([Pointer("*v1.Probe", None), {"a": Slice("string", nil=True)}], [None, {"a": None}]),
         (
             GoStruct("v1.ContainerPort", {"protocol": "TCP", "containerPort": 80}),

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from injector.errors import DataError
 from injector.istio.behaviours import NEWEST
-from injector.istio.goview import string_struct
+from injector.istio.goview import GoStruct
 from injector.istio.jinja.engine import compile_jinja_templates
 from injector.istio.template import Template, TemplateData, compile_go_template, go_functions
 from tests.cases import read_cases
@@ -60,7 +60,7 @@ class Bait(str):
 def data() -> TemplateData:
     """Template data with bait in it."""
     pod = make_pod(annotations={"note": "n"}, labels={"app": "cart"})
-    struct = string_struct("v1.TypeMeta", Kind="Deployment", APIVersion="apps/v1")
+    struct = GoStruct("v1.TypeMeta", {"kind": "Deployment", "apiVersion": "apps/v1"})
     return make_template_data(pod, Values={"bait": Bait("bait"), "text": "x"}, Struct=struct)
 
 
