@@ -37,7 +37,7 @@ from injector.cluster.resources import LIST_ATTEMPTS, ObjectReader, Resource, Sc
 from injector.errors import ClusterError, DataError, ManifestError, UsageError
 from injector.golang.json import dump_json, load_json
 from injector.injection.tools.drift import as_created
-from injector.istio.webhooks import INJECT_LABEL, TAG_LABEL, LiveWebhooks, live_webhooks
+from injector.istio.webhooks import INJECT_LABEL, NAME_LABEL, TAG_LABEL, LiveWebhooks, live_webhooks
 from injector.kube.pods import (
     KNATIVE,
     OTHER_KINDS,
@@ -164,9 +164,6 @@ def read_objects(names: Sequence[str], *, recursive: bool) -> FileReader:
         hint = "write them with `kubectl get pods,ns,mutatingwebhookconfigurations -A -o yaml`"
         raise ManifestError("the files have no object", where=", ".join(names), hint=hint)
     return FileReader(objects, where=", ".join(manifest.name for manifest in manifests))
-
-
-NAME_LABEL: Final = "kubernetes.io/metadata.name"
 
 
 cluster_options, clusters_options = (
@@ -355,7 +352,6 @@ async def read_view(
 def _namespace(item: Mapping[str, Any]) -> tuple[str, tuple[dict[str, str], Mapping[str, Any] | None]]:
     """Return the name of a namespace with its labels and its OpenShift annotations."""
     name = str(item["metadata"].get("name", ""))
-    # The API server gives every namespace the label with its name.
     labels = {**(item["metadata"].get("labels") or {}), NAME_LABEL: name}
     return name, (labels, openshift_annotations(item))
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from injector.cli.cluster import (
-    NAME_LABEL,
     ClusterView,
     WorkloadName,
     cluster_options,
@@ -59,6 +58,7 @@ from injector.istio.analysis import Diagnostic, Item, Mesh, analyze, item_of
 from injector.istio.webhooks import (
     DEFAULT_NAME,
     INJECT_LABEL,
+    NAME_LABEL,
     NAMESPACE,
     REVISION_LABEL,
     LiveWebhook,
@@ -603,7 +603,6 @@ def _explain_files(
     explanations = []
     for workload in workloads:
         labels = by_namespace.get(workload.namespace)
-        # The API server gives every namespace the label with its name.
         namespace_labels = {**(labels or {}), NAME_LABEL: workload.namespace}
         routed = route(revisions, requested, pod_labels(workload, namespace_labels))
         messages = messages_about(workload, wanted or labels, mesh)

@@ -256,7 +256,6 @@ class ListWatch:
         self._chance = chance
         self._pending: asyncio.TimerHandle | None = None
         self._error: Exception | None = None
-        self._current_fault = ""
         self.state = WatchState(keep, chance, room=scope.room)
         self.synced = asyncio.Event()
         """Set once the first list is complete and reported, or an optional scope is forbidden."""
@@ -310,9 +309,9 @@ class ListWatch:
     def _update(self, effect: Effect) -> None:
         if effect is Effect.STOP or not self.state.listed:
             return
-        if self._current_fault:
+        if self.fault:
             _log.info("%s: watching again", self._scope)
-        self._current_fault = self.fault = ""
+        self.fault = ""
         self._metrics.watch_synced.labels(self._name).set(1)
         if not self.synced.is_set():
             self._notify()
@@ -343,8 +342,7 @@ class ListWatch:
         error, self._error = self._error, None
         self._metrics.watch_faults.labels(self._name, self.state.last_fault).inc()
         self._metrics.watch_synced.labels(self._name).set(0)
-        self.fault = f"{self._scope}: {error or _FAULTS[self.state.last_fault]}"
-        if not self._current_fault:
+        is_first, self.fault = not self.fault, f"{self._scope}: {error or _FAULTS[self.state.last_fault]}"
+        if is_first:
             unexpected = error if error is not None and not isinstance(error, InjectorError) else None
             _log.warning("%s", self.fault, exc_info=unexpected)
-        self._current_fault = self.state.last_fault

@@ -36,6 +36,7 @@ from injector.istio.webhooks import (
     INJECT_LABEL,
     INJECTION_LABEL,
     ISTIO_NAMESPACE,
+    NAME_LABEL,
     REVISION_LABEL,
     SYSTEM_NAMESPACES,
     Webhook,
@@ -102,7 +103,6 @@ MESSAGES: Final[Mapping[str, tuple[str, str]]] = {
 _AMBIENT_LABEL: Final = "istio.io/dataplane-mode"
 _SUPPRESS: Final = "galley.istio.io/analyze-suppress"
 _PROXY: Final = "istio-proxy"
-_NAME_LABEL: Final = "kubernetes.io/metadata.name"
 # istiod and the injector write them, so users cannot avoid them (maturity.go, AlwaysIgnoredAnnotations).
 _WRITTEN: Final = frozenset({"sidecar.istio.io/status", "gateway.istio.io/controller-version", REVISION_LABEL})
 # Read by the templates of a release, but not in istio.io/api.
@@ -363,7 +363,7 @@ def _of_namespace(item: Item, mesh: Mesh) -> Iterator[Diagnostic]:
 
 def _labels_of(namespace: Item) -> dict[str, str]:
     """Return the labels of a namespace, with the one that the API server gives each namespace."""
-    return {**namespace.labels, _NAME_LABEL: namespace.name}
+    return {**namespace.labels, NAME_LABEL: namespace.name}
 
 
 def _unserved(item: Item, namespace: Labels, pod: Labels, mesh: Mesh) -> Iterator[Diagnostic]:
@@ -379,7 +379,7 @@ def _of_pod(item: Item, namespaces: Mapping[str, Item], mesh: Mesh) -> Iterator[
     spec, meta = pod.get("spec") or {}, pod["metadata"]
     labels: Labels = meta.get("labels") or {}
     home = namespaces.get(item.namespace)
-    around = {_NAME_LABEL: item.namespace} if home is None else _labels_of(home)
+    around = {NAME_LABEL: item.namespace} if home is None else _labels_of(home)
     if any(each.get("name") == _PROXY and each.get("image") == "auto" for each in spec.get("containers") or ()):
         if item.is_pod:
             yield _message("IST0147", item, item.kind, item.name)

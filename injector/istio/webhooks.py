@@ -28,6 +28,8 @@ DEFAULT_NAME: Final = "default"
 ISTIO_NAMESPACE: Final = "istio-system"
 REVISION_LABEL: Final = "istio.io/rev"
 TAG_LABEL: Final = "istio.io/tag"
+NAME_LABEL: Final = "kubernetes.io/metadata.name"
+"""The label with its name that the API server gives every namespace."""
 FAILURE_POLICIES: Final = ("Fail", "Ignore")
 REINVOCATION_POLICIES: Final = ("Never", "IfNeeded")
 NAMESPACE: Final = "namespace"

@@ -97,10 +97,6 @@ class AnswerCache:
         while self.size > self.max_bytes:
             self.size -= _size(*self._answers.popitem(last=False))
 
-    def __len__(self) -> int:
-        """Return the number of answers."""
-        return len(self._answers)
-
 
 def _exact(data: bytes) -> bytes:
     """Return a copy of exactly the size of ``data``. JSON encoders allocate up to twice as much."""

@@ -13,7 +13,6 @@ import pytest
 import yaml
 
 from injector.cli.cluster import (
-    NAME_LABEL,
     WorkloadName,
     in_processes,
     open_reader,
@@ -43,6 +42,7 @@ from injector.cluster.resources import (
 from injector.errors import ClusterError, DataError, ManifestError, UsageError
 from injector.golang.json import dump_json
 from injector.injection.tools.podchanges import ABSENT
+from injector.istio.webhooks import NAME_LABEL
 from injector.kube.pods import OTHER_KINDS, has_ended
 from tests.cases import cases
 from tests.cli.clusters import HOME, FakeKube, cluster, deployment, labelled, owned, reached, revision, tag, with_cpus
