@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from injector.errors import DataError
 from injector.golang.netip import parse_prefix
@@ -38,8 +38,8 @@ _FIRST_NONE_MODE: Final[Minor] = (1, 1)
 _FIRST_UNORDERED: Final[Minor] = (1, 2)
 
 
-class RefusedError(Exception):
-    """An invalid value; the text is Istio's reason."""
+Validator: TypeAlias = "Callable[[str, Minor], str]"
+"""Returns the reason why Istio's minor refuses a value; an empty text if it does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Annotation:
     """An annotation of Istio.
 
     Attributes:
-        validate: takes the value and the minor, and raises ``RefusedError``; None if no minor validates the annotation.
+        validate: None if no minor validates the annotation.
         first: the first minor that validates it.
         last: the last minor that reads it.
         listed: the first minor whose table of annotations has it (annotationRegistry, then AnnotationValidation, of 1.0 to 1.8).
@@ -55,7 +55,7 @@ class Annotation:
     """
 
     name: str
-    validate: Callable[[str, Minor], None] | None = None
+    validate: Validator | None = None
     first: Minor = OLDEST
     last: Minor = DEVELOPMENT
     listed: Minor | None = None
@@ -90,15 +90,10 @@ def validate_annotations(annotations: Mapping[str, str], minor: Minor) -> str:
 def annotation_fault(name: str, value: str, minor: Minor) -> str:
     """Return the reason why Istio's ``minor`` refuses the value of an annotation, or an empty text if it does not."""
     validate = _validator(name, minor)
-    try:
-        if validate is not None:
-            validate(value, minor)
-    except RefusedError as error:
-        return str(error)
-    return ""
+    return "" if validate is None else validate(value, minor)
 
 
-def _validator(name: str, minor: Minor) -> Callable[[str, Minor], None] | None:
+def _validator(name: str, minor: Minor) -> Validator | None:
     row = _BY_NAME.get(name)
     return row.validate if row is not None and row.first <= minor <= row.last else None
 
@@ -122,87 +117,76 @@ def known_annotations(minor: Minor) -> frozenset[str]:
     return frozenset(row.name for row in ANNOTATIONS if row.listed is not None and row.listed <= minor <= row.last)
 
 
-def _parse_port(text: str, minor: Minor) -> None:
+def _port_fault(text: str, minor: Minor) -> str:
     number, fault = parse_uint(trim(text), 16)
-    if fault:
-        shown = number if minor <= _LAST_PORT_NUMBER else text
-        raise RefusedError(f"failed parsing port '{shown}': {fault}")
+    shown = number if minor <= _LAST_PORT_NUMBER else text
+    return f"failed parsing port '{shown}': {fault}" if fault else ""
 
 
-def _port_list(label: str, *, wildcard: bool) -> Callable[[str, Minor], None]:
-    def validate(value: str, minor: Minor) -> None:
+def _port_list(label: str, *, wildcard: bool) -> Validator:
+    def validate(value: str, minor: Minor) -> str:
         if wildcard and value == "*":
-            return
+            return ""
         for text in trim(value).split(",") if trim(value) else ():
-            try:
-                _parse_port(text, minor)
-            except RefusedError as error:
+            if fault := _port_fault(text, minor):
                 shown = "0" if minor <= _LAST_PORT_NUMBER else text
-                raise RefusedError(f"{label} invalid: failed parsing port '{shown}': {error}") from error
+                return f"{label} invalid: failed parsing port '{shown}': {fault}"
+        return ""
 
     return validate
 
 
-def _cidr_list(label: str, *, wildcard: bool) -> Callable[[str, Minor], None]:
-    def validate(value: str, minor: Minor) -> None:
+def _cidr_list(label: str, *, wildcard: bool) -> Validator:
+    def validate(value: str, minor: Minor) -> str:
         if not value or (wildcard and value == "*"):
-            return
+            return ""
         for text in value.split(","):
-            fault = parse_prefix(text, netip=minor >= _FIRST_NETIP)
-            if fault:
-                raise RefusedError(f"{label} invalid: failed parsing cidr '{text}': {fault}")
+            if fault := parse_prefix(text, netip=minor >= _FIRST_NETIP):
+                return f"{label} invalid: failed parsing cidr '{text}': {fault}"
+        return ""
 
     return validate
 
 
-def _interception_mode(value: str, minor: Minor) -> None:
-    modes = ("REDIRECT", "TPROXY", "NONE") if minor >= _FIRST_NONE_MODE else ("REDIRECT", "TPROXY")
-    if value not in modes:
-        hint = "use REDIRECT,TPROXY,NONE: " if minor >= _FIRST_NONE_MODE else ""
-        raise RefusedError(f"interceptionMode invalid, {hint}{value}" if hint else f"interceptionMode invalid: {value}")
+def _interception_mode(value: str, minor: Minor) -> str:
+    if minor < _FIRST_NONE_MODE:
+        return "" if value in ("REDIRECT", "TPROXY") else f"interceptionMode invalid: {value}"
+    valid = value in ("REDIRECT", "TPROXY", "NONE")
+    return "" if valid else f"interceptionMode invalid, use REDIRECT,TPROXY,NONE: {value}"
 
 
-def _status_port(value: str, minor: Minor) -> None:
-    try:
-        _parse_port(value, minor)
-    except RefusedError as error:
-        raise RefusedError(f"excludeInboundPorts invalid: {error}") from error
+def _status_port(value: str, minor: Minor) -> str:
+    fault = _port_fault(value, minor)
+    return f"excludeInboundPorts invalid: {fault}" if fault else ""
 
 
-def _uint32(value: str, _minor: Minor) -> None:
-    _, fault = parse_uint(value, 32)
-    if fault:
-        raise RefusedError(fault)
+def _uint32(value: str, _minor: Minor) -> str:
+    return parse_uint(value, 32)[1]
 
 
-def _boolean(value: str, _minor: Minor) -> None:
-    if parse_bool(value) is None:
-        raise RefusedError(f"strconv.ParseBool: parsing {quote(value)}: invalid syntax")
+def _boolean(value: str, _minor: Minor) -> str:
+    return f"strconv.ParseBool: parsing {quote(value)}: invalid syntax" if parse_bool(value) is None else ""
 
 
-def _quantity(value: str, _minor: Minor) -> None:
+def _quantity(value: str, _minor: Minor) -> str:
     if any(unicodedata.category(char) == "Cc" for char in value):
-        raise RefusedError("value contains control characters")
+        return "value contains control characters"
     try:
         parse_quantity(value)
     except DataError as error:
-        raise RefusedError(error.what) from error
+        return error.what
+    return ""
 
 
-def _interfaces(value: str, _minor: Minor) -> None:
+def _interfaces(value: str, _minor: Minor) -> str:
     for name in map(trim, value.split(",")) if value else ():
         if not name:
-            raise RefusedError("empty interface name")
+            return "empty interface name"
         if len(name.encode()) > _INTERFACE_LENGTH:
-            raise RefusedError(f"interface name {quote(name)} too long (max {_INTERFACE_LENGTH} chars)")
+            return f"interface name {quote(name)} too long (max {_INTERFACE_LENGTH} chars)"
         if not _INTERFACE.fullmatch(name):
-            raise RefusedError(f"interface name {quote(name)} contains invalid characters")
-
-
-def _proxy_config(value: str, minor: Minor) -> None:
-    fault = validate_proxy_config(value, minor)
-    if fault:
-        raise RefusedError(fault)
+            return f"interface name {quote(name)} contains invalid characters"
+    return ""
 
 
 _TRAFFIC: Final = "traffic.sidecar.istio.io/"
@@ -263,7 +247,7 @@ ANNOTATIONS: Final = (
     Annotation("sidecar.istio.io/userVolumeMount", listed=(1, 3)),
     Annotation("sidecar.istio.io/enableCoreDump", _boolean, (1, 5), (1, 24), listed=(1, 5)),
     Annotation("prometheus.istio.io/merge-metrics", _boolean, (1, 6), listed=(1, 6)),
-    Annotation("proxy.istio.io/config", _proxy_config, (1, 6), listed=(1, 6)),
+    Annotation("proxy.istio.io/config", validate_proxy_config, (1, 6), listed=(1, 6)),
     Annotation("k8s.v1.cni.cncf.io/networks", listed=(1, 6)),
     Annotation("sidecar.istio.io/proxyCPULimit", _quantity, (1, 27)),
     Annotation("sidecar.istio.io/proxyMemoryLimit", _quantity, (1, 27)),
