@@ -288,20 +288,20 @@ def violations(pod: Object, level: str, version: int = LATEST) -> tuple[Violatio
     )
 
 
-def level_of(pod: Object, version: int = LATEST) -> str:
-    """Return the strictest level that a pod passes."""
+_STRICTEST_FIRST: Final = {
+    level: sorted(_checks_of(level, LATEST), key=lambda check: check.level != level) for level in reversed(LEVELS)
+}
+"""The newest rules of each level, those that only it has first: most pods violate one of them."""
+
+
+def level_of(pod: Object) -> str:
+    """Return the strictest level that a pod passes by the newest rules."""
     facts = _facts(pod)
     return next(
         level
-        for level in reversed(LEVELS)
-        if not any(any(True for _ in check.violated_by(facts, version)) for check in _own_first(level, version))
+        for level, checks in _STRICTEST_FIRST.items()
+        if not any(any(True for _ in check.violated_by(facts, LATEST)) for check in checks)
     )
-
-
-@lru_cache(128)
-def _own_first(level: str, version: int) -> Sequence[Check]:
-    """Return the rules of a level, those that only it has first: most pods violate one of them."""
-    return sorted(_checks_of(level, version), key=lambda check: check.level != level)
 
 
 @dataclass(frozen=True, slots=True)

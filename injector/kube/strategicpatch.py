@@ -146,10 +146,6 @@ def strategic_merge(original: Object, patch: Object, type_name: str = "v1.Pod") 
     Raises:
         ManifestError: the patch does not fit the type or the original, or a directive is malformed; with Go's words.
     """
-    return _merge_map(original, patch, type_name)
-
-
-def _merge_map(original: Object, patch: Object, type_name: str) -> Object:
     if _DIRECTIVE in patch:
         return _directed(patch)
     result = dict(original)
@@ -167,7 +163,7 @@ def _merge_map(original: Object, patch: Object, type_name: str) -> Object:
                 _take(result, name, value)
         elif type(value) is dict:
             meta = field_meta(type_name, name)
-            result[name] = value if meta.strategy == "replace" else _merge_map(result[name], value, meta.type)
+            result[name] = value if meta.strategy == "replace" else strategic_merge(result[name], value, meta.type)
         elif type(value) is list:
             result[name] = _merged_list(result[name], value, list_meta(type_name, name), is_deletion=is_deletion)
         else:
@@ -263,7 +259,7 @@ def _merged_objects(original: list[Object], patch: list[Object], meta: FieldType
         if place == len(merged):
             merged.append(item)
         else:
-            merged[place] = _merge_map(merged[place], item, meta.type)
+            merged[place] = strategic_merge(merged[place], item, meta.type)
     ours, theirs = partitioned(merged, patch, key)
     return ordered(ours, theirs, patch, original, key)
 

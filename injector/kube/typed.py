@@ -549,14 +549,19 @@ def _go_form(type_name: str, *, filled: bool = False) -> Any:
 
 def _go_form_of_struct(struct: StructType) -> Any:
     always = always_written(struct)
-    names, fields = dict[str, str](), list[Any]()
+    fields: dict[str, tuple[Any, ...]] = {}
     for field in struct.by_json.values():
-        if field.type.rpartition("]")[2].removeprefix("*") in _UNCHECKED:
-            continue
-        names[python_name := f"f{len(names)}"] = field.json
-        form = _go_form(field.type, filled=drops_empty(field))
-        fields.append((python_name, form) if field.json in always else (python_name, form, None))
-    return msgspec.defstruct(struct.name, fields, rename=names, forbid_unknown_fields=True, kw_only=True, gc=False)
+        if field.type.rpartition("]")[2].removeprefix("*") not in _UNCHECKED:
+            form = _go_form(field.type, filled=drops_empty(field))
+            fields[field.json] = (form,) if field.json in always else (form, None)
+    return _msgspec_struct(struct.name, fields)
+
+
+def _msgspec_struct(name: str, fields: Mapping[str, tuple[Any, ...]]) -> Any:
+    """Return a msgspec type without other fields than these, by their JSON names, each with its type and the default if it has one."""
+    rename = {f"f{index}": json_name for index, json_name in enumerate(fields)}
+    listed = [(python_name, *fields[json_name]) for python_name, json_name in rename.items()]
+    return msgspec.defstruct(name, listed, rename=rename, forbid_unknown_fields=True, kw_only=True, gc=False)
 
 
 _UNCHECKED: Final = OPAQUE - {"intstr.IntOrString", "resource.Quantity"}
@@ -670,9 +675,8 @@ def _printed(type_name: str, creation_timestamp: bool) -> Any:  # noqa: FBT001 -
         return dict[str, _printed(base.partition("]")[2], creation_timestamp)]  # type: ignore[misc]
     if not is_struct(name):
         return None if name in _UNORDERED else Any
-    names, fields = dict[str, str](), list[Any]()
+    fields = {}
     for field in struct_type(name).by_json.values():
-        names[python_name := f"f{len(names)}"] = field.json
         form, default = _printed(field.type, creation_timestamp), None
         if _omits_zero(field, creation_timestamp=creation_timestamp):
             default = msgspec.UNSET
@@ -680,8 +684,8 @@ def _printed(type_name: str, creation_timestamp: bool) -> Any:  # noqa: FBT001 -
             default = msgspec.field(default_factory=form)
         elif not field.type.startswith("*") and _is_scalar(field.type):
             default = _ZEROS.get(underlying(field.type))
-        fields.append((python_name, form, default))
-    return msgspec.defstruct(name, fields, rename=names, forbid_unknown_fields=True, kw_only=True, gc=False)
+        fields[field.json] = (form, default)
+    return _msgspec_struct(name, fields)
 
 
 _UNORDERED: Final = frozenset({"runtime.RawExtension", "v1.FieldsV1"})
