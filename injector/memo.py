@@ -1,4 +1,4 @@
-"""A bounded memo: results of a pure function by the function's complete argument.
+"""A bounded memo: results of a pure function by the function's complete argument. ``shared`` holds them only as long as they are in use.
 
 A memo never changes an answer. Callers share the results that it holds, so nothing may change them.
 """
@@ -6,7 +6,10 @@ A memo never changes an answer. Callers share the results that it holds, so noth
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from weakref import WeakValueDictionary
 
 K = TypeVar("K", bound="Hashable")
 V = TypeVar("V")
@@ -67,3 +70,11 @@ class Memo(Generic[K, V]):
     def __len__(self) -> int:
         """How many results it holds."""
         return len(self._young.keys() | self._old.keys())
+
+
+def shared(values: WeakValueDictionary[K, V], key: K, compute: Callable[[], V]) -> V:
+    """Return the value for ``key`` if it is in use, else what ``compute`` returns, which is shared from now on."""
+    found = values.get(key)
+    if found is None:
+        found = values[key] = compute()
+    return found

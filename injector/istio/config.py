@@ -25,6 +25,7 @@ from injector.kube.pods import mapping_at
 from injector.kube.selectors import Selector
 from injector.kube.typed import normalise
 from injector.kube.yaml import load_document, load_yaml
+from injector.memo import shared
 
 SIDECAR_TEMPLATE_NAME: Final = "sidecar"
 # Since 1.9 the ConfigMap also holds this template: older injectors must fail on it rather than misread the new format.
@@ -108,10 +109,7 @@ def parse_inject_config(text: str, *, where: str = "config") -> InjectConfig:
     Raises:
         ConfigError: the text is not a YAML mapping, a key has the wrong type, or there is no template.
     """
-    found = _PARSED.get(text)
-    if found is None:
-        found = _PARSED[text] = _parse_inject_config(text, where)
-    return found
+    return shared(_PARSED, text, lambda: _parse_inject_config(text, where))
 
 
 def _parse_inject_config(text: str, where: str) -> InjectConfig:
@@ -142,10 +140,7 @@ def parse_values(text: str | None, *, where: str = "values") -> Values:
     Raises:
         ConfigError: the values are not a mapping, or a field that the injector reads has the wrong type.
     """
-    found = _PARSED_VALUES.get(text or "")
-    if found is None:
-        found = _PARSED_VALUES[text or ""] = _parse_values(text or "", where)
-    return found
+    return shared(_PARSED_VALUES, text or "", lambda: _parse_values(text or "", where))
 
 
 def _parse_values(text: str, where: str) -> Values:
@@ -171,13 +166,16 @@ def _parse_values(text: str, where: str) -> Values:
 def _environment(values: Mapping[str, Any]) -> dict[str, str]:
     variables = mapping_at(values, "pilot", "env")
     env = {
-        str(name): _variable(value) for name, value in variables.items() if isinstance(value, str | bool | int | float)
+        str(name): variable_text(value)
+        for name, value in variables.items()
+        if isinstance(value, str | bool | int | float)
     }
     platform = mapping_at(values, "global").get("platform")
     return {**({"PLATFORM": platform} if isinstance(platform, str) and platform else {}), **env}
 
 
-def _variable(value: str | float) -> str:
+def variable_text(value: str | float) -> str:
+    """Return the value of an environment variable that YAML has as a text, a number or a boolean."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -281,7 +279,7 @@ class _Reader:
             return ()
         if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
             raise self._wrong(key, value, "make it a list of label selectors")
-        return tuple(selector for item in value if (selector := _selector(item)) is not None)
+        return tuple(selector for item in value if (selector := Selector.compile_valid(item)) is not None)
 
     def _text(self, path: str, value: Any) -> str:
         # sigs.k8s.io/yaml writes numbers and bools as strings where Go's field is one.
@@ -294,13 +292,6 @@ class _Reader:
 
     def _wrong(self, path: str, value: Any, hint: str) -> ConfigError:
         return ConfigError(f"`{path}` is {_kind(value)}", where=self.where, hint=hint)
-
-
-def _selector(raw: dict[str, Any]) -> Selector | None:
-    try:
-        return Selector.compile(raw)
-    except ManifestError:
-        return None
 
 
 _RELEASE_TAG = re.compile(r"v?(\d+)\.(\d+)(?:\.\d+)?(?:[-.].*)?", re.ASCII)

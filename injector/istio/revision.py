@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ConfigError
 from injector.istio.behaviours import Behaviours, Minor, behaviours_of, format_minor, parse_minor
-from injector.istio.config import InjectConfig, Values, infer_minor, parse_inject_config, parse_values
+from injector.istio.config import InjectConfig, Values, infer_minor, parse_inject_config, parse_values, variable_text
 from injector.istio.frozen import frozen
 from injector.istio.mesh import MeshFacts, mesh_facts, parse_mesh_config
 from injector.istio.proxyconfig import Applying, ProxyConfigs
@@ -89,7 +89,7 @@ def _version_text(value: str | float | None, where: str) -> str | None:
 def _env_text(name: Any, value: Any, where: str) -> str:
     if not isinstance(value, str | bool | int | float):
         raise ConfigError(f"`env.{name}` has the wrong type", where=where, hint="make it a string")
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return variable_text(value)
 
 
 def _node_version(version: str, where: str) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import WeakValueDictionary
@@ -42,7 +42,7 @@ from injector.gotemplate.sprig import txt_func_map
 from injector.gotemplate.values import Func, Pointer
 from injector.istio.functions import istio_functions
 from injector.istio.goview import FieldStruct
-from injector.memo import Memo
+from injector.memo import Memo, shared
 
 if TYPE_CHECKING:
     from injector.istio.behaviours import Minor
@@ -188,16 +188,13 @@ def compile_go_templates(
     Raises:
         TemplateRenderError: a template does not parse; the error names its line.
     """
-    functions: dict[str, Func] = {}
-    templates = {}
-    for name, text in texts.items():
-        key = (name, text, delimiters, minor, tuple(sorted(env.items())))
-        template = _COMPILED.get(key)
-        if template is None:
-            functions = functions or go_functions(minor, env)
-            template = _COMPILED[key] = compile_go_template(name, text, functions, delimiters)
-        templates[name] = template
-    return MappingProxyType(templates)
+    functions = cache(partial(go_functions, minor, env))
+
+    def compiled(name: str, text: str) -> Template:
+        key = name, text, delimiters, minor, tuple(sorted(env.items()))
+        return shared(_COMPILED, key, lambda: compile_go_template(name, text, functions(), delimiters))
+
+    return MappingProxyType({name: compiled(name, text) for name, text in texts.items()})
 
 
 _ANNOTATIONS: Final = "Annotations"

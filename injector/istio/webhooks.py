@@ -707,20 +707,12 @@ def overlapping(configurations: Iterable[Mapping[str, Any]]) -> dict[str, tuple[
 def _called_together(
     webhooks: Mapping[str, tuple[str, Mapping[str, Any]]], key: str, labels: Sequence[Labels]
 ) -> set[frozenset[str]]:
-    """Return the sets of webhooks whose selector ``key`` matches the same labels."""
-    selectors = {name: _selector_of(webhook.get(key)) for name, (_, webhook) in webhooks.items()}
+    """Return the sets of webhooks whose selector ``key`` matches the same labels; one that Kubernetes refuses matches nothing."""
+    selectors = {name: Selector.compile_valid(webhook.get(key) or {}) for name, (_, webhook) in webhooks.items()}
     return {
         frozenset(name for name, selector in selectors.items() if selector is not None and selector.matches(each))
         for each in labels
     }
-
-
-def _selector_of(raw: Mapping[str, Any] | None) -> Selector | None:
-    """Return a selector; None, which matches nothing, if it cannot be read."""
-    try:
-        return Selector.compile(raw or {})
-    except ManifestError:
-        return None
 
 
 def _label_sets(base: Sequence[Labels], revisions: Iterable[str]) -> list[Labels]:

@@ -60,6 +60,14 @@ class Selector:
             _check(requirement, where)
         return cls(tuple(found))
 
+    @classmethod
+    def compile_valid(cls, raw: Mapping[str, Any]) -> Selector | None:
+        """Compile a LabelSelector; None for one that Kubernetes refuses."""
+        try:
+            return cls.compile(raw)
+        except ManifestError:
+            return None
+
     @property
     def is_empty(self) -> bool:
         """Whether it has no requirement, and so matches every object."""
