@@ -168,15 +168,12 @@ class Pointer:
 class Struct:
     """A Go struct that a host exposes to templates, without fields. The engine reads it through these methods only.
 
-    A value of any class may have a method ``go_string``: what its Go type's ``String`` or ``Error`` returns, which printing uses.
+    ``go_type`` is the type in Go's spelling, without a star. A value of any class may have a method ``go_string``: what its Go type's
+    ``String`` or ``Error`` returns, which printing uses.
     """
 
     __slots__ = ()
-
-    @property
-    def go_type(self) -> str:
-        """The type in Go's spelling, without a star."""
-        raise NotImplementedError
+    go_type: str
 
     def field(self, name: str) -> Any:
         """Return the exported field ``name`` (Go spelling, zero value if unset); raise KeyError for another name."""

@@ -28,29 +28,24 @@ def getter(read: Callable[[str], Any], name: str, fields: Container[str]) -> Fun
 class GoStruct(Struct):
     """A view of one JSON object as a Go struct. The object must not change while the view is used."""
 
-    __slots__ = ("_fields", "_type", "data")
+    __slots__ = ("_fields", "data", "go_type")
 
     def __init__(self, type_name: str, data: dict[str, Any]) -> None:
-        self._type = type_name
+        self.go_type = type_name
         self._fields: dict[str, Any] = {}
         self.data = data
-
-    @property
-    def go_type(self) -> str:
-        """The type as Go prints it."""
-        return self._type
 
     def field(self, name: str) -> Any:
         """Return a field by its Go name, or its zero value if the object lacks it; KeyError if there is no such field."""
         try:
             return self._fields[name]
         except KeyError:
-            value = self._fields[name] = _field_reader(self._type, name)(self.data)
+            value = self._fields[name] = _field_reader(self.go_type, name)(self.data)
             return value
 
     def fields(self) -> Iterator[tuple[str, Any]]:
         """Yield the fields in the order of Go's declaration."""
-        for field in struct_type(self._type).fields:
+        for field in struct_type(self.go_type).fields:
             yield field.go, self.field(field.go)
 
     def parts(self) -> Any:
@@ -59,26 +54,21 @@ class GoStruct(Struct):
 
     def json_value(self) -> Any:
         """Return the object as encoding/json marshals the struct."""
-        return go_encode(self.data, self._type)
+        return go_encode(self.data, self.go_type)
 
     def method(self, name: str) -> Func | None:
         """Return a getter of metav1.Object, which ObjectMeta has."""
-        return getter(self.field, name, struct_type(self._type).by_go) if self._type == "v1.ObjectMeta" else None
+        return getter(self.field, name, struct_type(self.go_type).by_go) if self.go_type == "v1.ObjectMeta" else None
 
 
 class FieldStruct(Struct):
     """A struct of given fields."""
 
-    __slots__ = ("_fields", "_go_type")
+    __slots__ = ("_fields", "go_type")
 
     def __init__(self, go_type: str, fields: dict[str, Any]) -> None:
-        self._go_type = go_type
+        self.go_type = go_type
         self._fields = fields
-
-    @property
-    def go_type(self) -> str:
-        """The type as Go prints it."""
-        return self._go_type
 
     def field(self, name: str) -> Any:
         """Return a field; KeyError if there is no such field."""

@@ -561,9 +561,10 @@ class MessagePointer(Pointer):
 class Message(Struct):
     """A message: the fields that are set, by JSON name and in plain form. It never changes."""
 
-    __slots__ = ("_derived", "kind", "values")
+    __slots__ = ("_derived", "go_type", "kind", "values")
 
     def __init__(self, kind: _MessageType, values: Mapping[str, Any]) -> None:
+        self.go_type = kind.go_type
         self._derived: dict[Any, Any] = {}
         self.kind = kind
         self.values = values
@@ -575,11 +576,6 @@ class Message(Struct):
             self._derived[key] = compute(self, *arguments)
         result: T = self._derived[key]
         return result
-
-    @property
-    def go_type(self) -> str:
-        """The Go type."""
-        return self.kind.go_type
 
     def field(self, name: str) -> Any:
         """Return a field by its Go name, or a oneof by its own; KeyError for neither. A member of a oneof only has a getter."""
@@ -596,7 +592,7 @@ class Message(Struct):
     def _oneof(self, name: str) -> Any:
         for field in self.kind.fields:
             if field.oneof == name and field.json in self.values:
-                go_type = f"{self.kind.go_type}_{field.go}"
+                go_type = f"{self.go_type}_{field.go}"
                 return Pointer(f"*{go_type}", FieldStruct(go_type, {field.go: self._get(field.go)}))
         return None
 

@@ -28,16 +28,12 @@ class Level(SizedInt):
 class Record(Struct):
     """A struct of ``world.go``: its fields by name."""
 
-    name: str
+    go_type: str
     values: Mapping[str, Any]
 
-    @property
-    def go_type(self) -> str:
-        return self.name
-
     def field(self, name: str) -> Any:
-        if name in EMBEDDED.get(self.name, {}):
-            return self.values[EMBEDDED[self.name][name]].field(name)
+        if name in EMBEDDED.get(self.go_type, {}):
+            return self.values[EMBEDDED[self.go_type][name]].field(name)
         if name == "secret":
             raise KeyError(name)
         return self.values[name]
@@ -46,13 +42,13 @@ class Record(Struct):
         return iter(self.values.items())
 
     def is_unexported(self, name: str) -> bool:
-        return name in FIELDS[self.name] and not name[0].isupper()
+        return name in FIELDS[self.go_type] and not name[0].isupper()
 
     def is_interface(self, name: str) -> bool:
-        return name == "Nothing" or FIELDS[self.name].get(name) == "interface {}"
+        return name == "Nothing" or FIELDS[self.go_type].get(name) == "interface {}"
 
     def method(self, name: str) -> Func | None:
-        make = METHODS.get((self.name, name))
+        make = METHODS.get((self.go_type, name))
         return None if make is None else make(self)
 
 
