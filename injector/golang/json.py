@@ -24,10 +24,9 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def load_json(text: str | bytes | memoryview, *, where: str = "") -> Any:
-    """Return JSON data; integers beyond 64 bits are floats, as encoding/json has them.
+    """Return JSON data; integers beyond 64 bits are floats, as for encoding/json.
 
-    Raises:
-        ManifestError: it is not JSON (which excludes NaN, lone surrogates and nesting beyond 1,024 levels).
+    Raises ManifestError if it is not JSON, or is nested beyond 1,024 levels.
     """
     try:
         return orjson.loads(text)
@@ -39,8 +38,7 @@ def load_json(text: str | bytes | memoryview, *, where: str = "") -> Any:
 def dump_json(value: Any) -> bytes:
     """Return compact JSON in UTF-8, keys in the order they have.
 
-    Raises:
-        DataError: it is not JSON data, or is nested beyond ``MAX_LEVELS``.
+    Raises DataError if it is not JSON data, or is nested beyond ``MAX_LEVELS``.
     """
     try:
         return orjson.dumps(value)
@@ -51,14 +49,13 @@ def dump_json(value: Any) -> bytes:
 def go_json(value: Any, *, sort_keys: bool = False, escape_html: bool = True, indent: bool = False) -> str:
     """Return JSON data in the spelling of Go 1.22 and later; bytes that are not Unicode are U+FFFD.
 
+    Raises DataError for a float that JSON has no text for.
+
     Args:
         value: JSON data; integers of any Go type, floats as float64.
         sort_keys: as Go prints maps; else the order given, as Go prints structs.
         escape_html: ``<``, ``>`` and ``&`` as escapes, encoding/json's default.
         indent: each element on a line of its own, with two spaces for each level, as json.MarshalIndent.
-
-    Raises:
-        DataError: a float that JSON has no text for.
     """
     try:
         text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS if sort_keys else None).decode()

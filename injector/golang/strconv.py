@@ -56,11 +56,7 @@ def format_g(value: float, bits: int = 64) -> str:
 
 
 def go_float(value: float) -> str:
-    """Return a float64 as encoding/json prints it: with an exponent below 1e-6 and from 1e21 on.
-
-    Raises:
-        DataError: it is infinite or not a number.
-    """
+    """Return a float64 as encoding/json prints it: with an exponent below 1e-6 and from 1e21 on. Raises DataError if it is not finite."""
     if not math.isfinite(value):
         raise DataError(f"json: unsupported value: {name_of_non_finite(value)}", hint="give a finite number")
     sign, digits, power = _digits(value, 64)
@@ -321,11 +317,7 @@ def _quoted_char(char: str, mark: str, *, ascii_only: bool) -> str:
 
 
 def unquote(text: str) -> str:
-    """Return the text that a quoted Go string stands for (strconv.Unquote).
-
-    Raises:
-        ValueError: ``invalid syntax``, strconv's text.
-    """
+    """Return the text that a quoted Go string stands for (strconv.Unquote). Raises ValueError with strconv's text."""
     if len(text) < 2 or text[0] != text[-1]:  # noqa: PLR2004 - the two quotes
         raise ValueError("invalid syntax")
     mark, body = text[0], text[1:-1]
@@ -344,11 +336,7 @@ def unquote(text: str) -> str:
 
 
 def unquote_char(text: str, index: int, mark: str) -> tuple[bytes, int]:
-    """Return the bytes of the character or escape at ``index`` and the index after it (strconv.UnquoteChar).
-
-    Raises:
-        ValueError: ``invalid syntax``.
-    """
+    """Return the bytes of the character or escape at ``index``, and the index after it (strconv.UnquoteChar). Raises ValueError."""
     match = _CHARACTER.match(text, index)
     if match is None or match[0] == mark or (match["quote"] or mark) != mark:
         raise ValueError("invalid syntax")

@@ -39,11 +39,7 @@ _TO_ESCAPE: Final = re.compile(r'["\\]|[^\x20-\x7f]')
 
 
 def parse_duration(text: str) -> int:
-    """Return the nanoseconds of a duration such as ``1m30s`` or ``45s`` (time.ParseDuration).
-
-    Raises:
-        ValueError: the text is not a duration; with Go's text.
-    """
+    """Return the nanoseconds of a duration such as ``1m30s`` or ``45s`` (time.ParseDuration). Raises ValueError with Go's text."""
     body = text[1:] if text[:1] in ("+", "-") else text
     negative = text.startswith("-")
     if body == "0":
@@ -123,11 +119,7 @@ _UNIX_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def from_unix(seconds: int) -> datetime:
-    """Return the time in UTC at a number of seconds after 1970 (time.Unix).
-
-    Raises:
-        UnsupportedDateError: it is not in the years 1 to 9999.
-    """
+    """Return the time in UTC at a number of seconds after 1970 (time.Unix). Raises UnsupportedDateError."""
     with _python_calendar():
         return _UNIX_EPOCH + timedelta(seconds=seconds)
 
@@ -138,21 +130,13 @@ def unix_nanoseconds(time: datetime) -> int:
 
 
 def add_duration(time: datetime, nanoseconds: int) -> datetime:
-    """Return the time a duration later, or earlier (Time.Add).
-
-    Raises:
-        UnsupportedDateError: it is not in the years 1 to 9999, or the duration is not of whole microseconds.
-    """
+    """Return the time a duration later, or earlier (Time.Add). Raises UnsupportedDateError, also for parts of a microsecond."""
     with _python_calendar():
         return time + timedelta(microseconds=_microseconds(nanoseconds))
 
 
 def in_zone(time: datetime, name: str) -> datetime:
-    """Return the same time in a zone of the time zone database; in UTC if the name is unknown (Time.In, time.LoadLocation).
-
-    Raises:
-        UnsupportedDateError: there it is not in the years 1 to 9999.
-    """
+    """Return the same time in a zone (Time.In); in UTC if its name is unknown (time.LoadLocation). Raises UnsupportedDateError."""
     zone: tzinfo = UTC
     if name not in ("", "UTC", "Local"):
         try:
@@ -294,9 +278,7 @@ def _show_offset(time: datetime, part: str) -> str:
 def parse_time(layout: str, text: str) -> datetime:
     """Return the time that a text gives in Go's layout (time.Parse); in UTC if the text names no zone.
 
-    Raises:
-        ValueError: the text does not fit the layout, or is not a date; with Go's text.
-        UnsupportedDateError: this module does not support the layout or the date.
+    Raises ValueError with Go's text if the text does not fit the layout or is not a date, and UnsupportedDateError.
     """
     reader = _TimeReader(layout, text)
     parts = list(_LAYOUT_PART.finditer(layout))
@@ -445,11 +427,7 @@ def utc_text(seconds: float) -> str:
 
 
 def canonical_time(text: str) -> str | None:
-    """Return a time as metav1.Time writes it: in UTC, whole seconds; None for Go's zero time, which it writes as null.
-
-    Raises:
-        ManifestError: the text is not a time.
-    """
+    """Return a time as metav1.Time writes it: in UTC, whole seconds; None for the zero time. Raises ManifestError if it is not a time."""
     match = _RFC3339.fullmatch(text)
     named = match.groupdict() if match else {}
     parts = {name: int(digits) for name, digits in named.items() if digits and name != "sign"}

@@ -237,11 +237,7 @@ def _printable(value: Any) -> Any:
 
 
 def printed(value: Any) -> str:
-    """Return the value of an action as it is printed (exec.go printValue).
-
-    Raises:
-        Unprintable: it is a function.
-    """
+    """Return the value of an action as it is printed (exec.go printValue). Raises Unprintable for a function."""
     value = _printable(value)
     if isinstance(value, Func):
         raise Unprintable(f"can't print {{node}} of type {type_of(value)}")
@@ -286,10 +282,9 @@ def urlquery(*args: Any) -> str:
 
 
 def call(shown: str, func: Any, *args: Any) -> Any:
-    """Call a function value; ``shown`` is how errors name it.
+    """Call a function value, which errors name ``shown``.
 
-    Raises:
-        FuncError: the value is not a function, the arguments do not fit it, or it fails.
+    Raises FuncError if it is not a function, the arguments do not fit it, or it fails.
     """
     if not _valid(func):
         raise FuncError("call of nil")

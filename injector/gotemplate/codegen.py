@@ -115,11 +115,7 @@ class Source:
 
     @contextmanager
     def block(self, head: str, mark: Mark) -> Iterator[None]:
-        """Add a line that opens a block, and indent the lines of the block.
-
-        Raises:
-            ParseError: blocks nest deeper than Python can.
-        """
+        """Add a line that opens a block, and indent the lines of the block. Raises ParseError if Python cannot nest blocks so deeply."""
         self.line(head, mark)
         self._indent += " "
         loops, self._loops = self._loops, self._loops + head.startswith("for ")

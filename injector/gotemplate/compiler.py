@@ -125,11 +125,7 @@ def compile_template(
 def compile_trees(
     name: str, trees: Mapping[str, Tree], *, funcs: Mapping[str, Func], missing_key: str = "default"
 ) -> GoTemplate:
-    """Compile parsed templates; see ``compile_template``.
-
-    Raises:
-        RecursionError: they nest too deeply.
-    """
+    """Compile parsed templates; see ``compile_template``. Raises RecursionError if they nest too deeply."""
     functions = {**BUILTINS, **funcs}
     called: dict[str, Func] = {}
     deepest = 0

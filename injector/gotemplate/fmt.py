@@ -382,11 +382,7 @@ def sprintln(*args: Any) -> str:
 
 
 def sprintf(template: str, *args: Any) -> str:
-    """Return fmt.Sprintf.
-
-    Raises:
-        FuncError: the result would be larger than any output may be.
-    """
+    """Return fmt.Sprintf. Raises FuncError if the result would be larger than any output may be."""
     return _Printer(template, args).run()
 
 

@@ -303,11 +303,7 @@ _REPLACEMENT: Final = 0xFFFD
 
 
 def number_kinds(text: str) -> Kinds:
-    """Return a literal as every kind of number that can hold it.
-
-    Raises:
-        ValueError: it is not a number; with Go's text.
-    """
+    """Return a literal as every kind of number that can hold it. Raises ValueError with Go's text."""
     imaginary = parse_float(text[:-1]) if text.endswith("i") else None
     if imaginary is not None:
         return _of_complex(complex(0, imaginary))
@@ -326,11 +322,7 @@ def number_kinds(text: str) -> Kinds:
 
 
 def complex_kinds(text: str) -> Kinds:
-    """Return a complex literal such as ``1+2i``, as fmt.Sscan reads it.
-
-    Raises:
-        ValueError: it is not a number; with Go's text.
-    """
+    """Return a complex literal such as ``1+2i``, as fmt.Sscan reads it. Raises ValueError with Go's text."""
     real = _FLOAT_TOKEN.match(text)
     imaginary = _FLOAT_TOKEN.match(text, real.end()) if real and text[real.end() : real.end() + 1] in "+-" else None
     if real is None or imaginary is None or text[imaginary.end() :] != "i":
@@ -363,11 +355,7 @@ def _whole(value: float) -> tuple[int | None, int | None]:
 
 
 def rune_of(text: str) -> int:
-    """Return the code of a character constant such as ``'a'``.
-
-    Raises:
-        ValueError: it is not one; with Go's text.
-    """
+    """Return the code of a character constant such as ``'a'``. Raises ValueError with Go's text."""
     value, end = unquote_char(text, 1, "'")
     if text[end:] != "'":
         raise ValueError(f"malformed character constant: {text}")

@@ -138,11 +138,7 @@ def checked(value: Any, go_type: str, container: Any = None) -> Any:
 
 
 def constant(node: n.Node, go_type: str) -> Any:
-    """Return a literal as a value of a parameter's type.
-
-    Raises:
-        Failure: it is a literal of another kind.
-    """
+    """Return a literal as a value of a parameter's type. Raises Failure if it is a literal of another kind."""
     if isinstance(node, n.NilNode):
         if can_be_nil(go_type):
             return zero_of(go_type)
@@ -170,11 +166,7 @@ def _kinds_of(node: n.Node) -> dict[str, Any]:
 
 
 def free_constant(node: n.Node) -> Any:
-    """Return a literal in its default type.
-
-    Raises:
-        Failure: it is a number that no type but uint64 holds.
-    """
+    """Return a literal in its default type. Raises Failure for a number that no type but uint64 holds."""
     if isinstance(node, n.NumberNode):
         return _ideal_constant(node)
     if isinstance(node, n.BoolNode):

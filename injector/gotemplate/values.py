@@ -423,11 +423,7 @@ _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 
 
 def json_data(value: Any) -> Any:
-    """Return a value as encoding/json sees it, as JSON data in its order: maps by key, structs field by field.
-
-    Raises:
-        FuncError: JSON has no text for a type; with Go's text.
-    """
+    """Return a value as JSON data in encoding/json's order: maps by key, structs field by field. Raises FuncError with Go's text."""
     if value.__class__ in _SCALARS:
         return value
     as_json = getattr(value, "json_value", None)

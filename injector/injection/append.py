@@ -56,12 +56,7 @@ class ListTemplate:
     revision: Revision
 
     def render(self, data: TemplateData) -> dict[str, Any]:
-        """Return the lists that the template renders for ``data``.
-
-        Raises:
-            TemplateRenderError: the template fails.
-            OverlayError: the rendered text is not a YAML mapping.
-        """
+        """Return the lists that the template renders. Raises TemplateRenderError, or OverlayError if the text is not a YAML mapping."""
         text, where = self.revision.templates[SIDECAR_TEMPLATE_NAME].render(data), self._where()
         try:
             lists = load_yaml(text, where=where, most=MOST_VALUES) or {}
@@ -78,8 +73,7 @@ class ListTemplate:
     def merge(self, lists: dict[str, Any]) -> AppendSpec:
         """Return the lists as Kubernetes' objects, without the fields that the minor's Kubernetes does not know.
 
-        Raises:
-            OverlayError: a list holds something else than its objects.
+        Raises OverlayError if a list holds something else than its objects.
         """
         by_key = {str(key).lower(): value for key, value in lists.items()}
         by_field = {key: by_key[key.lower()] for key in _LISTS if by_key.get(key.lower()) is not None}

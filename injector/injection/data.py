@@ -69,10 +69,9 @@ class ProxyOverlays(NamedTuple):
     above: Mapping[str, dict[str, Any]] = _NONE
 
     def on(self, revision: Revision) -> MeshFacts:
-        """Return the revision's mesh config with the ProxyConfigs on top of its own.
+        """Return the revision's mesh config with these on top of its own ProxyConfig.
 
-        Raises:
-            AnnotationError: the annotation is not a ProxyConfig.
+        Raises AnnotationError if the annotation is not one.
         """
         below, above = ([dump_json(each).decode() for each in some.values()] for some in (self.below, self.above))
         texts = [*below, *([] if self.annotation is None else [self.annotation]), *above]

@@ -250,11 +250,7 @@ class TemplateGuard:
         self._texts = [] if params.guard == OFF else _dangerous_texts(params, self._given)
 
     def check(self, rendered: Any) -> tuple[str, ...]:
-        """Return the findings of a guard that only warns about what the templates rendered.
-
-        Raises:
-            BreakOutError: a value breaks out, and the guard enforces.
-        """
+        """Return the findings of a guard that only warns about what templates rendered. Raises BreakOutError if the guard enforces."""
         error = self._finding(self._templates.trees(rendered)) if self._texts else None
         if error is not None and self._params.guard == ENFORCE:
             raise error
@@ -263,8 +259,7 @@ class TemplateGuard:
     def check_failure(self, cause: DataError) -> None:
         """Check why the templates, or merging what they rendered, failed.
 
-        Raises:
-            BreakOutError: they would not fail without a dangerous value, and the guard enforces.
+        Raises BreakOutError if they would not fail without a dangerous value, and the guard enforces.
         """
 
         def fails(texts: Sequence[str]) -> bool:
@@ -348,8 +343,7 @@ class TemplateGuard:
     def _data(self, texts: Sequence[str], filler: Filler | None) -> TemplateData:
         """Return template data with fillers in place of texts; if ``filler`` is None, without the annotations and labels that have them.
 
-        Raises:
-            DataError: with them, the annotation ``proxy.istio.io/config`` is not a ProxyConfig.
+        Raises DataError if with them the annotation ``proxy.istio.io/config`` is not a ProxyConfig.
         """
         chosen = {text: (filler or FILLERS[0]).fill(text) for text in texts}
         given = _replaced(self._given, chosen)

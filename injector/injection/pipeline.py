@@ -60,11 +60,10 @@ _DEPLOYMENT_CONFIG: Final = "deploymentconfig"
 def inject_pod(revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> Injected | Skipped:
     """Inject ``pod``, the object of an AdmissionReview, as the webhook of ``revision`` does.
 
+    Raises DataError if the pod, an annotation or the revision's template cannot be used; the text says what, where and what to do.
+
     Returns:
         The injected pod with the patch from ``pod`` to it, or why it is left alone.
-
-    Raises:
-        DataError: the pod, an annotation or the revision's template cannot be used; the text says what, where and what to do.
     """
     return inject_admitted(revision, admitted_pod(pod, facts.namespace), facts, given=pod)
 
@@ -74,10 +73,8 @@ def inject_admitted(
 ) -> Injected | Skipped:
     """Inject a pod as ``admitted_pod`` returns it.
 
-    The patch of the result starts from ``given``. Comparisons need only the injected pod: without ``given`` the patch is empty.
-
-    Raises:
-        DataError: as ``inject_pod``.
+    The patch of the result starts from ``given``. Comparisons need only the injected pod: without ``given`` the patch is empty. Raises
+    DataError as ``inject_pod``.
     """
     namespace = admitted["metadata"].get("namespace", "")
     decision = injection_required(revision.config.policy, revision.behaviours, admitted, namespace)
@@ -132,11 +129,7 @@ def _try_inject_admitted(revision: Revision, admitted: c.Pod, facts: RequestFact
 
 
 def check_pod_security(injected: c.Pod, policy: LevelVersion) -> None:
-    """Check that an injected pod has no fault by the policy that the API server enforces.
-
-    Raises:
-        InvalidPodError: the API server would refuse the pod.
-    """
+    """Raise InvalidPodError if the API server enforces a policy that refuses an injected pod."""
     fault = policy.fault(injected)
     if fault:
         raise InvalidPodError(
@@ -209,11 +202,7 @@ def owner_meta(revision: Revision, pod: c.Pod, workload: WorkloadMeta) -> dict[s
 
 
 def proxy_overlays(revision: Revision, pod: c.Pod) -> ProxyOverlays:
-    """Return the ProxyConfigs of a pod, as its webhook merges them.
-
-    Raises:
-        AnnotationError: Istio refuses the annotation ``proxy.istio.io/config``, or another annotation of the pod.
-    """
+    """Return the ProxyConfigs of a pod, as its webhook merges them. Raises AnnotationError if Istio refuses one of its annotations."""
     behaviours, applying = revision.behaviours, revision.proxy_configs_of(pod["metadata"])
     below, above = (
         {str(each): each.proxy_config(behaviours) for each in some} for some in (applying.below, applying.above)
@@ -225,12 +214,9 @@ def proxy_overlays(revision: Revision, pod: c.Pod) -> ProxyOverlays:
 
 
 def check_annotations_size(pod: c.Pod) -> None:
-    """Check that the annotations are no longer than Kubernetes permits, before anything is looked for in them.
+    """Raise AnnotationError if the annotations are longer than Kubernetes permits, before anything is looked for in them.
 
     Kubernetes checks it too, but after the webhooks (k8s.io/apimachinery, pkg/api/validation/objectmeta.go).
-
-    Raises:
-        AnnotationError: they are longer.
     """
     size = sum(len(key) + len(value) for key, value in c.annotations_of(pod).items())
     if size > MAX_ANNOTATIONS:
@@ -242,12 +228,9 @@ def check_annotations_size(pod: c.Pod) -> None:
 
 
 def check_valid(injected: c.Pod, admitted: c.Pod) -> None:
-    """Check that the injection did not make a pod invalid.
+    """Raise InvalidPodError if the injection made a pod invalid.
 
     A fault that the pod had before is the API server's business: a later webhook may correct it, and otherwise the API server names it.
-
-    Raises:
-        InvalidPodError: the API server would refuse the injected pod.
     """
     faults = new_faults(injected, admitted)
     if faults:
@@ -262,11 +245,7 @@ def check_valid(injected: c.Pod, admitted: c.Pod) -> None:
 
 
 def validated(revision: Revision, pod: c.Pod) -> None:
-    """Check the pod's annotations as the revision's Istio does.
-
-    Raises:
-        AnnotationError: Istio refuses a value, in Istio's words, or a list is too long to be an argument of istio-init.
-    """
+    """Raise AnnotationError, with Istio's words, for annotations that Istio refuses, and for a list too long for istio-init's arguments."""
     too_long = list_too_long(c.annotations_of(pod), revision.minor)
     if too_long is not None:
         name, size = too_long
@@ -284,11 +263,7 @@ def validated(revision: Revision, pod: c.Pod) -> None:
 
 
 def run_injection(params: Parameters, *, webhook: bool) -> InjectedPod:
-    """Run one injection on a pod that gets one; ``webhook`` is False for kube-inject.
-
-    Raises:
-        DataError: as ``inject_pod``.
-    """
+    """Run one injection on a pod that gets one; ``webhook`` is False for kube-inject. Raises DataError as ``inject_pod``."""
     revision, pod = params.revision, params.pod
     validated(revision, pod)
     with metered_by(GoRendering(_BUDGET)):

@@ -42,8 +42,7 @@ class Rendered:
 def select_templates(revision: Revision, pod: c.Pod, defaults: tuple[str, ...]) -> tuple[str, ...]:
     """Return the names of the templates for ``pod``: those of its annotation or ``defaults``, aliases expanded once.
 
-    Raises:
-        AnnotationError: the pod asks for so many that rendering them would take long.
+    Raises AnnotationError if the pod asks for so many that rendering them would take long.
     """
     asked = c.annotations_of(pod).get(TEMPLATES)
     names = defaults if asked is None else tuple(name.strip() for name in asked.split(","))
@@ -71,12 +70,10 @@ class OverlayTemplates:
     native: bool = False
 
     def render(self, data: TemplateData) -> list[Overlay]:
-        """Return the overlay that each template renders for ``data``.
+        """Return the overlay that each template renders.
 
-        Raises:
-            AnnotationError: the pod asks for a template that the revision does not have.
-            TemplateRenderError: a template fails.
-            OverlayError: the rendered text is not a YAML mapping.
+        Raises AnnotationError if the pod asks for an unknown template, TemplateRenderError if one fails, and OverlayError if a text is not
+        a YAML mapping.
         """
         return [self._read(name, self._template(name).render(data)) for name in self.names]
 
@@ -85,11 +82,7 @@ class OverlayTemplates:
         return [overlay.tree for overlay in overlays]
 
     def merge(self, overlays: list[Overlay]) -> Rendered:
-        """Merge the overlays over the pod, one after the other.
-
-        Raises:
-            OverlayError: one of them is not an overlay of a pod.
-        """
+        """Merge the overlays over the pod, one after the other. Raises OverlayError if one is not an overlay of a pod."""
         merged = self.pod
         template: c.Pod = {}
         for name, overlay in zip(self.names, overlays, strict=True):

@@ -60,11 +60,7 @@ class Injected:
 
     @property
     def pod(self) -> dict[str, Any]:
-        """A new copy of the injected pod, as Go would print it.
-
-        Raises:
-            DataError: the pod is nested too deeply.
-        """
+        """A new copy of the injected pod, as Go would print it. Raises DataError if the pod is nested too deeply."""
         pod: dict[str, Any] = load_json(dump_json(self.shared_pod))
         return pod
 

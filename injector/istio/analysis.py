@@ -162,10 +162,8 @@ class Item:
 def item_of(obj: Mapping[str, Any], default: str, others: OtherKinds = OTHER_KINDS, *, place: str = "") -> Item | None:
     """Return an object for the analyzer; None for an object that a workload made, such as a Job of a CronJob, unless it is a pod.
 
-    ``default`` is the namespace of an object that names none; it is empty for an object of the cluster.
-
-    Raises:
-        ManifestError: it cannot be read.
+    ``default`` is the namespace of an object that names none; it is empty for an object of the cluster. Raises ManifestError if it cannot
+    be read.
     """
     meta = normalise(obj.get("metadata"), "v1.ObjectMeta", coerce=True) or {}
     created = next(created_pods({**obj, "metadata": meta}, default, others), None)
@@ -274,11 +272,7 @@ def injects_by_default(config_map: Mapping[str, Any]) -> bool:
 
 
 def read_configuration(obj: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a MutatingWebhookConfiguration with what the analyzer reads of it.
-
-    Raises:
-        ManifestError: it is not one that Kubernetes accepts.
-    """
+    """Return what the analyzer reads of a MutatingWebhookConfiguration. Raises ManifestError if it is not one that Kubernetes accepts."""
     metadata = normalise(obj.get("metadata"), "v1.ObjectMeta", coerce=True) or {}
     where, webhooks = f"MutatingWebhookConfiguration {metadata.get('name', '')}", obj.get("webhooks") or []
     if not isinstance(webhooks, list) or not all(map(_is_webhook, webhooks)):

@@ -36,11 +36,7 @@ _TRUTHY: Final = frozenset({"y", "yes", "true", "on"})
 
 
 def parse_minor(text: str, *, where: str = "istioVersion") -> Minor:
-    """Return the minor of a version such as ``1.24``, ``v1.24.6`` or ``1.24-alpha.0``.
-
-    Raises:
-        ConfigError: the text is not a version, or its minor is not supported.
-    """
+    """Return the minor of a version such as ``1.24``, ``v1.24.6`` or ``1.24-alpha.0``. Raises ConfigError if it is not supported."""
     match = _VERSION.fullmatch(text.strip())
     if match is None:
         raise ConfigError(f"{text!r} is not an Istio version", where=where, hint="write it as 1.24")

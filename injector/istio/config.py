@@ -106,8 +106,7 @@ _PARSED_VALUES: Final[WeakValueDictionary[str, Values]] = WeakValueDictionary()
 def parse_inject_config(text: str, *, where: str = "config") -> InjectConfig:
     """Read an inject config from the text of Istio's ConfigMap, unless a revision in use has the same text.
 
-    Raises:
-        ConfigError: the text is not a YAML mapping, a key has the wrong type, or there is no template.
+    Raises ConfigError if the text is not a YAML mapping, a key has the wrong type, or there is no template.
     """
     return shared(_PARSED, text, lambda: _parse_inject_config(text, where))
 
@@ -137,8 +136,7 @@ def _parse_inject_config(text: str, where: str) -> InjectConfig:
 def parse_values(text: str | None, *, where: str = "values") -> Values:
     """Read Helm values from YAML or JSON, unless values in use have the same text; None, for Istio before 1.2, gives empty values.
 
-    Raises:
-        ConfigError: the values are not a mapping, or a field that the injector reads has the wrong type.
+    Raises ConfigError if the values are not a mapping, or a field that the injector reads has the wrong type.
     """
     return shared(_PARSED_VALUES, text or "", lambda: _parse_values(text or "", where))
 

@@ -175,8 +175,7 @@ _EMPTY_METADATA_LEFT_OUT: Final[Minor] = (1, 9)
 def parse_mesh_config(text: str | None, minor: Minor, *, where: str = "mesh") -> Message:
     """Read a mesh config on top of the minor's defaults; None gives the defaults.
 
-    Raises:
-        ConfigError: the document is not a mapping, a field has the wrong type, or Istio refuses a value.
+    Raises ConfigError if a type is wrong or Istio refuses a value.
     """
     data = None if text is None else load_yaml(text, where=where)
     data = {} if data is None else data
@@ -207,10 +206,9 @@ def _merged_providers(defaults: list[Any], document: Mapping[str, Any]) -> list[
 
 
 def read_proxy_config(data: Any, minor: Minor, *, base: Mapping[str, Any], where: str = "") -> dict[str, Any]:
-    """Return the fields of a ProxyConfig, in plain form: those that the minor reads from JSON data, on top of ``base``.
+    """Return the fields of a ProxyConfig that the minor reads from JSON data, in plain form, on top of ``base``.
 
-    Raises:
-        ConfigError: the document is not a mapping, or a field has the wrong type.
+    Raises ConfigError if the document is not a mapping, or a field has the wrong type.
     """
     return dict(parse_message(proxy_config_type(minor), data, base=base, where=where).values)
 
@@ -236,10 +234,8 @@ def overlaid_mesh_config(texts: Iterable[str], mesh: Message, minor: Minor, merg
     """Return the mesh config with ProxyConfigs on top of its default ProxyConfig, the last one on top.
 
     ``merge`` is one of ``Behaviours.proxy_config_merge``. If it is not empty, the mesh config's own ProxyConfig is also merged into the
-    minor's defaults, as ``EffectiveProxyConfig`` does it (pilot/pkg/model/proxy_config.go).
-
-    Raises:
-        AnnotationError: a text is not a ProxyConfig.
+    minor's defaults, as ``EffectiveProxyConfig`` does it (pilot/pkg/model/proxy_config.go). Raises AnnotationError if a text is not a
+    ProxyConfig.
     """
     found = mesh.derived(_with_effective_default, minor, merge) if merge else mesh
     for text in texts:

@@ -523,10 +523,7 @@ def parse_message(
 ) -> Message:
     """Read JSON data as a message on top of ``base``; unknown fields are ignored, as Istio ignores them.
 
-    A member of a oneof replaces the one that ``base`` sets.
-
-    Raises:
-        ConfigError: a field has the wrong type; the error has its path.
+    A member of a oneof replaces the one that ``base`` sets. Raises ConfigError, with the path, if a field has the wrong type.
     """
     kind = message_type(type_name)
     try:

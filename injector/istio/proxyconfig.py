@@ -289,11 +289,7 @@ class ProxyConfigResource:
 
 
 def read_proxy_config_resource(item: Mapping[str, Any], *, where: str = "") -> ProxyConfigResource:
-    """Read a resource as the API server or a file has it.
-
-    Raises:
-        ConfigError: it has no name or namespace, or a field has the wrong type.
-    """
+    """Read a resource as the API server or a file has it. Raises ConfigError if it has no name or namespace, or a field of a wrong type."""
     metadata, spec = (item.get(key) or {} for key in ("metadata", "spec"))
     if not isinstance(metadata, dict) or not isinstance(spec, dict):
         raise ConfigError("`metadata` or `spec` is not a mapping", where=where, hint="write it as kubectl prints it")

@@ -40,11 +40,7 @@ class RevisionSettings:
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any], *, where: str = "revision.yaml") -> RevisionSettings:
-        """Read the keys of ``revision.yaml``.
-
-        Raises:
-            ConfigError: an unknown key, or one of the wrong type.
-        """
+        """Read the keys of ``revision.yaml``. Raises ConfigError for an unknown key, or one of the wrong type."""
         unknown = sorted(set(mapping) - set(_SETTING_TYPES))
         if unknown:
             known = ", ".join(_SETTING_TYPES)
@@ -172,11 +168,9 @@ class Revision:
 def build_revision(
     name: str, *, config: str, values: str | None, mesh: str | None, settings: RevisionSettings, origin: str
 ) -> Revision:
-    """Parse, check and compile one revision from the texts of Istio's ConfigMap keys.
+    """Build one revision from the texts of Istio's ConfigMap keys.
 
-    Raises:
-        ConfigError: a text is not valid.
-        TemplateRenderError: a template does not parse.
+    Raises ConfigError, or TemplateRenderError if a template does not parse.
     """
     parsed = parse_inject_config(config, where=f"{origin}: config")
     tree = parse_values(values, where=f"{origin}: values")
@@ -211,8 +205,7 @@ def stated_or_inferred_minor(
 ) -> tuple[Minor, str]:
     """Return the minor of a revision and the reason: the setting ``istioVersion``, or what its texts say.
 
-    Raises:
-        ConfigError: the setting is not a supported version.
+    Raises ConfigError if the setting is not a supported version.
     """
     if settings.istio_version is not None:
         return parse_minor(settings.istio_version, where=f"{origin}: istioVersion"), "stated"

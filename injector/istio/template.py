@@ -164,11 +164,7 @@ def go_functions(minor: Minor, env: Mapping[str, str]) -> dict[str, Func]:
 
 
 def compile_go_template(name: str, text: str, functions: Mapping[str, Func], delimiters: tuple[str, str]) -> Template:
-    """Compile one Go template of an inject config.
-
-    Raises:
-        TemplateRenderError: the template does not parse; the error names its line.
-    """
+    """Compile one Go template of an inject config. Raises TemplateRenderError, with the line, if it does not parse."""
     left, right = delimiters
     compiled = compile_template(name, text, funcs=functions, left=left, right=right)
     called = frozenset(func.name for func in compiled.functions)
@@ -183,10 +179,8 @@ def compile_go_templates(
 ) -> Mapping[str, Template]:
     """Compile the Go templates of an inject config, except those that another revision in use has already compiled.
 
-    A compiled template keeps nothing between renderings, so threads and revisions can share it.
-
-    Raises:
-        TemplateRenderError: a template does not parse; the error names its line.
+    A compiled template keeps nothing between renderings, so threads and revisions can share it. Raises TemplateRenderError, with the line,
+    if a template does not parse.
     """
     functions = cache(partial(go_functions, minor, env))
 

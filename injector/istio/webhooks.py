@@ -615,11 +615,9 @@ def precedence_of(webhooks: Iterable[LiveWebhook]) -> str:
 def live_webhooks(configurations: Iterable[Mapping[str, Any]]) -> LiveWebhooks:
     """Return the webhooks of MutatingWebhookConfigurations that call an injector, in the API server's order.
 
-    They are found by their path and their rules, whatever their name. The API server sorts the configurations by name and keeps the
-    order of the webhooks in each (k8s.io/apiserver/pkg/admission/configuration/mutating_webhook_manager.go, v0.35).
-
-    Raises:
-        ManifestError: a configuration or a selector cannot be read.
+    They are found by their path and their rules, whatever their name. The API server sorts the configurations by name and keeps the order
+    of the webhooks in each (k8s.io/apiserver/pkg/admission/configuration/mutating_webhook_manager.go, v0.35). Raises ManifestError if a
+    configuration or a selector cannot be read.
     """
     ordered = sorted(configurations, key=lambda each: str(_mapping(each.get("metadata")).get("name", "")))
     return Webhooks(webhook for each in ordered for webhook in _of_configuration(each))

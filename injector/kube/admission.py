@@ -90,11 +90,7 @@ class Request(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def object(self) -> dict[str, Any]:
-        """The object in its canonical form.
-
-        Raises:
-            BrokenReviewError: it cannot be decoded, or is nested too deeply to be encoded again.
-        """
+        """The object in its canonical form. Raises BrokenReviewError if it is not JSON, or is too deep to be encoded again."""
         try:
             decoded: dict[str, Any] = load_json(self.object_json)
             if self.object_json.count(b"{") + self.object_json.count(b"[") > MAX_LEVELS:
@@ -215,11 +211,7 @@ _ENCODER: Final = msgspec.json.Encoder()
 
 
 def decode(body: bytes) -> Request:
-    """Read an AdmissionReview, and bring its object into the canonical form.
-
-    Raises:
-        BrokenReviewError: it is not a review; the error carries the uid if it has one.
-    """
+    """Read an AdmissionReview with its object in the canonical form. Raises BrokenReviewError, with the uid if the body has one."""
     try:
         review = _DECODER.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

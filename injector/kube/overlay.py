@@ -100,11 +100,7 @@ class Overlay:
     normal: Object | None = None
 
     def over(self, original: Object) -> Object:
-        """Return ``original``, a normalised object, with the overlay merged into it: ``normalise(strategic_merge(original, tree))``.
-
-        Raises:
-            ManifestError: the overlay does not fit the type or the original.
-        """
+        """Return ``normalise(strategic_merge(original, tree))`` for a normalised object. Raises ManifestError if the two do not fit."""
         if self.normal is not None:
             if not original:
                 return self.normal
@@ -121,15 +117,14 @@ def read_overlay(
 ) -> Overlay | None:
     """Read an overlay; None if it is not a mapping.
 
+    Raises ManifestError as ``load_yaml`` does.
+
     Args:
         text: YAML.
         type_name: the Go type of the object, such as ``v1.Pod``.
         missing: fields to leave out beside those that the type does not have; None leaves out nothing at all.
         where: the name of the source, for errors.
         most: how many values the text may have.
-
-    Raises:
-        ManifestError: as ``load_yaml``.
     """
     shape = _shape(type_name, missing)
     read = _by_form(shape, text) or _in_blocks(shape, text)
@@ -213,8 +208,7 @@ class _Shape:
     def of_field(self, key: str) -> _Shape | None:
         """Return the shape of the value of a key; None for a key that is left out.
 
-        Raises:
-            _WholeError: the key is a directive, is spelled as no field is, or is unknown and stays.
+        Raises _WholeError for a directive, for a key that is spelled as no field is, and for one that is unknown and stays.
         """
         if key[:1] == "$":
             raise _WholeError

@@ -102,8 +102,7 @@ def read_workload(
 ) -> tuple[dict[str, Any], tuple[str, ...]] | None:
     """Return a workload as Go reads it, and the keys that lead to its pod template; None for kinds without pods.
 
-    Raises:
-        ManifestError: a value does not fit its field, or a workload of another kind has no pod template.
+    Raises ManifestError if a value does not fit its field, or if another kind of workload has no pod template.
     """
     path = pod_template_path(obj, others)
     if path is None:
@@ -130,8 +129,7 @@ def _with_container_names(template: dict[str, Any]) -> dict[str, Any]:
 def unread_templates(obj: Mapping[str, Any], others: OtherKinds = OTHER_KINDS) -> Iterator[str]:
     """Yield a message for each pod template in an object, or in the items of a List, of a kind that is not known.
 
-    Raises:
-        ManifestError: an item of a List is not an object.
+    Raises ManifestError if an item of a List is not an object.
     """
     kind, group = obj.get("kind"), _group_of(obj)
     if kind == "List":
@@ -161,11 +159,7 @@ def _template_paths(node: Any, path: str) -> Iterator[str]:
 
 
 def template_at(obj: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
-    """Return the object at ``path`` in a workload, such as its pod template.
-
-    Raises:
-        ManifestError: a key of the path is missing, or not a mapping.
-    """
+    """Return the object at ``path`` in a workload, such as its pod template. Raises ManifestError if there is none."""
     node: Any = obj
     for key in path:
         node = node.get(key)
@@ -196,11 +190,7 @@ def mapping_at(value: Any, *path: str) -> Mapping[str, Any]:
 
 
 def items_of(obj: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the items of a List.
-
-    Raises:
-        ManifestError: an item is not an object.
-    """
+    """Return the items of a List. Raises ManifestError if one is not an object."""
     items: list[dict[str, Any]] = obj.get("items") or []
     if not all(isinstance(item, dict) for item in items):
         raise ManifestError("an item of the List is not an object", where="items", hint="give each item a kind")
@@ -208,10 +198,9 @@ def items_of(obj: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def for_each_item(obj: Mapping[str, Any], function: Callable[[dict[str, Any]], T]) -> Iterator[T]:
-    """Yield the result of ``function`` for each item of a List. The errors of all items are raised at the end, see ``for_each``.
+    """Yield the result of ``function`` for each item of a List.
 
-    Raises:
-        DataError: an item is not an object, or ``function`` raises it. The error names the item.
+    The errors of all items, which name the item, are raised at the end, see ``for_each``.
     """
 
     def named(item: dict[str, Any]) -> T:
@@ -299,10 +288,7 @@ class Created:
 def created_pods(obj: dict[str, Any], namespace: str, others: OtherKinds = OTHER_KINDS) -> Iterator[Created]:
     """Yield the pod of a workload, or of each workload in a List; nothing for kinds that have no pods.
 
-    ``namespace`` is the namespace of workloads that name none.
-
-    Raises:
-        ManifestError: the workload cannot be read, or has no pod template.
+    ``namespace`` is the namespace of workloads that name none. Raises ManifestError if the workload cannot be read, or has no pod template.
     """
     if obj.get("kind") == "List":
         for created in for_each_item(obj, lambda item: list(created_pods(item, namespace, others))):

@@ -50,8 +50,7 @@ class _Quantity:
 def parse_quantity(text: str) -> Decimal:
     """Return the amount, exact to a billionth (rounded away from zero), and capped at what an int64 holds.
 
-    Raises:
-        DataError: it is not a quantity; with apimachinery's words.
+    Raises DataError with apimachinery's words if it is not a quantity.
     """
     quantity = _parse(text)
     if quantity.value == 0:
@@ -63,11 +62,7 @@ def parse_quantity(text: str) -> Decimal:
 
 
 def canonical_quantity(text: str) -> str:
-    """Return a quantity as Go writes it: ``1000m`` is ``1``, ``1024Mi`` is ``1Gi``, ``0.1`` is ``100m``.
-
-    Raises:
-        DataError: it is not a quantity.
-    """
+    """Return a quantity as Go writes it: ``1000m`` is ``1``, ``1024Mi`` is ``1Gi``, ``0.1`` is ``100m``. Raises DataError."""
     quantity = _parse(text)
     return quantity.text or _canonical(quantity)
 

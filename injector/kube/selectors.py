@@ -45,10 +45,9 @@ class Selector:
 
     @classmethod
     def compile(cls, raw: Mapping[str, Any], *, where: str = "") -> Selector:
-        """Compile a LabelSelector as ``LabelSelectorAsSelector`` does; numbers count as the strings they are written as.
+        """Compile a LabelSelector as ``LabelSelectorAsSelector`` does; numbers count as texts.
 
-        Raises:
-            ManifestError: a key, operator or value that Kubernetes refuses.
+        Raises ManifestError if Kubernetes refuses it.
         """
         typed = normalise(raw, "v1.LabelSelector", keep_unknown=False, coerce=True)
         found = [Requirement(key, "In", frozenset({value})) for key, value in (typed.get("matchLabels") or {}).items()]

@@ -141,11 +141,7 @@ def _less(left: int | None, right: int | None) -> bool:
 
 
 def strategic_merge(original: Object, patch: Object, type_name: str = "v1.Pod") -> Object:
-    """Return ``original`` with ``patch`` merged into it, both JSON objects of the Go type ``type_name``.
-
-    Raises:
-        ManifestError: the patch does not fit the type or the original, or a directive is malformed; with Go's words.
-    """
+    """Return ``original`` with ``patch`` merged into it, both JSON objects of a Go type. Raises ManifestError with Go's words."""
     if _DIRECTIVE in patch:
         return _directed(patch)
     result = dict(original)

@@ -23,11 +23,7 @@ _MAX_DEPTH: Final = 400
 
 
 def check_json(text: str) -> None:
-    """Check that a text is JSON.
-
-    Raises:
-        FuncError: it is not; with Go's text for the first fault.
-    """
+    """Check that a text is JSON. Raises FuncError with Go's text for the first fault."""
     scanner = _JsonScanner(text)
     scanner.value(0)
     scanner.skip()

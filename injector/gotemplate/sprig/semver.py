@@ -113,11 +113,7 @@ def _version_of(value: Any) -> Version:
 
 
 def parse_version(text: str) -> Version:
-    """Read a version; minor and patch may be left out.
-
-    Raises:
-        FuncError: it is not a version, or has a number that a uint64 cannot hold.
-    """
+    """Read a version; minor and patch may be left out. Raises FuncError if it is not a version, or has a number beyond uint64."""
     match = _LOOSE.fullmatch(text)
     if match is None:
         raise FuncError("Invalid Semantic Version")

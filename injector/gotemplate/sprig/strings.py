@@ -393,11 +393,7 @@ def b64dec(text: str) -> str:
 
 
 def decode_base64(text: str) -> bytes:
-    """Return decoded base 64.
-
-    Raises:
-        FuncError: the text is not base 64; with Go's text.
-    """
+    """Return decoded base 64. Raises FuncError with Go's text."""
     clean = text.replace("\n", "").replace("\r", "")
     try:
         return base64.b64decode(clean, validate=True)

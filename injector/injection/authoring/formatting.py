@@ -79,11 +79,7 @@ def _gap(before: str, space: str, after: str, *, spaced: bool) -> str:
 
 
 def go_actions(text: str, delimiters: tuple[str, str] = ("{{", "}}")) -> Iterator[TemplateAction]:
-    """Yield the actions of a Go template. Comments are not among them.
-
-    Raises:
-        ParseError: the text is not a template.
-    """
+    """Yield the actions of a Go template, without its comments. Raises ParseError if the text is not a template."""
     left, right = delimiters
     raw = text.encode(errors="surrogatepass")
     start, begin, bytes_done, characters = 0, -1, 0, 0
@@ -146,11 +142,7 @@ def _jinja_tokens(text: str, at: int, closing: str) -> tuple[list[str], int]:
 
 
 def format_go(text: str, delimiters: tuple[str, str] = ("{{", "}}")) -> str:
-    """Return a Go template with its actions in the canonical form.
-
-    Raises:
-        ParseError: the text is not a template.
-    """
+    """Return a Go template with its actions in the canonical form. Raises ParseError if the text is not a template."""
     return formatted(text, go_actions(text, delimiters))
 
 

@@ -96,11 +96,7 @@ class Marker:
 
 
 def mark_go(trees: Mapping[str, n.Tree], name: str, functions: Mapping[str, Any]) -> Callable[[TemplateData], Marked]:
-    """Prepare a Go template for rendering, and return the function that renders. It raises a TemplateRenderError if the template fails.
-
-    Raises:
-        ParseError: the template nests too deeply.
-    """
+    """Return the function that renders a Go template, or raises a TemplateRenderError. Raises ParseError if it nests too deeply."""
     marker = Marker()
     try:
         marked = {
@@ -138,8 +134,7 @@ class JinjaBranches:
 def mark_jinja(texts: Mapping[str, str], name: str, minor: Minor) -> JinjaBranches:
     """Prepare a Jinja2 template for rendering. Texts of macros and blocks have the place of the expression that prints them.
 
-    Raises:
-        TemplateRenderError: the template does not parse.
+    Raises TemplateRenderError if it does not parse.
     """
     from jinja2 import Template, nodes  # noqa: PLC0415 -- only revisions that use Jinja2 load it
 
@@ -190,11 +185,7 @@ class PodData:
 
     @classmethod
     def of(cls, revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> PodData:
-        """Return the data for a pod, whether a policy would inject it or not.
-
-        Raises:
-            DataError: the pod cannot be read, or Istio refuses one of its annotations.
-        """
+        """Return the data for a pod, whether a policy would inject it or not. Raises DataError if the pod or an annotation is refused."""
         admitted = admitted_pod(pod, facts.namespace)
         validated(revision, admitted)
         params = webhook_parameters(revision, admitted, facts)
@@ -234,10 +225,8 @@ class TracedTemplate:
     def reads(self, marked: Marked | None = None) -> Mapping[Read, tuple[str, int]]:
         """Return what the template reads, with the template and line of the first read.
 
-        With ``marked``, a rendering, branches that did not run are left out.
-
-        Raises:
-            TemplateRenderError: another template of the config does not parse, or they nest too deeply.
+        With ``marked``, a rendering, branches that did not run are left out. Raises TemplateRenderError if another template of the config
+        does not parse, or they nest too deeply.
         """
         ran = None if marked is None else marked.ran
         try:

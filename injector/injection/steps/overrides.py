@@ -30,10 +30,8 @@ _KINDS: Final = ("containers", "initContainers")
 def read_overrides(pod: c.Pod) -> dict[str, list[c.Container]]:
     """Return the overrides that an earlier injection recorded, by ``containers`` and ``initContainers``.
 
-    As for Go, keys match in any case, and fields that a container does not have are ignored.
-
-    Raises:
-        AnnotationError: the annotation is not JSON of containers.
+    As for Go, keys match in any case, and fields that a container does not have are ignored. Raises AnnotationError if the annotation is
+    not JSON of containers.
     """
     text = c.annotations_of(pod).get(OVERRIDES)
     if text is None:

@@ -54,10 +54,8 @@ _RESERVED: Final = {
 def merged(pod: c.Pod, behaviours: Behaviours, *, mesh_setting: bool | None, status_port: int) -> c.Pod:
     """Return the pod with merged metrics, or as it is if merging is off, declined or already done.
 
-    Since Istio 1.13 the annotations count in every spelling, and ``scrape: false`` declines.
-
-    Raises:
-        AnnotationError: the application's port cannot be scraped (since Istio 1.31).
+    Since Istio 1.13 the annotations count in every spelling, and ``scrape: false`` declines. Raises AnnotationError if the application's
+    port cannot be scraped (since Istio 1.31).
     """
     annotations = c.annotations_of(pod)
     fields = _fields(annotations, behaviours)

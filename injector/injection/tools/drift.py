@@ -87,11 +87,8 @@ def of_replica(pod: c.Pod) -> c.Pod:
 def as_created(pod: c.Pod) -> c.Pod:
     """Return a running pod as its webhook would get it if the pod were recreated.
 
-    Its label ``istio.io/rev`` stays if the status names the revision: then it is the user's, except that the label of a gateway's
-    template looks the same.
-
-    Raises:
-        ManifestError: an annotation or a variable of the injector's own was changed by hand, and cannot be read.
+    Its label ``istio.io/rev`` stays if the status names the revision: then it is the user's, except that the label of a gateway's template
+    looks the same. Raises ManifestError if an annotation or a variable of the injector's own was changed by hand, and cannot be read.
     """
     created = uninject_pod(of_replica(pod))
     label = own_revision_label(pod)

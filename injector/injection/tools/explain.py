@@ -85,10 +85,7 @@ def trace_pod(
 ) -> Trace:
     """Return the trace of ``pod`` through the webhook of ``revision``, and through Pod Security.
 
-    The ``labels`` of the namespace, if they are known, tell what Pod Security enforces.
-
-    Raises:
-        ManifestError: the pod cannot be read.
+    The ``labels`` of the namespace, if they are known, tell what Pod Security enforces. Raises ManifestError if the pod cannot be read.
     """
     admitted = admitted_pod(pod, facts.namespace)
     found = tuple(

@@ -51,11 +51,8 @@ def inject_object(
     """Return a workload, or a List of them, with its pods injected; None for a kind that has no pods.
 
     ``warn`` is called with a line, in Istio's words, for each workload that is left alone, and for each finding of a guard that warns. Of
-    ``others``, the kinds that Istio does not know, only the pod template changes. A workload without a namespace is injected as if it
-    were created in ``namespace``, and still has none.
-
-    Raises:
-        DataError: the object, an annotation or the template cannot be used.
+    ``others``, the kinds that Istio does not know, only the pod template changes. A workload without a namespace is injected as if it were
+    created in ``namespace``, and still has none. Raises DataError if the object, an annotation or the template cannot be used.
     """
     if obj.get("kind") == "List":
         inject_item = partial(inject_object, revision, warn=warn, guard=guard, others=others, namespace=namespace)

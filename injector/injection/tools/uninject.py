@@ -60,8 +60,7 @@ _GLOBAL_DOMAIN: Final = "global"
 def uninject_object(obj: dict[str, Any], others: OtherKinds = OTHER_KINDS) -> dict[str, Any] | None:
     """Return a workload, or a List of them, without what injection added; None for a kind that has no pods.
 
-    Raises:
-        ManifestError: a workload has no pod template, or an annotation of the injector's own cannot be read.
+    Raises ManifestError if a workload has no pod template, or an annotation of the injector's own cannot be read.
     """
     if obj.get("kind") == "List" and obj.get("apiVersion") == "v1":
         items = list(for_each_item(obj, lambda item: uninject_object(item, others) or item))

@@ -104,8 +104,7 @@ def resources(annotations: Mapping[str, str], default: Any) -> dict[str, Any]:
 def named_entries(annotations: Mapping[str, str], name: str) -> list[dict[str, Any]]:
     """Return the entries of an annotation such as ``sidecar.istio.io/userVolume``: a JSON object of specs by name.
 
-    Raises:
-        AnnotationError: the annotation is not such an object.
+    Raises AnnotationError if the annotation is not such an object.
     """
     if name not in annotations:
         return []
@@ -173,11 +172,7 @@ class JinjaTemplate:
     hermetic: ClassVar[bool] = True
 
     def render(self, data: TemplateData) -> str:
-        """Return the rendered text.
-
-        Raises:
-            TemplateRenderError: the template fails or exceeds its budget; the error has its line.
-        """
+        """Return the rendered text. Raises TemplateRenderError, with the line, if the template fails or exceeds its budget."""
         values = {
             name: TemplateFunction(value) if callable(value) else value
             for name, value in jinja_data(data, self.minor).items()
@@ -234,8 +229,7 @@ def _where(error: Exception) -> str:
 def compile_jinja_templates(templates: Mapping[str, str], minor: Minor) -> Mapping[str, Template]:
     """Compile the templates of an inject config; each may import and include the others by name.
 
-    Raises:
-        TemplateRenderError: a template does not parse; the error has its line.
+    Raises TemplateRenderError, with the line, if one does not parse.
     """
     environment = environment_of(templates)
     compiled: dict[str, Template] = {}
@@ -246,11 +240,7 @@ def compile_jinja_templates(templates: Mapping[str, str], minor: Minor) -> Mappi
 
 
 def parse_jinja(environment: Sandbox, name: str, text: str) -> jinja2.nodes.Template:
-    """Parse a Jinja2 template for tools.
-
-    Raises:
-        TemplateRenderError: it does not parse; the error has its line.
-    """
+    """Parse a Jinja2 template for tools. Raises TemplateRenderError, with the line, if it does not parse."""
     with _parsing(name):
         return environment.parse(text, name)
 

@@ -56,11 +56,7 @@ def may_split(text: str) -> bool:
 
 
 def load_document(text: str, *, where: str = "", line: int = 1) -> Any:
-    """Return what ``load_yaml`` returns.
-
-    Raises:
-        ManifestError: as ``load_yaml``.
-    """
+    """Return what ``load_yaml`` returns, and raise what it raises."""
     if text.endswith("\n") and may_split(text):
         try:
             return _data(text.removesuffix("\n"))
@@ -93,10 +89,9 @@ class _Collections:
         self.column = 0
 
     def at(self, column: int, kind: type) -> Any:
-        """Return the collection, a list or a mapping, of an entry that begins at a column.
+        """Return the list or mapping of an entry that begins at a column.
 
-        Raises:
-            _OtherError: there is none, or one with too many around it.
+        Raises _OtherError if there is none, or too many are around it.
         """
         holder, self.holder = self.holder, None
         if holder is not None and (column > self.column or (kind is list and column == self.column)):
@@ -116,11 +111,7 @@ class _Collections:
         return self.root
 
     def of_entry(self, column: int, dash: str | None, key: str | None) -> tuple[Any, int]:
-        """Return the collection of an entry that begins at a column, and the column of a mapping; -1 for a list.
-
-        Raises:
-            _OtherError: as ``at``.
-        """
+        """Return the collection of an entry that begins at a column, and the column of a mapping; -1 for a list."""
         if not dash:
             return self.at(column, dict), column
         items = self.at(column, list)
@@ -141,9 +132,7 @@ class _Collections:
 def _data(text: str) -> Any:
     """Return the data of a text.
 
-    Raises:
-        _OtherError: the text has to be read as a whole.
-        ManifestError: an entry alone is not YAML.
+    Raises _OtherError if the text has to be read as a whole, and ManifestError if an entry alone is not YAML.
     """
     collections = _Collections()
     target: Any = None
@@ -188,10 +177,7 @@ class _Other:
 def _entry(line: str) -> tuple[int, str, str, Any] | None:
     """Return the column, dash, key and value of a line; None for a blank line or a comment.
 
-    For an empty collection, the value is its class.
-
-    Raises:
-        _OtherError: the text has to be read as a whole.
+    For an empty collection, the value is its class. Raises _OtherError if the text has to be read as a whole.
     """
     match = _LINE.match(line)
     if match is None:
@@ -235,11 +221,9 @@ def _scalar(text: str) -> Any:
 
 
 def _read_entry(target: Any, lines: list[str], number: int, column: int) -> int:
-    """Put the entry at a column of a line into its collection, and return how many more lines it has.
+    """Put the entry at a column of a line into its collection; return how many more lines it has.
 
-    Raises:
-        _OtherError: the lines are not one entry.
-        ManifestError: they are not YAML.
+    Raises _OtherError if the lines are not one entry, and ManifestError if they are not YAML.
     """
     end = number + 1
     while end < len(lines) and ((first := _FIRST.match(lines[end])) is None or first.end() > column):

@@ -106,8 +106,7 @@ def _finite(plain: str, text: str) -> float | str:
 def resolve_tagged(tag: str, text: str) -> Any:
     """Resolve a scalar with a tag as go-yaml does; an unknown tag leaves the text.
 
-    Raises:
-        BadScalarError: the text does not fit the tag.
+    Raises BadScalarError if the text does not fit the tag.
     """
     name = tag.removeprefix(_PREFIX) if tag.startswith(_PREFIX) else ""
     if name == "binary":
@@ -154,8 +153,7 @@ def is_timestamp(text: str) -> bool:
 def json_key(key: Any) -> str:
     """Return the text of a map's key that is not a string.
 
-    Raises:
-        BadScalarError: it is null or an integer beyond int64, which sigs.k8s.io/yaml refuses.
+    Raises BadScalarError for null and integers beyond int64, as sigs.k8s.io/yaml.
     """
     if type(key) is bool:
         return "true" if key else "false"
@@ -192,16 +190,14 @@ _RATIO_HIGH: Final = 4_000_000
 def load_yaml(text: str | bytes, *, where: str = "", line: int = 1, most: int = sys.maxsize) -> Any:
     """Return the first document of ``text`` as JSON data; None if there is none.
 
-    Integers beyond 64 bits are floats, dates are strings. Parts that aliases repeat are one object: do not change the result.
+    Integers beyond 64 bits are floats, dates are strings. Parts that aliases repeat are one object: do not change the result. Raises
+    ManifestError, with the line, if it is not YAML, or has no JSON form.
 
     Args:
         text: YAML; bytes may be UTF-8 or UTF-16.
         where: the name of the source, for errors.
         line: the line of the source that the text begins on, for errors.
         most: the maximum number of values, including keys and repetitions by aliases.
-
-    Raises:
-        ManifestError: it is not YAML, or has no JSON form; with the line.
     """
     directive: re.Pattern[Any] = _TAG_DIRECTIVE if isinstance(text, str) else _TAG_DIRECTIVE_BYTES
     if len(directive.findall(text)) > _MAX_TAG_DIRECTIVES:
@@ -213,8 +209,7 @@ def load_yaml(text: str | bytes, *, where: str = "", line: int = 1, most: int = 
 def read_part(text: str) -> tuple[Any, int]:
     """Return the value of a part of a document, and the number of its values, as ``load_yaml`` counts them.
 
-    Raises:
-        ManifestError: the part alone is not YAML, or has anchors, which other parts may refer to.
+    Raises ManifestError if the part alone is not YAML, or has anchors, which other parts may refer to.
     """
     with _parsing(text) as parser:
         reader = _Reader(parser.get_event, "", 1, sys.maxsize)
@@ -453,11 +448,8 @@ class Document:
 def split_documents(text: str, *, where: str = "") -> list[Document]:
     """Split a manifest where k8s.io/apimachinery's yaml.NewYAMLReader (v0.35) does: at lines that begin with ``---``.
 
-    A separator ends a document. At the head of a file, it is the first line of the next document instead.
-    ``where`` is the name of the source, for errors.
-
-    Raises:
-        ManifestError: a separator with more on its line than a comment.
+    A separator ends a document. At the head of a file, it is the first line of the next document instead. ``where`` is the name of the
+    source, for errors. Raises ManifestError for a separator with more on its line than a comment.
     """
     documents: list[Document] = []
     begin, line = 0, 1
@@ -480,8 +472,7 @@ def split_documents(text: str, *, where: str = "") -> list[Document]:
 def objects_in(text: str, *, where: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the mappings of a manifest in the form of ``load_yaml``, each after its place; those in a List instead of the List.
 
-    Raises:
-        DataError: a document cannot be read.
+    Raises DataError if a document cannot be read.
     """
     if text.lstrip().startswith("{"):  # JSON is also YAML, but is read much faster as JSON
         yield from ((where, each) for each in _objects(load_json(text, where=where)))

@@ -65,11 +65,8 @@ _KEYS: Final = 512
 def dump_yaml(value: Any, *, fold: bool = True, escape: bool = False) -> str:
     """Return JSON data as YAML: keys sorted, plain and quoted text wrapped at 80 columns.
 
-    ``fold=False`` leaves lines as long as they are, as gopkg.in/yaml.v2 v2.3.0 does, and no other. Go writes C0 and C1 as escapes
-    in double quotes, and bidirectional controls as they are; with ``escape`` these are escapes too.
-
-    Raises:
-        DataError: a number is infinite or not a number.
+    ``fold=False`` leaves lines as long as they are, as gopkg.in/yaml.v2 v2.3.0 does, and no other. Go writes C0 and C1 as escapes in double
+    quotes, and bidirectional controls as they are; with ``escape`` these are escapes too. Raises DataError for a number that is not finite.
     """
     width = _FOLD if fold else _NO_FOLD
     try:
@@ -93,11 +90,7 @@ class _Writer:
         self._put = self._parts.append
 
     def text(self, value: Any) -> str:
-        """Return an object or a list as YAML.
-
-        Raises:
-            _NotPlainError: it is neither, or libyaml has to write a text in it.
-        """
+        """Return an object or a list as YAML. Raises _NotPlainError for other values, and if libyaml has to write a text in it."""
         if type(value) is dict and value:
             self._block(value, 0, "")
         elif type(value) is list and value:
@@ -207,11 +200,7 @@ class _Writer:
 
 
 def _heads_of(keys: tuple[str, ...]) -> list[tuple[str, str]]:
-    """Return the keys in YAML's order, each with its text up to the colon.
-
-    Raises:
-        _NotPlainError: libyaml has to write one.
-    """
+    """Return the keys in YAML's order, each with its text up to the colon. Raises _NotPlainError if libyaml has to write one."""
     if any("\n" in key or len(key) > _KEY_LENGTH for key in keys):
         raise _NotPlainError
     return [(key, f"{_form(key)}:") for key in _sorted(keys)]
@@ -222,11 +211,7 @@ _heads: Final = lru_cache(_KEYS)(_heads_of)
 
 @lru_cache(_SHORT_TEXTS)
 def _word(text: str) -> str:
-    """Return a short text as YAML has it after a key or dash, with the space before it; empty if its form depends on its place.
-
-    Raises:
-        _NotPlainError: as ``_form``.
-    """
+    """Return a short text as YAML has it after a key or dash, with the space before it; empty if its form depends on its place."""
     form = _form(text)
     return "" if " " in form or form[0] == "|" else f" {form}"
 
@@ -234,8 +219,7 @@ def _word(text: str) -> str:
 def _form(text: str) -> str:
     """Return a text as YAML has it, in quotes if need be; a text of several lines with the mark of a literal before it.
 
-    Raises:
-        _NotPlainError: libyaml has to write it.
+    Raises _NotPlainError if libyaml has to write it.
     """
     if "\n" in text:
         return _literal(text)
@@ -265,11 +249,7 @@ def _may_be_plain(text: str) -> bool:
 
 
 def emitted(value: Any, width: int, *, escape: bool = False) -> str:
-    """Return any JSON data as YAML as libyaml's emitter writes it; texts are wrapped beyond ``width`` columns.
-
-    Raises:
-        DataError: a number is infinite or not a number.
-    """
+    """Return JSON data as libyaml's emitter writes it, with texts wrapped beyond ``width`` columns. Raises DataError as ``dump_yaml``."""
     stream = io.StringIO()
     emitter = CEmitter(stream, width=width, allow_unicode=True)
     try:
