@@ -49,13 +49,9 @@ def dump_json(value: Any) -> bytes:
 def go_json(value: Any, *, sort_keys: bool = False, escape_html: bool = True, indent: bool = False) -> str:
     """Return JSON data in the spelling of Go 1.22 and later; bytes that are not Unicode are U+FFFD.
 
-    Raises DataError for a float that JSON has no text for.
-
-    Args:
-        value: JSON data; integers of any Go type, floats as float64.
-        sort_keys: as Go prints maps; else the order given, as Go prints structs.
-        escape_html: ``<``, ``>`` and ``&`` as escapes, encoding/json's default.
-        indent: each element on a line of its own, with two spaces for each level, as json.MarshalIndent.
+    Keys are sorted as Go prints maps, or in the order given, as Go prints structs. ``escape_html``, encoding/json's default, escapes ``<``,
+    ``>`` and ``&``. With ``indent``, each element is on its own line, as json.MarshalIndent prints it. Raises DataError for a float that
+    JSON has no text for.
     """
     try:
         text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS if sort_keys else None).decode()

@@ -97,15 +97,7 @@ def reserve(size: int) -> None:
 
 
 def check_size(size: int, what: str = "result") -> None:
-    """Refuse a value that would be larger than any output may be. A function calls it before it builds its result.
-
-    Args:
-        size: bytes of a string, or elements of a list.
-        what: names it in the error.
-
-    Raises:
-        FuncError: it is larger than 1 MiB.
-    """
+    """Raise FuncError for a string of more than 1 MiB, or a list of as many elements. Functions call it before they build their result."""
     if size > MAX_SIZE:
         raise FuncError(f"{what} too large: {size} > {MAX_SIZE}")
 

@@ -40,13 +40,7 @@ _VALUES: Final = "...interface {}"
 def fitted(value: Any, go_type: str, kind: str = "") -> Any:
     """Return a value fit for a map's key or a function's parameter (funcs.go prepareArg).
 
-    Args:
-        value: the key or argument.
-        go_type: the type that it has to have.
-        kind: the kind of a defined type.
-
-    Raises:
-        FuncError: it does not fit.
+    ``kind`` is the kind of ``go_type`` if that is a defined type. Raises FuncError if the value does not fit.
     """
     if value is None or value is NO_VALUE:
         if not can_be_nil(go_type):

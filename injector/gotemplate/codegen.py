@@ -83,10 +83,8 @@ class Mark:
 class Source:
     """Lines of Python with their marks and their namespace.
 
-    Args:
-        namespace: the names that the lines may use.
-        is_pure: whether nothing that they call changes a value, so that what is read once need not be read again.
-        is_hermetic: whether the results of all that they call depend on the arguments only.
+    ``is_pure`` is whether nothing that the lines call changes a value, so that what is read once need not be read again. ``is_hermetic`` is
+    whether the results of all that they call depend on the arguments only.
     """
 
     def __init__(self, namespace: Mapping[str, Any], *, is_pure: bool, is_hermetic: bool) -> None:
@@ -272,15 +270,9 @@ _STRETCH: Final = 64
 
 
 class TemplateWriter:
-    """Writes the Python of one template.
+    """Writes the Python of one template; ``bodies`` are the names of the Python functions by the names of their templates.
 
     Text gathers until something else is printed, so that texts and constants that follow each other are one piece of output.
-
-    Args:
-        source: takes the lines.
-        tree: the template.
-        functions: the functions by name.
-        bodies: the names of the Python functions by the names of their templates.
     """
 
     def __init__(self, source: Source, tree: n.Tree, functions: Mapping[str, Func], bodies: Mapping[str, str]) -> None:

@@ -71,16 +71,10 @@ class GoTemplate:
         return self.program.python
 
     def execute(self, data: Any, *, budget: Budget = DEFAULT_BUDGET) -> str:
-        """Return the rendered text.
+        """Return the rendered text. Raises ExecError with Go's text if a step fails, and BudgetError if the budget is spent.
 
-        Args:
-            data: the value of dot, in the model of ``gotemplate.values``.
-            budget: limits; ``DEFAULT_BUDGET`` unless given. A rendering inside another one
-                spends the budget of the outer one too.
-
-        Raises:
-            ExecError: a step failed; with Go's text.
-            BudgetError: the budget is spent.
+        ``data`` is the value of dot, in the model of ``gotemplate.values``. A rendering inside another one spends the budget of the outer
+        one too.
         """
         program = self.program
         rendering = Rendering(budget, METER.get())
@@ -101,18 +95,10 @@ def compile_template(
     right: str = "}}",
     missing_key: str = "default",
 ) -> GoTemplate:
-    """Parse and compile a template text.
+    """Parse and compile a template text. Raises ParseError with Go's text.
 
-    Args:
-        name: the template's name, which errors show.
-        source: the text.
-        funcs: functions by name; they win over Go's own.
-        left: the opening delimiter.
-        right: the closing delimiter.
-        missing_key: ``default``, ``invalid``, ``zero`` or ``error``, as Go's option of that name.
-
-    Raises:
-        ParseError: the text is not a template; with Go's text.
+    ``funcs`` win over Go's own functions. ``left`` and ``right`` are the delimiters. ``missing_key`` is ``default``, ``invalid``, ``zero``
+    or ``error``, as Go's option of that name.
     """
     functions = {**BUILTINS, **funcs}
     try:

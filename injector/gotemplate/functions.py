@@ -36,15 +36,11 @@ class FuncMap(dict[str, Func]):
         mutates: bool = False,
         must: bool = False,
     ) -> Callable[[_Call], _Call]:
-        """Return a decorator that adds a function.
+        """Return a decorator that adds a function by its names in templates.
 
-        Args:
-            signature: the Go signature, by which arguments are checked and converted.
-            names: the names in templates.
-            cost: the cost of a call.
-            hermetic: whether the result depends on the arguments only.
-            mutates: whether it changes a map that it is given.
-            must: whether the same function has a second name that starts with ``must`` and a signature with an error.
+        Arguments are checked and converted by the Go signature. ``cost`` is that of a call. ``hermetic`` is whether the result depends on
+        the arguments only, ``mutates`` whether it changes a map that it is given. With ``must``, the function has a second name that starts
+        with ``must`` and a signature with an error.
         """
         signatures = dict.fromkeys(names, signature)
         if must:

@@ -67,14 +67,7 @@ _QUOTED: Final = {
 
 
 def tokens(text: str, left: str = "{{", right: str = "}}", *, words: Container[str] = ()) -> Iterator[Token]:
-    """Yield the tokens of a template; the last is EOF or ERROR.
-
-    Args:
-        text: the source.
-        left: the opening delimiter.
-        right: the closing delimiter.
-        words: names of functions: ``break`` and ``continue`` among them are not keywords.
-    """
+    """Yield the tokens of a template; the last is EOF or ERROR. If ``words`` has ``break`` or ``continue``, it is no keyword."""
     lexer = _Lexer(text, left or "{{", right or "}}", words)
     try:
         yield from lexer.template()

@@ -272,20 +272,9 @@ _BRANCHES: Final[dict[Kind, type[n.Branch]]] = {Kind.IF: n.IfNode, Kind.RANGE: n
 def parse_template(
     name: str, text: str, *, functions: Container[str], left: str = "{{", right: str = "}}"
 ) -> dict[str, n.Tree]:
-    """Parse a template text.
+    """Return the trees of a template text by name. Raises ParseError with Go's text.
 
-    Args:
-        name: the template's name; definitions inside have their own.
-        text: the source.
-        functions: names that may be called.
-        left: the opening delimiter.
-        right: the closing delimiter.
-
-    Returns:
-        The trees by name, ``name`` among them unless it is empty and another definition of it stands.
-
-    Raises:
-        ParseError: with Go's text.
+    ``name`` is among them unless it is empty and another definition of it stands. ``functions`` are the names that may be called.
     """
     return _Parser(name, text, functions, left, right).parse()
 

@@ -109,15 +109,9 @@ def can_be_nil(go_type: str) -> bool:
 
 
 def checked(value: Any, go_type: str, container: Any = None) -> Any:
-    """Return ``value`` fit for a parameter of type ``go_type``.
+    """Return ``value`` fit for a parameter of type ``go_type``. Raises Failure in Go's words.
 
-    Args:
-        value: the argument.
-        go_type: the parameter's type.
-        container: what the value is an element or field of, where that is known: a struct's address can be taken only there.
-
-    Raises:
-        Failure: it does not fit; in Go's words.
+    ``container`` is what the value is an element or field of, where that is known: a struct's address can be taken only there.
     """
     if value is NO_VALUE:
         if can_be_nil(go_type):

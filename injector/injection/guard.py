@@ -235,10 +235,7 @@ class PodTemplates(Protocol):
 class TemplateGuard:
     """Compares what templates rendered for a pod with renderings of fillers, and finds the value to name.
 
-    Args:
-        params: the injection; its ``guard`` says what happens to a pod with a value that breaks out.
-        seen: the pod as templates see it.
-        templates: renders again.
+    ``seen`` is the pod as templates see it.
     """
 
     def __init__(self, params: Parameters, seen: c.Pod, templates: PodTemplates) -> None:

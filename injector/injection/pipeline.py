@@ -278,14 +278,10 @@ def run_injection(params: Parameters, *, webhook: bool) -> InjectedPod:
 
 
 def render_guarded(params: Parameters, seen: c.Pod, templates: PodTemplates) -> tuple[Any, tuple[str, ...]]:
-    """Render the templates of a pod and merge what they render; ``seen`` is the pod as they see it.
+    """Return the merged result of the templates of a pod, and the findings of a guard that only warns.
 
-    Returns:
-        The result of ``templates.merge``, and the findings of a guard that only warns.
-
-    Raises:
-        BreakOutError: a value of the pod breaks out of the templates, and the guard enforces.
-        DataError: the templates fail, or what they render cannot be merged.
+    ``seen`` is the pod as templates see it. Raises BreakOutError if a value of the pod breaks out of the templates and the guard enforces,
+    and DataError if the templates fail or what they render cannot be merged.
     """
     guard = TemplateGuard(params, seen, templates)
     try:

@@ -201,11 +201,8 @@ def _without_nil(value: Any) -> tuple[Any, bool]:
 def append_multus_network(existing: str, network: str, *, once: bool = True, namespaced: bool = True) -> str:
     """Append a network to the annotation ``k8s.v1.cni.cncf.io/networks``, a comma-separated text or a JSON array.
 
-    Args:
-        existing: the annotation.
-        network: the network of Istio's CNI.
-        once: skip a network that is already listed, and an array that is not valid JSON (since 1.9).
-        namespaced: split ``namespace/name`` into two fields of the JSON object (since 1.23).
+    ``once`` skips a network that is already listed, and an array that is not valid JSON (since 1.9). ``namespaced`` splits
+    ``namespace/name`` into two fields of the JSON object (since 1.23).
     """
     if not existing:
         return network

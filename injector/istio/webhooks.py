@@ -201,12 +201,8 @@ def tag_webhook(
 ) -> dict[str, Any]:
     """Return the MutatingWebhookConfiguration of a tag; ``default`` is also called for ``istio-injection``.
 
-    Args:
-        tag: the tag.
-        revision: the revision of the tag, for the label ``istio.io/rev``.
-        options: the other options.
-        webhook_name: the object's name, if it is not Istio's own.
-        annotations: the annotations of the revision's configuration in the cluster, which istioctl copies.
+    ``webhook_name`` is the name of the object if it is not Istio's own. ``annotations`` are those of the revision's configuration in the
+    cluster, which istioctl copies.
     """
     name = webhook_name or _in_namespace(f"istio-revision-tag-{tag}", options)
     metadata: dict[str, Any] = {"name": name, "labels": {**_LABELS, REVISION_LABEL: revision, TAG_LABEL: tag}}

@@ -115,16 +115,10 @@ class Overlay:
 def read_overlay(
     text: str, type_name: str, missing: AbstractSet[FieldName] | None, *, where: str = "", most: int = sys.maxsize
 ) -> Overlay | None:
-    """Read an overlay; None if it is not a mapping.
+    """Read an overlay of a Go type such as ``v1.Pod``; None if it is not a mapping. Raises ManifestError as ``load_yaml`` does.
 
-    Raises ManifestError as ``load_yaml`` does.
-
-    Args:
-        text: YAML.
-        type_name: the Go type of the object, such as ``v1.Pod``.
-        missing: fields to leave out beside those that the type does not have; None leaves out nothing at all.
-        where: the name of the source, for errors.
-        most: how many values the text may have.
+    ``missing`` are fields to leave out beside those that the type does not have; None leaves out nothing at all. ``most`` is how many
+    values the text may have.
     """
     shape = _shape(type_name, missing)
     read = _by_form(shape, text) or _in_blocks(shape, text)

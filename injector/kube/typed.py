@@ -198,17 +198,12 @@ class _Options:
 
 
 def normalise(value: Any, type_name: str, *, keep_unknown: bool = True, coerce: bool = False) -> Any:
-    """Return ``value`` as Go reads and writes it as ``type_name``, such as ``v1.Pod`` or ``[]v1.Container``.
+    """Return ``value`` as Go reads and writes it as ``type_name``, such as ``v1.Pod`` or ``[]v1.Container``; None is the zero value.
 
     Of what Go would add, only quantities and ports are added (``divisor: "0"``); ``go_encode`` adds ``status: {}`` and the like. If nothing
-    changes, the result is ``value`` itself, and so is each part of it. Raises ManifestError, with Go's words and the path of keys, if a
+    changes, the result is ``value`` itself, and so is each part of it. With ``keep_unknown``, fields that the type does not have stay. With
+    ``coerce``, numbers and bools count as strings, as for kube-inject. Raises ManifestError, with Go's words and the path of keys, if a
     value does not fit its field.
-
-    Args:
-        value: JSON data; None is Go's zero value.
-        type_name: a Go type of ``schema.json``.
-        keep_unknown: keep fields that the type does not have.
-        coerce: take numbers and bools for strings, as kube-inject does with manifests.
     """
     if value is None:
         return zero_json(type_name)

@@ -26,11 +26,9 @@ def txt_func_map(
 ) -> FuncMap:
     """Return sprig's functions by name.
 
-    Args:
-        clock: what time it is, for now, ago, date and the certificates.
-        environ: what ``env`` and ``expandenv`` read; empty by default, so that no template reads the process's secrets.
-        source: randomness; the operating system's by default.
-        lookup: what ``getHostByName`` asks; by default it answers nothing and touches no network.
+    ``clock`` is for now, ago, date and the certificates, ``environ`` for ``env`` and ``expandenv``, and ``source`` for random values, by
+    default the operating system's. ``lookup`` answers ``getHostByName``. By default no template reads the process's environment or the
+    network.
     """
     functions = FuncMap()
     for module in (collections, crypto, dates, defaults, numeric, regex, semver, strings, url):

@@ -103,12 +103,7 @@ def own_revision_label(pod: Mapping[str, Any]) -> str | None:
 
 
 def drift_of(pod: c.Pod, answer: Answer | None) -> Drift:
-    """Return the drift of a pod.
-
-    Args:
-        pod: the running pod.
-        answer: the answer of its revision to the pod ``as_created``, where an error is a refusal; None if no webhook is called for it.
-    """
+    """Return the drift of a running pod by the answer of its revision to the pod ``as_created``; None if no webhook is called for it."""
     has = injected_revision(pod)
     if isinstance(answer, DataError):
         return Drift(NOW_REFUSED)

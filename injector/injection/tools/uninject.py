@@ -238,12 +238,9 @@ _STATUS_PORTS: Final = ("15020", "15021")
 
 
 def remaining_annotations(pod: c.Pod, scrape: Mapping[str, Any], *, agent_port: str = "") -> dict[str, str]:
-    """Return the annotations without those that injection added.
+    """Return the annotations of a pod, with its own containers alone, without those that injection added.
 
-    Args:
-        pod: the pod, with its own containers alone.
-        scrape: what Prometheus read before.
-        agent_port: the agent's port in the proxy's arguments, if it is there.
+    ``scrape`` is what Prometheus read before, ``agent_port`` the agent's port in the proxy's arguments, if it is there.
     """
     annotations = without_added(c.annotations_of(pod))
     first = next((item.get("name") for item in c.containers_of(pod)), None)

@@ -128,13 +128,8 @@ def counted(items: Iterable[Any]) -> Iterator[Any]:
 def measure(value: Any, cost: int = 1) -> int:
     """Walk a value and return the number of characters and numbers in it. An item that occurs twice counts twice.
 
-    Args:
-        value: a value that is going to be printed, compared, sorted or written as JSON.
-        cost: the steps for each item.
-
-    Raises:
-        Spent: the value is too large.
-        TemplateRuntimeError: an item is not data.
+    It is called for a value that is going to be printed, compared, sorted or written as JSON; ``cost`` are the steps for each item. Raises
+    Spent if the value is too large, and TemplateRuntimeError if an item is not data.
     """
     if value.__class__ is str:
         size = len(value)

@@ -188,16 +188,11 @@ _RATIO_HIGH: Final = 4_000_000
 
 
 def load_yaml(text: str | bytes, *, where: str = "", line: int = 1, most: int = sys.maxsize) -> Any:
-    """Return the first document of ``text`` as JSON data; None if there is none.
+    """Return the first document of ``text`` as JSON data; None if there is none. Bytes may be UTF-8 or UTF-16.
 
-    Integers beyond 64 bits are floats, dates are strings. Parts that aliases repeat are one object: do not change the result. Raises
+    Integers beyond 64 bits are floats, dates are strings. Parts that aliases repeat are one object: do not change the result. ``where`` and
+    ``line``, on which the text begins, are for errors. ``most`` limits the values, keys and repetitions by aliases included. Raises
     ManifestError, with the line, if it is not YAML, or has no JSON form.
-
-    Args:
-        text: YAML; bytes may be UTF-8 or UTF-16.
-        where: the name of the source, for errors.
-        line: the line of the source that the text begins on, for errors.
-        most: the maximum number of values, including keys and repetitions by aliases.
     """
     directive: re.Pattern[Any] = _TAG_DIRECTIVE if isinstance(text, str) else _TAG_DIRECTIVE_BYTES
     if len(directive.findall(text)) > _MAX_TAG_DIRECTIVES:
