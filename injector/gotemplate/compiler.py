@@ -25,13 +25,7 @@ _DEEPEST: Final = 36
 
 
 class Program(NamedTuple):
-    """The Python of templates.
-
-    Attributes:
-        python: the text.
-        run: renders the first template.
-        line_map: finds the template node behind a line of the text.
-    """
+    """The Python of templates, the function that renders the first one, and the map of its lines."""
 
     python: str
     run: Callable[[Rendering, Any], None]
@@ -42,12 +36,7 @@ class Program(NamedTuple):
 class GoTemplate:
     """A set of compiled templates, executed by the name of the first.
 
-    Attributes:
-        name: the name of the first.
-        names: the names of all of them.
-        functions: the functions that they call.
-        trees: the parsed templates.
-        is_pure: whether nothing that they call changes a value of the data.
+    ``functions`` are those that they call. ``is_pure`` is whether none of these changes a value of the data.
     """
 
     name: str

@@ -28,12 +28,7 @@ NATIVE_SIDECAR: Final = "sidecar.istio.io/nativeSidecar"
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """The result of templates.
-
-    Attributes:
-        merged: the pod with all overlays.
-        template: the overlays alone, as a pod.
-    """
+    """The pod with all overlays, and the overlays alone as a pod."""
 
     merged: c.Pod
     template: c.Pod

@@ -23,12 +23,9 @@ GUARDS: Final = (ENFORCE, WARN, OFF)
 class RequestFacts:
     """The facts of a request that an injection needs in addition to the pod.
 
-    Attributes:
-        namespace: the namespace in which the pod is created.
-        proxy_envs: the pairs of the URL (``ISTIO_META_CLUSTER_ID`` and others).
-        namespace_meta: the metadata of the namespace, if known (for OpenShift's annotations).
-        guard: one of ``GUARDS``.
-        deny_invalid: refuse a pod that the injection makes invalid for the API server.
+    ``namespace`` is where the pod is created, and ``namespace_meta`` its metadata, if known. ``proxy_envs`` are the pairs of the URL
+    (``ISTIO_META_CLUSTER_ID`` and others), ``guard`` is one of ``GUARDS``. ``deny_invalid`` refuses a pod that the injection makes invalid
+    for the API server.
     """
 
     namespace: str = ""
@@ -40,16 +37,11 @@ class RequestFacts:
 
 @dataclass(frozen=True, slots=True)
 class Injected:
-    """A pod with its sidecar, and the JSON patch from the original pod to it.
+    """A pod with its sidecar, and the JSON patch (RFC 6902) from the original pod to it.
 
-    ``pod`` and ``patch`` return a new copy each time. A webhook needs only the patch, and a comparison only reads the pod.
-
-    Attributes:
-        shared_pod: the injected pod, to read: it shares objects with the revision, and nothing may change it.
-        patch_json: the operations of the JSON patch (RFC 6902).
-        templates: the names of the templates that were rendered.
-        warnings: texts for the creator of the pod.
-        findings: the findings of a guard that only warns; each is also a warning.
+    ``pod`` and ``patch`` return a new copy each time. A webhook needs only the patch, and a comparison only reads the pod: nothing may
+    change ``shared_pod``, which shares objects with the revision. ``templates`` are the names of those that were rendered. ``warnings`` are
+    for the creator of the pod; the findings of a guard that only warns are among them.
     """
 
     shared_pod: dict[str, Any]

@@ -48,16 +48,9 @@ class Policy:
 class InjectConfig:
     """An inject config of any minor.
 
-    Attributes:
-        policy: decides which pods are injected.
-        templates: template texts by name.
-        appends: True for the single ``template`` of 1.0 to 1.8, whose rendered lists are appended; False for the ``templates`` of 1.9
-            and later, which are strategic merge overlays.
-        delimiters: the opening and closing delimiter of the templates.
-        default_templates: the templates of pods that do not choose any.
-        aliases: lists of templates by alias.
-        injected_annotations: annotations that are added to injected pods.
-        newest: the newest minor that the config fits, and a description of its features.
+    ``appends`` is True for the single ``template`` of 1.0 to 1.8, whose rendered lists are appended, and False for the ``templates`` of 1.9
+    and later, which are strategic merge overlays. ``default_templates`` are those of pods that do not choose any, ``aliases`` lists of
+    templates. ``newest`` is the newest minor that the config fits, and a description of its features.
     """
 
     policy: Policy

@@ -151,18 +151,11 @@ class Endpoint:
 class WebhookOptions:
     """Options of configurations; the defaults are Istio's.
 
-    Args:
-        endpoint: the address of the injector for the API server.
-        ca_bundle: the certificates that the API server trusts, PEM in base64; None if another component sets them.
-        failure_policy: ``Fail`` or ``Ignore``.
-        timeout: in seconds; None leaves it to the API server, which waits 10.
-        reinvocation_policy: ``Never`` or ``IfNeeded``.
-        istio_namespace: Istio's namespace; one other than ``istio-system`` becomes a part of the names.
-        auto_inject: whether the default also injects namespaces and pods without any label.
-        precedence: one of ``PRECEDENCES``. All configurations of a cluster must have the same, or some pods match two.
-        cluster: the cluster of the proxies, if the revision's values do not name it.
-        network: the network of the proxies, if the revision's values do not name it.
-        match_conditions: the name and the CEL expression of each condition that a pod must meet.
+    ``ca_bundle`` is PEM in base64; None if another component sets it. ``timeout`` is in seconds; None leaves it to the API server, which
+    waits 10. ``istio_namespace``, if it is not ``istio-system``, becomes a part of the names. With ``auto_inject``, the default also
+    injects namespaces and pods without any label. ``precedence`` is one of ``PRECEDENCES``; all configurations of a cluster must have the
+    same, or some pods match two. ``cluster`` and ``network`` are those of the proxies, if the revision's values do not name them.
+    ``match_conditions`` are the name and the CEL expression of each condition that a pod must meet.
     """
 
     endpoint: Endpoint = field(default_factory=Endpoint)
@@ -540,18 +533,12 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class LiveWebhook(Webhook):
-    """A webhook of a cluster that calls an injector.
+    """A webhook of a cluster that calls an injector, by ``path``: ``/inject`` and anything below.
 
-    Attributes:
-        configuration: the name of its MutatingWebhookConfiguration.
-        path: the path of its requests, ``/inject`` and anything below.
-        tag: the configuration's label ``istio.io/tag``, or empty.
-        revision: the configuration's label ``istio.io/rev``, or empty. A path without a name means this revision: Istio has a
-            Service for each.
-        service: the Service that it calls; None if it calls a URL.
-        fails: whether a pod is refused if the injector does not answer.
-        trusted: whether it has a caBundle.
-        conditional: whether it has matchConditions, which can exclude pods that the selectors match.
+    ``tag`` and ``revision`` are the labels ``istio.io/tag`` and ``istio.io/rev`` of its MutatingWebhookConfiguration, or empty. A path
+    without a name means this revision: Istio has a Service for each. ``service`` is None if it calls a URL. ``fails`` is whether a pod is
+    refused if the injector does not answer, ``trusted`` whether it has a caBundle, and ``conditional`` whether it has matchConditions,
+    which can exclude pods that the selectors match.
     """
 
     configuration: str

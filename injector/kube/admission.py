@@ -64,18 +64,10 @@ _CANONICAL: Final = CANONICAL_TOKEN_VOLUME.encode()
 
 
 class Request(msgspec.Struct, frozen=True, dict=True):
-    """The request of an AdmissionReview.
+    """The request of an AdmissionReview; its ``api_version`` is that of the review.
 
-    Attributes:
-        uid: identifies the request; the response has the same.
-        api_version: the version of the review.
-        kind: the kind of the object, such as ``Pod``.
-        namespace: where the object is created.
-        name: the name of the object, if it has one yet.
-        operation: ``CREATE``, ``UPDATE`` or another.
-        dry_run: whether nothing will be stored.
-        object_json: the object in its canonical form, as JSON.
-        token_volume: the real name of the volume that the object calls ``CANONICAL_TOKEN_VOLUME``; empty if there is none.
+    ``object_json`` is the object in its canonical form. ``token_volume`` is the real name of the volume that the object calls
+    ``CANONICAL_TOKEN_VOLUME``; empty if there is none.
     """
 
     uid: str
@@ -121,13 +113,9 @@ class BrokenReviewError(ReviewError):
 class Response:
     """A response, which holds for every request with the same canonical object.
 
-    Attributes:
-        allowed: whether the object may be created.
-        patch: the operations of a JSON patch, as JSON; empty for none.
-        message: why it is not allowed.
-        code: the HTTP status that the user's request is answered with; 0 leaves it to the API server.
-        warnings: shown to the user.
-        audit: annotations for the API server's audit log; it prefixes each key with the name of the webhook.
+    ``patch`` has the operations of a JSON patch; empty for none. ``message`` says why the object is not allowed. ``code`` is the HTTP
+    status that the user's request is answered with; 0 leaves it to the API server. ``audit`` are annotations for the API server's audit
+    log, which prefixes each key with the name of the webhook.
     """
 
     allowed: bool

@@ -38,13 +38,9 @@ _WILD: Final = ("x", "X", "*")
 
 @dataclass(frozen=True, slots=True)
 class Version(OpaqueStruct):
-    """Go's semver.Version.
+    """Go's semver.Version: major, minor and patch, pre-release and build metadata.
 
-    Attributes:
-        numbers: major, minor and patch.
-        pre: the pre-release; empty for a release.
-        meta: the build metadata.
-        original: how it was written; empty for the results of methods, which are not pointers and have fewer methods.
+    ``original`` is how it was written. It is empty for the results of methods, which are not pointers and have fewer methods.
     """
 
     numbers: tuple[int, ...]

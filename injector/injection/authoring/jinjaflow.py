@@ -75,13 +75,8 @@ NAMES: Final = frozenset(_NAMES) | FUNCTIONS | {"mesh", "proxy_config", "proxy_c
 class JinjaFlow:
     """What a walk found.
 
-    Attributes:
-        reads: the reads, each with the template and line of the first one.
-        prints: the texts of a pod in what each expression prints.
-        values: the values that are read without a test or default.
-        tolerated: the values that are read with one.
-        constants: the conditions that are constant.
-        called: the macros that are called.
+    ``reads`` have the place of the first read, ``prints`` the texts of a pod in what each expression prints. ``values`` are read without a
+    test or default, ``tolerated`` with one. ``constants`` are the conditions that are constant, ``called`` the macros that are called.
     """
 
     reads: dict[Read, tuple[str, int]] = field(default_factory=dict)

@@ -199,11 +199,7 @@ class PodData:
 
 
 class TracedTemplate:
-    """A template of a revision.
-
-    Attributes:
-        render: renders it for template data. It raises a TemplateRenderError if the template fails.
-    """
+    """A template of a revision. ``render`` renders it for template data, or raises a TemplateRenderError."""
 
     render: Callable[[TemplateData], Marked]
 

@@ -174,12 +174,7 @@ _SHORTEST: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Hiding:
-    """The values to hide in the injections of one pod.
-
-    Attributes:
-        variables: the names of the variables that the user wrote, by container.
-        values: their values.
-    """
+    """The variables that the user wrote, by container, and the values to hide in the injections of one pod."""
 
     variables: Mapping[str, frozenset[str]]
     values: frozenset[str]
