@@ -27,7 +27,7 @@ from injector.gotemplate import compile_template
 from injector.gotemplate.builtins import BUILTINS
 from injector.gotemplate.lexer import tokens
 from injector.gotemplate.parser import parse_template
-from injector.injection.data import template_data
+from injector.injection.data import native_sidecar, template_data
 from injector.injection.pipeline import admitted_pod, finished, inject_pod, webhook_parameters
 from injector.injection.policy import injection_required
 from injector.injection.render import OverlayTemplates
@@ -79,7 +79,7 @@ class Stages:
         data = timed("data", lambda: template_data(params, pod))
         text = timed("render", lambda: revision.templates[SIDECAR_TEMPLATE_NAME].render(data))
         timed("yaml", lambda: read_overlay(text, "v1.Pod", missing))
-        templates = OverlayTemplates(revision, pod, names, native=params.native_sidecar)
+        templates = OverlayTemplates(revision, pod, names, native=native_sidecar(revision, pod))
         overlays = templates.render(data)
         rendered = timed("merge", lambda: templates.merge(overlays))
         final = timed("postprocess", lambda: finished(params, rendered))

@@ -12,7 +12,6 @@ _IPV4_FIELDS: Final = 4
 _IPV4_BITS: Final = 32
 _IPV6_BITS: Final = 128
 _IPV6_BYTES: Final = 16
-_IPV6_GROUPS: Final = 8
 
 
 class _AddressError(ValueError):

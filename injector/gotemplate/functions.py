@@ -54,9 +54,9 @@ class FuncMap(dict[str, Func]):
 
         return add
 
-    def add(self, name: str, signature: str, call: Callable[..., Any], cost: Cost, *, must: bool = False) -> None:
+    def add(self, name: str, signature: str, call: Callable[..., Any], cost: Cost) -> None:
         """Add a function whose one expression needs no further description; see ``define``."""
-        self.define(signature, name, cost=cost, must=must)(call)
+        self.define(signature, name, cost=cost)(call)
 
     def bound(self, source: Any) -> FuncMap:
         """Return these functions with ``source`` as their first argument: a clock, an environment, random numbers."""

@@ -111,11 +111,6 @@ class Parameters(NamedTuple):
     overlays: ProxyOverlays = ProxyOverlays()
 
     @property
-    def native_sidecar(self) -> bool:
-        """Whether the pod gets a native sidecar unless its annotation says otherwise."""
-        return native_sidecar(self.revision, self.pod)
-
-    @property
     def hold_application(self) -> bool:
         """Whether the proxy starts before the application: by mesh config, annotation or values."""
         source = self.revision.behaviours.hold_application
@@ -201,7 +196,7 @@ def template_data(params: Parameters, stripped: c.Pod) -> TemplateData:
             "MeshConfig": params.mesh_in_data.mesh_pointer,
             "Values": revision.template_values,
             "Revision": revision.written,
-            "NativeSidecars": params.native_sidecar,
+            "NativeSidecars": native_sidecar(revision, params.pod),
             "EstimatedConcurrency": estimated_concurrency(params),
             "ProxyImage": _image(revision, stripped, values.proxy_image, image_type),
             "ProxyInitImage": _image(revision, stripped, values.proxy_init_image, None),

@@ -28,6 +28,7 @@ from injector.errors import BreakOutError, DataError
 from injector.golang.json import dump_json
 from injector.injection.data import PROXY_IMAGE_TYPE, namespaced_name, template_data, value_at
 from injector.injection.result import ENFORCE, OFF
+from injector.istio.annotations import PROXY_CONFIG
 from injector.istio.template import reads
 from injector.kube.typed import struct_type
 from injector.kube.yaml import load_yaml
@@ -203,7 +204,6 @@ parts of the value that the template changes."""
 
 Path = tuple[str | int, ...]
 
-_PROXY_CONFIG: Final = "proxy.istio.io/config"
 _RESOURCES: Final = "proxyConfigs"
 _MAPS: Final = ("annotations", "labels")
 # Each probe halves the values that a refusal may mean.
@@ -417,7 +417,7 @@ def _without_unread(params: Parameters, given: dict[str, Any]) -> dict[str, Any]
 
 def _is_proxy_config(key: str, text: str) -> bool:
     """Return whether an annotation is a ProxyConfig with a dangerous text, which templates read as a part of the mesh config."""
-    return key == _PROXY_CONFIG and is_dangerous(text) and _HAS_DANGEROUS_TEXT.get(text, _has_dangerous_text)
+    return key == PROXY_CONFIG and is_dangerous(text) and _HAS_DANGEROUS_TEXT.get(text, _has_dangerous_text)
 
 
 def _has_dangerous_text(yaml: str) -> bool:

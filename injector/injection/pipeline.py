@@ -22,6 +22,7 @@ from injector.injection.data import (
     ProxyOverlays,
     cluster_envs,
     forget_assigned_user,
+    native_sidecar,
     template_data,
 )
 from injector.injection.guard import TemplateGuard
@@ -31,7 +32,7 @@ from injector.injection.result import Injected, InjectedPod, RequestFacts, Skipp
 from injector.injection.steps import probes, prometheus
 from injector.injection.steps.overrides import init_user_adjusted, reapplied, reinserted
 from injector.injection.steps.status import STATUS, read_status, status_annotation, stripped
-from injector.istio.annotations import LONGEST_LIST, annotation_fault, list_too_long, validate_annotations
+from injector.istio.annotations import LONGEST_LIST, PROXY_CONFIG, annotation_fault, list_too_long, validate_annotations
 from injector.istio.config import SIDECAR_TEMPLATE_NAME
 from injector.kube.escaping import escape_line
 from injector.kube.jsonpatch import create_patch
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     from injector.kube.jsonpatch import Operation
     from injector.kube.pods import WorkloadMeta
 
-PROXY_CONFIG: Final = "proxy.istio.io/config"
 _BUDGET: Final = Budget(steps=4 * DEFAULT_BUDGET.steps, memory=4 * DEFAULT_BUDGET.memory)
 """For all renderings of an injection: the pod's templates, and the renderings that the guard compares them with."""
 _LONGEST_TEXT: Final = 300
@@ -272,7 +272,7 @@ def run_injection(params: Parameters, *, webhook: bool) -> InjectedPod:
             spec, findings = render_guarded(params, seen, ListTemplate(revision))
             return InjectedPod(appended(params, seen, spec, webhook=webhook), (SIDECAR_TEMPLATE_NAME,), findings)
         names = select_templates(revision, pod, params.default_templates)
-        templates = OverlayTemplates(revision, pod, names, native=params.native_sidecar)
+        templates = OverlayTemplates(revision, pod, names, native=native_sidecar(revision, pod))
         rendered, findings = render_guarded(params, seen, templates)
     return InjectedPod(finished(params, rendered), names, findings)
 

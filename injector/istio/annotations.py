@@ -189,6 +189,7 @@ def _interfaces(value: str, _minor: Minor) -> str:
     return ""
 
 
+PROXY_CONFIG: Final = "proxy.istio.io/config"
 _TRAFFIC: Final = "traffic.sidecar.istio.io/"
 _READINESS: Final = "readiness.status.sidecar.istio.io/"
 # In the order of the table of 1.0, which 1.1 keeps.
@@ -247,7 +248,7 @@ ANNOTATIONS: Final = (
     Annotation("sidecar.istio.io/userVolumeMount", listed=(1, 3)),
     Annotation("sidecar.istio.io/enableCoreDump", _boolean, (1, 5), (1, 24), listed=(1, 5)),
     Annotation("prometheus.istio.io/merge-metrics", _boolean, (1, 6), listed=(1, 6)),
-    Annotation("proxy.istio.io/config", validate_proxy_config, (1, 6), listed=(1, 6)),
+    Annotation(PROXY_CONFIG, validate_proxy_config, (1, 6), listed=(1, 6)),
     Annotation("k8s.v1.cni.cncf.io/networks", listed=(1, 6)),
     Annotation("sidecar.istio.io/proxyCPULimit", _quantity, (1, 27)),
     Annotation("sidecar.istio.io/proxyMemoryLimit", _quantity, (1, 27)),

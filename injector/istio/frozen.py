@@ -9,16 +9,20 @@ def _refuse(self: object, *_args: object, **_kwargs: object) -> NoReturn:
     raise TypeError(f"a {type(self).__name__} cannot be changed")
 
 
+def _thawed(value: Any, _memo: object = None) -> Any:
+    """Return a copy of JSON data that may be changed."""
+    if isinstance(value, dict):
+        return {key: _thawed(item) for key, item in value.items()}
+    return [_thawed(item) for item in value] if isinstance(value, list) else value
+
+
 class FrozenDict(dict[str, Any]):
     """A dictionary that refuses changes; a deep copy of it is a plain dictionary."""
 
     __slots__ = ()
     __setitem__ = __delitem__ = __ior__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse
-
-    def __deepcopy__(self, _memo: dict[int, Any]) -> dict[str, Any]:
-        """Return a copy that may be changed."""
-        return {key: thawed(value) for key, value in self.items()}
+    __deepcopy__ = _thawed
 
 
 class FrozenList(list[Any]):
@@ -27,10 +31,7 @@ class FrozenList(list[Any]):
     __slots__ = ()
     __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
     append = clear = extend = insert = pop = remove = reverse = sort = _refuse
-
-    def __deepcopy__(self, _memo: dict[int, Any]) -> list[Any]:
-        """Return a copy that may be changed."""
-        return [thawed(value) for value in self]
+    __deepcopy__ = _thawed
 
 
 def frozen(value: Any) -> Any:
@@ -41,13 +42,4 @@ def frozen(value: Any) -> Any:
         return FrozenDict({key: frozen(item) for key, item in value.items()})
     if isinstance(value, list):
         return FrozenList([frozen(item) for item in value])
-    return value
-
-
-def thawed(value: Any) -> Any:
-    """Return a copy of JSON data that may be changed."""
-    if isinstance(value, dict):
-        return {key: thawed(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [thawed(item) for item in value]
     return value

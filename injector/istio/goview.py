@@ -10,10 +10,9 @@ from collections.abc import Callable, Container, Iterator
 from functools import cache, lru_cache, partial
 from typing import Any, Final
 
-from injector.gotemplate.values import Func, Int32, Int64, Map, NamedString, Pointer, SizedInt, Slice, Struct
+from injector.gotemplate.values import SIZED_INTS, Func, Int32, Int64, Map, NamedString, Pointer, Slice, Struct
 from injector.kube.typed import go_encode, is_struct, struct_type, underlying
 
-_INTEGERS: Final[dict[str, type[SizedInt]]] = {"int32": Int32, "int64": Int64}
 _INT_DIGITS: Final = 19
 # The largest number of cached field readers; templates read some hundred fields.
 _MAX_READERS: Final = 1_024
@@ -148,8 +147,8 @@ def _field_reader(type_name: str, name: str) -> Callable[[dict[str, Any]], Any]:
 @cache
 def wrapper(go_type: str) -> Callable[[Any], Any]:
     """Return the function that makes JSON data a value of a Go type, in the template engine's model; None is the type's zero value."""
-    if go_type in _INTEGERS:
-        integer = _INTEGERS[go_type]
+    if go_type in SIZED_INTS:
+        integer = SIZED_INTS[go_type]
         return lambda value: integer(value or 0)
     if go_type in _WRAPPERS:
         return _WRAPPERS[go_type]

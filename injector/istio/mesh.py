@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import AnnotationError, ConfigError, DataError
 from injector.golang.strconv import quote
+from injector.golang.time import SECOND
 from injector.gotemplate.values import Pointer
 from injector.istio.behaviours import ABSENT, OLDEST, Minor, values_of_minor
 from injector.istio.frozen import frozen
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 
     Fields = Mapping[str, Any]
 
-_SECOND: Final = 1_000_000_000
 _ZIPKIN: Final = {"zipkin": {"address": "zipkin.istio-system:9411"}}
 _ANYWHERE: Final = ["*"]
 _PROVIDERS: Final = [
@@ -55,16 +55,16 @@ PROXY_DEFAULTS: Final[dict[str, dict[Minor, Any]]] = {
     "configPath": {OLDEST: "/etc/istio/proxy", (1, 6): "./etc/istio/proxy"},
     "binaryPath": {OLDEST: "/usr/local/bin/envoy"},
     "serviceCluster": {OLDEST: "istio-proxy"},
-    "drainDuration": {OLDEST: 2 * _SECOND, (1, 1): 45 * _SECOND},
-    "parentShutdownDuration": {OLDEST: 3 * _SECOND, (1, 1): 60 * _SECOND, (1, 17): ABSENT},
-    "terminationDrainDuration": {(1, 7): 5 * _SECOND},
+    "drainDuration": {OLDEST: 2 * SECOND, (1, 1): 45 * SECOND},
+    "parentShutdownDuration": {OLDEST: 3 * SECOND, (1, 1): 60 * SECOND, (1, 17): ABSENT},
+    "terminationDrainDuration": {(1, 7): 5 * SECOND},
     "discoveryAddress": {
         OLDEST: "istio-pilot:15007",
         (1, 1): "istio-pilot:15010",
         (1, 6): "istiod.istio-system.svc:15012",
     },
-    "discoveryRefreshDelay": {OLDEST: 1 * _SECOND, (1, 1): ABSENT},
-    "connectTimeout": {OLDEST: 1 * _SECOND, (1, 6): ABSENT},
+    "discoveryRefreshDelay": {OLDEST: 1 * SECOND, (1, 1): ABSENT},
+    "connectTimeout": {OLDEST: 1 * SECOND, (1, 6): ABSENT},
     "envoyMetricsService": {(1, 3): {}, (1, 9): ABSENT},
     "envoyAccessLogService": {(1, 3): {}, (1, 9): ABSENT},
     "proxyAdminPort": {OLDEST: 15000},
@@ -80,12 +80,12 @@ MESH_DEFAULTS: Final[dict[str, dict[Minor, Any]]] = {
     "ingressClass": {OLDEST: "istio", (1, 1): ABSENT, (1, 6): "istio"},
     "ingressControllerMode": {OLDEST: 3, (1, 1): ABSENT, (1, 6): 3},
     "ingressService": {(1, 1): "istio-ingressgateway"},
-    "rdsRefreshDelay": {OLDEST: 1 * _SECOND, (1, 1): ABSENT},
-    "sdsRefreshDelay": {OLDEST: 15 * _SECOND, (1, 1): ABSENT},
+    "rdsRefreshDelay": {OLDEST: 1 * SECOND, (1, 1): ABSENT},
+    "sdsRefreshDelay": {OLDEST: 15 * SECOND, (1, 1): ABSENT},
     "sdsUdsPath": {(1, 6): "unix:./etc/istio/proxy/SDS", (1, 8): ABSENT},
     "enableTracing": {OLDEST: True},
     "accessLogFile": {OLDEST: "/dev/stdout", (1, 6): ABSENT},
-    "protocolDetectionTimeout": {(1, 3): 100_000_000, (1, 6): 5 * _SECOND, (1, 8): 0},
+    "protocolDetectionTimeout": {(1, 3): 100_000_000, (1, 6): 5 * SECOND, (1, 8): 0},
     "trustDomain": {(1, 6): "cluster.local"},
     "enableAutoMtls": {(1, 4): False, (1, 6): True},
     "outboundTrafficPolicy": {(1, 1): {"mode": 1}},
@@ -94,11 +94,11 @@ MESH_DEFAULTS: Final[dict[str, dict[Minor, Any]]] = {
     "rootNamespace": {(1, 1): "istio-system"},
     "proxyListenPort": {OLDEST: 15001},
     "proxyInboundListenPort": {(1, 18): 15006},
-    "connectTimeout": {OLDEST: 1 * _SECOND, (1, 6): 10 * _SECOND},
+    "connectTimeout": {OLDEST: 1 * SECOND, (1, 6): 10 * SECOND},
     "defaultServiceExportTo": {(1, 1): _ANYWHERE},
     "defaultVirtualServiceExportTo": {(1, 1): _ANYWHERE},
     "defaultDestinationRuleExportTo": {(1, 1): _ANYWHERE},
-    "dnsRefreshRate": {(1, 1): 5 * _SECOND, (1, 14): 60 * _SECOND},
+    "dnsRefreshRate": {(1, 1): 5 * SECOND, (1, 14): 60 * SECOND},
     "enablePrometheusMerge": {(1, 18): True},
     "defaultProviders": {(1, 11): {"accessLogging": ["envoy"]}, (1, 12): {}},
     "extensionProviders": {(1, 11): _PROVIDERS[2:], (1, 12): _PROVIDERS},
@@ -302,9 +302,9 @@ def _merged_message(
 
 
 def _merged_duration(old: int, new: int) -> int:
-    old_seconds, old_nanos = divmod(old, _SECOND)
-    seconds, nanos = divmod(new, _SECOND)
-    return (seconds or old_seconds) * _SECOND + (nanos or old_nanos)
+    old_seconds, old_nanos = divmod(old, SECOND)
+    seconds, nanos = divmod(new, SECOND)
+    return (seconds or old_seconds) * SECOND + (nanos or old_nanos)
 
 
 def proto_to_json(message: Message, minor: Minor) -> str:

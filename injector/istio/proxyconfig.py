@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
@@ -19,9 +20,9 @@ from typing import TYPE_CHECKING, Any, Final
 from injector.errors import ConfigError, DataError
 from injector.golang.netip import is_address, split_host_port
 from injector.golang.strconv import atoi, quote
-from injector.golang.time import go_duration
+from injector.golang.time import SECOND, go_duration
 from injector.istio.behaviours import DEVELOPMENT
-from injector.istio.frozen import frozen, thawed
+from injector.istio.frozen import frozen
 from injector.istio.mesh import MOST_VALUES, connection_faults, default_proxy_config, duration_fault, read_proxy_config
 from injector.istio.proto import parse_message, proxy_config_type
 from injector.kube.yaml import load_yaml
@@ -32,8 +33,7 @@ if TYPE_CHECKING:
 
     from injector.istio.behaviours import Behaviours, Minor
 
-_SECOND: Final = 1_000_000_000
-_HOUR: Final = 3600 * _SECOND
+_HOUR: Final = 3600 * SECOND
 _TRACERS: Final = ("lightstep", "zipkin", "datadog")
 _DOMAIN_LABEL = re.compile(r"[a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?", re.ASCII)
 _MAX_DOMAIN: Final = 255
@@ -131,9 +131,9 @@ def _drain_faults(config: Mapping[str, Any], minor: Minor) -> Iterator[str]:
     if both:
         faults.append(_prefixed("invalid parent shutdown duration:", duration_fault(parent)))
     if not any(faults):
-        if drain % _SECOND:
+        if drain % SECOND:
             faults.append("drain time only supports durations to seconds precision")
-        if both and parent % _SECOND:
+        if both and parent % SECOND:
             faults.append("parent shutdown time only supports durations to seconds precision")
         if both and parent <= drain:
             than = f"must be greater than drain time {go_duration(drain)}"
@@ -282,10 +282,10 @@ class ProxyConfigResource:
 
     def proxy_config(self, behaviours: Behaviours) -> dict[str, Any]:
         """Return the ProxyConfig that the minor makes of the resource, as JSON data."""
-        known = thawed(self.fields)
+        known = dict(deepcopy(self.fields))
         if not behaviours.proxy_config_image:
             known.pop("image", None)
-        return dict(known)
+        return known
 
 
 def read_proxy_config_resource(item: Mapping[str, Any], *, where: str = "") -> ProxyConfigResource:

@@ -73,11 +73,9 @@ def _unique(items: list[Any]) -> list[Any]:
     return found
 
 
-def _add_list_function(name: str, signature: str, fault: str, call: Callable[..., Any], cost: costs.Cost) -> None:
-    """Add a function whose first argument is a list; ``fault`` is its error for another value."""
-    FUNCTIONS.define(signature, *name.split(), cost=cost, must=True)(
-        lambda items, *args: call(_items(items, fault), *args)
-    )
+def _of_list(fault: str, call: Callable[..., Any], items: Any, *args: Any) -> Any:
+    """Call a function of a list; ``fault`` is the error for another value."""
+    return call(_items(items, fault), *args)
 
 
 _ITEM: Final = "func(interface {}) interface {}"
@@ -85,7 +83,7 @@ _LIST: Final = "func(interface {}) []interface {}"
 _AND_VALUE: Final = "func(interface {}, interface {}) []interface {}"
 _AND_VALUES: Final = "func(interface {}, ...interface {}) []interface {}"
 _NIL: Final = Slice("interface {}", nil=True)
-for _row in (
+for _names, _signature, _fault, _function, _cost in (
     ("append push", _AND_VALUE, "Cannot push on type {}", lambda items, value: [*items, value], costs.COPY),
     ("prepend", _AND_VALUE, "Cannot prepend on type {}", lambda items, value: [value, *items], costs.COPY),
     ("first", _ITEM, "Cannot find first on type {}", lambda items: items[0] if items else None, costs.NOTHING),
@@ -97,7 +95,7 @@ for _row in (
     ("uniq", _LIST, "Cannot find uniq on type {}", _unique, costs.ANY),
     ("without", _AND_VALUES, "Cannot find without on type {}", _without, costs.ANY),
 ):
-    _add_list_function(*_row)
+    FUNCTIONS.define(_signature, *_names.split(), cost=_cost, must=True)(partial(_of_list, _fault, _function))
 FUNCTIONS.define("func(...interface {}) []interface {}", "tuple", "list", cost=costs.COPY)(lambda *values: list(values))
 
 

@@ -12,7 +12,7 @@ from injector.gotemplate import costs
 from injector.gotemplate.budget import spend
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.functions import FuncMap
-from injector.gotemplate.values import Func, OpaqueStruct, Pointer, Uint64, type_of
+from injector.gotemplate.values import Func, OpaqueStruct, Pointer, Uint64, indirect, type_of
 
 FUNCTIONS: Final = FuncMap()
 
@@ -102,7 +102,7 @@ _COMPARISONS: Final[dict[str, tuple[str, Callable[[int], int]]]] = {
 
 
 def _version_of(value: Any) -> Version:
-    target = value.target if isinstance(value, Pointer) else value
+    target = indirect(value)[0]
     if not isinstance(target, Version):
         raise FuncError("runtime error: invalid memory address or nil pointer dereference")
     return target

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from injector.istio.annotations import checked_annotations
+from injector.istio.annotations import PROXY_CONFIG, checked_annotations
 from injector.istio.behaviours import Behaviours, Minor, behaviours_of
 from injector.istio.proto import WRAPPERS, Field, mesh_config_type, message_type, proxy_config_type
 from injector.kube.typed import is_struct, struct_type, underlying
@@ -30,7 +30,6 @@ _MESSAGE: Final = "message "
 _OWNER: Final = "owner"
 _HARMLESS: Final = frozenset({"bool", "int", "int32", "int64", "float64", "enum", "resource.Quantity", "v1.Time"})
 _TRUSTED: Final = frozenset({"values", "mesh", "env", "revision", "namespace", "nativeSidecars", "gateway"})
-_PROXY_CONFIG: Final = "proxy.istio.io/config"
 _ANNOTATIONS: Final = ("metadata", "annotations")
 _IMAGE_TYPE: Final = (*_ANNOTATIONS, "sidecar.istio.io/proxyImageType")
 _IMAGE: Final = (("values", "global", "hub"), ("values", "global", "tag"), ("values", "global", "variant"), _IMAGE_TYPE)
@@ -205,14 +204,14 @@ class Model:
         return Taint(path, RAW)
 
     def _is_checked(self, names: Path) -> bool:
-        return names[:1] != (_PROXY_CONFIG,) and bool(checked_annotations(dict.fromkeys(names, ""), self.minor))
+        return names[:1] != (PROXY_CONFIG,) and bool(checked_annotations(dict.fromkeys(names, ""), self.minor))
 
     def sources(self, path: Path) -> Iterator[Path]:
         """Yield the places in pod, values and mesh config that a place is computed from; itself if it is one."""
         if path[0] == "proxyConfig":
             yield ("mesh", "defaultConfig", *path[1:])
             if self.behaviours.proxy_config_annotation:
-                yield (*_ANNOTATIONS, _PROXY_CONFIG)
+                yield (*_ANNOTATIONS, PROXY_CONFIG)
         elif path[0] in SOURCES:
             for source in SOURCES[path[0]]:
                 yield from self.sources(source)

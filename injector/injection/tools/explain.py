@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import AnnotationError, BreakOutError, DataError, InvalidPodError
 from injector.injection import containers as c
-from injector.injection.pipeline import PROXY_CONFIG, admitted_pod, check_pod_security, inject_pod, validated
+from injector.injection.pipeline import admitted_pod, check_pod_security, inject_pod, validated
 from injector.injection.policy import Verdict, verdicts
 from injector.injection.render import TEMPLATES, select_templates
 from injector.injection.result import OFF, Injected, RequestFacts
-from injector.istio.annotations import checked_annotations
+from injector.istio.annotations import PROXY_CONFIG, checked_annotations
 from injector.kube.podsecurity import LEVELS, PREFIX, PRIVILEGED, enforced, level_of, violations, warned
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ import jinja2.nodes
 from injector.errors import AnnotationError, DataError, TemplateBudgetError, TemplateRenderError
 from injector.golang.json import load_json
 from injector.gotemplate.errors import Spent
-from injector.gotemplate.values import Pointer
+from injector.gotemplate.values import indirect
 from injector.istio.frozen import frozen
 from injector.istio.functions import append_multus_network, exclude_inbound_port
 from injector.istio.jinja.budget import JinjaBudget, check_value_size, spending
@@ -120,8 +120,7 @@ def named_entries(annotations: Mapping[str, str], name: str) -> list[dict[str, A
 
 
 def _json(value: Any) -> Any:
-    target = value.target if isinstance(value, Pointer) else value
-    return target.derived(_frozen_json)
+    return indirect(value)[0].derived(_frozen_json)
 
 
 def _frozen_json(message: Message) -> Any:
