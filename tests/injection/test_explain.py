@@ -173,10 +173,11 @@ def test_aliases_are_shown_as_what_they_stand_for() -> None:
     assert step_of(trace, "templates").detail == "sidecar, more"
 
 
-def test_the_one_template_of_old_minors_is_named_by_its_key() -> None:
-    config = "policy: enabled\ntemplate: |\n  containers:\n  - name: istio-proxy\n    image: proxy\n"
+APPENDED = "policy: enabled\ntemplate: |\n  containers:\n  - name: istio-proxy\n    image: proxy\n"
 
-    trace = traced(config, 8)
+
+def test_the_one_template_of_old_minors_is_named_by_its_key() -> None:
+    trace = traced(APPENDED, 8)
 
     assert trace.outcome == "injected"
     assert step_of(trace, "templates").source.endswith(": config: template")
@@ -186,6 +187,14 @@ def test_a_pod_that_gets_no_further_container_says_so() -> None:
     trace = traced(containers=[make_container(), make_container("istio-proxy", image="auto")])
 
     assert step_of(trace, "result").detail == "injected: no container that the pod did not have"
+
+
+def test_a_container_without_a_name_is_not_one_that_was_added() -> None:
+    nameless = {key: value for key, value in make_container("app").items() if key != "name"}
+
+    trace = traced(APPENDED, 8, containers=[nameless])
+
+    assert step_of(trace, "result").detail == "injected: istio-proxy (proxy)"
 
 
 def test_what_is_no_pod_is_no_matter_of_a_trace() -> None:

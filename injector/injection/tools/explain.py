@@ -208,7 +208,7 @@ def _described(pod: c.Pod, injected: c.Pod) -> str:
         f"{item['name']} ({item.get('image', 'no image')})"
         for kind in _LISTS
         for item in c.containers_of(injected, kind)
-        if c.find(item["name"], c.containers_of(pod, kind)) is None
+        if "name" in item and c.find(item["name"], c.containers_of(pod, kind)) is None
     ]
     return f"injected: {', '.join(added)}" if added else "injected: no container that the pod did not have"
 
