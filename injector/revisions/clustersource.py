@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from injector.cluster.client import KubeClient
     from injector.istio.revision import Revision
     from injector.metrics import Metrics
+    from injector.revisions.registry import Registry
 
 T = TypeVar("T")
 
@@ -100,9 +101,10 @@ def watched_resources(istio_namespace: str) -> dict[str, Watched]:
 
 @dataclass
 class ClusterSource:
-    """The revisions of one cluster. Other tasks use the client too."""
+    """The revisions of one cluster. Other tasks use the client too. ``registry`` has the revisions that are served."""
 
     client: KubeClient
+    registry: Registry
     metrics: Metrics
     namespace: str = ISTIO_NAMESPACE
     seen: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -111,6 +113,9 @@ class ClusterSource:
     """The objects that were read last, and their state."""
     _watches: dict[str, ListWatch] = field(default_factory=dict)
     _served_changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.registry.subscribe(self._served_changed.set)
 
     def read(self) -> SourceState:
         """Return the last known state, empty before the first list is complete. It may be called on any thread."""
@@ -121,34 +126,27 @@ class ClusterSource:
             self._last = last = seen, state
         return last[1]
 
-    def served_changed(self) -> None:
-        """Check whether the revisions that are now served need further watches."""
-        self._served_changed.set()
-
-    async def follow(
-        self, changed: Callable[[], None], served: Callable[[], Iterable[Revision]], settled: asyncio.Event
-    ) -> None:
+    async def follow(self, changed: Callable[[], None], settled: asyncio.Event) -> None:
         """Watch until cancelled. Raises ConfigError if the credentials are missing or cannot be used.
 
-        ``changed`` is called after each change, when ``read`` returns the new state. ``served`` returns the revisions that are served; see
-        ``served_changed``. ``settled`` is set once everything has been listed that they need.
+        ``changed`` is called after each change, when ``read`` returns the new state. ``settled`` is set once everything that the revisions
+        need has been listed.
         """
         await self.client.open()
         self._watches.clear()  # those of a run that failed have ended
         async with asyncio.TaskGroup() as tasks:
-            self._watch(tasks, (), changed)
-            await self._synced()
-            self._watch(tasks, served(), changed)
-            await self._synced()
+            for _ in range(2):  # the first list has the revisions
+                self._watch(tasks, changed)
+                await self._synced()
             settled.set()
             while True:
-                self._watch(tasks, served(), changed)
+                self._watch(tasks, changed)
                 await self._served_changed.wait()
                 self._served_changed.clear()
 
-    def _watch(self, tasks: asyncio.TaskGroup, revisions: Iterable[Revision], changed: Callable[[], None]) -> None:
-        """Start the watches that are missing for these revisions."""
-        revisions = tuple(revisions)
+    def _watch(self, tasks: asyncio.TaskGroup, changed: Callable[[], None]) -> None:
+        """Start the watches that are missing for the revisions that are served."""
+        revisions = self.registry.snapshot.revisions.values()
         for name, resource in watched_resources(self.namespace).items():
             needed_by = resource.needed_by
             if name not in self._watches and (needed_by is None or any(map(needed_by, revisions))):

@@ -33,7 +33,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 # Names in messages are cut. A valid one has at most 63 letters.
 _SHOWN: Final = 80
 
-RESERVED_NAMES: Final = frozenset({"cluster", "net"})
+RESERVED_NAMES: Final = frozenset(_VARIABLES)
 """Names with another meaning in a path: Istio's ``/inject/cluster/C/net/N``."""
 
 # Keeps an error message readable in kubectl's output; the status page shows all names.

@@ -53,16 +53,6 @@ class Lifecycle:
 
     phase: Phase = Phase.STARTING
 
-    @property
-    def keeps_connections(self) -> bool:
-        """Whether a connection stays open after a response."""
-        return self.phase is Phase.SERVING
-
-    @property
-    def answers(self) -> bool:
-        """Whether requests are still handled."""
-        return self.phase is not Phase.CLOSING
-
 
 RESTARTS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
 """Seconds until a task is restarted, by the number of failures in a row."""

@@ -6,18 +6,16 @@ import asyncio
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import parse_qs
 
 from aiohttp import web
 from aiohttp.hdrs import CONTENT_ENCODING
 
 from injector.golang.time import parse_duration
+from injector.webhook.lifecycle import Lifecycle, Phase
 from injector.webhook.listener import Connection
 from injector.webhook.queue import OVERLOAD, AdmissionQueue, Refusal, Rejected
-
-if TYPE_CHECKING:
-    from injector.webhook.lifecycle import Lifecycle
 
 JSON: Final = "application/json"
 MAX_BODY: Final = 8 * 1024 * 1024
@@ -90,7 +88,7 @@ class Reader:
 
     def _check(self, request: web.BaseRequest) -> None:
         """Raise ``Refusal`` if the headers are not those of a review, or the server is closing."""
-        if not self.lifecycle.answers:
+        if self.lifecycle.phase is Phase.CLOSING:
             raise Refusal(503, "draining", "this injector is shutting down: try again, another one answers", retry=True)
         if request.content_type != JSON or CONTENT_ENCODING in request.headers:
             raise Refusal(415, "content_type", f"the content type must be {JSON}, without an encoding")
@@ -128,8 +126,8 @@ class Reader:
         return self.closing(response)
 
     def closing(self, response: web.Response) -> web.Response:
-        """Return the response; it closes its connection unless the server keeps connections."""
-        if not self.lifecycle.keeps_connections:
+        """Return the response; it closes its connection unless the server is serving."""
+        if self.lifecycle.phase is not Phase.SERVING:
             response.force_close()
         return response
 

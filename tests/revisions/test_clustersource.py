@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,14 +11,16 @@ import pytest
 from injector.cluster.client import Page
 from injector.cluster.resources import CONFIG_MAPS, Scope
 from injector.errors import ClusterError, ConfigError, DataError
-from injector.istio.revision import Revision
+from injector.revisions import clustersource
 from injector.revisions.clustersource import (
     ClusterSource,
+    Watched,
     build_all,
     cluster_state,
     kubelet_version,
     listed_state,
     openshift_annotations,
+    watched_resources,
 )
 from injector.revisions.configmaps import IstioConfigMap, istio_config_map, raw_revisions
 from injector.revisions.registry import Registry
@@ -210,7 +212,7 @@ def test_only_the_kubelet_version_of_a_node_is_remembered(status: Any, kept: str
 
 
 def test_the_state_is_empty_before_the_first_list() -> None:
-    assert ClusterSource(FakeClient([page()]), Observed()).read() == SourceState(())
+    assert ClusterSource(FakeClient([page()]), Registry(), Observed()).read() == SourceState(())
 
 
 def test_revisions_tags_and_facts_are_what_was_seen() -> None:
@@ -269,17 +271,13 @@ def followed(cluster: Cluster, *, seconds: float = 30.0) -> tuple[Registry, list
     registry, settled_after = Registry(), []
 
     async def run() -> None:
-        source = ClusterSource(cluster, Observed(), HOME)
+        source = ClusterSource(cluster, registry, Observed(), HOME)
         loader, settled = Loader(source.read, registry), asyncio.Event()
 
         def changed() -> None:
             loader.load(0.0)
 
-        def served() -> Iterable[Revision]:
-            return registry.snapshot.revisions.values()
-
-        registry.subscribe(source.served_changed)
-        async with running(source.follow(changed, served, settled)):
+        async with running(source.follow(changed, settled)):
             await asyncio.sleep(seconds)
             settled_after.append(settled.is_set())
 
@@ -288,20 +286,21 @@ def followed(cluster: Cluster, *, seconds: float = 30.0) -> tuple[Registry, list
 
 
 @in_fake_time
-async def test_a_source_that_failed_watches_again_when_it_is_restarted() -> None:
+async def test_a_source_that_failed_watches_again_when_it_is_restarted(monkeypatch: pytest.MonkeyPatch) -> None:
     api, failures = FakeApi(), [ValueError()]
-    source = ClusterSource(api, Observed(), HOME)
+    source = ClusterSource(api, Registry(), Observed(), HOME)
 
-    def served() -> Iterable[Revision]:
+    def watched(namespace: str) -> dict[str, Watched]:
         if failures and source.read().revisions:
             raise failures.pop()
-        return ()
+        return watched_resources(namespace)
 
+    monkeypatch.setattr(clustersource, "watched_resources", watched)
     for each in config_maps("-a"):
         api.put(CONFIG_MAPS, each)
     with pytest.raises(ExceptionGroup):
-        await source.follow(lambda: None, served, asyncio.Event())
-    async with running(source.follow(lambda: None, served, asyncio.Event())):
+        await source.follow(lambda: None, asyncio.Event())
+    async with running(source.follow(lambda: None, asyncio.Event())):
         for each in config_maps("-b"):
             api.put(CONFIG_MAPS, each)
         await asyncio.sleep(10)
@@ -317,14 +316,14 @@ def test_other_resources_are_watched_only_where_a_revision_needs_them(values: st
 
 
 def test_tags_without_their_revisions_are_not_read() -> None:
-    source = ClusterSource(FakeClient([page()]), Observed())
+    source = ClusterSource(FakeClient([page()]), Registry(), Observed())
     source.seen = {"mutatingwebhookconfigurations": {"w": TagObject("prod", "default", "w")}}
 
     assert source.read() == SourceState(())
 
 
 def test_the_state_is_computed_once_for_each_change() -> None:
-    source = ClusterSource(FakeClient([page()]), Observed(), HOME)
+    source = ClusterSource(FakeClient([page()]), Registry(), Observed(), HOME)
     source.seen = seen(*small_pair())
     before = source.read()
     assert source.read() is before
@@ -335,7 +334,8 @@ def test_the_state_is_computed_once_for_each_change() -> None:
 
 
 def test_a_cluster_whose_config_maps_are_all_deleted_keeps_what_is_served() -> None:
-    source, registry = ClusterSource(FakeClient([page()]), Observed(), HOME), Registry()
+    registry = Registry()
+    source = ClusterSource(FakeClient([page()]), registry, Observed(), HOME)
     loader = Loader(source.read, registry)
     source.seen = seen(*small_pair())
     loader.load(1.0)
@@ -407,8 +407,8 @@ def test_everything_that_the_revisions_need_must_be_listed_once(refused: str) ->
 
 @in_fake_time
 async def test_what_has_not_been_listed_yet_is_named_with_the_fault() -> None:
-    source = ClusterSource(Cluster({}, refused=("mutatingwebhookconfigurations",)), Observed(), HOME)
-    async with running(source.follow(lambda: None, lambda: (), asyncio.Event())):
+    source = ClusterSource(Cluster({}, refused=("mutatingwebhookconfigurations",)), Registry(), Observed(), HOME)
+    async with running(source.follow(lambda: None, asyncio.Event())):
         await asyncio.sleep(10)
         assert source.pending() == "mutatingwebhookconfigurations: x"
 
@@ -425,10 +425,10 @@ def test_credentials_that_cannot_be_used_end_it_before_it_begins() -> None:
         async def open(self) -> None:
             raise ConfigError("no credentials")
 
-    source = ClusterSource(Broken({}), Observed(), HOME)
+    source = ClusterSource(Broken({}), Registry(), Observed(), HOME)
 
     async def run() -> None:
-        await source.follow(lambda: None, lambda: (), asyncio.Event())
+        await source.follow(lambda: None, asyncio.Event())
 
     with pytest.raises(ConfigError, match="no credentials"):
         in_fake_time(run)()

@@ -303,11 +303,10 @@ async def test_other_methods_and_paths_are_nobodys(client: Client, method: str, 
     assert (await client.request(method, path, json=make_review())).status == status
 
 
-async def test_a_connection_is_kept_while_serving_and_closed_while_draining(
-    client: Client, lifecycle: Lifecycle
-) -> None:
+@pytest.mark.parametrize("phase", [Phase.STARTING, Phase.DRAINING])
+async def test_a_connection_is_kept_only_while_serving(client: Client, lifecycle: Lifecycle, phase: Phase) -> None:
     kept = await client.post("/inject", json=make_review())
-    lifecycle.phase = Phase.DRAINING
+    lifecycle.phase = phase
     closed = await client.post("/inject", json=make_review())
 
     assert (kept.status, kept.headers.get("Connection")) == (200, None)

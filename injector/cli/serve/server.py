@@ -79,11 +79,14 @@ def run_server(settings: Settings) -> None:
     registry, recent = Registry(), RecentPods()
     collectors = CollectorRegistry()
     ProcessCollector(registry=collectors)
-    metrics = Metrics(collectors, version=own_version())
+    version = own_version()
+    metrics = Metrics(collectors, version=version)
     kubeconfig = Kubeconfig(() if settings.kubeconfig is None else (settings.kubeconfig,))
     client = KubeClient(kubeconfig) if settings.asks_cluster else None
     certificates, follow = tls_of(settings, client, metrics)
-    cluster = ClusterSource(client, metrics, settings.istio_namespace) if client and settings.from_cluster else None
+    cluster = None
+    if client is not None and settings.from_cluster:
+        cluster = ClusterSource(client, registry, metrics, settings.istio_namespace)
     loader = Loader(source_of(settings, None if cluster is None else cluster.read), registry, settings.keep_removed)
     watch = partial(file_changes, paths) if (paths := watched_paths(settings)) else None
     follower = Follower(loader, watch, settings.reload_interval, recent, metrics)
@@ -93,12 +96,7 @@ def run_server(settings: Settings) -> None:
         scheme = "http" if certificates is None else "https"
         address = settings.bind or "all addresses"
         _log.info("serving the webhook on %s port %d (%s), operations on port %d", address, port, scheme, ops_port)
-        # Loaded objects stay, so the garbage collector need not visit them again. That would take 30 ms with one revision of Istio
-        # 1.30, and longer with more, without answering requests. The price: a revision that is replaced later does not free the 2.5 MB
-        # that were loaded here.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(_GC_THRESHOLD)
+        _freeze_loaded_objects()
 
     controller = unserved = None
     if client is not None and settings.upgrades:
@@ -110,13 +108,13 @@ def run_server(settings: Settings) -> None:
         follow["unserved"] = unserved.follow
     if client is not None and settings.watch_drift:
         follow["drift"] = DriftWatch(client, registry, metrics).follow
-    tracing = tracing_of(os.environ, version=own_version())
+    tracing = tracing_of(os.environ, version=version)
     listeners = Listeners(settings.bind, settings.port, settings.ops_port, settings.shutdown_delay)
     services = Services(
         registry,
         loader,
         metrics,
-        own_version(),
+        version,
         recent,
         follower,
         certificates=certificates,
@@ -135,12 +133,7 @@ def run_server(settings: Settings) -> None:
         upgrades=None if controller is None else controller.to_list,
     )
     if cluster is not None:
-        registry.subscribe(cluster.served_changed)
-        follow["cluster"] = partial(
-            cluster.follow,
-            follower.changed,
-            lambda: registry.snapshot.revisions.values(),  # noqa: PLW0108 -- the snapshot is replaced
-        )
+        follow["cluster"] = partial(cluster.follow, follower.changed)
 
     async def serve_and_close() -> None:
         try:
@@ -153,6 +146,17 @@ def run_server(settings: Settings) -> None:
     if tracing is not None:
         tracing.close()
     _log.info("drained")
+
+
+def _freeze_loaded_objects() -> None:
+    """Spare the garbage collector the loaded objects, which stay.
+
+    To visit them takes 30 ms with one revision of Istio 1.30, and longer with more, without answering requests. The price: a revision that
+    is replaced later does not free the 2.5 MB that were loaded here.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_GC_THRESHOLD)
 
 
 def upgrade_controller(settings: Settings, client: KubeClient, kubeconfig: Kubeconfig, metrics: Metrics) -> Controller:
