@@ -171,19 +171,19 @@ class Prepared:
     report: LoadReport
 
 
+@dataclass
 class Loader:
     """Loads a source into a registry.
 
     ``keep_removed`` is for how many seconds a revision is served after it was removed from the source.
     """
 
-    def __init__(self, read: ReadSource, registry: Registry, keep_removed: float = 0.0) -> None:
-        self._read_source = read
-        self._registry = registry
-        self._keep_removed = keep_removed
-        self._built: Mapping[str, _Built] = {}
-        self._content: object = None
-        self.report = LoadReport()
+    read: ReadSource
+    registry: Registry
+    keep_removed: float = 0.0
+    report: LoadReport = field(default_factory=LoadReport)
+    _built: Mapping[str, _Built] = field(default_factory=dict)
+    _content: object = None
 
     def load(self, now: float) -> LoadReport:
         """Read the source and serve its valid revisions and tags.
@@ -209,7 +209,7 @@ class Loader:
             The state to adopt; None if the source has not changed.
         """
         try:
-            state = self._read()
+            state = self._read_stable()
         except ConfigError as error:
             return None if str(error) == self._content else self.failed(error, now)
         same = state.content == self._content and now < self.expires_at
@@ -240,14 +240,14 @@ class Loader:
         """Return the revisions that are served although the source no longer has them."""
         removed = {}
         for name, last in self._built.items():
-            until = last.state.removed_until or now + self._keep_removed
+            until = last.state.removed_until or now + self.keep_removed
             if name not in built and last.state.served is not None and now < until:
                 removed[name] = replace(last, state=replace(last.state, error=None, removed_until=until))
         return removed
 
     def adopt(self, prepared: Prepared) -> LoadReport:
         """Serve the prepared state from now on."""
-        self._registry.swap(prepared.snapshot)
+        self.registry.swap(prepared.snapshot)
         self._built, self._content, self.report = prepared.built, prepared.content, prepared.report
         return self.report
 
@@ -255,17 +255,17 @@ class Loader:
         """Return the state to adopt if a load fails as a whole: the last state, with the error for each revision."""
         states = {name: replace(state, error=error) for name, state in self.report.revisions.items()}
         report = _reported(replace(self.report, revisions=states, source_error=error, at=now))
-        return Prepared(str(error), self._built, self._registry.snapshot, report)
+        return Prepared(str(error), self._built, self.registry.snapshot, report)
 
-    def _read(self) -> SourceState:
+    def _read_stable(self) -> SourceState:
         """Read the source until two reads agree, so that no change is seen half. Raises ConfigError if it cannot be used."""
-        state = self._read_source()
+        state = self.read()
         for _ in range(READS):
             if state.content == self._content:
                 return state
-            before, state = state, self._read_source()
+            before, state = state, self.read()
             if before.content == state.content:
-                if self._registry.snapshot.revisions and not state.revisions and not state.failures:
+                if self.registry.snapshot.revisions and not state.revisions and not state.failures:
                     raise ConfigError("all revisions have been removed", hint="add a revision")
                 return state
         raise ConfigError("the configuration changes while it is read", hint="wait until the writer has finished")
@@ -277,7 +277,7 @@ class Loader:
 
         An invalid tag keeps its last state if it can still be served, else what is left of it.
         """
-        last = self._registry.snapshot.tags
+        last = self.registry.snapshot.tags
         kept, _ = usable_tags(last, served)
         if state.tags_error is not None:
             return kept, (state.tags_error,)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ManifestError
@@ -54,28 +54,23 @@ _RECENT: Final = ("namespace", "owner", "reason", "revision", "tag", "at")
 _WORDS: Final = {Outcome.SUCCESS: "injected", Outcome.SKIP: "skipped", Outcome.FAILURE: "denied"}
 
 
+@dataclass
 class Decisions:
     """Logs decisions, and remembers the last refusals for the status.
 
     ``logged`` are the outcomes to log. ``clock`` returns seconds from any start, and ``now`` the time.
     """
 
-    def __init__(
-        self,
-        logged: frozenset[Outcome] = LOGGED["skips"],
-        clock: Callable[[], float] = time.monotonic,
-        now: Callable[[], float] = time.time,
-    ) -> None:
-        self._logged = logged
-        self._clock = clock
-        self._now = now
-        self._refusals: dict[str, int] = {}
-        self._last_refusals = float("-inf")
-        self._recent: dict[tuple[str, ...], dict[str, Any]] = {}
+    logged: frozenset[Outcome] = LOGGED["skips"]
+    clock: Callable[[], float] = time.monotonic
+    now: Callable[[], float] = time.time
+    _refusals: dict[str, int] = field(default_factory=dict)
+    _last_refusals: float = float("-inf")
+    _recent: dict[tuple[str, ...], dict[str, Any]] = field(default_factory=dict)
 
     def wants(self, outcome: Outcome) -> bool:
         """Return whether decisions of this kind are logged or remembered."""
-        return outcome is Outcome.FAILURE or outcome in self._logged
+        return outcome is Outcome.FAILURE or outcome in self.logged
 
     def recent(self) -> list[dict[str, Any]]:
         """Return the last refusals as JSON data, the newest first: one for each workload and cause, with their number."""
@@ -94,7 +89,7 @@ class Decisions:
         }
         if answer.outcome is Outcome.FAILURE:
             self._remember(fields)
-        if answer.outcome not in self._logged and answer.reason != FAULT:
+        if answer.outcome not in self.logged and answer.reason != FAULT:
             return
         shown = {name: value for name, value in fields.items() if value != ""}
         _log.log(_level(answer), "%s", _WORDS[answer.outcome], extra={FIELDS: shown})
@@ -102,10 +97,10 @@ class Decisions:
     def log_refusal(self, reason: str, status: int) -> None:
         """Log a request that got an HTTP error; many in a second as one line with their number."""
         self._remember({"reason": reason, "at": f"HTTP status {status}"})
-        if Outcome.FAILURE not in self._logged:
+        if Outcome.FAILURE not in self.logged:
             return
         self._refusals[reason] = self._refusals.get(reason, 0) + 1
-        now = self._clock()
+        now = self.clock()
         if now - self._last_refusals < _REFUSALS_INTERVAL:
             return
         self._last_refusals = now
@@ -118,7 +113,7 @@ class Decisions:
         row = {name: fields.get(name, "") for name in _RECENT}
         key = tuple(row.values())
         count = self._recent.pop(key, {"count": 0})["count"] + 1
-        self._recent[key] = {**row, "count": count, "time": self._now()}
+        self._recent[key] = {**row, "count": count, "time": self.now()}
         if len(self._recent) > MAX_RECENT:
             del self._recent[next(iter(self._recent))]
 

@@ -14,7 +14,7 @@ import random
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.cluster.listwatch import ListWatch
@@ -47,6 +47,7 @@ class _Retry:
     failures: int = 0
 
 
+@dataclass
 class CaBundles:
     """Keeps the webhooks' ``caBundle`` up to date.
 
@@ -56,25 +57,15 @@ class CaBundles:
         refresh: reads the bundle again, before webhooks are patched: another replica may have written a newer one into them.
     """
 
-    def __init__(
-        self,
-        client: KubeClient,
-        selector: WebhookSelector,
-        bundle: Callable[[], bytes | None],
-        *,
-        rollout: BundleRollout,
-        refresh: Callable[[], Awaitable[None]] | None = None,
-        metrics: Metrics,
-    ) -> None:
-        self._client = client
-        self.selector = selector
-        self.bundle = bundle
-        self.rollout = rollout
-        self._refresh = refresh
-        self._metrics = metrics
-        self._webhooks: dict[str, OwnWebhooks] | None = None
-        self._retries: defaultdict[str, _Retry] = defaultdict(_Retry)
-        self._woken = asyncio.Event()
+    client: KubeClient
+    selector: WebhookSelector
+    bundle: Callable[[], bytes | None]
+    rollout: BundleRollout
+    metrics: Metrics
+    refresh: Callable[[], Awaitable[None]] | None = None
+    _webhooks: dict[str, OwnWebhooks] | None = None
+    _retries: defaultdict[str, _Retry] = field(default_factory=lambda: defaultdict(_Retry))
+    _woken: asyncio.Event = field(default_factory=asyncio.Event)
 
     def wake(self) -> None:
         """Check the bundle, which may have changed."""
@@ -91,11 +82,11 @@ class CaBundles:
         """Watch the webhooks and patch outdated ones until cancelled."""
         scope = Scope(WEBHOOKS, name=self.selector.configuration, watch_name=WATCH)
         watch = ListWatch(
-            self._client,
+            self.client,
             scope,
             keep=self.selector.keep,
             changed=self.webhooks_changed,
-            metrics=self._metrics,
+            metrics=self.metrics,
         )
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(watch.run())
@@ -116,8 +107,8 @@ class CaBundles:
         outdated = self._outdated(bundle)
         if outdated:
             self.rollout.note(None)
-        if self._refresh is not None and any(self._wait(name) <= 0 for name in outdated):
-            await self._refresh()
+        if self.refresh is not None and any(self._wait(name) <= 0 for name in outdated):
+            await self.refresh()
             if self.bundle() != bundle:
                 return 0.0
             outdated = self._outdated(bundle)
@@ -126,7 +117,7 @@ class CaBundles:
                 await self._patch(name, bundle)
             pause = min(pause, max(self._wait(name), 0.0))
         left = self._outdated(bundle)
-        self._metrics.cabundle_outdated.set(len(left))
+        self.metrics.cabundle_outdated.set(len(left))
         self.rollout.note(None if self._webhooks is None or left else bundle)
         return None if math.isinf(pause) else pause
 
@@ -145,21 +136,21 @@ class CaBundles:
             return  # it was deleted while another object was patched
         retry, clock = self._retries[name], asyncio.get_running_loop().time
         try:
-            patched = await self._client.patch(WEBHOOKS, name, bundle_patch(own, bundle), manager=BUNDLE_MANAGER)
+            patched = await self.client.patch(WEBHOOKS, name, bundle_patch(own, bundle), manager=BUNDLE_MANAGER)
         except Exception as error:  # noqa: BLE001 -- the loop goes on; the error is counted
             if isinstance(error, ClusterError) and error.status == _NOT_FOUND:
                 # It was deleted. The watch will report that.
                 retry.earliest = clock() + PATCH_INTERVAL
                 return
-            self._metrics.cabundle_attempts.inc()
+            self.metrics.cabundle_attempts.inc()
             wait = RETRIES[min(retry.failures, len(RETRIES) - 1)] * (1 + _JITTER * random.random())  # noqa: S311 -- jitter
             if not retry.failures:
                 cause = error if isinstance(error, InjectorError) else whereabouts(error)
                 _log.warning("caBundle of MutatingWebhookConfiguration %s: %s", name, cause)
             retry.failures += 1
         else:
-            self._metrics.cabundle_attempts.inc()
-            self._metrics.cabundle_patches.inc()
+            self.metrics.cabundle_attempts.inc()
+            self.metrics.cabundle_patches.inc()
             _log.info("caBundle of MutatingWebhookConfiguration %s: updated", name)
             wait, retry.failures = PATCH_INTERVAL, 0
             self._note_patched(name, patched)
