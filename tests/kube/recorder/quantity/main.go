@@ -7,7 +7,6 @@ package main
 
 import (
 	"encoding/json"
-	"os"
 
 	"recorder/internal/corpus"
 
@@ -22,22 +21,20 @@ type testCase struct {
 }
 
 func main() {
-	path := os.Args[1]
-	cases := corpus.Read[testCase](path)
-	for i := range cases {
-		each := &cases[i]
-		each.Canonical, each.Amount, each.Error = "", "", ""
-		parsed, err := resource.ParseQuantity(each.Text)
-		if err != nil {
-			each.Error = err.Error()
-			continue
-		}
-		text, err := json.Marshal(parsed)
-		corpus.Check(err)
-		corpus.Check(json.Unmarshal(text, &each.Canonical))
-		if len(each.Text) < 60 && parsed.AsApproximateFloat64() < 1e30 {
-			each.Amount = parsed.AsDec().String()
-		}
+	corpus.Answer(record)
+}
+
+func record(each *testCase) {
+	each.Canonical, each.Amount, each.Error = "", "", ""
+	parsed, err := resource.ParseQuantity(each.Text)
+	if err != nil {
+		each.Error = err.Error()
+		return
 	}
-	corpus.Write(path, cases)
+	text, err := json.Marshal(parsed)
+	corpus.Check(err)
+	corpus.Check(json.Unmarshal(text, &each.Canonical))
+	if len(each.Text) < 60 && parsed.AsApproximateFloat64() < 1e30 {
+		each.Amount = parsed.AsDec().String()
+	}
 }

@@ -8,7 +8,6 @@ package main
 import (
 	"encoding/json"
 	"errors"
-	"os"
 	"reflect"
 
 	"recorder/internal/corpus"
@@ -53,12 +52,7 @@ var types = map[string]reflect.Type{
 }
 
 func main() {
-	path := os.Args[1]
-	cases := corpus.Read[testCase](path)
-	for i := range cases {
-		record(&cases[i])
-	}
-	corpus.Write(path, cases)
+	corpus.Answer(record)
 }
 
 func record(each *testCase) {

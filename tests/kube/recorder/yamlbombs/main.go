@@ -6,7 +6,6 @@
 package main
 
 import (
-	"os"
 	"strings"
 
 	"recorder/internal/corpus"
@@ -29,12 +28,7 @@ type testCase struct {
 }
 
 func main() {
-	path := os.Args[1]
-	cases := corpus.Read[testCase](path)
-	for i := range cases {
-		record(&cases[i])
-	}
-	corpus.Write(path, cases)
+	corpus.Answer(record)
 }
 
 func record(each *testCase) {

@@ -7,7 +7,6 @@ package main
 
 import (
 	"encoding/base64"
-	"os"
 
 	"recorder/internal/corpus"
 
@@ -23,12 +22,7 @@ type testCase struct {
 }
 
 func main() {
-	path := os.Args[1]
-	cases := corpus.Read[testCase](path)
-	for i := range cases {
-		record(&cases[i])
-	}
-	corpus.Write(path, cases)
+	corpus.Answer(record)
 }
 
 func record(each *testCase) {

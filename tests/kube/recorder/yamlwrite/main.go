@@ -9,7 +9,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"os"
 	"strconv"
 	"strings"
 
@@ -27,12 +26,7 @@ type testCase struct {
 }
 
 func main() {
-	path := os.Args[1]
-	cases := corpus.Read[testCase](path)
-	for i := range cases {
-		record(&cases[i])
-	}
-	corpus.Write(path, cases)
+	corpus.Answer(record)
 }
 
 func record(each *testCase) {

@@ -7,6 +7,16 @@ import (
 	"os"
 )
 
+// Answer records the answer to each case of the file that is the program's first argument.
+func Answer[Case any](record func(*Case)) {
+	path := os.Args[1]
+	cases := Read[Case](path)
+	for i := range cases {
+		record(&cases[i])
+	}
+	Write(path, cases)
+}
+
 // Read decodes the list of cases at path.
 func Read[Case any](path string) []Case {
 	data, err := os.ReadFile(path)
