@@ -24,8 +24,9 @@ def named(*names: str) -> list[dict[str, Any]]:
 
 
 def proxy_of(pod: dict[str, Any]) -> dict[str, Any]:
-    """The proxy among the containers of a pod."""
-    found: dict[str, Any] = next(each for each in pod["spec"]["containers"] if each["name"] == "istio-proxy")
+    """The proxy among the containers and init containers of a pod."""
+    containers = [*pod["spec"].get("containers", []), *pod["spec"].get("initContainers", [])]
+    found: dict[str, Any] = next(each for each in containers if each["name"] == "istio-proxy")
     return found
 
 
@@ -52,6 +53,17 @@ def make_pod(
         "metadata": metadata,
         "spec": {"containers": [make_container()] if containers is None else containers, **spec},
     }
+
+
+def owner_of(name: str, kind: str = "ReplicaSet", version: str = "apps/v1") -> dict[str, Any]:
+    """The reference of an object to its controller."""
+    return {"apiVersion": version, "kind": kind, "name": name, "uid": "1", "controller": True}
+
+
+def created_by(pod: dict[str, Any], name: str, kind: str = "ReplicaSet", version: str = "apps/v1") -> dict[str, Any]:
+    """The pod as a controller creates it: with a generated name and an owner."""
+    owned = {"generateName": f"{name}-", "ownerReferences": [owner_of(name, kind, version)]}
+    return {**pod, "metadata": {**pod["metadata"], **owned}}
 
 
 def make_review(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import json
+from collections.abc import Mapping
 from typing import Any
 
+import jsonpatch
 from prometheus_client import CollectorRegistry
 
 from injector.istio.revision import Revision
@@ -41,6 +44,15 @@ def decided(
     """Return an answer of which only the decision matters."""
     resolved = Resolved(fake_revision(revision), tag or None) if revision else None
     return ReviewAnswer(b"", outcome, reason, review, resolved, where)
+
+
+def patched(pod: dict[str, Any], response: Mapping[str, Any]) -> Any:
+    """Return the pod after the patch of a response, or the pod itself if there is no patch."""
+    assert response["allowed"] is True, response
+    if "patch" not in response:
+        return pod
+    assert response["patchType"] == "JSONPatch"
+    return jsonpatch.apply_patch(pod, json.loads(base64.b64decode(response["patch"])))
 
 
 def response_of(handler: InjectHandler, path: str, body: bytes) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import pytest
 import injector
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
-from tests.factories import make_pod
+from tests.factories import make_pod, proxy_of
 
 REVISIONS = Path(__file__).resolve().parents[1] / "revisions"
 THREADS = 8
@@ -85,7 +85,7 @@ def test_the_namespace_of_the_pod_takes_precedence_over_the_argument(stable: inj
 def test_variables_for_the_proxy_are_added_to_it(stable: injector.Revision) -> None:
     injection = injector.inject(stable, make_pod(), proxy_env={"ISTIO_META_NETWORK": "north"})
 
-    assert {"name": "ISTIO_META_NETWORK", "value": "north"} in _proxy(injection.pod)["env"]
+    assert {"name": "ISTIO_META_NETWORK", "value": "north"} in proxy_of(injection.pod)["env"]
 
 
 def test_a_skipped_pod_has_the_reason_and_is_a_copy(stable: injector.Revision) -> None:
@@ -206,8 +206,3 @@ def test_threads_that_inject_at_once_get_the_results_of_one_thread(revisions: di
         found = [list(pool.map(lambda call: injector.inject(*call), calls, timeout=120)) for _ in range(2)]
 
     assert found == [expected, expected]
-
-
-def _proxy(pod: dict[str, Any]) -> dict[str, Any]:
-    (proxy,) = (each for each in pod["spec"]["containers"] if each["name"] == "istio-proxy")
-    return proxy  # type: ignore[no-any-return]

@@ -18,7 +18,7 @@ from aiohttp import web
 from injector.webhook.operations import HEADERS, status_page
 from tests.architecture.documents import ROOT
 from tests.architecture.serving import STOP_LIMIT, free_ports, post, wait_until_ready
-from tests.factories import make_pod, make_review
+from tests.factories import created_by, make_pod, make_review
 from tests.webhook.chromium import browser, tab
 
 FOLDER: Final = ROOT / "docs" / "images"
@@ -62,9 +62,7 @@ def reviews() -> list[tuple[str, dict[str, object]]]:
     for number in range(200):
         name = f"{TEAMS[number % len(TEAMS)]}-{number // len(TEAMS)}"
         annotations = SKIPPED if number % 19 == 0 else INVALID if number % 97 == 5 else {}
-        pod = make_pod(name, labels={"pod-template-hash": "5d9f"}, annotations=annotations)
-        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"{name}-5d9f", "uid": "1", "controller": True}
-        pod["metadata"] |= {"generateName": f"{name}-5d9f-", "ownerReferences": [owner]}
+        pod = created_by(make_pod(name, labels={"pod-template-hash": "5d9f"}, annotations=annotations), f"{name}-5d9f")
         path = "/inject/edge" if number % 7 == 0 else "/inject/prod" if number % 3 else "/inject/default"
         found.append((path, make_review(pod, namespace="shop")))
     return found

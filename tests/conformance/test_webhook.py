@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import json
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
-import jsonpatch
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import RawTestServer, TestClient
@@ -22,6 +19,7 @@ from injector.webhook.lifecycle import Lifecycle
 from injector.webhook.server import webhook_requests
 from tests.conformance import compare, core, corpus, doors, workloads
 from tests.factories import UID, make_review
+from tests.handlers import patched
 
 pytestmark = pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)
 
@@ -115,12 +113,3 @@ async def ask(settings: corpus.Settings, pod: dict[str, Any], namespace: str, *,
         response: Answer = (await answer.json())["response"]
         assert response["uid"] == UID
         return response
-
-
-def patched(pod: dict[str, Any], response: Answer) -> Any:
-    """``pod`` after the patch of an answer; as it was where there is none."""
-    assert response["allowed"] is True, response
-    if "patch" not in response:
-        return pod
-    assert response["patchType"] == "JSONPatch"
-    return jsonpatch.apply_patch(pod, json.loads(base64.b64decode(response["patch"])))

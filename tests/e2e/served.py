@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import signal
 import subprocess
@@ -22,7 +21,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from injector.cli import main
 from tests.architecture.serving import free_ports, post, wait_until_ready
 from tests.e2e.kubelab import Lab
-from tests.factories import make_review
+from tests.factories import make_pod, make_review, proxy_of
+from tests.handlers import patched
 from tests.webhook.certificates import Order, authority, issue
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,10 +61,11 @@ class Injector:
 
     def image(self, revision: str, pod: dict[str, Any] | None = None) -> str:
         """The image that a pod of the revision gets, or why it gets none; for a server of plain HTTP."""
+        pod = pod or make_pod()
         response = post(f"http://127.0.0.1:{self.port}/inject/{revision}", make_review(pod))["response"]
         if not response["allowed"]:
             return str(response["status"]["message"])
-        return next(each for each in _images(json.loads(base64.b64decode(response["patch"]))) if "proxy:" in each)
+        return str(proxy_of(patched(pod, response))["image"])
 
     def error(self, revision: str) -> str:
         """Why what the source holds of a revision is not served; empty where it is."""
@@ -114,17 +115,6 @@ class Injector:
             assert time.monotonic() - started < within, self.log.read_text()
             time.sleep(0.1)  # a look takes CPU time that the injector needs
         return time.monotonic() - started
-
-
-def _images(found: Any) -> Iterator[str]:
-    if isinstance(found, dict):
-        for key, value in found.items():
-            if key == "image":
-                yield value
-            yield from _images(value)
-    elif isinstance(found, list):
-        for each in found:
-            yield from _images(each)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from tests.e2e.kubelab import Lab
 from tests.e2e.manifests import account_of, config_map, made, namespace_of
 from tests.e2e.policies import admission_policy
 from tests.e2e.served import ROOT, injector, of_cluster, until
-from tests.factories import make_container
+from tests.factories import created_by, make_container
 from tests.revisions.fakes import CONFIG
 from tests.webhook.certificates import Order, issue
 
@@ -99,9 +99,7 @@ def template(name: str, **labels: str) -> dict[str, Any]:
 def pod(name: str, place: str, **labels: str) -> dict[str, Any]:
     """A pod as a Deployment's ReplicaSet makes it."""
     own = template(name, **labels, **{"pod-template-hash": "abc"})
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"{name}-abc", "uid": "1", "controller": True}
-    named = {"name": f"{name}-x", "generateName": f"{name}-abc-", "namespace": place, "ownerReferences": [owner]}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {**own["metadata"], **named}, "spec": own["spec"]}
+    return created_by(made("Pod", f"{name}-x", place, own["metadata"]["labels"], spec=own["spec"]), f"{name}-abc")
 
 
 def deployment(name: str, place: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from tests.e2e.conftest import Figure
 from tests.e2e.fleet import CRD, FLEET, HOME, NEW, OLD, PODS, World, name_of, workload
 from tests.e2e.manifests import control_plane, made, namespace_of
 from tests.e2e.served import Injector, injector, of_cluster, until
-from tests.factories import make_container
+from tests.factories import make_container, proxy_of
 from tests.revisions.fakes import CONFIG
 
 
@@ -80,10 +80,6 @@ def test_controllers_with_the_permissions_of_the_chart_run_a_resource_although_t
     }  # fmt: skip
 
 
-def proxy_of(pod: dict[str, Any]) -> str:
-    return str(next(each["image"] for each in pod["spec"]["containers"] if each["name"] == "istio-proxy"))
-
-
 @dataclass
 class Script:
     """A plain restarter, as fortsa is (commit 5a1ead4, internal/podscanner/pod_scanner.go and internal/annotator/workload_annotator.go).
@@ -104,11 +100,13 @@ class Script:
         obj = self.workloads[name]
         template = obj["spec"]["template"]
         meta = {**template["metadata"], "generateName": "x-", "namespace": obj["metadata"]["namespace"]}
-        return proxy_of(self.world.lab.tried({**template, "apiVersion": "v1", "kind": "Pod", "metadata": meta}))
+        return str(
+            proxy_of(self.world.lab.tried({**template, "apiVersion": "v1", "kind": "Pod", "metadata": meta}))["image"]
+        )
 
     def outdated(self) -> set[str]:
         owned = [name for name, obj in self.workloads.items() if obj["kind"] != "Pod"]
-        return {name for name in owned if any(proxy_of(pod) != self.expected(name) for pod in self.pods(name))}
+        return {name for name in owned if any(proxy_of(pod)["image"] != self.expected(name) for pod in self.pods(name))}
 
     def scan(self) -> set[str]:
         """Restart what is outdated, and return it."""

@@ -12,7 +12,7 @@ from injector.errors import DataError
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import ENFORCE, RequestFacts
 from injector.istio.revision import Revision, RevisionSettings, build_revision
-from tests.factories import make_container, make_pod
+from tests.factories import make_container, make_pod, owner_of
 
 BROKEN = "breaks out"
 HARMLESS = "app"
@@ -91,8 +91,8 @@ def _pod(place: str, text: str) -> dict[str, Any]:
         made[place]()
         return pod
     if place.startswith("owner."):
-        owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "controller": True}
-        meta.update(generateName="db-", ownerReferences=[{**owner, place.removeprefix("owner."): text}])
+        owner = {**owner_of("db", "StatefulSet"), place.removeprefix("owner."): text}
+        meta.update(generateName="db-", ownerReferences=[owner])
         return pod
     key = re.fullmatch(r"metadata\.annotations\[(.*)\]", place)
     assert key is not None, place

@@ -27,7 +27,7 @@ from injector.injection.tools.drift import (
 )
 from injector.istio.revision import Revision
 from tests.cases import cases
-from tests.factories import make_container, make_pod, proxy_of
+from tests.factories import created_by, make_container, make_pod, proxy_of
 from tests.revisions.fakes import FACTS, embedded, injected
 
 STATUS = "sidecar.istio.io/status"
@@ -38,12 +38,11 @@ SKIPPED = Skipped("policy_disabled", "the policy is disabled")
 
 def created(**meta: Any) -> dict[str, Any]:
     """A pod of a Deployment as its webhook gets it."""
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-abc", "controller": True, "uid": "1"}
     probe = {"httpGet": {"port": "http", "path": "/"}}
     app = make_container(ports=[{"containerPort": 80, "name": "http"}], readinessProbe=probe)
     labels = {"app": "web", "pod-template-hash": "abc"}
-    named = {"generateName": "web-abc-", "namespace": "shop", "labels": labels, "ownerReferences": [owner]}
-    return {**make_pod(containers=[app]), "metadata": {**named, **meta}}
+    pod = {**make_pod(containers=[app]), "metadata": {"namespace": "shop", "labels": labels, **meta}}
+    return created_by(pod, "web-abc")
 
 
 def running(revision: Revision = STABLE, **meta: Any) -> dict[str, Any]:
@@ -63,7 +62,7 @@ def drift(pod: dict[str, Any], revision: Revision = STABLE) -> Drift:
 
 def changed_proxy(pod: dict[str, Any], **fields: Any) -> dict[str, Any]:
     """The pod with fields of its proxy replaced; None takes one out."""
-    proxy = {**next(each for each in pod["spec"]["containers"] if each["name"] == "istio-proxy"), **fields}
+    proxy = {**proxy_of(pod), **fields}
     kept = {key: value for key, value in proxy.items() if value is not None}
     others = [each for each in pod["spec"]["containers"] if each["name"] != "istio-proxy"]
     return {**pod, "spec": {**pod["spec"], "containers": [*others, kept]}}

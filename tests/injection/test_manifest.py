@@ -8,7 +8,7 @@ from injector.errors import AnnotationError, BreakOutError, ManifestError
 from injector.injection.tools.manifest import inject_object
 from injector.istio.revision import Revision
 from tests.cases import cases
-from tests.factories import make_container, make_pod
+from tests.factories import created_by, make_container, make_pod
 from tests.revisions.fakes import CONFIG, revision_of, saying
 
 APPENDING = """\
@@ -131,9 +131,7 @@ def test_templates_know_the_workload(expression: str, obj: dict[str, Any], expec
 
 @cases("minor", "expression", "expected")
 def test_since_1_21_the_workload_of_a_bare_pod_is_told_by_its_owner(minor: int, expression: str, expected: str) -> None:
-    pod = make_pod("w-29000000-x")
-    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "w-29000000", "uid": "1", "controller": True}
-    pod["metadata"] |= {"generateName": "w-29000000-", "ownerReferences": [owner]}
+    pod = created_by(make_pod("w-29000000-x"), "w-29000000", "Job", "batch/v1")
 
     assert image_of_proxy(revision_of(minor, saying(expression)), pod) == expected
 

@@ -34,7 +34,7 @@ from injector.injection.steps.prometheus import (
 from injector.istio.behaviours import behaviours_of, parse_minor
 from injector.revisions.source import build
 from tests.cases import cases
-from tests.factories import make_container, make_pod, named
+from tests.factories import make_container, make_pod, named, proxy_of
 from tests.revisions.fakes import make_raw
 
 STATUS = "sidecar.istio.io/status"
@@ -315,8 +315,7 @@ def _users(proxy_user: int | None, app_user: int | None, kind: str = "containers
 
 
 def _proxy(pod: dict[str, Any]) -> Any:
-    listed = [*pod["spec"]["containers"], *pod["spec"].get("initContainers", [])]
-    return next(item["securityContext"] for item in listed if item["name"] == "istio-proxy")
+    return proxy_of(pod)["securityContext"]
 
 
 def test_a_user_that_openshift_gave_to_all_is_forgotten_for_the_proxy() -> None:

@@ -22,7 +22,7 @@ from injector.istio.analysis import (
 from injector.istio.behaviours import NEWEST, parse_minor
 from injector.istio.webhooks import WebhookOptions, deactivated, revision_webhook, tag_webhook, unserved_webhook
 from tests.cases import cases
-from tests.factories import make_pod
+from tests.factories import created_by, make_pod, owner_of
 
 PLAIN = WebhookOptions()
 WEBHOOKS = "MutatingWebhookConfiguration"
@@ -212,9 +212,8 @@ def test_the_pods_of_a_workload_speak_for_its_template() -> None:
         "metadata": {"name": "web", "namespace": "shop"},
         "spec": {"template": template},
     }
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-abc", "uid": "1", "controller": True}
     pod = make_pod(annotations=annotations, labels={"pod-template-hash": "abc"}, namespace="shop", name="web-abc-1")
-    pod["metadata"] |= {"generateName": "web-abc-", "ownerReferences": [owner]}
+    pod = created_by(pod, "web-abc")
 
     def reported(*objects: dict[str, Any]) -> list[str]:
         return [each.item.kind for each in found(list(objects)) if each.code == "IST0125"]
@@ -224,7 +223,7 @@ def test_the_pods_of_a_workload_speak_for_its_template() -> None:
 
 
 def test_a_job_of_a_cron_job_does_not_count() -> None:
-    owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "etl", "uid": "1", "controller": True}
+    owner = owner_of("etl", "CronJob", "batch/v1")
     job = {"kind": "Job", "metadata": {"name": "etl-1", "ownerReferences": [owner]}, "spec": {"template": {"spec": {}}}}
 
     assert item_of(job, "shop") is None

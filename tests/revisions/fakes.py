@@ -16,7 +16,7 @@ from injector.istio.revision import Revision
 from injector.library import load_revisions
 from injector.revisions.source import ClusterFacts, RawRevision, build
 from injector.revisions.verify import RecentPod, RecentPods
-from tests.factories import make_pod, make_review
+from tests.factories import make_pod, make_review, owner_of
 
 CONFIG = """\
 policy: enabled
@@ -99,8 +99,7 @@ def embedded(name: str) -> Revision:
 
 def recent_pods(revision: str = "a", **fields: Any) -> dict[str, tuple[RecentPod, ...]]:
     """The pods that a revision injected last: one, of a workload; further keywords are of its metadata."""
-    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "controller": True}
-    meta = {"generateName": "db-", "ownerReferences": [owner], **fields}
+    meta = {"generateName": "db-", "ownerReferences": [owner_of("db", "StatefulSet")], **fields}
     review = make_review({**make_pod(), "metadata": meta}, namespace="shop")
     recent = RecentPods()
     recent.keep(revision, json.dumps(review).encode(), pod={"metadata": meta}, namespace="shop", envs={})

@@ -18,6 +18,7 @@ from injector.revisions.registry import Registry, Snapshot, snapshot_of
 from injector.revisions.tags import parse_tags
 from tests.cluster.fakeapi import FakeApi
 from tests.cluster.fakes import in_fake_time
+from tests.factories import created_by
 from tests.revisions.fakes import fake_revision
 from tests.tasks import running
 
@@ -37,10 +38,8 @@ def pod(
     if has is not None:
         annotations["sidecar.istio.io/status"] = json.dumps({"containers": ["istio-proxy"], "revision": has})
     replica_set = f"{name.partition('.')[0]}-7c9f8d6b54"
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": replica_set, "uid": "1", "controller": True}
     own = {"labels": {"pod-template-hash": "7c9f8d6b54", **(labels or {})}, "annotations": annotations}
-    head = {"name": name, "generateName": f"{replica_set}-", "namespace": place, "ownerReferences": [owner]}
-    return {"metadata": {**head, **own}}
+    return created_by({"metadata": {"name": name, "namespace": place, **own}}, replica_set)
 
 
 def drift(

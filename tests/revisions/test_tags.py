@@ -30,7 +30,7 @@ from injector.revisions.tags import (
     workload_of_pod,
 )
 from tests.cases import cases
-from tests.factories import make_pod
+from tests.factories import make_pod, owner_of
 
 
 def test_a_tag_names_several_by_weight_in_the_order_of_the_file() -> None:
@@ -307,8 +307,7 @@ def chosen(weights: dict[str, int], key: tuple[str, str, str], salt: str = "prod
 
 def owned(kind: str, owner: str, generated: str, labels: dict[str, str] | None = None) -> dict[str, Any]:
     """A pod as a controller makes it: its name is not there yet."""
-    reference = {"apiVersion": "apps/v1", "kind": kind, "name": owner, "uid": "1", "controller": True}
-    return {"metadata": {"generateName": generated, "labels": labels or {}, "ownerReferences": [reference]}}
+    return {"metadata": {"generateName": generated, "labels": labels or {}, "ownerReferences": [owner_of(owner, kind)]}}
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from injector.revisions.verify import (
     verify_recent,
 )
 from tests.cases import cases
+from tests.factories import owner_of
 from tests.revisions.fakes import CONFIG, make_raw, recent_pods
 
 
@@ -138,7 +139,7 @@ def test_a_pod_that_a_build_would_leave_alone_is_a_note() -> None:
 
 def meta_of(name: str, kind: str = "StatefulSet") -> dict[str, Any]:
     """The metadata of a pod that a workload made."""
-    return {"generateName": f"{name}-", "ownerReferences": [{"kind": kind, "name": name, "controller": True}]}
+    return {"generateName": f"{name}-", "ownerReferences": [owner_of(name, kind)]}
 
 
 def keep(recent: RecentPods, name: str, review: bytes = b"{}", *, revision: str = "a", namespace: str = "shop") -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 import tracemalloc
@@ -29,7 +28,8 @@ from injector.webhook.cache import AnswerCache, CachedAnswer, CacheKey
 from injector.webhook.handler import InjectHandler
 from injector.webhook.lifecycle import Lifecycle
 from tests.conformance import core, corpus
-from tests.handlers import handler_of, response_of
+from tests.factories import proxy_of
+from tests.handlers import handler_of, patched, response_of
 from tests.revisions.fakes import CONFIG, VALUES, fake_revision, write_revision
 from tests.webhook.recorded import NAMES, recorded
 
@@ -121,12 +121,6 @@ def token_volumes(value: Any) -> set[str]:
     return set(TOKEN_VOLUME.findall(json.dumps(value)))
 
 
-def patched(body: bytes, response: dict[str, Any]) -> Any:
-    """The pod of a review after the patch of its answer."""
-    assert (response["allowed"], response["patchType"]) == (True, "JSONPatch")
-    return jsonpatch.apply_patch(pod_of(body), json.loads(base64.b64decode(response["patch"])))
-
-
 def injected(revision: Revision, body: bytes) -> Any:
     """The pod of a review after the patch of a pipeline that sees the pod as the API server sent it."""
     result = inject_pod(revision, pod_of(body), RequestFacts(json.loads(body)["request"]["namespace"]))
@@ -176,8 +170,8 @@ def test_an_equal_request_after_a_proxy_config_changed_is_not_answered_from_the_
         }
         (tmp_path / "proxyconfigs.yaml").write_text(json.dumps(resource))
         loader.load(1.0)
-        pod = patched(body, response_of(handler, PATH, body))
-        images += [each["image"] for each in pod["spec"]["containers"] if each["name"] == "istio-proxy"]
+        pod = patched(pod_of(body), response_of(handler, PATH, body))
+        images.append(proxy_of(pod)["image"])
 
     assert (images, handler.cache.hits) == (["proxy:1", "proxy:1", "proxy:2"], 1)
 
@@ -187,7 +181,7 @@ def test_a_dry_run_is_answered_as_the_creation_after_it() -> None:
     handler = handler_of(revision)
     (dry,), (real,) = recorded("dry-run"), recorded("pod")
 
-    answers = [patched(body, response_of(handler, "/inject/stable", body)) for body in (dry, real)]
+    answers = [patched(pod_of(body), response_of(handler, "/inject/stable", body)) for body in (dry, real)]
 
     assert handler.cache.hits == 1
     assert answers == [injected(revision, dry), injected(revision, real)]
@@ -201,7 +195,7 @@ def test_each_answer_gives_the_pod_that_a_fresh_pipeline_gives(name: str) -> Non
 
     for body in (*bodies, *bodies):
         response = response_of(handler, f"/inject/{revision.name}", body)
-        pod = patched(body, response)
+        pod = patched(pod_of(body), response)
         assert response["uid"] == json.loads(body)["request"]["uid"]
         assert pod == injected(revision, body)
         assert token_volumes(pod) == token_volumes(pod_of(body)), "the name of another pod's token volume"

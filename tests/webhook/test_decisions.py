@@ -28,16 +28,12 @@ from injector.webhook.decisions import (
     Decisions,
     Explained,
 )
-from tests.factories import UID, make_pod, make_review
+from tests.factories import UID, created_by, make_pod, make_review
 from tests.handlers import decided
 from tests.revisions.fakes import fake_revision
 from tests.webhook.conftest import Client, ClientFactory, Core
 
-OWNED = make_pod(labels={"pod-template-hash": "5d9f"})
-OWNED["metadata"] |= {
-    "generateName": "web-5d9f-",
-    "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d9f", "controller": True}],
-}
+OWNED = created_by(make_pod(labels={"pod-template-hash": "5d9f"}), "web-5d9f")
 
 
 def asked_about(pod: dict[str, Any], *, uid: str = UID, namespace: str = "shop") -> Request:

@@ -43,7 +43,7 @@ from injector.webhook.queue import AdmissionQueue, Rejected
 from injector.webhook.reading import MAX_BODY
 from injector.webhook.shadow import Admission
 from tests.cases import cases
-from tests.factories import UID, make_pod, make_review
+from tests.factories import UID, created_by, make_pod, make_review
 from tests.revisions.fakes import CONFIG, fake_revision, make_raw
 from tests.webhook.conftest import PATCH, REQUESTS, Client, ClientFactory, Core, books
 
@@ -107,9 +107,7 @@ async def test_a_weighted_tag_leads_every_pod_of_a_workload_to_one_revision(
 
     for name in ("web", "cart", "pay", "mail"):
         for pod_hash in ("5d9f", "7c4b"):
-            owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"{name}-{pod_hash}", "controller": True}
-            pod = make_pod(labels={"pod-template-hash": pod_hash})
-            pod["metadata"] |= {"generateName": f"{name}-{pod_hash}-", "ownerReferences": [owner]}
+            pod = created_by(make_pod(labels={"pod-template-hash": pod_hash}), f"{name}-{pod_hash}")
             await answer_of(client, "/inject/prod", make_review(pod, namespace="shop"))
 
     chosen = [revision for revision, _, _ in core.asked]

@@ -54,7 +54,8 @@ from injector.webhook.tls.selfsigned import (
 from injector.webhook.tls.source import FileSource
 from tests.cluster.fakeapi import FakeApi, refusal, webhook_configuration
 from tests.cluster.fakes import in_fake_time
-from tests.factories import make_pod, make_review
+from tests.factories import make_pod, make_review, proxy_of
+from tests.handlers import patched
 from tests.mounts import mount
 from tests.revisions.clock import FakeClock
 from tests.revisions.fakes import CONFIG
@@ -476,17 +477,11 @@ def mounted(folder: Path, number: int, action: str = "") -> None:
 
 async def image_of(client: Client, number: int) -> str:
     """The image of the proxy that a pod gets."""
-    response = await client.post("/inject/a", json=make_review(make_pod(f"hello-{number}"), uid=f"u{number}"))
+    pod = make_pod(f"hello-{number}")
+    response = await client.post("/inject/a", json=make_review(pod, uid=f"u{number}"))
     answer = (await response.json())["response"]
-    assert (response.status, answer["uid"], answer["allowed"]) == (200, f"u{number}", True), answer
-    patch = json.loads(base64.b64decode(answer["patch"]))
-    (image,) = {
-        container["image"]
-        for operation in patch
-        for container in (operation["value"] if isinstance(operation.get("value"), list) else [operation.get("value")])
-        if isinstance(container, dict) and container.get("name") == "istio-proxy"
-    }
-    return str(image)
+    assert (response.status, answer["uid"]) == (200, f"u{number}")
+    return str(proxy_of(patched(pod, answer))["image"])
 
 
 @dataclass

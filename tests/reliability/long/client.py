@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tests.factories import make_pod, make_review
+from tests.factories import created_by, make_pod, make_review
 from tests.reliability.replicas import Replica, Service, Stage
 from tests.tasks import running, until
 
@@ -42,9 +42,7 @@ class Came:
 
 def review_of(uid: str, app: str = "web") -> bytes:
     """A pod of a ReplicaSet: all of an app are alike but for the uid of the question."""
-    pod = make_pod(labels={"pod-template-hash": "5d9f", "app": app})
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"{app}-5d9f", "controller": True}
-    pod["metadata"] |= {"generateName": f"{app}-5d9f-", "ownerReferences": [owner]}
+    pod = created_by(make_pod(labels={"pod-template-hash": "5d9f", "app": app}), f"{app}-5d9f")
     return json.dumps(make_review(pod, uid=uid)).encode()
 
 
