@@ -20,9 +20,10 @@ from injector.cluster.resources import Resource, Scope
 from injector.errors import ClusterError, ManifestError
 from injector.golang.json import dump_json
 from injector.istio.webhooks import WebhookOptions, revision_webhook, tag_webhook
+from tests.cluster.fakeapi import Direct
 from tests.cluster.fakes import failure
-from tests.cluster.objects import Direct
-from tests.factories import make_pod
+from tests.e2e.manifests import config_map
+from tests.factories import make_pod, owner_of
 from tests.revisions.fakes import CONFIG, VALUES
 
 HOME = "istio-system"
@@ -42,16 +43,20 @@ def revision(name: str, version: str, *, config: str = CONFIG) -> tuple[dict[str
     """The two ConfigMaps and the webhooks of a revision."""
     values = VALUES.replace("1.24.6", version)
     return (
-        _config_map(f"istio-sidecar-injector-{name}", name, config=config, values=values),
-        _config_map(f"istio-{name}", name, mesh="{}"),
+        *config_maps(name, config=config, values=values),
         revision_webhook(name, WebhookOptions(ca_bundle="QQ==")),
     )
 
 
-def config_maps(rev: str) -> tuple[dict[str, Any], ...]:
-    """The two ConfigMaps of a revision that do not tell the version of Istio."""
-    injector = _config_map(f"istio-sidecar-injector-{rev}", rev, config=CONFIG)
-    return injector, _config_map(f"istio-{rev}", rev, mesh="{}")
+def config_maps(rev: str, **data: str) -> tuple[dict[str, Any], ...]:
+    """The two ConfigMaps of a revision. Without values they do not tell the version of Istio."""
+    suffix = "" if rev == "default" else f"-{rev}"
+    injector = config_map(f"istio-sidecar-injector{suffix}", HOME, rev, **{"config": CONFIG, **data})
+    return injector, config_map(f"istio{suffix}", HOME, rev, mesh="{}")
+
+
+INJECTOR = {"metadata": {"name": "injector", "namespace": "injector-system"}}
+"""The Service of the injector."""
 
 
 def tag(name: str, target: str) -> dict[str, Any]:
@@ -69,10 +74,9 @@ def labelled(name: str, rev: str) -> dict[str, Any]:
 def owned(name: str, place: str, *, kind: str = "ReplicaSet", **meta: Any) -> dict[str, Any]:
     """A pod of a Deployment, or of another kind of controller; further keywords are of its metadata."""
     made = f"{name}-abc" if kind == "ReplicaSet" else name
-    owner = {"apiVersion": "apps/v1", "kind": kind, "name": made, "controller": True, "uid": "1"}
     labels = {"app": name, "pod-template-hash": "abc", **meta.pop("labels", {})}
-    named = {"name": f"{made}-1", "generateName": f"{made}-", "namespace": place, "ownerReferences": [owner]}
-    return {**make_pod(), "metadata": {**named, "labels": labels, **meta}}
+    named = {"name": f"{made}-1", "generateName": f"{made}-", "namespace": place}
+    return {**make_pod(), "metadata": {**named, "ownerReferences": [owner_of(made, kind)], "labels": labels, **meta}}
 
 
 def deployment(name: str, place: str, **fields: Any) -> dict[str, Any]:
@@ -91,11 +95,6 @@ def proxy_config(place: str, **variables: str) -> dict[str, Any]:
 
 SHOWS_A = CONFIG.replace("{{ .Values.global.tag }}", "{{ index .ProxyConfig.ProxyMetadata `A` | default `none` }}")
 """An inject config whose proxy image shows the variable A of the pod's ProxyConfig."""
-
-
-def _config_map(name: str, rev: str, **data: str) -> dict[str, Any]:
-    metadata = {"name": name, "namespace": HOME, "labels": {REV: rev}}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
 
 class FakeKube(KubeClient):

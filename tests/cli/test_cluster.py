@@ -46,8 +46,8 @@ from injector.istio.webhooks import NAME_LABEL
 from injector.kube.pods import OTHER_KINDS, has_ended
 from tests.cases import cases
 from tests.cli.clusters import HOME, FakeKube, cluster, deployment, labelled, owned, reached, revision, tag, with_cpus
+from tests.cluster.fakeapi import Direct
 from tests.cluster.fakes import failure
-from tests.cluster.objects import Direct
 from tests.factories import make_pod
 from tests.revisions.fakes import write_revision
 

@@ -16,7 +16,7 @@ from injector.istio.webhooks import Endpoint, WebhookOptions
 from injector.revisions.clustertags import Placement
 from tests.cases import cases
 from tests.cli.clusters import assert_fails, invoke, parsed
-from tests.cluster.objects import Objects
+from tests.cluster.fakeapi import FakeApi
 
 
 @pytest.fixture(autouse=True)
@@ -245,11 +245,9 @@ def test_several_contexts_are_refused_where_there_can_be_one_cluster(arguments: 
 
 
 @pytest.mark.parametrize("command", [["revision", "status"], ["tag", "list"]])
-def test_clusters_that_cannot_all_be_read_are_not_said_to_be_empty(
-    command: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    objects = Objects(refused=dict.fromkeys(("list configmaps", "list mutatingwebhookconfigurations"), "forbidden"))
-    monkeypatch.setattr("injector.cluster.client.KubeClient", lambda _: objects)
+def test_clusters_that_cannot_all_be_read_are_not_said_to_be_empty(command: list[str], cluster: FakeApi) -> None:
+    cluster.refused = dict.fromkeys(("list configmaps", "list mutatingwebhookconfigurations"), "forbidden")
+
     result = invoke(*command, "--context", "a", "--context", "b")
 
     assert (result.exit_code, result.stdout) == (1, "")

@@ -11,7 +11,7 @@ from injector.cluster.resources import WEBHOOKS
 from injector.istio.webhooks import WebhookOptions, revision_webhook, tag_webhook
 from tests.cases import cases
 from tests.cli.clusters import assert_fails, invoke
-from tests.cluster.objects import Objects
+from tests.cluster.fakeapi import FakeApi
 from tests.revisions.fakes import CONFIG, VALUES, write_revision
 
 
@@ -179,19 +179,14 @@ def test_an_unknown_revision_is_not_removed(directory: Path, name: str, code: in
     assert says in result.stderr
 
 
-def test_without_a_directory_the_webhooks_of_the_clusters_revision_are_removed(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    objects = Objects()
-    objects.put(WEBHOOKS, revision_webhook("1-24", WebhookOptions()), tag_webhook("prod", "1-30", WebhookOptions()))
-    monkeypatch.setattr("injector.cluster.client.KubeClient", lambda _: objects)
-    monkeypatch.setenv("HOME", str(tmp_path))
+def test_without_a_directory_the_webhooks_of_the_clusters_revision_are_removed(cluster: FakeApi) -> None:
+    cluster.put(WEBHOOKS, revision_webhook("1-24", WebhookOptions()), tag_webhook("prod", "1-30", WebhookOptions()))
 
     result = invoke("revision", "remove", "1-24", text="y\n")
 
     assert (result.exit_code, result.stdout) == (0, "Revision 1-24 removed\n")
     assert 'Remove the webhooks of revision "1-24"?' in result.stderr
-    assert [name for _, name in objects.items] == ["istio-revision-tag-prod"]
+    assert [name for _, _, name in cluster.objects] == ["istio-revision-tag-prod"]
 
 
 def test_init_writes_a_directory_that_serves_and_overwrites_nothing(tmp_path: Path) -> None:

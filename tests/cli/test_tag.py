@@ -20,8 +20,8 @@ from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, SERVICES, 
 from injector.errors import InjectorError
 from injector.istio.webhooks import WebhookOptions, revision_webhook, tag_webhook
 from tests.cases import cases
-from tests.cli.clusters import assert_fails, config_maps, invoke, parsed
-from tests.cluster.objects import Objects
+from tests.cli.clusters import INJECTOR, assert_fails, config_maps, invoke, parsed
+from tests.cluster.fakeapi import FakeApi
 from tests.istio.goldens import CORPUS
 from tests.revisions.fakes import write_revision
 
@@ -241,20 +241,17 @@ def test_a_shadow_can_be_removed(directory: Path) -> None:
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Objects:
-    """A cluster with the ConfigMaps of two revisions, the injector's Service, and a home without a kubeconfig."""
-    objects = Objects()
-    objects.put(CONFIG_MAPS, *config_maps("1-24"), *config_maps("1-30"))
-    objects.put(SERVICES, {"metadata": {"name": "injector", "namespace": "injector-system"}})
-    monkeypatch.setattr("injector.cluster.client.KubeClient", lambda _: objects)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    return objects
+def cluster(cluster: FakeApi) -> FakeApi:
+    """The cluster with the ConfigMaps of two revisions and the injector's Service."""
+    cluster.put(CONFIG_MAPS, *config_maps("1-24"), *config_maps("1-30"))
+    cluster.put(SERVICES, INJECTOR)
+    return cluster
 
 
 tag_command = partial(invoke, "tag")
 
 
-def test_without_a_directory_the_tag_is_in_the_cluster(cluster: Objects) -> None:
+def test_without_a_directory_the_tag_is_in_the_cluster(cluster: FakeApi) -> None:
     result = tag_command("set", "prod", "-r", "1-24", "--weight", "1-30=10", "--salt", "spring")
 
     assert (result.exit_code, result.stderr) == (0, "")
@@ -275,7 +272,7 @@ def test_without_a_directory_the_tag_is_in_the_cluster(cluster: Objects) -> None
     assert cluster.asked[-1] == "close"
 
 
-def test_a_dry_run_names_the_objects_and_writes_none_without_a_question(cluster: Objects) -> None:
+def test_a_dry_run_names_the_objects_and_writes_none_without_a_question(cluster: FakeApi) -> None:
     cluster.put(WEBHOOKS, revision_webhook("default", WebhookOptions()))
 
     result = tag_command("set", "default", "-r", "1-24", "--service", "missing", "--dry-run")
@@ -289,7 +286,7 @@ def test_a_dry_run_names_the_objects_and_writes_none_without_a_question(cluster:
     ]
 
 
-def test_a_moved_tag_of_a_cluster_keeps_its_endpoint(cluster: Objects) -> None:
+def test_a_moved_tag_of_a_cluster_keeps_its_endpoint(cluster: FakeApi) -> None:
     tag_command("set", "prod", "-r", "1-24", "--url", "https://here:9443", "--failure-policy", "Ignore")
 
     refused = tag_command("set", "prod", "-r", "1-30")
@@ -306,7 +303,7 @@ def test_a_moved_tag_of_a_cluster_keeps_its_endpoint(cluster: Objects) -> None:
 @pytest.mark.parametrize(
     ("flags", "answer", "code", "written"), [([], "n\n", 1, 0), ([], "", 1, 0), ([], "y\n", 0, 1), (["-y"], "", 0, 1)]
 )
-def test_conflicts_need_confirmation(cluster: Objects, flags: list[str], answer: str, code: int, written: int) -> None:
+def test_conflicts_need_confirmation(cluster: FakeApi, flags: list[str], answer: str, code: int, written: int) -> None:
     other = tag_webhook("prod", "1-24", WebhookOptions(), webhook_name="other")
     other["metadata"]["labels"] = {}
     cluster.put(WEBHOOKS, other)
@@ -323,8 +320,8 @@ def test_conflicts_need_confirmation(cluster: Objects, flags: list[str], answer:
     )
 
 
-def test_generate_checks_what_the_cluster_has_and_writes_nothing(cluster: Objects) -> None:
-    del cluster.items["services", "injector-system/injector"]
+def test_generate_checks_what_the_cluster_has_and_writes_nothing(cluster: FakeApi) -> None:
+    del cluster.objects["services", "injector-system", "injector"]
 
     printed = tag_command("generate", "prod", "-r", "1-24", "--webhook-name", "my-hook")
     assert (printed.exit_code, yaml.safe_load(printed.stdout)["metadata"]["name"]) == (0, "my-hook")
@@ -338,7 +335,7 @@ def test_generate_checks_what_the_cluster_has_and_writes_nothing(cluster: Object
     assert 'with revision "1-99"; known revisions are 1-24, 1-30' in refused.stderr
 
 
-def test_a_tag_of_a_cluster_is_removed_unless_namespaces_or_pods_name_it(cluster: Objects) -> None:
+def test_a_tag_of_a_cluster_is_removed_unless_namespaces_or_pods_name_it(cluster: FakeApi) -> None:
     tag_command("set", "prod", "-r", "1-24")
     label = {"istio.io/rev": "prod"}
     cluster.put(NAMESPACES, {"metadata": {"name": "bank", "labels": label}}, {"metadata": {"name": "free"}})
@@ -355,7 +352,7 @@ def test_a_tag_of_a_cluster_is_removed_unless_namespaces_or_pods_name_it(cluster
     assert tag_command("remove", "prod", "--force").output == "Revision tag prod does not exist\n"
 
 
-def test_a_tag_that_cannot_be_read_is_named_and_can_be_removed(cluster: Objects) -> None:
+def test_a_tag_that_cannot_be_read_is_named_and_can_be_removed(cluster: FakeApi) -> None:
     broken = {"revision-injector/weights": "90"}
     cluster.put(WEBHOOKS, tag_webhook("odd", "1-24", WebhookOptions(), annotations=broken))
 
@@ -370,7 +367,7 @@ def test_a_tag_that_cannot_be_read_is_named_and_can_be_removed(cluster: Objects)
 )
 @cases("request_", "reason", "says")
 def test_a_cluster_that_refuses_is_one_line_and_nothing_on_stdout(
-    cluster: Objects, arguments: list[str], request_: str, reason: str, says: str
+    cluster: FakeApi, arguments: list[str], request_: str, reason: str, says: str
 ) -> None:
     cluster.refused[request_] = reason
 

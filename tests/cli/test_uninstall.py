@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import copy
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,8 +17,8 @@ from injector.istio.webhooks import (
     tag_webhook,
     unserved_webhook,
 )
-from tests.cli.clusters import assert_fails, config_maps, invoke, labelled, namespace
-from tests.cluster.objects import Objects
+from tests.cli.clusters import INJECTOR, assert_fails, config_maps, invoke, labelled, namespace
+from tests.cluster.fakeapi import FakeApi
 
 PLAIN = WebhookOptions()
 ISTIOD = WebhookOptions(endpoint=Endpoint("istiod", "istio-system"))
@@ -51,27 +50,19 @@ def of_revision(name: str, *managers: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Objects:
-    """A cluster with a revision, and the CA of an injector that is gone."""
-    objects = Objects()
-    objects.put(CONFIG_MAPS, *config_maps("1-24"))
+def cluster(cluster: FakeApi) -> FakeApi:
+    """The cluster with a revision, and the CA of an injector that is gone."""
+    cluster.put(CONFIG_MAPS, *config_maps("1-24"))
     secret = {"name": "injector-ca", "namespace": "injector-system", "managedFields": [{"manager": "injector-ca"}]}
-    objects.put(SECRETS, {"metadata": secret})
-    monkeypatch.setattr("injector.cluster.client.KubeClient", lambda _: objects)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    return objects
+    cluster.put(SECRETS, {"metadata": secret})
+    return cluster
 
 
-def deleted(objects: Objects) -> list[str]:
+def deleted(objects: FakeApi) -> list[str]:
     return [each.removeprefix("delete ") for each in objects.asked if each.startswith("delete ")]
 
 
-def serve(objects: Objects) -> None:
-    """Let the injector's Service exist."""
-    objects.put(SERVICES, {"metadata": {"name": "injector", "namespace": "injector-system"}})
-
-
-def test_webhooks_are_deleted_before_the_other_objects_of_tags_and_the_ca(cluster: Objects) -> None:
+def test_webhooks_are_deleted_before_the_other_objects_of_tags_and_the_ca(cluster: FakeApi) -> None:
     cluster.put(WEBHOOKS, of_revision("1-24", "injector-webhook"), of_tag("prod", "injector-tag"))
     cluster.put(WEBHOOKS, written_by(unserved_webhook("deny", PLAIN), "injector-webhook"))
     cluster.put(SERVICES, tag_service("prod", "1-24", "istio-system"))
@@ -93,7 +84,7 @@ def test_webhooks_are_deleted_before_the_other_objects_of_tags_and_the_ca(cluste
     ]
 
 
-def test_a_dry_run_prints_the_same_and_deletes_nothing(cluster: Objects) -> None:
+def test_a_dry_run_prints_the_same_and_deletes_nothing(cluster: FakeApi) -> None:
     cluster.put(WEBHOOKS, of_tag("prod", "injector-tag"))
     cluster.put(NAMESPACES, labelled("shop", "prod"))
     cluster.put(PODS, {"metadata": {"name": "web", "namespace": "edge", "labels": {"istio.io/rev": "prod"}}})
@@ -111,7 +102,7 @@ def test_a_dry_run_prints_the_same_and_deletes_nothing(cluster: Objects) -> None
     assert deleted(cluster) == []
 
 
-def test_webhooks_in_use_are_deleted_only_by_force(cluster: Objects) -> None:
+def test_webhooks_in_use_are_deleted_only_by_force(cluster: FakeApi) -> None:
     cluster.put(WEBHOOKS, of_revision("1-24", "injector-webhook"))
     cluster.put(NAMESPACES, *(labelled(f"shop-{number}", "1-24") for number in range(7)))
 
@@ -126,7 +117,7 @@ def test_webhooks_in_use_are_deleted_only_by_force(cluster: Objects) -> None:
     assert len(deleted(cluster)) == 2
 
 
-def test_it_asks_unless_told_not_to(cluster: Objects) -> None:
+def test_it_asks_unless_told_not_to(cluster: FakeApi) -> None:
     cluster.put(WEBHOOKS, of_tag("prod", "injector-tag"))
 
     refused = uninstall(text="n\n")
@@ -151,7 +142,7 @@ def test_it_asks_unless_told_not_to(cluster: Objects) -> None:
     ],
 )
 def test_webhooks_of_others_that_call_the_injector_are_handed_back(
-    cluster: Objects, configuration: dict[str, Any], says: str
+    cluster: FakeApi, configuration: dict[str, Any], says: str
 ) -> None:
     cluster.put(WEBHOOKS, configuration)
 
@@ -166,7 +157,7 @@ def test_webhooks_of_others_that_call_the_injector_are_handed_back(
     assert deleted(cluster) == []
 
 
-def test_the_release_of_a_helm_chart_is_named(cluster: Objects) -> None:
+def test_the_release_of_a_helm_chart_is_named(cluster: FakeApi) -> None:
     theirs = of_revision("1-24", "helm", "injector-webhook")
     theirs["metadata"]["annotations"] = {"meta.helm.sh/release-name": "istiod-1-24"}
     cluster.put(WEBHOOKS, theirs)
@@ -177,7 +168,7 @@ def test_the_release_of_a_helm_chart_is_named(cluster: Objects) -> None:
     )
 
 
-def test_webhooks_of_istiod_and_of_other_injectors_do_not_count(cluster: Objects) -> None:
+def test_webhooks_of_istiod_and_of_other_injectors_do_not_count(cluster: FakeApi) -> None:
     elsewhere = WebhookOptions(endpoint=Endpoint("injector", "two"))
     by_url = WebhookOptions(endpoint=Endpoint(url="https://injector.example"))
     back = of_tag("prod", "injector-tag", "istioctl", options=ISTIOD)
@@ -185,7 +176,7 @@ def test_webhooks_of_istiod_and_of_other_injectors_do_not_count(cluster: Objects
         each["clientConfig"]["service"]["path"] = "/inject"
     cluster.put(WEBHOOKS, back, of_tag("two", "injector-tag", options=elsewhere))
     cluster.put(WEBHOOKS, of_tag("three", "injector-tag", options=by_url))
-    serve(cluster)
+    cluster.put(SERVICES, INJECTOR)
 
     result = uninstall()
     assert result.exit_code == 0
@@ -202,7 +193,7 @@ def test_webhooks_of_istiod_and_of_other_injectors_do_not_count(cluster: Objects
     assert "istio-revision-tag-three" not in uninstall(*flags).stdout
 
 
-def test_the_default_tag_goes_with_its_validator_and_names_the_revision_that_it_replaced(cluster: Objects) -> None:
+def test_the_default_tag_goes_with_its_validator_and_names_the_revision_that_it_replaced(cluster: FakeApi) -> None:
     cluster.put(WEBHOOKS, of_tag("default", "injector-tag"))
     cluster.put(WEBHOOKS, written_by(deactivated(revision_webhook("default", ISTIOD)), "helm"))
     validator = default_validator("1-31", "istio-system")
@@ -220,7 +211,7 @@ def test_the_default_tag_goes_with_its_validator_and_names_the_revision_that_it_
 
 
 @pytest.mark.parametrize("kind", ["services", "validatingwebhookconfigurations"])
-def test_an_uninstallation_that_failed_after_the_webhooks_can_be_repeated(cluster: Objects, kind: str) -> None:
+def test_an_uninstallation_that_failed_after_the_webhooks_can_be_repeated(cluster: FakeApi, kind: str) -> None:
     validator, service = default_validator("1-31", "istio-system"), tag_service("default", "1-31", "istio-system")
     for each in (validator, service):
         each["metadata"]["managedFields"] = [{"manager": "injector-tag"}]
@@ -230,22 +221,22 @@ def test_an_uninstallation_that_failed_after_the_webhooks_can_be_repeated(cluste
     cluster.put(SERVICES, service, foreign)
     cluster.refused[f"delete {kind}"] = "forbidden"
     assert uninstall("-y").exit_code == 1
-    assert not any(plural == "mutatingwebhookconfigurations" for plural, _ in cluster.items)
+    assert not any(plural == "mutatingwebhookconfigurations" for plural, _, _ in cluster.objects)
 
     cluster.refused.clear()
     again = uninstall("-y")
     assert again.exit_code == 0
-    left = {name for plural, name in cluster.items if plural != "configmaps"}
-    assert left == {"istio-system/istiod-revision-tag-other"}
+    left = {name for plural, _, name in cluster.objects if plural != "configmaps"}
+    assert left == {"istiod-revision-tag-other"}
 
 
-def test_a_foreign_secret_stays(cluster: Objects) -> None:
-    cluster.items["secrets", "injector-system/injector-ca"]["metadata"]["managedFields"] = [{"manager": "kubectl"}]
+def test_a_foreign_secret_stays(cluster: FakeApi) -> None:
+    cluster.objects["secrets", "injector-system", "injector-ca"]["metadata"]["managedFields"] = [{"manager": "kubectl"}]
 
     assert uninstall().stdout == NOTHING
 
 
-def test_wrong_flags_are_one_line(cluster: Objects) -> None:
+def test_wrong_flags_are_one_line(cluster: FakeApi) -> None:
     assert cluster.asked == []
     assert_fails(
         uninstall("--service-namespace", "Not_one"), 64, "--service-namespace: 'Not_one' is not a valid namespace"

@@ -11,9 +11,9 @@ from click.testing import Result
 from injector.cluster.resources import CONFIG_MAPS, SERVICES, WEBHOOKS
 from injector.istio.webhooks import WebhookOptions, is_deactivated, revision_webhook, tag_service, tag_webhook
 from tests.cases import cases
-from tests.cli.clusters import assert_fails, invoke
-from tests.cluster.objects import Objects
-from tests.revisions.fakes import CONFIG, write_revision
+from tests.cli.clusters import INJECTOR, assert_fails, config_maps, invoke
+from tests.cluster.fakeapi import FakeApi
+from tests.revisions.fakes import write_revision
 
 
 @pytest.fixture
@@ -139,17 +139,11 @@ def test_a_tag_with_weights_is_printed_with_them(directory: Path) -> None:
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Objects:
-    """A cluster with two revisions and the injector's Service."""
-    objects = Objects()
-    for suffix in ("", "-1-24"):
-        for name, data in (("istio-sidecar-injector", {"config": CONFIG}), ("istio", {"mesh": "{}"})):
-            metadata = {"name": f"{name}{suffix}", "namespace": "istio-system", "labels": {"istio.io/rev": "x"}}
-            objects.put(CONFIG_MAPS, {"metadata": metadata, "data": data})
-    objects.put(SERVICES, {"metadata": {"name": "injector", "namespace": "injector-system"}})
-    monkeypatch.setattr("injector.cluster.client.KubeClient", lambda _: objects)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    return objects
+def cluster(cluster: FakeApi) -> FakeApi:
+    """The cluster with two revisions and the injector's Service."""
+    cluster.put(CONFIG_MAPS, *config_maps("default"), *config_maps("1-24"))
+    cluster.put(SERVICES, INJECTOR)
+    return cluster
 
 
 apply = partial(invoke, "webhook", "apply")
@@ -159,7 +153,7 @@ def line(name: str, said: str = "serverside-applied") -> str:
     return f"mutatingwebhookconfiguration.admissionregistration.k8s.io/{name} {said}\n"
 
 
-def test_apply_writes_every_revision_and_tag_of_the_cluster(cluster: Objects) -> None:
+def test_apply_writes_every_revision_and_tag_of_the_cluster(cluster: FakeApi) -> None:
     weights = {"revision-injector/weights": '{"1-24":90,"default":10}'}
     cluster.put(WEBHOOKS, tag_webhook("prod", "1-24", WebhookOptions(), webhook_name="my-hook", annotations=weights))
 
@@ -174,7 +168,7 @@ def test_apply_writes_every_revision_and_tag_of_the_cluster(cluster: Objects) ->
 
 
 def test_apply_writes_those_of_a_directory_and_leaves_the_clusters_config_maps_alone(
-    cluster: Objects, directory: Path
+    cluster: FakeApi, directory: Path
 ) -> None:
     cluster.refused["list configmaps"] = "forbidden"
 
@@ -184,7 +178,7 @@ def test_apply_writes_those_of_a_directory_and_leaves_the_clusters_config_maps_a
     assert cluster.applied[0]["webhooks"][0]["timeoutSeconds"] == 5
 
 
-def test_apply_names_every_object_that_it_writes(cluster: Objects) -> None:
+def test_apply_names_every_object_that_it_writes(cluster: FakeApi) -> None:
     cluster.put(WEBHOOKS, tag_webhook("default", "1-24", WebhookOptions()))
     cluster.put(WEBHOOKS, revision_webhook("default", WebhookOptions()))
     cluster.put(SERVICES, tag_service("default", "1-24", "istio-system"))
@@ -196,14 +190,14 @@ def test_apply_names_every_object_that_it_writes(cluster: Objects) -> None:
 
 
 @cases("dry_run", "said", "asked")
-def test_a_dry_run_writes_nothing(cluster: Objects, dry_run: str, said: str, asked: list[str]) -> None:
+def test_a_dry_run_writes_nothing(cluster: FakeApi, dry_run: str, said: str, asked: list[str]) -> None:
     result = apply("-r", "1-24", "--dry-run", dry_run)
 
     assert (result.exit_code, result.stdout) == (0, line("istio-sidecar-injector-1-24", said))
     assert ([each for each in cluster.asked if each.startswith("apply")], cluster.applied) == (asked, [])
 
 
-def test_the_revision_that_a_default_tag_took_the_place_of_stays_deactivated(cluster: Objects) -> None:
+def test_the_revision_that_a_default_tag_took_the_place_of_stays_deactivated(cluster: FakeApi) -> None:
     cluster.put(WEBHOOKS, tag_webhook("default", "1-24", WebhookOptions()))
 
     assert apply("-r", "default").exit_code == 0
@@ -211,7 +205,7 @@ def test_the_revision_that_a_default_tag_took_the_place_of_stays_deactivated(clu
     assert is_deactivated(cluster.applied[0])
 
 
-def test_conflicts_of_a_tag_are_warnings(cluster: Objects, directory: Path) -> None:
+def test_conflicts_of_a_tag_are_warnings(cluster: FakeApi, directory: Path) -> None:
     result = apply("--revisions-dir", str(directory), "--tag", "prod", "--service", "other")
 
     assert (result.exit_code, len(cluster.applied)) == (0, 1)
@@ -221,7 +215,7 @@ def test_conflicts_of_a_tag_are_warnings(cluster: Objects, directory: Path) -> N
     )
 
 
-def test_objects_written_before_an_error_are_printed_on_stderr(cluster: Objects, directory: Path) -> None:
+def test_objects_written_before_an_error_are_printed_on_stderr(cluster: FakeApi, directory: Path) -> None:
     metadata = {"name": "istio-sidecar-injector", "labels": {"istio.io/rev": "other"}}
     cluster.put(WEBHOOKS, {"metadata": metadata})
 
@@ -237,7 +231,7 @@ def test_objects_written_before_an_error_are_printed_on_stderr(cluster: Objects,
     )
 
 
-def test_a_conflict_says_how_to_take_over(cluster: Objects) -> None:
+def test_a_conflict_says_how_to_take_over(cluster: FakeApi) -> None:
     cluster.refused["apply mutatingwebhookconfigurations"] = "conflict"
 
     refused, forced = apply("-r", "1-24"), apply("-r", "1-24", "--force-conflicts")
@@ -248,7 +242,7 @@ def test_a_conflict_says_how_to_take_over(cluster: Objects) -> None:
 
 
 @cases("arguments", "code", "says")
-def test_invalid_choices_cannot_be_applied(cluster: Objects, arguments: list[str], code: int, says: str) -> None:
+def test_invalid_choices_cannot_be_applied(cluster: FakeApi, arguments: list[str], code: int, says: str) -> None:
     if "odd" in arguments:
         cluster.put(
             WEBHOOKS, tag_webhook("odd", "1-24", WebhookOptions(), annotations={"revision-injector/weights": "x"})

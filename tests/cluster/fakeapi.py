@@ -1,19 +1,24 @@
-"""An API server of this process that keeps objects: versions, conflicts, JSON patches and watches, and faults on demand."""
+"""An API server of this process that keeps objects: labels, pages, versions, conflicts, patches and watches, and faults on demand."""
 
 from __future__ import annotations
 
 import asyncio
 import copy
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+import re
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import jsonpatch
 
 from injector.cluster.client import KubeClient, Page
+from injector.cluster.kubeconfig import ClusterSession
 from injector.cluster.resources import Resource, Scope
 from injector.errors import ClusterError
+
+T = TypeVar("T")
+PAGE = 2
 
 
 def refusal(reason: str, status: int = 0) -> ClusterError:
@@ -24,18 +29,22 @@ def refusal(reason: str, status: int = 0) -> ClusterError:
 class FakeApi(KubeClient):
     """Objects by plural, namespace and name.
 
-    ``fault`` is raised by every call while it is set, those of ``fault_of`` by the calls of that name. ``delay`` says how
-    long the next answer takes. ``calls`` are the requests that came, with the time of the loop.
+    ``fault`` is raised by every call while it is set, those of ``fault_of`` by the calls of that name, and ``refused`` has reasons why
+    requests like `list pods` are refused. ``delay`` says how long the next answer takes. ``calls`` are the requests that came, with the
+    time of the loop, and ``asked`` the same with their arguments. ``watching`` is watched now. ``applied`` was applied.
     """
 
     objects: dict[tuple[str, str, str], dict[str, Any]] = field(default_factory=dict)
     fault: Exception | None = None
     fault_of: dict[str, Exception] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
     delay: Callable[[], float] = lambda: 0.0
     calls: list[tuple[float, str]] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+    watching: list[Scope] = field(default_factory=list)
+    applied: list[dict[str, Any]] = field(default_factory=list)
     version: int = 0
-    opened: int = 0
-    closed: int = 0
+    _lists: dict[Scope, list[dict[str, Any]]] = field(default_factory=dict)
     _told: list[tuple[int, str, str, dict[str, Any]]] = field(default_factory=list)
     _news: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -43,16 +52,15 @@ class FakeApi(KubeClient):
         return sum(each == call for _, each in self.calls)
 
     async def open(self) -> None:
-        self.opened += 1
-        if self.fault is not None:
-            raise self.fault
+        self.asked.append("open")
+        self._refuse("open")
 
     async def close(self) -> None:
-        self.closed += 1
+        self.asked.append("close")
 
     async def get(self, resource: Resource, name: str, *, namespace: str = "") -> dict[str, Any]:
         found = self.objects.get((resource.plural, namespace, name))  # as it is before the answer takes its time
-        await self._called("get")
+        await self._called("get", resource, name)
         if found is None:
             raise refusal("missing", 404)
         return copy.deepcopy(found)
@@ -60,31 +68,31 @@ class FakeApi(KubeClient):
     async def create(
         self, resource: Resource, manifest: Mapping[str, Any], *, manager: str, dry_run: bool = False
     ) -> dict[str, Any]:
-        assert not dry_run
-        await self._called("create")
         assert manager
+        assert not dry_run
+        await self._called("create", resource, manager)
         if _key(resource, manifest) in self.objects:
             raise refusal("conflict", 409)
-        return self.put(resource, manifest)
+        return self._write(resource, manifest)
 
     async def replace(
         self, resource: Resource, manifest: Mapping[str, Any], *, manager: str, subresource: str = ""
     ) -> dict[str, Any]:
-        await self._called("replace")
         assert manager
+        await self._called("replace", resource, manager)
         before = self.objects.get(_key(resource, manifest))
         if before is None:
             raise refusal("missing", 404)
         if before["metadata"]["resourceVersion"] != manifest["metadata"].get("resourceVersion"):
             raise refusal("conflict", 409)
         part = subresource.removeprefix("/")
-        return self.put(resource, {**before, part: manifest[part]} if part else manifest)
+        return self._write(resource, {**before, part: manifest[part]} if part else manifest)
 
     async def patch(
         self, resource: Resource, name: str, operations: Sequence[Mapping[str, Any]], *, manager: str
     ) -> dict[str, Any]:
-        await self._called("patch")
         assert manager
+        await self._called("patch", resource, name, manager)
         before = self.objects.get((resource.plural, "", name))
         if before is None:
             raise refusal("missing", 404)
@@ -92,34 +100,67 @@ class FakeApi(KubeClient):
             after = jsonpatch.apply_patch(before, [dict(each) for each in operations])
         except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException) as error:
             raise refusal("refused", 422) from error
-        return copy.deepcopy(before) if after == before else self.put(resource, after)
+        return copy.deepcopy(before) if after == before else self._write(resource, after)
+
+    async def apply(
+        self,
+        resource: Resource,
+        manifest: Mapping[str, Any],
+        *,
+        manager: str,
+        force: bool = False,
+        dry_run: bool = False,
+    ) -> dict[str, Any]:
+        """Webhooks are merged by name, as the API server does. The owners of fields are not considered."""
+        flags = [*(["force"] if force else []), *(["dry"] if dry_run else [])]
+        await self._called("apply", resource, manifest["metadata"]["name"], manager, *flags)
+        before = self.objects.get(_key(resource, manifest), {"metadata": {}})
+        version = manifest["metadata"].get("resourceVersion")
+        if version is not None and version != before["metadata"].get("resourceVersion"):
+            raise ClusterError("the object has been modified", reason="conflict", status=409)
+        if not dry_run:
+            self.applied.append(copy.deepcopy(dict(manifest)))
+            item = {**manifest, "metadata": {**before["metadata"], **manifest["metadata"]}}
+            if "webhooks" in manifest:
+                there = {webhook["name"]: webhook for webhook in before.get("webhooks", [])}
+                webhooks = {each["name"]: {**there.get(each["name"], {}), **each} for each in manifest["webhooks"]}
+                item["webhooks"] = list({**there, **webhooks}.values())
+            self.put(resource, item)
+        return {}
+
+    async def delete(self, resource: Resource, name: str, *, namespace: str = "", resource_version: str = "") -> None:
+        await self._called("delete", resource, name)
+        assert resource_version == self.objects[resource.plural, namespace, name]["metadata"]["resourceVersion"]
+        self.drop(resource, name, namespace)
 
     async def page(self, scope: Scope, *, token: str = "", limit: int = 0) -> Page:
-        del limit
-        await self._called("list")
-        assert token == ""
-        found = [each for key, each in self.objects.items() if key[0] == scope.resource.plural]
-        return Page(tuple(copy.deepcopy(found)), str(self.version))
+        await self._called("list", scope.resource, scope.labels)
+        if not token:
+            self._lists[scope] = [each for key, each in sorted(self.objects.items()) if _is_in(scope, key[0], each)]
+        found, start = self._lists[scope], int(token or 0)
+        end = start + (limit or PAGE)
+        more = str(end) if end < len(found) else ""
+        return Page(tuple(copy.deepcopy(found[start:end])), str(self.version), more)
 
     async def watch(self, scope: Scope, *, resource_version: str, seconds: int) -> AsyncGenerator[bytes, None]:
         del seconds
-        await self._called("watch")
+        await self._called("watch", scope.resource, scope.labels)
         seen = int(resource_version)
-        while True:
-            for version, plural, kind, subject in list(self._told):
-                if version > seen and plural == scope.resource.plural:
-                    seen = version
-                    yield json.dumps({"type": kind, "object": subject}).encode()
-            await self._news.wait()
+        self.watching.append(scope)
+        try:
+            while True:
+                for version, plural, kind, subject in list(self._told):
+                    if version > seen and _is_in(scope, plural, subject):
+                        seen = version
+                        yield json.dumps({"type": kind, "object": subject}).encode()
+                await self._news.wait()
+        finally:
+            self.watching.remove(scope)
 
-    def put(self, resource: Resource, manifest: Mapping[str, Any]) -> dict[str, Any]:
-        """Write an object."""
-        self.version += 1
-        written: dict[str, Any] = copy.deepcopy(dict(manifest))
-        written["metadata"] = {**written["metadata"], "resourceVersion": str(self.version)}
-        self.objects[_key(resource, written)] = written
-        self._tell(resource, "MODIFIED", written)
-        return copy.deepcopy(written)
+    def put(self, resource: Resource, *manifests: Mapping[str, Any]) -> None:
+        """Write objects."""
+        for each in manifests:
+            self._write(resource, each)
 
     def drop(self, resource: Resource, name: str, namespace: str = "") -> None:
         gone = self.objects.pop((resource.plural, namespace, name))
@@ -127,21 +168,64 @@ class FakeApi(KubeClient):
         gone["metadata"]["resourceVersion"] = str(self.version)
         self._tell(resource, "DELETED", gone)
 
+    def _write(self, resource: Resource, manifest: Mapping[str, Any]) -> dict[str, Any]:
+        self.version += 1
+        written: dict[str, Any] = copy.deepcopy({**manifest, "kind": resource.kind})
+        written["metadata"]["resourceVersion"] = str(self.version)
+        self.objects[_key(resource, written)] = written
+        self._tell(resource, "MODIFIED", written)
+        return copy.deepcopy(written)
+
     def _tell(self, resource: Resource, kind: str, subject: dict[str, Any]) -> None:
         self._told.append((self.version, resource.plural, kind, copy.deepcopy(subject)))
         news, self._news = self._news, asyncio.Event()
         news.set()
 
-    async def _called(self, call: str) -> None:
+    async def _called(self, call: str, resource: Resource, *arguments: str) -> None:
         self.calls.append((asyncio.get_running_loop().time(), call))
+        self.asked.append(" ".join([call, resource.plural, *filter(None, arguments)]))
         await asyncio.sleep(self.delay())  # another request may be answered first
-        if (fault := self.fault or self.fault_of.get(call)) is not None:
+        self._refuse(f"{call} {resource.plural}")
+
+    def _refuse(self, what: str) -> None:
+        if (fault := self.fault or self.fault_of.get(what.partition(" ")[0])) is not None:
             raise fault
+        if reason := self.refused.get(what):
+            raise ClusterError(f"the API server says no to {what}", where="https://api", reason=reason, status=403)
+
+
+class Direct(ClusterSession):
+    """A session of a client that has no credentials."""
+
+    def __init__(self, client: KubeClient) -> None:
+        super().__init__(cast("asyncio.Runner", None), client)
+
+    def run(self, work: Callable[[KubeClient], Coroutine[Any, Any, T]]) -> T:
+        return asyncio.run(work(self.client))
 
 
 def _key(resource: Resource, manifest: Mapping[str, Any]) -> tuple[str, str, str]:
     metadata = manifest["metadata"]
     return resource.plural, metadata.get("namespace", ""), metadata["name"]
+
+
+def _is_in(scope: Scope, plural: str, subject: dict[str, Any]) -> bool:
+    is_there = not scope.namespace or subject["metadata"].get("namespace") == scope.namespace
+    return plural == scope.resource.plural and is_there and selected(scope.labels, subject)
+
+
+def selected(selector: str, subject: Mapping[str, Any]) -> bool:
+    """Whether an object has the labels of a selector: ``a``, ``!a``, ``a=b``, ``a!=b``, ``a notin (b,c)``."""
+    labels = subject["metadata"].get("labels") or {}
+    return all(_holds(part, labels) for part in re.split(r",(?![^(]*\))", selector) if part)
+
+
+def _holds(part: str, labels: Mapping[str, str]) -> bool:
+    for operator in (" notin ", "!=", "="):
+        key, found, value = part.partition(operator)
+        if found:
+            return (labels.get(key) in value.strip("()").split(",")) == (operator == "=")
+    return part[1:] not in labels if part.startswith("!") else part in labels
 
 
 def webhook_configuration(name: str = "injector", *webhooks: str, **annotations: str) -> dict[str, Any]:

@@ -46,8 +46,8 @@ class Client(FakeApi):
     def __post_init__(self) -> None:
         self.objects = self.server.objects
 
-    def put(self, resource: Resource, manifest: Mapping[str, Any]) -> dict[str, Any]:
-        return self.server.put(resource, manifest)
+    def _write(self, resource: Resource, manifest: Mapping[str, Any]) -> dict[str, Any]:
+        return self.server._write(resource, manifest)
 
 
 def lease(api: FakeApi, name: str) -> Lease:

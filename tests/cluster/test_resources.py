@@ -59,17 +59,9 @@ async def test_an_expired_list_is_started_again() -> None:
     assert [token for token, _ in client.asked] == ["", "next", ""]
 
 
-async def test_it_is_begun_so_often_and_no_more() -> None:
-    client = Client([failure("gone") for _ in range(LIST_ATTEMPTS + 1)])
-
-    with pytest.raises(ClusterError):
-        await client.all(SCOPE, name)
-
-    assert len(client.pages) == 1
-
-
-async def test_any_other_fault_ends_it() -> None:
-    client = Client([failure("forbidden"), page(item("a"))])
+@pytest.mark.parametrize("faults", [["gone"] * LIST_ATTEMPTS, ["forbidden"]])
+async def test_it_is_begun_so_often_and_no_more_and_any_other_fault_ends_it(faults: list[str]) -> None:
+    client = Client([*map(failure, faults), page(item("a"))])
 
     with pytest.raises(ClusterError):
         await client.all(SCOPE, name)

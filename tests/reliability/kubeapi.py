@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,6 +17,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from injector.cluster.resources import Resource
+from tests.cluster.fakeapi import selected
 from tests.cluster.fakes import kubeconfig_of
 
 GONE: Final = b'{"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}}\n'
@@ -214,20 +214,6 @@ class KubeApi:
         if line == HALF and request.transport is not None:
             request.transport.close()
         return response
-
-
-def selected(selector: str, item: dict[str, Any]) -> bool:
-    """Whether an object has the labels of a selector: ``a``, ``a=b``, ``a notin (b,c)``."""
-    labels = item["metadata"].get("labels") or {}
-    return all(_holds(part, labels) for part in re.split(r",(?![^(]*\))", selector) if part)
-
-
-def _holds(part: str, labels: dict[str, str]) -> bool:
-    key, without, values = part.partition(" notin ")
-    if without:
-        return labels.get(key) not in values.strip("()").split(",")
-    key, equals, value = part.partition("=")
-    return labels.get(key) == value if equals else key in labels
 
 
 @asynccontextmanager

@@ -20,9 +20,11 @@ from injector.istio.webhooks import (
 from injector.revisions.clustertags import ClusterTags, Configurations, Placement, plan_revision, plan_tag
 from injector.revisions.tags import Tag
 from injector.revisions.tagstore import TagStore, check_removable, checked_tag, remove_tag
-from tests.cluster.objects import Direct, Objects
+from tests.cli.clusters import INJECTOR, config_maps, labelled, namespace
+from tests.cluster.fakeapi import Direct, FakeApi
+from tests.e2e.manifests import config_map
 from tests.istio.goldens import golden
-from tests.revisions.fakes import CONFIG, VALUES
+from tests.revisions.fakes import VALUES
 
 HERE = WebhookOptions(Endpoint("our", "ours", 8443), failure_policy="Ignore", timeout=7)
 PROD = Tag("prod", (("1-24", 1),))
@@ -202,54 +204,37 @@ def test_a_revisions_configuration_is_written_over_its_own_alone() -> None:
 HOME = "istio-system"
 OPTIONS = WebhookOptions()
 MINE = "mutatingwebhookconfigurations"
+ENABLED = {"istio-injection": "enabled"}
 
 
 @pytest.fixture
-def objects() -> Objects:
+def api() -> FakeApi:
     """A cluster with one revision of ConfigMaps, one of a webhook, half a one, and the injector's Service."""
-    made = Objects()
-    config_maps(
-        made,
-        {
-            "istio-sidecar-injector-1-24": {"config": CONFIG},
-            "istio-1-24": {"mesh": "{}"},
-            "istio-sidecar-injector-half": {"config": CONFIG},
-            "istio-ca-root-cert": {"root-cert.pem": "x"},
-        },
-    )
+    made = FakeApi()
+    other = config_map("istio-ca-root-cert", HOME, "x", **{"root-cert.pem": "x"})
+    made.put(CONFIG_MAPS, *config_maps("1-24"), config_maps("half")[0], other)
     made.put(WEBHOOKS, revision_webhook("1-30", OPTIONS))
-    made.put(SERVICES, {"metadata": {"name": "injector", "namespace": "injector-system"}})
+    made.put(SERVICES, INJECTOR)
     return made
 
 
 @pytest.fixture
-def tags(objects: Objects) -> ClusterTags:
-    return ClusterTags(Direct(objects), HOME)
+def tags(api: FakeApi) -> ClusterTags:
+    return ClusterTags(Direct(api), HOME)
 
 
-def others(objects: Objects) -> dict[str, str]:
+def others(api: FakeApi) -> dict[str, str]:
     """The objects of tags beside their webhooks, and the revision of each."""
-    found = {
-        key: each for key, each in objects.items.items() if key[0] in ("services", "validatingwebhookconfigurations")
-    }
     return {
-        name.removeprefix("istio-system/"): each["metadata"]["labels"]["istio.io/rev"]
-        for (_, name), each in found.items()
-        if each["metadata"].get("labels")
+        name: each["metadata"]["labels"]["istio.io/rev"]
+        for (plural, _, name), each in api.objects.items()
+        if plural in ("services", "validatingwebhookconfigurations") and each["metadata"].get("labels")
     }
 
 
-def revision_of(objects: Objects, name: str, image_tag: str) -> None:
+def revision_of(api: FakeApi, name: str, image_tag: str) -> None:
     """Put the ConfigMaps of a revision with the proxy image of a release."""
-    injector = {"config": CONFIG, "values": VALUES.replace("1.24.6", image_tag)}
-    config_maps(objects, {f"istio-sidecar-injector-{name}": injector, f"istio-{name}": {"mesh": "{}"}})
-
-
-def config_maps(objects: Objects, data: dict[str, dict[str, str]]) -> None:
-    """Put ConfigMaps with their data by name."""
-    for name, texts in data.items():
-        metadata = {"name": name, "namespace": HOME, "labels": {"istio.io/rev": "x"}}
-        objects.put(CONFIG_MAPS, {"metadata": metadata, "data": texts})
+    api.put(CONFIG_MAPS, *config_maps(name, values=VALUES.replace("1.24.6", image_tag)))
 
 
 @pytest.mark.parametrize(
@@ -268,29 +253,29 @@ def config_maps(objects: Objects, data: dict[str, dict[str, str]]) -> None:
     ],
 )
 def test_a_tag_has_the_objects_that_the_istioctl_of_its_minor_makes(
-    tags: ClusterTags, objects: Objects, image_tag: str, created: list[str], removed: list[str]
+    tags: ClusterTags, api: FakeApi, image_tag: str, created: list[str], removed: list[str]
 ) -> None:
-    revision_of(objects, "new", image_tag)
+    revision_of(api, "new", image_tag)
 
     set_tag(tags, Tag("default", (("new", 1),)))
-    made = others(objects)
+    made = others(api)
     remove_tag(tags, "default")
 
     assert made == dict.fromkeys(created, "new")
-    assert others(objects) == dict.fromkeys([each for each in created if each not in removed], "new")
+    assert others(api) == dict.fromkeys([each for each in created if each not in removed], "new")
     assert tags.list().tags == {}
 
 
-def test_the_other_objects_of_a_tag_move_with_it_to_any_minor(tags: ClusterTags, objects: Objects) -> None:
-    revision_of(objects, "new", "1.30.3")
+def test_the_other_objects_of_a_tag_move_with_it_to_any_minor(tags: ClusterTags, api: FakeApi) -> None:
+    revision_of(api, "new", "1.30.3")
     set_tag(tags, Tag("default", (("new", 1),)))
 
     for revision in ("1-24", "1-30"):  # the minor of neither is known
         set_tag(tags, Tag("default", ((revision, 1),)), overwrite=True)
-        assert others(objects) == dict.fromkeys(["istiod-revision-tag-default", "istiod-default-validator"], revision)
+        assert others(api) == dict.fromkeys(["istiod-revision-tag-default", "istiod-default-validator"], revision)
 
     remove_tag(tags, "default")
-    assert others(objects) == {}
+    assert others(api) == {}
 
 
 @pytest.mark.parametrize(
@@ -298,24 +283,24 @@ def test_the_other_objects_of_a_tag_move_with_it_to_any_minor(tags: ClusterTags,
     [("1.24.6", "istioctl", True), ("1.24.6", "injector-tag", False), ("1.28.5", "istioctl", False)],
 )
 def test_below_1_28_the_service_that_a_newer_istioctl_wrote_stays_until_the_tag_has_nothing_else(
-    tags: ClusterTags, objects: Objects, image_tag: str, manager: str, *, stays: bool
+    tags: ClusterTags, api: FakeApi, image_tag: str, manager: str, *, stays: bool
 ) -> None:
-    revision_of(objects, "new", image_tag)
+    revision_of(api, "new", image_tag)
     set_tag(tags, Tag("prod", (("new", 1),)))
     service = tag_service("prod", "new", HOME)
     service["metadata"]["managedFields"] = [{"manager": manager, "operation": "Apply"}]
-    objects.put(SERVICES, service)
+    api.put(SERVICES, service)
 
     remove_tag(tags, "prod")
-    assert ("istiod-revision-tag-prod" in others(objects)) is stays
+    assert ("istiod-revision-tag-prod" in others(api)) is stays
     if stays:
         remove_tag(tags, "prod")
-    assert others(objects) == {}
+    assert others(api) == {}
 
 
-def test_a_service_that_leads_elsewhere_or_without_a_tag_is_an_error(tags: ClusterTags, objects: Objects) -> None:
+def test_a_service_that_leads_elsewhere_or_without_a_tag_is_an_error(tags: ClusterTags, api: FakeApi) -> None:
     set_tag(tags, PROD)
-    objects.put(SERVICES, tag_service("prod", "1-30", HOME), tag_service("lost", "1-30", HOME))
+    api.put(SERVICES, tag_service("prod", "1-30", HOME), tag_service("lost", "1-30", HOME))
 
     state = tags.list()
 
@@ -325,20 +310,18 @@ def test_a_service_that_leads_elsewhere_or_without_a_tag_is_an_error(tags: Clust
     }
     remove_tag(tags, "lost")
     set_tag(tags, PROD, overwrite=True)
-    assert others(objects) == {"istiod-revision-tag-prod": "1-24"}
+    assert others(api) == {"istiod-revision-tag-prod": "1-24"}
     assert tags.list().faults == {}
 
 
 @pytest.mark.parametrize("resource", ["services", "validatingwebhookconfigurations"])
-def test_nothing_is_written_if_an_object_of_the_tag_must_not_be(
-    tags: ClusterTags, objects: Objects, resource: str
-) -> None:
-    revision_of(objects, "new", "1.30.3")
-    objects.refused = {f"apply {resource}": "forbidden"}
+def test_nothing_is_written_if_an_object_of_the_tag_must_not_be(tags: ClusterTags, api: FakeApi, resource: str) -> None:
+    revision_of(api, "new", "1.30.3")
+    api.refused = {f"apply {resource}": "forbidden"}
 
     with pytest.raises(ClusterError, match=f"no to apply {resource}"):
         set_tag(tags, Tag("default", (("new", 1),)))
-    assert objects.applied == []
+    assert api.applied == []
 
 
 def write(tags: ClusterTags, tag: Tag) -> None:
@@ -350,21 +333,13 @@ def set_tag(tags: ClusterTags, tag: Tag, *, overwrite: bool = False) -> None:
     write(tags, checked_tag(tags.list(), tag, overwrite=overwrite))
 
 
-def namespace(name: str, **labels: str) -> dict[str, Any]:
-    return {"metadata": {"name": name, "labels": {key.replace("_", "-"): value for key, value in labels.items()}}}
-
-
-def named(name: str, revision: str) -> dict[str, Any]:
-    return {"metadata": {"name": name, "labels": {"istio.io/rev": revision}}}
-
-
 def test_revisions_are_those_of_config_maps_and_of_webhooks(tags: ClusterTags) -> None:
     state = tags.list()
 
     assert (state.revisions, list(state.broken), dict(state.tags)) == (("1-24", "1-30"), ["half"], {})
 
 
-def test_it_is_a_store_of_tags(tags: ClusterTags, objects: Objects) -> None:
+def test_it_is_a_store_of_tags(tags: ClusterTags, api: FakeApi) -> None:
     store: TagStore = tags
     set_tag(tags, PROD)
 
@@ -373,26 +348,26 @@ def test_it_is_a_store_of_tags(tags: ClusterTags, objects: Objects) -> None:
     set_tag(tags, Tag("prod", (("1-24", 9), ("1-30", 1)), "s"), overwrite=True)
     assert store.list().tags == {"prod": Tag("prod", (("1-24", 9), ("1-30", 1)), "s")}
     remove_tag(store, "prod")
-    assert (dict(store.list().tags), len(objects.applied)) == ({}, 2)
+    assert (dict(store.list().tags), len(api.applied)) == ({}, 2)
 
 
-def test_a_tag_that_is_new_takes_nothing_by_force_and_is_one_request(tags: ClusterTags, objects: Objects) -> None:
+def test_a_tag_that_is_new_takes_nothing_by_force_and_is_one_request(tags: ClusterTags, api: FakeApi) -> None:
     tags.list()
-    objects.asked.clear()
+    api.asked.clear()
 
     write(tags, PROD)
 
-    assert objects.asked == ["get services injector", f"apply {MINE} istio-revision-tag-prod injector-tag"]
+    assert api.asked == ["get services injector", f"apply {MINE} istio-revision-tag-prod injector-tag"]
 
 
-def test_the_default_revision_is_deactivated_after_the_tag_is_there(tags: ClusterTags, objects: Objects) -> None:
-    objects.put(WEBHOOKS, revision_webhook("default", OPTIONS))
+def test_the_default_revision_is_deactivated_after_the_tag_is_there(tags: ClusterTags, api: FakeApi) -> None:
+    api.put(WEBHOOKS, revision_webhook("default", OPTIONS))
     tags.list()
-    objects.asked.clear()
+    api.asked.clear()
 
     write(tags, Tag("default", (("1-24", 1),)))
 
-    assert objects.asked == [
+    assert api.asked == [
         "list validatingwebhookconfigurations istio.io/rev",
         "get services injector",
         f"apply {MINE} istio-sidecar-injector injector-tag force dry",
@@ -402,58 +377,58 @@ def test_the_default_revision_is_deactivated_after_the_tag_is_there(tags: Cluste
 
 
 def test_a_default_revision_that_cannot_be_deactivated_keeps_the_tag_from_being_set(
-    tags: ClusterTags, objects: Objects
+    tags: ClusterTags, api: FakeApi
 ) -> None:
-    objects.put(WEBHOOKS, revision_webhook("default", OPTIONS))
+    api.put(WEBHOOKS, revision_webhook("default", OPTIONS))
     tags.list()
-    objects.put(WEBHOOKS, revision_webhook("default", OPTIONS))  # changed meanwhile
+    api.put(WEBHOOKS, revision_webhook("default", OPTIONS))  # changed meanwhile
 
     with pytest.raises(ClusterError, match="modified"):
         write(tags, Tag("default", (("1-24", 1),)))
-    assert objects.applied == []
+    assert api.applied == []
 
 
-def test_a_tag_that_has_changed_since_the_list_is_not_moved(tags: ClusterTags, objects: Objects) -> None:
+def test_a_tag_that_has_changed_since_the_list_is_not_moved(tags: ClusterTags, api: FakeApi) -> None:
     set_tag(tags, PROD)
     tags.list()
-    objects.put(WEBHOOKS, tag_webhook("prod", "1-30", OPTIONS))
+    api.put(WEBHOOKS, tag_webhook("prod", "1-30", OPTIONS))
 
     with pytest.raises(ClusterError, match="modified"):
         write(tags, PROD)
 
 
-def test_a_tag_is_moved_though_a_server_wrote_a_ca_bundle_since_the_list(tags: ClusterTags, objects: Objects) -> None:
+def test_a_tag_is_moved_though_a_server_wrote_a_ca_bundle_since_the_list(tags: ClusterTags, api: FakeApi) -> None:
     set_tag(tags, PROD)
     tags.list()
-    patched = objects.items[WEBHOOKS.plural, "istio-revision-tag-prod"]
+    patched = api.objects[WEBHOOKS.plural, "", "istio-revision-tag-prod"]
     for webhook in patched["webhooks"]:
         webhook["clientConfig"]["caBundle"] = "Qg=="
-    objects.put(WEBHOOKS, patched)
+    api.put(WEBHOOKS, patched)
 
     write(tags, Tag("prod", (("1-30", 1),)))
 
-    moved = objects.items[WEBHOOKS.plural, "istio-revision-tag-prod"]
+    moved = api.objects[WEBHOOKS.plural, "", "istio-revision-tag-prod"]
     assert moved["metadata"]["labels"][REVISION_LABEL] == "1-30"
 
 
 def test_a_tag_whose_object_changes_at_each_write_is_given_up(
-    tags: ClusterTags, objects: Objects, monkeypatch: pytest.MonkeyPatch
+    tags: ClusterTags, api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_tag(tags, PROD)
     tags.list()
-    get = objects.get
+    get = api.get
 
     async def get_before_a_change(resource: Resource, name: str, *, namespace: str = "") -> dict[str, Any]:
         found = await get(resource, name, namespace=namespace)
-        objects.put(resource, found)
+        api.put(resource, found)
         return found
 
-    objects.put(WEBHOOKS, objects.items[WEBHOOKS.plural, "istio-revision-tag-prod"])
-    monkeypatch.setattr(objects, "get", get_before_a_change)
+    api.put(WEBHOOKS, api.objects[WEBHOOKS.plural, "", "istio-revision-tag-prod"])
+    monkeypatch.setattr(api, "get", get_before_a_change)
 
     with pytest.raises(ClusterError, match="modified"):
         write(tags, PROD)
-    assert sum(each.startswith("apply mutatingwebhookconfigurations") for each in objects.asked[-6:]) == 3
+    assert sum(each.startswith("apply mutatingwebhookconfigurations") for each in api.asked[-6:]) == 3
 
 
 @pytest.mark.parametrize(
@@ -467,11 +442,11 @@ def test_a_tag_whose_object_changes_at_each_write_is_given_up(
     ],
 )
 def test_a_missing_service_is_a_conflict_and_an_unreachable_api_server_is_not(
-    objects: Objects, refused: dict[str, str], options: WebhookOptions, conflicts: int | None
+    api: FakeApi, refused: dict[str, str], options: WebhookOptions, conflicts: int | None
 ) -> None:
-    tags = ClusterTags(Direct(objects), HOME, Placement(whole(options)))
+    tags = ClusterTags(Direct(api), HOME, Placement(whole(options)))
     tags.list()
-    objects.refused = refused
+    api.refused = refused
     if conflicts is None:
         with pytest.raises(ClusterError):
             tags.plan(PROD)
@@ -483,17 +458,15 @@ def test_a_missing_service_is_a_conflict_and_an_unreachable_api_server_is_not(
     assert all(each.endswith("service that does not exist: injector-system/other.") for each in found)
 
 
-def test_users_are_namespaces_and_pods_by_label_and_nothing_else_is_asked_for(
-    tags: ClusterTags, objects: Objects
-) -> None:
+def test_users_are_namespaces_and_pods_by_label_and_nothing_else_is_asked_for(tags: ClusterTags, api: FakeApi) -> None:
     two_ways = {"istio.io/rev": "default", "istio-injection": "enabled"}
-    objects.put(NAMESPACES, named("bank", "prod"), named("shop", "other"), namespace("old", istio_injection="enabled"))
-    objects.put(NAMESPACES, {"metadata": {"name": "twice", "labels": two_ways}})
-    objects.put(PODS, {"metadata": {"name": "p", "namespace": "shop", "labels": {"istio.io/rev": "prod"}}})
+    api.put(NAMESPACES, labelled("bank", "prod"), labelled("shop", "other"), namespace("old", **ENABLED))
+    api.put(NAMESPACES, {"metadata": {"name": "twice", "labels": two_ways}})
+    api.put(PODS, {"metadata": {"name": "p", "namespace": "shop", "labels": {"istio.io/rev": "prod"}}})
 
     assert tags.users("prod") == ["namespace bank", "pod shop/p"]
     assert tags.users("default") == ["namespace twice", "namespace old"]
-    assert objects.asked == [
+    assert api.asked == [
         "list namespaces istio.io/rev=prod",
         "list pods istio.io/rev=prod,app!=istiod",
         "list namespaces istio.io/rev=default",
@@ -502,59 +475,55 @@ def test_users_are_namespaces_and_pods_by_label_and_nothing_else_is_asked_for(
     ]
 
 
-def test_a_revision_is_used_by_pods_with_its_sidecar_and_not_by_its_own_istiod(
-    tags: ClusterTags, objects: Objects
-) -> None:
+def test_a_revision_is_used_by_pods_with_its_sidecar_and_not_by_its_own_istiod(tags: ClusterTags, api: FakeApi) -> None:
     istiod = {"name": "istiod-1-30", "namespace": HOME, "labels": {"istio.io/rev": "1-30", "app": "istiod"}}
     labels = {"istio.io/rev": "prod"}
     pods = [
         {"metadata": {"name": f"has-{name}", "namespace": "shop", "labels": labels, "annotations": {STATUS: text}}}
         for name, text in (("1-30", '{"revision":"1-30"}'), ("1-24", '{"revision":"1-24"}'), ("none", "{}"))
     ]
-    objects.put(PODS, {"metadata": istiod})
+    api.put(PODS, {"metadata": istiod})
     check_removable(tags, "1-30")
 
-    objects.put(PODS, *pods, {"metadata": {"name": "job", "namespace": "shop", "labels": {"istio.io/rev": "1-30"}}})
+    api.put(PODS, *pods, {"metadata": {"name": "job", "namespace": "shop", "labels": {"istio.io/rev": "1-30"}}})
 
     with pytest.raises(TagError, match='"1-30": it is in use by pod shop/job, pod shop/has-1-30; move, relabel or'):
         check_removable(tags, "1-30")
     check_removable(tags, "1-30", force=True)
 
 
-def test_namespaces_are_listed_by_revision_or_tag(tags: ClusterTags, objects: Objects) -> None:
-    objects.put(NAMESPACES, named("bank", "prod"), namespace("old", istio_injection="enabled"), namespace("none"))
+def test_namespaces_are_listed_by_revision_or_tag(tags: ClusterTags, api: FakeApi) -> None:
+    api.put(NAMESPACES, labelled("bank", "prod"), namespace("old", **ENABLED), namespace("none"))
 
     assert tags.namespaces() == {"prod": ("bank",), "default": ("old",)}
 
 
-def test_every_object_of_a_tag_is_removed(tags: ClusterTags, objects: Objects) -> None:
+def test_every_object_of_a_tag_is_removed(tags: ClusterTags, api: FakeApi) -> None:
     for name in ("a", "b"):
-        objects.put(WEBHOOKS, tag_webhook("prod", f"1-{name}", OPTIONS, webhook_name=name))
+        api.put(WEBHOOKS, tag_webhook("prod", f"1-{name}", OPTIONS, webhook_name=name))
 
     remove_tag(tags, "prod")
 
-    assert [name for plural, name in objects.items if plural == MINE] == ["istio-sidecar-injector-1-30"]
+    assert [name for plural, _, name in api.objects if plural == MINE] == ["istio-sidecar-injector-1-30"]
 
 
-def test_a_revision_is_removed_with_its_webhooks_and_without_its_config_maps(
-    tags: ClusterTags, objects: Objects
-) -> None:
+def test_a_revision_is_removed_with_its_webhooks_and_without_its_config_maps(tags: ClusterTags, api: FakeApi) -> None:
     tags.list()
     tags.remove_revision("1-30")
 
-    assert [name for plural, name in objects.items if plural == MINE] == []
+    assert [name for plural, _, name in api.objects if plural == MINE] == []
     with pytest.raises(
         TagError, match='cannot remove revision "1-24": it has no MutatingWebhookConfiguration; uninstall'
     ):
         tags.remove_revision("1-24")
 
 
-def test_a_revisions_configuration_is_written_as_its_own_manager(tags: ClusterTags, objects: Objects) -> None:
+def test_a_revisions_configuration_is_written_as_its_own_manager(tags: ClusterTags, api: FakeApi) -> None:
     tags.refresh()
     tags.write_revision(revision_webhook("1-24", OPTIONS), dry_run=True)
     tags.write_revision(revision_webhook("1-24", OPTIONS), force=True)
 
-    assert objects.asked == [
+    assert api.asked == [
         f"list {MINE}",
         "list services istio.io/tag",
         f"apply {MINE} istio-sidecar-injector-1-24 injector-webhook dry",
@@ -562,16 +531,16 @@ def test_a_revisions_configuration_is_written_as_its_own_manager(tags: ClusterTa
     ]
 
 
-def test_force_false_does_not_take_over_fields(tags: ClusterTags, objects: Objects) -> None:
+def test_force_false_does_not_take_over_fields(tags: ClusterTags, api: FakeApi) -> None:
     set_tag(tags, PROD)
     tags.list()
     plan = tags.plan(PROD)
-    objects.asked.clear()
+    api.asked.clear()
 
     tags.write(plan, force=False, dry_run=True)
     tags.write(plan)
 
-    assert objects.asked == [
+    assert api.asked == [
         f"apply {MINE} istio-revision-tag-prod injector-tag dry",
         f"apply {MINE} istio-revision-tag-prod injector-tag force",
     ]

@@ -24,8 +24,7 @@ from injector.upgrade.store import (
     write_tag,
 )
 from tests.cli.clusters import revision, tag
-from tests.cluster.fakeapi import FakeApi
-from tests.cluster.objects import Direct, Objects
+from tests.cluster.fakeapi import Direct, FakeApi
 from tests.upgrade.fleets import DOCUMENT, NEW, OLD, PROD, upgrade
 
 HOME = "istio-system"
@@ -145,7 +144,7 @@ async def test_a_config_map_that_was_changed_by_hand_is_refused(data: dict[str, 
 
 
 def test_a_tag_is_written_only_over_the_expected_one() -> None:
-    api = Objects()
+    api = FakeApi()
     for each in (*revision(OLD, "1.28.0"), *revision(NEW, "1.30.1"), tag("prod", OLD)):
         resource = CONFIG_MAPS if each["kind"] == "ConfigMap" else WEBHOOKS
         api.put(resource, each)
@@ -156,5 +155,5 @@ def test_a_tag_is_written_only_over_the_expected_one() -> None:
     assert api.applied == []
 
     write_tag(Direct(api), HOME, moved, PROD)
-    written = api.items["mutatingwebhookconfigurations", "istio-revision-tag-prod"]["metadata"]
+    written = api.objects["mutatingwebhookconfigurations", "", "istio-revision-tag-prod"]["metadata"]
     assert json.loads(written["annotations"]["revision-injector/weights"]) == {OLD: 90, NEW: 10}

@@ -366,17 +366,6 @@ async def test_the_first_one_makes_the_authority_and_the_second_takes_it() -> No
 
 
 @in_fake_time
-async def test_of_many_at_once_one_makes_it() -> None:
-    api = FakeApi()
-    replicas = [Replica(api) for _ in range(8)]
-
-    await asyncio.gather(*(each.secret.reconcile() for each in replicas))
-
-    assert {each.certificates.bundle for each in replicas} == {bundle_of(api)}
-    assert api.count("create") > 1
-
-
-@in_fake_time
 async def test_a_secret_that_is_deleted_is_made_anew_and_trusts_what_is_still_served() -> None:
     api = FakeApi()
     replica = Replica(api)
@@ -572,7 +561,7 @@ async def test_a_damaged_secret_that_stays_takes_no_memory_and_is_repaired_or_re
 async def test_whoever_is_always_second_ends_with_the_conflict() -> None:
     class Storm(FakeApi):
         async def get(self, *_: object, **__: object) -> dict[str, object]:
-            await self._called("get")
+            await self._called("get", SECRETS)
             raise refusal("missing", 404)
 
     api = Storm()

@@ -40,6 +40,7 @@ from tests.cluster.fakeapi import FakeApi, refusal
 from tests.cluster.fakes import in_fake_time
 from tests.conformance import corpus
 from tests.e2e.manifests import config_map, namespace_of
+from tests.factories import owner_of
 from tests.reliability.kubeapi import KubeApi
 from tests.reliability.long.rows import Row, ended, parser
 from tests.reliability.replicas import ROOT
@@ -73,13 +74,7 @@ def main() -> int:
 def pods_of(name: str, place: str, revision: str) -> list[dict[str, Any]]:
     """Return the pods of a Deployment with a sidecar."""
     template = deployment(name, place)["spec"]["template"]
-    owner = {
-        "apiVersion": "apps/v1",
-        "kind": "ReplicaSet",
-        "name": f"{name}-7c9f8d6b54",
-        "uid": "1",
-        "controller": True,
-    }
+    owner = owner_of(f"{name}-7c9f8d6b54")
     labels = {**template["metadata"].get("labels", {}), "pod-template-hash": "7c9f8d6b54"}
     meta = {"namespace": place, "labels": labels, "ownerReferences": [owner], "generateName": f"{owner['name']}-"}
     status = json.dumps({"containers": ["istio-proxy"], "revision": revision})
@@ -164,13 +159,13 @@ class Fleet(FakeApi):
     async def create(
         self, resource: Resource, manifest: Mapping[str, Any], *, manager: str, dry_run: bool = False
     ) -> dict[str, Any]:
-        await self._called("create")
+        await self._called("create", resource)
         status = json.dumps({"containers": ["istio-proxy"], "revision": NEW})
         meta = {**manifest["metadata"], "annotations": {STATUS: status}}
         return {**manifest, "metadata": meta, "status": {"allowed": True}}
 
     async def merge(self, resource: Resource, manifest: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
-        await self._called("merge")
+        await self._called("merge", resource)
         meta = manifest["metadata"]
         item = copy.deepcopy(self.objects[resource.plural, meta["namespace"], meta["name"]])
         if item["metadata"]["resourceVersion"] != meta["resourceVersion"]:
@@ -182,7 +177,7 @@ class Fleet(FakeApi):
         item["metadata"]["uid"] = meta["name"]
         self.restarts[meta["name"]] += 1
         asyncio.get_running_loop().call_later(ROLLOUT, self._roll, meta["namespace"], meta["name"])
-        return self.put(resource, item)
+        return self._write(resource, item)
 
     def _roll(self, place: str, name: str) -> None:
         for pod in pods_of(name, place, OLD):
@@ -193,11 +188,11 @@ class Fleet(FakeApi):
         self.put(r.DEPLOYMENTS, {**item, "status": _status(item["metadata"]["generation"])})
 
     async def page(self, scope: Scope, *, token: str = "", limit: int = 0) -> Page:
-        await self._called("list")
+        await self._called("list", scope.resource)
         return Page([each for key, each in self.objects.items() if key[0] == scope.resource.plural], str(self.version))
 
     async def watch(self, scope: Scope, *, resource_version: str, seconds: int) -> AsyncGenerator[bytes, None]:
-        await self._called("watch")
+        await self._called("watch", scope.resource)
         queue = asyncio.Queue[bytes]()
         self._queues.append((scope.resource.plural, queue))
         while True:
@@ -209,7 +204,7 @@ class Fleet(FakeApi):
             if plural == resource.plural:
                 queue.put_nowait(line)
 
-    async def _called(self, call: str) -> None:
+    async def _called(self, call: str, resource: Resource, *arguments: str) -> None:
         self.sent.append(asyncio.get_running_loop().time())
         await asyncio.sleep(0.005)
 
