@@ -25,6 +25,7 @@ from injector.istio.revision import Revision
 from injector.kube.typed import is_struct, struct_type, underlying
 from tests.differential.golang import Question, asked
 from tests.property.mutations import mutated
+from tests.trials import TrialResults
 
 NAMESPACES = ("shop", "shop", "prod")
 WRITTEN = ("*v1.Probe", "*v1.Lifecycle")
@@ -33,13 +34,10 @@ OWN_NAMES = "istio-"
 
 
 @dataclass
-class Soundness:
-    """What came of the patches: how many pods were tried, and what was wrong."""
+class Soundness(TrialResults):
+    """Trials of patches by a program in Go."""
 
-    program: Path
-    tried: int = 0
-    came: Counter[str] = field(default_factory=Counter)
-    faults: list[str] = field(default_factory=list)
+    program: Path = field(kw_only=True)
 
     def put_to_the_test(
         self, subjects: Sequence[tuple[Revision, list[dict[str, Any]]]], dice: random.Random, count: int

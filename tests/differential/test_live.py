@@ -42,7 +42,7 @@ def test_go_and_we_answer_alike(program: Path, name: str) -> None:
 @pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)
 @pytest.mark.parametrize("minor", MINORS)
 def test_every_patch_applies_and_gives_a_pod(program: Path, minor: str) -> None:
-    soundness = Soundness(program)
+    soundness = Soundness(program=program)
 
     soundness.put_to_the_test(subjects(minor), random.Random(minor), PODS)  # noqa: S311 -- inputs of tests
 

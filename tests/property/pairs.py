@@ -13,9 +13,8 @@ import gc
 import hashlib
 import json
 import random
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from random import Random
@@ -37,6 +36,7 @@ from tests.handlers import answer_of, handler_with
 from tests.property import reviews, subjects
 from tests.property.forked import Companion, in_a_copy
 from tests.revisions.fakes import revision_of
+from tests.trials import TrialResults
 from tests.webhook.recorded import NAMES, recorded
 
 Json = dict[str, Any]
@@ -161,15 +161,6 @@ def _texts(value: Any, seen: set[int]) -> Iterator[str]:
             yield from _texts(getattr(value, name, None), seen)
 
 
-@dataclass
-class Pairs:
-    """What came of pairs: how many were compared, what the answers were, how often the cache answered, and what was wrong."""
-
-    compared: int = 0
-    came: Counter[str] = field(default_factory=Counter)
-    faults: list[str] = field(default_factory=list)
-
-
 class Server:
     """A handler of all revisions and tags, in a process of its own."""
 
@@ -218,9 +209,9 @@ class Trials:
         """End the server."""
         self._server.close()
 
-    def tried(self, seed: str, count: int, only: Subject | None = None) -> Pairs:
+    def tried(self, seed: str, count: int, only: Subject | None = None) -> TrialResults:
         """Try so many pairs, which the seed chooses; the revisions must be afterwards what they were."""
-        pairs, dice = Pairs(), random.Random(seed)  # noqa: S311 -- nothing secret
+        pairs, dice = TrialResults(), random.Random(seed)  # noqa: S311 -- nothing secret
         weights = [weight for weight, _ in reviews.CHANGES.values()]
         for number in range(count):
             subject = only or dice.choice(self.subjects)
@@ -230,7 +221,7 @@ class Trials:
         pairs.faults += [f"seed {seed!r}: the revision {name} was changed" for name in changed]
         return pairs
 
-    def _try(self, pairs: Pairs, subject: Subject, kind: str, dice: Random, where: str) -> None:
+    def _try(self, pairs: TrialResults, subject: Subject, kind: str, dice: Random, where: str) -> None:
         name = TAG if subject.revision.name in TAGGED and dice.random() < 0.5 else subject.revision.name
         path = f"/inject/{name}{dice.choice(CLUSTERS)}"
         first, token = _first(subject, dice)
@@ -242,7 +233,7 @@ class Trials:
             expected = in_a_copy(lambda: plain_answer(self._snapshot, path, bodies[1]))
         except RuntimeError as error:
             expected = str(error).encode()
-        pairs.compared += 1
+        pairs.tried += 1
         pairs.came["cache hits by another request"] += hits
         pairs.came[f"hits, {kind}"] += hits
         pairs.came[_outcome(expected)] += 1
@@ -290,6 +281,6 @@ def _trials() -> Trials:
     return Trials(corpus.MINORS if corpus.present() else ())
 
 
-def tried(seed: str, count: int) -> Pairs:
+def tried(seed: str, count: int) -> TrialResults:
     """Try pairs over every revision; one process keeps its server over all calls, so it has seen the pods of the earlier ones."""
     return _trials().tried(seed, count)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 from typing import Any, TypeAlias
 
@@ -19,6 +19,7 @@ from injector.injection.steps.status import read_status
 from injector.istio.revision import Revision
 from injector.kube.jsonpatch import create_patch
 from tests.property.mutations import mutated
+from tests.trials import TrialResults
 
 Pod: TypeAlias = "dict[str, Any]"
 
@@ -91,16 +92,8 @@ EDITS = {**UNSEEN, **SEEN, **OURS}
 
 
 @dataclass
-class Reinvocations:
-    """What came of second injections: how many, and what was wrong."""
-
-    came: Counter[str] = field(default_factory=Counter)
-    faults: list[str] = field(default_factory=list)
-
-    @property
-    def tried(self) -> int:
-        """How many pods were injected, edited and injected again."""
-        return self.came["empty"] + self.came["settled"]
+class Reinvocations(TrialResults):
+    """Trials of pods that are injected, edited and injected again."""
 
     def put_to_the_test(self, subjects: Sequence[tuple[Revision, list[Pod]]], dice: Random, count: int) -> None:
         """Try mutated pods, each with one edit."""
@@ -142,6 +135,7 @@ class Reinvocations:
         if not doubled(again) <= doubled(edited):
             yield f"two of a name: {sorted(doubled(again))}"
         self.came["settled" if second.patch else "empty"] += 1
+        self.tried += 1
         if second.patch:
             third = inject_pod(revision, again, FACTS)
             if not isinstance(third, Injected) or third.patch:

@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from itertools import count, repeat
 
-from tests.reliability.long.trials import Found, shared
+from tests.reliability.long.trials import shared
+from tests.trials import TrialResults
 
 MANY = 7
 
 
-def tried(part: int) -> Found:
+def tried(part: int) -> TrialResults:
     """Two pods, of which one is wrong where the part has no number."""
-    return Found(2, Counter(even=1, odd=1), [] if part else ["wrong"])
+    return TrialResults(2, Counter(even=1, odd=1), [] if part else ["wrong"])
 
 
 def test_every_part_is_tried_and_counted() -> None:
     found = shared(tried, iter(range(1, MANY + 1)))
 
-    assert found == Found(2 * MANY, Counter(even=MANY, odd=MANY), [])
+    assert found == TrialResults(2 * MANY, Counter(even=MANY, odd=MANY), [])
 
 
 def test_endless_parts_end_once_as_many_as_wanted_were_tried() -> None:

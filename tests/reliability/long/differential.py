@@ -24,7 +24,7 @@ from tests.differential.golang import ABSENT, built
 from tests.differential.soundness import Soundness
 from tests.property.subjects import subjects
 from tests.reliability.long.rows import Row, ended, parser
-from tests.reliability.long.trials import Found, shared
+from tests.reliability.long.trials import shared
 
 Part: TypeAlias = "tuple[Path, str, int]"
 
@@ -61,12 +61,12 @@ def sound(program: Path, scale: float, minutes: float) -> Sequence[Row]:
     return [Row(f"T25 {found.counted(PODS)} mutated pods", target, figure, found.met(PODS) and patches > 0)]
 
 
-def put_to_the_test(part: Part) -> Found:
+def put_to_the_test(part: Part) -> Soundness:
     """The patches for some pods of a minor, which its name and a number make."""
     program, minor, number = part
-    soundness = Soundness(program)
+    soundness = Soundness(program=program)
     soundness.put_to_the_test(subjects(minor), random.Random(f"sound {minor} {number}"), ROUND)  # noqa: S311 -- inputs
-    return Found(soundness.tried, soundness.came, soundness.faults)
+    return soundness
 
 
 def _tell(wrong: Sequence[str]) -> None:

@@ -14,7 +14,8 @@ from itertools import count
 from tests.conformance import corpus
 from tests.property import pairs
 from tests.reliability.long.rows import Row, ended, parser
-from tests.reliability.long.trials import Found, shared
+from tests.reliability.long.trials import shared
+from tests.trials import TrialResults
 
 PAIRS = 100_000
 PART = 250
@@ -47,13 +48,12 @@ def parts(seed: str, wanted: int) -> Iterator[tuple[str, int]]:
         yield f"{seed} {number}", min(PART, rest)
 
 
-def tried(part: tuple[str, int]) -> Found:
+def tried(part: tuple[str, int]) -> TrialResults:
     """Try one part in this process."""
-    found = pairs.tried(*part)
-    return Found(found.compared, found.came, found.faults)
+    return pairs.tried(*part)
 
 
-def row_of(found: Found, wanted: int) -> Row:
+def row_of(found: TrialResults, wanted: int) -> Row:
     """Return the row of docs/reliability.md."""
     came = found.came
     figure = (

@@ -16,7 +16,8 @@ from tests.conformance import corpus
 from tests.property.reinvocation import EDITS, Reinvocations
 from tests.property.subjects import subjects
 from tests.reliability.long.rows import Row, ended, parser
-from tests.reliability.long.trials import Found, shared
+from tests.reliability.long.trials import shared
+from tests.trials import TrialResults
 
 Part: TypeAlias = "tuple[str, int]"
 
@@ -44,7 +45,7 @@ def mutated(minutes: float) -> Sequence[Row]:
     return [Row(f"T24 {found.counted(PODS)} mutated pods, {len(EDITS)} edits", TARGET, told(found), found.met(PODS))]
 
 
-def every_edit(part: Part) -> Found:
+def every_edit(part: Part) -> Reinvocations:
     """The pods of one of a minor's revisions, by its place among them."""
     minor, number = part
     came = Reinvocations()
@@ -52,18 +53,18 @@ def every_edit(part: Part) -> Found:
     for pod in pods:
         for edit in EDITS:
             came.try_edit(revision, pod, edit)
-    return Found(came.tried, came.came, came.faults)
+    return came
 
 
-def any_edit(part: Part) -> Found:
+def any_edit(part: Part) -> Reinvocations:
     """Some pods of a minor, which its name and a number make."""
     minor, number = part
     came = Reinvocations()
     came.put_to_the_test(subjects(minor), random.Random(f"again {minor} {number}"), ROUND)  # noqa: S311 -- inputs
-    return Found(came.tried, came.came, came.faults)
+    return came
 
 
-def told(found: Found) -> str:
+def told(found: TrialResults) -> str:
     """What came of it."""
     return f"{len(found.faults)} wrong, {found.came['empty']} empty, {found.came['settled']} settled, {found.came['left alone']} left alone"
 

@@ -7,12 +7,12 @@ import multiprocessing
 import os
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeVar
+
+from tests.trials import TrialResults
 
 WORKERS = 2
 AHEAD = 2
@@ -25,37 +25,14 @@ TELLING = 30.0
 Part = TypeVar("Part")
 
 
-@dataclass
-class Found:
-    """What came of trials: how many pods were tried, of what kinds the answers were, and what was wrong."""
-
-    tried: int = 0
-    came: Counter[str] = field(default_factory=Counter)
-    faults: list[str] = field(default_factory=list)
-
-    def add(self, other: Found) -> None:
-        """Count in what came of others."""
-        self.tried += other.tried
-        self.came += other.came
-        self.faults += other.faults
-
-    def counted(self, wanted: int) -> str:
-        """How many were tried, and of how many if time was too short."""
-        return f"{self.tried}" if self.tried >= wanted else f"{self.tried} of {wanted}"
-
-    def met(self, wanted: int) -> bool:
-        """Whether as many as wanted were tried, with nothing wrong."""
-        return self.tried >= wanted > 0 and not self.faults
-
-
 def shared(
-    trial: Callable[[Part], Found], parts: Iterator[Part], wanted: float = math.inf, minutes: float = math.inf
-) -> Found:
+    trial: Callable[[Part], TrialResults], parts: Iterator[Part], wanted: float = math.inf, minutes: float = math.inf
+) -> TrialResults:
     """Try part after part until so many pods were tried, the parts are at an end or the time is up; progress goes to stderr.
 
     A part has to say by itself what its pods are: which process tries it is left to chance.
     """
-    found, begun = Found(), time.monotonic()
+    found, begun = TrialResults(), time.monotonic()
     told = begun
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(WORKERS, context, initializer=os.nice, initargs=(LEAST_OF_ALL,)) as pool:
@@ -76,6 +53,6 @@ def shared(
     return found
 
 
-def _progress(found: Found, wanted: float, passed: float) -> None:
+def _progress(found: TrialResults, wanted: float, passed: float) -> None:
     told = f"{found.tried} of {wanted:.0f} pods in {passed:.0f} s, {len(found.faults)} wrong"
     print(told, file=sys.stderr, flush=True)
