@@ -5,16 +5,16 @@ from __future__ import annotations
 import base64
 import copy
 import json
-from collections.abc import Iterator
 from random import Random
 from typing import Any
 
 import jsonpatch
 import orjson
 
+from injector.injection.data import value_at
 from tests.factories import make_container, make_pod, make_review
 from tests.fuzz.jsondata import json_data
-from tests.property.mutations import mutated
+from tests.property.mutations import mutated, values_in
 
 OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d9f", "uid": "1", "controller": True}
 VOLUME = "kube-api-access-bcdfg"
@@ -116,10 +116,11 @@ def body_of(review: dict[str, Any]) -> bytes:
 
 def retyped(document: dict[str, Any], random: Random) -> None:
     """Put any JSON data in the place of a value anywhere in a document, or take the value away, or say it twice."""
-    places = [*_places(document)]
+    places = [path for path, _ in values_in(document) if path]
     if not places:
         return
-    holder, key = random.choice(places)
+    place: Any = random.choice(places)
+    holder, key = value_at(document, place[:-1]), place[-1]
     kind = random.randrange(8)
     if kind == 0:
         del holder[key]
@@ -137,15 +138,6 @@ def json_words() -> tuple[str, ...]:
         *("name", "metadata", "spec", "labels", "annotations", "containers", "uid", "namespace", "generateName"),
         *("env", "", "a/b~c"),
     )
-
-
-def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    inner = (
-        list(value.items()) if isinstance(value, dict) else list(enumerate(value)) if isinstance(value, list) else []
-    )
-    for key, item in inner:
-        yield value, key
-        yield from _places(item)
 
 
 def cut(body: bytes, random: Random) -> bytes:

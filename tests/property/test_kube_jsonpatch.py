@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from injector.kube.jsonpatch import create_patch
+from tests.fuzz.jsondata import sorted_json
 
 SCALARS = (
     st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from([1.0, -0.5, 2.0]) | st.text("a~/0é", max_size=3)
@@ -23,25 +24,20 @@ DOCUMENTS = st.recursive(
 )
 
 
-def text(document: Any) -> bytes:
-    """The JSON of a document, which tells 1 from 1.0 and from true."""
-    return orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
-
-
 @given(before=DOCUMENTS, after=DOCUMENTS)
 def test_a_patch_leads_from_one_document_to_the_other(before: Any, after: Any) -> None:
     patch = orjson.loads(orjson.dumps(create_patch(before, after)))
 
-    assert text(jsonpatch.apply_patch(before, patch)) == text(after)
+    assert sorted_json(jsonpatch.apply_patch(before, patch)) == sorted_json(after)
 
 
 @given(before=DOCUMENTS, after=DOCUMENTS)
 def test_neither_document_is_changed(before: Any, after: Any) -> None:
-    texts = text(before), text(after)
+    texts = sorted_json(before), sorted_json(after)
 
     create_patch(before, after)
 
-    assert (text(before), text(after)) == texts
+    assert (sorted_json(before), sorted_json(after)) == texts
 
 
 @given(document=DOCUMENTS)

@@ -13,6 +13,7 @@ from injector.errors import ManifestError
 from injector.golang.json import go_json, load_json
 from injector.kube.yaml import dump_yaml, load_yaml, split_documents
 from injector.kube.yaml.write import emitted
+from tests.fuzz.jsondata import close
 
 TEXTS = st.text(max_size=12) | st.text("yYnNoO01e.:-+_ xX\n\t#'\"&*!|>%@`{}[],<~?", max_size=12)
 NUMBERS = st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False, allow_infinity=False)
@@ -57,17 +58,6 @@ def test_json_is_yaml(document: Any) -> None:
 @given(document=DOCUMENTS)
 def test_gos_json_reads_back(document: Any) -> None:
     assert close(load_json(go_json(document)), document)
-
-
-def close(left: Any, right: Any) -> bool:
-    """Equality, but for the last digit: Go writes large whole floats as integers, which may not fit one exactly."""
-    if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(close(left[key], right[key]) for key in left)
-    if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(close, left, right))
-    if isinstance(left, int | float) and isinstance(right, int | float):
-        return float(left) == float(right)
-    return bool(left == right)
 
 
 @given(text=YAML)
