@@ -31,6 +31,7 @@ from injector.kube.strategicpatch import (
     ordered,
     partitioned,
     strategic_merge,
+    without_directives,
 )
 from injector.kube.typed import (
     always_written,
@@ -100,7 +101,7 @@ class Overlay:
     normal: Object | None = None
 
     def over(self, original: Object) -> Object:
-        """Return ``normalise(strategic_merge(original, tree))`` for a normalised object. Raises ManifestError if the two do not fit."""
+        """Return a normalised object with the overlay merged into it by ``strategic_merge``. Raises ManifestError if the two do not fit."""
         if self.normal is not None:
             if not original:
                 return self.normal
@@ -108,7 +109,8 @@ class Overlay:
                 return _merged(original, self.tree, self.normal, self.type_name)
             except (_WholeError, DataError):
                 pass
-        merged: Object = normalise(strategic_merge(original, self.tree, self.type_name), self.type_name)
+        found = without_directives(strategic_merge(original, self.tree, self.type_name))
+        merged: Object = normalise(found, self.type_name)
         return merged
 
 

@@ -209,6 +209,15 @@ def _take(result: Object, name: str, value: Any) -> None:
         result[name] = taken
 
 
+def without_directives(value: Any) -> Any:
+    """Return a merged value without the directives in parts that were not merged, which Go drops when it reads the result."""
+    if type(value) is list:
+        return [without_directives(each) for each in value]
+    if type(value) is not dict:
+        return value
+    return {key: without_directives(each) for key, each in value.items() if key[:1] != "$"}
+
+
 _DROPPED: Final = object()
 
 

@@ -9,7 +9,7 @@ import pytest
 from injector.errors import DataError
 from injector.kube import overlay
 from injector.kube.overlay import read_overlay
-from injector.kube.strategicpatch import strategic_merge
+from injector.kube.strategicpatch import strategic_merge, without_directives
 from injector.kube.typed import normalise, pruned
 from injector.kube.yaml.read import load_yaml, read_part
 from tests.cases import read_cases
@@ -31,7 +31,7 @@ def plain(text: str, original: Any, missing: Any = RESTART) -> Any:
     """What the plain way makes of a text and an object."""
     try:
         tree = pruned(load_yaml(text, where="x") or {}, "v1.Pod", missing)
-        return tree, normalise(strategic_merge(original, tree, "v1.Pod"), "v1.Pod")
+        return tree, normalise(without_directives(strategic_merge(original, tree, "v1.Pod")), "v1.Pod")
     except DataError as error:
         return str(error)
 

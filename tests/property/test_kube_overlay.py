@@ -15,7 +15,7 @@ import pytest
 from injector.errors import DataError
 from injector.kube import overlay
 from injector.kube.overlay import Overlay, read_overlay
-from injector.kube.strategicpatch import strategic_merge
+from injector.kube.strategicpatch import strategic_merge, without_directives
 from injector.kube.typed import normalise, pruned
 from injector.kube.yaml import dump_yaml, lines, load_document, load_yaml
 from tests.property import overlays
@@ -95,7 +95,9 @@ def compared(text: str, missing: Any) -> bool | None:
         return None
     before = repr((laid, PODS))
     for pod in PODS:
-        expected = outcome(lambda pod=pod: normalise(strategic_merge(pod, laid.tree, "v1.Pod"), "v1.Pod"))
+        expected = outcome(
+            lambda pod=pod: normalise(without_directives(strategic_merge(pod, laid.tree, "v1.Pod")), "v1.Pod")
+        )
         assert outcome(lambda pod=pod: laid.over(pod)) == expected, text
     assert repr((laid, PODS)) == before, text
     return laid.normal is not None
