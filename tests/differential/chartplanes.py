@@ -116,7 +116,7 @@ VALUES: Mapping[str, tuple[Any, ...]] = {
     "global.agentgateway.image": ("example.com/agentgateway:1", "agentgateway"),
     "global.externalIstiod": (True,),
     "global.istioNamespace": ("mesh-system",),
-    "global.platform": ("openshift", "gke"),
+    "global.platform": ("openshift", "k3d"),
     "global.trustDomain": ("td.example.com", ""),
     "global.remotePilotAddress": ("10.0.0.1",),
     "global.tracer.zipkin.address": ("zipkin:9411",),
@@ -243,6 +243,32 @@ ENVIRONMENT: Mapping[str, tuple[str, ...]] = {
     "ENABLE_LEGACY_FSGROUP_INJECTION": ("false", "true"),
     "COMPLIANCE_POLICY": ("fips-140-2",),
 }
+OPENSHIFT = (1, 26)
+"""The first minor whose driver knows namespaces."""
+RANGES = (
+    "1000/100",
+    "1000-1099",
+    "",
+    "x",
+    "1/4294967295",
+    " 5/ 6",
+    "5/6 x",
+    "-1/5",
+    "+1/2",
+    "0x10/2",
+    "1000",
+    "7-5",
+    "1000/100,2000/9",
+)
+NODES_COUNT = (1, 27)
+"""The first minor for which the versions of the nodes count."""
+NODES: tuple[Mapping[str, str], ...] = (
+    {"node": "v1.34.0"},
+    {"node": "v1.33.1+k3s1", "other": "v1.32.9"},
+    {"node": "v1.32.0-gke.1", "other": "v1.33.0"},
+    {"node": "x", "other": "1.35"},
+    {"other": "v2.0.0-rc.1"},
+)
 FIRST_SLASH = (1, 15)
 """The first minor whose webhook replaces ``--slash--`` in its path; ours does for all."""
 PATHS = (
@@ -271,6 +297,15 @@ def _plane(minor: str, tree: Path, dice: Dice) -> dict[str, Any]:
     env["ENABLE_NATIVE_SIDECARS"] = dice.one_of(
         ("false", "true") if parse_minor(minor) >= NATIVE_SIDECARS else ("false",)
     )
+    path = dice.one_of(PATHS if parse_minor(minor) >= FIRST_SLASH else PATHS[:-1])
+    nodes = dice.one_of(NODES) if parse_minor(minor) >= NODES_COUNT else {}
+    # The drivers know no nodes and namespaces of another cluster.
+    if "/cluster/" not in path and parse_minor(minor) >= NODES_COUNT and dice.happens(0.3):
+        env["ENABLE_NATIVE_SIDECARS"] = "auto"
+    if "/cluster/" not in path and parse_minor(minor) >= OPENSHIFT and dice.happens(0.2):
+        keys = dice.some_of(("openshift.io/sa.scc.uid-range", "openshift.io/sa.scc.supplemental-groups"), 0.8)
+        annotations = {key: dice.one_of(RANGES) for key in keys}
+        env |= {"PLATFORM": "openshift", "NAMESPACE_ANNOTATIONS": json.dumps(annotations)}
     if dice.happens(0.2):
         # Helm cannot merge what is no object.
         own = ProxyConfigs(dice).message(PROXY_CONFIG, 0, 0)
@@ -287,7 +322,8 @@ def _plane(minor: str, tree: Path, dice: Dice) -> dict[str, Any]:
         "mesh": maps["istio"]["mesh"],
         "env": env,
         "proxy_configs": configs,
-        "path": dice.one_of(PATHS if parse_minor(minor) >= FIRST_SLASH else PATHS[:-1]),
+        "path": path,
+        "nodes": nodes,
         "name": values.get("revision", ""),
     }
 

@@ -166,7 +166,11 @@ def _istios(pod: Pod, answer: Answer) -> Answer:
 
 def ours(plane: ControlPlane, pod: Pod) -> Answer:
     """Return what we make of a pod, without the guard, which Istio does not have."""
-    facts = RequestFacts(NAMESPACE, parse_path(plane.path).envs, guard=OFF, deny_invalid=False)
+    annotated = "NAMESPACE_ANNOTATIONS" in plane.env and pod["metadata"].get("namespace", NAMESPACE) == NAMESPACE
+    namespace = {"annotations": json.loads(plane.env["NAMESPACE_ANNOTATIONS"])} if annotated else None
+    facts = RequestFacts(
+        NAMESPACE, parse_path(plane.path).envs, namespace_meta=namespace, guard=OFF, deny_invalid=False
+    )
     try:
         result = inject_pod(plane.revision, deepcopy(pod), facts)
     except DataError as error:
@@ -250,11 +254,9 @@ def record(programs: Mapping[str, Path]) -> None:
 RUNS_OF_A_DIFFERENCE = 30
 GOGO = (1, 12)
 """The last minor whose mesh config gogo/protobuf reads."""
+KEEPS_DELETED = (1, 18)
 RECORDS = "sidecar.istio.io/status"
 CONTAINERS = ("containers", "initContainers")
-NODES_COUNT = (1, 27)
-"""The first minor for which the versions of the nodes count."""
-NODES = {"node": "v1.34.0"}
 
 
 @dataclass
@@ -278,7 +280,7 @@ def corpus_planes(minor: str, recordings: Path) -> list[ControlPlane]:
         cases = corpus.cases(
             max((each for each in corpus.MINORS if parse_minor(each) <= parse_minor(minor)), key=parse_minor)
         )
-    nodes = NODES if parse_minor(minor) >= NODES_COUNT else {}
+    nodes = chartplanes.NODES[0] if parse_minor(minor) >= chartplanes.NODES_COUNT else {}
     for case in cases:
         settings = case.settings
         env = {"ENABLE_NATIVE_SIDECARS": "false", **dict(settings.env)}
@@ -292,9 +294,8 @@ def corpus_planes(minor: str, recordings: Path) -> list[ControlPlane]:
 
 def chart_planes(minor: str, work: Path, seed: str, count: int) -> list[ControlPlane]:
     """Return random control planes: the chart of a minor's release with random values."""
-    nodes = NODES if parse_minor(minor) >= NODES_COUNT else {}
     planes = chartplanes.chart_planes(minor, work / f"istio-{RELEASES[minor]}", seed, count)
-    return [ControlPlane(minor, **plane, nodes=nodes) for plane in planes]
+    return [ControlPlane(minor, **plane) for plane in planes]
 
 
 def compared(program: Path, plane: ControlPlane, seed: str, count: int, tally: Tally) -> None:
@@ -325,6 +326,8 @@ def _excuse(program: Path, plane: ControlPlane, pod: Pod, answer: Answer, mine: 
         return "gogo/protobuf takes the text null for a number that is not set"
     if RELEASES[plane.minor] == "1.14.4" and re.search("(?i)duration", config):
         return "Istio 1.14 replaces durations from 1.14.5 on"
+    if parse_minor(plane.minor) <= KEEPS_DELETED and "$patch: delete" in plane.config:
+        return "Up to Istio 1.18, an item to delete that is not there stays with its name only"
     if all(any(each["name"] == "istio-proxy" for each in pod["spec"].get(kind, ())) for kind in CONTAINERS):
         return "Istio drops one of two containers named istio-proxy"
     if RECORDS in pod["metadata"].get("annotations", {}) and alike(*map(_as_injected_once, (answer, mine))):

@@ -3,7 +3,9 @@
 package main
 
 import (
+	"encoding/json"
 	"net/http"
+	"os"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,6 +39,12 @@ func webhook(configFile, values, meshText string, configs []proxyConfig, revisio
 			ObjectMeta: metav1.ObjectMeta{Name: name},
 			Status:     corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{KubeletVersion: version}},
 		})
+	}
+	// OpenShift's ranges of ids of the namespace of the pods.
+	if text := os.Getenv("NAMESPACE_ANNOTATIONS"); text != "" {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
+		must(json.Unmarshal([]byte(text), &namespace.Annotations))
+		objects = append(objects, namespace)
 	}
 	client := kube.NewFakeClient(objects...)
 	controller := multicluster.NewFakeController()
