@@ -29,22 +29,30 @@ _CONSTANTS: Final = (n.BoolNode, n.DotNode, n.NilNode, n.NumberNode, n.StringNod
 # Parentheses nest on Python's stack as they do on Go's; Go's parser stops at 10,000, this one long before the stack does.
 _MAX_PARENS: Final = 60
 
+# Blocks nest on Python's stack and in the indentation of the compiled template; Go has no limit.
+_MAX_BLOCKS: Final = 60
+_BRANCHES: Final[dict[Kind, type[n.Branch]]] = {Kind.IF: n.IfNode, Kind.RANGE: n.RangeNode, Kind.WITH: n.WithNode}
 
-class Expressions:
-    """Parses pipelines, with lookahead; knows the functions and the variables in scope.
+
+class Parser:
+    """Parses a template text, with lookahead; knows the functions and the variables in scope, and keeps the trees that are complete.
 
     Spaces are tokens, so that deciding whether a variable is declared takes three of them: the variable, the space, what follows.
     """
 
-    def __init__(self, name: str, lexer: Iterator[Token], functions: Container[str]) -> None:
+    def __init__(self, name: str, text: str, functions: Container[str], left: str = "{{", right: str = "}}") -> None:
         self.name = name
-        self.lexer = lexer
+        self.text = text
+        self.lexer = tokens(text, left, right, words=functions)
         self.functions = functions
         self.variables = ["$"]
         self.parens = 0
         self.latest = Token(Kind.EOF, 0, "", 0)
         self.waiting: list[Token] = []
         self.action_line = 0
+        self.range_depth = 0
+        self.blocks = 0
+        self.trees: dict[str, n.Tree] = {}
 
     def next(self) -> Token:
         """Take the next token; at the end, always the last one."""
@@ -246,7 +254,7 @@ class Expressions:
         except ValueError as error:
             self.fail(str(error))
 
-    _TERMS: Final[dict[Kind, Callable[[Expressions, Token], n.Node]]] = {
+    _TERMS: Final[dict[Kind, Callable[[Parser, Token], n.Node]]] = {
         Kind.IDENTIFIER: identifier,
         Kind.DOT: lambda _self, token: n.DotNode(token.pos, token.line),
         Kind.NIL: lambda _self, token: n.NilNode(token.pos, token.line),
@@ -260,34 +268,6 @@ class Expressions:
         Kind.STRING: string,
         Kind.RAW_STRING: string,
     }
-
-
-# Blocks nest on Python's stack and in the indentation of the compiled template; Go has no limit.
-_MAX_BLOCKS: Final = 60
-
-
-_BRANCHES: Final[dict[Kind, type[n.Branch]]] = {Kind.IF: n.IfNode, Kind.RANGE: n.RangeNode, Kind.WITH: n.WithNode}
-
-
-def parse_template(
-    name: str, text: str, *, functions: Container[str], left: str = "{{", right: str = "}}"
-) -> dict[str, n.Tree]:
-    """Return the trees of a template text by name. Raises ParseError with Go's text.
-
-    ``name`` is among them unless it is empty and another definition of it stands. ``functions`` are the names that may be called.
-    """
-    return _Parser(name, text, functions, left, right).parse()
-
-
-class _Parser(Expressions):
-    """Parses actions; keeps the trees that are complete."""
-
-    def __init__(self, name: str, text: str, functions: Container[str], left: str, right: str) -> None:
-        super().__init__(name, tokens(text, left, right, words=functions), functions)
-        self.text = text
-        self.range_depth = 0
-        self.blocks = 0
-        self.trees: dict[str, n.Tree] = {}
 
     def parse(self) -> dict[str, n.Tree]:
         """``template = { define | text | action }``."""
@@ -458,7 +438,7 @@ class _Parser(Expressions):
             self.unexpected(token, context)
         return self.unquoted(token)
 
-    _CONTROLS: Final[dict[Kind, Callable[[_Parser, Token], n.Node]]] = {
+    _CONTROLS: Final[dict[Kind, Callable[[Parser, Token], n.Node]]] = {
         Kind.BLOCK: block_control,
         Kind.BREAK: loop_control,
         Kind.CONTINUE: loop_control,
@@ -469,3 +449,13 @@ class _Parser(Expressions):
         Kind.TEMPLATE: template_control,
         Kind.WITH: branch,
     }
+
+
+def parse_template(
+    name: str, text: str, *, functions: Container[str], left: str = "{{", right: str = "}}"
+) -> dict[str, n.Tree]:
+    """Return the trees of a template text by name. Raises ParseError with Go's text.
+
+    ``name`` is among them unless it is empty and another definition of it stands. ``functions`` are the names that may be called.
+    """
+    return Parser(name, text, functions, left, right).parse()

@@ -4,8 +4,8 @@ import pytest
 
 from injector.gotemplate import nodes as n
 from injector.gotemplate.errors import ParseError
-from injector.gotemplate.lexer import Kind, tokens
-from injector.gotemplate.parser import Expressions, parse_template
+from injector.gotemplate.lexer import Kind
+from injector.gotemplate.parser import Parser, parse_template
 from tests.cases import cases
 from tests.gotemplate.recorded import recorded_cases
 
@@ -76,8 +76,8 @@ def test_what_is_no_template_is_refused_with_gos_words(text: str, reason: str) -
     assert str(caught.value) == f"template: t:{reason}"
 
 
-def stream(text: str) -> Expressions:
-    return Expressions("t", tokens(text), FUNCTIONS)
+def stream(text: str) -> Parser:
+    return Parser("t", text, FUNCTIONS)
 
 
 def test_a_token_put_back_comes_again() -> None:
@@ -127,7 +127,7 @@ def test_a_fault_of_the_text_says_where_its_action_began() -> None:
 
 
 def pipeline(text: str, context: str = "command") -> n.PipeNode:
-    expressions = Expressions("t", tokens(f"{{{{{text}}}}}"), FUNCTIONS)
+    expressions = Parser("t", f"{{{{{text}}}}}", FUNCTIONS)
     expressions.next()
     return expressions.pipeline(context, Kind.RIGHT_DELIM)
 
