@@ -54,13 +54,10 @@ _NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class ProxyOverlays(NamedTuple):
-    """The ProxyConfigs of one pod.
+    """The ProxyConfigs of one pod, and how they are merged (``Behaviours.proxy_config_merge``).
 
-    Attributes:
-        merge: how they are merged, one of ``Behaviours.proxy_config_merge``.
-        below: those below the annotation, by the name of their resource, the last one on top.
-        annotation: the text of the annotation; None if the pod has none, or if the minor does not read it.
-        above: those above the annotation.
+    ``below`` and ``above`` the annotation are those of resources, by name, the last one on top. ``annotation`` is its text; None if the pod
+    has none, or if the minor does not read it.
     """
 
     merge: str = ""
@@ -85,14 +82,11 @@ class Parameters(NamedTuple):
 
     Attributes:
         workload: the owner of the pod; ``owner_meta`` is its metadata as templates see it.
-        mesh: the mesh config.
         proxy_config: the pod's own ProxyConfig: that of ``overlays`` on top of the mesh config's.
         mesh_in_data: the one of the two that templates see.
-        default_templates: the templates of a pod that names none.
         injected_annotations: empty for kube-inject, as in Istio.
         hidden_label: a label of the pod that templates do not see.
         guard: one of ``result.GUARDS``.
-        overlays: the pod's ProxyConfigs, from the annotation ``proxy.istio.io/config`` and from ProxyConfig resources.
     """
 
     revision: Revision

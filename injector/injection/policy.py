@@ -34,13 +34,9 @@ class PolicyDecision:
 
 
 class Verdict(NamedTuple):
-    """The result of one rule for a pod.
+    """The result of one rule for a pod; ``decision`` is None if the rule does not apply, and ``silence`` says why, for people.
 
-    Attributes:
-        step: the rule's name in a trace.
-        source: the part of the pod or of the revision's config that it reads, or Istio itself.
-        silence: why it does not apply, as a sentence for people; not read if it decides.
-        decision: None if it does not apply.
+    ``step`` is the rule's name in a trace. ``source`` is the part of the pod or of the revision's config that it reads, or Istio itself.
     """
 
     step: str

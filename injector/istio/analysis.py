@@ -221,15 +221,11 @@ def _message(code: str, item: Item, *arguments: str) -> Diagnostic:
 class Mesh:
     """The facts that decide about the injection of all objects.
 
-    Attributes:
-        configurations: the MutatingWebhookConfigurations, as ``read_configuration`` returns them.
-        names: the revisions and tags that are served; None if they are not known, so that all count as served.
-        missing: the Services that webhooks call and that do not exist, as ``namespace/name``.
-        istio_namespace: Istio's namespace.
-        by_default: whether namespaces without a label are injected.
-        oldest: the minor of the oldest revision.
-        zipkin: the Service that control planes up to 1.21 send traces to by default, if it exists.
-        places: the place of each configuration, by its name.
+    ``configurations`` are MutatingWebhookConfigurations, as ``read_configuration`` returns them, and ``places`` their places by name.
+    ``names`` are the revisions and tags that are served; None if they are not known, so that all count as served. ``missing`` are the
+    Services that webhooks call and that do not exist, as ``namespace/name``. ``by_default`` is whether namespaces without a label are
+    injected. ``oldest`` is the minor of the oldest revision. ``zipkin`` is the Service that control planes up to 1.21 send traces to by
+    default, if it exists.
     """
 
     configurations: Sequence[Mapping[str, Any]] = ()

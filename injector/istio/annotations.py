@@ -190,7 +190,13 @@ def _interfaces(value: str, _minor: Minor) -> str:
 
 
 PROXY_CONFIG: Final = "proxy.istio.io/config"
-_TRAFFIC: Final = "traffic.sidecar.istio.io/"
+
+
+def _traffic(name: str, validate: Validator, first: Minor = OLDEST, *, listed: Minor | None = None) -> Annotation:
+    """Return the row of a list of traffic to redirect or not."""
+    return Annotation(f"traffic.sidecar.istio.io/{name}", validate, first, listed=listed, is_list=True)
+
+
 _READINESS: Final = "readiness.status.sidecar.istio.io/"
 # In the order of the table of 1.0, which 1.1 keeps.
 ANNOTATIONS: Final = (
@@ -209,33 +215,13 @@ ANNOTATIONS: Final = (
         listed=(1, 0),
         is_list=True,
     ),
-    Annotation(
-        f"{_TRAFFIC}includeOutboundIPRanges",
-        _cidr_list("includeIPRanges", wildcard=True),
-        listed=(1, 0),
-        is_list=True,
-    ),
-    Annotation(
-        f"{_TRAFFIC}excludeOutboundIPRanges",
-        _cidr_list("excludeIPRanges", wildcard=False),
-        listed=(1, 0),
-        is_list=True,
-    ),
-    Annotation(
-        f"{_TRAFFIC}includeInboundPorts", _port_list("includeInboundPorts", wildcard=True), listed=(1, 0), is_list=True
-    ),
-    Annotation(
-        f"{_TRAFFIC}excludeInboundPorts", _port_list("excludeInboundPorts", wildcard=False), listed=(1, 0), is_list=True
-    ),
-    Annotation(f"{_TRAFFIC}kubevirtInterfaces", _interfaces, (1, 30), listed=(1, 1), is_list=True),
+    _traffic("includeOutboundIPRanges", _cidr_list("includeIPRanges", wildcard=True), listed=(1, 0)),
+    _traffic("excludeOutboundIPRanges", _cidr_list("excludeIPRanges", wildcard=False), listed=(1, 0)),
+    _traffic("includeInboundPorts", _port_list("includeInboundPorts", wildcard=True), listed=(1, 0)),
+    _traffic("excludeInboundPorts", _port_list("excludeInboundPorts", wildcard=False), listed=(1, 0)),
+    _traffic("kubevirtInterfaces", _interfaces, (1, 30), listed=(1, 1)),
     Annotation("sidecar.istio.io/rewriteAppHTTPProbers", listed=(1, 2)),
-    Annotation(
-        f"{_TRAFFIC}excludeOutboundPorts",
-        _port_list("excludeOutboundPorts", wildcard=False),
-        (1, 2),
-        listed=(1, 2),
-        is_list=True,
-    ),
+    _traffic("excludeOutboundPorts", _port_list("excludeOutboundPorts", wildcard=False), (1, 2), listed=(1, 2)),
     Annotation("sidecar.istio.io/controlPlaneAuthPolicy", listed=(1, 3)),
     Annotation("sidecar.istio.io/discoveryAddress", listed=(1, 3)),
     Annotation("sidecar.istio.io/proxyCPU", _quantity, (1, 27), listed=(1, 3)),
@@ -252,7 +238,7 @@ ANNOTATIONS: Final = (
     Annotation("k8s.v1.cni.cncf.io/networks", listed=(1, 6)),
     Annotation("sidecar.istio.io/proxyCPULimit", _quantity, (1, 27)),
     Annotation("sidecar.istio.io/proxyMemoryLimit", _quantity, (1, 27)),
-    Annotation(f"{_TRAFFIC}excludeInterfaces", _interfaces, (1, 30), is_list=True),
+    _traffic("excludeInterfaces", _interfaces, (1, 30)),
     Annotation("istio.io/reroute-virtual-interfaces", _interfaces, (1, 30), is_list=True),
 )
 _BY_NAME: Final = {row.name: row for row in ANNOTATIONS}

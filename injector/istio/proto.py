@@ -476,8 +476,7 @@ class EnumValue(Int32):
         """Return the name; the number if the enumeration has none."""
         return str(self._kind.write(int(self)))
 
-    def __str__(self) -> str:
-        return self.go_string()
+    __str__ = go_string
 
     def method(self, name: str) -> Func | None:
         """Return the method String."""

@@ -65,7 +65,7 @@ def same_element_kind(*lists: list[Any], empty: str = "") -> type | None:
     """Return the type of the elements of all lists, float for every number; None if there are no elements."""
     found: type | None = None
     for item in (item for items in lists for item in items):
-        kind = float if type(item) is int else type(item)
+        kind = _kind(item)
         if kind is list:
             raise _patch_error("lists of lists are not supported")
         if found is not None and kind is not found:

@@ -47,14 +47,9 @@ _OTHER: Final = "other"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One difference.
+    """One difference, of one of ``KINDS``, between the values at a path of the pod; a side without a value is ``ABSENT``.
 
-    Attributes:
-        kind: one of ``KINDS``.
-        path: the place in the pod.
-        old: the value before, or ``ABSENT``. For kind ``order``, the names of the entries in their order, from the first to the last
-            that is out of place.
-        new: the same after.
+    For kind ``order``, the values are the names of the entries in their order, from the first to the last that is out of place.
     """
 
     kind: str

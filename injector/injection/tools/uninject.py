@@ -103,7 +103,7 @@ def uninject_pod(pod: c.Pod, *, workload: str = "") -> c.Pod:
     )
     secure_port = env.get(prometheus.SECURE_PORT_ENV)
     if secure_port and annotations.get(prometheus.SECURE_PORT) == secure_port:
-        annotations = {key: value for key, value in annotations.items() if key != prometheus.SECURE_PORT}
+        annotations = _without(annotations, (prometheus.SECURE_PORT,))
     return _with_spec(c.with_metadata(pod, annotations=annotations, labels=labels))
 
 
@@ -111,7 +111,7 @@ def _original_annotations(env: Mapping[str, str]) -> dict[str, str] | None:
     """Return the pod's original annotations, which templates up to 1.10 gave to the proxy; None if they did not."""
     if ANNOTATIONS_ENV not in env and LABELS_ENV not in env:
         return None
-    return without_added(_json_object(env.get(ANNOTATIONS_ENV, ""), ANNOTATIONS_ENV))
+    return _without(_json_object(env.get(ANNOTATIONS_ENV, ""), ANNOTATIONS_ENV), _ALWAYS)
 
 
 def _agent_port(proxy: c.Container) -> str:
@@ -218,6 +218,7 @@ GATEWAY: Final = "gateway"
 """The template of gateways."""
 
 _ALWAYS: Final = (STATUS, OVERRIDES, REVISION_LABEL)
+"""The annotations that are never the user's."""
 _DEFAULT_CONTAINER: Final = ("kubectl.kubernetes.io/default-container", "kubectl.kubernetes.io/default-logs-container")
 _AGENT_PATH: Final = "/stats/prometheus"
 _NETWORKS: Final = "k8s.v1.cni.cncf.io/networks"
@@ -242,7 +243,7 @@ def remaining_annotations(pod: c.Pod, scrape: Mapping[str, Any], *, agent_port: 
 
     ``scrape`` is what Prometheus read before, ``agent_port`` the agent's port in the proxy's arguments, if it is there.
     """
-    annotations = without_added(c.annotations_of(pod))
+    annotations = _without(c.annotations_of(pod), _ALWAYS)
     first = next((item.get("name") for item in c.containers_of(pod)), None)
     annotations = {key: value for key, value in annotations.items() if key not in _DEFAULT_CONTAINER or value != first}
     if annotations.get("prometheus.io/path") == _AGENT_PATH:
@@ -252,11 +253,6 @@ def remaining_annotations(pod: c.Pod, scrape: Mapping[str, Any], *, agent_port: 
         del annotations[REWRITE]
     excluded = {*_STATUS_PORTS, agent_port, annotations.get(STATUS_PORT, "")}
     return _without_network(_without_redirection(annotations, _ports(pod), excluded))
-
-
-def without_added(annotations: Mapping[str, str]) -> dict[str, str]:
-    """Return the annotations without those that are never the user's."""
-    return {key: value for key, value in annotations.items() if key not in _ALWAYS}
 
 
 def _ports(pod: c.Pod) -> str:
@@ -289,7 +285,7 @@ def _without_network(annotations: dict[str, str]) -> dict[str, str]:
     kept = _NETWORK_OBJECT.sub("", text) if text.lstrip().startswith("[") else _other_networks(text)
     if kept and kept != "[]":
         return {**annotations, _NETWORKS: kept}
-    return {key: value for key, value in annotations.items() if key != _NETWORKS}
+    return _without(annotations, (_NETWORKS,))
 
 
 def _other_networks(text: str) -> str:

@@ -70,13 +70,9 @@ class _OtherError(Exception):
 
 
 class _Collections:
-    """The collections around the current line: ``open`` has them with their columns, the innermost at the end.
+    """The collections around the current line: ``root`` and those within it, ``open``, with their columns, the innermost at the end.
 
-    Attributes:
-        root: the outermost one.
-        holder: the mapping of the line before, if that is a key without a value on the line; None otherwise.
-        key: that key.
-        column: the column of that key.
+    ``holder`` is the mapping of the line before, if that is a ``key`` at a ``column`` without a value on the line; None otherwise.
     """
 
     __slots__ = ("column", "holder", "key", "open", "root")
