@@ -157,7 +157,7 @@ class Injector:
         openshift = {"istioVersion": "1.24", "env": {"PLATFORM": "openshift"}}
         made = make_raw("plain", config=CONFIG), make_raw("old", config=CONFIG, settings=openshift)
         revisions = [*map(build, read_directory().revisions), *map(build, made)]
-        tags = parse_tags("prod: {stable: 50, plain: 50}\n")
+        tags = parse_tags("prod: {weights: {stable: 50, plain: 50}, shadow: {revision: canary}}\n")
         registry = Registry(snapshot_of(revisions, tags, default="stable"))
         self.handler = InjectHandler(
             registry, Metrics(CollectorRegistry()), lifecycle, recent=RecentPods(), options=desk
