@@ -192,14 +192,10 @@ def _full_year(text: str) -> int:
 
 
 class _Part(NamedTuple):
-    """A part of a layout.
+    """A part of a layout: the format by which it is printed (``format_time``), and the ``field`` that it sets when it is read.
 
-    Attributes:
-        shown: how it is printed, a format of the values in ``format_time``.
-        field: the field that it sets when it is read.
-        pattern: the texts that it reads; empty if it cannot be read.
-        most: the largest number that it reads.
-        number: returns the number that a text stands for.
+    ``pattern`` matches the texts that it reads; empty if it cannot be read. ``number`` returns the number that a text stands for, ``most``
+    is the largest one.
     """
 
     shown: str

@@ -78,15 +78,11 @@ class ProxyOverlays(NamedTuple):
 
 
 class Parameters(NamedTuple):
-    """The inputs of one injection.
+    """The inputs of one injection; ``workload`` is the owner of the pod, and ``owner_meta`` its metadata as templates see it.
 
-    Attributes:
-        workload: the owner of the pod; ``owner_meta`` is its metadata as templates see it.
-        proxy_config: the pod's own ProxyConfig: that of ``overlays`` on top of the mesh config's.
-        mesh_in_data: the one of the two that templates see.
-        injected_annotations: empty for kube-inject, as in Istio.
-        hidden_label: a label of the pod that templates do not see.
-        guard: one of ``result.GUARDS``.
+    ``proxy_config`` is the pod's own ProxyConfig: that of ``overlays`` on top of the mesh config's. ``mesh_in_data`` is the one of ``mesh``
+    and ``proxy_config`` that templates see. ``injected_annotations`` are empty for kube-inject, as in Istio. Templates do not see the label
+    ``hidden_label`` of the pod. ``guard`` is one of ``result.GUARDS``.
     """
 
     revision: Revision

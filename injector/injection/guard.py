@@ -138,14 +138,11 @@ def is_document(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Filler:
-    """Makes inert texts.
+    """Makes inert texts: a letter replaces each dangerous character, and those of ``others`` too.
 
-    Attributes:
-        letter: replaces each dangerous character.
-        others: other characters that it replaces, too.
-        space: the space between the tokens of JSON documents. If it is None, a document is a text like any other. Otherwise it stays
-            the same document for a decoder, and only the dangerous texts in it are replaced.
-        decoding: whether the templates call one of ``DECODERS``.
+    ``space`` is the space between the tokens of JSON documents. If it is None, a document is a text like any other. Otherwise it stays the
+    same document for a decoder, and only the dangerous texts in it are replaced. ``decoding`` is whether the templates call one of
+    ``DECODERS``.
     """
 
     letter: str

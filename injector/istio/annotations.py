@@ -44,14 +44,11 @@ Validator: TypeAlias = "Callable[[str, Minor], str]"
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """An annotation of Istio.
+    """An annotation of Istio; ``validate`` is None if no minor validates it.
 
-    Attributes:
-        validate: None if no minor validates the annotation.
-        first: the first minor that validates it.
-        last: the last minor that reads it.
-        listed: the first minor whose table of annotations has it (annotationRegistry, then AnnotationValidation, of 1.0 to 1.8).
-        is_list: whether the value is a list of ranges, ports or interfaces.
+    ``first`` is the first minor that validates it, ``last`` the last one that reads it. ``listed`` is the first minor whose table of
+    annotations has it (annotationRegistry, then AnnotationValidation, of 1.0 to 1.8). ``is_list`` is whether it is a list of ranges, ports
+    or interfaces.
     """
 
     name: str

@@ -104,8 +104,8 @@ class Broken:
 class BrokenReviewError(ReviewError):
     """A review that cannot be understood; ``broken`` tells whom to answer."""
 
-    def __init__(self, what: str, broken: Broken, *, where: str = "AdmissionReview", hint: str = "") -> None:
-        super().__init__(what, where=where, hint=hint)
+    def __init__(self, what: str, broken: Broken, *, hint: str = "") -> None:
+        super().__init__(what, where="AdmissionReview", hint=hint)
         self.broken = broken
 
 

@@ -88,12 +88,10 @@ _FLOW: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Overlay:
-    """A partial object, to be merged over an object.
+    """A partial object, to be merged over an object of the Go type ``type_name``.
 
-    Attributes:
-        tree: the JSON data, without the fields that the type does not have. Nothing may change it.
-        type_name: the Go type of the object.
-        normal: the tree merged over nothing, as Go writes it; None if it needs ``strategic_merge``, for example because of directives.
+    ``tree`` is the JSON data, without the fields that the type does not have. Nothing may change it. ``normal`` is the tree merged over
+    nothing, as Go writes it; None if it needs ``strategic_merge``, for example because of directives.
     """
 
     tree: Object
@@ -168,13 +166,10 @@ _Entry: TypeAlias = tuple[str, Any, Any, int]
 
 
 class _Shape:
-    """How values of a type are read.
+    """How values of a type are read; ``kind`` is ``struct``, ``map``, ``list``, or the Go type of a scalar.
 
-    Attributes:
-        kind: ``struct``, ``map``, ``list``, or the Go type of a scalar.
-        fields: of a struct, the type of each field and whether Go drops its empty value.
-        element: of a map or list, the type of what is in it.
-        always: of a struct, the values that Go writes unasked.
+    Of a struct, ``fields`` has the type of each field and whether Go drops its empty value, and ``always`` the values that Go writes
+    unasked. Of a map or list, ``element`` is the type of what is in it.
     """
 
     __slots__ = ("always", "element", "fields", "kind", "missing", "type_name")
@@ -232,14 +227,11 @@ _READ: Final[Memo[tuple[_Shape, str], Any]] = Memo(_BLOCKS, _CHARACTERS, lambda 
 
 
 class _Form(NamedTuple):
-    """A way to make the reading of a text from the values of its slots.
+    """A way to make the reading of a text, of ``size`` values, from the values of its slots.
 
-    Attributes:
-        holders: the mappings and lists around slots, inner ones first, each with its keys or indexes of slots and other holders. These
-            are numbered, first the slots and then the holders.
-        value: the number of the holder around all slots.
-        normal: the number of its form as Go writes it.
-        size: how many values it consists of.
+    ``holders`` are the mappings and lists around slots, inner ones first, each with its keys or indexes of slots and other holders. These
+    are numbered, first the slots and then the holders. ``value`` is the number of the holder around all slots, ``normal`` that of its form
+    as Go writes it.
     """
 
     holders: list[tuple[Any, list[tuple[Any, int]]]]

@@ -98,17 +98,11 @@ Offenders: TypeAlias = "Callable[[_Facts, int], Iterable[str]]"
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One rule (policy.Check).
+    """One rule (policy.Check), with its ``reason`` in the API server's words. The level restricted has the rules of baseline too.
 
-    Attributes:
-        level: the level that has it. The level restricted has those of baseline too.
-        reason: the fault in the API server's words.
-        offenders: what violates it.
-        since: the first minor that has it.
-        until: the minor that has it no more.
-        replaced: the minor from which the level restricted has another rule in its place.
-        windows_until: the minor from which pods of Windows are exempt.
-        own_users_until: the minor from which pods with users of their own (``hostUsers: false``) are exempt.
+    The rule holds from the minor ``since`` on, before ``until``. From ``replaced`` on, the level restricted has another rule in its place.
+    From ``windows_until`` on, pods of Windows are exempt, and from ``own_users_until`` on pods with users of their own (``hostUsers:
+    false``).
     """
 
     level: str

@@ -214,14 +214,10 @@ def normalise(value: Any, type_name: str, *, keep_unknown: bool = True, coerce: 
 
 
 class _DecodeError(Exception):
-    """A value that its field cannot hold. Each level that it passes on its way out completes the path.
+    """A value that its field cannot hold. Each level that the error passes on its way out completes the path.
 
-    Attributes:
-        wanted: the Go type; empty for a text with a syntax error, of which ``what`` is the whole message.
-        hint: what to do.
-        struct: the innermost struct around the value.
-        fields: the fields from the outermost struct, as encoding/json names them.
-        path: the keys and indexes through the document.
+    ``wanted`` is the Go type; empty for a text with a syntax error, of which ``what`` is the whole message. ``struct`` is the innermost one
+    around the value. ``fields`` lead to it from the outermost struct, as encoding/json names them, and ``path`` through the document.
     """
 
     def __init__(self, what: str, wanted: str = "", hint: str = "") -> None:
@@ -290,14 +286,10 @@ def _decoder(type_name: str, options: _Options) -> Codec:
 
 
 class _Field(NamedTuple):
-    """How to decode a field.
+    """How to decode a field. Values of the Python class ``kind``, if there is one, need no decoding.
 
-    Attributes:
-        kind: the Python class whose values need no decoding; None if there is none.
-        decode: decodes a value of any class.
-        drops_empty: whether Go leaves the field out when it is empty.
-        name: the JSON name.
-        go_path: the name that encoding/json gives the field in errors, with the embedded struct that it comes from.
+    ``drops_empty`` is whether Go leaves the field out when it is empty. ``go_path`` is the name that encoding/json gives the field in
+    errors, with the embedded struct that it comes from.
     """
 
     kind: type | None

@@ -59,14 +59,11 @@ _CHOOSING: Final = {"default", "or", "and", "coalesce", "ternary", "valueOrDefau
 class Flow:
     """What a walk found.
 
-    Attributes:
-        reads: the reads, each with the name of the text and the line of the first node that does it.
-        prints: the actions that print, with all that they may print.
-        unknown: the nodes that name a field which the minor does not have, with the fields before it and the field.
-        values: the nodes that read values, with the path and whether the node prints it, unless a condition around it reads them too.
-        branches: the branches with a constant condition, and the constant.
-        repeated: the conditions of a chain of else-if that an earlier one repeats.
-        called: the names of the templates that are called.
+    ``reads`` have the name of the text and the line of the first node that does each, ``prints`` the actions that print with all that they
+    may print. ``unknown`` are the nodes that name a field which the minor does not have, with the fields before it and the field.
+    ``values`` are the nodes that read values, with the path and whether the node prints it, unless a condition around it reads them too.
+    ``branches`` have a constant condition, with the constant. ``repeated`` are the conditions of a chain of else-if that an earlier one
+    repeats. ``called`` are the names of the templates that are called.
     """
 
     reads: dict[Read, tuple[str, int]] = field(default_factory=dict)
