@@ -10,7 +10,7 @@ from jinja2 import nodes as j
 from injector.errors import TemplateRenderError
 from injector.injection.authoring.formatting import jinja_actions
 from injector.injection.authoring.jinjaflow import NAMES, JinjaFlow, follow
-from injector.injection.authoring.lint import Finding, MaskedText, Text, missing_value, unquoted
+from injector.injection.authoring.lint import REPEATED, Finding, MaskedText, Text, always, missing_value, unquoted
 from injector.injection.authoring.model import Model
 from injector.istio.jinja.engine import environment_of, parse_jinja
 from injector.istio.jinja.filters import known_filters, known_tests
@@ -121,14 +121,10 @@ def _unreachable(text: Text, tree: j.Template, flow: JinjaFlow, texts: Mapping[s
             what, hint = f"the macro {macro.name} is never called", "call it, or delete it"
             yield text.on_line(macro.lineno, macro.name, "unreachable", what, hint)
     for node, constant in flow.constants.values():
-        what = f"the condition is always {'true' if constant else 'false'}"
-        yield text.on_line(node.lineno, "", "unreachable", what, "delete the branch that is never taken")
+        yield text.on_line(node.lineno, "", "unreachable", *always(constant))
     for chain in tree.find_all(j.If):
         tests = [chain.test]
         for branch in chain.elif_:
             if any(branch.test == each for each in tests):
-                what = "an earlier condition of the chain is the same, so this branch is never taken"
-                yield text.on_line(
-                    branch.lineno, "", "unreachable", what, "correct the condition, or delete the branch"
-                )
+                yield text.on_line(branch.lineno, "", "unreachable", *REPEATED)
             tests.append(branch.test)

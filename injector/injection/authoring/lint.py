@@ -291,6 +291,17 @@ def missing_value(values: Any, path: Path, *, prints: bool) -> tuple[int, str, s
     return None
 
 
+def always(constant: Any) -> tuple[str, str]:
+    """Return what is wrong with a constant condition, and the hint."""
+    return f"the condition is always {'true' if constant else 'false'}", "delete the branch that is never taken"
+
+
+REPEATED: Final = (
+    "an earlier condition of the chain is the same, so this branch is never taken",
+    "correct the condition, or delete the branch",
+)
+
+
 def _unreachable(text: Text, flow: Flow, trees: Mapping[str, n.Tree], name: str) -> Iterator[Finding]:
     for tree in trees.values():
         if tree.name not in {name, *flow.called}:
@@ -299,13 +310,9 @@ def _unreachable(text: Text, flow: Flow, trees: Mapping[str, n.Tree], name: str)
             what = f"the template {tree.name} is never called"
             yield text.finding(at, "unreachable", what, "call it by {{ template }}, or delete it")
     for branch, constant in flow.branches.values():
-        what = f"the condition is always {'true' if constant else 'false'}"
-        yield text.finding(text.offset(branch.pos), "unreachable", what, "delete the branch that is never taken")
+        yield text.finding(text.offset(branch.pos), "unreachable", *always(constant))
     for branch in flow.repeated.values():
-        what = "an earlier condition of the chain is the same, so this branch is never taken"
-        yield text.finding(
-            text.offset(branch.pipe.pos), "unreachable", what, "correct the condition, or delete the branch"
-        )
+        yield text.finding(text.offset(branch.pipe.pos), "unreachable", *REPEATED)
 
 
 _POD: Final[dict[str, Any]] = {
