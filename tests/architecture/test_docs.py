@@ -58,7 +58,9 @@ FOREIGN_FLAGS = {
         "--jobs",
         "--minutes",
         "--only",
+        "--charts",
         "--pods",
+        "--seed",
         "--record",
         "--restarts",
     ),  # scripts/test, scripts/bench, scripts/fuzz, scripts/audit and scripts/reliability
