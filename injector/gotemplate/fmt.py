@@ -365,6 +365,7 @@ def _float(value: float, _sign: float) -> str:
 
 
 _SCALARS: Final[dict[type, Callable[[Any], str]]] = {
+    type(None): lambda _: "<nil>",
     bool: lambda value: "true" if value else "false",
     int: int.__str__,
     float: lambda value: _float(value, math.copysign(1, value)),

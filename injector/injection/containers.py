@@ -26,7 +26,10 @@ def containers_of(pod: Mapping[str, Any], kind: str = "containers") -> list[Cont
 
 def find(name: str, containers: Iterable[Container]) -> Container | None:
     """Return the first container of that name."""
-    return next((item for item in containers if item.get("name") == name), None)
+    for item in containers:
+        if item.get("name") == name:
+            return item
+    return None
 
 
 def find_in_pod(name: str, pod: Mapping[str, Any]) -> Container | None:

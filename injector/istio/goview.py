@@ -36,11 +36,9 @@ class GoStruct(Struct):
 
     def field(self, name: str) -> Any:
         """Return a field by its Go name, or its zero value if the object lacks it; KeyError if there is no such field."""
-        try:
-            return self._fields[name]
-        except KeyError:
-            value = self._fields[name] = _field_reader(self.go_type, name)(self.data)
-            return value
+        if name not in self._fields:
+            self._fields[name] = _field_reader(self.go_type, name)(self.data)
+        return self._fields[name]
 
     def fields(self) -> Iterator[tuple[str, Any]]:
         """Yield the fields in the order of Go's declaration."""

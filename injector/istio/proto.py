@@ -575,9 +575,12 @@ class Message(Struct):
 
     def field(self, name: str) -> Any:
         """Return a field by its Go name, or a oneof by its own; KeyError for neither. A member of a oneof only has a getter."""
-        if name not in self.kind.oneofs and self.kind.by_go[name].oneof:
-            raise KeyError(name)
-        return self._get(name)
+        field = self.kind.by_go.get(name)
+        if field is not None and not field.oneof:
+            return field.go_value(self.values.get(field.json))
+        if name in self.kind.oneofs:
+            return self._oneof(name)
+        raise KeyError(name)
 
     def _get(self, name: str) -> Any:
         if name in self.kind.oneofs:
