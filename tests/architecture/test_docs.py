@@ -60,6 +60,7 @@ FOREIGN_FLAGS = {
         "--only",
         "--charts",
         "--pods",
+        "--rounds",
         "--seed",
         "--record",
         "--restarts",
