@@ -107,7 +107,7 @@ class Overlay:
                 return _merged(original, self.tree, self.normal, self.type_name)
             except (_WholeError, DataError):
                 pass
-        found = without_directives(strategic_merge(original, self.tree, self.type_name))
+        found = without_directives(strategic_merge(original, self.tree, self.type_name), self.type_name)
         merged: Object = normalise(found, self.type_name)
         return merged
 

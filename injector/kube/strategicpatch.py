@@ -209,13 +209,21 @@ def _take(result: Object, name: str, value: Any) -> None:
         result[name] = taken
 
 
-def without_directives(value: Any) -> Any:
-    """Return a merged value without the directives in parts that were not merged, which Go drops when it reads the result."""
-    if type(value) is list:
-        return [without_directives(each) for each in value]
-    if type(value) is not dict:
+def without_directives(value: Any, type_name: str) -> Any:
+    """Return a merged value of a Go type without the directives in parts that were not merged.
+
+    Go drops them when it reads the result, because its structs have no such fields. Keys of maps stay.
+    """
+    name = type_name.removeprefix("*")
+    if type(value) is list and (listed := underlying(name)).startswith("[]"):
+        return [without_directives(each, listed[2:]) for each in value]
+    if type(value) is not dict or not is_struct(name):
         return value
-    return {key: without_directives(each) for key, each in value.items() if key[:1] != "$"}
+    fields = {key: struct_type(name).json_field(key) for key in value if key[:1] != "$"}
+    return {
+        key: value[key] if field is None else without_directives(value[key], field.type)
+        for key, field in fields.items()
+    }
 
 
 _DROPPED: Final = object()

@@ -31,7 +31,7 @@ def plain(text: str, original: Any, missing: Any = RESTART) -> Any:
     """What the plain way makes of a text and an object."""
     try:
         tree = pruned(load_yaml(text, where="x") or {}, "v1.Pod", missing)
-        return tree, normalise(without_directives(strategic_merge(original, tree, "v1.Pod")), "v1.Pod")
+        return tree, normalise(without_directives(strategic_merge(original, tree, "v1.Pod"), "v1.Pod"), "v1.Pod")
     except DataError as error:
         return str(error)
 
@@ -44,6 +44,26 @@ def read(text: str, original: Any, missing: Any = RESTART) -> Any:
         return found.tree, found.over(original)
     except DataError as error:
         return str(error)
+
+
+def test_directives_that_were_not_merged_are_dropped_from_structs_and_stay_in_maps() -> None:
+    text = """
+spec:
+  containers:
+  - name: new
+    resources: {$patch: replace, limits: {cpu: "1"}}
+  volumes:
+  - name: b
+    csi: {driver: d, volumeAttributes: {$b: "2"}}
+"""
+    volume = {"name": "a", "csi": {"driver": "d", "volumeAttributes": {"$a": "1"}}}
+    pod = {"spec": {"containers": [{"name": "app"}], "volumes": [volume]}}
+
+    _, spec = read(text, pod)[1].popitem()
+
+    # as StrategicMergePatch of k8s.io/apimachinery 0.36.1 and the decoder of v1.Pod leave them
+    assert spec["containers"][0] == {"name": "new", "resources": {"limits": {"cpu": "1"}}}
+    assert [each["csi"]["volumeAttributes"] for each in spec["volumes"]] == [{"$b": "2"}, {"$a": "1"}]
 
 
 @pytest.mark.parametrize("original", [{}, POD])

@@ -96,7 +96,7 @@ def compared(text: str, missing: Any) -> bool | None:
     before = repr((laid, PODS))
     for pod in PODS:
         expected = outcome(
-            lambda pod=pod: normalise(without_directives(strategic_merge(pod, laid.tree, "v1.Pod")), "v1.Pod")
+            lambda pod=pod: normalise(without_directives(strategic_merge(pod, laid.tree, "v1.Pod"), "v1.Pod"), "v1.Pod")
         )
         assert outcome(lambda pod=pod: laid.over(pod)) == expected, text
     assert repr((laid, PODS)) == before, text
