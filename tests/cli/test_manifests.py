@@ -4,6 +4,7 @@ import errno
 import io
 import json
 import os
+import stat
 import sys
 from pathlib import Path
 from typing import Any
@@ -236,6 +237,28 @@ def test_without_a_file_it_goes_to_stdout(capsys: pytest.CaptureFixture[str]) ->
     written("ä\n", None)
 
     assert capsys.readouterr() == ("ä\n---\n", "")
+
+
+def test_a_file_is_replaced_whole_and_keeps_its_mode(tmp_path: Path) -> None:
+    path = tmp_path / "out.yaml"
+    path.write_text("old")
+    path.chmod(0o640)
+
+    written("new\n", path)
+
+    assert path.read_text() == "new\n---\n"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert [path.name for path in tmp_path.iterdir()] == ["out.yaml"]
+
+
+def test_a_new_file_has_the_mode_that_the_user_gives_files(tmp_path: Path) -> None:
+    mask = os.umask(0o027)
+    try:
+        written("x", tmp_path / "out.yaml")
+    finally:
+        os.umask(mask)
+
+    assert stat.S_IMODE((tmp_path / "out.yaml").stat().st_mode) == 0o640
 
 
 def test_a_link_stays_one(tmp_path: Path) -> None:
