@@ -254,7 +254,7 @@ class PodStatuses:
         self.computed = Memo[bytes, SidecarStatus | None](_REPLICAS, _REPLICAS_SIZE, len)
 
     def of(self, text: bytes) -> SidecarStatus | _UnknownNamespace | None:
-        """Return what ``sidecar_status`` returns for a pod as JSON; None if it has ended. Raises ManifestError if it cannot be read."""
+        """Return the status of a pod, given as JSON; None if it has none or has ended. Raises ManifestError if it cannot be read."""
         pod = _outline(text)
         namespace = str(pod["metadata"].get("namespace", ""))
         if namespace not in self._view.namespaces:

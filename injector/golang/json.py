@@ -49,9 +49,9 @@ def dump_json(value: Any) -> bytes:
 def go_json(value: Any, *, sort_keys: bool = False, escape_html: bool = True, indent: bool = False) -> str:
     """Return JSON data in the spelling of Go 1.22 and later; bytes that are not Unicode are U+FFFD.
 
-    Keys are sorted as Go prints maps, or in the order given, as Go prints structs. ``escape_html``, encoding/json's default, escapes ``<``,
-    ``>`` and ``&``. With ``indent``, each element is on its own line, as json.MarshalIndent prints it. Raises DataError for a float that
-    JSON has no text for.
+    With ``sort_keys``, keys are sorted as Go prints maps. Otherwise they keep their order, as Go prints structs. ``escape_html`` is
+    encoding/json's default: ``<``, ``>`` and ``&`` are escaped. With ``indent``, each element is on its own line, as json.MarshalIndent
+    prints it. Raises DataError for a float that JSON has no text for.
     """
     try:
         text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS if sort_keys else None).decode()

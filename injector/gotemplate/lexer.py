@@ -67,7 +67,7 @@ _QUOTED: Final = {
 
 
 def tokens(text: str, left: str = "{{", right: str = "}}", *, words: Container[str] = ()) -> Iterator[Token]:
-    """Yield the tokens of a template; the last is EOF or ERROR. If ``words`` has ``break`` or ``continue``, it is no keyword."""
+    """Yield the tokens of a template; the last is EOF or ERROR. ``break`` and ``continue`` are keywords unless ``words`` has them."""
     lexer = _Lexer(text, left or "{{", right or "}}", words)
     try:
         yield from lexer.template()

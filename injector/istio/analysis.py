@@ -268,7 +268,7 @@ def injects_by_default(config_map: Mapping[str, Any]) -> bool:
 
 
 def read_configuration(obj: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the analyzer reads of a MutatingWebhookConfiguration. Raises ManifestError if it is not one that Kubernetes accepts."""
+    """Return the part of a MutatingWebhookConfiguration that the analyzer reads. Raises ManifestError if Kubernetes refuses it."""
     metadata = normalise(obj.get("metadata"), "v1.ObjectMeta", coerce=True) or {}
     where, webhooks = f"MutatingWebhookConfiguration {metadata.get('name', '')}", obj.get("webhooks") or []
     if not isinstance(webhooks, list) or not all(map(_is_webhook, webhooks)):

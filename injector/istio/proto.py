@@ -577,28 +577,28 @@ class Message(Struct):
         """Return a field by its Go name, or a oneof by its own; KeyError for neither. A member of a oneof only has a getter."""
         field = self.kind.by_go.get(name)
         if field is not None and not field.oneof:
-            return field.go_value(self.values.get(field.json))
+            return self._value(field)
         if name in self.kind.oneofs:
             return self._oneof(name)
         raise KeyError(name)
 
-    def _get(self, name: str) -> Any:
-        if name in self.kind.oneofs:
-            return self._oneof(name)
-        field = self.kind.by_go[name]
+    def _value(self, field: Field) -> Any:
         return field.go_value(self.values.get(field.json))
+
+    def _get(self, name: str) -> Any:
+        return self._oneof(name) if name in self.kind.oneofs else self._value(self.kind.by_go[name])
 
     def _oneof(self, name: str) -> Any:
         for field in self.kind.fields:
             if field.oneof == name and field.json in self.values:
                 go_type = f"{self.go_type}_{field.go}"
-                return Pointer(f"*{go_type}", FieldStruct(go_type, {field.go: self._get(field.go)}))
+                return Pointer(f"*{go_type}", FieldStruct(go_type, {field.go: self._value(field)}))
         return None
 
     def fields(self) -> Iterator[tuple[str, Any]]:
         """Yield the fields in declaration order."""
         for field in self.kind.fields:
-            yield field.go, self._get(field.go)
+            yield field.go, self._value(field)
 
     def parts(self) -> Any:
         """Return the fields that are set."""

@@ -292,7 +292,7 @@ def missing_value(values: Any, path: Path, *, prints: bool) -> tuple[int, str, s
 
 
 def always(constant: Any) -> tuple[str, str]:
-    """Return what is wrong with a constant condition, and the hint."""
+    """Return the message about a constant condition, and its hint."""
     return f"the condition is always {'true' if constant else 'false'}", "delete the branch that is never taken"
 
 

@@ -56,7 +56,7 @@ def may_split(text: str) -> bool:
 
 
 def load_document(text: str, *, where: str = "", line: int = 1) -> Any:
-    """Return what ``load_yaml`` returns, and raise what it raises."""
+    """Return the same data as ``load_yaml``, and raise the same errors."""
     if text.endswith("\n") and may_split(text):
         try:
             return _data(text.removesuffix("\n"))
