@@ -12,11 +12,12 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from http import HTTPStatus
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import yaml
@@ -44,7 +45,7 @@ BINARIES = ("etcd", "kubelab", "kubectl")
 ALL = b"/registry/"
 """Before the keys of all objects in an API server's store."""
 NAMESPACES = b"/registry/namespaces/"
-GARBAGE_COLLECTOR = {"GOGC": "400"}
+GARBAGE_COLLECTOR: Mapping[str, str] = MappingProxyType({"GOGC": "400"})
 """What the programs of a cluster run with. Their heaps are small, so they collect garbage rarely, which is an eighth of their CPU time."""
 UNSETTLED = (b"/registry/leases/", b"/registry/masterleases/", b"/registry/events/")
 """Before the keys of what the programs of a cluster write all the time."""
@@ -89,10 +90,18 @@ class Lab:
     """One API server; what it holds is kept while it is down.
 
     With ``controllers`` Deployments make ReplicaSets and these make pods; without, objects stay as they were created. With ``nodes``
-    pods also become Running and Ready. ``flags`` are further ones of the API server.
+    pods also become Running and Ready. ``flags`` are further ones of the API server, ``environment`` is that of all programs.
     """
 
-    def __init__(self, home: Path, *, controllers: bool = False, nodes: int = 0, flags: str = "") -> None:
+    def __init__(
+        self,
+        home: Path,
+        *,
+        controllers: bool = False,
+        nodes: int = 0,
+        flags: str = "",
+        environment: Mapping[str, str] = GARBAGE_COLLECTOR,
+    ) -> None:
         self.home = home
         self.kubeconfig = home / "admin.kubeconfig"
         names = ("API_PORT", "ETCD_PORT", "ETCD_PEER_PORT", "KCM_PORT", "SCHED_PORT", "KWOK_PORT")
@@ -108,7 +117,7 @@ class Lab:
             "KEEP": "1",
             "APISERVER_ARGS": flags,
         }
-        self._env = {**os.environ, **GARBAGE_COLLECTOR, **kept, **ports}
+        self._env = {**os.environ, **environment, **kept, **ports}
         (home / "bin").mkdir(parents=True)
         for name in (*BINARIES, *(["kwok"] if nodes else ())):
             _same_file(BUILT / name, home / "bin" / name)

@@ -2,8 +2,12 @@
 
 Both serve TLS on the loopback, and the API server (kubelab, in ``../shared``) calls each for a namespace of its own. Eight workers create
 pods, in turn with the one and the other. The constant patch is the injector's own for such a pod, so that the API server does the same
-work. Every pod has to be injected. The exit status tells whether the ratio of the medians reaches the target. It is also 1 if nothing can
-be measured.
+work. Every pod has to be injected.
+
+Each webhook runs on a processor core that it has to itself while it is measured, and everything else on the other cores, so that a webhook
+does not take the API server's time. With ``--shared-cores`` all run on all cores. The API server collects garbage as it does by default.
+
+The exit status tells whether the ratio of the medians reaches the target. It is also 1 if nothing can be measured.
 """
 
 from __future__ import annotations
@@ -55,14 +59,16 @@ class Webhook:
 def main() -> int:
     """Measure both webhooks in turn."""
     options_of = parser(__doc__)
-    options_of.add_argument("--pods", type=int, default=1_000, help="how many pods each run creates")
-    options_of.add_argument("--rounds", type=int, default=5, help="how many runs each webhook has; the medians count")
+    options_of.add_argument("--pods", type=int, default=500, help="how many pods each run creates")
+    options_of.add_argument("--rounds", type=int, default=25, help="how many runs each webhook has; the medians count")
+    options_of.add_argument("--shared-cores", action="store_true", help="run everything on all processor cores")
     options = options_of.parse_args()
     if reason := unavailable():
         print(f"not measured: {reason}")
         return 1
+    core = None if options.shared_cores else reserved_core()
     with tempfile.TemporaryDirectory() as folder:
-        medians = measured(Path(folder), options.pods, options.rounds)
+        medians = measured(Path(folder), options.pods, options.rounds, core)
     ratio = medians["injector"]["pods_s"] / medians["constant patch"]["pods_s"]
     figures = ", ".join(
         f"{name} {row['pods_s']:.0f} ({row['lowest']:.0f} to {row['highest']:.0f})" for name, row in medians.items()
@@ -71,7 +77,8 @@ def main() -> int:
     for name, row in medians.items():
         print(name, " ".join(f"{key}={value:.3f}" for key, value in row.items()))
     print(f"load of the machine: {os.getloadavg()[0]:.2f}")
-    test, target = f"{WORKERS} workers create pods on a real API server", f">= {TARGET} of a constant webhook"
+    where = ", all on the same cores" if core is None else ""
+    test, target = f"{WORKERS} workers create pods on a real API server{where}", f">= {TARGET} of a constant webhook"
     rows = [Row(test, target, figure, ratio >= TARGET)]
     return ended({"scripts/reliability apiserver": rows}, record=options.record)
 
@@ -85,21 +92,37 @@ def unavailable() -> str:
     return "" if (BUILT / "bench").exists() else f"{BUILT / 'bench'} is not built: run ../shared/kubelab/build.sh"
 
 
-def measured(folder: Path, pods: int, rounds: int) -> dict[str, dict[str, float]]:
-    """Return the medians of each webhook. The order of the two changes each round; a first run of each does not count."""
+def reserved_core() -> int:
+    """Take a core from this process and all that it will start, for the webhooks, and return its number.
+
+    Raises:
+        SystemExit: there is only one.
+    """
+    *others, last = sorted(os.sched_getaffinity(0))
+    if not others:
+        raise SystemExit("not measured: there is one processor core; --shared-cores measures on it")
+    os.sched_setaffinity(0, others)
+    return last
+
+
+def measured(folder: Path, pods: int, rounds: int, core: int | None) -> dict[str, dict[str, float]]:
+    """Return the medians of each webhook. The order of the two changes each round; a first run of each does not count.
+
+    ``core`` is the webhooks' processor core; None lets them run on all.
+    """
     issued = issue(Order(names=("127.0.0.1",)))
     certificate, key = map(str, issued.write(folder))
     found: dict[str, list[dict[str, float]]] = {"injector": [], "constant patch": []}
     with ExitStack() as stack:
-        lab = stack.enter_context(running(Lab(folder / "kubelab")))
+        lab = stack.enter_context(running(Lab(folder / "kubelab", environment={})))
         for namespace in ("plain", "injected", "constant"):
             lab.apply(namespace_of(namespace), account_of(namespace))
         patch = folder / "patch.json"
         patch.write_bytes(patch_of(lab.tried(pod_in("plain"))))
         tls = ["--tls-cert-file", certificate, "--tls-key-file", key]
         webhooks = {
-            "injector": stack.enter_context(serving("injected", injector_command(tls))),
-            "constant patch": stack.enter_context(serving("constant", constant_command(tls, patch))),
+            "injector": stack.enter_context(serving("injected", injector_command(tls), core)),
+            "constant patch": stack.enter_context(serving("constant", constant_command(tls, patch), core)),
         }
         lab.apply(configuration(webhooks.values(), issued.chain_pem))
         for each in webhooks.values():
@@ -151,10 +174,11 @@ def constant_command(tls: list[str], patch: Path) -> list[str]:
 
 
 @contextmanager
-def serving(namespace: str, command: list[str]) -> Iterator[Webhook]:
-    """Run a webhook until the block ends."""
+def serving(namespace: str, command: list[str], core: int | None) -> Iterator[Webhook]:
+    """Run a webhook until the block ends, on a processor core if one is named."""
     (port,) = free_ports(1)
-    process = subprocess.Popen([*command, "--port", str(port)], cwd=ROOT, stderr=subprocess.DEVNULL)
+    pinned = [] if core is None else ["taskset", "-c", str(core)]
+    process = subprocess.Popen([*pinned, *command, "--port", str(port)], cwd=ROOT, stderr=subprocess.DEVNULL)
     try:
         yield Webhook(namespace, port, process)
     finally:
