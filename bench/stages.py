@@ -23,12 +23,14 @@ from prometheus_client import CollectorRegistry
 
 from bench.recording import SHARED, record, show
 from bench.serving import Installation, missing
+from injector.golang.json import dump_json
 from injector.gotemplate import compile_template
 from injector.gotemplate.builtins import BUILTINS
 from injector.gotemplate.lexer import tokens
 from injector.gotemplate.parser import parse_template
 from injector.injection.data import native_sidecar, template_data
-from injector.injection.pipeline import admitted_pod, finished, inject_pod, webhook_parameters
+from injector.injection.guard import TemplateGuard
+from injector.injection.pipeline import admitted_pod, check_valid, finished, inject_pod, webhook_parameters
 from injector.injection.policy import injection_required
 from injector.injection.render import OverlayTemplates
 from injector.injection.result import RequestFacts
@@ -82,8 +84,10 @@ class Stages:
         templates = OverlayTemplates(revision, pod, names, native=native_sidecar(revision, pod))
         overlays = templates.render(data)
         rendered = timed("merge", lambda: templates.merge(overlays))
+        timed("guard", lambda: TemplateGuard(params, pod, templates).check(overlays))
         final = timed("postprocess", lambda: finished(params, rendered))
-        timed("patch", lambda: create_patch(review.object, final))
+        timed("validate", lambda: check_valid(final, pod))
+        timed("patch", lambda: dump_json(create_patch(review.object, final)))
         return times
 
 
