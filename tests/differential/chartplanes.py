@@ -299,10 +299,11 @@ def _plane(minor: str, tree: Path, dice: Dice) -> dict[str, Any]:
     )
     path = dice.one_of(PATHS if parse_minor(minor) >= FIRST_SLASH else PATHS[:-1])
     nodes = dice.one_of(NODES) if parse_minor(minor) >= NODES_COUNT else {}
-    # The drivers know no nodes and namespaces of another cluster.
-    if "/cluster/" not in path and parse_minor(minor) >= NODES_COUNT and dice.happens(0.3):
+    # The drivers know only the nodes and namespaces of a cluster with the default name.
+    is_named = "/cluster/" in path or "clusterName" in values.get("global", {}).get("multiCluster", {})
+    if not is_named and parse_minor(minor) >= NODES_COUNT and dice.happens(0.3):
         env["ENABLE_NATIVE_SIDECARS"] = "auto"
-    if "/cluster/" not in path and parse_minor(minor) >= OPENSHIFT and dice.happens(0.2):
+    if not is_named and parse_minor(minor) >= OPENSHIFT and dice.happens(0.2):
         keys = dice.some_of(("openshift.io/sa.scc.uid-range", "openshift.io/sa.scc.supplemental-groups"), 0.8)
         annotations = {key: dice.one_of(RANGES) for key in keys}
         env |= {"PLATFORM": "openshift", "NAMESPACE_ANNOTATIONS": json.dumps(annotations)}
