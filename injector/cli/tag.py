@@ -39,7 +39,7 @@ from injector.errors import NoClusterError, UsageError
 from injector.istio.webhooks import WebhookOptions, tag_webhook
 from injector.kube.selectors import is_dns_label, is_subdomain
 from injector.revisions.clustertags import ClusterTags, Placement, TagPlan
-from injector.revisions.tags import Shadow, Tag, Weights, destination, namespace_weights, tag_annotations
+from injector.revisions.tags import MAX_WEIGHT, Shadow, Tag, Weights, destination, namespace_weights, tag_annotations
 from injector.revisions.tagstore import DirectoryTags, TagState, checked_tag, remove_tag
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 NAMESPACE_WEIGHT: Final = "--namespace-weight"
 WHOLE: Final = 100
 """The sum of a tag's weights if ``--revision`` gets the rest."""
+_LONGEST: Final = 20
+"""The most characters of a number. Python refuses to convert some thousand digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +205,8 @@ def _shadow(text: str) -> Shadow:
     revision = revision_name(name, flag="--shadow")
     if not equals:
         return Shadow(revision)
-    if not (percent.isascii() and percent.replace(".", "", 1).isdecimal() and float(percent) <= WHOLE):
+    is_number = len(percent) <= _LONGEST and percent.isascii() and percent.replace(".", "", 1).isdecimal()
+    if not (is_number and float(percent) <= WHOLE):
         hint = f"write REVISION=N, N from 0 to {WHOLE}"
         raise UsageError(f"{percent!r} is not a percentage", where="--shadow", hint=hint)
     return Shadow(revision, float(percent) if "." in percent else int(percent))
@@ -233,9 +236,10 @@ def _weights(revision: str | None, weights: tuple[str, ...]) -> tuple[tuple[str,
 
 
 def _weight(pair: str, flag: str = "--weight") -> tuple[str, int]:
-    name, equals, number = pair.partition("=")
-    if not equals or not (number.isascii() and number.isdecimal()):
-        hint = "write REVISION=N, N a whole number from 0"
+    name, _, number = pair.partition("=")
+    is_number = len(number) <= _LONGEST and number.isascii() and number.isdecimal()
+    if not (is_number and int(number) <= MAX_WEIGHT):
+        hint = f"write REVISION=N, N a whole number from 0 to {MAX_WEIGHT}"
         raise UsageError(f"{pair!r} is not a weight", where=flag, hint=hint)
     return revision_name(name, flag=flag), int(number)
 

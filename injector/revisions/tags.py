@@ -43,7 +43,7 @@ _RANGE: Final = 1 << (8 * _HASH_BYTES - _UNUSED_BITS)
 _ALL: Final = 100
 """The sample of a shadow that tries every request, in percent."""
 # Weights are shares, in percent or per mille; a larger number is a typing error.
-_MAX_WEIGHT: Final = 1_000_000
+MAX_WEIGHT: Final = 1_000_000
 _KEYS: Final = ("revision", "weights", "salt", "shadow", "namespaces")
 _SHADOW_KEYS: Final = ("revision", "sample")
 
@@ -352,11 +352,11 @@ def _check_keys(target: Mapping[str, Any], known: tuple[str, ...], at: str) -> N
 
 def _weights(tag: str, target: Mapping[str, Any], where: str) -> Weights:
     for revision, weight in target.items():
-        if isinstance(weight, bool) or not isinstance(weight, int) or not 0 <= weight <= _MAX_WEIGHT:
+        if isinstance(weight, bool) or not isinstance(weight, int) or not 0 <= weight <= MAX_WEIGHT:
             raise ConfigError(
                 f"the weight of `{revision}` in tag `{tag}` is {weight!r}",
                 where=where,
-                hint=f"make it a whole number from 0 to {_MAX_WEIGHT}",
+                hint=f"make it a whole number from 0 to {MAX_WEIGHT}",
             )
     if not any(target.values()):
         raise ConfigError("every weight of a tag is 0", where=where, hint="give one revision a weight")
