@@ -22,6 +22,7 @@ from injector.istio.analysis import ERROR, INFO, LEVELS, MESSAGES, WARNING, Diag
 from injector.istio.behaviours import Minor, parse_minor
 from injector.istio.webhooks import ISTIO_NAMESPACE
 from injector.kube.escaping import escape_line
+from injector.kube.pods import add_place
 from injector.revisions.clustersource import listed_state
 from injector.revisions.configmaps import INJECTOR
 from injector.revisions.source import known_minor
@@ -59,8 +60,7 @@ async def _items(reader: ObjectReader, scope: Scope, default: str, others: Other
         try:
             return analysis.item_of(typed, default, others, place=place)
         except ManifestError as error:
-            named = f"{resource.kind} {obj['metadata'].get('name')}"
-            error.where = ": ".join(filter(None, (place, named, error.where.removeprefix(named).removeprefix(": "))))
+            add_place(error, typed, place)
             raise
 
     return await reader.all(scope, keep)

@@ -37,12 +37,14 @@ from injector.cluster.resources import LIST_ATTEMPTS, ObjectReader, Resource, Sc
 from injector.errors import ClusterError, DataError, ManifestError, UsageError
 from injector.golang.json import dump_json, load_json
 from injector.injection.tools.drift import as_created
+from injector.istio.analysis import read_configuration
 from injector.istio.webhooks import INJECT_LABEL, NAME_LABEL, TAG_LABEL, LiveWebhooks, live_webhooks
 from injector.kube.pods import (
     KNATIVE,
     OTHER_KINDS,
     Created,
     OtherKinds,
+    add_place,
     controller_of,
     created_pods,
     has_ended,
@@ -155,7 +157,7 @@ def read_objects(names: Sequence[str], *, recursive: bool) -> FileReader:
     """Read all objects of the files, also those in Lists. Raises UsageError without a file, and DataError if one cannot be read."""
     manifests = read_manifests(names, recursive=recursive)
     objects = [
-        (place, each)
+        (place, _as_listed(each, place))
         for manifest in manifests
         for place, each in objects_in(manifest.text, where=manifest.name)
         if isinstance(each.get("metadata"), dict)
@@ -164,6 +166,25 @@ def read_objects(names: Sequence[str], *, recursive: bool) -> FileReader:
         hint = "write them with `kubectl get pods,ns,mutatingwebhookconfigurations -A -o yaml`"
         raise ManifestError("the files have no object", where=", ".join(names), hint=hint)
     return FileReader(objects, where=", ".join(manifest.name for manifest in manifests))
+
+
+def _as_listed(obj: dict[str, Any], place: str) -> dict[str, Any]:
+    """Return an object of a file in the form that an API server would list. Raises ManifestError if it would refuse the object.
+
+    A ConfigMap stays as it is, because one that cannot be read is only a revision less.
+    """
+    if obj.get("kind") == r.CONFIG_MAPS.kind:
+        return obj
+    try:
+        for key in ("spec", "status"):
+            if not isinstance(obj.get(key) or {}, dict):
+                raise ManifestError("not an object", where=key, hint="read it with `kubectl get -o yaml`")
+        if obj.get("kind") == r.WEBHOOKS.kind:
+            return {**obj, **read_configuration(obj)}
+        return {**obj, **normalise({"metadata": obj["metadata"]}, "v1.Namespace", coerce=True)}
+    except DataError as error:
+        add_place(error, obj, place)
+        raise
 
 
 cluster_options, clusters_options = (

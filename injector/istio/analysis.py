@@ -281,10 +281,17 @@ def _is_webhook(raw: Any) -> bool:
     client = raw.get("clientConfig") if isinstance(raw, dict) and isinstance(raw.get("name"), str) else None
     if not isinstance(client, dict) or not all(isinstance(client.get(key, ""), str) for key in ("url", "caBundle")):
         return False
-    service = client.get("service")
-    return service is None or (
+    service, rules = client.get("service"), raw.get("rules") or []
+    has_service = service is None or (
         isinstance(service, dict) and all(isinstance(service.get(key), str) for key in ("name", "namespace"))
     )
+    return has_service and isinstance(rules, list) and all(map(_is_rule, rules))
+
+
+def _is_rule(raw: Any) -> bool:
+    keys = ("operations", "apiGroups", "apiVersions", "resources")
+    lists = [raw.get(key) or [] for key in keys] if isinstance(raw, dict) else [None]
+    return all(isinstance(each, list) and all(isinstance(word, str) for word in each) for each in lists)
 
 
 def _read_webhook(raw: Mapping[str, Any], where: str) -> dict[str, Any]:

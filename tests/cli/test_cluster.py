@@ -145,6 +145,26 @@ def test_an_error_has_the_line_of_the_file(tmp_path: Path) -> None:
         read_objects([str(tmp_path / "all.yaml")], recursive=False)
 
 
+@cases("obj", "says")
+def test_an_object_that_an_api_server_would_refuse_is_named_with_its_place(
+    obj: dict[str, Any], says: str, tmp_path: Path
+) -> None:
+    (tmp_path / "all.yaml").write_text(f"{yaml.safe_dump(SHOP)}---\n{yaml.safe_dump(obj)}")
+
+    with pytest.raises(ManifestError, match=r".") as caught:
+        read_objects([str(tmp_path / "all.yaml")], recursive=False)
+
+    assert str(caught.value).startswith(f"{tmp_path}/all.yaml:8: {says}")
+
+
+def test_numbers_in_labels_count_as_text(tmp_path: Path) -> None:
+    (tmp_path / "all.yaml").write_text("kind: Namespace\nmetadata: {name: shop, labels: {size: 1}}\n")
+    reader = read_objects([str(tmp_path)], recursive=False)
+
+    (shop,) = asyncio.run(reader.all(Scope(NAMESPACES), lambda item: item))
+    assert shop["metadata"] == {"name": "shop", "labels": {"size": "1"}}
+
+
 def test_files_are_read_where_they_are_named_and_else_the_cluster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

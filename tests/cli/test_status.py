@@ -182,7 +182,7 @@ def test_a_tag_that_cannot_be_used_is_noted(tmp_path: Path) -> None:
         (REVISIONS, ("-n", "nope"), 65, "Namespace nope not found"),
         (REVISIONS, ("-o", "wide"), 64, "'wide' is not one of 'table', 'json', 'yaml'"),
         ((*REVISIONS, SHOP, {**OLDER, "spec": {"containers": "x"}}), (), 65, "Pod shop/old-abc-1: "),
-        ((*REVISIONS, SHOP, {**OLDER, "spec": "x"}), (), 65, "Pod shop/old-abc-1: "),
+        ((*REVISIONS, SHOP, {**OLDER, "spec": "x"}), (), 65, "Pod old-abc-1: spec: not an object"),
     ],
 )
 def test_wrong_flags_are_64_and_bad_input_is_65(

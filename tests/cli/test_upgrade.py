@@ -208,10 +208,15 @@ def test_a_namespace_whose_labels_are_not_known_is_skipped_with_a_note(document:
     ("name", "path", "value", "says"),
     [
         ("Deployment web", ("spec", "replicas"), "three", "Deployment shop/web: spec.replicas: json: cannot unmarshal"),
-        ("Deployment api", ("metadata", "labels"), ["x"], "Deployment dev/api: metadata.labels: json: cannot unmarsh"),
+        ("Deployment api", ("metadata", "labels"), ["x"], "Deployment api: metadata.labels: json: cannot unmarshal"),
         ("Pod bare-abc-1", ("spec", "containers"), "x", "Pod shop/bare-abc-1: spec.containers: json: cannot unmarsh"),
-        ("Pod web-abc-1", ("metadata", "annotations"), "x", "Pod shop/web-abc-1: metadata.annotations: json: cannot"),
-        ("Pod web-abc-1", ("metadata", "ownerReferences"), "x", "Pod shop/web-abc-1: metadata.ownerReferences: json:"),
+        ("Pod web-abc-1", ("metadata", "annotations"), "x", "Pod web-abc-1: metadata.annotations: json: cannot unmar"),
+        (
+            "Pod web-abc-1",
+            ("metadata", "ownerReferences"),
+            "x",
+            "Pod web-abc-1: metadata.ownerReferences: json: cannot",
+        ),
     ],
 )
 def test_an_object_of_a_file_that_cannot_be_read_is_named(
