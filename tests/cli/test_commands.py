@@ -180,6 +180,18 @@ def test_a_closed_pipe_prints_no_error() -> None:
     assert run.stderr == ""
 
 
+@pytest.mark.parametrize(("closed", "shown"), [("<&-", "canary: ok\n"), (">&-", ""), ("2>&-", "canary: ok\n")])
+def test_a_closed_stream_is_no_internal_error(closed: str, shown: str) -> None:
+    run = subprocess.run(
+        ["bash", "-c", f"{INJECTOR} revision verify {closed}"], capture_output=True, text=True, check=True
+    )
+    injected = subprocess.run(
+        ["bash", "-c", f"{INJECTOR} kube-inject -f - </dev/null {closed}"], capture_output=True, text=True, check=False
+    )
+
+    assert (run.stdout[: len(shown)], "internal error" in run.stderr, injected.returncode) == (shown, False, 0)
+
+
 @pytest.mark.parametrize(
     ("error", "code", "line"),
     [
