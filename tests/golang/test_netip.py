@@ -27,6 +27,16 @@ def test_net_allows_a_length_that_begins_with_zero() -> None:
     assert parse_prefix("10.0.0.0/08", netip=False) == ""
 
 
+@pytest.mark.parametrize("netip", [True, False])
+def test_every_number_of_an_ipv4_range_has_its_limit(netip: bool) -> None:
+    for number in range(1100):
+        for place in range(4):
+            fields = ["0", "9", "99", "255"]
+            fields[place] = str(number)
+            assert (parse_prefix(f"{'.'.join(fields)}/24", netip=netip) == "") is (number < 256)
+        assert (parse_prefix(f"10.0.0.0/{number}", netip=netip) == "") is (number < 33)
+
+
 @cases(
     "text",
     "bits",
