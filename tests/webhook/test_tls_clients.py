@@ -131,7 +131,20 @@ async def test_another_authority_of_clients_is_taken_up_and_the_former_one_refus
     assert found == [0, 200]
 
 
-@pytest.mark.parametrize("text", [b"", b"garbage", None])
+async def test_another_authority_of_clients_may_have_comments_in_any_encoding(tmp_path: Path) -> None:
+    other = authority("others")
+    async with port(tmp_path) as served:
+        comments = "# Főtanúsítvány\n".encode() + b"# M\xfcller\n"
+        (tmp_path / "clients.crt").write_bytes(comments + other.chain_pem + CLIENT_ROOT.chain_pem)
+        assert served.source.poll() == "success"
+
+        assert [await served.ask(named("a")), await served.ask(named("a", other))] == [200, 200]
+
+
+HALF = CLIENT_ROOT.chain_pem + authority("others").chain_pem[:300]
+
+
+@pytest.mark.parametrize("text", [b"", b"garbage", HALF, None])
 async def test_an_authority_that_cannot_be_used_leaves_the_one_of_before_and_is_told_once(
     tmp_path: Path, text: bytes | None, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -323,6 +336,15 @@ async def test_its_own_port_is_well(tmp_path: Path, names: tuple[str, ...], know
 async def test_a_port_that_demands_clients_certificates_is_well_though_the_probe_has_none(tmp_path: Path) -> None:
     (tmp_path / "clients.crt").write_bytes(authority("clients").chain_pem)
     own = source(tmp_path, issue(issuer=ROOT), handshakes=Handshakes(ClientAuthority(tmp_path / "clients.crt")))
+
+    async with listening(own.context) as port:
+        assert await SelfCheck(own, "127.0.0.1").fault(port) == ""
+
+
+async def test_the_file_of_the_authority_may_have_comments_in_any_encoding(tmp_path: Path) -> None:
+    files = CertificateFiles(*issue(issuer=ROOT).write(tmp_path), tmp_path / "ca.crt")
+    (tmp_path / "ca.crt").write_bytes("# Főtanúsítvány\n".encode() + b"# M\xfcller\n" + ROOT.chain_pem)
+    own = FileSource(files)
 
     async with listening(own.context) as port:
         assert await SelfCheck(own, "127.0.0.1").fault(port) == ""

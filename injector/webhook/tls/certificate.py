@@ -10,8 +10,9 @@ without a certificate of the CA. It does not check names, so a certificate with 
 from __future__ import annotations
 
 import logging
+import re
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_BEGIN: Final = b"-----BEGIN CERTIFICATE-----"
+_BEGIN: Final = re.compile(rb"-----BEGIN (?:X509 )?CERTIFICATE-----")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,15 @@ def read_certificates(text: bytes) -> tuple[x509.Certificate, ...]:
         return ()
 
 
+def trust(context: ssl.SSLContext, certificates: Iterable[x509.Certificate]) -> None:
+    """Make a context trust each of these certificates, also an intermediate CA, as Go does."""
+    # Not as PEM: Python refuses comments that are not ASCII, which such files often have.
+    context.load_verify_locations(
+        cadata=b"".join(each.public_bytes(serialization.Encoding.DER) for each in certificates)
+    )
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+
+
 def pem_of(certificate: x509.Certificate) -> bytes:
     """Return a certificate as PEM."""
     return certificate.public_bytes(serialization.Encoding.PEM)
@@ -115,11 +125,11 @@ def not_after(certificate: x509.Certificate) -> float:
     return certificate.not_valid_after_utc.timestamp()
 
 
-def _certificates(text: bytes, path: Path) -> tuple[x509.Certificate, ...]:
+def _certificates(text: bytes, path: Path, hint: str = "give a certificate chain") -> tuple[x509.Certificate, ...]:
     found = read_certificates(text)
     if not found:
-        raise ConfigError("not a PEM certificate", where=str(path), hint="give a certificate chain")
-    if len(found) != text.count(_BEGIN):
+        raise ConfigError("not a PEM certificate", where=str(path), hint=hint)
+    if len(found) != len(_BEGIN.findall(text)):
         raise ConfigError("the PEM file is truncated", where=str(path), hint="write the file again")
     return found
 
@@ -176,14 +186,13 @@ class ClientAuthority:
     def __init__(self, path: Path, names: Sequence[str] = ()) -> None:
         self.path = path
         self._names = frozenset(names)
-        self._pem = self._read()
+        self._trusted = self._read()
         self._rejected = ""
 
     def require(self, context: ssl.SSLContext) -> None:
         """Make a context refuse clients without a certificate of the CA."""
         context.verify_mode = ssl.CERT_REQUIRED
-        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # the trusted certificate may be an intermediate CA
-        context.load_verify_locations(cadata=self._pem)
+        trust(context, self._trusted)
         # A resumed session is not verified again, although the CA may have changed. ``admits`` refuses those that TLS 1.2 resumes
         # without a ticket.
         context.options |= ssl.OP_NO_TICKET
@@ -192,7 +201,7 @@ class ClientAuthority:
     def poll(self) -> bool | None:
         """Read the file. Return whether the CA has changed, or None if the new content is rejected, once per error."""
         try:
-            pem = self._read()
+            trusted = self._read()
         except ConfigError as error:
             if self._rejected == str(error):
                 return False
@@ -200,9 +209,9 @@ class ClientAuthority:
             _log.error("rejected new client CA, keeping the current one: %s", error)
             return None
         self._rejected = ""
-        if pem == self._pem:
+        if trusted == self._trusted:
             return False
-        self._pem = pem
+        self._trusted = trusted
         _log.info("new client CA: %s", self.path)
         return True
 
@@ -221,15 +230,11 @@ class ClientAuthority:
         _log.warning("connection closed: the name in the client certificate is not allowed")
         return False
 
-    def _read(self) -> str:
+    def _read(self) -> tuple[x509.Certificate, ...]:
         try:
             text = self.path.read_bytes()
         except OSError as error:
             raise ConfigError(
                 f"cannot be read: {error.strerror}", where=str(self.path), hint="correct --client-ca-file"
             ) from error
-        if not read_certificates(text):
-            raise ConfigError(
-                "not a PEM certificate", where=str(self.path), hint="give the CA of the client certificates"
-            )
-        return text.decode("latin-1")
+        return _certificates(text, self.path, "give the CA of the client certificates")

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ConfigError, detach
 from injector.revisions.files import file_states
-from injector.webhook.tls.certificate import Certificate, CertificateFiles, Pair, read_pair
+from injector.webhook.tls.certificate import Certificate, CertificateFiles, Pair, read_certificates, read_pair, trust
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -371,15 +371,13 @@ class SelfCheck:
 
 
 def _client_context(bundle: bytes | None) -> ssl.SSLContext:
-    if bundle is not None:
-        context = ssl.create_default_context(cadata=bundle.decode("latin-1"))
-        # Like API servers, which are written in Go, trust every certificate in the bundle, also an intermediate CA.
-        context.verify_flags = (context.verify_flags | ssl.VERIFY_X509_PARTIAL_CHAIN) & ~ssl.VERIFY_X509_STRICT
-        return context
-    # The CA is not known. The certificate is still compared.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
+    if bundle is not None:
+        trust(context, read_certificates(bundle))
+    else:
+        # The CA is not known. The certificate is still compared.
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
     return context
 
 
