@@ -68,7 +68,7 @@ class Follower:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     now: Callable[[], float] = time.time
     _triggers: asyncio.Queue[Trigger] = field(default_factory=asyncio.Queue)
-    _timers: list[asyncio.TimerHandle] = field(default_factory=list)
+    _timers: dict[Trigger, asyncio.TimerHandle] = field(default_factory=dict)
     _running: bool = False
 
     def load(self, *, required: bool = False) -> None:
@@ -111,7 +111,8 @@ class Follower:
                     tasks.create_task(self._polls())
                     tasks.create_task(self._watches(self.watch))
         finally:
-            self._stop_timers()
+            for trigger in tuple(self._timers):
+                self._stop_timer(trigger)
 
     async def _polls(self) -> None:
         while True:
@@ -171,12 +172,14 @@ class Follower:
         self.recent.forget_others(prepared.snapshot.revisions)
         self._show(before, after)
         self.metrics.reloaded(failure_of(after))
-        self._stop_timers()
-        if any(isinstance(state.error, RecentPodError) for state in after.revisions.values()):
+        if not any(isinstance(state.error, RecentPodError) for state in after.revisions.values()):
+            self._stop_timer(Trigger.RETRY)
+        elif Trigger.RETRY not in self._timers:  # other changes must not put it off
             self._later(RETRY, Trigger.RETRY)
         self._wait_for_expiry()
 
     def _wait_for_expiry(self) -> None:
+        self._stop_timer(Trigger.EXPIRY)
         if self.loader.expires_at < math.inf:
             self._later(max(0.0, self.loader.expires_at - self.now()), Trigger.EXPIRY)
 
@@ -190,12 +193,15 @@ class Follower:
         )
 
     def _later(self, seconds: float, trigger: Trigger) -> None:
-        self._timers.append(asyncio.get_running_loop().call_later(seconds, self._triggers.put_nowait, trigger))
+        self._timers[trigger] = asyncio.get_running_loop().call_later(seconds, self._fire, trigger)
 
-    def _stop_timers(self) -> None:
-        for timer in self._timers:
-            timer.cancel()
-        self._timers.clear()
+    def _fire(self, trigger: Trigger) -> None:
+        del self._timers[trigger]
+        self._triggers.put_nowait(trigger)
+
+    def _stop_timer(self, trigger: Trigger) -> None:
+        if trigger in self._timers:
+            self._timers.pop(trigger).cancel()
 
 
 def _row(state: RevisionState) -> RevisionRow:

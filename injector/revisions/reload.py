@@ -232,7 +232,12 @@ class Loader:
 
     @property
     def expires_at(self) -> float:
-        """When the first removed revision is no longer served, in seconds since the epoch; infinity if there is none."""
+        """When the first removed revision is no longer served, in seconds since the epoch; infinity if there is none.
+
+        While the source cannot be loaded, all of them are served.
+        """
+        if self.report.source_error is not None:
+            return math.inf
         times = (each.state.removed_until for each in self._built.values() if each.state.removed_until)
         return min(times, default=math.inf)
 

@@ -16,14 +16,16 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from injector.errors import ConfigError, InternalError, RecentPodError
+from injector.istio.revision import Revision
 from injector.metrics import Metrics, RevisionRow
 from injector.revisions import following as following_module
 from injector.revisions.directory import read_directory, read_single
-from injector.revisions.following import MAX_SETTLES, SETTLE, Follower, failure_of
+from injector.revisions.following import MAX_SETTLES, RETRY, SETTLE, Follower, failure_of
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader, LoadReport, RevisionState
 from injector.revisions.source import ReadSource, SourceState
 from injector.revisions.verify import KEEP, RecentPods
+from tests.cluster.fakes import in_fake_time
 from tests.factories import make_pod, make_review
 from tests.mounts import mount
 from tests.revisions.clock import FakeClock
@@ -118,11 +120,11 @@ class Following:
 
 
 @asynccontextmanager
-async def following(source: Path | ReadSource, **fields: Any) -> AsyncIterator[Following]:
+async def following(source: Path | ReadSource, *, limit: float = LIMIT, **fields: Any) -> AsyncIterator[Following]:
     """Follow a directory or another source for as long as a test needs it."""
     at_work = Following(Spy(partial(read_directory, source) if isinstance(source, Path) else source), **fields)
     async with running(at_work.follower.run()):
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(limit):
             yield at_work
 
 
@@ -391,19 +393,24 @@ async def test_a_reported_change_is_read_even_without_a_watch(tmp_path: Path) ->
         assert at_work.version() == "1.30"
 
 
+async def refused_by_a_pod(at_work: Following, revisions: Path) -> tuple[LoadReport, Revision]:
+    """Change revision `a` so that it fails on a recent pod; return what came of it, and the revision that stays."""
+    meta = {"name": "web", "labels": {"tier": "x"}}
+    review = make_review({**make_pod(), "metadata": meta})
+    picky = CONFIG.replace("    spec:\n", "    {{ if .ObjectMeta.Labels.tier }}{{ fail `no` }}{{ end }}\n    spec:\n")
+    at_work.recent.keep("a", json.dumps(review).encode(), pod={"metadata": meta}, namespace="shop", envs={})
+    before = at_work.registry.snapshot.revisions["a"]
+    mount(revisions / "a", {"config": picky, "values": VALUES})
+    return await at_work.changed(), before
+
+
 async def test_a_recent_pod_keeps_a_revision_out_no_longer_than_it_is_recent(
     revisions: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(following_module, "RETRY", 0.0)
     now = 0.0
-    meta = {"name": "web", "labels": {"tier": "x"}}
-    review = make_review({**make_pod(), "metadata": meta})
-    picky = CONFIG.replace("    spec:\n", "    {{ if .ObjectMeta.Labels.tier }}{{ fail `no` }}{{ end }}\n    spec:\n")
     async with following(revisions, recent=RecentPods(clock=lambda: now)) as at_work:
-        at_work.recent.keep("a", json.dumps(review).encode(), pod={"metadata": meta}, namespace="shop", envs={})
-        before = at_work.registry.snapshot.revisions["a"]
-        mount(revisions / "a", {"config": picky, "values": VALUES})
-        refused = await at_work.changed()
+        refused, before = await refused_by_a_pod(at_work, revisions)
 
         now = KEEP
         report = refused
@@ -413,6 +420,23 @@ async def test_a_recent_pod_keeps_a_revision_out_no_longer_than_it_is_recent(
     assert isinstance(refused.revisions["a"].error, RecentPodError)
     assert refused.revisions["a"].served is before
     assert report.revisions["a"].served is not before
+
+
+@in_fake_time
+async def test_changes_of_others_do_not_put_off_the_retry_of_a_revision_that_a_recent_pod_keeps_out(
+    revisions: Path,
+) -> None:
+    now = 0.0
+    async with following(revisions, recent=RecentPods(clock=lambda: now), limit=10 * RETRY) as at_work:
+        refused, _ = await refused_by_a_pod(at_work, revisions)
+        now = KEEP
+        for name in "ba":
+            await asyncio.sleep(0.6 * RETRY)
+            renamed_onto(revisions / "tags.yaml", f"prod: {name}")
+            await at_work.changed()
+
+    assert isinstance(refused.revisions["a"].error, RecentPodError)
+    assert at_work.loader.report.errors == ()
 
 
 @pytest.mark.parametrize("is_set_back", [False, True])
@@ -432,3 +456,22 @@ async def test_a_removed_revision_is_dropped_in_time_although_the_clock_was_set_
     assert removed.revisions["b"].removed_until == 7.01
     assert "b" not in dropped.revisions
     assert "b" not in at_work.registry.snapshot.revisions
+
+
+async def test_the_time_of_a_removed_revision_that_ends_during_a_fault_of_the_source_makes_no_further_reads(
+    revisions: Path,
+) -> None:
+    async with following(revisions, keep_removed=0.01) as at_work:
+        shutil.rmtree(revisions / "b")
+        await at_work.changed()
+        at_work.source.fault = ConfigError("it is not mounted")
+        await at_work.changed()
+        at_work.now += 60.0
+        reads = len(at_work.source.readers)
+        await asyncio.sleep(0.1)
+        assert len(at_work.source.readers) == reads
+
+        at_work.source.fault = None
+        mended = await at_work.changed()
+
+    assert list(mended.revisions) == ["a"]
