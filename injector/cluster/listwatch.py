@@ -104,17 +104,15 @@ class WatchState:
         self._version = ""
         self._token = ""
         self._pages: dict[str, Any] = {}
+        self._leaves_out = False
         self._wait: float | None = None
         self._in_a_row = 0
         self.objects: dict[str, Any] = {}
         self.listed = False
+        self.full = False
+        """Whether there may be more objects than remembered: since the last list, some were left out."""
         self.faults: Counter[str] = Counter()
         self.last_fault = ""
-
-    @property
-    def full(self) -> bool:
-        """Whether there may be more objects than remembered."""
-        return self._room is not None and len(self.objects) >= self._room
 
     def next(self) -> Action:
         """Return the next action."""
@@ -128,13 +126,13 @@ class WatchState:
         if not page.token and not page.resource_version:
             return self._stop("garbage")
         if not self._token:
-            self._pages = {}
+            self._pages, self._leaves_out = {}, False
         for item in page.items:
             self._put(self._pages, item)
         self._token = page.token
         if page.token:
             return Effect.SAME
-        before, self.objects = self.objects, self._pages
+        before, self.objects, self.full = self.objects, self._pages, self._leaves_out
         first, self.listed = not self.listed, True
         self._version = page.resource_version
         return Effect.CHANGED if first or before != self.objects else Effect.SAME
@@ -151,6 +149,7 @@ class WatchState:
             match kind:
                 case "ADDED" | "MODIFIED":
                     self._put(self.objects, item)
+                    self.full = self._leaves_out
                 case "DELETED":
                     self.objects.pop(_key(item), None)
                 case "BOOKMARK":
@@ -209,6 +208,8 @@ class WatchState:
             objects.pop(key, None)
         elif self._room is None or len(objects) < self._room or key in objects:
             objects[key] = kept
+        else:
+            self._leaves_out = True
 
 
 def _key(item: Mapping[str, Any]) -> str:
@@ -286,7 +287,9 @@ class ListWatch:
     async def _list(self, token: str) -> None:
         try:
             page = await self._client.page(self._scope, token=token)
-            self._update(self.state.page(page))
+            effect = self.state.page(page)
+            if not page.token:  # until the last page, the objects are those of before
+                self._update(effect)
         except Exception as error:  # noqa: BLE001 -- this task must not end; the fault is counted
             self._failed(error, 0.0)
 

@@ -12,6 +12,7 @@ from injector.cluster.listwatch import DEBOUNCE, ListWatch
 from injector.cluster.resources import CONFIG_MAPS, Scope
 from injector.errors import ConfigError
 from tests.cluster.fakes import (
+    Answer,
     FakeClient,
     Observed,
     Told,
@@ -117,6 +118,19 @@ def test_the_scope_says_how_much_is_remembered() -> None:
     watch.state.page(page(A, B))
 
     assert (list(watch.state.objects), watch.state.full) == (["a"], True)
+
+
+def test_it_is_not_up_to_date_before_the_last_page_of_a_new_list(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "injector")
+    pages: list[Answer] = [page(A, B), page(A, more="next"), failure("server"), page(B)]
+
+    found = ran(FakeClient(pages, [[2.0, status(410)], SILENT]), 60)
+
+    assert (found.asked[2:5], found.reasons) == (["list", "list next", "list next"], ["gone", "server"])
+    assert caplog.messages == [
+        "configmaps in istio-system: the API server no longer has the watched version; listing again",
+        "configmaps in istio-system: watching again",
+    ]
 
 
 def test_an_empty_list_is_reported() -> None:

@@ -59,8 +59,20 @@ def test_no_more_is_remembered_than_there_is_room_for() -> None:
     state.line(line("MODIFIED", item("b", 12, x=2)))
     assert (state.line(line("ADDED", item("d", 13, x=1))), state.objects) == (Effect.SAME, {"a": 1, "b": 2})
     state.line(line("DELETED", item("a", 14, x=1)))
-    assert (state.full, state.line(line("MODIFIED", item("c", 15, x=3)))) == (False, Effect.CHANGED)
-    assert state.objects == {"b": 2, "c": 3}
+    assert (state.full, state.line(line("MODIFIED", item("c", 15, x=3)))) == (True, Effect.CHANGED)
+    assert (state.full, state.objects) == (True, {"b": 2, "c": 3}), "d is still not remembered"
+
+
+def test_the_next_list_says_again_if_there_is_room_for_all() -> None:
+    state = WatchState(lambda found: found.get("x"), lambda: 0.0, room=1)
+    state.page(page(item("a", 1, x=1)))
+    before = state.full
+    state.line(line("ADDED", item("b", 11, x=1)))
+    state.failed("gone")
+    during = state.full, state.page(page(more="more")), state.full
+    state.page(page(item("b", 1, x=1)))
+
+    assert (before, during, state.full) == (False, (True, Effect.SAME, True), False)
 
 
 def test_there_is_room_for_everything_unless_it_is_said() -> None:
