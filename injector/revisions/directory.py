@@ -68,7 +68,14 @@ def _folders(path: Path) -> list[Path]:
             where=str(path),
             hint="give --revisions-dir a folder with one folder for each revision",
         ) from error
-    return [entry for entry in entries if not entry.name.startswith(".") and entry.is_dir()]
+    return [entry for entry in entries if not entry.name.startswith(".") and _is_folder(entry)]
+
+
+def _is_folder(entry: Path) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return True  # a link that may not be followed; reading its files says why
 
 
 def _tags(path: Path) -> tuple[dict[str, Tag], DataError | None]:

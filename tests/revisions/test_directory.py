@@ -91,6 +91,16 @@ def test_an_invalid_folder_fails_only_its_revision(tmp_path: Path, name: str, fi
     assert str(tmp_path / name) in str(state.failures[name])
 
 
+def test_a_link_that_cannot_be_followed_fails_only_its_revision(tmp_path: Path) -> None:
+    write(tmp_path / "good", config=CONFIG)
+    (tmp_path / "far").symlink_to("x" * 300)
+
+    state = read_directory(tmp_path)
+
+    assert [raw.name for raw in state.revisions] == ["good"]
+    assert "far/config: cannot be read: File name too long" in str(state.failures["far"])
+
+
 EMPTY = "is empty; write it, or delete it"
 
 
