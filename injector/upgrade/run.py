@@ -107,6 +107,8 @@ class Runner:
     _refused: dict[str, str] = field(default_factory=dict)
     _failing: dict[str, float] = field(default_factory=dict)
     """The time of the first restart of a workload that failed because a webhook of the API server did."""
+    _unauthorized: bool = False
+    """Whether the last turn was refused for its credentials."""
     _events: list[asyncio.Task[None]] = field(default_factory=list)
     """They are written beside the loop: a wave may have many namespaces."""
 
@@ -180,9 +182,14 @@ class Runner:
                     self._events.append(asyncio.create_task(self._announce(stored.upgrade, state, observation)))
             await self._act(stored.upgrade, decision, tag)
         except ClusterError as error:
-            if error.reason in ("forbidden", "refused", "unauthorized", "missing", "credentials"):
+            # After a 401 the client reads the credentials again: an upgrade takes longer than many tokens are valid.
+            was_unauthorized, self._unauthorized = self._unauthorized, error.reason == "unauthorized"
+            if was_unauthorized and self._unauthorized:
+                raise
+            if error.reason in ("forbidden", "refused", "missing", "credentials"):
                 raise
             return None
+        self._unauthorized = False
         return stored.state
 
     async def _observe(self, stored: Stored, before: Tag | None, tag: Tag | None) -> Observation:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from prometheus_client import CollectorRegistry
 
 from injector.cluster.resources import Resource
@@ -17,7 +18,9 @@ from injector.revisions.tags import Tag
 from injector.upgrade.plan import Plan, make_plan
 from injector.upgrade.run import EVENTS, Runner
 from injector.upgrade.state import ABORTED, COMPLETED, MOVING, PAUSED
+from injector.upgrade.step import INTERVAL
 from injector.upgrade.store import UPGRADES, ResourceStore
+from tests.cluster.fakeapi import refusal
 from tests.cluster.fakes import in_fake_time
 from tests.reliability.long.upgrade import Fleet
 from tests.tasks import running, until
@@ -29,11 +32,20 @@ START = dt.datetime(2026, 3, 1, 6, 0, tzinfo=dt.UTC).timestamp()
 
 @dataclass
 class Api(Fleet):
-    """Deployments; a webhook that does not answer is called for those in ``broken``. ``told`` has the reasons of the Events."""
+    """Deployments; a webhook that does not answer is called for those in ``broken``. ``told`` has the reasons of the Events.
+
+    Until ``expired``, a time of the loop, objects are not given, since the token has expired.
+    """
 
     broken: frozenset[str] = frozenset()
+    expired: float = 0.0
     dry_runs: int = 0
     told: list[str] = field(default_factory=list)
+
+    async def get(self, resource: Resource, name: str, *, namespace: str = "") -> dict[str, Any]:
+        if asyncio.get_running_loop().time() < self.expired:
+            raise refusal("unauthorized", 401)
+        return await super().get(resource, name, namespace=namespace)
 
     async def create(
         self, resource: Resource, manifest: Mapping[str, Any], *, manager: str, dry_run: bool = False
@@ -146,3 +158,16 @@ async def test_a_tag_does_not_move_after_an_upgrade_was_aborted() -> None:
     run.surveyed = abort
     assert (await runner.run()).phase == ABORTED
     assert run.moved == []
+
+
+@in_fake_time
+async def test_a_token_that_expires_during_an_upgrade_is_renewed_and_ends_it_only_if_that_does_not_help() -> None:
+    run = Run(fleet(), {"soak": "0s"})
+    runner, now = await run.runner(), asyncio.get_running_loop().time
+    run.api.expired = now() + INTERVAL / 2
+
+    assert (await runner.run()).phase == COMPLETED
+
+    run.api.expired = now() + 2 * INTERVAL
+    with pytest.raises(ClusterError, match="told unauthorized"):
+        await runner.run()
