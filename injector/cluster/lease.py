@@ -31,13 +31,12 @@ RETRY_INTERVAL: Final = 2.0
 
 @dataclass
 class Lease:
-    """A Lease, and whether this process holds it. ``identity`` is the name of this process, which no other one has."""
+    """A Lease. ``identity`` is the name of this process, which no other one has."""
 
     client: KubeClient
     namespace: str
     name: str
     identity: str
-    held: bool = False
     _record: Mapping[str, Any] = field(default_factory=dict)
     _seen_at: float = 0.0
     _fault: str = ""
@@ -48,14 +47,12 @@ class Lease:
             while not await self._acquired(RENEW_DEADLINE):  # noqa: ASYNC110 -- another process releases it
                 await asyncio.sleep(RETRY_INTERVAL)
             _log.info("%s holds Lease %s/%s", self.identity, self.namespace, self.name)
-            self.held = True
             task = asyncio.ensure_future(work())
             try:
                 await self._keep(task)
             finally:
                 task.cancel()
                 await asyncio.wait([task])
-                self.held = False
                 await self._released()
             if not task.cancelled():
                 task.result()

@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import functools
 import logging
 import ssl
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding
 from prometheus_client import CollectorRegistry
 
 from injector.errors import ConfigError
@@ -374,6 +376,18 @@ def _encrypted(issued: Issued) -> bytes:
     return pem_of(issued.key, BestAvailableEncryption(b"password"))
 
 
+def patched(issued: Issued, old: str, new: str) -> bytes:
+    """The certificate in PEM, with other bytes in it, both in hexadecimal."""
+    der = issued.certificate.public_bytes(Encoding.DER)
+    assert bytes.fromhex(old) in der
+    text = base64.encodebytes(der.replace(bytes.fromhex(old), bytes.fromhex(new), 1))
+    return b"-----BEGIN CERTIFICATE-----\n" + text + b"-----END CERTIFICATE-----\n"
+
+
+P_256, OTHER_CURVE = "06082A8648CE3D030107", "06082A8648CE3D030155"
+VERSION_3, VERSION_10 = "A003020102", "A003020109"
+
+
 def broken() -> dict[str, tuple[Pair, str]]:
     """Pairs that cannot be used, and what is said of each."""
     other, root = issue(), authority()
@@ -386,6 +400,15 @@ def broken() -> dict[str, tuple[Pair, str]]:
         "no PEM as key": (Pair(chain, b"garbage"), "tls.key: not a PEM key; give the unencrypted key of tls.crt"),
         "half a key": (Pair(chain, key[: len(key) // 2]), "tls.key: not a PEM key"),
         "an encrypted key": (Pair(chain, _encrypted(GOOD)), "tls.key: it is encrypted; give the unencrypted key"),
+        "an unknown kind of key": (
+            Pair(patched(GOOD, P_256, OTHER_CURVE), key),
+            "tls.crt: the kind of its key is not supported; have it issued with",
+        ),
+        "an unknown version": (Pair(patched(GOOD, VERSION_3, VERSION_10), key), "tls.crt: not a PEM certificate"),
+        "an authority with an unknown kind of key": (
+            replace(pair_of(issue(issuer=root)), authority=patched(root, P_256, OTHER_CURVE)),
+            "ca.crt: it did not sign the certificate of tls.crt; give",
+        ),
         "another's key": (
             Pair(chain, other.key_pem),
             "tls.key: the key belongs to another certificate; give the key of",

@@ -97,7 +97,7 @@ def read_certificates(text: bytes) -> tuple[x509.Certificate, ...]:
     """Return the certificates of a PEM bundle; empty if it cannot be read."""
     try:
         return tuple(x509.load_pem_x509_certificates(text))
-    except ValueError:
+    except (ValueError, x509.InvalidVersion):
         return ()
 
 
@@ -140,7 +140,12 @@ def _check_key(text: bytes, certificate: x509.Certificate, files: CertificateFil
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         what = "it is encrypted" if isinstance(error, TypeError) else "not a PEM key"
         raise ConfigError(what, where=str(files.key), hint=f"give the unencrypted key of {files.chain}") from error
-    if key.public_key() != certificate.public_key():
+    try:
+        public_key = certificate.public_key()
+    except (ValueError, UnsupportedAlgorithm) as error:
+        hint = "have it issued with a key of a usual kind: ECDSA P-256 or RSA"
+        raise ConfigError("the kind of its key is not supported", where=str(files.chain), hint=hint) from error
+    if key.public_key() != public_key:
         raise ConfigError(
             "the key belongs to another certificate", where=str(files.key), hint=f"give the key of {files.chain}"
         )
@@ -169,7 +174,7 @@ def _check_authority(
 def _issued(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(issuer)
-    except (ValueError, TypeError, InvalidSignature):
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
         return False
     return True
 
