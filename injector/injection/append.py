@@ -22,7 +22,7 @@ from injector.injection import containers as c
 from injector.injection.data import CLUSTER, NETWORK, NETWORK_LABEL, Parameters
 from injector.injection.render import MOST_VALUES, UNREADABLE
 from injector.injection.steps import probes, prometheus
-from injector.injection.steps.status import STATUS, added_names, read_status
+from injector.injection.steps.status import STATUS, InjectionStatus, added_names, read_status
 from injector.istio.annotations import known_annotations, parse_bool
 from injector.istio.behaviours import missing_fields
 from injector.istio.config import SIDECAR_TEMPLATE_NAME
@@ -143,11 +143,10 @@ def with_token_mount(added: c.Pod, pod: c.Pod) -> c.Pod:
 _PROXY_UID: Final = 1337
 _CLUSTER_KEYS: Final = (CLUSTER, NETWORK)
 # What injectors before the status annotation added; Istio up to 1.8 removes it from any pod without one.
-_UNNOTED: Final = {
-    "initContainers": ("istio-init", "enable-core-dump"),
-    "containers": ("istio-proxy",),
-    "volumes": ("istio-certs", "istio-envoy"),
-    "imagePullSecrets": (),
+_UNNOTED: Final[InjectionStatus] = {
+    "initContainers": frozenset({c.INIT, c.ENABLE_CORE_DUMP}),
+    "containers": frozenset({c.PROXY}),
+    "volumes": frozenset({"istio-certs", "istio-envoy"}),
 }
 
 

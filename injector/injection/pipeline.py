@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import jsonpatch
 
 from injector.errors import AnnotationError, DataError, InvalidPodError
-from injector.golang.json import dump_json, load_json
+from injector.golang.json import dump_json, go_json, load_json
 from injector.gotemplate.budget import DEFAULT_BUDGET, Budget, metered_by
 from injector.gotemplate.budget import Rendering as GoRendering
 from injector.injection import containers as c
@@ -374,8 +374,13 @@ def keep_env_order(pod: c.Pod, params: Parameters) -> c.Pod:
     if STATUS not in c.annotations_of(params.pod) or before is None or after is None:
         return pod
     old, new = before.get("env") or [], after.get("env") or []
-    same = len(old) == len(new) and all(item in old for item in new) and all(item in new for item in old)
-    return c.with_container(pod, {**after, "env": old}) if same and old != new else pod
+    if old == new or len(old) != len(new) or _sorted_json(old) != _sorted_json(new):
+        return pod
+    return c.with_container(pod, {**after, "env": old})
+
+
+def _sorted_json(variables: list[dict[str, Any]]) -> list[str]:
+    return sorted(go_json(each, sort_keys=True) for each in variables)
 
 
 def post_processed(pod: c.Pod, template: c.Pod, params: Parameters) -> c.Pod:

@@ -117,7 +117,7 @@ def new_faults(pod: Object, before: Object) -> tuple[Fault, ...]:
     found = _faults(pod, before)
     if not found:
         return ()
-    had = _faults(before, {})
+    had = frozenset(_faults(before, {}))
     return tuple(dict.fromkeys(fault for fault in found if fault not in had))
 
 

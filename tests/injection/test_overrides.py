@@ -81,12 +81,12 @@ def test_the_number_of_recorded_containers_is_limited() -> None:
         read_overrides(noting(101))
 
 
-EMPTY: dict[str, tuple[str, ...]] = dict.fromkeys(LISTS, ())
+EMPTY: dict[str, frozenset[str]] = dict.fromkeys(LISTS, frozenset())
 FULL = {
-    "initContainers": ("istio-init",),
-    "containers": ("istio-proxy",),
-    "volumes": ("istio-envoy", "istio-data"),
-    "imagePullSecrets": ("pull",),
+    "initContainers": frozenset({"istio-init"}),
+    "containers": frozenset({"istio-proxy"}),
+    "volumes": frozenset({"istio-envoy", "istio-data"}),
+    "imagePullSecrets": frozenset({"pull"}),
 }
 FULL_TEXT = (
     '{"initContainers":["istio-init"],"containers":["istio-proxy"],"volumes":["istio-envoy","istio-data"],'
@@ -110,10 +110,10 @@ def _read(text: str) -> InjectionStatus | None:
         (FULL_TEXT, FULL),
         ("{}", EMPTY),
         ('{"containers":null,"volumes":[]}', EMPTY),
-        ('{"containers":["istio-proxy"],"unknown":1}', {**EMPTY, "containers": ("istio-proxy",)}),
+        ('{"containers":["istio-proxy"],"unknown":1}', {**EMPTY, "containers": {"istio-proxy"}}),
         (
             '{"version":"d4f","initContainers":["i"],"containers":["p"],"volumes":["v"],"imagePullSecrets":null}',
-            {**EMPTY, "initContainers": ("i",), "containers": ("p",), "volumes": ("v",)},
+            {**EMPTY, "initContainers": {"i"}, "containers": {"p"}, "volumes": {"v"}},
         ),
     ],
 )
@@ -164,7 +164,7 @@ def test_containers_and_the_annotation_go_while_volumes_and_secrets_stay() -> No
 
 
 def test_a_name_counts_only_in_its_list() -> None:
-    status = {**EMPTY, "initContainers": ("istio-proxy",), "containers": ("istio-init",)}
+    status = {**EMPTY, "initContainers": frozenset({"istio-proxy"}), "containers": frozenset({"istio-init"})}
     pod = stripped(_injected(), status)
     assert pod["spec"]["containers"] == _injected()["spec"]["containers"]
     assert pod["spec"]["initContainers"] == _injected()["spec"]["initContainers"]

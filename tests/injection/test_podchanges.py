@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import time
 from itertools import pairwise
 from typing import Any
 
@@ -188,6 +189,15 @@ def test_an_opaque_key_differs_without_its_values() -> None:
 
 def test_further_entries_of_one_name_are_counted() -> None:
     assert entries(["a", "b", "a", "a"], str) == {"a": "a", "b": "b", "a#2": "a", "a#3": "a"}
+    assert list(entries(["a#2", "a", "a", "a"], str)) == ["a#2", "a", "a#3", "a#4"]
+
+
+def test_very_many_entries_take_no_longer_for_each() -> None:
+    start = time.thread_time()
+
+    assert len(entries(["a"] * 40_000, str)) == 40_000
+
+    assert time.thread_time() - start < 5
 
 
 def test_an_absent_value_prints_its_name() -> None:

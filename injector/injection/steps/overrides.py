@@ -63,7 +63,8 @@ def reinserted(pod: c.Pod) -> c.Pod:
     noted = read_overrides(pod)
     for kind in _KINDS:
         current = c.containers_of(pod, kind)
-        missing = [item for item in noted[kind] if c.find(item.get("name", ""), current) is None]
+        names = {item.get("name") for item in current}
+        missing = [item for item in noted[kind] if item.get("name", "") not in names]
         if missing:
             pod = c.with_spec(pod, **{kind: [*current, *missing]})
     return pod

@@ -14,7 +14,7 @@ from injector.injection import containers as c
 
 STATUS: Final = "sidecar.istio.io/status"
 LISTS: Final = ("initContainers", "containers", "volumes", "imagePullSecrets")
-InjectionStatus: TypeAlias = Mapping[str, tuple[str, ...]]
+InjectionStatus: TypeAlias = Mapping[str, frozenset[str]]
 """The names of the additions of an earlier injection, by the list of the pod's spec that they are in, which are those of ``LISTS``."""
 
 
@@ -38,13 +38,13 @@ def revision_in_status(pod: Mapping[str, Any]) -> str:
     return revision if isinstance(revision, str) else ""
 
 
-def injected_names(pod: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+def injected_names(pod: Mapping[str, Any]) -> InjectionStatus:
     """Return the names of injected containers by list, as ``parseStatus`` reads them: in the exact case, whatever else is not valid.
 
     A list of something else than names is empty; Istio (1.30.3) drops the connection of such a request.
     """
     raw = _json_object(pod) or {}
-    return {kind: _names(raw.get(kind)) or () for kind in ("containers", "initContainers")}
+    return {kind: _names(raw.get(kind)) or frozenset() for kind in ("containers", "initContainers")}
 
 
 def _json_object(pod: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -57,11 +57,11 @@ def _json_object(pod: Mapping[str, Any]) -> dict[str, Any] | None:
     return {} if raw is None else raw if isinstance(raw, dict) else None
 
 
-def _names(value: Any) -> tuple[str, ...] | None:
+def _names(value: Any) -> frozenset[str] | None:
     if value is None:
-        return ()
+        return frozenset()
     if isinstance(value, list) and all(isinstance(item, str | None) for item in value):
-        return tuple(item or "" for item in value)
+        return frozenset(item or "" for item in value)
     return None
 
 

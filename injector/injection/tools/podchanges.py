@@ -11,6 +11,7 @@ user gave settings, such as ``istio-proxy``, these are the variables in the user
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -95,28 +96,25 @@ def differences(kind: str, path: str, old: Any, new: Any, *, opaque: Collection[
 def entries(items: Iterable[T], name_of: Callable[[T], str]) -> dict[str, T]:
     """Return the items by name; further ones of a name get a number after it."""
     found: dict[str, T] = {}
+    counts: Counter[str] = Counter()
     for item in items:
-        name, count = name_of(item), 1
-        key = name
+        key = name = name_of(item)
+        counts[name] += 1
         while key in found:
-            count += 1
-            key = f"{name}#{count}"
+            key = f"{name}#{counts[name]}"
+            counts[name] += key in found
         found[key] = item
     return found
 
 
 def order_changes(path: str, old: Iterable[str], new: Iterable[str]) -> Iterator[Change]:
-    """Yield the change if the names that both sides have are in another order."""
+    """Yield the change if the names that both sides have are in another order. No side has a name twice."""
     both = set(old) & set(new)
     before, after = [name for name in old if name in both], [name for name in new if name in both]
-    if before == after:
-        return
-    while before and before[0] == after[0]:
-        before, after = before[1:], after[1:]
-    while before and before[-1] == after[-1]:
-        before, after = before[:-1], after[:-1]
-    if before:
-        yield Change(ORDER, path, before, after)
+    moved = [place for place, (one, other) in enumerate(zip(before, after, strict=True)) if one != other]
+    if moved:
+        places = slice(moved[0], moved[-1] + 1)
+        yield Change(ORDER, path, before[places], after[places])
 
 
 def _list_differences(

@@ -35,9 +35,11 @@ from injector.kube.pods import (
 )
 
 _BEFORE_STATUS: Final[InjectionStatus] = {
-    "initContainers": (c.INIT, c.VALIDATION, c.ENABLE_CORE_DUMP),
-    "containers": (c.PROXY,),
-    "volumes": ("istio-certs", "istio-data", "istio-envoy", "istio-token", "istiod-ca-cert", "istio-podinfo"),
+    "initContainers": frozenset({c.INIT, c.VALIDATION, c.ENABLE_CORE_DUMP}),
+    "containers": frozenset({c.PROXY}),
+    "volumes": frozenset(
+        {"istio-certs", "istio-data", "istio-envoy", "istio-token", "istiod-ca-cert", "istio-podinfo"}
+    ),
 }
 """What Istio's templates add, for pods without a status annotation or with an empty one."""
 
