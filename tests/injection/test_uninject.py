@@ -109,6 +109,19 @@ def test_a_prober_of_nothing_in_the_pod_is_left_out(probers: object) -> None:
     assert uninject_pod(injected(env={PROBERS: probers})) == make_pod()
 
 
+def test_values_that_injection_does_not_write_into_the_proxys_variables_are_left_out() -> None:
+    app = make_container(ports=[{"containerPort": 80, "name": "http"}])
+    env = {
+        PROBERS: {"/app-health/app/livez": {"httpGet": 5, "grpc": {"port": 80}}},
+        SCRAPE: {"path": "/m", "targets": 5},
+    }
+    pod = injected(app, env=env, annotations={"prometheus.io/path": "/stats/prometheus"})
+
+    assert uninject_pod(pod) == make_pod(
+        containers=[{**app, "livenessProbe": {"grpc": {"port": 80}}}], annotations={"prometheus.io/path": "/m"}
+    )
+
+
 @pytest.mark.parametrize("variable", [PROBERS, SCRAPE])
 def test_a_variable_that_is_not_json_is_named(variable: str) -> None:
     proxy = make_container("istio-proxy", env=[{"name": variable, "value": "{"}])

@@ -93,12 +93,13 @@ def with_secure_port(pod: c.Pod) -> c.Pod:
 
 def users_annotations(config: Mapping[str, Any]) -> dict[str, str]:
     """Return the annotations from which a configuration for the agent was made."""
-    targets = [each for each in config.get("targets") or () if isinstance(each, dict)]
+    listed = config.get("targets")
+    targets = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
     if not targets:
         return {f"prometheus.io/{key}": str(config[key]) for key in _FIELDS if config.get(key)}
-    listed = ",".join(f"{each.get('port', '')}:{each.get('path', '')}" for each in targets)
+    endpoints = ",".join(f"{each.get('port', '')}:{each.get('path', '')}" for each in targets)
     scrape = {"prometheus.io/scrape": str(config["scrape"])} if config.get("scrape") else {}
-    return {**scrape, SCRAPE_TARGETS: listed}
+    return {**scrape, SCRAPE_TARGETS: endpoints}
 
 
 def _targets(text: str) -> list[dict[str, str]]:

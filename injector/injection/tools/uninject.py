@@ -11,7 +11,7 @@ values are those of the templates and of pkg/kube/inject in Istio 1.1 to 1.31.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any, Final
 
 from injector.errors import DataError, ManifestError
@@ -33,6 +33,7 @@ from injector.kube.pods import (
     pod_template_path,
     workload_of,
 )
+from injector.kube.typed import normalise
 
 _BEFORE_STATUS: Final[InjectionStatus] = {
     "initContainers": frozenset({c.INIT, c.VALIDATION, c.ENABLE_CORE_DUMP}),
@@ -70,8 +71,9 @@ def uninject_object(obj: dict[str, Any], others: OtherKinds = OTHER_KINDS) -> di
     path = pod_template_path(obj, others)
     if path is None:
         return None
-    pod, meta_path = pod_in(obj, path)
-    name = (obj.get("metadata") or {}).get("name") or ""
+    given, meta_path = pod_in(obj, path)
+    pod = normalise(given, "v1.Pod", coerce=True)
+    name = (normalise(obj.get("metadata"), "v1.ObjectMeta", coerce=True) or {}).get("name", "")
     restored = uninject_pod(pod, workload=name if path else "")
     if restored is pod:
         return obj
@@ -146,15 +148,30 @@ def _without_empty_metadata(holder: dict[str, Any]) -> dict[str, Any]:
 
 def _with_probes(pod: c.Pod, probers: Mapping[str, Any]) -> c.Pod:
     """Return the pod with the probes and hooks that the agent ran back in its containers."""
+    by_container: dict[str, list[tuple[str, dict[str, Any]]]] = {}
     for path, prober in probers.items():
         match = _PROBER.fullmatch(path)
-        container = None if match is None else c.find_in_pod(match[1], pod)
-        if match is not None and container is not None and isinstance(prober, dict):
-            # Up to 1.4 a prober is the action of an HTTP probe, with nothing around it.
-            actions = prober if any(key in prober for key in _HANDLERS) else {"httpGet": prober}
-            handler = {key: _with_port_name(actions[key], container) for key in _HANDLERS if actions.get(key)}
-            pod = c.with_container(pod, _with_handler(container, match[2], handler))
+        if match is not None and isinstance(prober, dict):
+            by_container.setdefault(match[1], []).append((match[2], prober))
+    for kind in ("containers", "initContainers"):
+        items = c.containers_of(pod, kind)
+        if items and by_container:
+            restored = [_with_probers(item, by_container.pop(item.get("name", ""), ())) for item in items]
+            pod = c.with_spec(pod, **{kind: restored})
     return pod
+
+
+def _with_probers(container: c.Container, probers: Iterable[tuple[str, dict[str, Any]]]) -> c.Container:
+    for kind, prober in probers:
+        # Up to 1.4 a prober is the action of an HTTP probe, with nothing around it.
+        actions = prober if any(key in prober for key in _HANDLERS) else {"httpGet": prober}
+        found = {key: action for key in _HANDLERS if isinstance(action := actions.get(key), dict) and action}
+        # The port of grpc has no name, and stays as it is.
+        handler = {
+            key: action if key == "grpc" else _with_port_name(action, container) for key, action in found.items()
+        }
+        container = _with_handler(container, kind, handler)
+    return container
 
 
 def _with_port_name(action: dict[str, Any], container: c.Container) -> dict[str, Any]:
