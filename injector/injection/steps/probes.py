@@ -126,11 +126,15 @@ class Rewrite:
     def redirected(
         self, containers: Iterable[c.Container], annotations: Mapping[str, str], status_port: int
     ) -> list[c.Container]:
-        """Return the containers with their probes sent to the agent, which listens on ``status_port`` unless annotated."""
-        port = status_port if self.behaviours.probe_port_from_args else _agent_port(annotations, status_port)
-        return [
-            item if port < 0 or item.get("name") == c.PROXY else self._redirected(item, port) for item in containers
-        ]
+        """Return the containers with their probes sent to the agent, which listens on ``status_port`` unless annotated.
+
+        In minors that read the port in the proxy's arguments, -1 is that of a proxy without one: the probes stay.
+        """
+        from_args = self.behaviours.probe_port_from_args
+        if from_args and status_port < 0:
+            return list(containers)
+        port = status_port if from_args else _agent_port(annotations, status_port)
+        return [item if item.get("name") == c.PROXY else self._redirected(item, port) for item in containers]
 
     def _redirected(self, container: c.Container, port: int) -> c.Container:
         for (path, url, _), probe, name in self._found_in(container):
