@@ -68,7 +68,6 @@ F = TypeVar("F", bound="Callable[..., Any]")
 R = TypeVar("R")
 _Key: TypeAlias = "tuple[str, ...]"
 """The namespace, kind and name of a workload."""
-_ReadWorkload: TypeAlias = "Callable[[dict[str, Any]], Created | None]"
 
 
 class FileReader:
@@ -275,15 +274,21 @@ def _apply(items: list[Any]) -> list[Any]:
     return [_work(item) for item in items]
 
 
-def texts_in_processes(
-    session: ReaderSession, scope: Scope, start: Callable[[], Callable[[bytes], R | None]]
+def results_of_texts(
+    session: ReaderSession,
+    scope: Scope,
+    start: Callable[[], Callable[[bytes], R | None]],
+    *,
+    alone: bool = False,
 ) -> list[R]:
     """Return the results of a function for the JSON of all objects of a scope, in order and without None.
 
     ``start`` returns the function. If the list has to be read again, it is called again, so the function may remember what it has seen.
+    Many objects are divided among processes, and a terminal shows the progress, unless this process is to work ``alone``.
     """
     for attempts_left in reversed(range(LIST_ATTEMPTS)):
-        results = with_progress(in_processes(start(), _texts(session, scope)), str(scope))
+        function, texts = start(), _texts(session, scope)
+        results = map(function, texts) if alone else with_progress(in_processes(function, texts), str(scope))
         try:
             return [each for each in results if each is not None]
         except ClusterError as error:
@@ -447,66 +452,54 @@ async def read_target(reader: ObjectReader, target: WorkloadName, others: OtherK
 def read_targets(
     session: ReaderSession,
     namespace: str | None,
-    others: OtherKinds = OTHER_KINDS,
-    note: Callable[[dict[str, Any]], None] = lambda _: None,
-) -> list[Created]:
-    """Return every workload of a namespace, or of all, once: Deployments and the like, and one pod of every other workload.
-
-    A Knative Service counts as a workload by its pods, because Knative adds a container to its pod template. ``note`` is called with
-    every object that is read: first the workloads, then all pods.
-
-    Raises:
-        DataError: a workload cannot be read.
-    """
-
-    def read_scope(scope: Scope, read: _ReadWorkload) -> list[tuple[_Key, Created]]:
-        found = session.run(lambda reader: reader.all(scope, lambda item: _read(item, read, note)))
-        return [(_key_of(each), each) for each in found]
-
-    return _targets(session, namespace or "", others, read_scope)
-
-
-def targets_in_processes(
-    session: ReaderSession, namespace: str | None, others: OtherKinds, function: Callable[[Created], R]
+    others: OtherKinds,
+    function: Callable[[Created], R],
+    note: Callable[[dict[str, Any]], None] | None = None,
 ) -> list[R]:
-    """Return the result of ``function`` for every workload that ``read_targets`` returns, in its order.
+    """Return the result of ``function`` for every workload of a namespace, or of all: Deployments and the like, and the pod of every other.
 
-    Processes read the workloads too. Of several pods of one workload the first one counts, and each process calls ``function`` for one.
+    A Knative Service counts as a workload by its pods, because Knative adds a container to its pod template. Of several pods of one
+    workload the first one counts. Many workloads are divided among processes, each of which reads its part and calls ``function``.
+
+    ``note`` is called with every object that is read: first the workloads, then all pods. If a list has to be read again, it is called
+    again. It can remember what it is called with, so all work is then done in this process.
 
     Raises:
         DataError: a workload cannot be read.
     """
 
-    def read_scope(scope: Scope, read: _ReadWorkload) -> list[tuple[_Key, R]]:
+    def read_scope(scope: Scope, read: Callable[[dict[str, Any]], Created | None]) -> list[tuple[_Key, R]]:
         def start() -> Callable[[bytes], tuple[_Key, R] | None]:
             seen: set[_Key] = set()
 
             def result(text: bytes) -> tuple[_Key, R] | None:
                 item = {"apiVersion": scope.resource.api_version, "kind": scope.resource.kind, **load_json(text)}
-                found = _read(item, read)
-                if found is None or (key := _key_of(found)) in seen:
+                try:
+                    found = read(item)
+                    if note is not None:
+                        note(item)
+                except DataError as error:
+                    meta = item["metadata"]
+                    name = f"{item['kind']} {meta.get('namespace', '')}/{meta.get('name', '')}"
+                    error.where = f"{name}: {error.where}".removesuffix(": ")
+                    raise
+                if found is None:
+                    return None
+                key = found.namespace, found.kind, found.name
+                if key in seen:
                     return None
                 seen.add(key)
                 return key, function(found)
 
             return result
 
-        return texts_in_processes(session, scope, start)
+        return results_of_texts(session, scope, start, alone=note is not None)
 
-    return _targets(session, namespace or "", others, read_scope)
-
-
-def _targets(
-    session: ReaderSession,
-    place: str,
-    others: OtherKinds,
-    read_scope: Callable[[Scope, _ReadWorkload], list[tuple[_Key, R]]],
-) -> list[R]:
     workloads: dict[_Key, R] = {}
     for resource in session.run(lambda reader: _listed_resources(reader, others)):
-        workloads |= read_scope(Scope(resource, place), lambda item: _workload(item, others))
+        workloads |= read_scope(Scope(resource, namespace or ""), lambda item: _workload(item, others))
     listed = frozenset(workloads)
-    for key, each in read_scope(Scope(r.PODS, place, fields=r.RUNNING), lambda pod: _unlisted(pod, listed)):
+    for key, each in read_scope(Scope(r.PODS, namespace or "", fields=r.RUNNING), lambda pod: _unlisted(pod, listed)):
         workloads.setdefault(key, each)
     return [workloads[key] for key in sorted(workloads)]
 
@@ -514,25 +507,6 @@ def _targets(
 async def _listed_resources(reader: ObjectReader, others: OtherKinds) -> tuple[Resource, ...]:
     found = [await reader.find_resource(*each) for each in others if each[1] != KNATIVE]
     return *LISTED, *filter(None, found)
-
-
-def _key_of(workload: Created) -> _Key:
-    return workload.namespace, workload.kind, workload.name
-
-
-def _read(
-    item: dict[str, Any], read: _ReadWorkload, note: Callable[[dict[str, Any]], None] = lambda _: None
-) -> Created | None:
-    """Read an object that ``note`` sees too. An error names the object."""
-    try:
-        found = read(item)
-        note(item)
-    except DataError as error:
-        meta = item["metadata"]
-        name = f"{item['kind']} {meta.get('namespace', '')}/{meta.get('name', '')}"
-        error.where = f"{name}: {error.where}".removesuffix(": ")
-        raise
-    return found
 
 
 _NOT_PERMITTED: Final = 'cannot create resource "pods"'

@@ -19,9 +19,9 @@ from injector.cli.cluster import (
     confirmed,
     in_processes,
     open_reader,
+    read_targets,
     read_view,
     refusal,
-    targets_in_processes,
 )
 from injector.cli.commands import verbose
 from injector.cli.formats import REPORTS
@@ -249,7 +249,7 @@ def _compare_live(
             return _NOT_INJECTED
         return comparer.result(workload)
 
-    results = targets_in_processes(session, namespace, others, compare)
+    results = read_targets(session, namespace, others, compare)
     comparisons = [each for each in results if isinstance(each, Comparison)]
     if not comparisons:
         raise ManifestError(

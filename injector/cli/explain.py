@@ -553,7 +553,7 @@ def explain(  # noqa: PLR0913 -- one parameter for each flag
             name = parse_target(target, namespace=namespace, default=kubeconfig.namespace(), others=others)
         with open_session(kubeconfig) as session:
             if name is None:
-                created = read_targets(session, namespace, others)
+                created = read_targets(session, namespace, others, lambda each: each)
             else:
                 created = [session.run(lambda client: read_target(client, name, others))]
             explanations, notes = session.run(

@@ -19,7 +19,7 @@ from injector.cli.cluster import (
     open_reader,
     read_running,
     read_view,
-    texts_in_processes,
+    results_of_texts,
 )
 from injector.cli.commands import EX_DATAERR, EX_FAILED, Subcommands, verbose
 from injector.cli.explain import PodLabels, Route, requested_name, route_by
@@ -276,7 +276,7 @@ def _read_statuses(session: ReaderSession, sources: Sources, namespace: str | No
     """Return the pods by workload, and notes for the user."""
     view = session.run(lambda reader: read_view(reader, sources, namespace))
     scope = Scope(PODS, namespace or "", fields=RUNNING)
-    found = texts_in_processes(session, scope, lambda: PodStatuses(view).of)
+    found = results_of_texts(session, scope, lambda: PodStatuses(view).of)
     unknown = {each.name for each in found if isinstance(each, _UnknownNamespace)}
     notes = list(view.built.notes)
     if not view.webhooks:

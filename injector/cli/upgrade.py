@@ -50,7 +50,7 @@ from injector.injection.result import Injected
 from injector.injection.tools.drift import injected_revision
 from injector.injection.tools.podchanges import POD_SECURITY
 from injector.kube.escaping import escape_line
-from injector.kube.pods import has_ended
+from injector.kube.pods import OTHER_KINDS, has_ended
 from injector.kube.podsecurity import enforced
 from injector.kube.selectors import is_dns_label
 from injector.kube.yaml import load_document, split_documents
@@ -421,16 +421,19 @@ def read_fleet(session: ReaderSession, sources: Sources, document: Upgrade) -> F
         hint = f"known tags are {list_names(tags)}" if tags else "set it with `injector tag set`"
         raise TagError(f'cannot find tag "{document.tag}"', where=view.revisions.tags_where, hint=hint)
     restarts: dict[Key, Restart] = {}
-    pods: dict[Key, Counter[str | None]] = {}
+    sidecars: dict[tuple[str, str], tuple[Key, str | None]] = {}
 
     def note(item: dict[str, Any]) -> None:
         if item["kind"] != "Pod":
             restarts[key_of(item)] = restart_of(item)
         elif not has_ended(item):
-            place = str(item["metadata"].get("namespace", ""))
-            pods.setdefault(Key(*workload_key(item, place)), Counter())[injected_revision(item)] += 1
+            place, name = (str(item["metadata"].get(key, "")) for key in ("namespace", "name"))
+            sidecars[place, name] = Key(*workload_key(item, place)), injected_revision(item)
 
-    created = read_targets(session, None, note=note)
+    created = read_targets(session, None, OTHER_KINDS, lambda each: each, note)
+    pods: dict[Key, Counter[str | None]] = {}
+    for key, revision in sidecars.values():
+        pods.setdefault(key, Counter())[revision] += 1
     unknown = sorted({each.namespace for each in created} - view.namespaces.keys())
     workloads = []
     for each in (each for each in created if each.namespace in view.namespaces):

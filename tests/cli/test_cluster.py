@@ -22,7 +22,6 @@ from injector.cli.cluster import (
     read_target,
     read_targets,
     read_view,
-    targets_in_processes,
 )
 from injector.cli.sources import Sources
 from injector.cluster.client import KubeClient
@@ -220,7 +219,7 @@ def test_a_deployment_is_read_with_the_pod_of_its_template() -> None:
 
 
 def listed(*objects: dict[str, Any], namespace: str | None = None) -> list[str]:
-    return list(map(str, read_targets(cluster(*objects), namespace)))
+    return read_targets(cluster(*objects), namespace, OTHER_KINDS, str)
 
 
 def test_a_workload_is_listed_once() -> None:
@@ -280,7 +279,7 @@ def test_jobs_of_a_cron_job_and_what_has_ended_are_left_out() -> None:
 def test_ended_pods_are_not_listed() -> None:
     client = FakeKube()
 
-    assert read_targets(Direct(client), "shop") == []
+    assert read_targets(Direct(client), "shop", OTHER_KINDS, str) == []
     assert client.asked[-1] == f"list pods in shop by {RUNNING}"
 
 
@@ -495,7 +494,7 @@ class TwoPages(FakeKube):
 
 def named(client: FakeKube) -> list[tuple[str, str]]:
     """The name of each workload, and of the pod that stands for it."""
-    return targets_in_processes(
+    return read_targets(
         Direct(client), None, OTHER_KINDS, lambda each: (each.name, each.pod["metadata"]["labels"]["n"])
     )
 
@@ -514,7 +513,7 @@ def test_a_list_whose_version_is_lost_is_read_again_from_the_start() -> None:
 def test_of_several_pods_of_a_workload_only_one_is_worked_on() -> None:
     worked_on: list[str] = []
 
-    found = targets_in_processes(
+    found = read_targets(
         Direct(TwoPages((replica("b", 1), replica("a", 2), replica("b", 3)))),
         None,
         OTHER_KINDS,

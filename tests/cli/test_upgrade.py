@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from injector.cluster.client import Page
-from injector.cluster.resources import CONFIG_MAPS, Scope
+from injector.cluster.resources import CONFIG_MAPS, PODS, Scope
 from injector.upgrade.state import COMPLETED, PAUSED, RESTARTING, State
 from injector.upgrade.store import UPGRADES
 from tests.cases import cases
@@ -30,6 +30,7 @@ from tests.cli.clusters import (
     written,
 )
 from tests.cluster.fakeapi import FakeApi
+from tests.cluster.fakes import failure
 from tests.revisions.fakes import CONFIG
 from tests.upgrade.fleets import DOCUMENT
 
@@ -119,6 +120,27 @@ def test_the_table_has_a_row_for_each_workload(document: str) -> None:
         ["rest", "shop", "Deployment/web", "1", "1-28"],
         ["rest", "shop", "Pod/bare-abc-1", "1", "1-28"],
     ]
+
+
+class Expiring(FakeKube):
+    """A cluster that loses the version of the first list of pods after a page."""
+
+    is_lost = False
+
+    async def texts(self, scope: Scope, token: str = "") -> tuple[list[bytes], str]:
+        if token:
+            self.is_lost = True
+            raise failure("gone")
+        texts, _ = await super().texts(scope)
+        return texts, "" if self.is_lost or scope.resource is not PODS else "next"
+
+
+def test_pods_that_are_listed_again_are_counted_once(document: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = run("plan", document, "-o", "table").stdout
+    client = Expiring(*CLUSTER)
+    reached(monkeypatch, client)
+
+    assert (run("plan", document, "-o", "table").stdout, client.is_lost) == (before, True)
 
 
 @pytest.mark.parametrize("output", ["json", "yaml"])

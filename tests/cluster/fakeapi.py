@@ -142,6 +142,10 @@ class FakeApi(KubeClient):
         more = str(end) if end < len(found) else ""
         return Page(tuple(copy.deepcopy(found[start:end])), str(self.version), more)
 
+    async def texts(self, scope: Scope, token: str = "") -> tuple[list[bytes], str]:
+        page = await self.page(scope, token=token)
+        return [json.dumps(item).encode() for item in page.items], page.token
+
     async def watch(self, scope: Scope, *, resource_version: str, seconds: int) -> AsyncGenerator[bytes, None]:
         del seconds
         await self._called("watch", scope.resource, scope.labels)
