@@ -166,7 +166,7 @@ def template_at(obj: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]
         if not isinstance(node, dict):
             raise ManifestError(
                 f"{'.'.join(path)} is required value",
-                where=f"{obj.get('kind')} {(obj.get('metadata') or {}).get('name', '')}".strip(),
+                where=f"{obj.get('kind')} {mapping_at(obj, 'metadata').get('name', '')}".strip(),
                 hint="give the workload its pod template",
             )
     found: dict[str, Any] = node

@@ -522,6 +522,7 @@ def test_invalid_input_of_uninject_is_one_line_and_prints_nothing(
     (tmp_path / "odd.yaml").write_text(f"---\n{yaml.safe_dump({'kind': 'Deployment', 'metadata': {'name': 'odd'}})}")
     proxy = make_container("istio-proxy", env=[{"name": "ISTIO_KUBE_APP_PROBERS", "value": "{"}])
     (tmp_path / "env.yaml").write_text(yaml.safe_dump(make_pod(containers=[make_container(), proxy])))
+    (tmp_path / "text.yaml").write_text("{kind: Deployment, metadata: x}")
 
     assert_fails(uninject(*arguments, text=""), code, says)
 
