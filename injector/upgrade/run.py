@@ -280,7 +280,8 @@ class Runner:
         mark = mark_of(upgrade, decision.state)
         for key in decision.restarts:
             facts = self._seen[key.kind].get(f"{key.namespace}/{key.name}")
-            if facts is not None:
+            # Another runner may have restarted it since the decision; the version would then be a newer one.
+            if facts is not None and facts.seen.mark != mark:
                 await self._restart(key, facts.version, mark, decision.state.token)
 
     async def _restart(self, key: Key, version: str, mark: str, token: float) -> None:

@@ -39,6 +39,8 @@ class Api(Fleet):
 
     broken: frozenset[str] = frozenset()
     expired: float = 0.0
+    rival: bool = False
+    """Whether another runner restarts the other workloads while this one waits for the answer of its first restart."""
     dry_runs: int = 0
     told: list[str] = field(default_factory=list)
 
@@ -59,6 +61,15 @@ class Api(Fleet):
         if manifest["metadata"]["name"] in self.broken:
             what = 'the API server failed (HTTP 500): failed calling webhook "policy.example.com"'
             raise ClusterError(what, reason="server", status=500)
+        if self.rival:
+            self.rival = False
+            for _, namespace, name in [key for key in self.objects if key[0] == resource.plural]:
+                if name != manifest["metadata"]["name"]:
+                    version = self.objects[resource.plural, namespace, name]["metadata"]["resourceVersion"]
+                    own = {"name": name, "namespace": namespace, "resourceVersion": version}
+                    other = {**manifest, "metadata": {**manifest["metadata"], **own}}
+                    await super().merge(resource, other, manager=manager)
+            await asyncio.sleep(1.0)  # the runner's watch sees them
         return await super().merge(resource, manifest, manager=manager)
 
 
@@ -158,6 +169,14 @@ async def test_a_tag_does_not_move_after_an_upgrade_was_aborted() -> None:
     run.surveyed = abort
     assert (await runner.run()).phase == ABORTED
     assert run.moved == []
+
+
+@in_fake_time
+async def test_a_workload_that_another_runner_restarts_after_the_decision_is_not_restarted_again() -> None:
+    run = Run(fleet(rival=True), {"soak": "0s"})
+
+    assert (await (await run.runner()).run()).phase == COMPLETED
+    assert run.api.restarts == {"web-0": 1, "web-1": 1, "web-2": 1}
 
 
 @in_fake_time
