@@ -72,9 +72,10 @@ class Store(ABC):
         try:
             return await self._create(raw, upgrade, new_state(upgrade, now, _tag_data(await tag())))
         except ClusterError as error:
-            if error.reason != "conflict":
+            stored = await self.load() if error.reason == "conflict" else None
+            if stored is None:  # its resource was changed in the meantime
                 raise
-        return await self.existing()  # another runner has started it in the meantime
+            return stored  # another runner has started it in the meantime
 
     @abstractmethod
     async def _create(self, raw: Mapping[str, Any], upgrade: Upgrade, state: State) -> Stored:

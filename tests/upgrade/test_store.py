@@ -107,6 +107,21 @@ async def test_of_two_runners_that_start_an_upgrade_at_once_one_does(store: Stor
     assert first.state == second.state == (await store.existing()).state
 
 
+async def test_a_resource_that_is_changed_while_it_is_started_is_a_conflict() -> None:
+    store = new_resource()
+    raw = await store.client.get(UPGRADES, "up")
+
+    async def slow_tag() -> Tag | None:
+        assert isinstance(store.client, FakeApi)
+        store.client.put(UPGRADES, {**raw, "metadata": {**raw["metadata"], "labels": {"team": "a"}}})
+        return PROD
+
+    with pytest.raises(ClusterError) as caught:
+        await store.start(raw, upgrade(), slow_tag, 100.0)
+    assert caught.value.reason == "conflict"
+    assert (await started(store)).state.started == 100.0
+
+
 async def test_after_the_end_an_upgrade_starts_again_with_later_marks() -> None:
     store = new_store()
     begun = await started(store)
