@@ -43,13 +43,16 @@ class Lease:
 
     async def lead(self, work: Callable[[], Awaitable[None]]) -> None:
         """Run ``work`` whenever this process holds the lease, until cancelled. ``work`` runs until it is cancelled, or raises."""
+        clock = asyncio.get_running_loop().time
         while True:
-            while not await self._acquired(RENEW_DEADLINE):  # noqa: ASYNC110 -- another process releases it
+            began = clock()
+            while not await self._acquired(RENEW_DEADLINE):
                 await asyncio.sleep(RETRY_INTERVAL)
+                began = clock()
             _log.info("%s holds Lease %s/%s", self.identity, self.namespace, self.name)
             task = asyncio.ensure_future(work())
             try:
-                await self._keep(task)
+                await self._keep(task, began)
             finally:
                 task.cancel()
                 await asyncio.wait([task])
@@ -58,10 +61,9 @@ class Lease:
                 task.result()
             _log.warning("%s lost Lease %s/%s", self.identity, self.namespace, self.name)
 
-    async def _keep(self, task: asyncio.Future[None]) -> None:
-        """Renew the lease until it is lost or the task ends."""
+    async def _keep(self, task: asyncio.Future[None], renewed: float) -> None:
+        """Renew the lease until it is lost or the task ends. ``renewed`` is when the last successful request began."""
         loop = asyncio.get_running_loop()
-        renewed = loop.time()
         while loop.time() - renewed < RENEW_DEADLINE:
             done, _ = await asyncio.wait([task], timeout=RETRY_INTERVAL)
             if done:

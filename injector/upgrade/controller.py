@@ -118,7 +118,8 @@ class Controller:
         store, wait = ResourceStore(self.client, self.lease.namespace, name), SETTLING
         try:
             raw = await self.client.get(UPGRADES, name)
-            await self.run(store, raw, read_upgrade(raw, where=f"Upgrade {name}"))
+            if _is_due(raw):  # the watch may be late, and a run lists all workloads
+                await self.run(store, raw, read_upgrade(raw, where=f"Upgrade {name}"))
         except InjectorError as error:
             wait = RETRY_INTERVAL
             await _note(store, str(error))

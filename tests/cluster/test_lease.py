@@ -96,6 +96,26 @@ async def test_a_leader_that_cannot_renew_stops_before_another_one_starts() -> N
         assert workers.now == ["b"]
 
 
+@in_fake_time
+async def test_a_leader_whose_first_answer_is_slow_stops_before_another_one_starts() -> None:
+    class Slow(Client):
+        async def create(
+            self, resource: Resource, manifest: Mapping[str, Any], *, manager: str, dry_run: bool = False
+        ) -> dict[str, Any]:
+            made = await super().create(resource, manifest, manager=manager, dry_run=dry_run)
+            await asyncio.sleep(RENEW_DEADLINE - 1)
+            self.fault = refusal("unreachable")
+            return made
+
+    api, workers = FakeApi(), Workers()
+    slow = Slow(server=api)
+    async with running(lease(slow, "a").lead(workers.work("a"))):
+        await asyncio.sleep(0)
+        async with running(lease(api, "b").lead(workers.work("b"))):
+            await asyncio.sleep(2 * DURATION)
+            assert (workers.now, [name for _, name in workers.changes]) == (["b"], ["a", "b"])
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_whatever_the_api_server_does_at_most_one_process_works(seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311 -- the same faults in every run

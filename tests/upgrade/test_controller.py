@@ -116,6 +116,20 @@ async def test_an_upgrade_that_cannot_start_says_why_and_is_tried_again_and_hold
 
 
 @in_fake_time
+async def test_an_upgrade_that_has_ended_is_not_run_again_while_the_watch_is_late() -> None:
+    api = FakeApi()
+    runs = Runs(api)
+    put(api, "up")
+    async with running(controller(api, runs).follow(asyncio.Event())):
+        await asyncio.sleep(10)
+        api._tell = lambda *_: None  # type: ignore[method-assign]
+        put(api, "up", **State(phase=COMPLETED).to_dict())
+        await asyncio.sleep(60)
+
+    assert runs.started == ["up"]
+
+
+@in_fake_time
 async def test_the_metrics_are_those_of_the_last_state() -> None:
     api = FakeApi()
     state = State(
