@@ -121,38 +121,10 @@ def template_changes(pod: c.Pod, fresh: c.Pod) -> tuple[Change, ...]:
     """Return the changes from the containers and volumes that injection added to ``pod`` to those that it adds to ``fresh`` now."""
     names = [_added(each) for each in (pod, fresh)]
     containers, volumes = (frozenset().union(*(of_pod[index] for of_pod in names)) for index in (0, 1))
-    running, expected = (_only(each, containers, volumes) for each in (pod, fresh))
-    new = _defaulted(expected)
     # The API server has already given most running pods the defaults, and they stay the same when they are given again.
-    if _differ_in_mounts_at_most(running, new):
-        return ()  # as for most pods: it takes a third of the time of the whole comparison
+    old, new = ({"spec": _defaulted(each, containers, volumes)} for each in (pod, fresh))
     ranged = _LIMIT_RANGER in c.annotations_of(pod)
-    found = pod_changes({"spec": _defaulted(running)}, {"spec": new}, {})
-    return tuple(change for change in found if not _of_others(change, ranged=ranged))
-
-
-def _differ_in_mounts_at_most(old: Object, new: Object) -> bool:
-    """Return whether the specs are equal but for mounts that only ``old`` has, which are never a change (``_of_others``).
-
-    The plugin ServiceAccount mounts the token after the injection, so nearly every running pod has such a mount.
-    """
-    if old["volumes"] != new["volumes"]:
-        return False
-    lists = ((old[kind], new[kind]) for kind in _LISTS)
-    return all(len(one) == len(other) and all(map(_has_at_most_more_mounts, one, other)) for one, other in lists)
-
-
-def _has_at_most_more_mounts(old: c.Container, new: c.Container) -> bool:
-    if old == new:
-        return True
-    mounts, wanted = (each.get("volumeMounts") or () for each in (old, new))
-    places = [mount.get("mountPath") for mount in wanted]
-    # Mounts without a place are not compared by their places.
-    if None in places or any("mountPath" not in mount for mount in mounts):
-        return False
-    rest = {key: value for key, value in old.items() if key != "volumeMounts"}
-    common = [mount for mount in mounts if mount["mountPath"] in places]
-    return ({**rest, "volumeMounts": common} if common else rest) == new
+    return tuple(change for change in pod_changes(old, new, {}) if not _of_others(change, ranged=ranged))
 
 
 def _of_others(change: Change, *, ranged: bool) -> bool:
@@ -174,17 +146,14 @@ def _added(pod: c.Pod) -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(containers), frozenset(status.get("volumes", ()))
 
 
-def _only(pod: c.Pod, containers: AbstractSet[Any], volumes: AbstractSet[Any]) -> dict[str, list[Object]]:
-    """Return the lists of a pod with only these containers and volumes."""
-    lists = {kind: [item for item in c.containers_of(pod, kind) if item.get("name") in containers] for kind in _LISTS}
-    listed = (pod.get("spec") or {}).get("volumes") or []
-    return {**lists, "volumes": [item for item in listed if item.get("name") in volumes]}
-
-
-def _defaulted(lists: Mapping[str, list[Object]]) -> dict[str, list[Object]]:
-    """Return the lists with the API server's defaults."""
-    found = {kind: [defaulted_container(item) for item in lists[kind]] for kind in _LISTS}
-    return {**found, "volumes": [defaulted_volume(item) for item in lists["volumes"]]}
+def _defaulted(pod: c.Pod, containers: AbstractSet[Any], volumes: AbstractSet[Any]) -> dict[str, list[Object]]:
+    """Return the lists of a pod with only these containers and volumes, and with the API server's defaults."""
+    found = {
+        kind: [defaulted_container(item) for item in c.containers_of(pod, kind) if item.get("name") in containers]
+        for kind in _LISTS
+    }
+    listed = c.containers_of(pod, "volumes")
+    return {**found, "volumes": [defaulted_volume(item) for item in listed if item.get("name") in volumes]}
 
 
 class _Defaults(NamedTuple):
