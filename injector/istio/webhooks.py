@@ -59,11 +59,8 @@ _UNSERVED_NAME: Final = "injector-unserved"
 _UNSERVED_SUFFIX: Final = "unserved.revision-injector"
 # This webhook only checks, so it must not delay pods for long if the injector does not answer.
 _UNSERVED_TIMEOUT: Final = 2
-# Stands for the revision or tag of a configuration.
-_OWN: Final = "{name}"
 _NO_ENABLEMENT: Final = (INJECTION_LABEL, "DoesNotExist", ())
 _NO_REVISION: Final = (REVISION_LABEL, "DoesNotExist", ())
-_OWN_REVISION: Final = (REVISION_LABEL, "In", (_OWN,))
 _NOT_REFUSED: Final = (INJECT_LABEL, "NotIn", ("false",))
 SYSTEM_NAMESPACES: Final = ("kube-system", "kube-public", "kube-node-lease", "local-path-storage")
 """The namespaces that Istio never injects (pkg/kube/inject/inject.go, IgnoredNamespaces)."""
@@ -298,8 +295,7 @@ def sidecar_webhooks(configuration: Mapping[str, Any]) -> list[Mapping[str, Any]
 
 def has_path_of(client_config: Mapping[str, Any], name: str) -> bool:
     """Tell whether a webhook calls ``/inject/<name>``, with or without pairs."""
-    path = client_config.get("url") or (client_config.get("service") or {}).get("path") or ""
-    return f"{_PATH}/{name}/" in f"{path}/"
+    return f"{_PATH}/{name}/" in f"{_path_of(client_config)}/"
 
 
 def is_deactivated(configuration: Mapping[str, Any]) -> bool:
@@ -349,7 +345,7 @@ def is_unserved_webhook(configuration: Mapping[str, Any]) -> bool:
 
 
 def _configuration(metadata: dict[str, Any], name: str, options: WebhookOptions) -> dict[str, Any]:
-    cases = _by_revision(("rev.namespace.", "rev.object."), _OWN_REVISION, options.precedence)
+    cases = _by_revision(("rev.namespace.", "rev.object."), (REVISION_LABEL, "In", (name,)), options.precedence)
     if name == DEFAULT_NAME:
         cases += _DEFAULT + (_AUTO if options.auto_inject else ())
     path = f"{_PATH}/{name}{options.pairs}"
@@ -379,8 +375,8 @@ def _webhook(
         "failurePolicy": options.failure_policy,
         "reinvocationPolicy": options.reinvocation_policy,
         "admissionReviewVersions": ["v1"],
-        "namespaceSelector": _selector(case.namespaces, name),
-        "objectSelector": _selector(case.pods, name),
+        "namespaceSelector": _selector(case.namespaces),
+        "objectSelector": _selector(case.pods),
     }
     if options.timeout is not None:
         webhook["timeoutSeconds"] = options.timeout
@@ -391,11 +387,10 @@ def _webhook(
     return webhook
 
 
-def _selector(expressions: tuple[_Requirement, ...], name: str) -> dict[str, Any]:
+def _selector(expressions: tuple[_Requirement, ...]) -> dict[str, Any]:
     return {
         "matchExpressions": [
-            {"key": key, "operator": operator}
-            | ({"values": [name if value is _OWN else value for value in values]} if values else {})
+            {"key": key, "operator": operator} | ({"values": list(values)} if values else {})
             for key, operator, values in expressions
         ]
     }
