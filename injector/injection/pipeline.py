@@ -5,6 +5,7 @@ Follows ``Webhook.inject``, ``injectPod``, ``postProcessPod`` and its callees in
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import jsonpatch
@@ -28,7 +29,7 @@ from injector.injection.data import (
 from injector.injection.guard import TemplateGuard
 from injector.injection.policy import injection_required
 from injector.injection.render import OverlayTemplates, Rendered, select_templates
-from injector.injection.result import Injected, InjectedPod, RequestFacts, Skipped
+from injector.injection.result import Injected, RequestFacts, Skipped
 from injector.injection.steps import probes, prometheus
 from injector.injection.steps.overrides import init_user_adjusted, reapplied, reinserted
 from injector.injection.steps.status import STATUS, read_status, status_annotation, stripped
@@ -87,7 +88,7 @@ def inject_admitted(
         with_init = revision.behaviours.openshift_init_containers
         seen = forget_assigned_user(admitted, with_init_containers=with_init)
     outcome = run_injection(webhook_parameters(revision, seen, facts), webhook=True)
-    result = outcome.pod
+    result = outcome.shared_pod
     if seen is not admitted:
         # Istio's patch starts from the pod without OpenShift's user, which therefore stays if no template sets another.
         # Through JSON: the library changes objects in place, and an object in two places would change in both.
@@ -96,7 +97,7 @@ def inject_admitted(
     if facts.deny_invalid:
         check_valid(result, admitted)
     patch = [] if given is None else _patch(given, result)
-    return Injected(result, dump_json(patch), outcome.templates, warnings + outcome.findings, outcome.findings)
+    return replace(outcome, shared_pod=result, patch_json=dump_json(patch), warnings=warnings + outcome.findings)
 
 
 def _patch(given: dict[str, Any], result: c.Pod) -> list[Operation]:
@@ -262,19 +263,24 @@ def validated(revision: Revision, pod: c.Pod) -> None:
         raise AnnotationError(what, hint=hint, names=names)
 
 
-def run_injection(params: Parameters, *, webhook: bool) -> InjectedPod:
-    """Run one injection on a pod that gets one; ``webhook`` is False for kube-inject. Raises DataError as ``inject_pod``."""
+def run_injection(params: Parameters, *, webhook: bool) -> Injected:
+    """Run one injection on a pod that gets one; ``webhook`` is False for kube-inject. Raises DataError as ``inject_pod``.
+
+    Returns:
+        The injected pod with an empty patch.
+    """
     revision, pod = params.revision, params.pod
     validated(revision, pod)
     with metered_by(GoRendering(_BUDGET)):
         seen = seen_by_templates(params, webhook=webhook)
         if revision.config.appends:
             spec, findings = render_guarded(params, seen, ListTemplate(revision))
-            return InjectedPod(appended(params, seen, spec, webhook=webhook), (SIDECAR_TEMPLATE_NAME,), findings)
+            pod = appended(params, seen, spec, webhook=webhook)
+            return Injected(pod, b"[]", (SIDECAR_TEMPLATE_NAME,), findings, findings)
         names = select_templates(revision, pod, params.default_templates)
         templates = OverlayTemplates(revision, pod, names, native=native_sidecar(revision, pod))
         rendered, findings = render_guarded(params, seen, templates)
-    return InjectedPod(finished(params, rendered), names, findings)
+    return Injected(finished(params, rendered), b"[]", names, findings, findings)
 
 
 def render_guarded(params: Parameters, seen: c.Pod, templates: PodTemplates) -> tuple[Any, tuple[str, ...]]:

@@ -64,15 +64,6 @@ class Injected:
 
 
 @dataclass(frozen=True, slots=True)
-class InjectedPod:
-    """The pod after templates and post-processing, the names of the templates, and the findings of a guard that only warns."""
-
-    pod: dict[str, Any]
-    templates: tuple[str, ...]
-    findings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Skipped:
     """A pod that is left alone: ``reason`` is a stable token for metrics and programs, ``detail`` a sentence for people."""
 

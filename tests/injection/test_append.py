@@ -60,7 +60,7 @@ def inject(
     )
     made = run_injection(params, webhook=webhook)
     assert made.templates == ("sidecar",)
-    return made.pod
+    return made.shared_pod
 
 
 def names(pod: dict[str, Any], kind: str = "containers") -> list[str]:

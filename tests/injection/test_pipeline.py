@@ -11,7 +11,7 @@ import pytest
 
 from injector.errors import AnnotationError, DataError, OverlayError, TemplateRenderError
 from injector.injection.pipeline import admitted_pod, inject_pod, run_injection, webhook_parameters
-from injector.injection.result import Injected, InjectedPod, RequestFacts, Skipped
+from injector.injection.result import Injected, RequestFacts, Skipped
 from tests.cases import cases
 from tests.factories import make_container, make_pod, proxy_of
 from tests.revisions.fakes import CONFIG, FACTS, VALUES, embedded, facts_with, injected, revision_of, saying
@@ -219,7 +219,7 @@ def test_the_steps_can_be_run_one_by_one() -> None:
     revision = revision_of(values=VALUES)
     params = webhook_parameters(revision, admitted_pod(make_pod(), "shop"), FACTS)
 
-    assert run_injection(params, webhook=True) == InjectedPod(injected(revision, make_pod()).pod, ("sidecar",))
+    assert run_injection(params, webhook=True) == Injected(injected(revision, make_pod()).pod, b"[]", ("sidecar",))
 
 
 def test_annotations_longer_than_kubernetes_permits_are_refused_before_they_are_read() -> None:
