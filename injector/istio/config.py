@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 from weakref import WeakValueDictionary
@@ -105,23 +106,27 @@ def parse_inject_config(text: str, *, where: str = "config") -> InjectConfig:
 
 
 def _parse_inject_config(text: str, where: str) -> InjectConfig:
-    reader = _Reader(_mapping(load_yaml(text, where=where), "config", where), where)
-    templates = reader.text_map("templates")
-    single = reader.text("template")
-    appends = not templates and "templates" not in reader.raw
+    raw = _mapping(load_yaml(text, where=where), "config", where)
+    # sigs.k8s.io/yaml writes numbers and bools as strings where Go's field is one.
+    read = partial(_read, raw, where=where, coerce=True)
+    templates, single = read("templates", "map[string]string") or {}, read("template", "string")
+    appends = not templates and "templates" not in raw
     if appends:
         templates = {SIDECAR_TEMPLATE_NAME: _usable_single(single, where)}
-    never, always = reader.selectors("neverInjectSelector"), reader.selectors("alwaysInjectSelector")
-    aliases = reader.get("aliases", dict) or {}
+    never, always = (
+        tuple(filter(None, map(Selector.compile_valid, read(key, "[]v1.LabelSelector") or ())))
+        for key in ("neverInjectSelector", "alwaysInjectSelector")
+    )
+    aliases = read("aliases", "map[string][]string") or {}
     delimiters = _delimiters(single) if appends else ("{{", "}}")
     return InjectConfig(
-        policy=Policy(reader.text("policy"), never, always),
+        policy=Policy(read("policy", "string"), never, always),
         templates=MappingProxyType(templates),
         appends=appends,
         delimiters=delimiters,
-        default_templates=reader.texts("defaultTemplates") or (SIDECAR_TEMPLATE_NAME,),
-        aliases=MappingProxyType({name: reader.texts(f"aliases.{name}", item) for name, item in aliases.items()}),
-        injected_annotations=MappingProxyType(reader.text_map("injectedAnnotations")),
+        default_templates=tuple(read("defaultTemplates", "[]string") or (SIDECAR_TEMPLATE_NAME,)),
+        aliases=MappingProxyType({name: tuple(targets or ()) for name, targets in aliases.items()}),
+        injected_annotations=MappingProxyType(read("injectedAnnotations", "map[string]string") or {}),
         newest=_newest_of_shape(templates.values(), delimiters, appends=appends),
     )
 
@@ -137,21 +142,35 @@ def parse_values(text: str | None, *, where: str = "values") -> Values:
 def _parse_values(text: str, where: str) -> Values:
     raw = load_document(text, where=where)
     raw = {} if raw is None else _mapping(raw, "values", where)
-    reader = _Reader(raw, where)
-    tag = reader.get("global.tag")
+    read = partial(_read, raw, where=where)
+    tag = mapping_at(raw, "global").get("tag")
     return Values(
         json=dump_json(float_numbers(raw)),
-        hub=reader.get("global.hub", str) or "",
+        hub=read("global.hub", "string"),
         tag="" if tag is None else sprint(float_numbers(tag)),
-        variant=reader.get("global.variant", str) or "",
-        proxy_image=reader.get("global.proxy.image", str) or "",
-        proxy_init_image=reader.get("global.proxy_init.image", str) or "",
-        cluster_name=reader.get("global.multiCluster.clusterName", str) or "",
-        network=reader.get("global.network", str) or "",
-        hold_application=reader.get("global.proxy.holdApplicationUntilProxyStarts", bool) or False,
-        rewrite_probes=reader.get("sidecarInjectorWebhook.rewriteAppHTTPProbe", bool) or False,
+        variant=read("global.variant", "string"),
+        proxy_image=read("global.proxy.image", "string"),
+        proxy_init_image=read("global.proxy_init.image", "string"),
+        cluster_name=read("global.multiCluster.clusterName", "string"),
+        network=read("global.network", "string"),
+        hold_application=read("global.proxy.holdApplicationUntilProxyStarts", "bool"),
+        rewrite_probes=read("sidecarInjectorWebhook.rewriteAppHTTPProbe", "bool"),
         environment=MappingProxyType(_environment(raw)),
     )
+
+
+def _read(raw: Mapping[str, Any], path: str, go_type: str, *, where: str, coerce: bool = False) -> Any:
+    """Return the value at a dotted path as Go reads it into a field of a type; null is as absent."""
+    *parents, key = path.split(".")
+    for index, parent in enumerate(parents, 1):
+        raw = {} if raw.get(parent) is None else raw[parent]
+        if not isinstance(raw, dict):
+            raise ConfigError(f"`{'.'.join(parents[:index])}` must be a mapping", where=where, hint="make it a mapping")
+    try:
+        return normalise(raw.get(key), go_type, coerce=coerce)
+    except ManifestError as error:
+        separator = "" if error.where[:1] in ("", "[") else "."
+        raise ConfigError(f"`{path}{separator}{error.where}`: {error.what}", where=where, hint=error.hint) from None
 
 
 def _environment(values: Mapping[str, Any]) -> dict[str, str]:
@@ -184,7 +203,7 @@ def float_numbers(value: Any) -> Any:
 def _mapping(raw: Any, key: str, where: str) -> dict[str, Any]:
     if not isinstance(raw, dict):
         hint = f"give the key `{key}` of ConfigMap istio-sidecar-injector"
-        raise ConfigError(f"`{key}` must be a mapping but is {_kind(raw)}", where=where, hint=hint)
+        raise ConfigError(f"`{key}` must be a mapping", where=where, hint=hint)
     return raw
 
 
@@ -209,80 +228,6 @@ def _delimiters(template: str) -> tuple[str, str]:
     # Each template of Istio starts with an action in its own delimiters, so the first one decides.
     square, curly = template.find("[["), template.find("{{")
     return ("[[", "]]") if square >= 0 and (curly < 0 or square < curly) else ("{{", "}}")
-
-
-_KINDS: Final = {
-    dict: "a mapping",
-    list: "a list",
-    str: "a string",
-    bool: "a boolean",
-    int: "a number",
-    float: "a number",
-}
-_HINTS: Final = {dict: "make it a mapping", str: "make it a string", bool: "write true or false, without quotes"}
-
-
-def _kind(value: Any) -> str:
-    return _KINDS.get(type(value), "empty")
-
-
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    """Typed reads of a mapping, as encoding/json decodes it into a Go struct: null is absent, another type is an error."""
-
-    raw: Mapping[str, Any]
-    where: str
-
-    def get(self, path: str, kind: type = object) -> Any:
-        """Return the value at a dotted path, None if it is absent or null."""
-        value: Any = self.raw
-        walked: list[str] = []
-        for key in path.split("."):
-            if value is None:
-                return None
-            if not isinstance(value, dict):
-                raise self._wrong(".".join(walked), value, _HINTS[dict])
-            value = value.get(key)
-            walked.append(key)
-        if value is not None and not isinstance(value, kind):
-            raise self._wrong(path, value, _HINTS[kind])
-        return value
-
-    def text(self, key: str) -> str:
-        return self._text(key, self.raw.get(key))
-
-    def text_map(self, key: str) -> dict[str, str]:
-        items = self.get(key, dict) or {}
-        return {name: self._text(f"{key}.{name}", item) for name, item in items.items()}
-
-    def texts(self, path: str, *values: Any) -> tuple[str, ...]:
-        """Return the list at ``path``, or the value given, as texts."""
-        (value,) = values or (self.raw.get(path),)
-        if value is None:
-            return ()
-        if not isinstance(value, list):
-            raise self._wrong(path, value, "make it a list of strings")
-        return tuple(self._text(f"{path}[{index}]", item) for index, item in enumerate(value))
-
-    def selectors(self, key: str) -> tuple[Selector, ...]:
-        value = self.raw.get(key)
-        if value is None:
-            return ()
-        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-            raise self._wrong(key, value, "make it a list of label selectors")
-        return tuple(selector for item in value if (selector := Selector.compile_valid(item)) is not None)
-
-    def _text(self, path: str, value: Any) -> str:
-        # sigs.k8s.io/yaml writes numbers and bools as strings where Go's field is one.
-        if value is None:
-            return ""
-        try:
-            return str(normalise(value, "string", coerce=True))
-        except ManifestError:
-            raise self._wrong(path, value, _HINTS[str]) from None
-
-    def _wrong(self, path: str, value: Any, hint: str) -> ConfigError:
-        return ConfigError(f"`{path}` is {_kind(value)}", where=self.where, hint=hint)
 
 
 _RELEASE_TAG = re.compile(r"v?(\d+)\.(\d+)(?:\.\d+)?(?:[-.].*)?", re.ASCII)
