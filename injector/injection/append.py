@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from injector.errors import DataError, ManifestError, OverlayError
 from injector.golang.json import go_json
+from injector.golang.strconv import atoi
 from injector.injection import containers as c
 from injector.injection.data import CLUSTER, NETWORK, NETWORK_LABEL, Parameters
 from injector.injection.render import MOST_VALUES, UNREADABLE
@@ -125,8 +126,8 @@ def _number(container: c.Container, flag: re.Pattern[str]) -> int | None:
     for text, following in zip_longest(args, args[1:], fillvalue=""):
         match = flag.fullmatch(text.strip())
         if match is not None:
-            value = match[1] or following
-            return int(value) if value.isascii() and value.isdigit() else None
+            number, fault = atoi(match[1] or following)
+            return None if fault or number < 0 else number
     return None
 
 

@@ -230,7 +230,7 @@ def _delimiters(template: str) -> tuple[str, str]:
     return ("[[", "]]") if square >= 0 and (curly < 0 or square < curly) else ("{{", "}}")
 
 
-_RELEASE_TAG = re.compile(r"v?(\d+)\.(\d+)(?:\.\d+)?(?:[-.].*)?", re.ASCII)
+_RELEASE_TAG = re.compile(r"v?(\d{1,18})\.(\d{1,18})(?:\.\d+)?(?:[-.].*)?", re.ASCII)
 _REMOVED_FEATURES: Final[tuple[tuple[re.Pattern[str], Minor, str], ...]] = (
     (re.compile(r"(?:gt|lt|ge|le) \.ProxyConfig\.Concurrency\b(?!\.)"), (1, 6), "compare .ProxyConfig.Concurrency"),
     (re.compile(r"\{\{-?\s*render\s"), (1, 13), "call render"),

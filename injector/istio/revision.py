@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-KUBELET_VERSION: Final = re.compile(r"v?\d+\.(\d+)(?:[.\-+].*)?", re.ASCII)
+KUBELET_VERSION: Final = re.compile(r"v?\d+\.(\d{1,9})(?:[.\-+].*)?", re.ASCII)
 """The version of a kubelet, with its minor as a group."""
 
 

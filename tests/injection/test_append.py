@@ -212,7 +212,7 @@ def test_without_a_proxy_nothing_gets_threads() -> None:
     assert with_concurrency(spec) is spec
 
 
-@cases("args", "expected")
+@cases("args", "expected", also=[(["--statusPort", "0" * 10_000 + "7"], 7)])
 def test_the_agents_port_is_an_argument_of_the_proxy(args: list[str] | None, expected: int) -> None:
     assert status_port(spec_of(proxy(args=args))) == expected
 

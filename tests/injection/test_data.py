@@ -312,7 +312,7 @@ UNSUPPORTED = ("v1.9.33", "v1.32.33", "v1.32.1+k3s33", "v2.0.0", "v1", "", "kube
         (("v1.32.0", "v1.34.1"), False),
         (("v1.34.1", "unknown"), False),
         *(((kubelet,), True) for kubelet in SUPPORTED),
-        *(((kubelet,), False) for kubelet in UNSUPPORTED),
+        *(((kubelet,), False) for kubelet in (*UNSUPPORTED, "v1." + "9" * 5000)),
     ],
 )
 def test_auto_is_on_if_every_known_node_is_at_least_1_33(nodes: tuple[str, ...], expected: bool) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from injector.injection.steps.probes import APP_PROBERS, REWRITE, Rewrite, rewritten, with_probers
+from injector.injection.steps.probes import APP_PROBERS, REWRITE, STATUS_PORT, Rewrite, rewritten, with_probers
 from injector.injection.steps.status import STATUS
 from injector.istio.behaviours import behaviours_of
 from tests.cases import cases
@@ -73,6 +73,13 @@ def test_probes_and_hooks_ask_the_agent_by_http_and_keep_the_rest(
     fields: dict[str, Any], minor: int, annotations: dict[str, str], port: int, expected: dict[str, Any]
 ) -> None:
     assert rewrite_of(minor).redirected([app(**fields)], annotations, port) == [app(**expected)]
+
+
+@pytest.mark.parametrize(("text", "port"), [("0" * 10_000 + "7", 7), (" 7", 0)])
+def test_the_port_of_the_agent_is_read_as_go_reads_it(text: str, port: int) -> None:
+    (found,) = rewrite_of().redirected([app(readinessProbe=HTTP)], {STATUS_PORT: text}, PORT)
+
+    assert found["readinessProbe"]["httpGet"]["port"] == port
 
 
 def test_the_agent_is_told_in_a_variable_where_the_probes_went() -> None:

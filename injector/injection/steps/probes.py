@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from injector.errors import DataError, ManifestError
 from injector.golang.json import load_json
+from injector.golang.strconv import atoi
 from injector.injection import containers as c
 from injector.injection.steps.status import STATUS
 from injector.istio.annotations import parse_bool
@@ -184,7 +185,8 @@ def _agent_port(annotations: Mapping[str, str], status_port: int) -> int:
     if text is None:
         return status_port
     # The annotation is validated before; Go's Atoi gives 0 for what validation lets pass and Atoi does not (" 15020").
-    return int(text) if text.isascii() and text.isdigit() else 0
+    number, fault = atoi(text)
+    return 0 if fault else number
 
 
 def with_probers(sidecar: c.Container, probers: Mapping[str, str]) -> c.Container:
