@@ -260,6 +260,8 @@ RANGES = (
     "7-5",
     "1000/100,2000/9",
 )
+REFUSED = b"execution error at"
+"""In the error of Helm for values that the chart itself refuses with ``fail``."""
 NODES_COUNT = (1, 27)
 """The first minor for which the versions of the nodes count."""
 NODES: tuple[Mapping[str, str], ...] = (
@@ -282,8 +284,14 @@ PATHS = (
 
 def chart_planes(minor: str, tree: Path, seed: str, count: int) -> list[dict[str, Any]]:
     """Return control planes, as arguments of ``ControlPlane``: the chart of Istio's source tree with random values."""
-    dice = Dice(f"{seed} {minor} chart")
-    return [_plane(minor, tree, dice) for _ in range(count)]
+    dice, found = Dice(f"{seed} {minor} chart"), list[dict[str, Any]]()
+    while len(found) < count:
+        try:
+            found.append(_plane(minor, tree, dice))
+        except subprocess.CalledProcessError as error:
+            if REFUSED not in error.stderr:
+                raise
+    return found
 
 
 def _plane(minor: str, tree: Path, dice: Dice) -> dict[str, Any]:
