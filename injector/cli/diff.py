@@ -25,8 +25,8 @@ from injector.cli.cluster import (
 )
 from injector.cli.commands import verbose
 from injector.cli.formats import REPORTS
-from injector.cli.manifests import OTHER_KINDS_OPTION, read_workloads
-from injector.cli.options import FILENAME, GUARD, RECURSIVE, exit_code_option
+from injector.cli.manifests import WorkloadFiles, workload_options
+from injector.cli.options import GUARD, exit_code_option
 from injector.cli.output import (
     DIFF_COLORS,
     HEADINGS,
@@ -43,7 +43,6 @@ from injector.cli.sources import (
     Sources,
     chosen_revisions,
     complete_names,
-    namespace_option,
     on_each,
     only_one,
 )
@@ -61,7 +60,7 @@ if TYPE_CHECKING:
     from injector.cluster.client import KubeClient
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.istio.revision import Revision
-    from injector.kube.pods import Created, OtherKinds
+    from injector.kube.pods import Created
 
 
 NamespaceLabels: TypeAlias = "Mapping[str, Mapping[str, str]]"
@@ -130,12 +129,9 @@ class Comparison:
 )
 @click.argument("old_name", metavar="REV_A", shell_complete=complete_names)
 @click.argument("new_name", metavar="REV_B", shell_complete=complete_names)
-@FILENAME
-@RECURSIVE
+@workload_options("Namespace for workloads that have none. With --live, only this namespace.")
 @click.option("--live", is_flag=True, help="Compare the workloads of the cluster that a webhook injects.")
-@namespace_option("Namespace for workloads that have none. With --live, only this namespace.")
 @clusters_options
-@OTHER_KINDS_OPTION
 @GUARD
 @click.option(
     "--only",
@@ -159,13 +155,10 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
     *,
     old_name: str,
     new_name: str,
-    filenames: tuple[str, ...],
-    recursive: bool,
+    files: WorkloadFiles,
     live: bool,
-    namespace: str | None,
     sources: Sources,
     kubeconfigs: tuple[Kubeconfig, ...],
-    others: OtherKinds,
     guard: str,
     only: tuple[str, ...],
     ignore: tuple[str, ...],
@@ -182,7 +175,7 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
     shown = output or ("summary" if live else "text")
     if not live:
         only_one(kubeconfigs, "without --live")
-    elif filenames:
+    elif files.filenames:
         raise UsageError("-f and --live exclude each other", hint="give one of the two")
     elif shown in REPORTS:
         only_one(kubeconfigs, f"with -o {shown}")
@@ -193,20 +186,22 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
 
     def compare_live(kubeconfig: Kubeconfig) -> _Compared:
         with open_reader((), kubeconfig) as session:
-            view = session.run(lambda reader: read_view(reader, sources, namespace, names))
+            view = session.run(lambda reader: read_view(reader, sources, files.namespace, names))
             revisions = (view.built.revision(view.revisions.find(name)) for name in names)
             comparer = comparer_of(revisions, view.namespaces)
-            comparisons = _compare_live(session, view, comparer, namespace, others)
+            comparisons = _compare_live(session, view, comparer, files)
         check = partial(_checked, comparer)
         comparisons, unconfirmed = confirmed(comparisons, _group_to_check, check, kubeconfig, confirm)
         return _Compared(comparer.sides, comparisons, view.built.notes + unconfirmed)
 
     def compare_files(kubeconfig: Kubeconfig) -> _Compared:
-        files = read_workloads(filenames, recursive=recursive, namespace=namespace, others=others)
+        workloads = files.read()
         with chosen_revisions(sources, kubeconfig) as revisions:
-            comparer = comparer_of((revisions.build(revisions.find(name)) for name in names), files.namespace_labels)
-        results = in_processes(comparer.result, files.created)
-        shown_results = with_progress(results, f"{old_name} and {new_name}", length=len(files.created))
+            comparer = comparer_of(
+                (revisions.build(revisions.find(name)) for name in names), workloads.namespace_labels
+            )
+        results = in_processes(comparer.result, workloads.created)
+        shown_results = with_progress(results, f"{old_name} and {new_name}", length=len(workloads.created))
         return _Compared(comparer.sides, list(shown_results), ())
 
     found = on_each(kubeconfigs, compare_live if live else compare_files)
@@ -237,7 +232,7 @@ class _Compared:
 
 
 def _compare_live(
-    session: ReaderSession, view: ClusterView, comparer: Comparer, namespace: str | None, others: OtherKinds
+    session: ReaderSession, view: ClusterView, comparer: Comparer, files: WorkloadFiles
 ) -> list[Comparison]:
     """Return the comparisons of the workloads that a webhook injects."""
 
@@ -249,12 +244,12 @@ def _compare_live(
             return _NOT_INJECTED
         return comparer.result(workload)
 
-    results = read_targets(session, namespace, others, compare)
+    results = read_targets(session, files.namespace, files.others, compare)
     comparisons = [each for each in results if isinstance(each, Comparison)]
     if not comparisons:
         raise ManifestError(
             f"none of {results.count(_NOT_INJECTED)} workloads is injected",
-            where="the cluster's webhooks" if namespace is None else f"namespace {namespace}",
+            where="the cluster's webhooks" if files.namespace is None else f"namespace {files.namespace}",
             hint="run `injector explain` for one of them",
         )
     return comparisons

@@ -23,14 +23,13 @@ from injector.cli.cluster import (
     refusal,
 )
 from injector.cli.commands import EX_DATAERR, verbose
-from injector.cli.manifests import OTHER_KINDS_OPTION, read_workloads
-from injector.cli.options import FILENAME, GUARD, PRECEDENCE_FLAG, RECURSIVE, REVISION_FLAG, output_format
+from injector.cli.manifests import WorkloadFiles, workload_options
+from injector.cli.options import GUARD, PRECEDENCE_FLAG, REVISION_FLAG, output_format
 from injector.cli.output import data_text, echo, echo_colored, examples
 from injector.cli.sources import (
     RevisionList,
     Sources,
     chosen_revisions,
-    namespace_option,
     precedence_option,
     revision_option,
 )
@@ -79,7 +78,7 @@ if TYPE_CHECKING:
     from injector.cluster.client import KubeClient
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.istio.revision import Revision
-    from injector.kube.pods import Created, OtherKinds
+    from injector.kube.pods import Created
     from injector.revisions.source import RawRevision
 
 WEBHOOK: Final = "webhook"
@@ -497,11 +496,9 @@ async def _dry_run(client: KubeClient, revisions: Mapping[str, Revision], explai
     ),
 )
 @click.argument("target", metavar="[[TYPE/]NAME[.NAMESPACE]]", required=False)
-@FILENAME
-@RECURSIVE
+@workload_options("Default namespace. Without NAME or FILES, explain every workload in it.")
 @revision_option("Use this revision or tag instead of the labels. For FILES.")
 @click.option(PATH_FLAG, metavar="PATH", help="Use this path of a webhook, such as /inject/prod. For FILES.")
-@namespace_option("Default namespace. Without NAME or FILES, explain every workload in it.")
 @click.option(
     LABELS_FLAG,
     "namespace_labels",
@@ -511,23 +508,19 @@ async def _dry_run(client: KubeClient, revisions: Mapping[str, Revision], explai
 )
 @precedence_option("For FILES.")
 @cluster_options
-@OTHER_KINDS_OPTION
 @GUARD
 @output_format("text", "json", "yaml")
 @verbose
 def explain(  # noqa: PLR0913 -- one parameter for each flag
     *,
     target: str | None,
-    filenames: tuple[str, ...],
-    recursive: bool,
+    files: WorkloadFiles,
     revision: str | None,
     path: str | None,
-    namespace: str | None,
     namespace_labels: tuple[str, ...],
     precedence: str,
     sources: Sources,
     kubeconfig: Kubeconfig,
-    others: OtherKinds,
     guard: str,
     output: str,
 ) -> None:
@@ -537,9 +530,10 @@ def explain(  # noqa: PLR0913 -- one parameter for each flag
     override that. For a workload of the cluster, or for all in a namespace, the command uses the labels and webhooks of the cluster.
     The exit code is 65 if a pod would be refused.
     """
-    if target or (namespace and not filenames):
+    namespace = files.namespace
+    if target or (namespace and not files.filenames):
         only_files: dict[str, object] = {
-            "-f": filenames,
+            "-f": files.filenames,
             REVISION_FLAG: revision,
             PATH_FLAG: path,
             LABELS_FLAG: namespace_labels,
@@ -550,12 +544,12 @@ def explain(  # noqa: PLR0913 -- one parameter for each flag
                 raise UsageError("only for FILES, not for the cluster", where=flag, hint="leave it out")
         name = None
         if target is not None:
-            name = parse_target(target, namespace=namespace, default=kubeconfig.namespace(), others=others)
+            name = parse_target(target, namespace=namespace, default=kubeconfig.namespace(), others=files.others)
         with open_session(kubeconfig) as session:
             if name is None:
-                created = read_targets(session, namespace, others, lambda each: each)
+                created = read_targets(session, namespace, files.others, lambda each: each)
             else:
-                created = [session.run(lambda client: read_target(client, name, others))]
+                created = [session.run(lambda client: read_target(client, name, files.others))]
             explanations, notes = session.run(
                 lambda client: explain_live(
                     client, sources, name or namespace, created, guard, client if name else None
@@ -563,7 +557,7 @@ def explain(  # noqa: PLR0913 -- one parameter for each flag
             )
     else:
         requested, labels = replace(_requested(revision, path), precedence=precedence), _labels(namespace_labels)
-        workloads = read_workloads(filenames, recursive=recursive, namespace=namespace, others=others)
+        workloads = files.read()
         by_namespace = (
             workloads.namespace_labels
             if labels is None

@@ -6,17 +6,19 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from textwrap import indent
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import click
 
+from injector.cli.options import FILENAME, RECURSIVE, option_group
 from injector.cli.output import echo, json_text, with_progress
+from injector.cli.sources import namespace_option
 from injector.cluster.kubeconfig import DEFAULT_NAMESPACE
 from injector.errors import DataError, InjectorError, ManifestError, UsageError, for_each
 from injector.kube.escaping import escape_controls
@@ -26,6 +28,7 @@ from injector.kube.typed import kind_type, normalise
 from injector.kube.yaml import Document, dump_yaml, load_document, split_documents
 from injector.revisions.files import replace_file
 
+F = TypeVar("F", bound="Callable[..., Any]")
 ManifestChange: TypeAlias = Callable[[dict[str, Any]], dict[str, Any] | None]
 
 STDIN: Final = "-"
@@ -168,36 +171,6 @@ class Workloads:
     namespace_labels: Mapping[str, Mapping[str, str]]
 
 
-def read_workloads(
-    names: Sequence[str], *, recursive: bool, namespace: str | None, others: OtherKinds = OTHER_KINDS
-) -> Workloads:
-    """Read every workload of the files. ``namespace`` is for workloads that have none.
-
-    Raises:
-        UsageError: no file is given.
-        DataError: a file or a workload cannot be read, or the files have no workload.
-    """
-    created: list[Created] = []
-    labels: dict[str, Mapping[str, str]] = {}
-
-    def collect(obj: dict[str, Any]) -> None:
-        created.extend(created_pods(obj, namespace or DEFAULT_NAMESPACE, others))
-        if obj.get("kind") == "Namespace":
-            meta = normalise(obj, "v1.Namespace", coerce=True).get("metadata") or {}
-            labels[meta.get("name", "")] = meta.get("labels") or {}
-
-    placed: list[Created] = []
-    for each in changed_documents(read_manifests(names, recursive=recursive), collect, others):
-        if each.document is not None and created:
-            line = each.document.first_line
-            placed += [replace(workload, file=each.file, line=line) for workload in created]
-            created.clear()
-    if not placed:
-        hint = "give a manifest with a Pod, a Deployment or another kind that creates pods"
-        raise ManifestError("the files have no workload", where=", ".join(names), hint=hint)
-    return Workloads(tuple(placed), labels)
-
-
 def _other_kinds(_context: click.Context, option: click.Parameter, rules: tuple[str, ...]) -> OtherKinds:
     """Return the known kinds with those of the rules. Raises UsageError if a rule is not valid, or repeats a kind."""
     flag, named = option.opts[0], dict[tuple[str, str], tuple[str, ...]]()
@@ -223,6 +196,49 @@ OTHER_KINDS_OPTION: Final = click.option(
     callback=_other_kinds,
     help="Pod template of another kind of workload, such as Foo.example.com=spec.template. Repeatable.",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadFiles:
+    """The files of workloads on the command line. ``namespace`` is for workloads that have none."""
+
+    filenames: tuple[str, ...]
+    recursive: bool = False
+    namespace: str | None = None
+    others: OtherKinds = field(default_factory=lambda: OTHER_KINDS)
+
+    def read(self) -> Workloads:
+        """Read every workload of the files.
+
+        Raises:
+            UsageError: no file is given.
+            DataError: a file or a workload cannot be read, or the files have no workload.
+        """
+        created: list[Created] = []
+        labels: dict[str, Mapping[str, str]] = {}
+
+        def collect(obj: dict[str, Any]) -> None:
+            created.extend(created_pods(obj, self.namespace or DEFAULT_NAMESPACE, self.others))
+            if obj.get("kind") == "Namespace":
+                meta = normalise(obj, "v1.Namespace", coerce=True).get("metadata") or {}
+                labels[meta.get("name", "")] = meta.get("labels") or {}
+
+        placed: list[Created] = []
+        manifests = read_manifests(self.filenames, recursive=self.recursive)
+        for each in changed_documents(manifests, collect, self.others):
+            if each.document is not None and created:
+                line = each.document.first_line
+                placed += [replace(workload, file=each.file, line=line) for workload in created]
+                created.clear()
+        if not placed:
+            hint = "give a manifest with a Pod, a Deployment or another kind that creates pods"
+            raise ManifestError("the files have no workload", where=", ".join(self.filenames), hint=hint)
+        return Workloads(tuple(placed), labels)
+
+
+def workload_options(namespace: str) -> Callable[[F], F]:
+    """Return the options for files of workloads, as the parameter ``files``. ``namespace`` is the help of ``--namespace``."""
+    return option_group("files", WorkloadFiles, FILENAME, RECURSIVE, namespace_option(namespace), OTHER_KINDS_OPTION)
 
 
 def manifest_text(

@@ -13,13 +13,12 @@ import click
 
 from injector.cli.commands import EX_DATAERR, EX_FAILED, Subcommands, verbose
 from injector.cli.kube_inject import RevisionOptions, revision_options
-from injector.cli.manifests import OTHER_KINDS_OPTION, SEPARATOR, SUFFIXES, read_workloads, write_file
-from injector.cli.options import FILE, FILENAME, RECURSIVE, exit_code_option, option_group, output_format
+from injector.cli.manifests import OTHER_KINDS_OPTION, SEPARATOR, SUFFIXES, WorkloadFiles, workload_options, write_file
+from injector.cli.options import FILE, exit_code_option, option_group, output_format
 from injector.cli.output import DIFF_COLORS, HEADINGS, data_text, echo, echo_colored, examples, is_terminal, table
 from injector.cli.sources import (
     Sources,
     chosen_revisions,
-    namespace_option,
     revision_option,
     revision_source_options,
 )
@@ -198,31 +197,7 @@ def _finding_text(finding: Finding) -> str:
     return f"{head}  {number} | {source}\n  {' ' * len(number)} | {caret}\n\n"
 
 
-@dataclass(frozen=True, slots=True)
-class PodFiles:
-    """The files of pods that a command is given."""
-
-    filenames: tuple[str, ...]
-    recursive: bool
-    namespace: str | None
-    others: OtherKinds
-
-    def read(self) -> tuple[Created, ...]:
-        """Read the workloads; see ``read_workloads``."""
-        return read_workloads(
-            self.filenames, recursive=self.recursive, namespace=self.namespace, others=self.others
-        ).created
-
-
-pod_options: Final = option_group(
-    "pods",
-    PodFiles,
-    FILENAME,
-    RECURSIVE,
-    namespace_option("Namespace of workloads that name none. Default: default."),
-    OTHER_KINDS_OPTION,
-)
-"""The options for files of pods, as the parameter ``pods``."""
+_POD_OPTIONS: Final = workload_options("Namespace of workloads that name none. Default: default.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,17 +241,17 @@ _RENDER_COLORS: Final = {r"^# .*": "1", r"^\S+:\d+ +\|": "36"}
     ),
 )
 @template_options
-@pod_options
+@_POD_OPTIONS
 @output_format("text", "json", "yaml")
 @verbose
-def render(*, templates: ChosenTemplates, pods: PodFiles, output: str) -> None:
+def render(*, templates: ChosenTemplates, files: WorkloadFiles, output: str) -> None:
     """Print what templates render, with the place of each line.
 
     The place is the line of the template that a line of the result comes from. The templates are those that a pod gets, or the
     TEMPLATE files, or those that --template names. Each renders a part of the pod, which
     `injector kube-inject` merges over the pod. A line that comes from several lines of the template has the place of its first text.
     """
-    results = list(rendered(templates, pods.read()))
+    results = list(rendered(templates, files.read().created))
     if output == "text":
         echo_colored("".join(map(_rendered_text, results)), _RENDER_COLORS)
         return
@@ -310,20 +285,20 @@ _Reads: TypeAlias = Mapping[Read, tuple[str, int]]
     ),
 )
 @template_options
-@pod_options
+@_POD_OPTIONS
 @output_format("text", "json", "yaml")
 @verbose
-def trace(*, templates: ChosenTemplates, pods: PodFiles, output: str) -> None:
+def trace(*, templates: ChosenTemplates, files: WorkloadFiles, output: str) -> None:
     """Print the fields that templates read.
 
     They are fields of the pod, the values and the mesh config, each with the first line that reads it. Without -f these are the reads
     of all branches, and with it those of the branches that run for a pod. No other field changes the
     output. A field can be listed though it does not change the output. `[*]` stands for every item of a list or map.
     """
-    if pods.filenames:
+    if files.filenames:
         traced = [
             (each.data(), without_repeats(each.template.reads(each.result)))
-            for each in rendered(templates, pods.read())
+            for each in rendered(templates, files.read().created)
         ]
     else:
         revision = build(templates.raw)
@@ -544,8 +519,8 @@ def _with_goldens(folder: Path) -> tuple[str, ...]:
 
 
 def _injected(file: Path, revision: Revision, others: OtherKinds) -> str:
-    workloads = read_workloads((str(file),), recursive=False, namespace=None, others=others)
-    return SEPARATOR.join(dump_yaml(_result(revision, each)) for each in workloads.created)
+    created = WorkloadFiles((str(file),), others=others).read().created
+    return SEPARATOR.join(dump_yaml(_result(revision, each)) for each in created)
 
 
 def _difference(path: Path, result: str) -> str:

@@ -14,11 +14,11 @@ import pytest
 from injector.cli.manifests import (
     ChangedDocument,
     Manifest,
+    WorkloadFiles,
     Workloads,
     changed_documents,
     manifest_text,
     read_manifests,
-    read_workloads,
     write_manifests,
 )
 from injector.errors import AnnotationError, InjectorError, ManifestError, MultipleError
@@ -163,7 +163,7 @@ PODS = "kind: Pod\nmetadata: {name: a, namespace: shop}\n---\nkind: Pod\nmetadat
 
 def read(folder: Path, text: str, namespace: str | None = None) -> Workloads:
     (folder / "m.yaml").write_text(text)
-    return read_workloads((str(folder / "m.yaml"),), recursive=False, namespace=namespace)
+    return WorkloadFiles((str(folder / "m.yaml"),), namespace=namespace).read()
 
 
 def test_every_workload_is_read_in_order_with_its_namespace(tmp_path: Path) -> None:
