@@ -25,15 +25,18 @@ _CAPITAL: Final = re.compile(r"(?<!^)(?=[A-Z])")
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
-def option_group(parameter: str, build: Callable[..., Any], *options: Callable[[F], F]) -> Callable[[F], F]:
+def option_group(
+    parameter: str, build: Callable[..., Any], *options: Callable[[F], F], names: Sequence[str] = ()
+) -> Callable[[F], F]:
     """Return a decorator that adds options to a command and combines their values.
 
     Args:
         parameter: the command's parameter for the combined value.
         build: makes that value; its parameters are those of the options, or have a default.
         options: decorators of click, in the order of the help.
+        names: the parameters of the options, if ``build`` does not name them.
     """
-    names = tuple(inspect.signature(build).parameters)
+    names = names or tuple(inspect.signature(build).parameters)
 
     def add(command: F) -> F:
         @functools.wraps(command)
@@ -69,6 +72,11 @@ def checked(is_valid: Callable[[str], bool], what: str, hint: str) -> Callable[.
         raise UsageError(f"{value[:80]!r} is not {what}", where=where, hint=hint)
 
     return check
+
+
+def converted(convert: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Return a callback of click that converts a value. No value stays None."""
+    return lambda _context, _parameter, value: None if value is None else convert(value)
 
 
 class Duration(click.ParamType[float]):

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import click
 
 from injector.cli.commands import Subcommands, verbose
-from injector.cli.options import FILE, option_group, seconds_of, was_given
+from injector.cli.options import FILE, converted, option_group, seconds_of, was_given
 from injector.cli.output import echo, examples, yaml_text
 from injector.cli.sources import (
     ISTIO_NAMESPACE_OPTION,
@@ -63,100 +63,6 @@ WEBHOOK_PARAMETERS: Final = (*_ENDPOINT_FIELDS, *_FIELDS)
 """The parameters of ``webhook_options``, which are the fields of ``Endpoint`` and ``WebhookOptions``."""
 
 
-def _webhook_options(  # noqa: PLR0913 -- one parameter for each flag
-    *,
-    service: str,
-    namespace: str,
-    port: int,
-    url: str | None,
-    ca_bundle: Path | None,
-    failure_policy: str,
-    reinvocation_policy: str,
-    timeout: str | None,
-    istio_namespace: str,
-    auto_inject: bool,
-    precedence: str,
-    cluster: str,
-    network: str,
-    match_conditions: tuple[str, ...],
-) -> WebhookOptions:
-    return WebhookOptions(
-        endpoint=Endpoint(service, namespace, port, None if url is None else _checked_url(url)),
-        ca_bundle=None if ca_bundle is None else _encoded_bundle(ca_bundle),
-        failure_policy=failure_policy,
-        timeout=None if timeout is None else _webhook_timeout(timeout),
-        reinvocation_policy=reinvocation_policy,
-        istio_namespace=istio_namespace,
-        auto_inject=auto_inject,
-        precedence=precedence,
-        cluster=_path_value(cluster, url, flag="--cluster"),
-        network=_path_value(network, url, flag="--network"),
-        match_conditions=tuple(map(_match_condition, match_conditions)),
-    )
-
-
-webhook_options: Final = option_group(
-    "options",
-    _webhook_options,
-    SERVICE_OPTION,
-    SERVICE_NAMESPACE_OPTION,
-    click.option(
-        "--service-port",
-        "port",
-        metavar="PORT",
-        type=click.IntRange(1, 65535),
-        default=Endpoint().port,
-        show_default=True,
-        help="Port of the Service.",
-    ),
-    click.option("--url", metavar="URL", help="URL of the injector for the API server, instead of a Service."),
-    click.option("--ca-bundle", type=FILE, metavar="FILE", help="PEM file with the CA certificates for the caBundle."),
-    click.option(
-        "--failure-policy",
-        type=click.Choice(FAILURE_POLICIES),
-        default="Fail",
-        show_default=True,
-        help="What the API server does with a pod if the injector does not answer.",
-    ),
-    click.option(
-        "--reinvocation-policy",
-        type=click.Choice(REINVOCATION_POLICIES),
-        default="Never",
-        show_default=True,
-        help="Whether the API server may call the webhook again after other webhooks changed the pod.",
-    ),
-    click.option("--timeout", metavar="DURATION", help="Timeout from 1s to 30s. Default: the API server's own, 10s."),
-    ISTIO_NAMESPACE_OPTION,
-    click.option(
-        "--auto-inject-namespaces",
-        "auto_inject",
-        is_flag=True,
-        help="Let the tag or revision `default` also inject namespaces and pods without any injection label.",
-    ),
-    precedence_option("All webhooks need the same."),
-    click.option("--cluster", default="", metavar="NAME", help="Cluster of the proxies, in the path of the webhooks."),
-    click.option("--network", default="", metavar="NAME", help="Network of the proxies, in the path of the webhooks."),
-    click.option(
-        "--match-condition",
-        "match_conditions",
-        multiple=True,
-        metavar="NAME=EXPRESSION",
-        help="Call the webhooks only for pods that meet this CEL expression. Repeatable.",
-    ),
-)
-"""The options of ``WebhookOptions``, as the parameter ``options``."""
-
-
-def given_webhook_options(options: WebhookOptions) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the fields of ``options``, and of its endpoint, that are on the command line.
-
-    As in istioctl, the Istio namespace and whether to inject pods without a label always come from the command line, or its defaults.
-    """
-    endpoint = {name: getattr(options.endpoint, name) for name in _ENDPOINT_FIELDS if was_given(name)}
-    given = {name: getattr(options, name) for name in _FIELDS if name in _ALWAYS or was_given(name)}
-    return given, endpoint
-
-
 def _checked_url(url: str) -> str:
     """Check a URL as the API server does (k8s.io/apiserver/pkg/util/webhook/validation.go)."""
     try:
@@ -177,14 +83,6 @@ def _checked_url(url: str) -> str:
     if fault is None:
         return url
     raise UsageError(f"not a URL that the API server accepts: {fault}", where="--url", hint="write https://HOST:PORT")
-
-
-def _path_value(value: str, url: str | None, *, flag: str) -> str:
-    """Return a value for the path. In the path of a Service, the API server accepts only the letters of DNS names."""
-    if value and url is None and not is_subdomain(value.replace("/", SLASH)):
-        hint = "use lower-case letters, digits, `-` and `.`, or give --url"
-        raise UsageError(f"{value[:80]!r} cannot be in the path of a Service", where=flag, hint=hint)
-    return value
 
 
 def _match_condition(text: str) -> tuple[str, str]:
@@ -212,6 +110,97 @@ def _encoded_bundle(path: Path) -> str:
     if fault is not None:
         raise ConfigError(fault, where=str(path), hint=f"give a PEM file with only `{_CERTIFICATE}` blocks")
     return base64.b64encode(text.encode()).decode("ascii")
+
+
+def _webhook_options(**given: Any) -> WebhookOptions:
+    endpoint = Endpoint(**{name: given.pop(name) for name in _ENDPOINT_FIELDS})
+    # In the path of a Service, the API server accepts only the letters of DNS names.
+    for name in ("cluster", "network") if endpoint.url is None else ():
+        value = given[name]
+        if value and not is_subdomain(value.replace("/", SLASH)):
+            hint = "use lower-case letters, digits, `-` and `.`, or give --url"
+            raise UsageError(f"{value[:80]!r} cannot be in the path of a Service", where=f"--{name}", hint=hint)
+    return WebhookOptions(endpoint, **given)
+
+
+webhook_options: Final = option_group(
+    "options",
+    _webhook_options,
+    SERVICE_OPTION,
+    SERVICE_NAMESPACE_OPTION,
+    click.option(
+        "--service-port",
+        "port",
+        metavar="PORT",
+        type=click.IntRange(1, 65535),
+        default=Endpoint().port,
+        show_default=True,
+        help="Port of the Service.",
+    ),
+    click.option(
+        "--url",
+        metavar="URL",
+        callback=converted(_checked_url),
+        help="URL of the injector for the API server, instead of a Service.",
+    ),
+    click.option(
+        "--ca-bundle",
+        type=FILE,
+        metavar="FILE",
+        callback=converted(_encoded_bundle),
+        help="PEM file with the CA certificates for the caBundle.",
+    ),
+    click.option(
+        "--failure-policy",
+        type=click.Choice(FAILURE_POLICIES),
+        default="Fail",
+        show_default=True,
+        help="What the API server does with a pod if the injector does not answer.",
+    ),
+    click.option(
+        "--reinvocation-policy",
+        type=click.Choice(REINVOCATION_POLICIES),
+        default="Never",
+        show_default=True,
+        help="Whether the API server may call the webhook again after other webhooks changed the pod.",
+    ),
+    click.option(
+        "--timeout",
+        metavar="DURATION",
+        callback=converted(_webhook_timeout),
+        help="Timeout from 1s to 30s. Default: the API server's own, 10s.",
+    ),
+    ISTIO_NAMESPACE_OPTION,
+    click.option(
+        "--auto-inject-namespaces",
+        "auto_inject",
+        is_flag=True,
+        help="Let the tag or revision `default` also inject namespaces and pods without any injection label.",
+    ),
+    precedence_option("All webhooks need the same."),
+    click.option("--cluster", default="", metavar="NAME", help="Cluster of the proxies, in the path of the webhooks."),
+    click.option("--network", default="", metavar="NAME", help="Network of the proxies, in the path of the webhooks."),
+    click.option(
+        "--match-condition",
+        "match_conditions",
+        multiple=True,
+        metavar="NAME=EXPRESSION",
+        callback=converted(lambda given: tuple(map(_match_condition, given))),
+        help="Call the webhooks only for pods that meet this CEL expression. Repeatable.",
+    ),
+    names=WEBHOOK_PARAMETERS,
+)
+"""The options of ``WebhookOptions``, as the parameter ``options``."""
+
+
+def given_webhook_options(options: WebhookOptions) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the fields of ``options``, and of its endpoint, that are on the command line.
+
+    As in istioctl, the Istio namespace and whether to inject pods without a label always come from the command line, or its defaults.
+    """
+    endpoint = {name: getattr(options.endpoint, name) for name in _ENDPOINT_FIELDS if was_given(name)}
+    given = {name: getattr(options, name) for name in _FIELDS if name in _ALWAYS or was_given(name)}
+    return given, endpoint
 
 
 _APPLIED: Final = {
