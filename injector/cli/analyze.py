@@ -20,7 +20,7 @@ from injector.errors import ClusterError, DataError, ManifestError, UsageError
 from injector.istio import analysis
 from injector.istio.analysis import ERROR, INFO, LEVELS, MESSAGES, WARNING, Diagnostic, Item, Mesh
 from injector.istio.behaviours import Minor, parse_minor
-from injector.istio.webhooks import ISTIO_NAMESPACE
+from injector.istio.webhooks import ISTIO_NAMESPACE, read_configuration
 from injector.kube.escaping import escape_line
 from injector.kube.pods import add_place
 from injector.revisions.clustersource import listed_state
@@ -77,9 +77,7 @@ async def read_mesh(reader: ObjectReader, sources: Sources, items: Sequence[Item
     ConfigMaps in the files are, unless the files have webhooks. ``oldest`` is the minor that control planes are upgraded from; default:
     that of the oldest revision.
     """
-    placed = await reader.all(
-        Scope(r.WEBHOOKS), lambda obj: (analysis.read_configuration(obj), _place(reader, r.WEBHOOKS, obj))
-    )
+    placed = await reader.all(Scope(r.WEBHOOKS), lambda obj: (read_configuration(obj), _place(reader, r.WEBHOOKS, obj)))
     configurations = [configuration for configuration, _ in placed]
     directory, namespace = sources.revisions_dir, sources.istio_namespace
     state = await listed_state(reader, namespace) if directory is None else directory_revisions(directory).state

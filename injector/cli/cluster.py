@@ -37,8 +37,7 @@ from injector.cluster.resources import LIST_ATTEMPTS, ObjectReader, Resource, Sc
 from injector.errors import ClusterError, DataError, ManifestError, UsageError
 from injector.golang.json import dump_json, load_json
 from injector.injection.tools.drift import as_created
-from injector.istio.analysis import read_configuration
-from injector.istio.webhooks import INJECT_LABEL, NAME_LABEL, TAG_LABEL, LiveWebhooks, live_webhooks
+from injector.istio.webhooks import INJECT_LABEL, NAME_LABEL, TAG_LABEL, LiveWebhooks, live_webhooks, read_configuration
 from injector.kube.pods import (
     KNATIVE,
     OTHER_KINDS,

@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from injector.errors import ManifestError
 from injector.golang.strconv import quote
 from injector.istio.annotations import annotation_fault
 from injector.istio.behaviours import NEWEST, Minor, format_minor
@@ -50,7 +49,6 @@ from injector.istio.webhooks import (
     why_none,
 )
 from injector.kube.pods import OTHER_KINDS, OtherKinds, controller_of, created_pods, workload_of
-from injector.kube.selectors import Selector
 from injector.kube.typed import normalise
 
 if TYPE_CHECKING:
@@ -265,41 +263,6 @@ def injects_by_default(config_map: Mapping[str, Any]) -> bool:
         return values["sidecarInjectorWebhook"]["enableNamespacesByDefault"] is True
     except (AttributeError, KeyError, TypeError, ValueError):
         return False  # without it, Istio's analyzer panics
-
-
-def read_configuration(obj: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of a MutatingWebhookConfiguration that the analyzer reads. Raises ManifestError if Kubernetes refuses it."""
-    metadata = normalise(obj.get("metadata"), "v1.ObjectMeta", coerce=True) or {}
-    where, webhooks = f"MutatingWebhookConfiguration {metadata.get('name', '')}", obj.get("webhooks") or []
-    if not isinstance(webhooks, list) or not all(map(_is_webhook, webhooks)):
-        hint = "read it with `kubectl get -o yaml`"
-        raise ManifestError("a webhook is not valid", where=where, hint=hint)
-    return {"metadata": {"name": "", **metadata}, "webhooks": [_read_webhook(each, where) for each in webhooks]}
-
-
-def _is_webhook(raw: Any) -> bool:
-    client = raw.get("clientConfig") if isinstance(raw, dict) and isinstance(raw.get("name"), str) else None
-    if not isinstance(client, dict) or not all(isinstance(client.get(key, ""), str) for key in ("url", "caBundle")):
-        return False
-    service, rules = client.get("service"), raw.get("rules") or []
-    has_service = service is None or (
-        isinstance(service, dict) and all(isinstance(service.get(key), str) for key in ("name", "namespace"))
-    )
-    return has_service and isinstance(rules, list) and all(map(_is_rule, rules))
-
-
-def _is_rule(raw: Any) -> bool:
-    keys = ("operations", "apiGroups", "apiVersions", "resources")
-    lists = [raw.get(key) or [] for key in keys] if isinstance(raw, dict) else [None]
-    return all(isinstance(each, list) and all(isinstance(word, str) for word in each) for each in lists)
-
-
-def _read_webhook(raw: Mapping[str, Any], where: str) -> dict[str, Any]:
-    selectors = {key: raw.get(key) or {} for key in ("namespaceSelector", "objectSelector")}
-    for key, selector in selectors.items():
-        Selector.compile(selector, where=f"{where}: {key}")
-        selectors[key] = normalise(selector, "v1.LabelSelector", keep_unknown=False, coerce=True)
-    return {**raw, **selectors}
 
 
 def analyze(items: Iterable[Item], mesh: Mesh) -> list[Diagnostic]:

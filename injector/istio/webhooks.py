@@ -20,6 +20,7 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from injector.errors import ManifestError
 from injector.kube.selectors import Requirement, Selector
+from injector.kube.typed import normalise
 
 Labels: TypeAlias = Mapping[str, str]
 
@@ -589,42 +590,72 @@ def precedence_of(webhooks: Iterable[LiveWebhook]) -> str:
     return POD if leaves_out else NAMESPACE
 
 
+def read_configuration(obj: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metadata and the webhooks of a MutatingWebhookConfiguration. Raises ManifestError if Kubernetes refuses it."""
+    metadata = normalise(obj.get("metadata"), "v1.ObjectMeta", coerce=True) or {}
+    where, webhooks = f"MutatingWebhookConfiguration {metadata.get('name', '')}", obj.get("webhooks") or []
+    if not isinstance(webhooks, list) or not all(map(_is_webhook, webhooks)):
+        hint = "read it with `kubectl get -o yaml`"
+        raise ManifestError("a webhook is not valid", where=where, hint=hint)
+    return {"metadata": {"name": "", **metadata}, "webhooks": [_read_webhook(each, where) for each in webhooks]}
+
+
+def _is_webhook(raw: Any) -> bool:
+    client = raw.get("clientConfig") if isinstance(raw, dict) and isinstance(raw.get("name"), str) else None
+    if not isinstance(client, dict) or not all(isinstance(client.get(key, ""), str) for key in ("url", "caBundle")):
+        return False
+    service, rules = client.get("service"), raw.get("rules") or []
+    has_service = service is None or (
+        isinstance(service, dict) and all(isinstance(service.get(key), str) for key in ("name", "namespace"))
+    )
+    return has_service and isinstance(rules, list) and all(map(_is_rule, rules))
+
+
+def _is_rule(raw: Any) -> bool:
+    lists = [raw.get(key) or [] for key in _RULE] if isinstance(raw, dict) else [None]
+    return all(isinstance(each, list) and all(isinstance(word, str) for word in each) for each in lists)
+
+
+def _read_webhook(raw: Mapping[str, Any], where: str) -> dict[str, Any]:
+    selectors = {key: raw.get(key) or {} for key in _NEVER}
+    for key, selector in selectors.items():
+        Selector.compile(selector, where=f"{where}: {key}")
+        selectors[key] = normalise(selector, "v1.LabelSelector", keep_unknown=False, coerce=True)
+    return {**raw, **selectors}
+
+
 def live_webhooks(configurations: Iterable[Mapping[str, Any]]) -> LiveWebhooks:
     """Return the webhooks of MutatingWebhookConfigurations that call an injector, in the API server's order.
 
     They are found by their path and their rules, whatever their name. The API server sorts the configurations by name and keeps the order
-    of the webhooks in each (k8s.io/apiserver/pkg/admission/configuration/mutating_webhook_manager.go, v0.35). Raises ManifestError if a
-    configuration or a selector cannot be read.
+    of the webhooks in each (k8s.io/apiserver/pkg/admission/configuration/mutating_webhook_manager.go, v0.35). Raises ManifestError if
+    Kubernetes refuses a configuration.
     """
-    ordered = sorted(configurations, key=lambda each: str(_mapping(each.get("metadata")).get("name", "")))
+    ordered = sorted(map(read_configuration, configurations), key=lambda each: str(each["metadata"]["name"]))
     return Webhooks(webhook for each in ordered for webhook in _of_configuration(each))
 
 
 def _of_configuration(configuration: Mapping[str, Any]) -> Iterator[LiveWebhook]:
-    metadata = _mapping(configuration.get("metadata"))
-    name, labels = str(metadata.get("name", "")), _mapping(metadata.get("labels"))
-    where = f"MutatingWebhookConfiguration {name}"
-    for raw in configuration.get("webhooks") or ():
-        client = _mapping(raw.get("clientConfig") if isinstance(raw, dict) else None, where)
-        service, path = _mapping(client.get("service"), where), _path_of(client)
-        if not _is_injectors(path):
-            continue
-        if not any(_is_for_pods(_mapping(rule, where)) for rule in raw.get("rules") or ()):
-            continue
-        namespaces, pods = (Selector.compile(_mapping(raw.get(key), where), where=f"{where}: {key}") for key in _NEVER)
-        yield LiveWebhook(
-            name=str(raw.get("name", "")),
-            namespace=namespaces,
-            object=pods,
-            configuration=name,
-            path=path,
-            tag=str(labels.get(TAG_LABEL) or ""),
-            revision=str(labels.get(REVISION_LABEL) or ""),
-            service=Service(str(service.get("name", "")), str(service.get("namespace", ""))) if service else None,
-            fails=raw.get("failurePolicy", "Fail") == "Fail",
-            trusted=bool(client.get("caBundle")),
-            conditional=bool(raw.get("matchConditions")),
-        )
+    metadata = configuration["metadata"]
+    labels = metadata.get("labels") or {}
+    for raw in configuration["webhooks"]:
+        client = raw["clientConfig"]
+        service, path = client.get("service"), _path_of(client)
+        if _is_injectors(path) and any(map(_is_for_pods, raw.get("rules") or ())):
+            namespaces, pods = (Selector.compile(raw[key]) for key in _NEVER)
+            yield LiveWebhook(
+                name=raw["name"],
+                namespace=namespaces,
+                object=pods,
+                configuration=metadata["name"],
+                path=path,
+                tag=labels.get(TAG_LABEL, ""),
+                revision=labels.get(REVISION_LABEL, ""),
+                service=Service(service["name"], service["namespace"]) if service else None,
+                fails=raw.get("failurePolicy", "Fail") == "Fail",
+                trusted=bool(client.get("caBundle")),
+                conditional=bool(raw.get("matchConditions")),
+            )
 
 
 def _path_of(client: Mapping[str, Any]) -> str:
@@ -638,14 +669,6 @@ def _is_injectors(path: str) -> bool:
 
 def _is_for_pods(rule: Mapping[str, Any]) -> bool:
     return all({"*", "*/*", *words} & set(rule.get(key) or ()) for key, words in _RULE.items())
-
-
-def _mapping(value: Any, where: str = "MutatingWebhookConfiguration") -> Mapping[str, Any]:
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise ManifestError("a value is not an object", where=where, hint="read it with `kubectl get -o yaml`")
-    return value
 
 
 def overlaps(configuration: Mapping[str, Any], others: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from injector.errors import ManifestError
 from injector.istio.analysis import (
     LEVELS,
     MESSAGES,
@@ -16,11 +15,17 @@ from injector.istio.analysis import (
     analyze,
     injects_by_default,
     item_of,
-    read_configuration,
     suppresses,
 )
 from injector.istio.behaviours import NEWEST, parse_minor
-from injector.istio.webhooks import WebhookOptions, deactivated, revision_webhook, tag_webhook, unserved_webhook
+from injector.istio.webhooks import (
+    WebhookOptions,
+    deactivated,
+    read_configuration,
+    revision_webhook,
+    tag_webhook,
+    unserved_webhook,
+)
 from tests.cases import cases
 from tests.factories import created_by, make_pod, owner_of
 
@@ -184,24 +189,6 @@ def test_the_values_say_whether_namespaces_are_injected_by_default(values: str |
     namespace = {"kind": "Namespace", "metadata": {"name": "shop"}}
     codes = [each.code for each in found([namespace], by_default=expected)]
     assert codes == (["IST0148"] if expected else ["IST0102"])
-
-
-@pytest.mark.parametrize(
-    "webhooks",
-    [
-        5,
-        [5],
-        [{"clientConfig": {}}],
-        [{"name": "x"}],
-        [{"name": "x", "clientConfig": {"service": {"name": "a"}}}],
-        [{"name": "x", "clientConfig": {"url": 5}}],
-        [{"name": "x", "clientConfig": {}, "objectSelector": {"matchExpressions": [{"key": "a", "operator": "Is"}]}}],
-        [{"name": "x", "clientConfig": {}, "objectSelector": {"matchLabels": 5}}],
-    ],
-)
-def test_a_configuration_that_kubernetes_refuses_is_an_error(webhooks: Any) -> None:
-    with pytest.raises(ManifestError):
-        read_configuration({"kind": WEBHOOKS, "metadata": {"name": "x"}, "webhooks": webhooks})
 
 
 def test_the_pods_of_a_workload_speak_for_its_template() -> None:

@@ -474,10 +474,10 @@ def test_a_rule_for_everything_includes_pods_and_conditions_are_reported() -> No
     assert found.conditional
 
 
-@cases("changed", "says")
-def test_an_unreadable_configuration_is_named(changed: dict[str, Any], says: str) -> None:
+@cases("webhooks", "says")
+def test_a_configuration_that_kubernetes_refuses_is_named(webhooks: Any, says: str) -> None:
     with pytest.raises(ManifestError) as caught:
-        live_webhooks([configuration(**changed)])
+        live_webhooks([{"metadata": {"name": "w"}, "webhooks": webhooks}])
 
     assert str(caught.value).startswith(says)
 
