@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import jsonpatch
 
-from injector.errors import AnnotationError, DataError, InvalidPodError
+from injector.errors import AnnotationError, DataError, InvalidPodError, TemplateBudgetError
 from injector.golang.json import dump_json, go_json, load_json
 from injector.gotemplate.budget import DEFAULT_BUDGET, Budget, metered_by
 from injector.gotemplate.budget import Rendering as GoRendering
@@ -293,6 +293,8 @@ def render_guarded(params: Parameters, seen: c.Pod, templates: PodTemplates) -> 
     try:
         rendered = templates.render(template_data(params, seen))
         merged = templates.merge(rendered)
+    except TemplateBudgetError:
+        raise  # not the syntax of a value: the server pauses templates with this error
     except DataError as error:
         guard.check_failure(error)
         raise

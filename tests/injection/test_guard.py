@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from injector.errors import BreakOutError, DataError, OverlayError, TemplateRenderError
+from injector.errors import BreakOutError, DataError, OverlayError, TemplateBudgetError, TemplateRenderError
 from injector.injection import guard as guard_module
 from injector.injection.data import Parameters, template_data
 from injector.injection.guard import (
@@ -152,6 +152,16 @@ def test_a_value_that_the_template_fails_on_is_named_if_it_is_suspicious(annotat
         injected(annotation)
 
     assert refused.value.where == f"metadata.annotations[{next(iter(annotation))}]"
+
+
+def test_a_value_with_which_the_template_exceeds_its_budget_is_no_break_out() -> None:
+    endless = "{{ range until 100000 }}{{ range until 100000 }}{{ end }}{{ end }}"
+    config = CONFIG.replace(
+        "spec:", f"{{{{ if isset .ObjectMeta.Annotations `image` }}}}{endless}{{{{ end }}}}\n    spec:"
+    )
+
+    with pytest.raises(TemplateBudgetError):
+        injected({"image": "it's"}, config=config)
 
 
 @pytest.mark.parametrize("guard", [WARN, OFF])
