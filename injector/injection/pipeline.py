@@ -5,7 +5,6 @@ Follows ``Webhook.inject``, ``injectPod``, ``postProcessPod`` and its callees in
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import jsonpatch
@@ -97,7 +96,7 @@ def inject_admitted(
     if facts.deny_invalid:
         check_valid(result, admitted)
     patch = [] if given is None else _patch(given, result)
-    return replace(outcome, shared_pod=result, patch_json=dump_json(patch), warnings=warnings + outcome.findings)
+    return Injected(result, dump_json(patch), outcome.templates, warnings + outcome.findings, outcome.findings)
 
 
 def _patch(given: dict[str, Any], result: c.Pod) -> list[Operation]:

@@ -60,12 +60,11 @@ def _without_empty_resources(container: c.Container) -> c.Container:
 
 def reinserted(pod: c.Pod) -> c.Pod:
     """Return the stripped pod with the overridden containers, so that the template sees the same pod as the first time."""
-    noted = read_overrides(pod)
-    for kind in _KINDS:
-        current = c.containers_of(pod, kind)
-        names = {item.get("name") for item in current}
-        missing = [item for item in noted[kind] if item.get("name", "") not in names]
-        if missing:
+    for kind, noted in read_overrides(pod).items():
+        if noted:
+            current = c.containers_of(pod, kind)
+            names = {item.get("name") for item in current}
+            missing = [item for item in noted if item.get("name", "") not in names]
             pod = c.with_spec(pod, **{kind: [*current, *missing]})
     return pod
 

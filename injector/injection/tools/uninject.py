@@ -242,7 +242,10 @@ _DEFAULT_CONTAINER: Final = ("kubectl.kubernetes.io/default-container", "kubectl
 _AGENT_PATH: Final = "/stats/prometheus"
 _NETWORKS: Final = "k8s.v1.cni.cncf.io/networks"
 # As injection appends it to a JSON list (``istio.multus``).
-_NETWORK_OBJECT: Final = re.compile(r',?\s*\{"name":\s*"(?:[^"{}]*/)?istio-cni"[^{}]*\}(?=\s*\]\s*$)')
+_NETWORK_OBJECT: Final = re.compile(
+    # Each run of spaces is looked at once, from its beginning.
+    r'(?<!\s)\s*+,?\s*+\{"name":\s*"(?:[^"{}]*/)?istio-cni"[^{}]*\}(?=\s*\]\s*$)'
+)
 # A canonical name of a workload is cut to the length of a label's value (Istio 1.30.3, pkg/kube/labels).
 _LABEL_LENGTH: Final = 63
 _INTERCEPTION: Final = "sidecar.istio.io/interceptionMode"
