@@ -53,7 +53,6 @@ class Reader:
 
     lifecycle: Lifecycle
     queue: AdmissionQueue
-    max_body: int = MAX_BODY
 
     async def read(self, request: web.BaseRequest) -> bytes:
         """Return the body of a request. Its bytes are reserved in the queue until ``done``.
@@ -92,8 +91,8 @@ class Reader:
             raise Refusal(503, "draining", "this injector is shutting down: try again, another one answers", retry=True)
         if request.content_type != JSON or CONTENT_ENCODING in request.headers:
             raise Refusal(415, "content_type", f"the content type must be {JSON}, without an encoding")
-        if (announced := request.content_length) is not None and announced > self.max_body:
-            raise _too_large(self.max_body)
+        if (announced := request.content_length) is not None and announced > MAX_BODY:
+            raise _too_large()
 
     async def _receive_in_time(self, chunks: list[bytes], request: web.BaseRequest) -> None:
         size = 0
@@ -114,8 +113,8 @@ class Reader:
         size += len(chunk)
         if not fits:
             raise Rejected(OVERLOAD)
-        if size > self.max_body:
-            raise _too_large(self.max_body)
+        if size > MAX_BODY:
+            raise _too_large()
         return size
 
     def refused(self, refusal: Refusal) -> web.Response:
@@ -140,5 +139,5 @@ def _check_body(body: bytes) -> None:
         raise Refusal(400, "empty_body", "no body found: send an AdmissionReview")
 
 
-def _too_large(limit: int) -> Refusal:
-    return Refusal(413, "too_large", f"the body is larger than {limit} bytes")
+def _too_large() -> Refusal:
+    return Refusal(413, "too_large", f"the body is larger than {MAX_BODY} bytes")

@@ -25,13 +25,12 @@ from injector.revisions.registry import parse_path
 from injector.webhook import reading
 from injector.webhook.lifecycle import Lifecycle
 from injector.webhook.queue import AdmissionQueue, Refusal
-from injector.webhook.reading import MAX_VALUES, SMALL, Reader, timeout_of
+from injector.webhook.reading import MAX_BODY, MAX_VALUES, SMALL, Reader, timeout_of
 from tests.cases import cases
 from tests.factories import UID, make_pod, make_review
 from tests.webhook.conftest import Client
 
 JSON = {"Content-Type": "application/json"}
-LIMIT = 1024**2
 
 
 def sent(*chunks: bytes, ends: bool = True) -> web.Request:
@@ -53,9 +52,9 @@ async def refusal_of(reader: Reader, request: web.Request) -> Refusal:
 
 
 async def test_a_body_that_is_announced_as_too_large_is_not_waited_for(lifecycle: Lifecycle) -> None:
-    request = make_mocked_request("POST", "/inject", headers={**JSON, "Content-Length": str(2 * LIMIT)})
+    request = make_mocked_request("POST", "/inject", headers={**JSON, "Content-Length": str(MAX_BODY + 1)})
 
-    assert (await refusal_of(Reader(lifecycle, AdmissionQueue(), LIMIT), request)).status == 413
+    assert (await refusal_of(Reader(lifecycle, AdmissionQueue()), request)).status == 413
 
 
 async def test_a_body_is_read_in_full_and_counts_until_its_request_is_answered(lifecycle: Lifecycle) -> None:
