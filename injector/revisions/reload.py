@@ -218,7 +218,7 @@ class Loader:
         built = {raw.name: self._load_one(raw, now, pods, again=again) for raw in state.revisions}
         for name, failure in state.failures.items():
             built[name] = self._last(name, state.facts).failed(None, failure)
-        removed = self._removed(built, now)
+        removed = self._removed(built, now, state.facts)
         built |= removed
         served = [each.state.served for each in built.values() if each.state.served]
         tags, tag_errors = self._tags(state, {revision.name for revision in served}, removed)
@@ -241,11 +241,11 @@ class Loader:
         times = (each.state.removed_until for each in self._built.values() if each.state.removed_until)
         return min(times, default=math.inf)
 
-    def _removed(self, built: Mapping[str, _Built], now: float) -> dict[str, _Built]:
+    def _removed(self, built: Mapping[str, _Built], now: float, facts: ClusterFacts) -> dict[str, _Built]:
         """Return the revisions that are served although the source no longer has them."""
         removed = {}
-        for name, last in self._built.items():
-            until = last.state.removed_until or now + self.keep_removed
+        for name, before in self._built.items():
+            until, last = before.state.removed_until or now + self.keep_removed, self._last(name, facts)
             if name not in built and last.state.served is not None and now < until:
                 removed[name] = replace(last, state=replace(last.state, error=None, removed_until=until))
         return removed

@@ -561,6 +561,20 @@ def test_a_removed_revision_is_served_for_some_time_and_shown(keeping: Setup) ->
     ]
 
 
+def test_a_removed_revision_gets_the_current_facts(keeping: Setup) -> None:
+    keeping.becomes(make_raw("a"), now=100.0)
+    facts = ClusterFacts(("v1.33.0",), {"n": {"annotations": {"x": "y"}}})
+    keeping.state = SourceState((make_raw("a", facts=facts),), facts=facts)
+
+    report = keeping.loader.load(200.0)
+
+    served = keeping.registry.snapshot.revisions
+    assert [(each.node_versions, each.namespaces) for each in served.values()] == [
+        (facts.node_versions, facts.namespaces)
+    ] * 2
+    assert report.revisions["b"].removed_until == 700.0
+
+
 def test_after_that_time_its_workloads_go_to_the_others_and_only_they_move(keeping: Setup) -> None:
     before = revisions_of(keeping, "prod")
     keeping.becomes(make_raw("a"), tags="prod: {a: 90, b: 10}", now=100.0)
