@@ -20,7 +20,7 @@ from injector.cluster.listwatch import ListWatch
 from injector.cluster.resources import NAMESPACES, PODS, RUNNING, Scope
 from injector.injection.containers import labels_of
 from injector.injection.tools.drift import injected_revision, own_revision_label
-from injector.istio.webhooks import INJECT_LABEL, INJECTION_LABEL, REVISION_LABEL, called
+from injector.istio.webhooks import INJECT_LABEL, INJECTION_LABEL, MAX_LABEL_VALUE, REVISION_LABEL, called
 from injector.revisions.tags import TagWorkload, workload_of_pod
 
 if TYPE_CHECKING:
@@ -54,7 +54,8 @@ def sidecar_of(pod: Mapping[str, Any]) -> Sidecar | None:
         return None
     labels = {REVISION_LABEL: own_revision_label(pod), INJECT_LABEL: labels_of(pod).get(INJECT_LABEL)}
     given = tuple((key, value) for key, value in labels.items() if value is not None)
-    return Sidecar(workload_of_pod(pod, pod["metadata"]["namespace"]), revision, given)
+    # Users can write a longer one, which would become the label of a metric.
+    return Sidecar(workload_of_pod(pod, pod["metadata"]["namespace"]), revision[:MAX_LABEL_VALUE], given)
 
 
 def injection_labels(namespace: Mapping[str, Any]) -> dict[str, str] | None:

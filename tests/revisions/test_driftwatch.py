@@ -96,6 +96,10 @@ def test_a_label_that_an_injection_of_istio_1_6_to_1_10_wrote_does_not_count() -
     assert drift(pod("web", has="")) == {("(no name)", NEW, "shop"): 1}
 
 
+def test_a_long_name_that_a_user_wrote_into_a_pod_is_cut() -> None:
+    assert drift(pod("web", has="x" * 100_000)) == {("x" * 63, NEW, "shop"): 1}
+
+
 class Watched:
     """A watch of an API server with one namespace, and its counts."""
 
