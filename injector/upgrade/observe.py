@@ -127,11 +127,14 @@ def pod_facts(pod: Mapping[str, Any]) -> PodFacts | None:
 
 
 def budget_facts(item: Mapping[str, Any]) -> BudgetFacts | None:
-    """Return the facts about a PodDisruptionBudget; None if it has no selector, and so no pods."""
+    """Return the facts about a PodDisruptionBudget; None if it has no valid selector, and so no pods.
+
+    An older API server accepted invalid values of labels in a selector, and the eviction API ignores such an object.
+    """
     meta, spec, status = item["metadata"], item.get("spec") or {}, item.get("status") or {}
-    if spec.get("selector") is None:
+    selector = None if spec.get("selector") is None else Selector.compile_valid(spec["selector"])
+    if selector is None:
         return None
-    selector = Selector.compile(spec["selector"], where=f"PodDisruptionBudget {meta['name']}")
     place, is_exhausted = meta["namespace"], int(status.get("disruptionsAllowed") or 0) < 1
     return BudgetFacts(place, f"{place}/{meta['name']}", selector, is_exhausted)
 

@@ -96,10 +96,12 @@ def test_a_workload_is_quiet_since_it_or_its_pods_changed_last() -> None:
     assert [quiet(10.0), quiet(25.0), quiet(30.0, PodFacts(KEY, NEW, 0, "")), quiet(31.0)] == [0, 15, 0, 0]
 
 
-def test_a_budget_without_a_selector_has_no_pods() -> None:
+def test_a_budget_without_a_valid_selector_has_no_pods() -> None:
     meta = {"name": "b", "namespace": "shop"}
+    invalid = {"matchExpressions": [{"key": "app", "operator": "In", "values": ["not a label"]}]}
 
     assert budget_facts({"metadata": meta, "spec": {}}) is None
+    assert budget_facts({"metadata": meta, "spec": {"selector": invalid}}) is None
     everything = budget_facts({"metadata": meta, "spec": {"selector": {}}})
     assert everything is not None
     assert everything.selector.matches({"app": "web"})
