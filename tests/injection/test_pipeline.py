@@ -10,11 +10,11 @@ import jsonpatch
 import pytest
 
 from injector.errors import AnnotationError, DataError, OverlayError, TemplateRenderError
-from injector.injection.pipeline import admitted_pod, inject_pod, run_injection, webhook_parameters
+from injector.injection.pipeline import admitted_pod, inject_pod
 from injector.injection.result import Injected, RequestFacts, Skipped
 from tests.cases import cases
 from tests.factories import make_container, make_pod, proxy_of
-from tests.revisions.fakes import CONFIG, FACTS, VALUES, embedded, facts_with, injected, revision_of, saying
+from tests.revisions.fakes import CONFIG, FACTS, embedded, facts_with, injected, revision_of, saying
 
 UNCHECKED = RequestFacts(namespace="shop", deny_invalid=False)
 IN_CONFIG = {"proxy.istio.io/config": "statusPort: 7"}
@@ -165,12 +165,6 @@ def test_the_pairs_of_the_url_and_the_values_reach_the_proxy() -> None:
     assert result.pod["metadata"]["labels"] == {"topology.istio.io/network": "url"}
 
 
-def test_the_annotations_of_the_config_are_added() -> None:
-    result = injected(revision_of(config=f"{CONFIG}injectedAnnotations: {{a: b}}\n"), make_pod())
-
-    assert result.pod["metadata"]["annotations"]["a"] == "b"
-
-
 def test_a_pod_that_is_injected_again_is_rendered_without_the_first_injection() -> None:
     config = saying("len .Spec.Containers")
     once = injected(revision_of(config=config), make_pod()).pod
@@ -204,22 +198,6 @@ def test_on_openshift_a_second_patch_is_empty_though_the_users_are_alike() -> No
 
     assert proxy_of(twice.pod)["securityContext"] == {"runAsUser": 7}
     assert twice.patch == []
-
-
-def test_up_to_1_8_lists_are_appended() -> None:
-    config = "policy: enabled\ntemplate: 'containers: [{name: istio-proxy, image: proxy}]'\n"
-
-    result = injected(revision_of(8, config), make_pod())
-
-    assert [each["name"] for each in result.pod["spec"]["containers"]] == ["app", "istio-proxy"]
-    assert result.templates == ("sidecar",)
-
-
-def test_the_steps_can_be_run_one_by_one() -> None:
-    revision = revision_of(values=VALUES)
-    params = webhook_parameters(revision, admitted_pod(make_pod(), "shop"), FACTS)
-
-    assert run_injection(params, webhook=True) == Injected(injected(revision, make_pod()).pod, b"[]", ("sidecar",))
 
 
 def test_annotations_longer_than_kubernetes_permits_are_refused_before_they_are_read() -> None:
@@ -284,15 +262,6 @@ def test_a_list_that_no_istio_init_can_be_given_is_refused_without_repeating_it(
         f"metadata.annotations[{name}]: the list has 219999 bytes, more than the 131071 that istio-init can be given; "
         "shorten the list"
     )
-
-
-def test_requests_and_results_are_empty_unless_told() -> None:
-    facts = RequestFacts()
-
-    assert (facts.namespace, facts.proxy_envs, facts.namespace_meta) == ("", {}, None)
-    assert facts.proxy_envs is not RequestFacts().proxy_envs
-    assert Injected({}, b"[]", ("sidecar",)).warnings == ()
-    assert Skipped(reason="policy_disabled", detail="the policy is disabled").warnings == ()
 
 
 A_OF_PROXY = "index .ProxyConfig.ProxyMetadata `A`"

@@ -106,12 +106,6 @@ def test_metrics_are_merged_as_the_mesh_and_the_minor_have_it(
     ] == expected
 
 
-def test_the_pods_own_proxy_config_moves_no_port_of_the_mesh() -> None:
-    pod = _pod(annotations={"proxy.istio.io/config": "statusPort: 15099"})
-    merged = prometheus_merge(pod, _params(pod))
-    assert merged["metadata"]["annotations"]["prometheus.io/port"] == "15020"
-
-
 def _probed(annotations: dict[str, str] | None = None) -> dict[str, Any]:
     app = make_container("app", readinessProbe={"httpGet": {"path": "/ready", "port": 8080}})
     return _pod(annotations=annotations, containers=[app])

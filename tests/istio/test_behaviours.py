@@ -37,17 +37,6 @@ def test_only_true_and_false_count_since_1_27(minor: Minor, value: str, wanted: 
     assert behaviours_of(minor).wants_injection(value) is wanted
 
 
-def test_template_data_grows_with_the_minors() -> None:
-    assert "Values" not in behaviours_of((1, 1)).template_fields
-    assert "Revision" not in behaviours_of((1, 8)).template_fields
-    assert "EstimatedConcurrency" in behaviours_of((1, 17)).template_fields
-    assert "EstimatedConcurrency" not in behaviours_of((1, 18)).template_fields
-    assert "NativeSidecars" not in behaviours_of((1, 26)).template_fields
-    assert "NativeSidecars" in behaviours_of((1, 30)).template_fields
-    assert "ProxyInitImage" not in behaviours_of((1, 30)).template_fields
-    assert "ProxyInitImage" in behaviours_of((1, 31)).template_fields
-
-
 @pytest.mark.parametrize("text", ["1.24", "v1.24", "1.24.6", "1.24-alpha.0", "1.24.0+build", " 1.24 "])
 def test_every_spelling_of_a_version_gives_its_minor(text: str) -> None:
     assert parse_minor(text) == (1, 24)

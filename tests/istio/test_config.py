@@ -5,9 +5,7 @@ from typing import Any
 import pytest
 
 from injector.errors import ConfigError, DataError
-from injector.istio.behaviours import behaviours_of
 from injector.istio.config import InjectConfig, float_numbers, infer_minor, parse_inject_config, parse_values
-from injector.istio.template import go_functions
 from injector.kube.selectors import Selector
 from tests.cases import cases
 
@@ -277,10 +275,3 @@ def test_a_tag_beyond_that_end_is_not_believed() -> None:
     config = "templates: {a: '{{ .EstimatedConcurrency }}'}"
 
     assert (_infer(config, "1.14.6")[0], _infer(config, "1.20.8")[0]) == ((1, 14), (1, 17))
-
-
-def test_the_ends_are_those_of_the_behaviours_and_functions() -> None:
-    assert "EstimatedConcurrency" in behaviours_of((1, 17)).template_fields
-    assert "EstimatedConcurrency" not in behaviours_of((1, 18)).template_fields
-    assert "render" in go_functions((1, 13), {})
-    assert "render" not in go_functions((1, 14), {})

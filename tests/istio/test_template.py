@@ -54,12 +54,6 @@ def test_to_json_takes_only_maps_of_strings_until_1_18() -> None:
         _render("{{ list 1 | toJson }}", minor=(1, 18))
 
 
-def test_sprigs_functions_are_available_since_1_8() -> None:
-    assert "b64enc" not in go_functions((1, 7), {})
-    assert "b64enc" in go_functions((1, 8), {})
-    assert go_functions((1, 30), {})["contains"].call("b", "abc")
-
-
 @cases("text", "what")
 def test_a_template_that_does_not_parse_names_its_line(text: str, what: str) -> None:
     with pytest.raises(TemplateRenderError) as error:
