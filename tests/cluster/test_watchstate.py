@@ -143,18 +143,6 @@ def test_after_three_faults_in_a_row_it_lists_since_the_version_itself_may_be_th
         assert after_wait(state) == expected
 
 
-def test_a_watch_that_ended_in_its_time_is_asked_again_at_once(state: WatchState) -> None:
-    state.ended(LONG)
-
-    assert (state.next(), dict(state.faults)) == (Watch("10"), {})
-
-
-def test_a_watch_that_ends_at_once_is_a_fault(state: WatchState) -> None:
-    state.ended(0.0)
-
-    assert (after_wait(state), dict(state.faults)) == (Watch("10"), {"short": 1})
-
-
 def test_a_failed_page_is_retried_and_an_expired_list_restarts() -> None:
     state = make_state()
     state.page(page(item("a", 1, x=1), more="more"))
@@ -203,14 +191,6 @@ def test_it_waits_as_long_as_the_api_server_asks_within_reason(
     state.failed("throttled", retry_after=asked)
 
     assert state.next() == Wait(expected)
-
-
-def test_a_relist_without_differences_is_not_a_change(state: WatchState) -> None:
-    state.line(status(410))
-    after_wait(state)
-
-    assert state.page(page(item("a", 5, x=1), version=20)) is Effect.SAME
-    assert state.next() == Watch("20")
 
 
 def test_an_object_that_is_listed_again_unchanged_stays_the_same_one() -> None:
