@@ -104,6 +104,7 @@ class Follower:
     async def run(self) -> None:
         """Follow until cancelled."""
         self._running = True
+        self._set_timers()
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._reloads())
@@ -172,7 +173,10 @@ class Follower:
         self.recent.forget_others(prepared.snapshot.revisions)
         self._show(before, after)
         self.metrics.reloaded(failure_of(after))
-        if not any(isinstance(state.error, RecentPodError) for state in after.revisions.values()):
+        self._set_timers()
+
+    def _set_timers(self) -> None:
+        if not any(isinstance(state.error, RecentPodError) for state in self.loader.report.revisions.values()):
             self._stop_timer(Trigger.RETRY)
         elif Trigger.RETRY not in self._timers:  # other changes must not put it off
             self._later(RETRY, Trigger.RETRY)

@@ -475,3 +475,16 @@ async def test_the_time_of_a_removed_revision_that_ends_during_a_fault_of_the_so
         mended = await at_work.changed()
 
     assert list(mended.revisions) == ["a"]
+
+
+async def test_a_revision_that_was_removed_before_the_server_was_ready_is_dropped_in_time(revisions: Path) -> None:
+    at_work = Following(Spy(partial(read_directory, revisions)), interval=0.0, keep_removed=0.01)
+    shutil.rmtree(revisions / "b")
+    at_work.follower.changed()
+    assert at_work.shown.get_nowait().revisions["b"].removed_until == 7.01
+
+    async with running(at_work.follower.run()), asyncio.timeout(LIMIT):
+        at_work.now += 0.03
+        dropped = await at_work.shown.get()
+
+    assert list(dropped.revisions) == ["a"]
