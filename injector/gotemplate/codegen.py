@@ -10,7 +10,6 @@ from collections import ChainMap, Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -285,7 +284,6 @@ class TemplateWriter:
         self.dot = Operand("d0")
         self.scope: list[Variable] = [Variable("$", self.dot)]
         self.optional = 0
-        self.changing: set[str] = set()
         self.leaves_else = False
         nodes = list(n.within(tree.root))
         ranged = {name for node in nodes if isinstance(node, n.RangeNode) for name in _names(node.pipe)}
@@ -312,12 +310,13 @@ class TemplateWriter:
         self.line(f"{name} = {expression}", **mark)
         return name
 
-    def assign_once(self, expression: str, *values: Operand, **mark: Any) -> str:
-        """Write a line that assigns an expression of ``values``, unless a name holds its value already; return the name.
+    def assign_once(self, expression: str, **mark: Any) -> str:
+        """Write a line that assigns an expression, unless a name holds its value already; return the name.
 
-        An equal line that ran before, in the same block or in one around it, did not fail, and would give the same again.
+        An equal line that ran before, in the same block or in one around it, did not fail, and would give the same again: no name in it
+        changes, see ``copied``.
         """
-        if not self.source.is_pure or any(value.code in self.changing for value in values):
+        if not self.source.is_pure:
             return self.assign(expression, **mark)
         if expression not in self.source.computed:
             self.source.computed[expression] = self.assign(expression, **mark)
@@ -357,13 +356,11 @@ class TemplateWriter:
             return NOTHING if value.value is None else value
         if not value.nilable:
             return replace(value, origin=None) if value.origin else value
-        return Operand(self.assign_once(f"{value.code} if {value.code} is not None else NO_VALUE", value))
+        return Operand(self.assign_once(f"{value.code} if {value.code} is not None else NO_VALUE"))
 
     def declare(self, name: str, value: Operand) -> Variable:
         """Write the declaration of a variable with a value (push)."""
         local = self.source.fresh("v")
-        if name in self.assigned:
-            self.changing.add(local)
         origin = Origin(self.source.fresh("o")) if name in self.tracked else None
         variable = Variable(name, Operand(local, nilable=origin is not None, origin=origin), maybe=self.optional > 0)
         self.set(variable, value)
@@ -440,12 +437,17 @@ class TemplateWriter:
         if not known:
             return self.fail(f"undefined variable: {name}")
         if not known[-1].maybe:
-            return known[-1].operand
+            return self.copied(known[-1].operand) if name in self.assigned else known[-1].operand
         found = f"FAIL({f'undefined variable: {name}'!r})"
         for variable in known:
             code = variable.operand.code
             found = f"({code} if {code} is not UNSET else {found})" if variable.maybe else code
         return Operand(self.assign(found), nilable=True)
+
+    def copied(self, value: Operand) -> Operand:
+        """Write a copy of a variable's value, which stays when the variable gets another one."""
+        origin = value.origin and Origin(self.assign(value.origin.container))
+        return replace(value, code=self.assign(value.code), origin=origin)
 
     def chain(self, node: n.ChainNode, args: Sequence[n.Node], final: Operand | None) -> Operand:
         """Write fields of a term (evalChainNode)."""
@@ -471,9 +473,9 @@ class TemplateWriter:
         """Write a field without arguments (evalField)."""
         code = receiver.code
         if receiver.is_constant:
-            return Operand(self.assign_once(f"FIELD({code}, {name!r})", receiver, call=node), nilable=True)
+            return Operand(self.assign_once(f"FIELD({code}, {name!r})", call=node), nilable=True)
         fast = f"{code}[{name!r}] if {code}.__class__ is dict and {name!r} in {code} else FIELD({code}, {name!r})"
-        found = self.assign_once(fast, receiver, call=node, origin=receiver.origin)
+        found = self.assign_once(fast, call=node, origin=receiver.origin)
         return Operand(found, nilable=True, origin=Origin(code, name))
 
     def method(
@@ -527,8 +529,8 @@ class TemplateWriter:
         """Write the call, which counts its cost."""
         arguments = ", ".join(operand.code for operand in given)
         expression = f"{self.source.function(func)}({arguments})"
-        assign = partial(self.assign_once, expression, *given) if func.hermetic else partial(self.assign, expression)
-        result = assign(call=command, name=name)
+        assign = self.assign_once if func.hermetic else self.assign
+        result = assign(expression, call=command, name=name)
         is_any = signature.result in (ANY, REFLECT)
         sure = signature.result if signature.result in _CLASSES else ""
         return Operand(result, sure, is_any, Origin("") if is_any else None)
@@ -538,20 +540,20 @@ class TemplateWriter:
     ) -> Operand:
         """Write the call of one of Go's own functions, in line where that is short."""
         if func.name == "not":
-            return Operand(self.assign_once(f"not {given[0].code}", *given), "bool")
+            return Operand(self.assign_once(f"not {given[0].code}"), "bool")
         if func.name in _COMPARED and len(given) == 2:  # noqa: PLR2004 - the common case
             for one, other in (given, given[::-1]):
                 if type(one.value) is str and not other.is_constant:
                     fast = f"{other.code} {_COMPARED[func.name]} {one.code} if {other.code}.__class__ is str"
                     slow = f"{func.name.upper()}({given[0].code}, {given[1].code})"
-                    result = self.assign_once(f"{fast} else {slow}", *given, call=command, name=func.name)
+                    result = self.assign_once(f"{fast} else {slow}", call=command, name=func.name)
                     return Operand(result, "bool")
         if func.name == "index" and len(given) == 2 and not given[0].is_constant:  # noqa: PLR2004 - the common case
             entries, key = given
             if type(key.value) is str:
                 fast = f"{entries.code}.get({key.code}, '') if {_STRING_MAP.format(entries.code)}"
                 slow = f"{self.source.function(func)}({entries.code}, {key.code})"
-                result = self.assign_once(f"{fast} else {slow}", entries, call=command, name=func.name)
+                result = self.assign_once(f"{fast} else {slow}", call=command, name=func.name)
                 return Operand(result, nilable=True, origin=Origin(""))
         if func.name == "slice":
             # Go's slice does not look inside an index that is an interface.
@@ -622,15 +624,13 @@ class TemplateWriter:
         if go_type == ANY:
             if value.type:
                 return value
-            return Operand(
-                self.assign_once(f"{value.code} if {value.code} is not NO_VALUE else None", value), nilable=True
-            )
+            return Operand(self.assign_once(f"{value.code} if {value.code} is not NO_VALUE else None"), nilable=True)
         slow = f"CHECK({value.code}, {go_type!r}, {container_of(value)})"
         python = _CLASSES.get(go_type)
         fast = f"{value.code} if {value.code}.__class__ is {python} else " if python else ""
         if go_type == "map[string]string":
             fast = f"{value.code} if {_STRING_MAP.format(value.code)} else "
-        return Operand(self.assign_once(fast + slow, value), go_type if python else "")
+        return Operand(self.assign_once(fast + slow), go_type if python else "")
 
     def where(self) -> str:
         """Return an expression for the index of the present place."""
