@@ -338,7 +338,7 @@ class TemplateWriter:
         self.place = pipe
         value: Operand | None = None
         for command in pipe.cmds:
-            value = self.command(command, None if value is None else self.settled(value))
+            value = self.command(command, value)
         assert value is not None  # noqa: S101 - the parser refuses empty pipelines
         if pipe.decl and binds:
             value = self.settled(value)
@@ -350,8 +350,10 @@ class TemplateWriter:
                     self.set(variable, value)
         return value
 
-    def settled(self, value: Operand) -> Operand:
-        """Make a nil interface no value, as the end of a pipeline does."""
+    def settled(self, value: Operand, go_type: str = "") -> Operand:
+        """Make a nil interface no value, as the end of a pipeline does; not for a parameter of type interface {}, where both are nil."""
+        if go_type == ANY:
+            return value
         if value.is_constant:
             return NOTHING if value.value is None else value
         if not value.nilable:
@@ -489,7 +491,7 @@ class TemplateWriter:
             self.line(f"COUNT({method}, {name!r}, {len(args)}, {final is not None})")
             given = [self.method_argument(method, index, arg) for index, arg in enumerate(args)]
             if final is not None:
-                given.append(self.assign(f"CHECK({final.code}, TYPE({method}, {len(args)}))"))
+                given.append(self.assign(f"CHECK({self.settled(final).code}, TYPE({method}, {len(args)}))"))
             self.line(f"{result} = {method}.call({', '.join(given)})", call=node, name=name)
             self.line(f"{place} = {self.where()}")
         self.place = place
@@ -520,7 +522,8 @@ class TemplateWriter:
             return self.short_circuit(node.name, args[1:], final)
         given = [self.argument(arg, signature.type_at(index)) for index, arg in enumerate(args[1:])]
         if final is not None:
-            given.append(self.checked(final, signature.type_at(len(given))))
+            go_type = signature.type_at(len(given))
+            given.append(self.checked(self.settled(final, go_type), go_type))
         if is_builtin:
             return self.builtin(func, command, args, given, signature)
         return self.call(func, node.name, command, given, signature)
@@ -582,7 +585,7 @@ class TemplateWriter:
             self.optional += index == 1
             indecisive = f"if {'not ' * (name == 'or')}{result}:"
             with self.source.block(indecisive, self.mark()) if index else nullcontext():
-                value = self.argument(operand, REFLECT) if isinstance(operand, n.Node) else operand
+                value = self.argument(operand, REFLECT) if isinstance(operand, n.Node) else self.settled(operand)
                 self.line(f"{result} = {value.code}; {place} = {self.where()}")
         self.optional -= index > 0
         for variable in self.scope[known:]:
@@ -595,7 +598,7 @@ class TemplateWriter:
 
     def argument(self, node: n.Node, go_type: str) -> Operand:
         """Write an argument for a parameter of a type (evalArg)."""
-        value = self.argument_value(node)
+        value = self.argument_value(node, go_type)
         if value is not None:
             return self.checked(value, go_type)
         try:
@@ -603,13 +606,13 @@ class TemplateWriter:
         except Failure as failure:
             return self.fail(str(failure))
 
-    def argument_value(self, node: n.Node) -> Operand | None:
-        """Write an argument, or return None if it is a constant."""
+    def argument_value(self, node: n.Node, go_type: str = "") -> Operand | None:
+        """Write an argument, or return None if it is a constant; ``go_type`` is the parameter's type, where it is known."""
         self.place = node
         if isinstance(node, n.DotNode):
             return self.dot
         if isinstance(node, n.PipeNode):
-            return self.settled(self.pipeline(node))
+            return self.settled(self.pipeline(node), go_type)
         return self.called(node, node, (node,), None)
 
     def checked(self, value: Operand, go_type: str) -> Operand:
