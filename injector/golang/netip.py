@@ -34,7 +34,7 @@ def parse_prefix(text: str, *, netip: bool) -> str:
     fault = head + "no '/'"
     if slash:
         try:
-            parsed = _parse_address(address)
+            parsed = parse_address(address)
             fault = _bits_fault(parsed, bits, strict=netip)
         except _AddressError as error:
             fault = str(error)
@@ -52,8 +52,8 @@ def _bits_fault(address: tuple[int, str], bits: str, *, strict: bool) -> str:
     return "" if count <= size else "prefix length out of range"
 
 
-def _parse_address(text: str) -> tuple[int, str]:
-    """Parse an address as netip.ParseAddr does; return its bits and its zone."""
+def parse_address(text: str) -> tuple[int, str]:
+    """Parse an address as netip.ParseAddr does; return its bits and its zone. Raises ValueError with Go's text."""
     first = next((char for char in text if char in ".:%"), "")
     if first == ".":
         _check_ipv4(text, text)
@@ -174,6 +174,6 @@ def split_host_port(text: str) -> tuple[str, str, str]:
 def is_address(text: str, *, zones: bool) -> bool:
     """Return whether netip.ParseAddr accepts an address; ``zones`` allows an IPv6 zone."""
     try:
-        return not _parse_address(text)[1] or zones
+        return not parse_address(text)[1] or zones
     except _AddressError:
         return False

@@ -43,6 +43,22 @@ def byte_slice(text: str, start: int, end: int) -> str:
     return from_bytes(to_bytes(text)[start:end])
 
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def valid_utf8(text: str) -> str:
+    """Return a Go string with the replacement character for each byte that is not UTF-8."""
+    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
+
+
+def can_backquote(text: str) -> bool:
+    """Return whether a raw string literal can hold a text (strconv.CanBackquote)."""
+    return not _NOT_RAW.search(text)
+
+
+_NOT_RAW = re.compile("[\x00-\x08\x0a-\x1f`\x7f\ufeff\ud800-\udfff]")
+
+
 def format_g(value: float, bits: int = 64) -> str:
     """Return a float as ``strconv.FormatFloat(value, 'g', -1, bits)`` does; 32 bits round it first."""
     if bits == 32:  # noqa: PLR2004 - Go's own bit sizes

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
-from injector.golang.strconv import format_float, format_g, from_bytes, is_printable, quote, to_bytes
+from injector.golang.strconv import can_backquote, format_float, format_g, from_bytes, is_printable, quote, to_bytes
 from injector.gotemplate.budget import MAX_SIZE, check_size, reserve, spend
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.values import (
@@ -73,12 +73,7 @@ def format_string(text: str, verb: str, spec: Spec) -> str | None:
 
 
 def _quoted(text: str, spec: Spec) -> str:
-    return f"`{text}`" if spec.sharp and _can_backquote(text) else quote(text, ascii_only=spec.plus)
-
-
-def _can_backquote(text: str) -> bool:
-    """Return whether a raw string literal can hold a text (strconv.CanBackquote)."""
-    return not any((char < " " and char != "\t") or char in "`\x7f\ufeff" or ord(char) in _SURROGATES for char in text)
+    return f"`{text}`" if spec.sharp and can_backquote(text) else quote(text, ascii_only=spec.plus)
 
 
 def format_bytes(raw: bytes, verb: str, spec: Spec) -> str:

@@ -32,7 +32,15 @@ TEXTS = (
     *("a|b*", "/a/../b//c.tar.gz", "./x", "SGVsbG8=", "!!", "JBSWY3DP", "0x1f", "077", "1e3", "true", " x y\n z\t"),
     *("<a href='x'>&\"", "fooBarBaz", "snake_case-kebab", "%d %s", "k", "m", "name", "16:key/1234567890", "sha"),
     *("\x00\udcff", "é" * 40, DIGITS, f"-{DIGITS}", f"1.{DIGITS}.2-{DIGITS}", f"0.{DIGITS}e{DIGITS}", f"{DIGITS}h"),
-    *(f"0x{DIGITS}", f"0{'7' * 4301}", f"x{{{DIGITS}}}", f"[{DIGITS}]", f"${DIGITS}", f"1e{DIGITS}"),
+    *(
+        f"0x{DIGITS}",
+        f"0{'7' * 4301}",
+        f"x{{{DIGITS}}}",
+        f"[{DIGITS}]",
+        f"${DIGITS}",
+        f"1e{DIGITS}",
+        '["\\ud800", 1e999]',
+    ),
 )
 
 DATES = 300

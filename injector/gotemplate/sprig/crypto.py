@@ -151,7 +151,7 @@ def decrypt_aes(password: str, text: str) -> str:
     raw = decode_base64(text)
     vector, encrypted = raw[:_AES_BLOCK], raw[_AES_BLOCK:]
     if len(vector) < _AES_BLOCK:
-        raise FuncError(f"runtime error: slice bounds out of range [:{_AES_BLOCK}] with capacity {len(raw)}")
+        raise FuncError(f"runtime error: slice bounds out of range [:{_AES_BLOCK}] with capacity {len(text) // 4 * 3}")
     if not encrypted:
         raise FuncError("runtime error: index out of range [-1]")
     if len(encrypted) % _AES_BLOCK:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
 from injector.errors import DataError
 from injector.golang.json import go_json
-from injector.golang.strconv import quote, to_bytes
+from injector.golang.strconv import quote, to_bytes, valid_utf8
 from injector.gotemplate import costs
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.functions import FuncMap, or_else
@@ -18,6 +19,8 @@ from injector.gotemplate.values import json_data, kind_of, type_of
 
 FUNCTIONS: Final = FuncMap()
 
+_ESCAPE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<lone>u[dD][89a-fA-F]..)|.)")
+"""An escape of a JSON string; ``lone`` is half of a surrogate pair."""
 _LITERALS: Final = {"t": "true", "f": "false", "n": "null"}
 _MAX_DEPTH: Final = 400
 
@@ -126,11 +129,21 @@ def dfault(default: Any, *given: Any) -> Any:
     return given[0] if given and given[0] else default
 
 
+def valid_json(text: str) -> str:
+    """Return JSON with the replacement character in place of bytes that are not UTF-8 and of halves of surrogate pairs, as Go reads it."""
+    valid = valid_utf8(text)
+    return _ESCAPE.sub(lambda escape: r"\ufffd" if escape["lone"] else escape[0], valid) if r"\u" in valid else valid
+
+
 @FUNCTIONS.define("func(string) (interface {}, error)", "mustFromJson", cost=costs.READ_JSON)
 def must_from_json(text: str) -> Any:
     """Return decoded JSON."""
+    return _decoded(text, _number)
+
+
+def _decoded(text: str, number: Callable[[str], float | None]) -> Any:
     check_json(text)
-    return json.loads(text, parse_float=_number, parse_int=_number)
+    return json.loads(valid_json(text), parse_float=number, parse_int=number)
 
 
 def _number(text: str) -> float:
@@ -147,7 +160,9 @@ def _encoded(value: Any, **options: bool) -> str:
         raise FuncError(error.what) from error
 
 
-FUNCTIONS.add("fromJson", "func(string) interface {}", or_else(must_from_json, None), costs.READ_JSON)
+# Go decodes what it can: a number that is too large leaves nil in its place.
+_from_json: Final = partial(_decoded, number=or_else(_number, None))
+FUNCTIONS.add("fromJson", "func(string) interface {}", or_else(_from_json, None), costs.READ_JSON)
 FUNCTIONS.define("func(interface {}) string", "toRawJson", cost=costs.JSON, must=True)(
     partial(_encoded, escape_html=False)
 )

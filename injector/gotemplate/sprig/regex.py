@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
-from injector.golang.strconv import byte_length, quote
+from injector.golang.strconv import byte_length, can_backquote, quote, valid_utf8
 from injector.gotemplate import costs
 from injector.gotemplate.budget import check_size, reserve, spend
 from injector.gotemplate.errors import FuncError
@@ -77,7 +77,7 @@ def _compiled(pattern: str) -> Any:
 def _search(pattern: str, text: str) -> Any:
     expression = _compiled(pattern)
     _pay(expression, len(text))
-    return expression.search(_valid(text))
+    return expression.search(valid_utf8(text))
 
 
 def _pay(expression: Any, characters: int) -> None:
@@ -102,11 +102,6 @@ def must_match(pattern: str, text: str) -> bool:
 FUNCTIONS.add("regexMatch", "func(string, string) bool", or_else(must_match, fallback=False), costs.SCAN)
 
 
-def _valid(text: str) -> str:
-    """Return a text as long as this one that re2 can read."""
-    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
-
-
 def or_panic(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that words a bad expression as regexp.MustCompile does; its first argument is the expression."""
 
@@ -114,7 +109,7 @@ def or_panic(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             _compiled(pattern)
         except FuncError as error:
-            shown = quote(pattern) if "`" in pattern else f"`{pattern}`"
+            shown = f"`{pattern}`" if can_backquote(pattern) else quote(pattern)
             raise FuncError(f"regexp: Compile({shown}): {error}") from error
         return function(pattern, *args)
 
@@ -127,7 +122,7 @@ def _matches(pattern: str, text: str, count: int) -> Iterator[Any]:
     found = 0
     expression = _compiled(pattern)
     _pay(expression, len(text))
-    for each in expression.finditer(_valid(text)):
+    for each in expression.finditer(valid_utf8(text)):
         # From here the engine looks for the next one, up to the end of the text.
         _pay(expression, len(text) - each.end())
         reserve(_MATCH)

@@ -38,6 +38,12 @@ ENVIRONMENT: Final = FuncMap()
 _LOOKED_FOR: Final = 64
 """Comparisons of characters that take a step."""
 _CONNECTORS: Final = "-_" + SPACE
+_BASE32: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+_BASE32_GROUP: Final = 8
+_BASE32_PARTIAL: Final = (1, 3, 6)
+"""Numbers of characters that do not end with a byte."""
+_BASE64_GROUP: Final = 4
+_BASE64 = re.compile("(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 _ILLEGAL = re.compile(r"[^A-Za-z0-9+/=\r\n]", re.ASCII)
 # The words that snakecase joins, in the letters of ``_character_class``. Of several capitals before a small letter the last starts the
 # next word: HTTPStatus is http_status. Digits belong to the word before them (Bld4Floor is bld4_floor), unless small letters follow,
@@ -395,26 +401,57 @@ def b64dec(text: str) -> str:
 def decode_base64(text: str) -> bytes:
     """Return decoded base 64. Raises FuncError with Go's text."""
     clean = text.replace("\n", "").replace("\r", "")
-    try:
-        return base64.b64decode(clean, validate=True)
-    except ValueError:
-        at = len(text) - len(clean) % 4
-        if illegal := _ILLEGAL.search(text):
-            at = illegal.start()
-        elif "=" in text:
-            at = min(text.index("=") + 1, len(text))
-        raise FuncError(f"illegal base64 data at input byte {at}") from None
+    if not _BASE64.fullmatch(clean):
+        raise FuncError(f"illegal base64 data at input byte {_base64_fault(text)}")
+    return base64.b64decode(clean)
+
+
+def _base64_fault(text: str) -> int:
+    """Return the place that Go names in the error of a text that is not base 64 (Encoding.decodeQuantum)."""
+    taken, padding = 0, 0
+    for at, char in enumerate(text):
+        if char in "\r\n":
+            continue
+        if padding and (char != "=" or taken + padding == _BASE64_GROUP):
+            return at if taken + padding == _BASE64_GROUP else at - 1
+        if (char == "=" and taken < 2) or _ILLEGAL.match(char):  # noqa: PLR2004 - a byte takes two characters
+            return at
+        if char == "=":
+            padding += 1
+        else:
+            taken = (taken + 1) % _BASE64_GROUP
+    return len(text) if padding else len(text) - taken
 
 
 @FUNCTIONS.define("func(string) string", "b32dec", cost=costs.BY_CHARACTER)
 def b32dec(text: str) -> str:
     """Return decoded base 32, or Go's error as a text."""
-    try:
-        return from_bytes(base64.b32decode(text.replace("\n", "").replace("\r", "")))
-    except ValueError:
-        illegal = (i for i, char in enumerate(text) if char not in "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567=")
-        found = next(illegal, len(text) - len(text) % 8)
-        return f"illegal base32 data at input byte {found}"
+    clean = text.replace("\n", "").replace("\r", "")
+    for begin in range(0, len(clean), _BASE32_GROUP):
+        group = clean[begin : begin + _BASE32_GROUP]
+        taken = len(group) - len(group.lstrip(_BASE32))
+        if taken < _BASE32_GROUP:
+            at, padding = begin + taken, _BASE32_GROUP - taken
+            fault = _base32_fault(clean, at, taken, padding)
+            if fault is not None:
+                return f"illegal base32 data at input byte {fault}"
+            clean = clean[:at] + "=" * padding  # Go ignores the rest
+            break
+    return from_bytes(base64.b32decode(clean))
+
+
+def _base32_fault(text: str, at: int, taken: int, padding: int) -> int | None:
+    """Return the place that Go names in the error of a group of ``taken`` characters that ends at ``at``; None if it is padded."""
+    if at == len(text):
+        return at - taken
+    if text[at] != "=" or taken < 2 or len(text) - at > _BASE32_GROUP:  # noqa: PLR2004 - a byte takes two characters
+        return at
+    if len(text) - at < padding:
+        return len(text)
+    pad = len(text[at:]) - len(text[at:].lstrip("="))
+    if pad < padding:
+        return at + pad - 1
+    return at if taken in _BASE32_PARTIAL else None
 
 
 def _hexdigest(name: str, text: str) -> str:

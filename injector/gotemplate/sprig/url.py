@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import quote, unquote
+from urllib.parse import quote_from_bytes, unquote_to_bytes
 
+from injector.golang.netip import parse_address
+from injector.golang.strconv import from_bytes, to_bytes
 from injector.golang.strconv import quote as go_quote
 from injector.gotemplate import costs
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.functions import FuncMap
-from injector.gotemplate.sprig.strings import strval
+from injector.gotemplate.values import kind_of
 
 FUNCTIONS: Final = FuncMap()
 
@@ -50,80 +52,162 @@ for _name, _signature, _call, _cost in (
     FUNCTIONS.define(_signature, _name, f"os{_name[0].upper()}{_name[1:]}", cost=_cost)(_call)
 
 
-_SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.\-]*", re.ASCII)
-_BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2}).{0,2}", re.ASCII | re.DOTALL)
-_CONTROL = re.compile(r"[\x00-\x20\x7f]")
-_PATH_SAFE: Final = "/$&+,:;=@!~*'()"
+_SCHEME = re.compile(r"(?P<name>[a-zA-Z][a-zA-Z0-9+.\-]*):", re.ASCII)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_USERINFO = re.compile(r"[-A-Za-z0-9._:~!$&'*+(),;=%@]*", re.ASCII)
+_PORT = re.compile(r"(?::[0-9]*)?", re.ASCII)
+_ESCAPE_OR_BAD = re.compile(rb"%(?P<code>[0-9a-fA-F]{2})?|(?P<bad>[^-A-Za-z0-9_.~!\"$&'*+(),:;<=>\[\]\x80-\xff])")
+"""An escape, or a character that must be one in a host."""
+_HOST_SAFE: Final = "!\"$&'*+(),:;<=>[]"
+_USER_SAFE: Final = "$&+,;="
+_PATH_SAFE: Final = "$&+,/:;=@"
+_FRAGMENT_SAFE: Final = "!$&*+(),/:;=?@"
+_IPV4_BITS: Final = 32
 
 
 @FUNCTIONS.define("func(string) map[string]interface {}", "urlParse", cost=costs.BY_CHARACTER)
 def parse_url(text: str) -> dict[str, Any]:
     """Return a URL's parts: scheme, host, hostname, path, query, opaque, fragment, userinfo."""
-    rest, _, fragment = text.partition("#")
-    if _CONTROL.search(text.replace(" ", "")):
-        raise FuncError(f"unable to parse url: parse {go_quote(text)}: net/url: invalid control character in URL")
-    scheme, rest = _scheme(text, rest)
-    rest, _, query = rest.partition("?")
-    opaque = authority = ""
-    if not scheme and not rest.startswith("/") and ":" in rest.partition("/")[0]:
-        raise FuncError(f"unable to parse url: parse {go_quote(text)}: first path segment in URL cannot contain colon")
+    try:
+        return _parsed(text)
+    except ValueError as error:
+        raise FuncError(f"unable to parse url: {error}") from error
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    """Return the parts of a URL (url.Parse). Raises ValueError with Go's text."""
+    whole, _, fragment = text.partition("#")
+    shown = whole
+    try:
+        parts = _without_fragment(whole)
+        shown = text
+        return {**parts, "fragment": _unescaped(fragment)}
+    except ValueError as error:
+        raise ValueError(f"parse {go_quote(shown)}: {error}") from error
+
+
+def _without_fragment(text: str) -> dict[str, Any]:
+    parts = dict.fromkeys(("scheme", "host", "hostname", "path", "query", "opaque", "userinfo"), "")
+    if _CONTROL.search(text):
+        raise ValueError("net/url: invalid control character in URL")
+    if text.startswith(":"):
+        raise ValueError("missing protocol scheme")
+    match = _SCHEME.match(text)
+    scheme = parts["scheme"] = match["name"].lower() if match else ""
+    rest, _, parts["query"] = text[match.end() if match else 0 :].partition("?")
     if scheme and not rest.startswith("/"):
-        opaque, rest = rest, ""
-    if rest.startswith("//"):
+        return {**parts, "opaque": rest}
+    if ":" in rest.partition("/")[0]:
+        raise ValueError("first path segment in URL cannot contain colon")
+    if rest.startswith("//") and (scheme or not rest.startswith("///")):
         authority, slash, path = rest[2:].partition("/")
         rest = slash + path
-    userinfo, _, host = authority.rpartition("@")
-    # The colons inside the brackets of an IPv6 address do not start a port.
-    name, colon, port = (host.rpartition("]")[2] if host.startswith("[") else host).partition(":")
-    for part in (rest, fragment, host):
-        bad = _BAD_ESCAPE.search(part)
-        if bad is not None:
-            raise FuncError(f'unable to parse url: parse {go_quote(text)}: invalid URL escape "{bad[0]}"')
-    if colon and port and not (port.isascii() and port.isdigit()):
-        raise FuncError(f'unable to parse url: parse {go_quote(text)}: invalid port ":{port}" after host')
-    return {
-        "scheme": scheme,
-        "host": host,
-        "hostname": host[1:].partition("]")[0] if host.startswith("[") else name,
-        "path": unquote(rest),
-        "query": query,
-        "opaque": opaque,
-        "fragment": unquote(fragment),
-        "userinfo": userinfo,
-    }
+        userinfo, _, host = authority.rpartition("@")
+        parts["host"] = _host(scheme, host)
+        parts["userinfo"] = _userinfo(userinfo)
+    name, colon, port = parts["host"].rpartition(":")
+    name = name if colon and _PORT.fullmatch(colon + port) else parts["host"]
+    parts["hostname"] = name[1:-1] if name.startswith("[") and name.endswith("]") else name
+    return {**parts, "path": _unescaped(rest)}
 
 
-def _scheme(text: str, rest: str) -> tuple[str, str]:
-    head, colon, after = rest.partition(":")
-    if not colon or any(mark in head for mark in "/?"):
-        return "", rest
-    if not head:
-        raise FuncError(f"unable to parse url: parse {go_quote(text)}: missing protocol scheme")
-    if _SCHEME.fullmatch(head):
-        return head.lower(), after
-    return "", rest
+def _host(scheme: str, host: str) -> str:
+    """Return the host and port of a URL without escapes (parseHost)."""
+    if "[" in host:
+        address, bracket, port = host[1:].rpartition("]")
+        if host.rindex("["):
+            raise ValueError("invalid IP-literal")
+        if not bracket:
+            raise ValueError("missing ']' in host")
+        _check_port(port)
+        address, percent, zone = address.partition("%25")
+        address = _unescaped(address, "host") + _unescaped(percent + zone, "zone")
+        try:
+            is_ipv4 = parse_address(address)[0] == _IPV4_BITS
+        except ValueError as error:
+            raise ValueError(f"invalid host: {error}") from error
+        if is_ipv4:
+            raise ValueError("invalid IP-literal")
+        return f"[{address}]{port}"
+    colon = host.find(":") if scheme in ("http", "https") else host.rfind(":")
+    _check_port(host[colon:] if colon >= 0 else "")
+    return _unescaped(host, "host")
+
+
+def _check_port(port: str) -> None:
+    if not _PORT.fullmatch(port):
+        raise ValueError(f"invalid port {go_quote(port)} after host")
+
+
+def _userinfo(text: str) -> str:
+    """Return a user, and a password if there is one, escaped as Go does it."""
+    if not _USERINFO.fullmatch(text):
+        raise ValueError("net/url: invalid userinfo")
+    name, colon, password = text.partition(":")
+    return colon.join(_escaped(_unescaped(part), _USER_SAFE) for part in (name, password))
+
+
+def _escaped(text: str, safe: str) -> str:
+    return quote_from_bytes(to_bytes(text), safe)
+
+
+def _unescaped(text: str, place: str = "") -> str:
+    """Return a part of a URL without escapes (unescape); ``place`` is ``host`` or ``zone`` where only some characters are allowed."""
+    raw = to_bytes(text)
+    for match in _ESCAPE_OR_BAD.finditer(raw):
+        if match["bad"]:
+            if place:
+                raise ValueError(f"invalid character {go_quote(from_bytes(match[0]))} in host name")
+        elif not _may_escape(match["code"], place):
+            raise ValueError(f"invalid URL escape {go_quote(from_bytes(raw[match.start() :][:3]))}")
+    return from_bytes(unquote_to_bytes(raw))
+
+
+def _may_escape(code: bytes | None, place: str) -> bool:
+    """Return whether an escape is allowed; ``code`` is None if it is not hexadecimal."""
+    if code is None or not place or code == b"25":
+        return code is not None
+    char = chr(int(code, 16))
+    return (
+        not char.isascii()
+        if place == "host"
+        else char == " " or (char.isascii() and not _ESCAPE_OR_BAD.match(char.encode()))
+    )
 
 
 @FUNCTIONS.define("func(map[string]interface {}) string", "urlJoin", cost=costs.BY_CHARACTER)
 def join_url(parts: Mapping[str, Any]) -> str:
-    """Return the URL of parts as ``parse_url`` gives them."""
-    get = {
-        name: strval(parts.get(name, ""))
-        for name in ("scheme", "host", "path", "query", "opaque", "fragment", "userinfo")
-    }
-    out = f"{get['scheme']}:" if get["scheme"] else ""
-    if get["opaque"]:
-        out += get["opaque"]
+    """Return the URL of parts as ``parse_url`` gives them (url.URL.String)."""
+    names = ("scheme", "host", "path", "query", "opaque", "fragment", "userinfo")
+    scheme, host, path, query, opaque, fragment, userinfo = (_text(parts, name) for name in names)
+    if userinfo:
+        try:
+            userinfo = _parsed(f"proto://{userinfo}@host")["userinfo"]
+        except ValueError as error:
+            raise FuncError(f"unable to parse userinfo in dict: {error}") from error
+    out = f"{scheme}:" if scheme else ""
+    if opaque:
+        out += opaque
     else:
-        if get["scheme"] or get["host"] or get["userinfo"]:
-            credentials = f"{get['userinfo']}@" if get["userinfo"] else ""
-            slashes = "//" if get["host"] or get["path"] or get["userinfo"] else ""
-            out += f"{slashes}{credentials}{get['host']}"
-        path = quote(get["path"], safe=_PATH_SAFE)
-        if path and not path.startswith("/") and get["host"]:
+        if host or userinfo or (scheme and path):
+            out += "//"
+        out += f"{userinfo}@" if userinfo else ""
+        out += _escaped(host, _HOST_SAFE)
+        path = path if path == "*" else _escaped(path, _PATH_SAFE)
+        if path and not path.startswith("/") and host:
             out += "/"
         if not out and ":" in path.partition("/")[0]:
             out = "./"  # else the colon would end a scheme
         out += path
-    out += f"?{get['query']}" if get["query"] else ""
-    return out + (f"#{quote(get['fragment'], safe=_PATH_SAFE + '?')}" if get["fragment"] else "")
+    out += f"?{query}" if query else ""
+    return out + (f"#{_escaped(fragment, _FRAGMENT_SAFE)}" if fragment else "")
+
+
+def _text(parts: Mapping[str, Any], name: str) -> str:
+    """Return a part, empty if it is missing (dictGetOrEmpty)."""
+    value = parts.get(name, "")
+    if value is None:
+        raise FuncError("runtime error: invalid memory address or nil pointer dereference")
+    if not isinstance(value, str):
+        raise FuncError(f"unable to parse {name} key, must be of type string, but {kind_of(value)} found")
+    return value
