@@ -79,11 +79,6 @@ _SCALAR: Final = re.compile(
     rf" *(?:\"(?P<double>{DOUBLE})\"|'(?P<single>{SINGLE})'|(?P<plain>{PLAIN})) *(?:\n *(?:{COMMENT})?)*"
 )
 """A scalar on one line, with nothing but blank lines and comments after it."""
-_FLOW_ENTRY: Final = re.compile(rf"({KEY}): +\"({DOUBLE})\"")
-_FLOW: Final = re.compile(
-    rf"(?P<mapping>\{{[ \n]*(?:{_FLOW_ENTRY.pattern}[ \n]*(?:,[ \n]*|(?=\}})))*\}}) *(?:\n *(?:{COMMENT})?)*"
-)
-"""A flow mapping of texts in double quotes, with nothing but blank lines and comments after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -491,17 +486,10 @@ def _of_list(element: _Shape, value: Any, normal: Any, size: int) -> _Read:
 
 
 def _on_the_line(shape: _Shape, part: str, start: int) -> _Read:
-    """Read what begins on the line of a key or dash: a scalar, or a flow mapping of quoted texts, with nothing after it."""
+    """Read a scalar that begins on the line of a key or dash, with nothing after it."""
     match = _SCALAR.fullmatch(part, start)
     if match is None:
-        flow = _FLOW.fullmatch(part, start) if shape.type_name == "map[string]string" else None
-        if flow is None:
-            raise _PartError
-        found = _FLOW_ENTRY.findall(part, start, flow.end("mapping"))
-        entries = dict(found)
-        if any(type(resolve_plain(key)) is not str for key in entries):
-            raise _PartError
-        return entries, entries, 1 + 2 * len(found)
+        raise _PartError
     kind = match.lastgroup or ""
     text = match[kind]
     value = resolve_plain(text) if kind == "plain" else text
