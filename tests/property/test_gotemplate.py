@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from injector.gotemplate import Budget, BudgetError, ExecError, Func, ParseError, compile_template
-from injector.gotemplate.builtins import BUILTINS
 from injector.gotemplate.lexer import Kind, Token, tokens
-from injector.gotemplate.parser import parse_template
 from injector.gotemplate.sprig import txt_func_map
 from tests.cases import cases
+from tests.fuzz import template_target
 from tests.property.templates import BODIES, TEMPLATES
+from tests.sizes import sized
 
 VALUES = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(-3, 300), st.floats(), st.text(max_size=4)),
@@ -73,37 +73,19 @@ def test_text_without_delimiters_is_itself(text: str) -> None:
     assert "".join(token.text for token in tokens(text)) == text
 
 
-def sources(text: str) -> dict[str, str]:
-    """Each template of a text, as its tree prints it."""
-    return {name: str(tree.root) for name, tree in parse_template("t", text, functions=BUILTINS).items()}
+SPOILT = st.builds(
+    lambda text, begin, end, put: text[:begin] + put + text[end:],
+    TEMPLATES,
+    st.integers(0, 300),
+    st.integers(0, 300),
+    st.text(alphabet="{}()|.$\"'`:=- ax1\n", max_size=3),
+)
 
 
-@given(TEMPLATES)
-def test_parsing_what_a_tree_prints_gives_the_tree_again(text: str) -> None:
-    found = sources(text)
-    again = sources(f'{found["t"]}{{{{define "d"}}}}{found["d"]}{{{{end}}}}') if "d" in found else sources(found["t"])
-    assert again == found
-
-
-@given(TEMPLATES, st.integers(0, 300), st.integers(0, 300), st.text(alphabet="{}()|.$\"'`:=- ax1\n", max_size=3))
-def test_a_spoilt_template_parses_or_is_refused_with_its_line(text: str, begin: int, end: int, put: str) -> None:
-    spoilt = text[:begin] + put + text[end:]
-
-    assert 1 <= refused_at(spoilt) <= spoilt.count("\n") + 1
-
-
-@given(st.text(max_size=80))
-def test_any_text_inside_an_action_parses_or_is_refused(text: str) -> None:
-    assert 1 <= refused_at(f"{{{{{text}}}}}") <= text.count("\n") + 1
-
-
-def refused_at(text: str) -> int:
-    """The line that the parser refuses a text at; the first where it takes it. Any other error is a fault."""
-    try:
-        parse_template("t", text, functions=BUILTINS)
-    except ParseError as error:
-        return error.line
-    return 1
+@settings(max_examples=sized(120, 300))
+@given(TEMPLATES | SPOILT | st.text(max_size=80).map(lambda text: f"{{{{{text}}}}}"))
+def test_a_text_is_refused_with_its_line_or_is_a_template_that_prints_as_itself(text: str) -> None:
+    template_target.run(b"\0" + text.encode("utf-8", "surrogateescape"))
 
 
 @dataclass

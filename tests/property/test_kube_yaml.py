@@ -6,45 +6,39 @@ import json
 from contextlib import suppress
 from typing import Any
 
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from injector.errors import ManifestError
 from injector.golang.json import go_json, load_json
-from injector.kube.yaml import dump_yaml, load_yaml, split_documents
-from injector.kube.yaml.write import emitted
+from injector.kube.yaml import load_yaml, split_documents
 from tests.fuzz.jsondata import close
+from tests.fuzz.yaml_target import written
+from tests.sizes import sized
 
 TEXTS = st.text(max_size=12) | st.text("yYnNoO01e.:-+_ xX\n\t#'\"&*!|>%@`{}[],<~?", max_size=12)
+# Go writes the merge key unquoted, and cannot read it back either.
+KEYS = TEXTS.filter(lambda key: key != "<<")
 NUMBERS = st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False, allow_infinity=False)
 DOCUMENTS = st.recursive(
     st.none() | st.booleans() | NUMBERS | TEXTS,
-    # Go writes the merge key unquoted, and cannot read it back either.
-    lambda inner: (
-        st.lists(inner, max_size=4) | st.dictionaries(TEXTS.filter(lambda key: key != "<<"), inner, max_size=4)
-    ),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4),
     max_leaves=15,
 )
 WORDS = st.lists(st.text("abXY019-:#'\"{}[],&*?|>%@`.!~_/=$\\", max_size=24), max_size=14).map(" ".join)
 LINES = st.lists(WORDS, max_size=4).map("\n".join)
 SENTENCES = st.recursive(
     WORDS | LINES | TEXTS | NUMBERS,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(WORDS | TEXTS, inner, max_size=4),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(WORDS | KEYS, inner, max_size=4),
     max_leaves=12,
 )
 YAML = st.text("ab01 :-\n\t#'\"&*!|>%{}[],<~?.", max_size=60)
 
 
-@given(document=DOCUMENTS)
-def test_what_is_written_as_yaml_reads_back(document: Any) -> None:
-    assert close(load_yaml(dump_yaml(document)), document)
-
-
-@given(document=SENTENCES, fold=st.booleans())
-def test_what_is_written_without_events_is_what_libyaml_writes(document: Any, fold: bool) -> None:
-    text = emitted(document, 80 if fold else 2**31 - 1)
-
-    assert dump_yaml(document, fold=fold) == text
+@settings(max_examples=sized(80, 200))
+@given(document=DOCUMENTS | SENTENCES, fold=st.booleans())
+def test_what_is_written_as_yaml_reads_back_and_is_what_libyaml_writes(document: Any, fold: bool) -> None:
+    written(document, fold=fold)
 
 
 @given(document=DOCUMENTS)
