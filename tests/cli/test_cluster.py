@@ -204,18 +204,18 @@ def test_an_invalid_target_is_a_wrong_argument(text: str, says: str) -> None:
     assert says in str(caught.value)
 
 
-def test_a_pod_is_read_as_it_would_be_created_under_its_own_name() -> None:
-    found = asyncio.run(read_target(cluster(owned("web", "shop")), WorkloadName(PODS, "web-abc-1", "shop")))
+@pytest.mark.parametrize(
+    ("target", "title"),
+    [
+        (WorkloadName(PODS, "web-abc-1", "shop"), "Pod shop/web-abc-1"),
+        (WorkloadName(DEPLOYMENTS, "web", "shop"), "Deployment shop/web"),
+    ],
+)
+def test_a_workload_is_read_with_the_pod_that_it_would_create(target: WorkloadName, title: str) -> None:
+    found = asyncio.run(read_target(cluster(owned("web", "shop"), deployment("web", "shop")), target))
 
-    assert str(found) == "Pod shop/web-abc-1"
+    assert (str(found), found.pod["metadata"]["labels"]["app"]) == (title, "web")
     assert "name" not in found.pod["metadata"]
-
-
-def test_a_deployment_is_read_with_the_pod_of_its_template() -> None:
-    found = asyncio.run(read_target(cluster(deployment("web", "shop")), WorkloadName(DEPLOYMENTS, "web", "shop")))
-
-    assert str(found) == "Deployment shop/web"
-    assert found.pod["metadata"]["labels"] == {"app": "web"}
 
 
 def listed(*objects: dict[str, Any], namespace: str | None = None) -> list[str]:

@@ -211,10 +211,6 @@ def test_node_versions_are_used(folder: Path) -> None:
     assert "    istio-proxy: containers -> initContainers\n" in result.stdout
 
 
-def test_with_exit_code_false_a_difference_ends_with_0(folder: Path) -> None:
-    assert diff(folder, "1-24", "1-30", "--exit-code=false").exit_code == 0
-
-
 def test_the_embedded_revisions_are_compared_without_a_directory(folder: Path) -> None:
     result = invoke("diff", "stable", "canary", "-f", str(folder / "m.yaml"), "-o", "json")
 

@@ -25,6 +25,7 @@ from tests.revisions.fakes import CONFIG, VALUES, make_raw, write_revision
 
 INJECTOR = str(Path(sys.executable).with_name("injector"))
 NO_CLUSTER = "note: no cluster is configured: the embedded revisions are used\n"
+uninject = partial(invoke, "uninject")
 NOTHING = "note: stdin: nothing is injected, because no document has a pod"
 SERVICE = "# kept as it is\napiVersion: v1\nkind:   Service\nmetadata: {name: hello}\n"
 
@@ -128,24 +129,18 @@ def other(kind: str, group: str, **spec: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("kind", "group"), OTHERS)
-def test_only_the_pod_template_of_other_kinds_changes(files: Path, kind: str, group: str) -> None:
+def test_only_the_pod_template_of_other_kinds_changes_and_uninject_restores_it(
+    files: Path, kind: str, group: str
+) -> None:
     given = other(kind, group, containerConcurrency=5)
 
-    (found,) = injected(kube_inject(files, "-", text=yaml.safe_dump(given)))
+    there = kube_inject(files, "-", text=yaml.safe_dump(given))
 
+    (found,) = injected(there)
+    assert injected(uninject("-", text=there.stdout)) == [given]
     assert sorted(images(found)) == sorted(PROXIED)
     assert found["spec"]["template"]["spec"]["containerConcurrency"] == 5
     assert {**found, "spec": {**found["spec"], "template": given["spec"]["template"]}} == given
-
-
-@pytest.mark.parametrize(("kind", "group"), OTHERS)
-def test_uninject_restores_other_kinds(files: Path, kind: str, group: str) -> None:
-    given = other(kind, group)
-    there = kube_inject(files, "-", text=yaml.safe_dump(given)).stdout
-
-    back = invoke("uninject", "-", text=there)
-
-    assert injected(back) == [given]
 
 
 def test_a_kind_of_another_group_is_another_kind(files: Path) -> None:
@@ -244,18 +239,17 @@ def test_a_folder_and_several_files_are_one_stream(files: Path) -> None:
     assert [each["metadata"]["name"] for each in found] == ["hello", "a", "b"]
 
 
-def test_the_output_is_a_file_as_with_istioctl(files: Path) -> None:
-    result = kube_inject(files, "-f", str(files / "hello.yaml"), "-o", str(files / "out.yaml"))
+@pytest.mark.parametrize("flags", [["-o", "out.yaml"], ["-o=json", "--output-file", "out.yaml"]])
+def test_the_output_is_a_file_as_with_istioctl_or_a_format_as_with_kubectl(
+    files: Path, monkeypatch: pytest.MonkeyPatch, flags: list[str]
+) -> None:
+    monkeypatch.chdir(files)
 
-    assert (result.exit_code, result.output) == (0, f"wrote {files / 'out.yaml'}\n")
-    assert len(images(next(yaml.safe_load_all((files / "out.yaml").read_text())))) == 2
+    result = kube_inject(files, "-f", "hello.yaml", *flags)
 
-
-def test_the_output_is_a_format_as_with_kubectl(files: Path) -> None:
-    result = kube_inject(files, "-f", str(files / "hello.yaml"), "-o=json", "--output-file", str(files / "out"))
-
-    assert result.output == f"wrote {files / 'out'}\n"
-    assert len(images(json.loads((files / "out").read_text()))) == 2
+    text = Path("out.yaml").read_text()
+    assert (result.exit_code, result.output, text.startswith("{")) == (0, "wrote out.yaml\n", "-o=json" in flags)
+    assert len(images(next(yaml.safe_load_all(text)))) == 2
 
 
 def test_a_patch_leads_from_the_document_to_the_injected_one(files: Path) -> None:
@@ -466,40 +460,33 @@ def injected_pod(name: str = "hello") -> dict[str, Any]:
     )
 
 
+def listed(pod: dict[str, Any]) -> dict[str, Any]:
+    """A List of a Service and a pod."""
+    return {"apiVersion": "v1", "kind": "List", "items": [yaml.safe_load(SERVICE), pod]}
+
+
 def deployment_of(pod: dict[str, Any]) -> dict[str, Any]:
     """A Deployment of pods like ``pod``."""
-    template = {"metadata": {"annotations": pod["metadata"].get("annotations", {})}, "spec": pod["spec"]}
+    noted = {key: value for key, value in pod["metadata"].items() if key == "annotations"}
+    template = {**({"metadata": noted} if noted else {}), "spec": pod["spec"]}
     return {**workload(), "spec": {"template": template}}
 
 
-uninject = partial(invoke, "uninject")
+@pytest.mark.parametrize(
+    ("text", "documents"),
+    [
+        (yaml.safe_dump(injected_pod()), [make_pod()]),
+        (f"{SERVICE}---\n{yaml.safe_dump(make_pod())}", [yaml.safe_load(SERVICE), make_pod()]),
+        (json.dumps(listed(injected_pod())), [listed(make_pod())]),
+        (yaml.safe_dump(deployment_of(injected_pod())), [deployment_of(make_pod())]),
+    ],
+    ids=["a pod", "without a sidecar", "a List", "a workload"],
+)
+def test_pods_and_workloads_are_restored_in_place(text: str, documents: list[dict[str, Any]]) -> None:
+    result = uninject("-", text=text)
 
-
-def test_a_pod_is_restored() -> None:
-    assert injected(uninject("-", text=yaml.safe_dump(injected_pod()))) == [make_pod()]
-
-
-def test_a_workload_loses_its_proxy(tmp_path: Path) -> None:
-    (tmp_path / "hello.yaml").write_text(yaml.safe_dump(deployment_of(injected_pod())))
-
-    (found,) = injected(uninject("-f", str(tmp_path / "hello.yaml")))
-
-    assert found["spec"]["template"]["spec"] == make_pod()["spec"]
-
-
-def test_documents_without_a_sidecar_stay() -> None:
-    result = uninject("-", text=f"{SERVICE}---\n{yaml.safe_dump(make_pod())}")
-
-    assert result.stdout.startswith(f"{SERVICE}---\n")
-    assert injected(result) == [yaml.safe_load(SERVICE), make_pod()]
-
-
-def test_the_items_of_a_list_are_uninjected_in_place() -> None:
-    listed = {"apiVersion": "v1", "kind": "List", "items": [yaml.safe_load(SERVICE), injected_pod()]}
-
-    assert injected(uninject("-", text=json.dumps(listed))) == [
-        {**listed, "items": [yaml.safe_load(SERVICE), make_pod()]}
-    ]
+    assert injected(result) == documents
+    assert result.stdout.startswith(f"{SERVICE}---\n") == text.startswith(SERVICE)
 
 
 def test_a_patch_removes_what_was_added() -> None:

@@ -197,29 +197,31 @@ KEPT = ChangedDocument("# as it was\nkind:   Service\n", {"kind": "Service"}, No
 CHANGED = ChangedDocument("kind: Pod\n", {"kind": "Pod"}, {"kind": "Pod", "spec": {"size": 1}})
 
 
-def test_yaml_ends_every_document_as_istioctl_does_and_keeps_what_passes_through() -> None:
-    assert (
-        "".join(manifest_text([KEPT, CHANGED], "yaml"))
-        == "# as it was\nkind:   Service\n---\nkind: Pod\nspec:\n  size: 1\n---\n"
-    )
+EMPTY = ChangedDocument("# nothing\n", None, None)
 
 
-def test_a_document_without_a_final_newline_gets_one() -> None:
-    assert "".join(manifest_text([ChangedDocument("a: 1", {"a": 1}, None)], "yaml")) == "a: 1\n---\n"
+@pytest.mark.parametrize(
+    ("documents", "text"),
+    [
+        ([KEPT, CHANGED], "# as it was\nkind:   Service\n---\nkind: Pod\nspec:\n  size: 1\n---\n"),
+        ([ChangedDocument("a: 1", {"a": 1}, None)], "a: 1\n---\n"),
+    ],
+)
+def test_yaml_ends_every_document_as_istioctl_does_and_keeps_what_passes_through(
+    documents: list[ChangedDocument], text: str
+) -> None:
+    assert "".join(manifest_text(documents, "yaml")) == text
 
 
-def test_json_of_one_document_is_the_object() -> None:
-    assert json.loads("".join(manifest_text([CHANGED], "json"))) == CHANGED.after
-
-
-def test_json_of_several_is_a_list_without_the_empty_ones() -> None:
-    empty = ChangedDocument("# nothing\n", None, None)
-
-    assert json.loads("".join(manifest_text([KEPT, empty, CHANGED], "json"))) == {
-        "apiVersion": "v1",
-        "kind": "List",
-        "items": [KEPT.before, CHANGED.after],
-    }
+@pytest.mark.parametrize(
+    ("documents", "found"),
+    [
+        ([CHANGED], CHANGED.after),
+        ([KEPT, EMPTY, CHANGED], {"apiVersion": "v1", "kind": "List", "items": [KEPT.before, CHANGED.after]}),
+    ],
+)
+def test_json_is_the_object_or_a_list_without_empty_documents(documents: list[ChangedDocument], found: Any) -> None:
+    assert json.loads("".join(manifest_text(documents, "json"))) == found
 
 
 def test_a_patch_is_one_line_for_each_document() -> None:

@@ -44,13 +44,10 @@ def test_values_are_read_if_their_file_exists(tmp_path: Path) -> None:
     assert f"--injectValues={tmp_path}/etc/istio/inject/values" in arguments_of([], tmp_path)
 
 
-def test_flags_for_logging_are_left_out_with_their_values() -> None:
+def test_flags_for_logging_are_left_out_with_their_values_and_a_command_stays() -> None:
     logging = ["--log_as_json", "--log_output_level", "default:info", "--log_target=stdout"]
 
     assert arguments_of([*logging, "--port=1"]) == arguments_of(["--port=1"])
-
-
-def test_a_command_stays_as_it_is() -> None:
     assert arguments_of(["probe", "--probe-path=/health"]) == ["probe", "--probe-path=/health"]
 
 

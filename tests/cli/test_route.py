@@ -165,16 +165,16 @@ def test_a_path_without_a_name_is_refused_without_a_default() -> None:
     assert ends(RequestedName("", "--path"), labels(), state).steps[1].detail == "there is no default"
 
 
-def test_a_broken_revision_is_bad_input() -> None:
-    with pytest.raises(ConfigError, match="it has no `config`"):
-        route(listed(STATE), RequestedName("broken", "--path"), labels())
-
-
-def test_broken_tags_are_invalid_input() -> None:
-    state = SourceState((make_raw("a"),), tags_error=ConfigError("odd tags"))
-
-    with pytest.raises(ConfigError, match="odd tags"):
-        route(listed(state), RequestedName(), labels())
+@pytest.mark.parametrize(
+    ("state", "asked", "says"),
+    [
+        (STATE, RequestedName("broken", "--path"), "it has no `config`"),
+        (SourceState((make_raw("a"),), tags_error=ConfigError("odd tags")), RequestedName(), "odd tags"),
+    ],
+)
+def test_a_broken_revision_and_broken_tags_are_bad_input(state: SourceState, asked: RequestedName, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        route(listed(state), asked, labels())
 
 
 OBJECTS = (*revision("1-24", "1.24.6"), *revision("1-30", "1.30.1"), tag("prod", "1-24"))
