@@ -14,14 +14,13 @@ from click.testing import CliRunner, Result
 
 from injector.cli import main
 from injector.cli.cluster import FileReader
+from injector.cluster import resources
 from injector.cluster.client import KubeClient, Page, meaning_of
 from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.resources import Resource, Scope
-from injector.errors import ClusterError, ManifestError
-from injector.golang.json import dump_json
+from injector.errors import ClusterError
 from injector.istio.webhooks import WebhookOptions, revision_webhook, tag_webhook
-from tests.cluster.fakeapi import Direct
-from tests.cluster.fakes import failure
+from tests.cluster.fakeapi import Direct, FakeApi
 from tests.e2e.manifests import config_map
 from tests.factories import make_pod, owner_of
 from tests.revisions.fakes import CONFIG, VALUES
@@ -97,10 +96,13 @@ SHOWS_A = CONFIG.replace("{{ .Values.global.tag }}", "{{ index .ProxyConfig.Prox
 """An inject config whose proxy image shows the variable A of the pod's ProxyConfig."""
 
 
-class FakeKube(KubeClient):
-    """A client of a cluster of made-up objects.
+_RESOURCES = {each.kind: each for each in vars(resources).values() if isinstance(each, Resource)}
 
-    ``forbidden`` are the resources that may not be listed. ``refuses`` says why a pod is refused, with the HTTP status.
+
+class FakeKube(FakeApi):
+    """An API server with made-up objects.
+
+    ``forbidden`` are the resources that may not be listed. ``refuses`` says why a dry run of a pod is refused, with the HTTP status.
     """
 
     def __init__(
@@ -109,59 +111,27 @@ class FakeKube(KubeClient):
         forbidden: tuple[str, ...] = (),
         refuses: Callable[[Mapping[str, Any]], tuple[int, str] | None] = lambda _: None,
     ) -> None:
-        self._reader = cluster(*objects)
-        self._forbidden = forbidden
-        self._refuses = refuses
+        super().__init__(refused={f"list {each}": "forbidden" for each in forbidden})
+        self.refuses = refuses
         self.tried: list[Mapping[str, Any]] = []
-        self.asked: list[str] = []
-
-    async def page(self, scope: Scope, *, token: str = "", limit: int = 0) -> Page:
-        self.asked.append(f"list {scope}{f' by {scope.fields}' if scope.fields else ''}")
-        assert (token, limit) == ("", 500)
-        if scope.resource.plural in self._forbidden:
-            what = f'the API server forbids it (HTTP 403): cannot list resource "{scope.resource.plural}"'
-            raise ClusterError(what, hint="x", reason="forbidden", status=403)
-        found = await self._reader.all(scope, lambda item: item)
-        return Page(tuple({key: item[key] for key in item if key not in ("kind", "apiVersion")} for item in found), "1")
-
-    async def texts(self, scope: Scope, token: str = "") -> tuple[list[bytes], str]:
-        page = await self.page(scope, token=token, limit=500)
-        return [dump_json(item) for item in page.items], page.token
-
-    async def get(self, resource: Resource, name: str, *, namespace: str = "") -> dict[str, Any]:
-        self.asked.append(f"get {resource.plural} {namespace}/{name}")
-        try:
-            return await self._reader.get(resource, name, namespace=namespace)
-        except ManifestError as error:
-            raise ClusterError("has no such object", hint="x", reason="missing", status=404) from error
-
-    async def find_resource(self, kind: str, group: str) -> Resource | None:
-        return await self._reader.find_resource(kind, group)
+        for each in objects:
+            kind, version = each["kind"], each.get("apiVersion", "")
+            self.put(_RESOURCES.get(kind) or Resource(version, f"{kind.lower()}s", kind, namespaced=True), each)
 
     async def create(
         self, resource: Resource, manifest: Mapping[str, Any], *, manager: str, dry_run: bool = False
     ) -> dict[str, Any]:
         assert (resource.plural, bool(manager), dry_run) == ("pods", True, True)
         self.tried.append(manifest)
-        if answer := self._refuses(manifest):
+        if answer := self.refuses(manifest):
             raise ClusterError(answer[1], hint="x", reason=meaning_of(answer[0]).reason, status=answer[0])
         return dict(manifest)
 
-
-class Refusing:
-    """A cluster that says the same to everything."""
-
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-
-    async def all(self, *_: Any) -> list[Any]:
-        raise failure(self.reason)
-
-    async def get(self, *_: Any, **__: Any) -> dict[str, Any]:
-        raise failure(self.reason)
-
-    async def find_resource(self, *_: Any) -> Resource | None:
-        raise failure(self.reason)
+    async def page(self, scope: Scope, *, token: str = "", limit: int = 0) -> Page:
+        found = await super().page(scope, token=token, limit=limit)
+        # The items of a list have no kind.
+        items = [{key: each[key] for key in each if key not in ("kind", "apiVersion")} for each in found.items]
+        return Page(items, found.resource_version, found.token)
 
 
 def reached(monkeypatch: pytest.MonkeyPatch, client: KubeClient) -> None:

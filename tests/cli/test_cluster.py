@@ -172,7 +172,7 @@ def test_files_are_read_where_they_are_named_and_else_the_cluster(
 
     for files, found in ([str(tmp_path / "all.yaml")], ["a"]), ([], ["a", "b"]):
         with open_reader(files, Kubeconfig()) as session:
-            assert session.run(lambda reader: _names(reader, Scope(PODS))) == found
+            assert sorted(session.run(lambda reader: _names(reader, Scope(PODS)))) == found
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def test_ended_pods_are_not_listed() -> None:
     client = FakeKube()
 
     assert read_targets(Direct(client), "shop", OTHER_KINDS, str) == []
-    assert client.asked[-1] == f"list pods in shop by {RUNNING}"
+    assert client.asked[-1] == f"list pods in shop {RUNNING}"
 
 
 @cases("pod", "over")
@@ -310,8 +310,8 @@ def test_only_the_given_namespace_is_read() -> None:
     around = asyncio.run(read_view(client, FROM_CLUSTER, "shop"))
 
     assert list(around.namespaces) == ["shop"]
-    assert "get namespaces /shop" in client.asked
-    with pytest.raises(ClusterError, match='cannot list resource "namespaces"'):
+    assert "get namespaces shop" in client.asked
+    with pytest.raises(ClusterError, match="list namespaces"):
         asyncio.run(read_view(client, FROM_CLUSTER, None))
 
 

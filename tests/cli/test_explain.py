@@ -374,7 +374,7 @@ def test_a_whole_namespace_is_explained_and_a_refusal_in_it_ends_with_65(monkeyp
         (("-n", "shop", "--namespace-labels", "a=b"), 64, "--namespace-labels: only for FILES"),
         (("web", "--revision-label-precedence", "pod"), 64, "--revision-label-precedence: only for FILES"),
         (("svc/web",), 64, "'svc' is not a type of workload"),
-        (("web", "-n", "shop"), 1, "has no such object"),
+        (("web", "-n", "shop"), 1, "told missing"),
     ],
 )
 @in_cluster

@@ -16,7 +16,7 @@ from injector.cli.tag import (
     write_options,
 )
 from injector.cluster.kubeconfig import Kubeconfig
-from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, SERVICES, WEBHOOKS
+from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, RUNNING, SERVICES, WEBHOOKS
 from injector.errors import InjectorError
 from injector.istio.webhooks import WebhookOptions, revision_webhook, tag_webhook
 from tests.cases import cases
@@ -345,7 +345,7 @@ def test_a_tag_of_a_cluster_is_removed_unless_namespaces_or_pods_name_it(cluster
     assert (refused.exit_code, refused.stdout) == (1, "")
     assert 'cannot remove tag "prod": it is in use by namespace bank, pod bank/p-00, ' in refused.stderr
     assert "pod bank/p-18 and 6 more; " in refused.stderr
-    assert "list pods istio.io/rev=prod,app!=istiod" in cluster.asked
+    assert f"list pods istio.io/rev=prod,app!=istiod {RUNNING}" in cluster.asked
 
     assert tag_command("remove", "prod", "--force").output == "Revision tag prod removed\n"
     assert tag_command("list").output == "No Istio revision tags found.\n"

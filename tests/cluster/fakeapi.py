@@ -65,6 +65,12 @@ class FakeApi(KubeClient):
             raise refusal("missing", 404)
         return copy.deepcopy(found)
 
+    async def find_resource(self, kind: str, group: str) -> Resource | None:
+        self._refuse("find")
+        versions = [str(each.get("apiVersion")) for each in self.objects.values() if each["kind"] == kind]
+        found = next((each for each in versions if each.rpartition("/")[0] == group), None)
+        return None if found is None else Resource(found, f"{kind.lower()}s", kind, namespaced=True)
+
     async def create(
         self, resource: Resource, manifest: Mapping[str, Any], *, manager: str, dry_run: bool = False
     ) -> dict[str, Any]:
@@ -134,7 +140,8 @@ class FakeApi(KubeClient):
         self.drop(resource, name, namespace)
 
     async def page(self, scope: Scope, *, token: str = "", limit: int = 0) -> Page:
-        await self._called("list", scope.resource, scope.labels)
+        place = f"in {scope.namespace}" if scope.namespace else ""
+        await self._called("list", scope.resource, place, scope.labels, scope.fields)
         if not token:
             self._lists[scope] = [each for key, each in sorted(self.objects.items()) if _is_in(scope, key[0], each)]
         found, start = self._lists[scope], int(token or 0)

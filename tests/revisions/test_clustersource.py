@@ -27,10 +27,10 @@ from injector.revisions.reload import Loader
 from injector.revisions.source import ClusterFacts, Overrides, RawRevision, SourceState
 from injector.revisions.tags import TagObject
 from tests.cases import cases
-from tests.cli.clusters import FakeKube, Refusing, revision, tag
+from tests.cli.clusters import FakeKube, revision, tag
 from tests.cli.clusters import cluster as reader_of
 from tests.cluster.fakeapi import FakeApi
-from tests.cluster.fakes import FakeClient, Observed, in_fake_time, page
+from tests.cluster.fakes import FakeClient, Observed, failure, in_fake_time, page
 from tests.revisions.fakes import CONFIG, VALUES, make_raw
 from tests.tasks import running
 
@@ -389,7 +389,7 @@ async def test_a_command_reads_the_proxy_configs_of_the_cluster() -> None:
     built = await build_all(reader_of(a_proxy_config(3)), SourceState((raw,)), {}, Overrides())
 
     assert list(map(str, built.revisions["1-24"].proxy_configs_of({"namespace": "shop"}).below)) == ["shop/a"]
-    assert (await build_all(Refusing("missing"), SourceState((raw,)), {}, Overrides())).notes == ()
+    assert (await build_all(FakeApi(fault=failure("missing")), SourceState((raw,)), {}, Overrides())).notes == ()
 
 
 @pytest.mark.parametrize("refused", ["", "configmaps", "mutatingwebhookconfigurations", "nodes"])
@@ -462,21 +462,21 @@ async def test_the_nodes_are_asked_where_a_revision_depends_on_them() -> None:
 async def test_nodes_are_not_listed_if_no_revision_needs_them_or_versions_are_given(
     raw: Any, overrides: Overrides
 ) -> None:
-    built = await build_all(Refusing("forbidden"), SourceState((raw,)), {}, overrides)
+    built = await build_all(FakeApi(fault=failure("forbidden")), SourceState((raw,)), {}, overrides)
 
     assert [note.partition(",")[0] for note in built.notes] == ["ignoring ProxyConfigs"]
     assert built.revisions[raw.name].node_versions in ((), ("v1.30.0",))
 
 
 async def test_without_the_permission_for_nodes_a_note_says_what_follows() -> None:
-    built = await build_all(Refusing("forbidden"), SourceState((ASKS,)), {}, Overrides())
+    built = await build_all(FakeApi(fault=failure("forbidden")), SourceState((ASKS,)), {}, Overrides())
 
     assert [note.partition(":")[0] for note in built.notes] == [
         "assuming no native sidecars, because the nodes cannot be listed",
         "ignoring ProxyConfigs, because they cannot be listed",
     ]
     with pytest.raises(ClusterError):
-        await build_all(Refusing("unreachable"), SourceState((ASKS,)), {}, Overrides())
+        await build_all(FakeApi(fault=failure("unreachable")), SourceState((ASKS,)), {}, Overrides())
 
 
 async def test_a_failed_build_is_raised_on_access() -> None:
@@ -505,4 +505,7 @@ async def test_a_cluster_is_asked_for_no_more_than_config_maps_and_webhooks() ->
 
     await listed_state(client, HOME)
 
-    assert client.asked == ["list configmaps in istio-system", "list mutatingwebhookconfigurations"]
+    assert client.asked == [
+        "list configmaps in istio-system istio.io/rev",
+        "list mutatingwebhookconfigurations istio.io/rev",
+    ]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, SERVICES, WEBHOOKS, Resource
+from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, RUNNING, SERVICES, WEBHOOKS, Resource
 from injector.errors import ClusterError, TagError
 from injector.injection.steps.status import STATUS
 from injector.istio.webhooks import (
@@ -468,10 +468,10 @@ def test_users_are_namespaces_and_pods_by_label_and_nothing_else_is_asked_for(ta
     assert tags.users("default") == ["namespace twice", "namespace old"]
     assert api.asked == [
         "list namespaces istio.io/rev=prod",
-        "list pods istio.io/rev=prod,app!=istiod",
+        f"list pods istio.io/rev=prod,app!=istiod {RUNNING}",
         "list namespaces istio.io/rev=default",
         "list namespaces istio-injection=enabled,istio.io/rev!=default",
-        "list pods istio.io/rev=default,app!=istiod",
+        f"list pods istio.io/rev=default,app!=istiod {RUNNING}",
     ]
 
 
@@ -525,7 +525,7 @@ def test_a_revisions_configuration_is_written_as_its_own_manager(tags: ClusterTa
 
     assert api.asked == [
         f"list {MINE}",
-        "list services istio.io/tag",
+        "list services in istio-system istio.io/tag",
         f"apply {MINE} istio-sidecar-injector-1-24 injector-webhook dry",
         f"apply {MINE} istio-sidecar-injector-1-24 injector-webhook force",
     ]
