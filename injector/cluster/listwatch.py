@@ -4,7 +4,7 @@
 the requests::
 
     LIST --last page--> WATCH --ended, after a while--> WATCH
-    LIST --fault--> WAIT --> LIST                     (with the same page token, unless that is gone)
+    LIST --fault--> WAIT --> LIST      (with the same page token, unless that is gone, or failed for the third time)
     WATCH --cut, refused, ended at once--> WAIT --> WATCH    (from the last version seen)
     LIST, WATCH --the cluster lacks the resource--> WAIT, without objects --> LIST
     WATCH --gone, an ERROR event, a line that cannot be read, the third fault in a row--> WAIT --> LIST
@@ -45,7 +45,7 @@ ABSENT_RETRY: Final = 30.0
 """Seconds until a resource that the cluster does not have is listed again: it may have been installed."""
 # A watch that lasted this long was successful, and earlier faults no longer count.
 STEADY: Final = 10.0
-# After etcd is restored, known versions can lie in the future, and every watch from them fails.
+# After etcd is restored, known versions can lie in the future, and every watch from them, and every page of such a list, fails.
 RESUMES: Final = 3
 
 _GONE: Final = 410
@@ -107,6 +107,7 @@ class WatchState:
         self._leaves_out = False
         self._wait: float | None = None
         self._in_a_row = 0
+        self._page_faults = 0
         self.objects: dict[str, Any] = {}
         self.listed = False
         self.full = False
@@ -129,7 +130,7 @@ class WatchState:
             self._pages, self._leaves_out = {}, False
         for item in page.items:
             self._put(self._pages, item)
-        self._token = page.token
+        self._token, self._page_faults = page.token, 0
         if page.token:
             return Effect.SAME
         before, self.objects, self.full = self.objects, self._pages, self._leaves_out
@@ -179,9 +180,10 @@ class WatchState:
         self.last_fault = reason
         wait = WAITS[min(self._in_a_row, len(WAITS) - 1)] * (1 + _JITTER * self._chance())
         self._in_a_row += 1
+        self._page_faults += 1
         if reason in _RELIST or self._in_a_row >= RESUMES:
             self._version = ""
-        if reason in _RELIST:
+        if reason in _RELIST or self._page_faults >= RESUMES:
             self._token = ""
         self._wait = max(wait, min(retry_after, MAX_RETRY_AFTER))
 

@@ -155,6 +155,20 @@ def test_a_failed_page_is_retried_and_an_expired_list_restarts() -> None:
     assert state.objects == {"b": 1}
 
 
+def test_a_page_that_fails_three_times_restarts_the_list_since_its_token_itself_may_be_the_fault() -> None:
+    state = make_state()
+    for token in ("more", "rest"):
+        state.page(page(item(token, 1, x=1), more=token))
+        for _ in range(2):
+            state.failed("server")
+            assert after_wait(state) == List(token)
+    state.failed("server")
+
+    assert after_wait(state) == List()
+    state.page(page(item("b", 1, x=1)))
+    assert state.objects == {"b": 1}
+
+
 def test_a_list_that_fails_in_a_page_leaves_nothing_in_the_next_list() -> None:
     state = WatchState(lambda item: item["spec"], lambda: 0.0)
     with pytest.raises(KeyError):
