@@ -34,7 +34,7 @@ def echo(text: str, *, err: bool = False, nl: bool = True, file: IO[Any] | None 
 
 def has_color() -> bool:
     """Return whether to print colors: on a terminal, unless ``NO_COLOR`` or ``TERM=dumb`` is set."""
-    return is_terminal() and os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR")
+    return has_cursor() and not os.environ.get("NO_COLOR")
 
 
 def echo_colored(text: str, colors: Mapping[str, str], *, with_color: bool | None = None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -129,8 +129,7 @@ class TagLocation:
 
     directory: Path | None
     kubeconfig: Kubeconfig
-    istio_namespace: str
-    options: WebhookOptions = field(default_factory=WebhookOptions)
+    options: WebhookOptions
     webhook_name: str | None = None
 
     @contextmanager
@@ -144,7 +143,7 @@ class TagLocation:
         placement = Placement(*given_webhook_options(self.options), self.webhook_name)
         try:
             with open_session(self.kubeconfig) as cluster:
-                yield ClusterTags(cluster, self.istio_namespace, placement)
+                yield ClusterTags(cluster, self.options.istio_namespace, placement)
         except NoClusterError as error:
             error.hint += ", or --revisions-dir DIR to work on files"
             raise
@@ -160,7 +159,7 @@ class TagLocation:
 
 
 def _location(revisions_dir: Path | None, kubeconfig: Kubeconfig, istio_namespace: str) -> TagLocation:
-    location = TagLocation(revisions_dir, kubeconfig, istio_namespace)
+    location = TagLocation(revisions_dir, kubeconfig, WebhookOptions(istio_namespace=istio_namespace))
     location.check_unused("paths", "context_name", "istio_namespace")
     return location
 
@@ -168,7 +167,7 @@ def _location(revisions_dir: Path | None, kubeconfig: Kubeconfig, istio_namespac
 def _write_location(
     revisions_dir: Path | None, kubeconfig: Kubeconfig, options: WebhookOptions, webhook_name: str | None
 ) -> TagLocation:
-    location = TagLocation(revisions_dir, kubeconfig, options.istio_namespace, options, webhook_name)
+    location = TagLocation(revisions_dir, kubeconfig, options, webhook_name)
     location.check_unused("paths", "context_name")
     return location
 
@@ -372,7 +371,8 @@ def list_tags(
     *, revisions_dir: Path | None, kubeconfigs: tuple[Kubeconfig, ...], istio_namespace: str, output: str
 ) -> None:
     """List the tags with their revisions, the namespaces that use them, and their shadows."""
-    locations = {each: TagLocation(revisions_dir, each, istio_namespace) for each in kubeconfigs}
+    options = WebhookOptions(istio_namespace=istio_namespace)
+    locations = {each: TagLocation(revisions_dir, each, options) for each in kubeconfigs}
     locations[kubeconfigs[0]].check_unused("paths", "context_names", "istio_namespace")
     found = on_each(kubeconfigs, lambda each: _listed(locations[each]))
     found.note("warning", lambda each: each.faults)

@@ -408,18 +408,20 @@ def place(options: Callable[..., Any], *arguments: str) -> TagLocation:
 
 
 def test_without_a_directory_tags_are_in_the_cluster() -> None:
-    assert place(location_options) == TagLocation(None, Kubeconfig(), "istio-system")
+    mesh = WebhookOptions(istio_namespace="mesh")
+
+    assert place(location_options) == TagLocation(None, Kubeconfig(), WebhookOptions())
     flags = ("-c", "x", "--context", "y", "-i", "mesh")
-    assert place(location_options, *flags) == TagLocation(None, Kubeconfig((Path("x"),), "y"), "mesh")
-    assert place(write_options, "--webhook-name", "my-hook", "-i", "mesh") == TagLocation(
-        None, Kubeconfig(), "mesh", WebhookOptions(istio_namespace="mesh"), "my-hook"
-    )
+    assert place(location_options, *flags) == TagLocation(None, Kubeconfig((Path("x"),), "y"), mesh)
+    named = place(write_options, "--webhook-name", "my-hook", "-i", "mesh")
+    assert named == TagLocation(None, Kubeconfig(), mesh, "my-hook")
 
 
 def test_webhook_flags_have_an_effect_on_printed_objects() -> None:
     found = place(write_options, "--revisions-dir", "x", "-i", "mesh", "--service", "our")
 
-    assert (found.directory, found.options.endpoint.service, found.istio_namespace) == (Path("x"), "our", "mesh")
+    assert (found.directory, found.options.endpoint.service) == (Path("x"), "our")
+    assert found.options.istio_namespace == "mesh"
 
 
 def test_a_kubeconfig_in_the_environment_does_not_conflict_with_a_directory(monkeypatch: pytest.MonkeyPatch) -> None:
