@@ -261,6 +261,13 @@ def test_an_entry_shows_where_its_value_is_from_and_never_the_value() -> None:
     assert found == [[(ABSENT, HIDDEN)], [(HIDDEN, HIDDEN)], [(HIDDEN, shown)]]
 
 
+def test_null_among_containers_and_variables_has_nothing_to_hide() -> None:
+    given = make_pod()
+    given["spec"]["containers"] = [None, make_container(env=[None, *env(A=PRIVATE)])]
+
+    assert hiding_of(given) == hiding_of(make_pod(containers=[make_container(env=env(A=PRIVATE))]))
+
+
 def test_a_variable_that_stands_twice_is_hidden_twice() -> None:
     hiding = hiding_of(make_pod(containers=[make_container("istio-proxy", env=[*env(A="1"), *env(A="2")])]))
 

@@ -208,12 +208,14 @@ class Hiding:
 
 def hiding_of(given: Mapping[str, Any]) -> Hiding:
     """Return the values to hide in the injections of the pod ``given``."""
-    own = [item for kind in _LISTS for item in c.containers_of(given, kind)]
-    names = {
-        str(item.get("name", "")): frozenset(str(entry.get("name", "")) for entry in item.get("env") or ())
-        for item in own
-    }
-    values = (entry.get("value") for item in own for entry in item.get("env") or ())
+    # Null is an entry without fields, as for Go.
+    own = [
+        (str(item.get("name", "")), list(filter(None, item.get("env") or ())))
+        for kind in _LISTS
+        for item in filter(None, c.containers_of(given, kind))
+    ]
+    names = {name: frozenset(str(entry.get("name", "")) for entry in env) for name, env in own}
+    values = (entry.get("value") for _, env in own for entry in env)
     return Hiding(names, frozenset(value for value in values if value and len(value) >= _SHORTEST))
 
 

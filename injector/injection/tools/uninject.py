@@ -30,6 +30,7 @@ from injector.kube.pods import (
     OtherKinds,
     changed_at,
     for_each_item,
+    mapping_at,
     pod_template_path,
     workload_of,
 )
@@ -142,7 +143,7 @@ def _with_overridden(pod: c.Pod) -> c.Pod:
 
 def _without_empty_metadata(holder: dict[str, Any]) -> dict[str, Any]:
     """Return a template without empty metadata, which Go prints for each template that has none."""
-    is_empty = all(value is None for value in (holder.get("metadata") or {}).values())
+    is_empty = all(value is None for value in mapping_at(holder, "metadata").values())
     return _without(holder, ("metadata",)) if is_empty else holder
 
 
