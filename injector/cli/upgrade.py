@@ -421,14 +421,19 @@ def read_fleet(session: ReaderSession, sources: Sources, document: Upgrade) -> F
         hint = f"known tags are {list_names(tags)}" if tags else "set it with `injector tag set`"
         raise TagError(f'cannot find tag "{document.tag}"', where=view.revisions.tags_where, hint=hint)
     restarts: dict[Key, Restart] = {}
-    sidecars: dict[tuple[str, str], tuple[Key, str | None]] = {}
+    # By name, because a list can be started again. A pod of a file may have no name.
+    sidecars: dict[tuple[str, str | int], tuple[Key, str | None]] = {}
 
     def note(item: dict[str, Any]) -> None:
         if item["kind"] != "Pod":
             restarts[key_of(item)] = restart_of(item)
         elif not has_ended(item):
-            place, name = (str(item["metadata"].get(key, "")) for key in ("namespace", "name"))
-            sidecars[place, name] = Key(*workload_key(item, place)), injected_revision(item)
+            meta = item["metadata"]
+            place = str(meta.get("namespace", ""))
+            sidecars[place, meta.get("name") or len(sidecars)] = (
+                Key(*workload_key(item, place)),
+                injected_revision(item),
+            )
 
     created = read_targets(session, None, OTHER_KINDS, lambda each: each, note)
     pods: dict[Key, Counter[str | None]] = {}

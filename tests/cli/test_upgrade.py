@@ -217,6 +217,17 @@ def test_the_objects_of_a_cluster_can_come_from_files(document: str, tmp_path: P
     assert result.stdout.endswith("workloads: 2 restart, 1 done, 2 blocked\n")
 
 
+def test_pods_of_files_need_no_name(document: str, tmp_path: Path) -> None:
+    objects = copy.deepcopy(CLUSTER)
+    for each in objects:
+        if each["kind"] == "Pod" and each["metadata"]["generateName"]:
+            del each["metadata"]["name"]
+
+    result = run("plan", document, "-f", written(tmp_path, *objects), "-o", "table")
+
+    assert result.stdout == run("plan", document, "-o", "table").stdout
+
+
 def test_a_namespace_whose_labels_are_not_known_is_skipped_with_a_note(document: str, tmp_path: Path) -> None:
     known = [each for each in CLUSTER if (each["kind"], each["metadata"]["name"]) != ("Namespace", "shop")]
     result = run("plan", document, "-f", written(tmp_path, *known))
