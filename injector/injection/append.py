@@ -20,7 +20,7 @@ from injector.errors import DataError, ManifestError, OverlayError
 from injector.golang.json import go_json
 from injector.golang.strconv import atoi
 from injector.injection import containers as c
-from injector.injection.data import CLUSTER, NETWORK, NETWORK_LABEL, Parameters
+from injector.injection.data import CLUSTER, DEFAULT_PROXY_ID, NETWORK, NETWORK_LABEL, Parameters
 from injector.injection.render import MOST_VALUES, UNREADABLE
 from injector.injection.steps import probes, prometheus
 from injector.injection.steps.status import STATUS, InjectionStatus, added_names, read_status
@@ -141,7 +141,6 @@ def with_token_mount(added: c.Pod, pod: c.Pod) -> c.Pod:
     return c.with_container(added, {**proxy, "volumeMounts": [*(proxy.get("volumeMounts") or ()), mounts[-1]]})
 
 
-_PROXY_UID: Final = 1337
 _CLUSTER_KEYS: Final = (CLUSTER, NETWORK)
 # What injectors before the status annotation added; Istio up to 1.8 removes it from any pod without one.
 _UNNOTED: Final[InjectionStatus] = {
@@ -201,7 +200,7 @@ def _with_fs_group(pod: c.Pod, params: Parameters) -> c.Pod:
     if not wanted[how]:
         return pod
     kept = (pod["spec"].get("securityContext") or {}) if how in ("sds", "feature") else {}
-    return c.with_spec(pod, securityContext={**kept, "fsGroup": _PROXY_UID})
+    return c.with_spec(pod, securityContext={**kept, "fsGroup": DEFAULT_PROXY_ID})
 
 
 def _patched(params: Parameters, pod: c.Pod, added: c.Pod, rewrite: probes.Rewrite | None) -> c.Pod:

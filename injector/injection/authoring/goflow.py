@@ -113,11 +113,11 @@ class _Walk(Walk):
         self.body(tree.root, dot)
         self.scopes, self.text = outer, text
 
-    def body(self, node: n.ListNode | None, dot: Value, **variables: Value) -> None:
+    def body(self, node: n.ListNode | None, dot: Value) -> None:
         """Walk through a list in a scope of its own, if it ran."""
         if node is None or (self.ran is not None and id(node) not in self.ran):
             return
-        self.scopes.append(dict(variables))
+        self.scopes.append({})
         for each in node.nodes:
             self.node(each, dot)
         self.scopes.pop()
@@ -148,11 +148,10 @@ class _Walk(Walk):
             conditions.add(str(node.pipe))
             before = set(self.flow.values)
             value = self.pipe(node.pipe, dot)
+            self.read(value, node.pipe.line, deep=False)
             if isinstance(node, n.RangeNode):
-                self.read(value, node.pipe.line, deep=False)
                 self.loop(node, value)
             else:
-                self.read(value, node.pipe.line, deep=False)
                 if value.constant:
                     self.flow.branches[id(node)] = (node, value.constant[0])
                 tested = {path for read, path in set(self.flow.values) - before}
@@ -175,9 +174,7 @@ class _Walk(Walk):
         element = Value(places, value.taints)
         key = Value(taints=frozenset(taint for taint in taints if not self.is_list(value)))
         names = [variable.idents[0] for variable in node.pipe.decl]
-        found = dict(zip(names, (key, element) if len(names) > 1 else (element,), strict=False))
-        for name, each in found.items():
-            self.scopes[-1][name] = each
+        self.scopes[-1].update(zip(names, (key, element) if len(names) > 1 else (element,), strict=False))
         self.body(node.body, element)
 
     def is_list(self, value: Value) -> bool:

@@ -17,10 +17,10 @@ from typing import Any, Final
 from injector.errors import DataError, ManifestError
 from injector.golang.json import load_json
 from injector.injection import containers as c
-from injector.injection.data import NETWORK, NETWORK_LABEL
+from injector.injection.data import DEFAULT_PROXY_ID, NETWORK, NETWORK_LABEL
 from injector.injection.render import TEMPLATES
 from injector.injection.steps import prometheus
-from injector.injection.steps.overrides import AUTO_IMAGE, OVERRIDES, read_overrides, reinserted
+from injector.injection.steps.overrides import AUTO_IMAGE, INTERCEPTION_MODE, OVERRIDES, read_overrides, reinserted
 from injector.injection.steps.probes import APP_PROBERS, REWRITE, STATUS_PORT
 from injector.injection.steps.status import STATUS, InjectionStatus, read_status
 from injector.injection.tools.manifest import pod_in
@@ -53,8 +53,6 @@ _PROBE_FIELDS: Final = {"readyz": "readinessProbe", "livez": "livenessProbe", "s
 _HOOK_FIELDS: Final = {"prestopz": "preStop", "poststartz": "postStart"}
 _HANDLERS: Final = ("httpGet", "tcpSocket", "grpc")
 
-# The group of istio-proxy, which minors up to about 1.13 gave the pod so that the token is readable.
-_PROXY_GROUP: Final = 1337
 # A sysctl of the template of gateways: any user may bind ports below 1024.
 _LOW_PORTS: Final = {"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}
 # Searched by pods of Istio 1.1 to 1.7 for services of other clusters.
@@ -194,7 +192,8 @@ def _with_handler(container: c.Container, kind: str, handler: dict[str, Any]) ->
 def _with_spec(pod: c.Pod) -> c.Pod:
     spec = dict(pod.get("spec") or {})
     context = spec.get("securityContext")
-    if isinstance(context, dict) and context.get("fsGroup") == _PROXY_GROUP:
+    # Minors up to about 1.13 gave the pod the group of istio-proxy, so that the token is readable.
+    if isinstance(context, dict) and context.get("fsGroup") == DEFAULT_PROXY_ID:
         spec = _with(spec, "securityContext", _without(context, ("fsGroup",)))
     context = spec.get("securityContext")
     if isinstance(context, dict) and GATEWAY in c.annotations_of(pod).get(TEMPLATES, ""):
@@ -249,12 +248,11 @@ _NETWORK_OBJECT: Final = re.compile(
 )
 # A canonical name of a workload is cut to the length of a label's value (Istio 1.30.3, pkg/kube/labels).
 _LABEL_LENGTH: Final = 63
-_INTERCEPTION: Final = "sidecar.istio.io/interceptionMode"
 _EXCLUDED_PORTS: Final = "traffic.sidecar.istio.io/excludeInboundPorts"
 _INCLUDED_PORTS: Final = "traffic.sidecar.istio.io/includeInboundPorts"
 # What Istio's CNI reads of a pod without such annotations of its own.
 _REDIRECTION: Final = {
-    _INTERCEPTION: "REDIRECT",
+    INTERCEPTION_MODE: "REDIRECT",
     _INCLUDED_PORTS: "*",
     "traffic.sidecar.istio.io/includeOutboundIPRanges": "*",
 }
@@ -286,7 +284,7 @@ def _ports(pod: c.Pod) -> str:
 
 def _without_redirection(annotations: dict[str, str], ports: str, excluded: Container[str]) -> dict[str, str]:
     """Return the annotations without those for Istio's CNI, if they have the values of any pod."""
-    if _INTERCEPTION not in annotations:
+    if INTERCEPTION_MODE not in annotations:
         return annotations  # they come together: without the mode, all others are the user's
     result = {}
     for key, value in annotations.items():
