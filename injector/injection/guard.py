@@ -506,7 +506,7 @@ def mismatch(real: Any, renderings: Sequence[Any], path: Path = ()) -> Mismatch 
 
 
 def _object_mismatch(real: dict[str, Any], renderings: Sequence[dict[str, Any]], path: Path) -> Mismatch | None:
-    constant = [key for key in renderings[0] if all(key in each for each in renderings)]
+    constant = dict.fromkeys(key for key in renderings[0] if all(key in each for each in renderings))
     for key in constant:
         if key not in real:
             return Mismatch((*path, key), shape=True)
