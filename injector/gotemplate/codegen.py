@@ -769,7 +769,7 @@ class TemplateWriter:
         dot = Operand(self.source.fresh("d"), nilable=True, origin=Origin(container))
         key = Operand(self.source.fresh("i"), nilable=True, origin=Origin(container, is_key=True))
         locals_ = [key, dot] if len(node.pipe.decl) > 1 else [dot]
-        assigned = self.loop_variables(node.pipe, locals_, self.settled(value))
+        assigned = self.loop_variables(node.pipe, locals_, self.settled(value) if node.pipe.decl else value)
         targets = f"{key.code}, {dot.code} in PAIRS" if len(node.pipe.decl) > 1 else f"{dot.code} in EACH"
         with self.source.block(f"for {targets}({container}):", self.mark()):
             self.place = node.pipe
