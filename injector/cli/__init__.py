@@ -23,7 +23,7 @@ from injector.cli.commands import completions
 from injector.cli.commands import root as main
 from injector.cli.output import KUBECTL
 
-# A program that is started with a closed stream (`<&-`) gets None for it. It reads nothing from it, or writes to nobody.
+# If a program is started with a closed stream (`<&-`), Python sets the stream to None. The null device takes its place.
 sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115, PTH123 -- until the process ends, and --help needs no pathlib
 sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115, PTH123
 sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115, PTH123

@@ -290,7 +290,7 @@ class ListWatch:
         try:
             page = await self._client.page(self._scope, token=token)
             effect = self.state.page(page)
-            if not page.token:  # until the last page, the objects are those of before
+            if not page.token:  # the objects change with the last page
                 self._update(effect)
         except Exception as error:  # noqa: BLE001 -- this task must not end; the fault is counted
             self._failed(error, 0.0)
