@@ -30,8 +30,9 @@ class FakeApi(KubeClient):
     """Objects by plural, namespace and name.
 
     ``fault`` is raised by every call while it is set, those of ``fault_of`` by the calls of that name, and ``refused`` has reasons why
-    requests like `list pods` are refused. ``delay`` says how long the next answer takes. ``calls`` are the requests that came, with the
-    time of the loop, and ``asked`` the same with their arguments. ``watching`` is watched now. ``applied`` was applied.
+    requests like `list pods` are refused. ``delay`` says how long the next answer takes, ``watches_are_served`` whether watches are told of
+    changes. ``calls`` are the requests that came, with the time of the loop, and ``asked`` the same with their arguments. ``watching`` is
+    watched now. ``applied`` was applied.
     """
 
     objects: dict[tuple[str, str, str], dict[str, Any]] = field(default_factory=dict)
@@ -39,6 +40,7 @@ class FakeApi(KubeClient):
     fault_of: dict[str, Exception] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     delay: Callable[[], float] = lambda: 0.0
+    watches_are_served: bool = True
     calls: list[tuple[float, str]] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     watching: list[Scope] = field(default_factory=list)
@@ -188,6 +190,8 @@ class FakeApi(KubeClient):
         return copy.deepcopy(written)
 
     def _tell(self, resource: Resource, kind: str, subject: dict[str, Any]) -> None:
+        if not self.watches_are_served:
+            return
         self._told.append((self.version, resource.plural, kind, copy.deepcopy(subject)))
         news, self._news = self._news, asyncio.Event()
         news.set()
