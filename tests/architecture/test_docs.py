@@ -62,6 +62,7 @@ FOREIGN_FLAGS = {
         "--pods",
         "--rounds",
         "--seed",
+        "--shared-cores",
         "--record",
         "--restarts",
     ),  # scripts/test, scripts/bench, scripts/fuzz, scripts/audit and scripts/reliability
