@@ -126,6 +126,14 @@ def _failures(command: str, meta: dict[str, Any]) -> Iterator[None]:
 class Subcommands(click.Group):
     """A group whose help has the summary of each command as a whole. Click cuts it to the width of the terminal."""
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command. An error of click's parser does not name the command, and gets its name here."""
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            error.ctx = error.ctx or click.Context(self, ctx, ctx.invoked_subcommand)
+            raise
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the first sentence of the help of each command."""
         commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
@@ -133,7 +141,7 @@ class Subcommands(click.Group):
             formatter.write_dl([(name, each.get_short_help_str(_MAX_SUMMARY)) for name, each in commands if each])
 
 
-class LazyGroup(click.Group):
+class LazyGroup(Subcommands):
     """A group that imports a command when it runs, and prints every error as one line."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click's signature

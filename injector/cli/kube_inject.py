@@ -45,6 +45,7 @@ from injector.cli.options import (
 from injector.cli.output import echo, examples, one_line
 from injector.cli.sources import (
     ISTIO_NAMESPACE_OPTION,
+    NAMESPACE_HINT,
     RevisionList,
     Sources,
     chosen_revisions,
@@ -62,6 +63,7 @@ from injector.injection.tools.uninject import uninject_object
 from injector.istio.webhooks import DEFAULT_NAME, did_you_mean
 from injector.kube.escaping import escape_controls
 from injector.kube.pods import add_place, mapping_at, unread_templates
+from injector.kube.selectors import is_dns_label
 from injector.kube.yaml import dump_yaml, load_yaml
 from injector.kube.yaml.write import with_values
 from injector.revisions.configmaps import INJECTOR, MESH, named_revision
@@ -405,6 +407,8 @@ def _read_settings(config: Any) -> dict[str, str]:
             raise ManifestError("not a text", where=where, hint="write it in quotes")
         if key == "guard" and value not in GUARDS:
             raise ManifestError(f"{value!r} is not a guard", where=where, hint=f"give one of {', '.join(GUARDS)}")
+        if key == "namespace" and not is_dns_label(value):
+            raise ManifestError(f"{value[:80]!r} is not a valid namespace", where=where, hint=NAMESPACE_HINT)
     return fields
 
 

@@ -50,9 +50,9 @@ def _colored(text: str, colors: Mapping[str, str]) -> str:
     return text
 
 
-def has_cursor() -> bool:
+def has_cursor(*, err: bool = False) -> bool:
     """Return whether text can replace text that was printed before: on a terminal, unless ``TERM=dumb`` is set."""
-    return is_terminal() and os.environ.get("TERM") != "dumb"
+    return (sys.stderr if err else sys.stdout).isatty() and os.environ.get("TERM") != "dumb"
 
 
 class LiveText:
@@ -153,10 +153,10 @@ def with_progress(items: Iterable[T], label: str, *, length: int | None = None) 
     if length is None and isinstance(items, Sized):
         length = len(items)
     left = iter(items)
-    first = list(islice(left, _MANY)) if sys.stderr.isatty() else []
+    first = list(islice(left, _MANY)) if has_cursor(err=True) else []
     left = chain(first, left)
     if len(first) < _MANY:
         yield from left
         return
-    with click.progressbar(left, length, label=escape_line(label), file=sys.stderr) as progress:
+    with click.progressbar(left, length, label=escape_line(label), width=0, file=sys.stderr) as progress:
         yield from progress

@@ -88,11 +88,8 @@ def directory_revisions(revisions_dir: Path | None) -> RevisionList:
     return RevisionList(read_directory(revisions_dir), where, f"{revisions_dir or EMBEDDED}/{TAGS_FILE}")
 
 
-_NAMESPACE: Final = checked(
-    is_dns_label,
-    "a valid namespace",
-    "use at most 63 lower-case letters, digits and `-`, with a letter or digit at both ends",
-)
+NAMESPACE_HINT: Final = "use at most 63 lower-case letters, digits and `-`, with a letter or digit at both ends"
+_NAMESPACE: Final = checked(is_dns_label, "a valid namespace", NAMESPACE_HINT)
 
 
 def namespace_option(text: str) -> Callable[[F], F]:
@@ -142,8 +139,10 @@ def _kubeconfig(paths: tuple[Path, ...], context_name: str | None) -> Kubeconfig
     """Find the API server as kubectl and istioctl do.
 
     The files are those of ``--kubeconfig``, or else of ``KUBECONFIG``, or else ``~/.kube/config``. Without any, it is the service
-    account of the pod that the command runs in. Like kubectl, ignore files of ``KUBECONFIG`` that do not exist.
+    account of the pod that the command runs in. Like kubectl, ignore files of ``KUBECONFIG`` that do not exist, and empty names, as in
+    ``:FILE``.
     """
+    paths = tuple(path for path in paths if path != Path())
     if was_given("paths"):
         return Kubeconfig(paths, context_name)
     # Not Path.expanduser, which raises if the user has no home directory, as in many containers.

@@ -483,8 +483,8 @@ def _fault(error: Exception) -> str:
     match error:
         case FileNotFoundError():
             return f"there is no {error.filename}"
-        case ConfigException():
-            return "a cluster, user, certificate or key is missing or not valid"
+        case ConfigException() | TypeError():  # a TypeError for a user that the file does not have
+            return "a cluster, user, certificate or key is missing or not valid, or a plugin failed"
         case _:
             return type(error).__name__
 

@@ -50,7 +50,7 @@ def test_existing_files_of_kubeconfig_come_before_the_home_directory(
     (home / ".kube").mkdir()
     for name in (".kube/config", "a", "c"):
         (home / name).touch()
-    monkeypatch.setenv("KUBECONFIG", f"{home}/a:{home}/b:{home}/c")
+    monkeypatch.setenv("KUBECONFIG", f":{home}/a:{home}/b:{home}/c")
 
     assert flags()[0] == Kubeconfig((home / "a", home / "c"))
 
