@@ -374,6 +374,14 @@ async def read_view(
     return ClusterView(revisions, built, webhooks, labels, configurations)
 
 
+def skipped_namespaces(names: Iterable[str]) -> list[str]:
+    """Return a note for each namespace whose labels are not known. The name is empty for objects of a file without one."""
+    return [
+        f"skipped namespace {name}: its labels are not known" if name else "skipped objects without a namespace"
+        for name in sorted(names)
+    ]
+
+
 def _namespace(item: Mapping[str, Any]) -> tuple[str, tuple[dict[str, str], Mapping[str, Any] | None]]:
     """Return the name of a namespace with its labels and its OpenShift annotations."""
     name = str(item["metadata"].get("name", ""))

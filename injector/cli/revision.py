@@ -20,6 +20,7 @@ from injector.cli.cluster import (
     read_running,
     read_view,
     results_of_texts,
+    skipped_namespaces,
 )
 from injector.cli.commands import EX_DATAERR, EX_FAILED, Subcommands, verbose
 from injector.cli.explain import PodLabels, Route, requested_name, route_by
@@ -214,13 +215,6 @@ def status(  # noqa: PLR0913 -- one parameter for each flag
     found.exit(found=exit_code and any(row.status.drift.state != CURRENT for row in rows))
 
 
-@dataclass(frozen=True, slots=True)
-class _UnknownNamespace:
-    """The namespace of a pod that is skipped, because its labels are not known."""
-
-    name: str
-
-
 _Fields: TypeAlias = dict[str, msgspec.Raw] | list[msgspec.Raw] | str | int | float | bool | None
 _OUTLINE: Final = msgspec.json.Decoder(dict[str, _Fields])
 _DECODED: Final = frozenset({"name", "generateName", "namespace", "deletionTimestamp", "phase"})
@@ -253,12 +247,15 @@ class PodStatuses:
         self._view = view
         self.computed = Memo[bytes, SidecarStatus | None](_REPLICAS, _REPLICAS_SIZE, len)
 
-    def of(self, text: bytes) -> SidecarStatus | _UnknownNamespace | None:
-        """Return the status of a pod, given as JSON; None if it has none or has ended. Raises ManifestError if it cannot be read."""
+    def of(self, text: bytes) -> SidecarStatus | str | None:
+        """Return the status of a pod, given as JSON, or its namespace if the labels of that are not known.
+
+        None if it has no status or has ended. Raises ManifestError if it cannot be read.
+        """
         pod = _outline(text)
         namespace = str(pod["metadata"].get("namespace", ""))
         if namespace not in self._view.namespaces:
-            return _UnknownNamespace(namespace)
+            return namespace
         if has_ended(pod):
             return None
         _, replica = canonical_json(of_replica(pod))
@@ -277,11 +274,11 @@ def _read_statuses(session: ReaderSession, sources: Sources, namespace: str | No
     view = session.run(lambda reader: read_view(reader, sources, namespace))
     scope = Scope(PODS, namespace or "", fields=RUNNING)
     found = results_of_texts(session, scope, lambda: PodStatuses(view).of)
-    unknown = {each.name for each in found if isinstance(each, _UnknownNamespace)}
+    unknown = {each for each in found if isinstance(each, str)}
     notes = list(view.built.notes)
     if not view.webhooks:
         notes.append("no webhook calls an injector: none has a path /inject and a rule for pods")
-    notes += [f"skipped namespace {name}: its labels are not known" for name in sorted(unknown)]
+    notes += skipped_namespaces(unknown)
     notes += [f"a revision cannot be used: {error}" for error in view.built.failures.values()]
     notes += [f"a tag cannot be used: {error}" for error in view.revisions.state.tag_faults.values()]
     notes += view.revisions.state.webhook_faults

@@ -24,6 +24,7 @@ from injector.cli.cluster import (
     read_targets,
     read_view,
     refusal,
+    skipped_namespaces,
 )
 from injector.cli.commands import EX_FAILED, Subcommands, verbose
 from injector.cli.explain import pod_labels, requested_name
@@ -439,7 +440,7 @@ def read_fleet(session: ReaderSession, sources: Sources, document: Upgrade) -> F
     pods: dict[Key, Counter[str | None]] = {}
     for key, revision in sidecars.values():
         pods.setdefault(key, Counter())[revision] += 1
-    unknown = sorted({each.namespace for each in created} - view.namespaces.keys())
+    skipped = skipped_namespaces({each.namespace for each in created} - view.namespaces.keys())
     workloads = []
     for each in (each for each in created if each.namespace in view.namespaces):
         labels = pod_labels(each, view.namespaces[each.namespace])
@@ -448,7 +449,6 @@ def read_fleet(session: ReaderSession, sources: Sources, document: Upgrade) -> F
         name = requested_name(view.webhooks, labels)
         policy = enforced(labels.namespace)
         workloads.append(Workload(each, name, labels.workload.pin, pods.get(key, Counter()), restart, policy))
-    skipped = (f"skipped namespace {name}: its labels are not known" for name in unknown)
     notes = (*view.built.notes, *view.revisions.state.webhook_faults, *skipped)
     return Fleet(source, target, tags.get(document.tag), tuple(workloads), notes)
 

@@ -108,10 +108,20 @@ def as_list(kind: str, *items: dict[str, Any]) -> dict[str, Any]:
         yaml.safe_dump_all([*PODS_HERE, SHOP]),
         yaml.safe_dump(as_list("List", *PODS_HERE, SHOP)),
         json.dumps(as_list("List", *PODS_HERE, SHOP)),
+        "\n---\n".join(map(json.dumps, [*PODS_HERE, SHOP])),
+        yaml.safe_dump(as_list("List", *PODS_HERE, SHOP), default_flow_style=True),
         "---\n" + yaml.safe_dump(as_list("List", as_list("List", *PODS_HERE), SHOP)),
         "text\n---\n" + yaml.safe_dump_all([SHOP, *PODS_HERE]),
     ],
-    ids=["documents", "a List", "JSON", "a List in a List", "with a document that is not an object"],
+    ids=[
+        "documents",
+        "a List",
+        "JSON",
+        "documents in JSON",
+        "flow style",
+        "a List in a List",
+        "with a document that is not an object",
+    ],
 )
 def test_objects_are_read_from_a_file(text: str, tmp_path: Path) -> None:
     (tmp_path / "all").write_text(text)

@@ -154,15 +154,16 @@ def test_a_missing_permission_is_one_line(monkeypatch: pytest.MonkeyPatch) -> No
 def test_unknown_facts_are_noted(tmp_path: Path) -> None:
     unread = revision("half", "1.30.1")[:1]
 
-    result = status("-f", written(tmp_path, *REVISIONS[:2], *unread, injected("lost", "nowhere")))
+    result = status("-f", written(tmp_path, *REVISIONS[:2], *unread, injected("lost", "nowhere"), injected("free", "")))
 
     assert result.exit_code == 0
     notes = result.stderr.splitlines()
-    assert notes[:2] == [
+    assert notes[:3] == [
         "note: no webhook calls an injector: none has a path /inject and a rule for pods",
+        "note: skipped objects without a namespace",
         "note: skipped namespace nowhere: its labels are not known",
     ]
-    assert "a revision cannot be used: ConfigMap istio-system/istio-sidecar-injector-half" in notes[2]
+    assert "a revision cannot be used: ConfigMap istio-system/istio-sidecar-injector-half" in notes[3]
 
 
 def test_a_tag_that_cannot_be_used_is_noted(tmp_path: Path) -> None:

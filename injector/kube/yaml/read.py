@@ -13,14 +13,14 @@ import binascii
 import math
 import re
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 from yaml.cyaml import CParser  # type: ignore[attr-defined] # its stub names the loaders alone
 
-from injector.errors import ManifestError
+from injector.errors import DataError, ManifestError
 from injector.golang.json import load_json
 from injector.golang.strconv import format_g, name_of_non_finite
 from injector.golang.time import is_calendar
@@ -469,12 +469,15 @@ def objects_in(text: str, *, where: str = "") -> Iterator[tuple[str, dict[str, A
 
     Raises DataError if a document cannot be read.
     """
-    if text.lstrip().startswith("{"):  # JSON is also YAML, but is read much faster as JSON
-        yield from ((where, each) for each in _objects(load_json(text, where=where)))
-        return
     for document in split_documents(text, where=where):
-        content = load_yaml(document.text, where=where, line=document.line)
-        yield from ((f"{where}:{document.first_line}", each) for each in _objects(content))
+        yield from ((f"{where}:{document.first_line}", each) for each in _objects(_content(document, where)))
+
+
+def _content(document: Document, where: str) -> Any:
+    if document.text.lstrip().startswith("{"):  # JSON is also YAML, but is read much faster as JSON
+        with suppress(DataError):
+            return load_json(document.text)
+    return load_yaml(document.text, where=where, line=document.line)
 
 
 def _objects(content: Any) -> Iterator[dict[str, Any]]:
