@@ -33,7 +33,7 @@ from injector.webhook.tls.selfsigned import (
 )
 from injector.webhook.tls.source import FAILURE, SUCCESS, Handshakes
 from tests.cluster.fakeapi import FakeApi, refusal
-from tests.cluster.fakes import in_fake_time, skip
+from tests.cluster.fakes import Observed, in_fake_time, skip
 from tests.held import few_failures_held
 from tests.tasks import running
 from tests.webhook.conftest import Clock
@@ -337,7 +337,8 @@ class Replica:
         rollout = CompleteRollout()
         self.certificates = SelfSigned(("injector.mesh.svc",), rollout, times=SHORT, clock=self.now)
         store = SecretStore(self.api, "mesh", "injector-ca")
-        self.secret = CaSecret(store, self.certificates, rollout, SHORT, clock=self.now)
+        self.metrics = Observed()
+        self.secret = CaSecret(store, self.certificates, rollout, self.metrics, SHORT, clock=self.now)
 
     def now(self) -> float:
         return self.offset + asyncio.get_running_loop().time()
@@ -480,6 +481,7 @@ async def test_an_api_server_that_is_away_is_asked_ever_more_rarely_and_told_of_
     api.fault = refusal("unreachable")
 
     await replica.run(12.0)
+    assert "told unreachable" in replica.certificates.fault()
 
     moments = [moment for moment, _ in api.calls]
     assert [after - before for before, after in itertools.pairwise(moments)] == [*RETRIES, RETRIES[-1]]
@@ -534,6 +536,29 @@ async def test_a_secret_that_is_somebody_elses_is_refused_and_stays() -> None:
         await Replica(api).run(60.0)
 
     assert api.objects[KEY]["data"] == theirs
+
+
+@in_fake_time
+async def test_a_secret_that_becomes_somebody_elses_is_reported_until_it_is_gone() -> None:
+    api = FakeApi()
+    replica = Replica(api)
+    async with running(replica.run(DAY)):
+        await asyncio.sleep(1.0)
+        replica.certificates.renew_if_due()
+        assert (replica.metrics.synced, replica.certificates.status()["error"]) == ({"secrets": True}, None)
+
+        api.put(SECRETS, {**api.objects[KEY], "data": {"a": "eA=="}})
+        await asyncio.sleep(SECRET_INTERVAL)
+
+        assert (replica.metrics.synced, replica.metrics.faults[0]) == ({"secrets": False}, ("secrets", "foreign"))
+        status = replica.certificates.status()
+        assert (status["valid"], "belongs to something else" in status["error"]) == (False, True)
+        assert replica.certificates.fault() == ""
+
+        api.drop(SECRETS, "injector-ca", "mesh")
+        await asyncio.sleep(RETRIES[-1])
+
+        assert (replica.metrics.synced, replica.certificates.status()["error"]) == ({"secrets": True}, None)
 
 
 @pytest.mark.parametrize("data", [{"ca.crt": "?"}, {"signing-since": "?"}])

@@ -228,7 +228,7 @@ def tls_of(
     handshakes, rollout, refresh = Handshakes(clients), BundleRollout(), None
     certificates: CertificateSource
     if client is not None and settings.self_signed:
-        secret = _secret(settings, client, handshakes, rollout)
+        secret = _secret(settings, client, handshakes, rollout, metrics)
         certificates, refresh = secret.certificates, secret.refresh
         follow["ca-secret"] = secret.follow
     else:
@@ -255,12 +255,14 @@ def own_namespace(settings: Settings, *, path: Path = OWN_NAMESPACE) -> str:
         raise UsageError("the namespace of the injector is not known", hint="give --namespace") from error
 
 
-def _secret(settings: Settings, client: KubeClient, handshakes: Handshakes, rollout: BundleRollout) -> CaSecret:
+def _secret(
+    settings: Settings, client: KubeClient, handshakes: Handshakes, rollout: BundleRollout, metrics: Metrics
+) -> CaSecret:
     namespace = own_namespace(settings)
     if not settings.patches:
         rollout = ExternalRollout()
     certificates = SelfSigned(service_names(settings.service, namespace), rollout, handshakes=handshakes)
-    return CaSecret(SecretStore(client, namespace, settings.ca_secret), certificates, rollout)
+    return CaSecret(SecretStore(client, namespace, settings.ca_secret), certificates, rollout, metrics)
 
 
 def _certificate_files(settings: Settings, handshakes: Handshakes) -> FileSource:

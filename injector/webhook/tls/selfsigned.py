@@ -38,7 +38,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from injector.errors import ClusterError, ConfigError, InjectorError, whereabouts
+from injector.errors import ClusterError, ConfigError, InjectorError, InternalError, detach, whereabouts
 from injector.webhook.tls.certificate import (
     CertificateFiles,
     Pair,
@@ -294,6 +294,8 @@ MAX_CONFLICTS: Final = 8
 """How often in a row another replica may write the Secret first."""
 _CONFLICT_WAIT: Final = 0.2
 
+WATCH: Final = "secrets"
+"""The label of the Secret in the metrics of watches."""
 _WHERE: Final = "the self-signed certificate"
 _FILES: Final = CertificateFiles(Path(_WHERE), Path(_WHERE))
 
@@ -446,6 +448,7 @@ class CaSecret:
     store: SecretStore
     certificates: SelfSigned
     rollout: BundleRollout
+    metrics: Metrics
     times: Lifetimes = field(default_factory=Lifetimes)
     clock: Callable[[], float] = time.time
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -463,12 +466,20 @@ class CaSecret:
             except Exception as error:
                 if not settled.is_set() and _is_permanent(error):
                     raise
+                fault = error if isinstance(error, InjectorError) else InternalError(whereabouts(error))
+                detach(fault)
+                self.certificates.error = fault
+                self.metrics.watch_faults.labels(WATCH, _reason(fault)).inc()
+                self.metrics.watch_synced.labels(WATCH).set(0)
                 if not failures:
-                    cause = error if isinstance(error, InjectorError) else whereabouts(error)
-                    _log.warning("%s: keeping the last known state: %s", self.store, cause)
+                    _log.warning("%s: keeping the last known state: %s", self.store, fault)
                 wait = RETRIES[min(failures, len(RETRIES) - 1)]
                 failures += 1
             else:
+                self.certificates.error = None
+                self.metrics.watch_synced.labels(WATCH).set(1)
+                if failures:
+                    _log.info("%s: reading it again", self.store)
                 failures, wait = 0, SECRET_INTERVAL
                 settled.set()
             await asyncio.sleep(wait * (1 + _JITTER * random.random()))  # noqa: S311 -- jitter
@@ -516,6 +527,13 @@ class CaSecret:
             return False
         _log.info("%s: %s", self.store, "changed" if stored else "created")
         return True
+
+
+def _reason(error: InjectorError) -> str:
+    """Return the reason of a fault for the metric."""
+    if isinstance(error, ClusterError):
+        return error.reason
+    return "foreign" if isinstance(error, ConfigError) else "internal"
 
 
 def _is_permanent(error: Exception) -> bool:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.errors import ConfigError, detach
+from injector.errors import ConfigError, InjectorError, detach
 from injector.revisions.files import file_states
 from injector.webhook.tls.certificate import Certificate, CertificateFiles, Pair, read_certificates, read_pair, trust
 
@@ -115,6 +115,8 @@ class CertificateSource(ABC):
         self._clock = clock
         self.loaded: Loaded | None = None
         """The pair in use."""
+        self.error: InjectorError | None = None
+        """Why what should be used now cannot be; None if nothing is wrong."""
         self.changed: Callable[[], None] = lambda: None
 
     @property
@@ -144,13 +146,13 @@ class CertificateSource(ABC):
     def fault(self) -> str:
         """Return why API servers would reject the certificate; empty if they accept it."""
         if self.loaded is None:
-            return "there is no certificate yet: the Secret of the CA has not been read"
+            return f"there is no certificate yet: {self.error or 'the Secret of the CA has not been read'}"
         fault = self.loaded.certificate.fault(self._clock())
         return f"the certificate cannot be used: {fault}" if fault else ""
 
     def status(self) -> dict[str, Any]:
-        """Return the certificate and its fault as JSON data."""
-        fault = self.fault()
+        """Return the certificate as JSON data, and its fault, or why the one in use stays."""
+        fault = self.fault() or str(self.error or "")
         if self.loaded is None:
             return {"valid": False, "error": fault}
         certificate = self.loaded.certificate
@@ -201,7 +203,6 @@ class FileSource(CertificateSource):
         self._interval = interval
         self._rejected: Pair | str = ""
         self._last_read: tuple[Pair | None, Certificate | ConfigError] = None, ConfigError("nothing was read")
-        self.error: ConfigError | None = None
         self._use(self._load(self._read_stable()))
 
     @property
@@ -218,13 +219,6 @@ class FileSource(CertificateSource):
     def bundle(self) -> bytes | None:
         """The CA of the certificate; None without --caCertFile."""
         return self._current.pair.authority
-
-    def status(self) -> dict[str, Any]:
-        """Return the certificate, and its fault or why the files are rejected, as JSON data."""
-        status = super().status()
-        if self.error is not None and status["valid"]:
-            status |= {"valid": False, "error": str(self.error)}
-        return status
 
     def poll(self) -> str | None:
         """Read the files, and use their content if it is new and valid.
