@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -336,7 +337,7 @@ def status_text(document: Upgrade, state: State, output: str) -> str:
 
 def _forecast(state: State) -> str:
     seconds = seconds_left(state, time.time())
-    return "" if seconds is None else f", about {seconds / 60:.0f} minutes at the pace so far"
+    return "" if seconds is None else f", about {math.ceil(seconds / 60)} min at the pace so far"
 
 
 def state_line(document: Upgrade, state: State) -> str:

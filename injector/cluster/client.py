@@ -235,7 +235,8 @@ class KubeClient:
     async def watch(self, scope: Scope, *, resource_version: str, seconds: int) -> AsyncGenerator[bytes, None]:
         """Yield the changes of the objects of ``scope`` after ``resource_version``, one line of JSON each.
 
-        The API server ends it after ``seconds`` at the latest. A closed connection, and one without data for too long, are ClusterErrors.
+        The first line is empty: the API server has accepted the watch, and may have nothing to report for a minute. It ends the watch
+        after ``seconds`` at the latest. A closed connection, and one without data for too long, are ClusterErrors.
         """
         query = {
             **_selectors(scope),
@@ -252,6 +253,7 @@ class KubeClient:
         path = scope.resource.path(namespace=scope.namespace)
         accept = _METADATA if scope.metadata_only else _JSON
         async with self._requested("GET", path, query, headers={"Accept": accept}, timeout=limits) as response:
+            yield b""
             try:
                 # An incomplete line at the end of the connection is dropped; the next watch repeats it.
                 while (line := await response.content.readline(max_line_length=MAX_LINE)).endswith(b"\n"):

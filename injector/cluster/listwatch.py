@@ -302,7 +302,7 @@ class ListWatch:
         try:
             async with aclosing(self._client.watch(self._scope, resource_version=version, seconds=seconds)) as lines:
                 async for line in lines:
-                    effect = self.state.line(line)
+                    effect = self.state.line(line) if line else Effect.SAME
                     self._update(effect)
                     if effect is Effect.STOP:
                         break

@@ -329,7 +329,7 @@ def _unverified(known: Iterable[WebhookFacts]) -> Iterator[ConfigError]:
     for leads_here, found in by_target.items():
         first, several = found[0], len(found) > 1
         calls = "they call Services" if several else f"it calls {first.server}"
-        ours = "run the injector with `--tls-mode self-signed` or `--patch-webhooks`, which writes it"
+        ours = "an injector with `--tls-mode self-signed` or `--patch-webhooks` writes it within seconds"
         istiods = (
             "an istiod whose INJECTION_WEBHOOK_CONFIG_NAME is empty does not write it; run "
             f"`injector webhook apply --revision {'REVISION' if several else first.revision}` "

@@ -177,7 +177,9 @@ class Configurations:
             name, revision = labels_of(each)[TAG_LABEL], labels_of(each).get(REVISION_LABEL)
             tag = tags.get(name)
             if tag is None:
-                what, hint = "it has no MutatingWebhookConfiguration", f"run `injector tag remove {name}`"
+                what = "it has no MutatingWebhookConfiguration, so pods of the tag get no sidecar"
+                restored = f"`injector tag set {name} --revision {revision or 'REVISION'} --overwrite`"
+                hint = f"run {restored} if the tag is in use, or else `injector tag remove {name}`"
             elif tag.revision != revision:
                 what = f"it leads to `{revision}`, and the tag to `{tag.revision}`"
                 hint = "set the tag again with --overwrite"

@@ -147,10 +147,10 @@ def _check_tag(state: TagState, tag: Tag, *, overwrite: bool) -> None:
         state.check_revision(name, doing="cannot modify tag")
     if state.has(tag.name) and not overwrite:
         before = state.tags.get(tag.name)
-        now = "it cannot be read" if before is None else f"it leads to {before.destination}"
+        now = state.faults[tag.name].what if before is None else f"it leads to {before.destination}"
         raise TagError(
             f'revision tag "{tag.name}" already exists, and --overwrite is false',
-            hint=f"{now}; add --overwrite to move it",
+            hint=f"{now}; add --overwrite to replace it",
         )
 
 

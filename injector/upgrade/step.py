@@ -258,7 +258,7 @@ def _faults_of(
             faults[name] = f"{name}: its new pods do not have revision {wanted}"
         elif seen.now - since > upgrade.timeout:
             left = each.new if state.back else each.old
-            what = f"{left} pods are left, {each.unavailable} are not available"
+            what = f"pods left: {left}, not available: {each.unavailable}"
             faults[name] = f"{name}: not complete after {int(upgrade.timeout)} s: {what}"
     return faults
 
@@ -315,7 +315,7 @@ def _soaking(
     gates, mark = seen.gates or (), mark_of(upgrade, state)
     unready = [each for each in wave if (each.new or each.mark == mark) and each.incomplete >= SETTLING]
     stuck = [
-        f"{each.key}: {each.unavailable} pods are not available for {int(upgrade.timeout)} s"
+        f"{each.key}: pods not available for {int(upgrade.timeout)} s: {each.unavailable}"
         for each in unready
         if each.incomplete > upgrade.timeout
     ]

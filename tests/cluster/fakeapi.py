@@ -161,6 +161,7 @@ class FakeApi(KubeClient):
         seen = int(resource_version)
         self.watching.append(scope)
         try:
+            yield b""
             while True:
                 for version, plural, kind, subject in list(self._told):
                     if version > seen and _is_in(scope, plural, subject):

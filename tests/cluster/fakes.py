@@ -146,7 +146,10 @@ class FakeClient(KubeClient):
     async def watch(self, scope: Scope, *, resource_version: str, seconds: int) -> AsyncGenerator[bytes, None]:
         del seconds
         self._note(f"watch {scope.resource.plural} {resource_version}")
-        for told in self.watches.pop(0) if len(self.watches) > 1 else self.watches[0]:
+        script = self.watches.pop(0) if len(self.watches) > 1 else self.watches[0]
+        if not (script and isinstance(script[0], Exception)):  # else it is refused
+            yield b""
+        for told in script:
             if isinstance(told, Exception):
                 raise told
             if isinstance(told, bytes):

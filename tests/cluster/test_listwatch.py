@@ -191,6 +191,17 @@ def test_an_api_server_that_answers_and_breaks_every_watch_is_not_asked_in_a_hot
 
 
 @in_fake_time
+async def test_a_watch_that_was_cut_works_once_the_api_server_accepts_it_again() -> None:
+    found = Ran(FakeClient([page(A)], [[20.0, failure("cut")], SILENT]))
+    watch = watching(found.client, found)
+    async with running(watch.run()):
+        await asyncio.sleep(20.5)
+        assert (found.observed.synced, watch.fault[-1:]) == ({"configmaps": False}, "x")
+        await asyncio.sleep(1.0)
+        assert (found.observed.synced, watch.fault) == ({"configmaps": True}, "")
+
+
+@in_fake_time
 async def test_it_lists_within_five_seconds_of_the_api_servers_return() -> None:
     down = 301.0
     client = FakeClient([page(A), *[failure("unreachable")] * 1000], [[failure("cut")], [failure("unreachable")]])

@@ -38,7 +38,7 @@ def test_a_rollout_that_hangs_pauses_the_upgrade_and_a_rollback_brings_all_back(
     code, said = world.run(document)
     state = world.state("stuck")
     assert (code, state["phase"]) == (1, "Paused"), said
-    assert state["reason"] == "Deployment shop/stuck: not complete after 20 s: 3 pods are left, 0 are not available"
+    assert state["reason"] == "Deployment shop/stuck: not complete after 20 s: pods left: 3, not available: 0"
     moved = world.revisions()
     assert moved[NEW] >= 8
     assert moved[OLD] >= 3

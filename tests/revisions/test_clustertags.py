@@ -305,9 +305,12 @@ def test_a_service_that_leads_elsewhere_or_without_a_tag_is_an_error(tags: Clust
     state = tags.list()
 
     assert {name: error.what for name, error in state.faults.items()} == {
-        "lost": "it has no MutatingWebhookConfiguration",
+        "lost": "it has no MutatingWebhookConfiguration, so pods of the tag get no sidecar",
         "prod": "it leads to `1-30`, and the tag to `1-24`",
     }
+    assert "run `injector tag set lost --revision 1-30 --overwrite` if the tag is in use" in state.faults["lost"].hint
+    with pytest.raises(TagError, match="get no sidecar; add --overwrite to replace it"):
+        set_tag(tags, replace(PROD, name="lost"))
     remove_tag(tags, "lost")
     set_tag(tags, PROD, overwrite=True)
     assert others(api) == {"istiod-revision-tag-prod": "1-24"}

@@ -128,9 +128,7 @@ def test_a_missing_tag_is_not_removed() -> None:
 def test_an_unreadable_tag_exists() -> None:
     memory = Memory(replace(STATE, faults={"odd": ConfigError("no JSON")}))
 
-    with pytest.raises(
-        TagError, match='"odd" already exists, and --overwrite is false; it cannot be read; add --overwrite'
-    ):
+    with pytest.raises(TagError, match='"odd" already exists, and --overwrite is false; no JSON; add --overwrite'):
         set_tag(memory, Tag("odd", (("1-24", 1),)))
     set_tag(memory, Tag("odd", (("1-24", 1),)), overwrite=True)
     remove_tag(memory, "odd")

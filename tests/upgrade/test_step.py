@@ -205,7 +205,7 @@ def test_nothing_is_restarted_outside_a_window_or_while_the_control_plane_is_dow
         (
             seen("a", mark=MARK, complete=False, new=1, unavailable=1),
             {"now": NOW + 601},
-            "not complete after 600 s: 2 pods are left, 1 are not available",
+            "not complete after 600 s: pods left: 2, not available: 1",
         ),
         (seen("a", mark=MARK, quiet=SETTLING), {}, "its new pods do not have revision 1-30"),
         (seen("a", mark=MARK, quiet=SETTLING, old=0, desired=2), {}, "its new pods do not have revision 1-30"),
@@ -280,7 +280,7 @@ def test_a_wave_whose_pods_are_not_available_does_not_end_and_fails_after_the_ti
     assert after(60, SETTLING) == (RUNNING, "waiting for the pods of Deployment shop/a")
     assert after(60, SETTLING, new=0, mark=MARK) == (RUNNING, "waiting for the pods of Deployment shop/a")
     assert after(60, SETTLING, new=0) == (COMPLETED, ""), "it has no pod of the new revision"
-    assert after(900, 601) == (PAUSED, "Deployment shop/a: 1 pods are not available for 600 s")
+    assert after(900, 601) == (PAUSED, "Deployment shop/a: pods not available for 600 s: 1")
 
 
 def test_a_workload_that_is_larger_than_the_limits_fails_after_the_others() -> None:
@@ -352,7 +352,7 @@ def test_a_rollback_begins_with_what_is_broken_and_a_workload_that_stays_broken_
     done = replace(other, mark=mark_of(document, back), new=0, old=2)
     last = step(document, second.state, observed(done, rolling, tag=PROD, now=late)).state
     assert (last.phase, last.reason) == (
-        PAUSED, "Deployment shop/stuck: not complete after 600 s: 0 pods are left, 2 are not available",
+        PAUSED, "Deployment shop/stuck: not complete after 600 s: pods left: 0, not available: 2",
     )  # fmt: skip
 
 

@@ -195,6 +195,7 @@ class Fleet(FakeApi):
         await self._called("watch", scope.resource)
         queue = asyncio.Queue[bytes]()
         self._queues.append((scope.resource.plural, queue))
+        yield b""
         while True:
             yield await queue.get()
 
