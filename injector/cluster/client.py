@@ -417,7 +417,7 @@ class KubeClient:
         if status < 400:  # noqa: PLR2004 -- HTTP's own border
             self._throttle.answered()
             return
-        message = message_of(await response.content.read(_MAX_ERROR_BODY))
+        message = message_of(await _start_of(response.content))
         if status == 401:  # noqa: PLR2004 -- Unauthorized
             self._forget(api)
         meaning = meaning_of(status)
@@ -489,6 +489,14 @@ def _fault(error: Exception) -> str:
             return "a cluster, user, certificate or key is missing or not valid, or a plugin failed"
         case _:
             return type(error).__name__
+
+
+async def _start_of(content: aiohttp.StreamReader) -> bytes:
+    """Return an error's body, which may arrive in pieces, up to a length."""
+    try:
+        return await content.readexactly(_MAX_ERROR_BODY)
+    except asyncio.IncompleteReadError as error:
+        return error.partial
 
 
 def _selectors(scope: Scope) -> dict[str, str]:

@@ -101,16 +101,16 @@ async def error_of(request: Awaitable[object]) -> ClusterError:
     return caught.value
 
 
-def streaming(*pieces: bytes, cut: bool = False, then: float = 0.0) -> Handler:
+def streaming(*pieces: bytes, status: int = 200, cut: bool = False, then: float = 0.0) -> Handler:
     """A handler that sends pieces, one by one."""
 
     async def handler(request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse()
+        response = web.StreamResponse(status=status)
         response.enable_chunked_encoding()
         await response.prepare(request)
         for piece in pieces:
             await response.write(piece)
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.01)
         if then:
             await asyncio.sleep(then)
         if cut and request.transport is not None:
@@ -370,6 +370,12 @@ async def test_a_refusal_has_the_message_of_its_status_on_one_short_line(
 
     assert (error.reason, error.retry_after) == ("server", 0.0)
     assert error.what == f"the API server failed (HTTP 502){says}"
+
+
+async def test_the_message_of_a_refusal_may_arrive_in_pieces(api: Api, client: KubeClient) -> None:
+    api.handler = streaming(b'{"message": "the pod', b' has no name"}', status=422)
+
+    assert (await error_of(client.get(CONFIG_MAPS, "x"))).what.endswith("(HTTP 422): the pod has no name")
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"items": []}', b'{"metadata": {}, "items": 1}'])
