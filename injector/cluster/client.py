@@ -22,7 +22,7 @@ from kubernetes_asyncio.config import ConfigException, load_incluster_config, lo
 
 from injector.cluster.kubeconfig import Kubeconfig, unusable
 from injector.cluster.resources import LIST_ATTEMPTS, Resource, Scope
-from injector.errors import ClusterError, DataError, NoClusterError
+from injector.errors import ClusterError, ConfigError, DataError, NoClusterError
 from injector.golang.json import load_json
 
 T = TypeVar("T")
@@ -169,7 +169,7 @@ _LIST_DECODER: Final = msgspec.json.Decoder(_List)
 class KubeClient:
     """A client of one API server, with a kubeconfig or the service account of the current pod.
 
-    Every request raises ClusterError if the API server cannot be reached or refuses; its
+    Every request raises ClusterError if the API server cannot be reached or refuses, or if renewed credentials cannot be read; its
     ``reason`` is one of ``REASONS``.
     """
 
@@ -383,7 +383,10 @@ class KubeClient:
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         # The credentials may be renewed while this waits.
         await self._throttle.turn()
-        api = await self._connected()
+        try:
+            api = await self._connected()
+        except ConfigError as error:
+            raise ClusterError(error.what, where=error.where, hint=error.hint, reason="credentials") from None
         self._in_use[api] += 1
         where = f"{api.configuration.host}{path}"
         try:

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from injector.errors import ClusterError, DataError, InjectorError
+from injector.errors import ClusterError, DataError
 from injector.golang.json import load_json
 
 if TYPE_CHECKING:
@@ -340,7 +340,7 @@ class ListWatch:
         if isinstance(error, ClusterError):
             self.state.failed(error.reason, lasted=lasted, retry_after=error.retry_after)
         else:
-            self.state.failed("credentials" if isinstance(error, InjectorError) else "internal", lasted=lasted)
+            self.state.failed("internal", lasted=lasted)
 
     def _report(self) -> None:
         """Count the fault, and log the first of consecutive faults."""
@@ -349,5 +349,5 @@ class ListWatch:
         self._metrics.watch_synced.labels(self._name).set(0)
         is_first, self.fault = not self.fault, f"{self._scope}: {error or _FAULTS[self.state.last_fault]}"
         if is_first:
-            unexpected = error if error is not None and not isinstance(error, InjectorError) else None
+            unexpected = error if not isinstance(error, ClusterError) else None
             _log.warning("%s", self.fault, exc_info=unexpected)

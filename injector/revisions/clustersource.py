@@ -127,12 +127,11 @@ class ClusterSource:
         return last[1]
 
     async def follow(self, changed: Callable[[], None], settled: asyncio.Event) -> None:
-        """Watch until cancelled. Raises ConfigError if the credentials are missing or cannot be used.
+        """Watch until cancelled.
 
         ``changed`` is called after each change, when ``read`` returns the new state. ``settled`` is set once everything that the revisions
         need has been listed.
         """
-        await self.client.open()
         self._watches.clear()  # those of a run that failed have ended
         async with asyncio.TaskGroup() as tasks:
             for _ in range(2):  # the first list has the revisions

@@ -25,6 +25,7 @@ from injector.webhook.lifecycle import Follow, HealthFile
 from injector.webhook.server import Listeners, Services
 from tests.cases import cases
 from tests.cli.clusters import assert_fails, invoke
+from tests.cluster.fakes import kubeconfig_of
 from tests.revisions.fakes import CONFIG, VALUES, make_raw, write_revision
 from tests.webhook.certificates import Order, issue, write_certificate
 
@@ -248,7 +249,7 @@ def test_missing_cluster_credentials_are_one_line_and_a_code(
     del files
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
 
-    assert_fails(run(*PLAIN, "--ops-port", "0", "--from-cluster", *arguments), code, says)
+    assert_fails(run(*PLAIN, "--ops-port", "0", *arguments), code, says)
 
 
 def test_a_ca_that_did_not_sign_the_certificate_is_one_line_and_65(files: Path) -> None:
@@ -272,7 +273,9 @@ def test_the_health_file_needs_both_flags(given: dict[str, Any], expected: Healt
     assert _health_file(Settings(**given)) == expected
 
 
-def test_unserved_names_are_watched_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unserved_names_are_watched_on_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "config").write_text(kubeconfig_of("http://127.0.0.1:1"))
+    cluster = ("--kubeconfig", str(tmp_path / "config"))
     served: list[tuple[Services, Mapping[str, Follow]]] = []
 
     async def fake_serve(
@@ -282,7 +285,7 @@ def test_unserved_names_are_watched_on_request(monkeypatch: pytest.MonkeyPatch) 
         served.append((services, follow))
 
     monkeypatch.setattr(server, "serve", fake_serve)
-    for arguments in (("--watch-unserved", "--served-elsewhere", "1-18"), ()):
+    for arguments in (("--watch-unserved", "--served-elsewhere", "1-18", *cluster), ()):
         assert run(*PLAIN, *arguments).exit_code == 0
 
     (watching, tasks), (plain, no_tasks) = served

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -50,8 +49,9 @@ def made(**given: Any) -> Tls:
 
 def patching(tls: Tls) -> CaBundles:
     """Return the loop that keeps caBundle up to date."""
-    bundles: Any = tls.follow["cabundle"]
-    return next(each for each in bundles.args if isinstance(each, CaBundles))
+    work: Any = tls.follow["cabundle"]
+    assert isinstance(work.__self__, CaBundles)
+    return work.__self__
 
 
 def secret(tls: Tls) -> CaSecret:
@@ -128,19 +128,6 @@ def test_the_namespace_is_given_or_the_pods_own(tmp_path: Path) -> None:
     assert own_namespace(Settings(), path=tmp_path / "namespace") == "own"
     with pytest.raises(UsageError, match="the namespace of the injector is not known; give --namespace"):
         own_namespace(Settings(), path=tmp_path / "nope")
-
-
-def test_credentials_that_are_missing_end_the_start(files: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    for given in ({**files, "patch_webhooks": True, "namespace": "n"}, SELF_SIGNED):
-        tls = made(**given)
-        for work in tls.follow.values():
-            with pytest.raises(ConfigError, match="no cluster is configured"):
-                asyncio.run(_followed(work))
-
-
-async def _followed(work: Any) -> None:
-    await work(asyncio.Event())
 
 
 def test_a_missing_client_ca_ends_the_start(files: dict[str, Any]) -> None:

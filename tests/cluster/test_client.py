@@ -515,6 +515,18 @@ async def test_refused_credentials_are_read_again(api: Api, client: KubeClient) 
     assert await page_of(client, SCOPE) == Page([], "9")
 
 
+async def test_renewed_credentials_that_cannot_be_read_are_an_error_of_the_cluster(
+    api: Api, client: KubeClient
+) -> None:
+    api.handler = answering({}, 401)
+    await error_of(client.page(SCOPE))
+    api.kubeconfig.unlink()
+
+    error = await error_of(client.page(SCOPE))
+
+    assert (error.reason, error.where) == ("credentials", str(api.kubeconfig))
+
+
 async def test_credentials_are_read_after_the_throttle(api: Api) -> None:
     server = json.loads(api.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
 

@@ -10,7 +10,6 @@ import pytest
 
 from injector.cluster.listwatch import DEBOUNCE, ListWatch
 from injector.cluster.resources import CONFIG_MAPS, Scope
-from injector.errors import ConfigError
 from tests.cluster.fakes import (
     Answer,
     FakeClient,
@@ -262,12 +261,6 @@ def test_other_resources_must_exist_and_be_permitted(reason: str) -> None:
     found = ran(FakeClient([failure(reason)]), 20)
 
     assert (found.told, set(found.reasons)) == ([], {reason})
-
-
-def test_credentials_that_cannot_be_read_are_a_fault_as_any_other() -> None:
-    found = ran(FakeClient([ConfigError("x"), page(A)]), 60)
-
-    assert (found.reasons, found.told) == (["credentials"], [(1.0, {"a": 1})])
 
 
 def test_the_log_has_the_first_fault_of_an_outage_and_its_end(caplog: pytest.LogCaptureFixture) -> None:

@@ -408,23 +408,6 @@ async def test_what_has_not_been_listed_yet_is_named_with_the_fault() -> None:
         assert source.pending().startswith("mutatingwebhookconfigurations: https://api: the API server says no to list")
 
 
-def test_the_client_is_opened_first_and_left_open_for_other_tasks() -> None:
-    cluster = cluster_of({CONFIG_MAPS: small_pair()})
-    followed(cluster)
-
-    assert (cluster.asked[0], cluster.asked.count("open"), cluster.asked.count("close")) == ("open", 1, 0)
-
-
-def test_credentials_that_cannot_be_used_end_it_before_it_begins() -> None:
-    source = ClusterSource(FakeApi(fault=ConfigError("no credentials")), Registry(), Observed(), HOME)
-
-    async def run() -> None:
-        await source.follow(lambda: None, asyncio.Event())
-
-    with pytest.raises(ConfigError, match="no credentials"):
-        in_fake_time(run)()
-
-
 ASKS = make_raw("1-30", values=VALUES.replace("1.24.6", "1.30.1"))
 
 

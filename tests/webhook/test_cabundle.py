@@ -47,7 +47,7 @@ class Loop(Observed):
 
     async def run(self, seconds: float) -> None:
         """Follow the webhooks for so long."""
-        async with running(self.bundles.follow()):
+        async with running(self.bundles.follow(asyncio.Event())):
             await asyncio.sleep(seconds)
 
     def patches(self) -> list[float]:

@@ -127,7 +127,11 @@ class Replica:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Replica]:
-        works = self.secret.follow(self.settled), self.bundles.follow(), self.certificates.follow(self.metrics)
+        works = (
+            self.secret.follow(self.settled),
+            self.bundles.follow(asyncio.Event()),
+            self.certificates.follow(self.metrics),
+        )
         async with AsyncExitStack() as stack:
             for work in works:
                 await stack.enter_async_context(running(work))

@@ -15,6 +15,7 @@ import socket
 import sys
 import time
 import uuid
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
@@ -71,7 +72,11 @@ _GC_THRESHOLD: Final = 700
 
 
 def run_server(settings: Settings) -> None:
-    """Serve until a signal. Raises InjectorError if the settings, the configuration, the certificate or an address cannot be used."""
+    """Serve until a signal.
+
+    Raises:
+        InjectorError: the settings, the configuration, the credentials for the cluster, the certificate or an address cannot be used.
+    """
     gc.freeze()  # the imports made 100,000 objects, which stay: collections until the server is ready need not visit them
     log_to(sys.stderr, settings.log_format)
     for warning in settings.warnings():
@@ -135,17 +140,22 @@ def run_server(settings: Settings) -> None:
     if cluster is not None:
         follow["cluster"] = partial(cluster.follow, follower.changed)
 
-    async def serve_and_close() -> None:
-        try:
-            await serve(listeners, services, started=started, follow=follow)
-        finally:
-            if client is not None:
-                await client.close()
-
-    asyncio.run(serve_and_close())
+    asyncio.run(_connected(client, partial(serve, listeners, services, started=started, follow=follow)))
     if tracing is not None:
         tracing.close()
     _log.info("drained")
+
+
+async def _connected(client: KubeClient | None, work: Callable[[], Awaitable[None]]) -> None:
+    """Do ``work``. If there is a client, read its credentials before, and close it afterwards."""
+    if client is None:
+        await work()
+        return
+    try:
+        await client.open()
+        await work()
+    finally:
+        await client.close()
 
 
 def _freeze_loaded_objects() -> None:
@@ -241,7 +251,7 @@ def tls_of(
             client, selector, lambda: certificates.bundle, rollout=rollout, metrics=metrics, refresh=refresh
         )
         certificates.changed = bundles.wake
-        follow["cabundle"] = partial(_patch_webhooks, client, bundles)
+        follow["cabundle"] = bundles.follow
     return certificates, follow
 
 
@@ -270,13 +280,6 @@ def _certificate_files(settings: Settings, handshakes: Handshakes) -> FileSource
         raise UsageError("the webhook has no certificate", hint="give --tlsCertFile and --tlsKeyFile")
     files = CertificateFiles(settings.tls_cert_file, settings.tls_key_file, settings.ca_cert_file)
     return FileSource(files, interval=settings.tls_reload_interval, handshakes=handshakes)
-
-
-async def _patch_webhooks(client: KubeClient, bundles: CaBundles, settled: asyncio.Event) -> None:
-    """Keep the webhooks' caBundle up to date. Missing credentials end the start; other errors are retried."""
-    await client.open()
-    settled.set()
-    await bundles.follow()
 
 
 _UNQUOTED: Final = re.compile(r"[\w./:+@%,-]+", re.ASCII)

@@ -78,8 +78,9 @@ class CaBundles:
             del self._retries[name]
         self._woken.set()
 
-    async def follow(self) -> None:
-        """Watch the webhooks and patch outdated ones until cancelled."""
+    async def follow(self, settled: asyncio.Event) -> None:
+        """Watch the webhooks and patch outdated ones until cancelled. The server does not wait for it."""
+        settled.set()
         scope = Scope(WEBHOOKS, name=self.selector.configuration, watch_name=WATCH)
         watch = ListWatch(
             self.client,
