@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypedDict
+
+import msgspec
 
 from injector.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from injector.upgrade.document import Upgrade
 
 RUNNING: Final = "Running"
@@ -19,14 +20,23 @@ COMPLETED: Final = "Completed"
 ROLLED_BACK: Final = "RolledBack"
 ABORTED: Final = "Aborted"
 ENDED: Final = (COMPLETED, ROLLED_BACK, ABORTED)
+_PHASES: Final = (RUNNING, PAUSED, ROLLING_BACK, *ENDED)
 
 PREFLIGHT: Final = "Preflight"
 MOVING: Final = "Moving"
 RESTARTING: Final = "Restarting"
 SOAKING: Final = "Soaking"
+_STEPS: Final = (PREFLIGHT, MOVING, RESTARTING, SOAKING)
 
 VERBS: Final = ("pause", "resume", "promote", "abort", "rollback")
 """The commands that change a state, as those of the kubectl plugin of Argo Rollouts."""
+
+
+class TagBefore(TypedDict, total=False):
+    """The label and the annotations of a tag before the upgrade; neither if the upgrade has no tag."""
+
+    revision: str
+    annotations: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +54,6 @@ class State:
         progressed: the time of the last progress.
         restarting: the workloads that are being restarted, with the time of the decision. A workload is added before its restart, and
             removed when its pods are complete, so that every runner counts it for the limits.
-        tag_before: the annotations and label of the tag before the upgrade; see ``store``.
         reason: why it waits, or is paused; empty if it does not.
         counts: the workloads of the wave, or of a rollback, by progress.
         total: the workloads that were to be restarted when the upgrade, or its rollback, began.
@@ -62,7 +71,7 @@ class State:
     token: float = 0.0
     progressed: float = 0.0
     restarting: Mapping[str, float] = field(default_factory=dict)
-    tag_before: Mapping[str, Any] = field(default_factory=dict)
+    tag_before: TagBefore = field(default_factory=TagBefore)
     reason: str = ""
     counts: Mapping[str, int] = field(default_factory=dict)
     total: int = 0
@@ -94,25 +103,27 @@ class State:
         return asdict(self)
 
 
-def new_state(upgrade: Upgrade, now: float, tag_before: Mapping[str, Any]) -> State:
+def new_state(upgrade: Upgrade, now: float, tag_before: TagBefore) -> State:
     """Return the state of an upgrade that starts."""
     return State(started=now, deadline=upgrade.deadline_from(now), since=now, progressed=now, tag_before=tag_before)
 
 
 def read_state(raw: Any, upgrade: Upgrade, *, where: str) -> State:
     """Read a state of an upgrade that ``State.to_dict`` returned. Raises ConfigError if it is not one."""
-    types = {name: type(value) for name, value in State().to_dict().items()}
-    if (
-        not isinstance(raw, dict)
-        or any(
-            name not in types or not isinstance(value, (int, float) if types[name] is float else types[name])
-            for name, value in raw.items()
-        )
-        or not 0 <= raw.get("wave", 0) < len(upgrade.waves)
-    ):
+    fault = ""
+    try:
+        state = msgspec.convert(raw, State)
+    except msgspec.ValidationError as error:
+        fault = str(error)
+    else:
+        if unknown := raw.keys() - state.to_dict().keys():
+            fault = f"unknown field `{min(unknown)}`"
+        elif state.phase not in _PHASES or state.step not in _STEPS or not 0 <= state.wave < len(upgrade.waves):
+            fault = "there is no such phase, step or wave"
+    if fault:
         hint = "another version of the injector or a person wrote it: delete it to start again"
-        raise ConfigError("the state of the upgrade cannot be read", where=where, hint=hint)
-    return State(**raw)
+        raise ConfigError(f"the state of the upgrade cannot be read: {fault}", where=where, hint=hint)
+    return state
 
 
 def commanded(state: State, verb: str, upgrade: Upgrade, now: float) -> State:

@@ -18,7 +18,7 @@ from injector.istio.webhooks import TAG_LABEL
 from injector.revisions.clustertags import ClusterTags
 from injector.revisions.tags import Tag, TagObject, read_tags, tag_annotations, tag_object
 from injector.upgrade.document import API_VERSION, GROUP, KIND, Upgrade, read_upgrade
-from injector.upgrade.state import State, new_state, progress_text, read_state
+from injector.upgrade.state import State, TagBefore, new_state, progress_text, read_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -190,8 +190,8 @@ def _data(raw: Mapping[str, Any], state: State) -> dict[str, str]:
     return {"upgrade": dump_json(raw).decode(), "state": dump_json(state.to_dict()).decode()}
 
 
-def _tag_data(tag: Tag | None) -> dict[str, Any]:
-    return {} if tag is None else {"revision": tag.revision, "annotations": tag_annotations(tag)}
+def _tag_data(tag: Tag | None) -> TagBefore:
+    return TagBefore() if tag is None else TagBefore(revision=tag.revision, annotations=tag_annotations(tag))
 
 
 async def read_tag(client: KubeClient, upgrade: Upgrade) -> Tag | None:
@@ -212,7 +212,8 @@ def tag_before(stored: Stored) -> Tag | None:
     data = stored.state.tag_before
     if not data:
         return None
-    return TagObject(stored.upgrade.tag, data["revision"], "before the upgrade", data["annotations"]).read()[0]
+    label, annotations = data.get("revision", ""), data.get("annotations", {})
+    return TagObject(stored.upgrade.tag, label, "before the upgrade", annotations).read()[0]
 
 
 def write_tag(session: ClusterSession, istio_namespace: str, tag: Tag, expected: Tag | None) -> None:

@@ -421,6 +421,12 @@ def test_a_state_is_read_as_it_was_written_and_anything_else_is_refused() -> Non
         {"phase": 1},
         {"colour": "blue"},
         {"restarting": []},
+        {"restarting": {"Deployment shop/a": "now"}},
+        {"gates": {"latency": 1}},
+        {"tag_before": {"annotations": [1]}},
+        {"phase": "running"},
+        {"step": "Soak"},
+        {"wave": True},
         {"wave": -1},
         {"wave": last + 1},
     )

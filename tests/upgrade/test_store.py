@@ -158,6 +158,13 @@ async def test_a_config_map_that_was_changed_by_hand_is_refused(data: dict[str, 
     assert "ConfigMap istio-system/upgrade-up" in caught.value.where
 
 
+async def test_a_tag_before_whose_revision_was_removed_by_hand_is_refused(store: Store) -> None:
+    begun = await started(store)
+
+    with pytest.raises(DataError, match="cannot name a revision"):
+        tag_before(replace(begun, state=replace(begun.state, tag_before={"annotations": {}})))
+
+
 def test_a_tag_is_written_only_over_the_expected_one() -> None:
     api = FakeApi()
     for each in (*revision(OLD, "1.28.0"), *revision(NEW, "1.30.1"), tag("prod", OLD)):
