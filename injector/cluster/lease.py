@@ -46,9 +46,9 @@ class Lease:
         clock = asyncio.get_running_loop().time
         while True:
             began = clock()
-            while not await self._acquired(RENEW_DEADLINE):
+            if not await self._acquired(RENEW_DEADLINE):
                 await asyncio.sleep(RETRY_INTERVAL)
-                began = clock()
+                continue
             _log.info("%s holds Lease %s/%s", self.identity, self.namespace, self.name)
             task = asyncio.ensure_future(work())
             try:
