@@ -21,6 +21,7 @@ from injector.cluster.resources import NAMESPACES, PODS, RUNNING, Scope
 from injector.injection.containers import labels_of
 from injector.injection.tools.drift import injected_revision, own_revision_label
 from injector.istio.webhooks import INJECT_LABEL, INJECTION_LABEL, MAX_LABEL_VALUE, REVISION_LABEL, called
+from injector.memo import Memo
 from injector.revisions.tags import TagWorkload, workload_of_pod
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ COUNT_INTERVAL: Final = 5.0
 """Minimum seconds between two counts."""
 MAX_PODS: Final = 20_000
 """How many pods are remembered."""
+SHARED: Final = 1000
+"""How many sidecars other pods of their workload can share. The API server lists pods by namespace and name."""
 UNNAMED: Final = "(no name)"
 """The revision of a pod whose sidecar names none."""
 
@@ -54,8 +57,9 @@ def sidecar_of(pod: Mapping[str, Any]) -> Sidecar | None:
         return None
     labels = {REVISION_LABEL: own_revision_label(pod), INJECT_LABEL: labels_of(pod).get(INJECT_LABEL)}
     given = tuple((key, value) for key, value in labels.items() if value is not None)
-    # Users can write a longer one, which would become the label of a metric.
-    return Sidecar(workload_of_pod(pod, pod["metadata"]["namespace"]), revision[:MAX_LABEL_VALUE], given)
+    # Users can write longer ones. The revision becomes the label of a metric, and a cut pin names no revision.
+    key, pin = workload_of_pod(pod, pod["metadata"]["namespace"])
+    return Sidecar(TagWorkload(key, pin[: MAX_LABEL_VALUE + 1]), revision[:MAX_LABEL_VALUE], given)
 
 
 def injection_labels(namespace: Mapping[str, Any]) -> dict[str, str] | None:
@@ -95,8 +99,8 @@ class DriftWatch:
     registry: Registry
     metrics: Metrics
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
-    _shared: dict[Sidecar, Sidecar] = field(default_factory=dict)
-    """The sidecars that are remembered. The pods of a workload share one, which saves memory."""
+    _shared: Memo[Sidecar, Sidecar] = field(default_factory=lambda: Memo(SHARED, SHARED, lambda _: 1))
+    """The sidecars that were seen last. The pods of a workload share one, which saves memory."""
     _was_full: bool = False
 
     def __post_init__(self) -> None:
@@ -119,11 +123,8 @@ class DriftWatch:
 
     async def _count(self, pods: ListWatch, namespaces: ListWatch) -> None:
         sidecars, is_full = tuple(pods.state.objects.values()), pods.state.full
-        self._shared = {each: each for each in sidecars}
         # 10,000 workloads take a tenth of a second, in which requests must be answered.
-        counts = await asyncio.to_thread(
-            count_drift, tuple(self._shared), dict(namespaces.state.objects), self.registry.snapshot
-        )
+        counts = await asyncio.to_thread(count_drift, sidecars, dict(namespaces.state.objects), self.registry.snapshot)
         self.metrics.drifted(counts)
         if is_full and not self._was_full:
             _log.warning("--watch-drift counts only %d pods; the cluster has more with a sidecar", MAX_PODS)
@@ -131,7 +132,7 @@ class DriftWatch:
 
     def _keep(self, pod: Mapping[str, Any]) -> Sidecar | None:
         found = sidecar_of(pod)
-        return None if found is None else self._shared.setdefault(found, found)
+        return None if found is None else self._shared.get(found, lambda sidecar: sidecar)
 
     def _watch(self, scope: Scope, keep: Callable[[Mapping[str, Any]], Any]) -> ListWatch:
         scope = replace(scope, metadata_only=True, watch_name=f"drift/{scope.resource.plural}")

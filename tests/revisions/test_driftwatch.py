@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 from collections import Counter
@@ -161,6 +162,27 @@ async def test_pods_that_come_while_a_thread_counts_do_not_change_what_it_counts
         await watched.check({})
 
     assert [(len(sidecars), before) for sidecars, before in counted] == [(1, 1), (2, 2)]
+
+
+@in_fake_time
+async def test_pods_that_are_gone_are_forgotten_although_namespaces_cannot_be_listed() -> None:
+    watched = Watched()
+    watched.api.refused["list namespaces"] = "forbidden"
+    async with running(watched.watch.follow(asyncio.Event())):
+        for number in range(4 * driftwatch.SHARED):
+            watched.api.put(PODS, pod(f"web{number}.1"))
+            await asyncio.sleep(0)
+            watched.api.drop(PODS, f"web{number}.1", "shop")
+        await asyncio.sleep(1)
+
+        assert sum(isinstance(each, Sidecar) for each in gc.get_objects()) <= driftwatch.SHARED
+
+
+def test_of_a_long_pin_that_a_user_wrote_into_a_pod_little_is_remembered() -> None:
+    found = sidecar_of(pod("web", pin="x" * 100_000))
+
+    assert found is not None
+    assert len(found.workload.pin) < 100
 
 
 @in_fake_time
