@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from injector.kube.admission import Request, Response
     from injector.metrics import Outcome
-    from injector.revisions.registry import Resolved, Snapshot
+    from injector.revisions.registry import Registry, Resolved, Snapshot
 
 MAX_BYTES: Final = 16 << 20
 """Bytes of keys and responses. A pod takes about 20 KiB, so about 800 workloads can scale at the same time."""
@@ -61,24 +61,27 @@ class CachedAnswer:
 
 @dataclass
 class AnswerCache:
-    """The most recently used answers. It belongs to the thread of the event loop.
+    """The most recently used answers of the snapshot in ``registry``. It belongs to the thread of the event loop.
 
     ``size``, and its limit ``max_bytes``, are the bytes of keys and responses.
     """
 
+    registry: Registry
     max_bytes: int = MAX_BYTES
     hits: int = 0
     size: int = 0
-    _snapshot: Snapshot | None = None
     _answers: OrderedDict[CacheKey, CachedAnswer] = field(default_factory=OrderedDict)
 
+    def __post_init__(self) -> None:
+        self.registry.subscribe(self._clear)
+
+    def _clear(self) -> None:
+        self._answers.clear()
+        self.size = 0
+
     def get(self, snapshot: Snapshot, key: CacheKey) -> CachedAnswer | None:
-        """Return the answer of ``snapshot`` to an equal request; None if there is none."""
-        if snapshot is not self._snapshot:
-            self._snapshot = snapshot
-            self._answers.clear()
-            self.size = 0
-        answer = self._answers.get(key)
+        """Return the answer to an equal request; None if there is none, or if a newer snapshot than that of the request is in use."""
+        answer = self._answers.get(key) if snapshot is self.registry.snapshot else None
         if answer is not None:
             self.hits += 1
             self._answers.move_to_end(key)
@@ -86,7 +89,7 @@ class AnswerCache:
 
     def put(self, snapshot: Snapshot, key: CacheKey, answer: CachedAnswer) -> None:
         """Store an answer of ``snapshot``, unless a newer snapshot is in use."""
-        if snapshot is not self._snapshot:
+        if snapshot is not self.registry.snapshot:
             return
         key = key._replace(pod=_exact(key.pod))
         previous = self._answers.pop(key, None)

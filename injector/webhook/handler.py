@@ -156,7 +156,7 @@ class InjectHandler:
         self._options = options or HandlerOptions()
         self.queue = self._options.queue
         self.slow = SlowPool(self.queue)
-        self.cache = AnswerCache()
+        self.cache = AnswerCache(registry)
         self.reader = Reader(lifecycle, self.queue)
 
     async def handle(self, request: web.BaseRequest) -> web.Response:

@@ -53,7 +53,8 @@ def answer_of(number: int, length: int = 10, *, token_volume: bool = False) -> C
 
 
 def test_an_answer_is_found_by_an_equal_key_of_the_same_snapshot(snapshot: Snapshot) -> None:
-    cache = AnswerCache()
+    registry = Registry(snapshot)
+    cache = AnswerCache(registry)
     assert cache.get(snapshot, key_of(1)) is None
 
     cache.put(snapshot, key_of(1), answer_of(1))
@@ -62,12 +63,18 @@ def test_an_answer_is_found_by_an_equal_key_of_the_same_snapshot(snapshot: Snaps
     assert cache.get(snapshot, key_of(2)) is None
     assert cache.get(snapshot, key_of(1)._replace(namespace="other")) is None
     assert cache.hits == 1
-    assert cache.get(replace(snapshot), key_of(1)) is None
+
+    newer = replace(snapshot)
+    registry.swap(newer)
+    assert (cache.size, cache.get(newer, key_of(1))) == (0, None)
+    cache.put(newer, key_of(1), answer_of(1))
+    cache.put(snapshot, key_of(2), answer_of(2))
+    assert (cache.get(snapshot, key_of(1)), cache.get(newer, key_of(2))) == (None, None)
+    assert cache.get(newer, key_of(1)) == answer_of(1), "a request from before the swap leaves it"
 
 
 def test_the_answers_that_were_not_used_for_longest_go_first(snapshot: Snapshot) -> None:
-    cache = AnswerCache(max_bytes=10_000)
-    cache.get(snapshot, key_of(0))
+    cache = AnswerCache(Registry(snapshot), max_bytes=10_000)
     for number in range(100):
         cache.put(snapshot, key_of(number, 1_000), answer_of(number, 1_000))
         assert cache.get(snapshot, key_of(0, 1_000)) is not None
@@ -80,8 +87,7 @@ def test_the_answers_that_were_not_used_for_longest_go_first(snapshot: Snapshot)
 
 @pytest.mark.parametrize("token_volume", [False, True])
 def test_answers_take_hardly_more_memory_than_is_counted(snapshot: Snapshot, token_volume: bool) -> None:
-    cache = AnswerCache()
-    cache.get(snapshot, key_of(0))
+    cache = AnswerCache(Registry(snapshot))
     resolved = answer_of(0).resolved
 
     tracemalloc.start()
