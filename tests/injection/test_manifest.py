@@ -101,6 +101,18 @@ def test_the_items_of_a_list_are_injected_in_place_and_others_stay() -> None:
     assert found["items"] == [service, *(injected(revision_of(), each) for each in (workload(), make_pod()))]
 
 
+@pytest.mark.parametrize(
+    ("fields", "printed"),
+    [
+        ({"metadata": {"resourceVersion": "", "selfLink": ""}, "items": []}, {"metadata": {}, "items": []}),
+        ({"metadata": {"continue": "x"}}, {"metadata": {"continue": "x"}, "items": None}),
+        ({"metadata": None, "items": None}, {"metadata": {}, "items": None}),
+    ],
+)
+def test_a_list_is_printed_as_go_reads_it(fields: dict[str, Any], printed: dict[str, Any]) -> None:
+    assert injected(revision_of(), {"kind": "List", **fields}) == {"kind": "List", **printed}
+
+
 @cases("old", "new")
 def test_policy_selectors_and_default_templates_of_the_config_do_not_count(old: str, new: str) -> None:
     revision = revision_of(config=CONFIG.replace(old, new, 1))

@@ -28,7 +28,7 @@ from injector.kube.pods import (
     template_at,
     workload_of,
 )
-from injector.kube.typed import go_encode, kind_type
+from injector.kube.typed import go_encode, kind_type, normalise
 
 if TYPE_CHECKING:
     from injector.istio.revision import Revision
@@ -55,9 +55,10 @@ def inject_object(
     created in ``namespace``, and still has none. Raises DataError if the object, an annotation or the template cannot be used.
     """
     if obj.get("kind") == "List":
+        read = normalise(obj, "v1.List", coerce=True)
         inject_item = partial(inject_object, revision, warn=warn, guard=guard, others=others, namespace=namespace)
-        items = list(for_each_item(obj, lambda item: inject_item(item) or item))
-        return {**_as_go_prints(revision, {**obj, "items": []}, "v1.List"), "items": items}
+        items = list(for_each_item(read, lambda item: inject_item(item) or item)) if "items" in read else None
+        return {**_as_go_prints(revision, {**read, "items": []}, "v1.List"), "items": items}
     workload = read_workload(obj, others)
     if workload is None:
         return None
