@@ -391,7 +391,7 @@ class TagObject:
             return by_label, None
         tag = _read_tag(name, {"weights": values[WEIGHTS], **rest}, where)
         if tag.revision == revision:
-            return tag, None
+            return tag if len(tag.weights) > 1 else by_label, None  # the weight of an only revision is not written
         return by_label, ConfigError(
             f"label {REVISION_LABEL} leads to `{revision}`, the largest weight to `{tag.revision}`: the weights are ignored",
             where=f"{where}: {WEIGHTS}",

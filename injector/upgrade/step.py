@@ -141,6 +141,9 @@ def step(upgrade: Upgrade, state: State, seen: Observation) -> Decision:
         return _failed(upgrade, state, seen.now, "the deadline has passed")
     if state.back:
         return _back(upgrade, state, seen)
+    changed = f"tag {upgrade.tag} was changed by another writer"
+    if state.step in (PREFLIGHT, MOVING) and seen.tag not in _tags_until(upgrade, seen.tag_before, state.wave):
+        return Decision(replace(state, phase=PAUSED, reason=changed))  # a rollback would overwrite the change
     if state.step == PREFLIGHT:
         return _preflight(upgrade, state, seen)
     wanted = None if seen.tag_before is None else moved_tag(upgrade, seen.tag_before, state.wave)
@@ -149,7 +152,7 @@ def step(upgrade: Upgrade, state: State, seen: Observation) -> Decision:
             return Decision(state, tag=wanted)
         return Decision(state.at(RESTARTING, seen.now, token=state.next_token(seen.now)))
     if seen.tag != wanted:
-        return _failed(upgrade, state, seen.now, f"tag {upgrade.tag} was changed by another writer")
+        return _failed(upgrade, state, seen.now, changed)
     wave = [each for each in seen.workloads if each.wave == state.wave]
     faults = [f"{each.key}: {each.fault}" for each in wave if each.fault and each.new]
     due = [each for each in wave if each.action == RESTART and each.old and each.mark != mark_of(upgrade, state)]
@@ -161,6 +164,14 @@ def step(upgrade: Upgrade, state: State, seen: Observation) -> Decision:
         return _failed(upgrade, state, seen.now, _first(faults))
     # A workload that is broken already would probably fail the wave, so that the others come first.
     return _restarted(upgrade, state, seen, wave, sorted(due, key=lambda each: (each.unavailable > 0, each.key)))
+
+
+def _tags_until(upgrade: Upgrade, before: Tag | None, wave: int) -> list[Tag | None]:
+    """Return the tag before the upgrade, and what the upgrade itself writes until it has moved it for a wave."""
+    if before is None:
+        return [None]
+    moved = [before, *(moved_tag(upgrade, before, index) for index in range(wave + 1))]
+    return [*moved, *(prepared_tag(upgrade, each) for each in moved)]
 
 
 def _preflight(upgrade: Upgrade, state: State, seen: Observation) -> Decision:

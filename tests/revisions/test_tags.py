@@ -201,6 +201,10 @@ def test_annotations_are_read_as_written(tag: Tag) -> None:
     assert TagObject("prod", tag.revision, "w", tag_annotations(tag)).read() == (tag, None)
 
 
+def test_the_weight_of_an_only_revision_is_read_as_the_label_alone() -> None:
+    assert TagObject("prod", "1-24", "w", {WEIGHTS: '{"1-24": 90}'}).read() == (Tag("prod", (("1-24", 1),)), None)
+
+
 @pytest.mark.parametrize("annotations", [{"later": "x"}, {"weights": "", "salt": "", "shadow": ""}])
 def test_unknown_and_empty_annotations_are_ignored(annotations: dict[str, str]) -> None:
     assert prod_object("1-24", **annotations).read() == (Tag("prod", (("1-24", 1),)), None)

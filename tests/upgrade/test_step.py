@@ -105,6 +105,26 @@ def test_the_tag_moves_before_the_first_restart() -> None:
     assert (found.state.step, found.state.token, found.restarts) == (RESTARTING, NOW, ())
 
 
+def test_a_tag_that_another_writer_changes_before_a_wave_keeps_the_change() -> None:
+    document = upgrade(
+        {"weight": 10}, {"weight": 100}, onFailure="Rollback", windows=[{"notBefore": "2030-01-01T00:00:00Z"}]
+    )
+    before = replace(PROD, namespaces={"pay": ((OLD, 1),)})
+    first = moved_tag(document, before, 0)
+    begun = new_state(document, NOW, {})
+    states = begun, begun.at(MOVING, NOW), replace(begun, wave=1), replace(begun.at(MOVING, NOW), wave=1)
+    for state in states:
+        own = (
+            [before, prepared_tag(document, before), first] if state.wave else [before, prepared_tag(document, before)]
+        )
+        for tag in own:
+            assert step(document, state, observed(tag=tag, tag_before=before)).state.phase == RUNNING
+        for tag in (PROD, replace(first, namespaces={"pay": ((NEW, 1),)})):
+            found = step(document, state, observed(tag=tag, tag_before=before))
+            assert (found.tag, found.state.phase) == (None, PAUSED)
+            assert found.state.reason == "tag prod was changed by another writer"
+
+
 def test_a_restart_is_stored_before_it_is_made_and_repeated_until_it_is_seen() -> None:
     first = step(ONE, restarting(), observed(seen("a")))
     assert (names(first), dict(first.state.restarting)) == (["a"], {"Deployment shop/a": NOW})
