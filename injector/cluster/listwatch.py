@@ -259,6 +259,7 @@ class ListWatch:
         self._chance = chance
         self._pending: asyncio.TimerHandle | None = None
         self._error: Exception | None = None
+        self._was_full = False
         self.state = WatchState(keep, chance, room=scope.room)
         self.synced = asyncio.Event()
         """Set once the first list is complete and reported, or an optional scope is forbidden."""
@@ -318,6 +319,9 @@ class ListWatch:
             _log.info("%s: watching again", self._scope)
         self.fault = ""
         self._metrics.watch_synced.labels(self._name).set(1)
+        if self.state.full and not self._was_full:
+            _log.warning("%s: only %d are remembered, and the cluster has more", self._scope, self._scope.room)
+        self._was_full = self.state.full
         if not self.synced.is_set():
             self._notify()
             self.synced.set()

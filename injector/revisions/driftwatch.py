@@ -9,7 +9,6 @@ compares the whole pods.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     from injector.cluster.client import KubeClient
     from injector.metrics import Metrics
     from injector.revisions.registry import Registry, Snapshot
-
-_log = logging.getLogger(__name__)
 
 COUNT_INTERVAL: Final = 5.0
 """Minimum seconds between two counts."""
@@ -101,7 +98,6 @@ class DriftWatch:
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
     _shared: Memo[Sidecar, Sidecar] = field(default_factory=lambda: Memo(SHARED, SHARED, lambda _: 1))
     """The sidecars that were seen last. The pods of a workload share one, which saves memory."""
-    _was_full: bool = False
 
     def __post_init__(self) -> None:
         self.registry.subscribe(self._woken.set)
@@ -122,13 +118,10 @@ class DriftWatch:
                     await asyncio.sleep(COUNT_INTERVAL)
 
     async def _count(self, pods: ListWatch, namespaces: ListWatch) -> None:
-        sidecars, is_full = tuple(pods.state.objects.values()), pods.state.full
+        sidecars = tuple(pods.state.objects.values())
         # 10,000 workloads take a tenth of a second, in which requests must be answered.
         counts = await asyncio.to_thread(count_drift, sidecars, dict(namespaces.state.objects), self.registry.snapshot)
         self.metrics.drifted(counts)
-        if is_full and not self._was_full:
-            _log.warning("--watch-drift counts only %d pods; the cluster has more with a sidecar", MAX_PODS)
-        self._was_full = is_full
 
     def _keep(self, pod: Mapping[str, Any]) -> Sidecar | None:
         found = sidecar_of(pod)

@@ -306,6 +306,8 @@ def _gates(raw: _Fields) -> Gates:
         raw.refuse("prometheus", "it is not a URL", "write http://HOST:PORT without credentials")
     if metrics and not url:
         raw.refuse("metrics", "they need a Prometheus", "give `prometheus: http://HOST:PORT`")
+    if len({each.name for each in metrics}) < len(metrics):
+        raw.refuse("metrics", "two of them have one name", "give each its own name")
     if url and raw.get("metrics") is None:
         metrics = tuple(Metric(name, "", *bounds) for name, bounds in BUILT_IN.items())
     restarts = raw.number("maxRestarts", MAX_RESTARTS, minimum=0)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 MARK: Final = f"{GROUP}/restarted-by"
 """The annotation of a workload with the mark of its last restart."""
+_MAX_TEXT: Final = 100
+"""Characters of an annotation that are remembered. The texts of upgrades are shorter, and users can write 250 KB."""
 _FAULTS: Final = frozenset(
     {
         "CrashLoopBackOff",
@@ -74,7 +76,7 @@ def workload_facts(item: Mapping[str, Any], kind: str) -> WorkloadFacts:
     available = int(status.get("numberAvailable" if kind == "DaemonSet" else "availableReplicas") or 0)
     seen = Seen(
         key=key_of(obj),
-        mark=str((meta.get("annotations") or {}).get(MARK, "")),
+        mark=str((meta.get("annotations") or {}).get(MARK, ""))[:_MAX_TEXT],
         complete=_is_complete(kind, meta, spec, status, desired) and available >= desired,
         desired=desired,
         disrupts=restart_of(obj).disrupts,
@@ -123,7 +125,8 @@ def pod_facts(pod: Mapping[str, Any]) -> PodFacts | None:
     reasons = [mapping_at(each, "state", "waiting").get("reason") for each in statuses]
     fault = next((str(each) for each in reasons if each in _FAULTS), "")
     restarts = max((int(each.get("restartCount") or 0) for each in statuses), default=0)
-    return PodFacts(Key(*workload_key(pod, str(meta.get("namespace", "")))), revision, restarts, fault)
+    key = Key(*workload_key(pod, str(meta.get("namespace", ""))))
+    return PodFacts(key, revision[:_MAX_TEXT], restarts, fault)
 
 
 def budget_facts(item: Mapping[str, Any]) -> BudgetFacts | None:

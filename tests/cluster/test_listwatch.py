@@ -109,14 +109,11 @@ def test_pages_are_asked_for_one_after_another() -> None:
     assert (found.asked, found.told) == (["list", "list next", "watch 10"], [(0.0, {"a": 1, "b": 2})])
 
 
-def test_the_scope_says_how_much_is_remembered() -> None:
-    client = FakeClient([page(A, B)])
-    scope = Scope(CONFIG_MAPS, room=1)
+def test_the_scope_says_how_much_is_remembered_and_the_log_that_it_is_not_all(caplog: pytest.LogCaptureFixture) -> None:
+    found = ran(FakeClient([page(A, B)], [[1.0, bookmark(11), *SILENT]]), 10, Scope(CONFIG_MAPS, room=1))
 
-    watch = ListWatch(client, scope, keep=lambda each: each, changed=lambda _: None, metrics=Observed())
-    watch.state.page(page(A, B))
-
-    assert (list(watch.state.objects), watch.state.full) == (["a"], True)
+    assert found.told == [(0.0, {"a": 1})]
+    assert caplog.messages == ["configmaps: only 1 are remembered, and the cluster has more"]
 
 
 def test_it_is_not_up_to_date_before_the_last_page_of_a_new_list(caplog: pytest.LogCaptureFixture) -> None:

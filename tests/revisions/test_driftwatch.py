@@ -198,7 +198,7 @@ async def test_the_pods_and_series_are_bounded(
         with caplog.at_level(logging.WARNING):
             await watched.check({(OLD, NEW, "shop"): 1})
             await asyncio.sleep(60)
-    assert caplog.messages == ["--watch-drift counts only 10 pods; the cluster has more with a sidecar"]
+    assert caplog.messages == ["pods: only 10 are remembered, and the cluster has more"]
 
     metrics = Metrics(CollectorRegistry())
     metrics.drifted({(str(number), NEW, "shop"): number for number in range(2 * MAX_DRIFT_SERIES)})

@@ -51,6 +51,7 @@ def test_a_workload_has_its_version_its_mark_and_the_labels_of_its_pods() -> Non
 def test_a_pod_has_the_revision_of_its_sidecar_and_its_restarts() -> None:
     assert pod_facts(pod(status=waiting("PodInitializing", 2))) == PodFacts(KEY, NEW, 2, "")
     assert pod_facts(pod(status=waiting("CrashLoopBackOff"))) == PodFacts(KEY, NEW, 0, "CrashLoopBackOff")
+    assert pod_facts(pod("x" * 10_000)) == PodFacts(KEY, "x" * 100, 0, "")
 
 
 def test_pods_without_a_sidecar_or_that_end_are_left_out() -> None:
