@@ -503,12 +503,16 @@ class ClusterTags:
         self.delete([(WEBHOOKS, each) for each in found])
 
     def delete(self, objects: Sequence[tuple[Resource, Mapping[str, Any]]]) -> None:
-        """Delete objects in order, each only if it has not changed since it was read."""
+        """Delete objects in order, each only if it has not changed since it was read. One that is gone already is skipped."""
 
         async def work(client: KubeClient) -> None:
             for resource, each in objects:
                 metadata = each["metadata"]
                 namespace, version = metadata.get("namespace", ""), metadata["resourceVersion"]
-                await client.delete(resource, metadata["name"], namespace=namespace, resource_version=version)
+                try:
+                    await client.delete(resource, metadata["name"], namespace=namespace, resource_version=version)
+                except ClusterError as error:
+                    if error.reason != "missing":
+                        raise
 
         self.cluster.run(work)

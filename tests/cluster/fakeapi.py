@@ -138,7 +138,9 @@ class FakeApi(KubeClient):
 
     async def delete(self, resource: Resource, name: str, *, namespace: str = "", resource_version: str = "") -> None:
         await self._called("delete", resource, name)
-        assert resource_version == self.objects[resource.plural, namespace, name]["metadata"]["resourceVersion"]
+        if (found := self.objects.get((resource.plural, namespace, name))) is None:
+            raise refusal("missing", 404)
+        assert resource_version == found["metadata"]["resourceVersion"]
         self.drop(resource, name, namespace)
 
     async def page(self, scope: Scope, *, token: str = "", limit: int = 0) -> Page:
