@@ -10,7 +10,7 @@ from typing import Any, Final
 import orjson
 
 from injector.errors import DataError, ManifestError
-from injector.golang.strconv import go_float
+from injector.golang.strconv import go_float, valid_utf8
 
 MAX_LEVELS: Final = 254
 """The levels of objects and lists that orjson writes."""
@@ -21,18 +21,29 @@ _LINES = re.compile("[\u2028\u2029]")
 _FLOAT = re.compile("[0-9][.e]")
 _NO_FLOATS: Final = frozenset((str, int, bool, type(None)))
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_HEX: Final = "[0-9a-fA-F]{2}"
+_ESCAPE = re.compile(rf"\\(?:u[dD][89abAB]{_HEX}\\u[dD][c-fC-F]{_HEX}|(?P<half>u[dD][89a-fA-F]{_HEX})|.)")
+"""An escape of a JSON string; ``half`` is half of a surrogate pair."""
 
 
 def load_json(text: str | bytes | memoryview, *, where: str = "") -> Any:
-    """Return JSON data; integers beyond 64 bits are floats, as for encoding/json.
+    """Return JSON data; integers beyond 64 bits are floats, and halves of surrogate pairs in a string are U+FFFD, as for encoding/json.
 
     Raises ManifestError if it is not JSON, or is nested beyond 1,024 levels.
     """
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
+        if isinstance(text, str) and (valid := valid_json(text)) != text:
+            return load_json(valid, where=where)
         what = f"json: line {error.lineno}: {error.msg}"
         raise ManifestError(what, where=where, hint="correct the JSON") from error
+
+
+def valid_json(text: str) -> str:
+    """Return JSON with U+FFFD in place of bytes that are not UTF-8 and of halves of surrogate pairs, as encoding/json reads it."""
+    valid = valid_utf8(text)
+    return _ESCAPE.sub(lambda escape: r"\ufffd" if escape["half"] else escape[0], valid) if r"\u" in valid else valid
 
 
 def dump_json(value: Any) -> bytes:

@@ -17,7 +17,6 @@ from injector.golang.time import go_duration
 from injector.gotemplate import costs
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.fmt import sprint
-from injector.gotemplate.sprig.defaults import valid_json
 from injector.gotemplate.sprig.strings import lower, trim
 from injector.gotemplate.values import Func, Map, Pointer, json_data
 from injector.istio.behaviours import ABSENT, OLDEST, Minor, values_of_minor
@@ -104,7 +103,7 @@ def _to_json(entries: Mapping[str, str]) -> str:
 def _from_json(text: str) -> Any:
     """Decode JSON; if it is not valid, return the string ``{}``, as Istio does."""
     try:
-        return float_numbers(load_json(valid_json(text)))
+        return float_numbers(load_json(text))
     except DataError:
         return "{}"
 

@@ -212,7 +212,8 @@ def _take(result: Object, name: str, value: Any) -> None:
 def without_directives(value: Any, type_name: str) -> Any:
     """Return a merged value of a Go type without the directives in parts that were not merged.
 
-    Go drops them when it reads the result, because its structs have no such fields. Keys of maps stay.
+    Go drops them when it reads the result, because its structs have no such fields. Keys of maps stay. Go reads keys in sorted order, which
+    matters for those that differ only in case.
     """
     name = type_name.removeprefix("*")
     if type(value) is list and (listed := underlying(name)).startswith("[]"):
@@ -220,6 +221,8 @@ def without_directives(value: Any, type_name: str) -> Any:
     if type(value) is not dict or not is_struct(name):
         return value
     fields = {key: struct_type(name).json_field(key) for key in value if key[:1] != "$"}
+    if any(field is not None and field.json != key for key, field in fields.items()):
+        fields = {key: fields[key] for key in sorted(fields)}
     return {
         key: value[key] if field is None else without_directives(value[key], field.type)
         for key, field in fields.items()

@@ -163,20 +163,32 @@ _ZEROS: Final[Mapping[str, Any]] = {
 }
 # Structs that encode as scalars: Go writes them wherever they are not pointers, such as ``divisor: "0"``.
 _SCALAR_STRUCTS: Final = frozenset({"resource.Quantity", "intstr.IntOrString"})
-# The API server refuses an object without one of its required fields. Only the name of a variable can be missing in what Istio's templates
-# render, from an empty key of proxyMetadata. Go writes it, and the next merge needs it.
-_REQUIRED: Final[Mapping[str, Mapping[str, Any]]] = {"v1.EnvVar": {"name": ""}}
 
 
 def always_written(struct: StructType) -> Mapping[str, Any]:
-    """Return the zero values that Go writes for fields of a struct that have no value, if a merge or a reader needs them."""
+    """Return the zero values that Go writes for fields of a struct that have no value, if a merge or a reader needs them.
+
+    Of the fields that the API server requires, a template can leave out any, and the next merge of a list needs its merge key.
+    """
     scalars = {field.json: zero_json(field.type) for field in struct.by_json.values() if field.type in _SCALAR_STRUCTS}
-    return {**scalars, **_REQUIRED.get(struct.name, {})}
+    return {**scalars, **_merge_keys().get(struct.name, {})}
+
+
+@cache
+def _merge_keys() -> Mapping[str, Mapping[str, Any]]:
+    """Return the zero values of the merge keys that are not left out, by the struct of the list's items."""
+    found: dict[str, dict[str, Any]] = {}
+    for field in (each for name in _table()["structs"] for each in struct_type(name).fields if each.merge_key):
+        items = field.type.removeprefix("[]")
+        key = struct_type(items).by_json[field.merge_key]
+        if not key.omitempty:
+            found.setdefault(items, {})[key.json] = zero_json(key.type)
+    return found
 
 
 def zero_json(type_name: str) -> Any:
-    """Return the JSON of a type's zero value; that of a struct is an empty object."""
-    return {} if is_struct(type_name) else _ZEROS.get(underlying(type_name))
+    """Return the JSON of a type's zero value; that of a struct has what is always written of it."""
+    return {**always_written(struct_type(type_name))} if is_struct(type_name) else _ZEROS.get(underlying(type_name))
 
 
 def drops_empty(field: FieldType) -> bool:
@@ -328,8 +340,10 @@ def _struct_decoder(struct: StructType, options: _Options) -> Codec:
         field: _Field | None = None
         try:
             for key, item in value.items():
-                field = fields.get(key) or _in_other_case(key, struct, fields)
+                field = fields.get(key)
                 if field is None:
+                    if struct.json_field(key):
+                        return decode(_in_one_case(value, struct))
                     if options.keep_unknown:
                         result[key] = item
                     continue
@@ -350,9 +364,21 @@ def _struct_decoder(struct: StructType, options: _Options) -> Codec:
     return decode
 
 
-def _in_other_case(key: str, struct: StructType, fields: Mapping[str, _Field]) -> _Field | None:
-    found = struct.json_field(key)
-    return fields[found.json] if found is not None else None
+def _in_one_case(value: Mapping[str, Any], struct: StructType) -> dict[str, Any]:
+    """Return an object with the fields' own names. Go decodes keys that differ only in case one after another into the same field."""
+    result: dict[str, Any] = {}
+    for key, item in value.items():
+        field = struct.json_field(key)
+        name = field.json if field else key
+        result[name] = _decoded_into(result.get(name), item)
+    return result
+
+
+def _decoded_into(before: Any, value: Any) -> Any:
+    """Return what encoding/json makes of a field whose value is ``before``; of a list, only the new items stay here."""
+    if isinstance(before, dict) and isinstance(value, dict):
+        return {**before, **{key: _decoded_into(before.get(key), item) for key, item in value.items()}}
+    return before if value is None and not isinstance(before, dict | list) else value
 
 
 def _collection_decoder(type_name: str, element_type: str, options: _Options) -> Codec:

@@ -270,7 +270,8 @@ def test_dashes_before_text_are_no_separator() -> None:
 
 def test_json_is_read_strictly() -> None:
     assert load_json(b'{"a": [1, 1.5, 18446744073709551616]}') == {"a": [1, 1.5, 2.0**64]}
-    for text in ("", "{", "NaN", "[1,]", "{'a': 1}", '"\\ud800"', "[" * 1025 + "]" * 1025):
+    assert load_json(r'"\ud83d\ude00\ud83d\\ud83d"') == "\U0001f600\ufffd\\ud83d"
+    for text in ("", "{", "NaN", "[1,]", "{'a': 1}", "[" * 1025 + "]" * 1025):
         with pytest.raises(ManifestError, match="json: line 1: "):
             load_json(text)
 

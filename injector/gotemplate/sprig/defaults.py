@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any, Final
 
 from injector.errors import DataError
-from injector.golang.json import go_json
-from injector.golang.strconv import quote, to_bytes, valid_utf8
+from injector.golang.json import go_json, valid_json
+from injector.golang.strconv import quote, to_bytes
 from injector.gotemplate import costs
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.functions import FuncMap, or_else
@@ -19,8 +19,6 @@ from injector.gotemplate.values import json_data, kind_of, type_of
 
 FUNCTIONS: Final = FuncMap()
 
-_ESCAPE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<lone>u[dD][89a-fA-F]..)|.)")
-"""An escape of a JSON string; ``lone`` is half of a surrogate pair."""
 _LITERALS: Final = {"t": "true", "f": "false", "n": "null"}
 _MAX_DEPTH: Final = 400
 
@@ -127,12 +125,6 @@ class _JsonScanner:
 def dfault(default: Any, *given: Any) -> Any:
     """Return the value given, or the default where it is empty."""
     return given[0] if given and given[0] else default
-
-
-def valid_json(text: str) -> str:
-    """Return JSON with the replacement character in place of bytes that are not UTF-8 and of halves of surrogate pairs, as Go reads it."""
-    valid = valid_utf8(text)
-    return _ESCAPE.sub(lambda escape: r"\ufffd" if escape["lone"] else escape[0], valid) if r"\u" in valid else valid
 
 
 @FUNCTIONS.define("func(string) (interface {}, error)", "mustFromJson", cost=costs.READ_JSON)
