@@ -54,6 +54,10 @@ def test_a_literal_that_ends_like_a_document_keeps_its_end() -> None:
     assert dump_yaml("...") == "'...'\n"
 
 
+def test_keys_of_many_digits_are_sorted_at_once() -> None:
+    assert dump_yaml({"2" * 1_000_000: "two", "1" * 1_000_000: "one"}).startswith("? 2222")
+
+
 def test_an_infinite_number_is_an_error_after_an_equal_object_with_null() -> None:
     assert dump_yaml([{"infinite": None}]) == "- infinite: null\n"
     with pytest.raises(DataError, match=r"json: unsupported value: \+Inf"):

@@ -101,6 +101,7 @@ def anything(size: int) -> dict[str, Any]:
         "itself": in_itself(),
         "deep": nested(5_000, lambda value: [value]),
         "entries": {str(number): number for number in range(size // 10)},
+        "long keys": {digit * (size // 2): 1 for digit in "12"},
         "lists": [[] for _ in range(size // 5)],
         "one text": ["a" * size] * 1_000,
         "floats": [number / 7 for number in range(size // 10)],

@@ -36,7 +36,6 @@ _JINJAS_TESTS: Final = cast("Mapping[str, Callable[..., Any]]", TESTS)
 # Each character of a text is compared with the characters to strip.
 _MAX_CHARACTERS: Final = 256
 _MAX_DIGITS: Final = 20
-_MAX_KEY: Final = 1024
 # The largest memory of a character of JSON (``[],`` is a list and its place) and of a part of a split text.
 _BYTES_PER_JSON_CHARACTER: Final = 32
 _BYTES_PER_PART: Final = 64
@@ -262,11 +261,8 @@ def _to_yaml(value: Any) -> str:
 
 
 def _check_keys(value: Any) -> None:
-    """Count the comparisons of keys: YAML sorts them by the numbers in them."""
+    """Count the comparisons of keys: YAML sorts them character by character."""
     if isinstance(value, dict):
-        longest = max(map(len, value), default=0)
-        if longest > _MAX_KEY:
-            raise SecurityError(f"a key of more than {_MAX_KEY} characters is not written as YAML")
         tick(sum(map(len, value)) * len(value).bit_length() // 4)
         for item in value.values():
             _check_keys(item)

@@ -361,12 +361,17 @@ def _inside_number(text: str, index: int) -> int:
 
 
 def _number_at(text: str, index: int, number: int) -> tuple[int, int]:
-    while index < len(text) and text[index].isdecimal():
-        number = number * 10 + ord(text[index]) - ord("0")
-        index += 1
-    return number, index
+    """Return ``number`` with the digits at ``index`` after it, as Go's int64 has it, and the end of the digits."""
+    end = index
+    while end < len(text) and text[end].isdecimal():
+        end += 1
+    # Digits further left are multiples of 2**64.
+    for char in text[max(index, end - _INT64_DIGITS) : end]:
+        number = number * 10 + ord(char) - ord("0")
+    return (number + 2**63) % 2**64 - 2**63, end
 
 
+_INT64_DIGITS: Final = 64
 _ORDER: Final = cmp_to_key(_compare)
 
 
