@@ -17,7 +17,7 @@ from injector.errors import DataError
 Form = Literal["decimal", "binary", "exponent"]
 
 _QUANTITY = re.compile(
-    r"(?P<sign>[+-]?+)0*+(?P<whole>[0-9]*+)(?:\.(?P<fraction>[0-9]*+))?(?P<suffix>[eEinumkKMGTP]*+[+-]?+[0-9]*+)",
+    r"(?P<sign>[+-]?+)(?P<zeros>0*+)(?P<whole>[0-9]*+)(?:\.(?P<fraction>[0-9]*+))?(?P<suffix>[eEinumkKMGTP]*+[+-]?+[0-9]*+)",
     re.ASCII,
 )
 _EXPONENT = re.compile(r"[eE](?P<power>[+-]?[0-9]+)", re.ASCII)
@@ -86,7 +86,7 @@ def _parse(text: str) -> _Quantity:
         is_canonical = scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0"
     if is_fast and value <= _MAX:
         return _Quantity(sign * value, scale, form, text if is_canonical else "")
-    if not (match["whole"] or match["fraction"] or "0" in text.partition(".")[0]):
+    if not (match["zeros"] or match["whole"] or match["fraction"]):
         raise DataError(_NUMBER_ERROR, hint=_HINT)
     value, scale, form = _limited(value, scale, form)
     return _Quantity(sign * value, scale, form)
