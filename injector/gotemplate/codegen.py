@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import ChainMap, Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -343,11 +343,10 @@ class TemplateWriter:
         if pipe.decl and binds:
             value = self.settled(value)
             for declared in pipe.decl:
-                variable = (
-                    self.lookup(declared.idents[0]) if pipe.is_assign else self.declare(declared.idents[0], value)
-                )
-                if pipe.is_assign and variable is not None:
-                    self.set(variable, value)
+                if pipe.is_assign:
+                    self.assign_to(declared.idents[0], value)
+                else:
+                    self.declare(declared.idents[0], value)
         return value
 
     def settled(self, value: Operand, go_type: str = "") -> Operand:
@@ -360,14 +359,13 @@ class TemplateWriter:
             return replace(value, origin=None) if value.origin else value
         return Operand(self.assign_once(f"{value.code} if {value.code} is not None else NO_VALUE"))
 
-    def declare(self, name: str, value: Operand) -> Variable:
+    def declare(self, name: str, value: Operand) -> None:
         """Write the declaration of a variable with a value (push)."""
         local = self.source.fresh("v")
         origin = Origin(self.source.fresh("o")) if name in self.tracked else None
         variable = Variable(name, Operand(local, nilable=origin is not None, origin=origin), maybe=self.optional > 0)
         self.set(variable, value)
         self.scope.append(variable)
-        return variable
 
     def set(self, variable: Variable, value: Operand) -> None:
         """Write the assignment of a value, and of its container, to a variable."""
@@ -377,12 +375,21 @@ class TemplateWriter:
             held_by = f"KEY_CONTAINER({origin.container})" if origin and origin.is_key else container_of(value)
             self.line(f"{variable.operand.origin.container} = {held_by}")
 
-    def lookup(self, name: str) -> Variable | None:
-        """Return the variable that a name means for an assignment (setVar); None, with the failure written, for an unknown name."""
-        known = next((variable for variable in reversed(self.scope) if variable.name == name), None)
-        if known is None:
+    def known(self, name: str) -> list[Variable]:
+        """Return the variables of a name, the innermost one last."""
+        return [variable for variable in self.scope if variable.name == name]
+
+    def assign_to(self, name: str, value: Operand) -> None:
+        """Write the assignment to a variable (setVar), at run time to the innermost one that an operand really declared."""
+        with ExitStack() as blocks:
+            for variable in reversed(self.known(name)):
+                if not variable.maybe:
+                    self.set(variable, value)
+                    return
+                with self.source.block(f"if {variable.operand.code} is not UNSET:", self.mark()):
+                    self.set(variable, value)
+                blocks.enter_context(self.source.block("else:", self.mark()))
             self.fail(f"undefined variable: {name}")
-        return known
 
     # --- commands
 
@@ -435,7 +442,7 @@ class TemplateWriter:
 
     def variable_value(self, name: str) -> Operand:
         """Return the value of a variable (varValue); at run time if an operand that did not run may have declared it."""
-        known = [variable for variable in self.scope if variable.name == name]
+        known = self.known(name)
         if not known:
             return self.fail(f"undefined variable: {name}")
         if not known[-1].maybe:
@@ -776,8 +783,8 @@ class TemplateWriter:
             self.line(f"rendering.tick({_steps(node.body)})")
             if empty:
                 self.line(f"{empty} = False")
-            for variable, local in assigned:
-                self.set(variable, local)
+            for name, local in assigned:
+                self.assign_to(name, local)
             leaves_else, self.leaves_else = self.leaves_else, False
             self.inside(node.body, dot)
             self.leaves_else = leaves_else
@@ -799,25 +806,22 @@ class TemplateWriter:
         self.leaves_else = leaves_else
         self.line("except BREAK: pass")
 
-    def loop_variables(
-        self, pipe: n.PipeNode, locals_: Sequence[Operand], value: Operand
-    ) -> list[tuple[Variable, Operand]]:
+    def loop_variables(self, pipe: n.PipeNode, locals_: Sequence[Operand], value: Operand) -> list[tuple[str, Operand]]:
         """Give the variables of a loop the pipeline's value, as evalPipeline does before the first round.
 
         Returns:
-            Those that each round has to assign, with the local that holds the element or key. A variable that nothing else assigns
-            is that local itself.
+            The names of those that each round has to assign, with the local that holds the element or key. A variable that nothing else
+            assigns is that local itself.
         """
-        assigned: list[tuple[Variable, Operand]] = []
+        assigned: list[tuple[str, Operand]] = []
         for declared, local in zip(pipe.decl, locals_, strict=False):
             name = declared.idents[0]
             if pipe.is_assign:
-                variable = self.lookup(name)
-                if variable is not None:
-                    self.set(variable, value)
-                    assigned.append((variable, local))
+                self.assign_to(name, value)
+                assigned.append((name, local))
             elif name in self.assigned:
-                assigned.append((self.declare(name, value), local))
+                self.declare(name, value)
+                assigned.append((name, local))
             else:
                 self.line(f"{local.code} = {value.code}")
                 self.scope.append(Variable(name, local))
