@@ -17,6 +17,7 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
+from injector.golang.base64 import decode_string
 from injector.golang.strconv import SPACE, byte_length, byte_slice, from_bytes, to_bytes
 from injector.golang.strconv import quote as go_quote
 from injector.gotemplate import costs
@@ -43,7 +44,6 @@ _BASE32_GROUP: Final = 8
 _BASE32_PARTIAL: Final = (1, 3, 6)
 """Numbers of characters that do not end with a byte."""
 _BASE64_GROUP: Final = 4
-_BASE64 = re.compile("(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 _ILLEGAL = re.compile(r"[^A-Za-z0-9+/=\r\n]", re.ASCII)
 # The words that snakecase joins, in the letters of ``_character_class``. Of several capitals before a small letter the last starts the
 # next word: HTTPStatus is http_status. Digits belong to the word before them (Bld4Floor is bld4_floor), unless small letters follow,
@@ -400,10 +400,10 @@ def b64dec(text: str) -> str:
 
 def decode_base64(text: str) -> bytes:
     """Return decoded base 64. Raises FuncError with Go's text."""
-    clean = text.replace("\n", "").replace("\r", "")
-    if not _BASE64.fullmatch(clean):
+    decoded = decode_string(text)
+    if decoded is None:
         raise FuncError(f"illegal base64 data at input byte {_base64_fault(text)}")
-    return base64.b64decode(clean)
+    return decoded
 
 
 def _base64_fault(text: str) -> int:

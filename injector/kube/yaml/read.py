@@ -8,8 +8,6 @@ entries before it. Unlike go-yaml, ``\/`` is allowed in double quotes, because J
 
 from __future__ import annotations
 
-import base64
-import binascii
 import math
 import re
 import sys
@@ -21,6 +19,7 @@ import yaml
 from yaml.cyaml import CParser  # type: ignore[attr-defined] # its stub names the loaders alone
 
 from injector.errors import DataError, ManifestError
+from injector.golang.base64 import decode_string
 from injector.golang.json import load_json
 from injector.golang.strconv import format_g, name_of_non_finite
 from injector.golang.time import is_calendar
@@ -135,10 +134,9 @@ _KINDS: Final[dict[str, tuple[type, ...]]] = {
 
 def _binary(text: str) -> str:
     """Return decoded base64 as text; each byte that is not UTF-8 becomes U+FFFD, as in encoding/json."""
-    try:
-        data = base64.b64decode(text.replace("\n", "").replace("\r", ""), validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise BadScalarError("!!binary value contains invalid base64 data") from error
+    data = decode_string(text)
+    if data is None:
+        raise BadScalarError("!!binary value contains invalid base64 data")
     return _NO_TEXT.sub("\ufffd", data.decode("utf-8", "surrogateescape"))
 
 
