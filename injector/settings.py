@@ -169,6 +169,7 @@ class Settings:
         600.0,
     )
     shutdown_delay: float = _setting("Grace period after SIGTERM in which the unready server still answers.", 5.0)
+    # At 4 ms each that is 4 s of work. An API server sends at most 200 at once (--max-mutating-requests-inflight).
     max_waiting: Count = _setting(
         "Maximum number of reviews that wait for injection. Further ones are rejected with status 429.", 1000
     )
@@ -288,3 +289,4 @@ def _settings() -> tuple[Setting, ...]:
 
 SETTINGS: Final = _settings()
 """Every setting of ``serve``, in the order of ``--help``."""
+DEFAULTS: Final = Settings()

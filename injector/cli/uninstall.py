@@ -26,7 +26,7 @@ from injector.istio.webhooks import (
     sidecar_webhooks,
 )
 from injector.revisions.clustertags import ClusterTags
-from injector.settings import Settings
+from injector.settings import DEFAULTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -158,7 +158,7 @@ def _title(resource: Resource, item: Mapping[str, Any]) -> str:
     callback=checked(lambda url: url.startswith("https://"), "a URL of a webhook", "write https://HOST:PORT"),
     help="URL of the injector in the webhooks, instead of a Service.",
 )
-@click.option("--ca-secret", default=Settings().ca_secret, show_default=True, metavar="NAME", help="Secret of the CA.")
+@click.option("--ca-secret", default=DEFAULTS.ca_secret, show_default=True, metavar="NAME", help="Secret of the CA.")
 @ISTIO_NAMESPACE_OPTION
 @kubeconfig_options
 @verbose

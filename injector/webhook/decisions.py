@@ -16,6 +16,7 @@ from injector.injection.policy import INJECT
 from injector.kube.admission import Broken, Request, Response
 from injector.metrics import Outcome
 from injector.revisions.tags import workload_key
+from injector.settings import DEFAULTS
 
 if TYPE_CHECKING:
     from injector.injection.result import Injected, Skipped
@@ -61,7 +62,7 @@ class Decisions:
     ``logged`` are the outcomes to log. ``clock`` returns seconds from any start, and ``now`` the time.
     """
 
-    logged: frozenset[Outcome] = LOGGED["skips"]
+    logged: frozenset[Outcome] = LOGGED[DEFAULTS.log_decisions]
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], float] = time.time
     _refusals: dict[str, int] = field(default_factory=dict)

@@ -30,11 +30,12 @@ from injector.errors import (
     whereabouts,
 )
 from injector.injection.pipeline import inject_pod
-from injector.injection.result import ENFORCE, Injected, RequestFacts, Skipped
+from injector.injection.result import Injected, RequestFacts, Skipped
 from injector.kube import admission
 from injector.metrics import GUARD_REFUSED, GUARD_WARNED, TOTAL, UNKNOWN_REVISION, Metrics, Outcome, Stopwatch
 from injector.revisions.registry import parse_path
 from injector.revisions.tags import sampled, workload_of_pod
+from injector.settings import DEFAULTS, DENY
 from injector.webhook.cache import AnswerCache, CachedAnswer, CacheKey
 from injector.webhook.decisions import FAULT, Decisions, Explained
 from injector.webhook.queue import AdmissionQueue, Refusal
@@ -131,8 +132,8 @@ class HandlerOptions:
     queue: AdmissionQueue = field(default_factory=AdmissionQueue)
     decisions: Decisions = field(default_factory=Decisions)
     explained: Explained | None = None
-    guard: str = ENFORCE
-    deny_invalid: bool = True
+    guard: str = DEFAULTS.guard
+    deny_invalid: bool = DEFAULTS.invalid_pods == DENY
     tracing: Tracing | None = None
 
 

@@ -17,8 +17,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
-MAX_WAITING: Final = 1000
-"""Requests. At 4 ms each that is 4 s of work. An API server sends at most 200 at once (--max-mutating-requests-inflight)."""
+from injector.settings import DEFAULTS
+
 MAX_BYTES: Final = 64 * 1024 * 1024
 """Bytes of all bodies in memory: a quarter of the memory limit in ``deploy/``."""
 
@@ -71,7 +71,7 @@ class AdmissionQueue:
 
     def __init__(
         self,
-        max_waiting: int = MAX_WAITING,
+        max_waiting: int = DEFAULTS.max_waiting,
         max_bytes: int = MAX_BYTES,
         *,
         clock: Callable[[], float] = time.perf_counter,

@@ -5,8 +5,7 @@ import math
 
 import pytest
 
-from injector.settings import Settings
-from injector.webhook.queue import DEADLINE, MAX_WAITING, OVERLOAD, AdmissionQueue, Rejected
+from injector.webhook.queue import DEADLINE, OVERLOAD, AdmissionQueue, Rejected
 from tests.webhook.conftest import Clock
 
 
@@ -196,10 +195,6 @@ async def test_an_error_within_a_turn_ends_it() -> None:
 
     async with asyncio.timeout(20.0), queue.turn("a", 1):
         pass
-
-
-def test_the_default_of_the_setting_is_the_bound_of_the_queue() -> None:
-    assert Settings().max_waiting == MAX_WAITING
 
 
 def test_bodies_share_the_memory_and_give_it_back() -> None:

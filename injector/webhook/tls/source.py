@@ -194,7 +194,7 @@ class FileSource(CertificateSource):
         self,
         files: CertificateFiles,
         *,
-        interval: float = 1.0,
+        interval: float = 0.0,
         handshakes: Handshakes | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
