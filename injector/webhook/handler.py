@@ -185,13 +185,6 @@ class InjectHandler:
             asyncio.get_running_loop().call_soon(self._shadows.offer, answer.shadowed)
         return self.reader.closing(web.Response(body=answer.body, content_type=JSON))
 
-    def _trace(self, request: web.BaseRequest, answer: ReviewAnswer | Refusal, watch: Stopwatch) -> None:
-        """Make the spans of a request if there is tracing, after its answer is sent."""
-        tracing = self._options.tracing
-        if tracing is not None:
-            ended, seconds = time.time_ns(), watch.total()
-            asyncio.get_running_loop().call_soon(tracing.record, ended, request.headers, seconds, answer)
-
     def answer(self, raw_path: str, body: bytes, watch: Stopwatch) -> ReviewAnswer:
         """Answer a review without the queue and the worker thread. Raises Refusal if ``body`` is not an AdmissionReview."""
         answer = self._begin(raw_path, body, watch)
@@ -329,6 +322,13 @@ class InjectHandler:
         self._metrics.requests.count(answer.outcome, seconds, answer.reason, revision, answer.tag)
         if self._options.decisions.wants(answer.outcome):
             self._options.decisions.log(answer, seconds[TOTAL])
+
+    def _trace(self, request: web.BaseRequest, answer: ReviewAnswer | Refusal, watch: Stopwatch) -> None:
+        """Make the spans of a request if there is tracing, after its answer is sent."""
+        tracing = self._options.tracing
+        if tracing is not None:
+            ended, seconds = time.time_ns(), watch.total()
+            asyncio.get_running_loop().call_soon(tracing.record, ended, request.headers, seconds, answer)
 
 
 def _is_sampled(review: admission.Request, resolved: Resolved) -> bool:

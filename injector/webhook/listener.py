@@ -173,7 +173,7 @@ class Connection(web.RequestHandler):
             self._listener.check_later()
 
 
-class Request(web.BaseRequest):
+class HttpRequest(web.BaseRequest):
     """A request whose response has no header ``Server``: only an attacker needs the versions of Python and aiohttp.
 
     aiohttp adds the header just before it calls this method, and has no other way to leave it out without an application.
@@ -190,7 +190,7 @@ class Listener:
     """
 
     def __init__(self, answer: Answerer, clients: ClientAuthority | None = None, limit: int = MAX_CONNECTIONS) -> None:
-        self.server = web.Server(answer, request_factory=partial(Request, loop=asyncio.get_running_loop()))
+        self.server = web.Server(answer, request_factory=partial(HttpRequest, loop=asyncio.get_running_loop()))
         self.clients = clients
         self._limit = limit
         # The start times of handshakes, by task: asyncio accepts each connection in its own task, which ends with the handshake.

@@ -26,7 +26,7 @@ from injector.webhook.lifecycle import Follow, Lifecycle, LoopLag, Phase, Superv
 from injector.webhook.listener import Answerer, Listener
 from injector.webhook.operations import Operations
 from injector.webhook.shadow import Shadows
-from injector.webhook.tls.source import SelfCheck
+from injector.webhook.tls.certificatesource import SelfCheck
 from injector.webhook.unserved import UnservedHandler, unserved_path
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from injector.revisions.unservednames import UnservedNames
     from injector.revisions.verify import RecentPods
     from injector.webhook.lifecycle import HealthFile
-    from injector.webhook.tls.source import CertificateSource
+    from injector.webhook.tls.certificatesource import CertificateSource
 
 _log = logging.getLogger(__name__)
 

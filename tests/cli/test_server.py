@@ -17,8 +17,8 @@ from injector.settings import Settings
 from injector.upgrade.controller import Controller
 from injector.webhook.lifecycle import Follow
 from injector.webhook.tls.cabundle import CaBundles
+from injector.webhook.tls.certificatesource import CertificateSource, FileSource
 from injector.webhook.tls.selfsigned import BundleRollout, CaSecret, ExternalRollout, SelfSigned
-from injector.webhook.tls.source import CertificateSource, FileSource
 from tests.webhook.certificates import authority, issue
 
 SELF_SIGNED: dict[str, Any] = {"tls_mode": "self-signed", "namespace": "mesh"}

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
 from injector.webhook.tls.certificate import CertificateFiles
-from injector.webhook.tls.source import FileSource
+from injector.webhook.tls.certificatesource import FileSource
 from tests.mounts import mount
 
 

@@ -22,7 +22,7 @@ from injector.webhook.lifecycle import LAG_INTERVAL, LAGS, MAX_LAG, HealthFile, 
 from injector.webhook.operations import Operations
 from injector.webhook.server import Services
 from injector.webhook.shadow import Shadows
-from injector.webhook.tls.source import CertificateSource
+from injector.webhook.tls.certificatesource import CertificateSource
 from tests.cluster.fakes import in_fake_time, skip
 from tests.revisions.fakes import fake_revision
 from tests.tasks import running

@@ -40,6 +40,7 @@ from injector.webhook.lifecycle import Lifecycle
 from injector.webhook.server import webhook_requests
 from injector.webhook.tls.cabundle import CaBundles
 from injector.webhook.tls.certificate import read_certificates
+from injector.webhook.tls.certificatesource import FileSource
 from injector.webhook.tls.selfsigned import (
     BundleRollout,
     CaRotation,
@@ -51,7 +52,6 @@ from injector.webhook.tls.selfsigned import (
     new_ca,
     service_names,
 )
-from injector.webhook.tls.source import FileSource
 from tests.cluster.fakeapi import FakeApi, refusal, webhook_configuration
 from tests.cluster.fakes import in_fake_time
 from tests.factories import make_pod, make_review, proxy_of

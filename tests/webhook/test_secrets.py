@@ -24,7 +24,7 @@ from injector.webhook.decisions import LOGGED, Decisions
 from injector.webhook.handler import HandlerOptions
 from injector.webhook.server import Services
 from injector.webhook.tls.certificate import CertificateFiles
-from injector.webhook.tls.source import FileSource
+from injector.webhook.tls.certificatesource import FileSource
 from tests.factories import make_container, make_pod, make_review
 from tests.tasks import until
 from tests.webhook.certificates import write_certificate

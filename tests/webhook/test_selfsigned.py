@@ -16,6 +16,7 @@ from injector.cluster.resources import SECRETS, SecretStore
 from injector.errors import ClusterError, ConfigError
 from injector.metrics import Metrics
 from injector.webhook.tls.certificate import read_certificates
+from injector.webhook.tls.certificatesource import FAILURE, SUCCESS, Handshakes
 from injector.webhook.tls.selfsigned import (
     RENEWAL_INTERVAL,
     RETRIES,
@@ -31,7 +32,6 @@ from injector.webhook.tls.selfsigned import (
     new_ca,
     service_names,
 )
-from injector.webhook.tls.source import FAILURE, SUCCESS, Handshakes
 from tests.cluster.fakeapi import FakeApi, refusal
 from tests.cluster.fakes import Observed, in_fake_time, skip
 from tests.held import few_failures_held

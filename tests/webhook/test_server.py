@@ -30,7 +30,7 @@ from injector.webhook.reading import MAX_BODY
 from injector.webhook.server import Listeners, Services, serve
 from injector.webhook.shadow import Shadows
 from injector.webhook.tls.certificate import CertificateFiles, ClientAuthority
-from injector.webhook.tls.source import FileSource, Handshakes
+from injector.webhook.tls.certificatesource import FileSource, Handshakes
 from tests.factories import UID, make_pod, make_review
 from tests.revisions.fakes import fake_revision
 from tests.tasks import until

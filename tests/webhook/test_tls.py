@@ -16,9 +16,9 @@ from prometheus_client import CollectorRegistry
 
 from injector.errors import ConfigError
 from injector.metrics import Metrics
-from injector.webhook.tls import source as tls_source
+from injector.webhook.tls import certificatesource as tls_source
 from injector.webhook.tls.certificate import Certificate, CertificateFiles, Pair, read_pair
-from injector.webhook.tls.source import FAILURE, SUCCESS, FileSource
+from injector.webhook.tls.certificatesource import FAILURE, SUCCESS, FileSource
 from tests.cases import cases
 from tests.cluster.fakes import in_fake_time
 from tests.held import LOOKS, few_failures_held

@@ -20,7 +20,7 @@ from injector.errors import ConfigError
 from injector.metrics import Metrics
 from injector.webhook.listener import Listener
 from injector.webhook.tls.certificate import CertificateFiles, ClientAuthority, Pair
-from injector.webhook.tls.source import CHECK_INTERVAL, FileSource, Handshakes, SelfCheck
+from injector.webhook.tls.certificatesource import CHECK_INTERVAL, FileSource, Handshakes, SelfCheck
 from tests.cluster.fakes import in_fake_time
 from tests.tasks import running
 from tests.webhook.certificates import Issued, Order, authority, issue, rsa_key

@@ -7,7 +7,7 @@ from contextlib import suppress
 from hashlib import sha256
 
 from injector.webhook.tls.certificate import Pair
-from injector.webhook.tls.source import Handshakes
+from injector.webhook.tls.certificatesource import Handshakes
 
 
 def handshake(pair: Pair, trusted: bytes, name: str, *, flags: ssl.VerifyFlags = ssl.VERIFY_DEFAULT) -> str:

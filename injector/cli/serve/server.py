@@ -55,8 +55,8 @@ from injector.webhook.queue import AdmissionQueue
 from injector.webhook.server import Listeners, Services, serve
 from injector.webhook.tls.cabundle import CaBundles
 from injector.webhook.tls.certificate import CertificateFiles, ClientAuthority
+from injector.webhook.tls.certificatesource import CertificateSource, FileSource, Handshakes
 from injector.webhook.tls.selfsigned import BundleRollout, CaSecret, ExternalRollout, SelfSigned, service_names
-from injector.webhook.tls.source import CertificateSource, FileSource, Handshakes
 from injector.webhook.tracing import tracing_of
 
 if TYPE_CHECKING:

@@ -48,7 +48,7 @@ from injector.webhook.tls.certificate import (
     read_certificates,
     read_pair,
 )
-from injector.webhook.tls.source import FAILURE, SUCCESS, CertificateSource, Handshakes, Loaded
+from injector.webhook.tls.certificatesource import FAILURE, SUCCESS, CertificateSource, Handshakes, Loaded
 
 if TYPE_CHECKING:
     from injector.cluster.resources import SecretStore
