@@ -97,7 +97,10 @@ def _message_and_code(error: Exception, command: str) -> tuple[str, int]:
             return str(error), error.exit_code
         case click.UsageError():
             path = error.ctx.command_path if error.ctx else command
-            return f"{error.format_message().rstrip('.')}; see `{path} --help`", EX_USAGE
+            hint = f"see `{path} --help`"
+            if isinstance(error, click.NoSuchOption) and error.ctx and isinstance(error.ctx.command, click.Group):
+                hint = f"write it after the command: `{path} COMMAND {error.option_name}`"
+            return f"{error.format_message().rstrip('.')}; {hint}", EX_USAGE
         case click.ClickException():
             return error.format_message(), error.exit_code
         case OSError():
@@ -185,7 +188,7 @@ class LazyGroup(Subcommands):
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         """Parse the options before the command's name; flags of the old ``sidecar-injector`` need no command."""
-        if args and is_old_flag(args[0]):
+        if args and is_old_flag(args[0]) and COMMANDS.keys().isdisjoint(args):
             args = arguments_of(args)
         # As in istioctl and kubectl, the value of a short flag can follow `=`.
         end = args.index("--") if "--" in args else len(args)
