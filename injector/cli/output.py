@@ -88,12 +88,15 @@ HEADINGS: Final = {r"^[A-Z][A-Z -]+$": "1"}
 """The color of the first line of a table."""
 
 
-def confirm(question: str) -> bool:
-    """Ask on stderr. An empty answer, or the end of the input, means no."""
+def confirm(question: str) -> None:
+    """Ask on stderr, and end the command unless the answer is yes. An empty answer, or the end of the input, means no."""
     try:
-        return click.confirm(escape_controls(question), default=False, err=True)  # noqa: TID251 -- the one place that may
+        if click.confirm(escape_controls(question), default=False, err=True):  # noqa: TID251 -- the one place that may
+            return
     except click.Abort:
-        return False
+        echo("", err=True)  # the answer would have ended the line
+    echo("Aborting operation.", err=True)
+    click.get_current_context().exit(1)
 
 
 def is_terminal() -> bool:

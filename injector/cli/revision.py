@@ -22,7 +22,7 @@ from injector.cli.cluster import (
     results_of_texts,
     skipped_namespaces,
 )
-from injector.cli.commands import EX_DATAERR, EX_FAILED, Subcommands, verbose
+from injector.cli.commands import EX_DATAERR, Subcommands, verbose
 from injector.cli.explain import PodLabels, Route, requested_name, route_by
 from injector.cli.options import FILE, FILENAME, RECURSIVE, SKIP_CONFIRMATION, exit_code_option, output_format
 from injector.cli.output import HEADINGS, confirm, data_text, echo, echo_colored, examples, printable, table
@@ -375,9 +375,8 @@ def remove_revision(*, name: str, skip_confirmation: bool, force: bool, location
     with location.store() as store:
         check_removable(store, checked, force=force)
         what = "the webhooks" if location.directory is None else f"the folder {location.directory / checked}"
-        if not (force or skip_confirmation or confirm(f'Remove {what} of revision "{checked}"?')):
-            echo("Aborting operation.", err=True)
-            click.get_current_context().exit(EX_FAILED)
+        if not (force or skip_confirmation):
+            confirm(f'Remove {what} of revision "{checked}"?')
         store.remove_revision(checked)
     echo(f"Revision {checked} removed")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from injector.cli.commands import EX_FAILED, Subcommands, verbose
+from injector.cli.commands import Subcommands, verbose
 from injector.cli.options import REVISION_FLAG, SKIP_CONFIRMATION, checked, option_group, output_format, was_given
 from injector.cli.output import (
     HEADINGS,
@@ -327,8 +327,8 @@ def set_tag(*, change: TagChange, skip_confirmation: bool, dry_run: bool, locati
             plan = store.plan(new)
             if plan.conflicts and not skip_confirmation:
                 _print_conflicts(plan)
-                if not (dry_run or confirm("Apply anyways?")):
-                    click.get_current_context().exit(EX_FAILED)
+                if not dry_run:
+                    confirm("Apply anyways?")
             store.write(plan, dry_run=dry_run)
             objects = plan.objects
         elif not dry_run:

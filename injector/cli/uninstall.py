@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from injector.cli.commands import EX_FAILED, verbose
+from injector.cli.commands import verbose
 from injector.cli.options import SKIP_CONFIRMATION, checked
 from injector.cli.output import confirm, echo, examples
 from injector.cli.sources import ISTIO_NAMESPACE_OPTION, SERVICE_NAMESPACE_OPTION, SERVICE_OPTION, kubeconfig_options
@@ -196,9 +196,8 @@ def uninstall(  # noqa: PLR0913 -- one parameter for each flag
         if plan.users and not force:
             raise TagError("cannot uninstall: the webhooks are in use", hint="follow the warnings, or give --force")
         if plan.delete:
-            if not (skip_confirmation or confirm(f"Delete {len(plan.delete)} objects?")):
-                echo("Aborting operation.", err=True)
-                click.get_current_context().exit(EX_FAILED)
+            if not skip_confirmation:
+                confirm(f"Delete {len(plan.delete)} objects?")
             cluster.delete(plan.delete)
             echo(f"{len(plan.delete)} objects deleted")
     if plan.calling:

@@ -120,8 +120,10 @@ def test_webhooks_in_use_are_deleted_only_by_force(cluster: FakeApi) -> None:
 def test_it_asks_unless_told_not_to(cluster: FakeApi) -> None:
     cluster.put(WEBHOOKS, of_tag("prod", "injector-tag"))
 
-    refused = uninstall(text="n\n")
-    assert (refused.exit_code, "Delete 2 objects? [y/N]" in refused.stderr) == (1, True)
+    for answer in ("n\n", ""):
+        refused = uninstall(text=answer)
+        assert (refused.exit_code, "Delete 2 objects? [y/N]" in refused.stderr) == (1, True)
+        assert refused.stderr.endswith("\nAborting operation.\n")
     assert deleted(cluster) == []
     assert uninstall(text="y\n").exit_code == 0
     assert len(deleted(cluster)) == 2
