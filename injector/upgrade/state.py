@@ -159,8 +159,8 @@ def _resumed(state: State, upgrade: Upgrade, now: float) -> State:
 
 
 def promoted(state: State, upgrade: Upgrade, now: float) -> State:
-    """Return the state after a wave: at the start of the next wave, or at the end. A preflight alone is skipped within its wave."""
-    if state.step == PREFLIGHT:
+    """Return the state after a wave: at the start of the next wave, or at the end. Before the tag has moved, only a preflight is skipped."""
+    if state.step in (PREFLIGHT, MOVING):
         return state.at(MOVING, now)
     if state.wave + 1 == len(upgrade.waves):
         return state.at(state.step, now, phase=COMPLETED, restarting={})

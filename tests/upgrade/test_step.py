@@ -408,6 +408,14 @@ def test_a_command_that_does_not_fit_the_state_is_refused() -> None:
     assert commanded(restarting(), "promote", ONE, NOW).phase == COMPLETED
 
 
+def test_a_wave_that_is_promoted_twice_still_moves_the_tag() -> None:
+    failed = replace(new_state(ONE, NOW, {}), phase=PAUSED, reason="preflight: a")
+
+    twice = commanded(commanded(failed, "promote", ONE, NOW), "promote", ONE, NOW)
+
+    assert (twice.phase, twice.step) == (RUNNING, MOVING)
+
+
 @pytest.mark.parametrize(
     ("windows", "opens"),
     [
