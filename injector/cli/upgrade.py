@@ -79,7 +79,7 @@ from injector.upgrade.plan import (
     restart_of,
     unknown_restart,
 )
-from injector.upgrade.state import COMPLETED, VERBS, State, commanded, counts_text, progress_text, seconds_left
+from injector.upgrade.state import COMPLETED, VERBS, State, counts_text, progress_text, seconds_left
 from injector.upgrade.step import INTERVAL
 from injector.upgrade.store import UPGRADES, ResourceStore, Store, Stored, find_store, write_tag
 
@@ -364,9 +364,7 @@ def _command(verb: str) -> click.Command:
     def change(*, name: str, istio_namespace: str, kubeconfig: Kubeconfig) -> None:
         async def work(client: KubeClient) -> Stored:
             store = await find_store(client, istio_namespace, name)
-            stored = await store.existing()
-            state = commanded(stored.state, verb, stored.upgrade, time.time())
-            return await store.save(stored, state)
+            return await store.command(verb, time.time())
 
         with open_session(kubeconfig) as session:
             stored = session.run(work)

@@ -159,7 +159,7 @@ def _resumed(state: State, upgrade: Upgrade, now: float) -> State:
 
 
 def promoted(state: State, upgrade: Upgrade, now: float) -> State:
-    """Return the state after a wave: at the start of the next wave, or at the end. Before the tag has moved, only a preflight is skipped."""
+    """Return the state after a wave: at the start of the next one, or at the end. Before the tag has moved, only a preflight is skipped."""
     if state.step in (PREFLIGHT, MOVING):
         return state.at(MOVING, now)
     if state.wave + 1 == len(upgrade.waves):

@@ -18,7 +18,7 @@ from injector.istio.webhooks import TAG_LABEL
 from injector.revisions.clustertags import ClusterTags
 from injector.revisions.tags import Tag, TagObject, read_tags, tag_annotations, tag_object
 from injector.upgrade.document import API_VERSION, GROUP, KIND, Upgrade, read_upgrade
-from injector.upgrade.state import State, TagBefore, new_state, progress_text, read_state
+from injector.upgrade.state import State, TagBefore, commanded, new_state, progress_text, read_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,6 +32,8 @@ ReadTag: TypeAlias = Callable[[], Awaitable[Tag | None]]
 MANAGER: Final = "injector-upgrade"
 LABEL: Final = f"{GROUP}/upgrade"
 _PREFIX: Final = "upgrade-"
+_ATTEMPTS: Final = 5
+"""How often a command of a user is tried if the state changes meanwhile. A runner changes it every two seconds at most."""
 _FIXED: Final = ("tag", "from", "to", "waves")
 """The fields of ``spec`` that may not change while an upgrade is under way: they decide in which wave a workload is."""
 
@@ -84,6 +86,18 @@ class Store(ABC):
     @abstractmethod
     async def save(self, stored: Stored, state: State) -> Stored:
         """Store the next state. Raises ClusterError, reason ``conflict``, if another runner or a user has changed it."""
+
+    async def command(self, verb: str, now: float) -> Stored:
+        """Store the state after a command of a user; see ``commanded``. It is tried again if a runner stores a state at the same moment."""
+        attempts_left = _ATTEMPTS
+        while True:
+            attempts_left -= 1
+            stored = await self.existing()
+            try:
+                return await self.save(stored, commanded(stored.state, verb, stored.upgrade, now))
+            except ClusterError as error:
+                if error.reason != "conflict" or not attempts_left:
+                    raise
 
     async def existing(self) -> Stored:
         """Return the upgrade. Raises UsageError if it was never started."""

@@ -12,7 +12,7 @@ import pytest
 from injector.cluster.resources import CONFIG_MAPS, WEBHOOKS
 from injector.errors import ClusterError, DataError, UsageError
 from injector.revisions.tags import Tag
-from injector.upgrade.state import COMPLETED, PAUSED
+from injector.upgrade.state import COMPLETED, PAUSED, State
 from injector.upgrade.store import (
     UPGRADES,
     ConfigMapStore,
@@ -156,6 +156,28 @@ async def test_a_config_map_that_was_changed_by_hand_is_refused(data: dict[str, 
     with pytest.raises(DataError) as caught:
         await store.load()
     assert "ConfigMap istio-system/upgrade-up" in caught.value.where
+
+
+@pytest.mark.parametrize("changes", [2, 9])
+async def test_a_command_is_tried_again_if_a_runner_stores_a_state_meanwhile(
+    store: Store, monkeypatch: pytest.MonkeyPatch, changes: int
+) -> None:
+    await started(store)
+    save, left = type(store).save, [changes]
+
+    async def late(own: Store, stored: Stored, state: State) -> Stored:
+        if left[0]:
+            left[0] -= 1
+            other = await own.existing()
+            await save(own, other, replace(other.state, total=left[0]))
+        return await save(own, stored, state)
+
+    monkeypatch.setattr(type(store), "save", late)
+    if changes == 2:
+        assert (await store.command("pause", 200.0)).state.phase == (await store.existing()).state.phase == PAUSED
+    else:
+        with pytest.raises(ClusterError, match="conflict"):
+            await store.command("pause", 200.0)
 
 
 async def test_a_tag_before_whose_revision_was_removed_by_hand_is_refused(store: Store) -> None:
