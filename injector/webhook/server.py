@@ -136,7 +136,7 @@ def _webhook(services: Services, lifecycle: Lifecycle, shadows: Shadows) -> Answ
     )
     metrics.waiting.set_function(services.options.queue.waiting)
     metrics.aside.set_function(inject.slow.waiting)
-    unserved = UnservedHandler(inject.reader, registry, metrics, lifecycle, services.unserved, services.elsewhere)
+    unserved = UnservedHandler(inject.reader, registry, metrics, services.unserved, services.elsewhere)
     return webhook_requests(inject, unserved)
 
 

@@ -26,7 +26,7 @@ from injector.istio.webhooks import (
 )
 from injector.kube import admission
 from injector.kube.pods import mapping_at
-from injector.webhook.lifecycle import Lifecycle, Phase
+from injector.webhook.lifecycle import Phase
 from injector.webhook.queue import Refusal
 from injector.webhook.reading import JSON, Reader
 
@@ -73,7 +73,6 @@ class UnservedHandler:
     reader: Reader
     registry: Registry
     metrics: Metrics
-    lifecycle: Lifecycle
     names: UnservedNames | None = None
     elsewhere: frozenset[str] = frozenset()
 
@@ -108,7 +107,7 @@ class UnservedHandler:
         """Return the outcome of a pod that is admitted without a warning; empty if its name is unknown."""
         if kind != POD and self.names is None:
             return UNWATCHED
-        if name is None or self.lifecycle.phase is Phase.STARTING or not self.registry.snapshot.revisions:
+        if name is None or self.reader.lifecycle.phase is Phase.STARTING or not self.registry.snapshot.revisions:
             return UNDECIDED
         if name in served:
             return SERVED

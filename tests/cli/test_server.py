@@ -99,15 +99,15 @@ def test_self_signed_keeps_its_secret_and_patches_its_webhooks() -> None:
     assert secret(tls).certificates is tls.certificates
     assert tls.certificates.names == ("s.mesh.svc", "s.mesh.svc.cluster.local")
     assert patching(tls).selector == WebhookSelector("s", "mesh")
-    assert isinstance(secret(tls).rollout, BundleRollout)
-    assert secret(tls).rollout is patching(tls).rollout is tls.certificates.rollout
+    assert isinstance(tls.certificates.rollout, BundleRollout)
+    assert (secret(tls).certificates, patching(tls).rollout) == (tls.certificates, tls.certificates.rollout)
 
 
 def test_self_signed_without_patches_expects_an_external_rollout() -> None:
     tls = made(**SELF_SIGNED, patch_webhooks=False)
 
     assert len(tls.follow) == 1
-    assert isinstance(secret(tls).rollout, ExternalRollout)
+    assert isinstance(secret(tls).certificates.rollout, ExternalRollout)
 
 
 @pytest.mark.parametrize("mode", ["files", "self-signed"])

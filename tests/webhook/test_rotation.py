@@ -92,7 +92,7 @@ class Replica:
             service_names("injector", "injector-system"), rollout, times=self.times, clock=self.now
         )
         store = SecretStore(self.api, "injector-system", "injector-ca")
-        self.secret = CaSecret(store, self.certificates, rollout, self.metrics, self.times, clock=self.now)
+        self.secret = CaSecret(store, self.certificates, self.metrics)
         self.bundles = CaBundles(
             self.api,
             WebhookSelector("injector", "injector-system"),

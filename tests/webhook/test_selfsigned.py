@@ -338,7 +338,7 @@ class Replica:
         self.certificates = SelfSigned(("injector.mesh.svc",), rollout, times=SHORT, clock=self.now)
         store = SecretStore(self.api, "mesh", "injector-ca")
         self.metrics = Observed()
-        self.secret = CaSecret(store, self.certificates, rollout, self.metrics, SHORT, clock=self.now)
+        self.secret = CaSecret(store, self.certificates, self.metrics)
 
     def now(self) -> float:
         return self.offset + asyncio.get_running_loop().time()

@@ -40,12 +40,11 @@ async def net(
     handler: InjectHandler,
     registry: Registry,
     metrics: Metrics,
-    lifecycle: Lifecycle,
     named: dict[str, str] | None,
 ) -> Client:
     """A client of the webhook's port."""
     names = None if named is None else cast("UnservedNames", SimpleNamespace(named_by=named.get))
-    unserved = UnservedHandler(handler.reader, registry, metrics, lifecycle, names, frozenset({"1-18"}))
+    unserved = UnservedHandler(handler.reader, registry, metrics, names, frozenset({"1-18"}))
     return await aiohttp_client(RawTestServer(webhook_requests(handler, unserved)))
 
 

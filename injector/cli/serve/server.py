@@ -272,7 +272,7 @@ def _secret(
     if not settings.patches:
         rollout = ExternalRollout()
     certificates = SelfSigned(service_names(settings.service, namespace), rollout, handshakes=handshakes)
-    return CaSecret(SecretStore(client, namespace, settings.ca_secret), certificates, rollout, metrics)
+    return CaSecret(SecretStore(client, namespace, settings.ca_secret), certificates, metrics)
 
 
 def _certificate_files(settings: Settings, handshakes: Handshakes) -> FileSource:

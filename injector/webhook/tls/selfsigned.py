@@ -368,6 +368,16 @@ class SelfSigned(CertificateSource):
         known = () if rotation is None else (rotation.signing.certificate, *rotation.retired)
         return tuple(dict.fromkeys((*issuer, *known)))
 
+    def next_rotation(self, rotation: CaRotation | None, *, is_damaged: bool) -> CaRotation:
+        """Return the state that the Secret should have, from the one that it has, if any; whether its bundle is damaged."""
+        now = self._clock()
+        if rotation is None:
+            wanted = new_ca(now, self._times, self.issuers)
+        else:
+            wanted = advance(rotation, self._times, now=now, trusted=self.rollout.is_trusted(rotation.bundle))
+        # Another replica that did not know this one's CA may have created the Secret.
+        return restore(wanted, self.issuers if is_damaged else self.issuers[:1], now=now)
+
     def use_rotation(self, rotation: CaRotation) -> None:
         """Use the CAs as the Secret has them now."""
         if rotation == self._rotation:
@@ -440,17 +450,11 @@ class SelfSigned(CertificateSource):
 
 @dataclass
 class CaSecret:
-    """Keeps the CAs of ``certificates`` equal to those in the Secret of ``store``.
-
-    ``clock`` returns seconds since the epoch.
-    """
+    """Keeps the CAs of ``certificates`` equal to those in the Secret of ``store``."""
 
     store: SecretStore
     certificates: SelfSigned
-    rollout: BundleRollout
     metrics: Metrics
-    times: Lifetimes = field(default_factory=Lifetimes)
-    clock: Callable[[], float] = time.time
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def follow(self, settled: asyncio.Event) -> None:
@@ -499,23 +503,14 @@ class CaSecret:
             stored = await self.store.read()
             data = (stored or {}).get("data") or {}
             rotation = read_rotation(data, where=str(self.store))
-            wanted = self._next(rotation)
             is_damaged = rotation is not None and data.get(BUNDLE) != data_of(rotation)[BUNDLE]
-            # Another replica that did not know this one's CA may have created the Secret.
-            known = self.certificates.issuers if is_damaged else self.certificates.issuers[:1]
-            wanted = restore(wanted, known, now=self.clock())
+            wanted = self.certificates.next_rotation(rotation, is_damaged=is_damaged)
             if (wanted == rotation and not is_damaged) or await self._write(
                 wanted, stored, last=attempt == MAX_CONFLICTS - 1
             ):
                 break
             await asyncio.sleep(_CONFLICT_WAIT * random.random())  # noqa: S311 -- jitter
         return wanted
-
-    def _next(self, rotation: CaRotation | None) -> CaRotation:
-        now = self.clock()
-        if rotation is None:
-            return new_ca(now, self.times, self.certificates.issuers)
-        return advance(rotation, self.times, now=now, trusted=self.rollout.is_trusted(rotation.bundle))
 
     async def _write(self, wanted: CaRotation, stored: Mapping[str, Any] | None, *, last: bool) -> bool:
         """Write the Secret; return False if another replica was first."""
