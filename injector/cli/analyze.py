@@ -15,7 +15,7 @@ from injector.cli.output import data_text, echo, echo_colored, examples
 from injector.cli.sources import Sources, directory_revisions, namespace_option, revision_source_options
 from injector.cluster import resources as r
 from injector.cluster.kubeconfig import DEFAULT_NAMESPACE
-from injector.cluster.resources import ObjectReader, Resource, Scope
+from injector.cluster.resources import ObjectReader, Scope
 from injector.errors import ClusterError, DataError, ManifestError, UsageError
 from injector.istio import analysis
 from injector.istio.analysis import ERROR, INFO, LEVELS, MESSAGES, WARNING, Diagnostic, Item, Mesh
@@ -56,7 +56,7 @@ async def _items(reader: ObjectReader, scope: Scope, default: str, others: Other
         if resource is r.SERVICES and version != resource.api_version:
             return None  # a Service of Knative
         typed = {**obj, "apiVersion": version, "kind": resource.kind}
-        place = _place(reader, resource, obj)
+        place = _place(reader, obj)
         try:
             return analysis.item_of(typed, default, others, place=place)
         except ManifestError as error:
@@ -66,8 +66,8 @@ async def _items(reader: ObjectReader, scope: Scope, default: str, others: Other
     return await reader.all(scope, keep)
 
 
-def _place(reader: ObjectReader, resource: Resource, obj: Mapping[str, Any]) -> str:
-    return reader.place_of(resource.kind, obj) if isinstance(reader, FileReader) else ""
+def _place(reader: ObjectReader, obj: Mapping[str, Any]) -> str:
+    return reader.place_of(obj) if isinstance(reader, FileReader) else ""
 
 
 async def read_mesh(reader: ObjectReader, sources: Sources, items: Sequence[Item], oldest: Minor | None = None) -> Mesh:
@@ -77,7 +77,7 @@ async def read_mesh(reader: ObjectReader, sources: Sources, items: Sequence[Item
     ConfigMaps in the files are, unless the files have webhooks. ``oldest`` is the minor that control planes are upgraded from; default:
     that of the oldest revision.
     """
-    placed = await reader.all(Scope(r.WEBHOOKS), lambda obj: (read_configuration(obj), _place(reader, r.WEBHOOKS, obj)))
+    placed = await reader.all(Scope(r.WEBHOOKS), lambda obj: (read_configuration(obj), _place(reader, obj)))
     configurations = [configuration for configuration, _ in placed]
     directory, namespace = sources.revisions_dir, sources.istio_namespace
     state = await listed_state(reader, namespace) if directory is None else directory_revisions(directory).state

@@ -74,15 +74,15 @@ class FileReader:
 
     def __init__(self, objects: Iterable[tuple[str, dict[str, Any]]], *, where: str) -> None:
         self._objects: dict[str, list[dict[str, Any]]] = {}
-        self._places: dict[tuple[str, str, str], str] = {}
+        self._places: dict[int, str] = {}
         self._where = where
         for place, each in objects:
             self._objects.setdefault(str(each.get("kind")), []).append(each)
-            self._places[_key(str(each.get("kind")), each)] = place
+            self._places[id(each)] = place
 
-    def place_of(self, kind: str, obj: Mapping[str, Any]) -> str:
-        """Return the file and the line of an object of a kind."""
-        return self._places.get(_key(kind, obj), "")
+    def place_of(self, obj: Mapping[str, Any]) -> str:
+        """Return the file and the line of an object that was read."""
+        return self._places[id(obj)]
 
     async def all(self, scope: Scope, keep: Callable[[dict[str, Any]], T | None]) -> list[T]:
         """Return the results of ``keep`` for all objects of a scope, without None."""
@@ -119,10 +119,6 @@ class FileReader:
         for each in self._objects.get(resource.kind, ()):
             if not namespace or each["metadata"].get("namespace") == namespace:
                 yield each
-
-
-def _key(kind: str, obj: Mapping[str, Any]) -> tuple[str, str, str]:
-    return kind, str(obj["metadata"].get("namespace")), str(obj["metadata"].get("name"))
 
 
 def _has_label(obj: dict[str, Any], selector: str) -> bool:

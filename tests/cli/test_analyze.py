@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,15 @@ def test_files_are_analyzed_with_their_places(tmp_path: Path) -> None:
     assert result.stdout == (
         f"Warning [IST0103] (Pod shop/web {path}:8) The pod shop/web is missing the Istio proxy. {MISSING}\n"
     )
+
+
+def test_pods_without_a_name_have_their_own_places(tmp_path: Path) -> None:
+    meta = {"generateName": "web-", "namespace": "shop", "annotations": {"x.istio.io/y": "z"}}
+    path = written(tmp_path, *({**make_pod(), "metadata": {**meta, "labels": {"n": str(n)}}} for n in range(2)))
+
+    places = re.findall(rf"{re.escape(path)}:(\d+)", analyze(path).stdout)
+
+    assert places == ["1", str(Path(path).read_text().partition("---")[0].count("\n") + 2)]
 
 
 def test_a_folder_is_read_with_its_subfolders_and_stdin_and_flags_work_too(tmp_path: Path) -> None:
