@@ -448,6 +448,8 @@ class KubeClient:
         async with self._connecting:  # several watches may find their credentials refused at once
             if self._api is None:
                 configuration = await _configuration(self._kubeconfig)
+                # Each upgrade has six watches. With the library's limit of 100, other requests would wait for the end of one.
+                configuration.connection_pool_maxsize = 0
                 try:
                     self._api = ApiClient(configuration)
                 except (OSError, ValueError) as error:

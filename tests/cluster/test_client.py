@@ -4,7 +4,7 @@ import asyncio
 import json
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -419,6 +419,21 @@ async def test_a_request_whose_connection_breaks_is_not_sent_again(
     api.handler = broken
     assert (await error_of(client.page(SCOPE))).reason == "cut"
     assert len(api.asked) == 1
+
+
+async def test_many_watches_do_not_hold_up_other_requests(api: Api, client: KubeClient) -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        is_watch = "watch" in request.query
+        return await (streaming(b"{}\n", then=30.0) if is_watch else answering({"kind": "ConfigMap"}))(request)
+
+    api.handler = handler
+    async with AsyncExitStack() as stack:
+        watches = [client.watch(SCOPE, resource_version="7", seconds=300) for _ in range(110)]
+        for each in watches:
+            await stack.enter_async_context(aclosing(each))
+        async with asyncio.timeout(10.0):
+            await asyncio.gather(*map(anext, watches))
+            assert await client.get(CONFIG_MAPS, "x") == {"kind": "ConfigMap"}
 
 
 async def test_a_watch_without_data_is_idle(api: Api, client: KubeClient, monkeypatch: pytest.MonkeyPatch) -> None:
