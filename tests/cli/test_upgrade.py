@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import json
 import re
+import time
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from prometheus_client import CollectorRegistry
 
+from injector.cli import upgrade as upgrade_command
+from injector.cli.sources import Sources
+from injector.cli.upgrade import Launcher
 from injector.cluster.client import Page
+from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.resources import CONFIG_MAPS, PODS, Scope
+from injector.errors import TagError
+from injector.metrics import Metrics
 from injector.upgrade.state import COMPLETED, PAUSED, RESTARTING, State
-from injector.upgrade.store import UPGRADES
+from injector.upgrade.store import UPGRADES, ResourceStore
 from tests.cases import cases
 from tests.cli.clusters import (
     FakeKube,
@@ -32,7 +42,7 @@ from tests.cli.clusters import (
 from tests.cluster.fakeapi import FakeApi
 from tests.cluster.fakes import failure
 from tests.revisions.fakes import CONFIG
-from tests.upgrade.fleets import DOCUMENT
+from tests.upgrade.fleets import DOCUMENT, upgrade
 
 STATUS = "sidecar.istio.io/status"
 REFUSING = CONFIG.replace(
@@ -426,3 +436,24 @@ def test_a_paused_upgrade_is_not_run_and_its_reason_is_printed(document: str, mo
 
     result = run("run", document)
     assert (result.exit_code, result.stdout) == (1, "up: Paused, wave dev, Preflight; why\n")
+
+
+async def test_upgrades_of_a_server_are_planned_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, busiest = [0], [0]
+
+    def read(*_: object) -> None:
+        reading[0] += 1
+        busiest[0] = max(busiest[0], reading[0])
+        time.sleep(0.02)
+        reading[0] -= 1
+        raise TagError("no tag")
+
+    monkeypatch.setattr(upgrade_command, "read_fleet", read)
+    monkeypatch.setattr(upgrade_command, "open_session", nullcontext)
+    api = FakeApi()
+    metrics = Metrics(CollectorRegistry())
+    launcher = Launcher(api, Sources(None, HOME), Kubeconfig(), metrics, lambda *_: None)
+    runs = [launcher.run(ResourceStore(api, HOME, name), DOCUMENT, upgrade()) for name in ("a", "b", "c")]
+
+    assert [str(each) for each in await asyncio.gather(*runs, return_exceptions=True)] == ["no tag"] * 3
+    assert busiest == [1]
