@@ -164,11 +164,7 @@ def template_at(obj: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]
     for key in path:
         node = node.get(key)
         if not isinstance(node, dict):
-            raise ManifestError(
-                f"{'.'.join(path)} is required value",
-                where=f"{obj.get('kind')} {mapping_at(obj, 'metadata').get('name', '')}".strip(),
-                hint="give the workload its pod template",
-            )
+            raise ManifestError(f"{'.'.join(path)} is required value", hint="give the workload its pod template")
     found: dict[str, Any] = node
     return found
 

@@ -250,6 +250,12 @@ def test_a_namespace_whose_labels_are_not_known_is_skipped_with_a_note(document:
     ("name", "path", "value", "says"),
     [
         ("Deployment web", ("spec", "replicas"), "three", "Deployment shop/web: spec.replicas: json: cannot unmarshal"),
+        (
+            "Deployment web",
+            ("spec", "template"),
+            None,
+            "error: Deployment shop/web: spec.template is required value; give",
+        ),
         ("Deployment api", ("metadata", "labels"), ["x"], "Deployment api: metadata.labels: json: cannot unmarshal"),
         ("Pod bare-abc-1", ("spec", "containers"), "x", "Pod shop/bare-abc-1: spec.containers: json: cannot unmarsh"),
         ("Pod web-abc-1", ("metadata", "annotations"), "x", "Pod web-abc-1: metadata.annotations: json: cannot unmar"),
