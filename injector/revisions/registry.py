@@ -60,7 +60,7 @@ def resolve_name(
     """Return the revision that ``name`` leads to.
 
     Args:
-        name: a revision, a tag, or empty for the default.
+        name: a revision, a tag, or empty for the default. ``default`` means the same unless a revision or tag has this name.
         revisions: the names of all revisions.
         tags: all tags; a tag takes precedence over a revision of the same name.
         default: the name for requests without one; see ``default_name``.
@@ -70,7 +70,7 @@ def resolve_name(
     Raises:
         UnknownRevisionError: no revision or tag has this name, or the tag leads to a missing revision.
     """
-    wanted = name or default
+    wanted = name if name in tags or name in revisions or name not in ("", DEFAULT_NAME) else default
     if wanted is None:
         hint = f"name a revision, or create the tag `default`; {_known(revisions, tags)}"
         raise UnknownRevisionError("no default revision", where="path /inject", hint=hint)

@@ -82,6 +82,15 @@ def test_the_labels_of_a_pod_and_its_namespace_decide(
     assert list(found) == ([(OLD, expected, "shop")] if expected else [])
 
 
+def test_without_a_revision_or_tag_called_default_the_only_revision_is_the_default() -> None:
+    sidecar = sidecar_of(pod("web.1"))
+    assert sidecar is not None
+
+    found = count_drift([sidecar], {"shop": {AUTO: "enabled"}}, snapshot_of([fake_revision(NEW)], {}))
+
+    assert found == {(OLD, NEW, "shop"): 1}
+
+
 def test_weights_and_pins_of_a_tag_decide_for_each_workload() -> None:
     pods = [pod(f"web{number}.1") for number in range(200)]
 

@@ -106,12 +106,19 @@ def test_a_tag_with_a_shadow_names_the_candidate() -> None:
         (("canary", "stable"), "default: canary", "stable", ("canary", "default")),
     ],
 )
-def test_a_request_without_a_name_gets_the_default(
-    names: tuple[str, ...], tags: str, stated: str | None, expected: tuple[str, str | None]
+@pytest.mark.parametrize("name", ["", "default"])
+def test_a_request_without_a_name_or_for_default_gets_the_default(
+    names: tuple[str, ...], tags: str, stated: str | None, expected: tuple[str, str | None], name: str
 ) -> None:
-    resolved = snapshot(*names, tags=tags, default=stated).resolve("")
+    resolved = snapshot(*names, tags=tags, default=stated).resolve(name)
 
     assert (resolved.revision.name, resolved.tag) == expected
+
+
+def test_a_removed_revision_called_default_is_served_by_its_name() -> None:
+    found = snapshot_of([fake_revision(name) for name in ("a", "default")], {}, removed=["default"])
+
+    assert [found.resolve(name).revision.name for name in ("", "default")] == ["a", "default"]
 
 
 @pytest.mark.parametrize(
