@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -62,6 +63,17 @@ def own_deploy(tmp_path: Path) -> Path:
     for name in ("tls.crt", "tls.key", "ca.crt"):
         (tmp_path / "deploy" / "tls" / name).write_text("x")
     return tmp_path / "deploy"
+
+
+def test_a_certificate_that_openssl_does_not_make_is_an_error_with_its_words(own_deploy: Path, tmp_path: Path) -> None:
+    (tmp_path / "openssl").write_text("#!/bin/sh\necho 'unknown option -CA' >&2\nexit 1\n")
+    (tmp_path / "openssl").chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+
+    done = subprocess.run([own_deploy / "certificate"], env=environment, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "unknown option -CA\nerror: openssl failed; version 3 or later is required\n"
 
 
 def test_the_bases_are_those_that_the_documents_name() -> None:
