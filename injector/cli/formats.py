@@ -12,6 +12,7 @@ workload, stay the same between releases.
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -170,7 +171,7 @@ def _uri(file: str) -> str:
     if Path(file).is_absolute() and not Path(file).is_relative_to(Path.cwd()):
         return Path(file).as_uri()
     relative = Path(file).relative_to(Path.cwd()) if Path(file).is_absolute() else Path(file)
-    return quote(posixpath.normpath(relative.as_posix()))
+    return quote(os.fsencode(posixpath.normpath(relative.as_posix())))
 
 
 Report: TypeAlias = Callable[[Mapping[str, Any], Sequence[str]], str]

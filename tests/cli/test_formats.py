@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -139,9 +140,11 @@ def test_a_cluster_is_reported_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_absolute_path_in_the_current_folder_becomes_relative(folder: Path) -> None:
     inside, outside = folder / "my apps" / "m.yaml", folder.parent / "m.yaml"
-    outside.write_text(yaml.safe_dump(make_pod("a")))
+    latin = folder / os.fsdecode(b"caf\xe9.yaml")
+    for each in (outside, latin):
+        each.write_text(yaml.safe_dump(make_pod("a")))
 
-    for file, uri in ((inside, "my%20apps/m.yaml"), (outside, outside.as_uri())):
+    for file, uri in ((inside, "my%20apps/m.yaml"), (outside, outside.as_uri()), (latin, "caf%E9.yaml")):
         first = check_sarif(json.loads(diff("old", "new", "-o", "sarif", file=str(file)).stdout))[0]
         assert first["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == uri
 
