@@ -173,8 +173,9 @@ def test_other_kinds_have_no_pods(obj: dict[str, Any]) -> None:
     assert uninject_object(obj) is None
 
 
-def test_the_items_of_a_list_are_restored_in_place() -> None:
-    listed = {"apiVersion": "v1", "kind": "List", "items": [{"kind": "Service"}, injected()]}
+@pytest.mark.parametrize("version", ["v1", "meta.k8s.io/v1"])  # kube-inject injects the items of both
+def test_the_items_of_a_list_are_restored_in_place(version: str) -> None:
+    listed = {"apiVersion": version, "kind": "List", "items": [{"kind": "Service"}, injected()]}
 
     assert uninject_object(listed) == {**listed, "items": [{"kind": "Service"}, make_pod()]}
 

@@ -64,7 +64,7 @@ def uninject_object(obj: dict[str, Any], others: OtherKinds = OTHER_KINDS) -> di
 
     Raises ManifestError if a workload has no pod template, or an annotation of the injector's own cannot be read.
     """
-    if obj.get("kind") == "List" and obj.get("apiVersion") == "v1":
+    if obj.get("kind") == "List":
         items = list(for_each_item(obj, lambda item: uninject_object(item, others) or item))
         return _without_empty_metadata({**obj, "items": items})
     path = pod_template_path(obj, others)
