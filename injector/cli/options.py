@@ -79,29 +79,19 @@ def converted(convert: Callable[[Any], Any]) -> Callable[..., Any]:
     return lambda _context, _parameter, value: None if value is None else convert(value)
 
 
-class Duration(click.ParamType[float]):
-    """A Go duration, in seconds."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the seconds of ``value``."""
-        if isinstance(value, float):
-            return value
-        try:
-            return seconds_of(value)
-        except UsageError as error:
-            self.fail(str(error), param, ctx)
+def duration(_context: click.Context, parameter: click.Parameter, value: str) -> float:
+    """Return the seconds of a Go duration: a callback of click."""
+    return seconds_of(value, where=parameter.opts[0])
 
 
-def seconds_of(duration: str, *, where: str = "") -> float:
+def seconds_of(text: str, *, where: str) -> float:
     """Return the seconds of a Go duration such as ``1m30s`` or ``0``. Raises UsageError if it is not valid or is negative."""
     try:
-        nanoseconds = parse_duration(duration)
+        nanoseconds = parse_duration(text)
     except ValueError:
         nanoseconds = -1
     if nanoseconds < 0:
-        raise UsageError(f"{duration!r} is not a valid duration", where=where, hint="write it as 500ms, 5s or 1m30s")
+        raise UsageError(f"{text!r} is not a valid duration", where=where, hint="write it as 500ms, 5s or 1m30s")
     return nanoseconds / 1e9
 
 

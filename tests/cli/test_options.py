@@ -4,10 +4,9 @@ import base64
 from dataclasses import replace
 from pathlib import Path
 
-import click
 import pytest
 
-from injector.cli.options import Duration, both_spellings, key_values, seconds_of
+from injector.cli.options import both_spellings, key_values, seconds_of
 from injector.cli.sources import ISTIO_NAMESPACE_OPTION, kubeconfig_options
 from injector.cli.webhook import given_webhook_options, webhook_options
 from injector.cluster.kubeconfig import Kubeconfig
@@ -193,19 +192,9 @@ def test_a_flag_has_istios_spelling_and_kubectls(camel: str, spellings: tuple[st
     assert both_spellings(camel) == spellings
 
 
-@pytest.mark.parametrize(("value", "expected"), [("0", 0.0), ("1.5h", 5400.0), (7.0, 7.0)])
-def test_a_duration_is_parsed_once(value: str | float, expected: float) -> None:
-    assert Duration().convert(value, None, None) == expected
-
-
-def test_an_invalid_duration_is_a_bad_parameter() -> None:
-    with pytest.raises(click.BadParameter, match="'5' is not a valid duration; write it as 500ms, 5s or 1m30s"):
-        Duration().convert("5", None, None)
-
-
 @cases("text", "seconds")
 def test_durations_are_parsed_as_in_go(text: str, seconds: float) -> None:
-    assert seconds_of(text) == pytest.approx(seconds)
+    assert seconds_of(text, where="--x") == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize(
@@ -217,8 +206,8 @@ def test_durations_are_parsed_as_in_go(text: str, seconds: float) -> None:
     ],
 )
 def test_invalid_durations_are_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="is not a valid duration; write it as"):
-        seconds_of(text)
+    with pytest.raises(UsageError, match=r"^--x: .* is not a valid duration; write it as 500ms, 5s or 1m30s"):
+        seconds_of(text, where="--x")
 
 
 def test_the_last_of_several_values_of_a_name_wins() -> None:

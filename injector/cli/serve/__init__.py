@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 
 from injector.cli.commands import verbose
-from injector.cli.options import Duration
+from injector.cli.options import duration
 from injector.cli.output import echo, examples
 from injector.errors import InjectorError, UsageError
 from injector.settings import SETTINGS, Setting, Settings
@@ -18,7 +18,7 @@ OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "Path | None": {"type": click.Path(path_type=Path), "metavar": "PATH"},
     "Port": {"type": click.IntRange(0, 65535), "metavar": "PORT"},
     "Count": {"type": click.IntRange(1), "metavar": "COUNT"},
-    "float": {"type": Duration(), "metavar": "DURATION"},
+    "float": {"callback": duration, "metavar": "DURATION"},
     "bool": {"is_flag": True},
     "bool | None": {"type": bool, "is_flag": False, "flag_value": True, "metavar": "BOOL"},
     "str": {},
@@ -115,7 +115,7 @@ _TOLERANCE: Final = 0.01
 @click.option(
     "--probe-path", "path", type=click.Path(path_type=Path), required=True, help="File that the server writes."
 )
-@click.option("--interval", type=Duration(), required=True, metavar="DURATION", help="Maximum age of the file.")
+@click.option("--interval", callback=duration, required=True, metavar="DURATION", help="Maximum age of the file.")
 @verbose
 def probe(path: Path, interval: float) -> None:
     """Check that a server in this container is healthy, by its health check file.
