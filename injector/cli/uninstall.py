@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from injector.cli.commands import verbose
-from injector.cli.options import SKIP_CONFIRMATION, checked
+from injector.cli.options import SKIP_CONFIRMATION
 from injector.cli.output import confirm, echo, examples
 from injector.cli.sources import ISTIO_NAMESPACE_OPTION, SERVICE_NAMESPACE_OPTION, SERVICE_OPTION, kubeconfig_options
+from injector.cli.webhook import URL_OPTION
 from injector.cluster.resources import CA_MANAGER, SECRETS, SERVICES, WEBHOOKS, Resource
 from injector.cluster.webhooks import BUNDLE_MANAGER, REVISION_MANAGER, TAG_MANAGER, creators, managers
 from injector.errors import TagError, first_of
@@ -152,12 +153,7 @@ def _title(resource: Resource, item: Mapping[str, Any]) -> str:
 @click.option("--force", is_flag=True, help="Delete webhooks that namespaces or pods still use.")
 @SERVICE_OPTION
 @SERVICE_NAMESPACE_OPTION
-@click.option(
-    "--url",
-    metavar="URL",
-    callback=checked(lambda url: url.startswith("https://"), "a URL of a webhook", "write https://HOST:PORT"),
-    help="URL of the injector in the webhooks, instead of a Service.",
-)
+@URL_OPTION
 @click.option("--ca-secret", default=DEFAULTS.ca_secret, show_default=True, metavar="NAME", help="Secret of the CA.")
 @ISTIO_NAMESPACE_OPTION
 @kubeconfig_options

@@ -123,6 +123,12 @@ def _webhook_options(**given: Any) -> WebhookOptions:
     return WebhookOptions(endpoint, **given)
 
 
+URL_OPTION: Final = click.option(
+    "--url",
+    metavar="URL",
+    callback=converted(_checked_url),
+    help="URL of the injector for the API server, instead of a Service.",
+)
 webhook_options: Final = option_group(
     "options",
     _webhook_options,
@@ -137,12 +143,7 @@ webhook_options: Final = option_group(
         show_default=True,
         help="Port of the Service.",
     ),
-    click.option(
-        "--url",
-        metavar="URL",
-        callback=converted(_checked_url),
-        help="URL of the injector for the API server, instead of a Service.",
-    ),
+    URL_OPTION,
     click.option(
         "--ca-bundle",
         type=FILE,

@@ -244,4 +244,6 @@ def test_wrong_flags_are_one_line(cluster: FakeApi) -> None:
         uninstall("--service-namespace", "Not_one"), 64, "--service-namespace: 'Not_one' is not a valid namespace"
     )
     assert_fails(uninstall("--service", ""), 64, "--service: '' is not a valid Service name")
-    assert_fails(uninstall("--url", ""), 64, "--url: '' is not a URL of a webhook")
+    assert_fails(
+        uninstall("--url", ""), 64, "--url: not a URL that the API server accepts: it does not begin with https://"
+    )
