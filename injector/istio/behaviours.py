@@ -123,6 +123,8 @@ class Behaviours:
     proxy_configs_by_full_name: bool = field(metadata={OLDEST: True, (1, 23): False})
     # The proxy may be an init container (native sidecar), so the proxy is also found, moved, ordered and probed there.
     sidecar_among_init: bool = field(metadata=_since(1, 19))
+    # A pod says which revision injected it: by a label, which from 1.9 on the templates write, or in the status annotation.
+    names_revision: bool = field(metadata=_since(1, 6))
     # The status annotation names the revision.
     status_revision: bool = field(metadata=_since(1, 11))
     # Containers of an earlier injection do not count as overrides by the user.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -67,7 +67,7 @@ def injection_labels(namespace: Mapping[str, Any]) -> dict[str, str] | None:
 
 
 def count_drift(
-    sidecars: Collection[Sidecar], namespaces: Mapping[str, Mapping[str, str]], snapshot: Snapshot
+    sidecars: Iterable[Sidecar], namespaces: Mapping[str, Mapping[str, str]], snapshot: Snapshot
 ) -> Counter[tuple[str, str, str]]:
     """Count the workloads whose pods would get another revision: by the revision that they have, the one they would get, and namespace.
 
@@ -83,7 +83,7 @@ def count_drift(
         name, workload = names[place, each.labels], each.workload
         if name is not None:
             wanted = snapshot.resolve(name, partial(TagWorkload, *workload)).revision
-            if wanted.written != each.revision:
+            if each.revision != (wanted.written if wanted.behaviours.names_revision else ""):
                 found.add((each.revision or UNNAMED, wanted.name, workload.key))
     return Counter((has, gets, key[0]) for has, gets, key in found)
 

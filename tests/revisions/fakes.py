@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
+from injector.istio.behaviours import behaviours_of, parse_minor
 from injector.istio.config import parse_values
 from injector.istio.proxyconfig import ProxyConfigs, read_proxy_config_resource
 from injector.istio.revision import Revision
@@ -42,6 +43,7 @@ def saying(expression: str) -> str:
 def fake_revision(name: str = "default", *, fingerprint: str = "f00d", version: str = "1.24") -> Revision:
     """A stand-in for a revision where only what identifies it matters."""
     known = {"version_reason": "stated", "engine": "go", "namespaces": {}, "hermetic": True}
+    known |= {"behaviours": behaviours_of(parse_minor(version))}
     own = {"name": name, "written": name, "istio_version": version, "origin": f"revisions/{name}"}
     return cast("Revision", SimpleNamespace(**known, **own, fingerprint=fingerprint, values=parse_values(VALUES)))
 

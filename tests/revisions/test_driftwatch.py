@@ -106,6 +106,13 @@ def test_a_label_that_an_injection_of_istio_1_6_to_1_10_wrote_does_not_count() -
     assert drift(pod("web", has="")) == {("(no name)", NEW, "shop"): 1}
 
 
+def test_a_revision_that_writes_no_name_into_pods_has_those_without_a_name() -> None:
+    found = snapshot_of([fake_revision("old", version="1.5")], {})
+    sidecars = [sidecar_of(each) for each in (pod("web.1", has=""), pod("api.1", has=OLD))]
+
+    assert count_drift(filter(None, sidecars), {"shop": {REV: "old"}}, found) == {(OLD, "old", "shop"): 1}
+
+
 def test_a_long_name_that_a_user_wrote_into_a_pod_is_cut() -> None:
     assert drift(pod("web", has="x" * 100_000)) == {("x" * 63, NEW, "shop"): 1}
 
