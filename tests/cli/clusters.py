@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,10 @@ from injector.cli import main
 from injector.cli.cluster import FileReader
 from injector.cluster import resources
 from injector.cluster.client import KubeClient, Page, meaning_of
-from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.resources import Resource, Scope
 from injector.errors import ClusterError
 from injector.istio.webhooks import WebhookOptions, revision_webhook, tag_webhook
-from tests.cluster.fakeapi import Direct, FakeApi
+from tests.cluster.fakeapi import FakeApi
 from tests.e2e.manifests import config_map
 from tests.factories import make_pod, owner_of
 from tests.revisions.fakes import CONFIG, VALUES
@@ -136,13 +134,7 @@ class FakeKube(FakeApi):
 
 def reached(monkeypatch: pytest.MonkeyPatch, client: KubeClient) -> None:
     """Let commands reach this cluster, whatever their flags."""
-
-    @contextmanager
-    def open_session(_: Kubeconfig) -> Iterator[Direct]:
-        yield Direct(client)
-
-    for module in ("cluster", "explain", "upgrade"):
-        monkeypatch.setattr(f"injector.cli.{module}.open_session", open_session)
+    monkeypatch.setattr("injector.cluster.client.KubeClient", lambda _: client)
 
 
 def written(folder: Path, *objects: dict[str, Any]) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.clusters import reached
 from tests.cluster.fakeapi import FakeApi
 
 
@@ -13,6 +14,6 @@ from tests.cluster.fakeapi import FakeApi
 def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeApi:
     """An empty cluster, and a home without a kubeconfig."""
     api = FakeApi()
-    monkeypatch.setattr("injector.cluster.client.KubeClient", lambda _: api)
+    reached(monkeypatch, api)
     monkeypatch.setenv("HOME", str(tmp_path))
     return api

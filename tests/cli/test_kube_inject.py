@@ -485,7 +485,7 @@ def test_without_files_the_revision_is_that_of_the_cluster(
 
     assert (result.exit_code, result.stderr) == (0, "")
     assert f"proxy:{version}" in result.stdout
-    assert in_cluster.asked[0] == "list configmaps in istio-system istio.io/rev"
+    assert in_cluster.asked[1] == "list configmaps in istio-system istio.io/rev"
 
 
 @pytest.mark.usefixtures("in_cluster")
@@ -541,10 +541,12 @@ def test_named_config_maps_need_no_label(in_cluster: FakeKube) -> None:
 
     assert (result.exit_code, result.stderr) == (0, "")
     assert in_cluster.asked == [
+        "open",
         "get configmaps istio-sidecar-injector-1-30",
         "get configmaps istio-1-24",
         "list nodes",
         "list proxyconfigs",
+        "close",
     ]
 
 
