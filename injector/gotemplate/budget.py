@@ -82,18 +82,22 @@ def metered_by(meter: Rendering) -> Iterator[None]:
         METER.reset(token)
 
 
-def spend(steps: int) -> None:
+def spend(steps: int = 1) -> None:
     """Count steps of the current rendering, before they are taken."""
     meter = METER.get()
     if meter is not None:
-        meter.spend(steps)
+        meter.left -= steps
+        if meter.left < 0:
+            meter.check()
 
 
 def reserve(size: int) -> None:
     """Count bytes of the current rendering, before they are used."""
     meter = METER.get()
     if meter is not None:
-        meter.reserve(size)
+        meter.memory -= size
+        if meter.memory < 0:
+            meter.check()
 
 
 def check_size(size: int, what: str = "result") -> None:
@@ -115,11 +119,12 @@ class Rendering:
         self.out: list[str] = []
         self.counted = 0
         self.room = budget.output
-        self.steps = self.reported_steps = budget.steps
-        self.memory = budget.memory
+        self.steps = budget.steps
+        # The steps until the next check, and their number after the last one. Counting a step is one subtraction.
+        self.left = self.stretch = min(CLOCK_EVERY, budget.steps)
+        self.memory = self.reported = budget.memory
         self.depth = 0
         self.time_limit = TimeLimit(budget.clock, budget.seconds) if outer is None else None
-        self.steps_until_clock = CLOCK_EVERY
 
     def tick(self, steps: int) -> None:
         """Count the actions of a block before it runs, and the output so far."""
@@ -132,30 +137,35 @@ class Rendering:
             raise Spent(f"more than {self.budget.output} bytes of output")
 
     def spend(self, steps: int) -> None:
-        """Count steps, and once in a while look at the clock; raise ``errors.Spent`` if there are no more."""
-        self.steps -= steps
-        if self.steps < 0:
-            raise Spent(f"more than {self.budget.steps} steps")
-        self.steps_until_clock -= steps
-        if self.steps_until_clock < 0:
-            self.steps_until_clock = CLOCK_EVERY
-            if self.time_limit is not None and self.time_limit.expired():
-                raise Spent(f"more than {self.budget.seconds:g} s")
-            self.report_to_outer()
-
-    def report_to_outer(self) -> None:
-        """Spend as much of the outer rendering as was spent of this one."""
-        if self.outer is not None:
-            spent, self.reported_steps = self.reported_steps - self.steps, self.steps
-            self.outer.spend(spent)
+        """Count steps; raise ``errors.Spent`` if there are no more."""
+        self.left -= steps
+        if self.left < 0:
+            self.check()
 
     def reserve(self, size: int) -> None:
         """Count bytes that a function makes; raise ``errors.Spent`` if there are no more."""
         self.memory -= size
         if self.memory < 0:
-            raise Spent(f"functions made more than {self.budget.memory} bytes")
+            self.check()
+
+    def check(self) -> None:
+        """Raise ``errors.Spent`` if steps, bytes or time are spent, of this rendering or of the outer one.
+
+        It is called once in ``CLOCK_EVERY`` steps, and when all is rendered.
+        """
+        spent = self.stretch - self.left
+        self.steps -= spent
+        if self.steps < 0:
+            raise Spent(f"more than {self.budget.steps} steps")
+        if self.memory < 0:
+            raise Spent(f"more than {self.budget.memory} bytes of values")
+        self.left = self.stretch = min(CLOCK_EVERY, self.steps)
+        if self.time_limit is not None and self.time_limit.expired():
+            raise Spent(f"more than {self.budget.seconds:g} s")
         if self.outer is not None:
-            self.outer.reserve(size)
+            self.outer.spend(spent)
+            self.outer.reserve(self.reported - self.memory)
+            self.reported = self.memory
 
     def repeat(self, begin: int, end: int) -> None:
         """Write a part of the output again; each of its pieces is a step."""
@@ -171,7 +181,8 @@ class Rendering:
     def text(self) -> str:
         """Return all of the output."""
         self.tick(0)
-        self.report_to_outer()
+        if self.outer is not None:
+            self.check()
         text = "".join(self.out)
         if not text.isascii() and len(to_bytes(text)) > self.budget.output:
             raise Spent(f"more than {self.budget.output} bytes of output")

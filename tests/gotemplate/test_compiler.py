@@ -116,7 +116,7 @@ class _Clock:
 
 def test_what_functions_return_is_counted() -> None:
     grow = Func("grow", "func(interface {}) string", lambda _: "x" * 1000)
-    with pytest.raises(BudgetError, match="functions made more than 5000 bytes"):
+    with pytest.raises(BudgetError, match="more than 5000 bytes of values"):
         render("{{ range 10 }}{{ $x := grow . }}{{ end }}", budget=Budget(memory=5000), grow=grow)
 
 

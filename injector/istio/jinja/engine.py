@@ -19,11 +19,12 @@ import jinja2.nodes
 
 from injector.errors import AnnotationError, DataError, TemplateBudgetError, TemplateRenderError
 from injector.golang.json import load_json
+from injector.gotemplate.budget import METER, Budget, Rendering, metered_by
 from injector.gotemplate.errors import Spent
 from injector.gotemplate.values import indirect
 from injector.istio.frozen import frozen
 from injector.istio.functions import append_multus_network, exclude_inbound_port
-from injector.istio.jinja.budget import JinjaBudget, check_value_size, spending
+from injector.istio.jinja.budget import check_value_size
 from injector.istio.jinja.filters import known_filters, known_tests
 from injector.istio.jinja.sandbox import Sandbox, TemplateFunction
 from injector.istio.mesh import proto_to_json
@@ -178,8 +179,9 @@ class JinjaTemplate:
         }
         texts: list[str] = []
         size = 0
+        rendering = Rendering(Budget(clock=self.clock), METER.get())
         try:
-            with spending(JinjaBudget(self.clock)):
+            with metered_by(rendering):
                 # ``generate`` would rewrite the traceback, for which Jinja2 compiles code for each frame.
                 parts = iter(self.compiled.root_render_func(self.compiled.new_context(values)))
                 while some := list(islice(parts, _PARTS)):
@@ -188,6 +190,7 @@ class JinjaTemplate:
                     size += len(text) if text.isascii() else len(text.encode())
                     check_value_size(size)
                     texts.append(text)
+                rendering.check()
         except Exception as error:
             raise self._failed(error) from error
         return "".join(texts)

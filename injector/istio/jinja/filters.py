@@ -19,15 +19,14 @@ from jinja2.runtime import Undefined
 from jinja2.tests import TESTS
 
 from injector.golang.json import go_json
+from injector.gotemplate.budget import reserve, spend
 from injector.istio.jinja.budget import (
     charged,
     check_value_size,
     counted,
     join_counted,
     measure,
-    reserve_bytes,
     text_of,
-    tick,
 )
 from injector.kube.yaml import dump_yaml
 
@@ -102,7 +101,7 @@ def known_tests() -> dict[str, Callable[..., Any]]:
 def _stepping(call: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(call)
     def stepping(*args: Any, **kwargs: Any) -> Any:
-        tick()
+        spend()
         return call(*args, **kwargs)
 
     return stepping
@@ -113,7 +112,7 @@ def _measuring(call: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(call)
     def measuring(*args: Any, **kwargs: Any) -> Any:
-        tick()
+        spend()
         for value in (*args[passed:], *kwargs.values()):
             if not isinstance(value, Undefined):
                 measure(value)
@@ -197,8 +196,8 @@ def _round(value: Any, precision: int = 0, method: str = "common") -> Any:
 def _split(value: Any, separator: Any) -> list[str]:
     text, separator = text_of(value), text_of(separator)
     parts = text.count(separator) + 1
-    tick(parts)
-    reserve_bytes(_BYTES_PER_PART * parts)
+    spend(parts)
+    reserve(_BYTES_PER_PART * parts)
     return charged(text.split(separator))
 
 
@@ -263,7 +262,7 @@ def _to_yaml(value: Any) -> str:
 def _check_keys(value: Any) -> None:
     """Count the comparisons of keys: YAML sorts them character by character."""
     if isinstance(value, dict):
-        tick(sum(map(len, value)) * len(value).bit_length() // 4)
+        spend(sum(map(len, value)) * len(value).bit_length() // 4)
         for item in value.values():
             _check_keys(item)
     elif isinstance(value, list):
@@ -273,7 +272,7 @@ def _check_keys(value: Any) -> None:
 
 def _from_json(value: Any) -> Any:
     text = text_of(value)
-    reserve_bytes(_BYTES_PER_JSON_CHARACTER * len(text))
+    reserve(_BYTES_PER_JSON_CHARACTER * len(text))
     try:
         return json.loads(text)
     except ValueError as error:

@@ -23,6 +23,7 @@ from jinja2.runtime import BlockReference, LoopContext, Macro, TemplateReference
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import object_type_repr
 
+from injector.gotemplate.budget import spend
 from injector.istio.jinja.budget import (
     SEQUENCES,
     charged,
@@ -32,7 +33,6 @@ from injector.istio.jinja.budget import (
     join_counted,
     measure,
     text_of,
-    tick,
 )
 from injector.istio.jinja.filters import JSON_FILTERS
 
@@ -202,7 +202,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
     def searched(self, value: Any) -> Any:
         """Measure a value in which another is looked for; finding a key takes one step however many there are."""
         if value.__class__ is dict:
-            tick()
+            spend()
             return value
         return self.walked(value)
 
@@ -211,7 +211,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         if isinstance(value, _SEQUENCES):
             bounds = slice(start, stop, step)
             check_value_size(len(range(*bounds.indices(len(value)))))
-            tick()
+            spend()
             return charged(value[bounds])
         if isinstance(value, Undefined):
             str(value)
@@ -232,7 +232,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
             str(name)
         if not isinstance(name, str):
             raise SecurityError(f"{type(name).__name__} is not a template name")
-        tick()
+        spend()
         return super().get_template(name, parent, globals)
 
     def select_template(
@@ -247,14 +247,14 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def getitem(self, obj: Any, argument: Any) -> Any:
         """Return ``obj[argument]``."""
-        tick()
+        spend()
         if argument.__class__ is str and isinstance(obj, dict) and argument in obj:
             return obj[argument]
         return self._item(obj, argument)
 
     def path(self, obj: Any, names: tuple[str, ...]) -> Any:
         """Return ``obj.a.b``; each name is a step."""
-        tick(len(names))
+        spend(len(names))
         for name in names:
             obj = obj[name] if isinstance(obj, dict) and name in obj else self._item(obj, name)
         return obj
@@ -281,7 +281,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def call_binop(self, context: jinja2.runtime.Context, operator: str, left: Any, right: Any) -> Any:
         """Return the result of an operator, if it is not too large."""
-        tick()
+        spend()
         if operator == "+" and left.__class__ is right.__class__ is str:
             check_value_size(len(left) + len(right))
             return charged(left + right)
@@ -294,7 +294,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def call(self, context: jinja2.runtime.Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Call a macro, a block, ``loop`` or a function of the sandbox."""
-        tick(1 + (1 + _CALL_STEPS) * (len(args) + len(kwargs)))
+        spend(1 + (1 + _CALL_STEPS) * (len(args) + len(kwargs)))
         if obj.__class__ is TemplateFunction:
             if kwargs:
                 # What Context.call does with a function that does not take the context.

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from injector.errors import TemplateBudgetError, TemplateRenderError
-from injector.gotemplate.budget import MAX_CLOCK_DELTA
+from injector.gotemplate.budget import DEFAULT_BUDGET, MAX_CLOCK_DELTA, MAX_SIZE
 from injector.istio.behaviours import NEWEST
-from injector.istio.jinja.budget import MAX_BITS, MAX_OUTPUT, MAX_SECONDS, MAX_STEPS
+from injector.istio.jinja.budget import MAX_BITS
 from injector.istio.jinja.engine import JinjaTemplate, compile_jinja_templates
 from injector.istio.template import TemplateData
 from tests.cases import cases
 from tests.factories import make_pod, make_template_data
 
 SPENT = "the template's budget is spent: "
-STEPS = f"more than {MAX_STEPS} steps"
+STEPS = f"more than {DEFAULT_BUDGET.steps} steps"
 BITS = f"an integer of more than {MAX_BITS} bits"
 BIG = "{% set x = 'a' * 1000000 %}"
 KEYS = "{% set keys %}{% for i in range(3000) %}'{{ i * 99999999 }}': 1, {% endfor %}{% endset %}"
@@ -121,7 +121,7 @@ def test_templates_cannot_read_files(form: str, tmp_path: Path) -> None:
 
 
 def test_a_value_and_an_output_may_be_as_long_as_the_limit() -> None:
-    assert len(_render(f"{{{{ 'a' * {MAX_OUTPUT} }}}}")) == MAX_OUTPUT
+    assert len(_render(f"{{{{ 'a' * {MAX_SIZE} }}}}")) == MAX_SIZE
 
 
 def test_an_output_is_counted_in_bytes_over_all_its_parts() -> None:
@@ -141,9 +141,9 @@ def test_the_clock_of_a_rendering_is_cpu_time() -> None:
     assert template.clock is time.thread_time
 
 
-@pytest.mark.parametrize(("a_look", "refused"), [(MAX_SECONDS / 40, False), (MAX_CLOCK_DELTA, True)])
+@pytest.mark.parametrize(("a_look", "refused"), [(DEFAULT_BUDGET.seconds / 40, False), (MAX_CLOCK_DELTA, True)])
 def test_a_rendering_ends_when_its_time_is_over(a_look: float, refused: bool) -> None:
-    template = _template("{% for i in range(7000) %}{% endfor %}")
+    template = _template("{% for i in range(70000) %}{% endfor %}")
     ticks = itertools.count(0.0, a_look)
     timed = replace(template, clock=lambda: next(ticks))
     if not refused:
@@ -151,7 +151,7 @@ def test_a_rendering_ends_when_its_time_is_over(a_look: float, refused: bool) ->
         return
     with pytest.raises(TemplateBudgetError) as caught:
         timed.render(_data())
-    assert caught.value.what == f"the template's budget is spent: more than {MAX_SECONDS:g} s"
+    assert caught.value.what == f"the template's budget is spent: more than {DEFAULT_BUDGET.seconds:g} s"
 
 
 @cases("text")

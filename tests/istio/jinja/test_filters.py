@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from injector.gotemplate.budget import DEFAULT_BUDGET, Budget, Rendering, metered_by, spend
 from injector.gotemplate.errors import Spent
-from injector.istio.jinja.budget import MAX_STEPS, JinjaBudget, spending, tick
 from injector.istio.jinja.filters import known_filters, known_tests
 from injector.istio.jinja.sandbox import Sandbox
 from tests.cases import cases
@@ -31,7 +31,7 @@ TESTS = {
 
 @pytest.fixture(autouse=True)
 def _rendering() -> Iterator[None]:
-    with spending(JinjaBudget(lambda: 0.0)):
+    with metered_by(Rendering(Budget(clock=lambda: 0.0))):
         yield
 
 
@@ -92,7 +92,7 @@ def test_a_value_of_the_wrong_type_is_refused(expression: str, error: str) -> No
 @cases("expression")
 def test_a_large_value_takes_many_steps(expression: str) -> None:
     large = {"text": "a" * 100_000, "items": [0] * 350, "keys": dict.fromkeys(map(str, range(350)))}
-    tick(MAX_STEPS - 345)
+    spend(DEFAULT_BUDGET.steps - 345)
     with pytest.raises(Spent, match="steps"):
         _result(expression, **large)
 

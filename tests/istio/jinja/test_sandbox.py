@@ -7,15 +7,15 @@ import jinja2
 import pytest
 from jinja2.exceptions import SecurityError, TemplateSyntaxError, UndefinedError
 
+from injector.gotemplate.budget import DEFAULT_BUDGET, Budget, Rendering, metered_by, spend
 from injector.gotemplate.errors import Spent
-from injector.istio.jinja.budget import MAX_STEPS, JinjaBudget, spending, tick
 from injector.istio.jinja.sandbox import Sandbox, TemplateFunction
 from tests.cases import cases
 
 
 @pytest.fixture(autouse=True)
 def _rendering() -> Iterator[None]:
-    with spending(JinjaBudget(lambda: 0.0)):
+    with metered_by(Rendering(Budget(clock=lambda: 0.0))):
         yield
 
 
@@ -49,13 +49,13 @@ def test_an_undefined_name_is_named(text: str) -> None:
 
 @cases("text")
 def test_operations_take_steps(text: str) -> None:
-    tick(MAX_STEPS - 1)
+    spend(DEFAULT_BUDGET.steps - 1)
     with pytest.raises(Spent, match="steps"):
         _render(text, l=[1], f=TemplateFunction(len))
 
 
 def test_nothing_is_evaluated_while_a_template_is_compiled() -> None:
-    tick(MAX_STEPS)
+    spend(DEFAULT_BUDGET.steps)
     template = Sandbox({}).from_string(
         "{{ 'a' * 9 ~ 1 }}{{ 1 == 1 }}{{ 'a' | upper | replace('a', 'b') }}{{ [1][0] }}{{ -1 }}"
     )
