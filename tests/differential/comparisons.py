@@ -15,15 +15,14 @@ from injector.gotemplate import Func, TemplateError, compile_template
 from injector.gotemplate.sprig import txt_func_map
 from injector.istio.behaviours import NEWEST
 from injector.istio.functions import istio_functions
-from injector.istio.mesh import read_proxy_config
-from injector.istio.proto import PROXY_CONFIG, Message, message_type
+from injector.istio.proto import Message, message_type, parse_message
 from injector.kube.strategicpatch import strategic_merge
 from injector.kube.yaml import load_yaml
 from tests.differential.datetexts import Dates
 from tests.differential.dice import Dice
 from tests.differential.golang import Answer, Question
 from tests.differential.merges import Pairs
-from tests.differential.proxyconfigs import ProxyConfigs
+from tests.differential.proxyconfigs import MeshConfigs, ProxyConfigs
 from tests.differential.templatetexts import Printfs, Templates
 from tests.differential.yamltexts import Texts
 from tests.gotemplate.recorded import TIMELESS, floats
@@ -124,16 +123,16 @@ def rendered(question: Question) -> str:
     return re.sub("[\ud800-\udfff]", "\ufffd", whole)
 
 
-def configured(question: Question) -> str:
-    """A ProxyConfig on top of another, as JSON."""
-    fields: dict[str, Any] = {}
+def configured(type_name: str, question: Question) -> str:
+    """A ProxyConfig or mesh config on top of another, as JSON."""
+    config = Message(message_type(type_name), {})
     try:
         for text in (question["base"], question["text"]):
             data = load_yaml(text)
-            fields = read_proxy_config({} if data is None else data, NEWEST, base=fields)
+            config = parse_message(type_name, {} if data is None else data, base=config.values)
     except DataError:
         return REFUSED
-    return Message(message_type(PROXY_CONFIG), fields).go_string()
+    return config.go_string()
 
 
 def written(shape: re.Pattern[str], question: Question) -> bool:
@@ -199,6 +198,9 @@ COMPARISONS = {
         Comparison("sprig", "template", Templates, rendered, (COPIED_VERSION, CAPACITY), words=True),
         Comparison("printf", "template", Printfs, rendered, words=True),
         Comparison("dates", "template", Dates, rendered, (UNSUPPORTED_DATE, WRONG_OFFSET), words=True),
-        Comparison("proxyconfig", "proxyconfig", ProxyConfigs, configured),
+        *(
+            Comparison(name, name, maker, partial(configured, maker.kind))
+            for name, maker in (("proxyconfig", ProxyConfigs), ("meshconfig", MeshConfigs))
+        ),
     )
 }

@@ -1,18 +1,26 @@
-"""ProxyConfigs, one on top of another: fields of the message, in YAML and JSON, of right and of wrong types."""
+"""ProxyConfigs and mesh configs, one on top of another: fields of the message, in YAML and JSON, of right and of wrong types."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from injector.istio.proto import DURATION, PROXY_CONFIG, STRUCT, WRAPPERS, Field, enum_type, message_type
+from injector.istio.behaviours import NEWEST
+from injector.istio.proto import (
+    DURATION,
+    STRUCT,
+    WRAPPERS,
+    Field,
+    enum_type,
+    mesh_config_type,
+    message_type,
+    proxy_config_type,
+)
 from injector.kube.yaml import dump_yaml
 from tests.differential.dice import Dice
 from tests.differential.golang import Question
 
 DEEPEST = 4
-DROPPED = ("parentShutdownDuration", "connectTimeout")
-"""What istio.io/api no longer has: our table keeps it for older minors."""
 DURATIONS = (
     *("10s", "1m", "1.5s", "-1s", "0s", "1h2m3s", "1ms", "100us", "5", "", "s", "1 s", "1d", "9999999999999s"),
     *("0.000000001s", ".5s", "+3s"),
@@ -32,6 +40,8 @@ KINDS: dict[str, tuple[Any, ...]] = {"bool": BOOLS, "string": STRINGS, "double":
 class ProxyConfigs:
     """Makes pairs of a ProxyConfig and one on top of it."""
 
+    kind = proxy_config_type(NEWEST)
+
     def __init__(self, dice: Dice) -> None:
         self.dice = dice
 
@@ -40,13 +50,13 @@ class ProxyConfigs:
         return {"base": self.text(0.01), "text": self.text(0.04)}
 
     def text(self, odd: float) -> str:
-        """A ProxyConfig as YAML or JSON."""
-        data = self.message(PROXY_CONFIG, 0, odd)
+        """A config as YAML or JSON."""
+        data = self.message(self.kind, 0, odd)
         return dump_yaml(data) if self.dice.happens(0.5) else json.dumps(data)
 
     def message(self, name: str, depth: int, odd: float) -> dict[str, Any]:
         """Some fields of a message, by either name."""
-        fields = [field for field in message_type(name).fields if field.json not in DROPPED]
+        fields = message_type(name).fields
         chosen = [self.dice.one_of(fields) for _ in range(self.dice.below(5))] if fields else []
         made = {
             (field.json if self.dice.happens(0.8) else field.proto): self.value(field, depth, odd) for field in chosen
@@ -82,3 +92,9 @@ class ProxyConfigs:
             )
         scalars = KINDS.get(WRAPPERS.get(field.type, field.kind), INTEGERS)
         return self.dice.one_of(scalars if self.dice.happens(0.1 + odd) else scalars[:5])
+
+
+class MeshConfigs(ProxyConfigs):
+    """Makes pairs of a mesh config and one on top of it."""
+
+    kind = mesh_config_type(NEWEST)

@@ -24,7 +24,15 @@ from tests.differential.golang import Question, asked, built
 
 FOLDER = Path(__file__).with_name("recorded")
 SEED = "recorded"
-COUNTS = {"merge": 10_000, "yaml": 5_000, "sprig": 2_500, "printf": 2_500, "dates": 5_000, "proxyconfig": 2_500}
+COUNTS = {
+    "merge": 10_000,
+    "yaml": 5_000,
+    "sprig": 2_500,
+    "printf": 2_500,
+    "dates": 5_000,
+    "proxyconfig": 2_500,
+    "meshconfig": 2_500,
+}
 WHOLE = 300
 OFTENER = 10
 """What is kept has to be the same each time that Go is asked."""

@@ -20,6 +20,7 @@ var kinds = map[string]func(question) answer{
 	"yamlwrite":   writeYAML,
 	"template":    render,
 	"proxyconfig": proxyConfig,
+	"meshconfig":  meshConfig,
 	"pod":         pod,
 	"sound":       sound,
 }

@@ -4,14 +4,22 @@ import (
 	"strings"
 
 	"github.com/golang/protobuf/jsonpb" //nolint: staticcheck // what Istio reads and writes its messages by
+	"github.com/golang/protobuf/proto"
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	"sigs.k8s.io/yaml"
 )
 
-// proxyConfig is one ProxyConfig in YAML read on top of another, printed as JSON. As in Istio, a text with fields that are not
-// known is read once more, on top of what came of the first time.
 func proxyConfig(asked question) answer {
-	config := &meshconfig.ProxyConfig{}
+	return overlaid(&meshconfig.ProxyConfig{}, asked)
+}
+
+func meshConfig(asked question) answer {
+	return overlaid(&meshconfig.MeshConfig{}, asked)
+}
+
+// overlaid is one config in YAML read on top of another, printed as JSON. As in Istio, a text with fields that are not known is
+// read once more, on top of what came of the first time.
+func overlaid(config proto.Message, asked question) answer {
 	for _, text := range []string{asked.Base, asked.Text} {
 		data, err := yaml.YAMLToJSON([]byte(text))
 		if err != nil {

@@ -30,7 +30,8 @@ Part: TypeAlias = "tuple[Path, str, int]"
 
 CHUNK = 2_000
 SHOWN = 5
-INPUTS = {"merge": 30_000, "yaml": 30_000, "sprig": 20_000, "printf": 20_000, "proxyconfig": 20_000, "dates": 20_000}
+INPUTS = {"merge": 30_000, "yaml": 30_000}
+OTHER_INPUTS = 20_000
 PODS = 100_000
 ROUND = 200
 
@@ -38,7 +39,7 @@ ROUND = 200
 def compared(comparison: Comparison, program: Path, scale: float, _minutes: float) -> Sequence[Row]:
     """T32: one kind of input."""
     came = Came()
-    for number in range(max(1, int(INPUTS[comparison.name] * scale / CHUNK))):
+    for number in range(max(1, int(INPUTS.get(comparison.name, OTHER_INPUTS) * scale / CHUNK))):
         part = differences(comparison, program, f"bench {number}", CHUNK)
         came.alike += part.alike
         came.excused += part.excused
