@@ -113,14 +113,23 @@ class Controller:
                 task.cancel()
             await asyncio.gather(*tasks.values(), return_exceptions=True)
 
+    def _uid(self, name: str) -> str:
+        """Return the UID of an upgrade, by which one that was deleted differs from the next of its name; empty without one."""
+        item = self._items.get(name)
+        return "" if item is None else str(item["metadata"].get("uid", ""))
+
     async def _run_one(self, name: str) -> None:
         """Run an upgrade, and wait before the next try. An upgrade that fails does not affect the others."""
-        store, wait = ResourceStore(self.client, self.lease.namespace, name), SETTLING
+        store, wait, uid = ResourceStore(self.client, self.lease.namespace, name), SETTLING, self._uid(name)
         try:
             raw = await self.client.get(UPGRADES, name)
             if _is_due(raw):  # the watch may be late, and a run lists all workloads
                 await self.run(store, raw, read_upgrade(raw, where=f"Upgrade {name}"))
         except InjectorError as error:
+            await asyncio.sleep(SETTLING)
+            if self._uid(name) != uid:
+                _log.info("upgrade %s was deleted: its tag and pods stay as they are", name)
+                return
             wait = RETRY_INTERVAL
             await _note(store, str(error))
         except Exception:  # noqa: BLE001 -- logged with its traceback

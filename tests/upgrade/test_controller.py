@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
@@ -113,6 +115,26 @@ async def test_an_upgrade_that_cannot_start_says_why_and_is_tried_again_and_hold
         api.drop(UPGRADES, "up")
         await asyncio.sleep(5)
         assert [each["name"] for each in made.to_list()] == ["bad"]
+
+
+@in_fake_time
+async def test_an_upgrade_that_is_deleted_is_no_fault_and_the_next_of_its_name_starts_at_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    api = FakeApi()
+    runs = Runs(api)
+    put(api, "up")
+    async with running(controller(api, runs).follow(asyncio.Event())):
+        await asyncio.sleep(10)
+        api.drop(UPGRADES, "up")
+        api.put(UPGRADES, {**DOCUMENT, "metadata": {"name": "up", "uid": "second"}})
+        await asyncio.sleep(6)
+        assert runs.started == ["up", "up"]
+        api.drop(UPGRADES, "up")
+        await asyncio.sleep(RETRY_INTERVAL)
+
+    assert runs.now == []
+    assert [each for each in caplog.records if each.levelno >= logging.WARNING] == []
 
 
 @in_fake_time
