@@ -5,8 +5,10 @@ Decisions have names of the pod, but no values of labels, annotations or the env
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -59,14 +61,14 @@ _WORDS: Final = {Outcome.SUCCESS: "injected", Outcome.SKIP: "skipped", Outcome.F
 class Decisions:
     """Logs decisions, and remembers the last refusals for the status.
 
-    ``logged`` are the outcomes to log. ``clock`` returns seconds from any start, and ``now`` the time.
+    ``logged`` are the outcomes to log. ``now`` returns the time.
     """
 
     logged: frozenset[Outcome] = LOGGED[DEFAULTS.log_decisions]
-    clock: Callable[[], float] = time.monotonic
     now: Callable[[], float] = time.time
-    _refusals: dict[str, int] = field(default_factory=dict)
-    _last_refusals: float = float("-inf")
+    _refusals: Counter[tuple[str, int]] = field(default_factory=Counter)
+    """Those that are not logged yet, by reason and HTTP status."""
+    _is_waiting: bool = False
     _recent: dict[tuple[str, ...], dict[str, Any]] = field(default_factory=dict)
 
     def wants(self, outcome: Outcome) -> bool:
@@ -96,18 +98,22 @@ class Decisions:
         _log.log(_level(answer), "%s", _WORDS[answer.outcome], extra={FIELDS: shown})
 
     def log_refusal(self, reason: str, status: int) -> None:
-        """Log a request that got an HTTP error; many in a second as one line with their number."""
+        """Log a request that got an HTTP error; many in a second as one line with their number. Only on the event loop."""
         self._remember({"reason": reason, "at": f"HTTP status {status}"})
         if Outcome.FAILURE not in self.logged:
             return
-        self._refusals[reason] = self._refusals.get(reason, 0) + 1
-        now = self.clock()
-        if now - self._last_refusals < _REFUSALS_INTERVAL:
-            return
-        self._last_refusals = now
-        for each, count in self._refusals.items():
-            last = {"status": status} if each == reason else {}
-            _log.warning("%s", "turned away", extra={FIELDS: {"reason": each, **last, "requests": count}})
+        self._refusals[reason, status] += 1
+        if not self._is_waiting:
+            self._log_refusals()
+
+    def _log_refusals(self) -> None:
+        """Log the requests since the last time, and after an interval those that come until then."""
+        self._is_waiting = bool(self._refusals)
+        if self._is_waiting:
+            asyncio.get_running_loop().call_later(_REFUSALS_INTERVAL, self._log_refusals)
+        for (reason, status), count in self._refusals.items():
+            fields = {"reason": reason, "status": status, "requests": count}
+            _log.warning("%s", "turned away", extra={FIELDS: fields})
         self._refusals.clear()
 
     def _remember(self, fields: Mapping[str, Any]) -> None:

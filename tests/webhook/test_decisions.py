@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 from typing import Any
@@ -28,6 +29,7 @@ from injector.webhook.decisions import (
     Decisions,
     Explained,
 )
+from tests.cluster.fakes import in_fake_time
 from tests.factories import UID, created_by, make_pod, make_review
 from tests.handlers import decided
 from tests.revisions.fakes import fake_revision
@@ -162,17 +164,24 @@ def test_the_setting_has_the_words_of_the_table() -> None:
     assert (setting.choices, LOGGED[setting.default]) == (tuple(LOGGED), frozenset({Outcome.FAILURE, Outcome.SKIP}))
 
 
-def test_of_many_that_are_turned_away_in_a_second_one_line_says_how_many(caplog: pytest.LogCaptureFixture) -> None:
-    times = iter([0.0, *[0.5] * 98, 1.5])
-    decisions = Decisions(clock=lambda: next(times))
+@in_fake_time
+async def test_of_many_that_are_turned_away_in_a_second_one_line_says_how_many(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.clear()  # the line of the event loop
+    decisions = Decisions()
 
-    for reason in ["overload", *["overload"] * 97, "draining", "overload"]:
-        decisions.log_refusal(reason, 429)
+    for reason, status in [*[("overload", 429)] * 98, ("draining", 503)]:
+        decisions.log_refusal(reason, status)
+    assert len(told(caplog)) == 1, "the first one is logged at once"
+    await asyncio.sleep(10)
+    decisions.log_refusal("draining", 503)
 
     assert [(message, fields) for _, message, fields in told(caplog)] == [
         ("turned away", {"reason": "overload", "status": 429, "requests": 1}),
-        ("turned away", {"reason": "overload", "status": 429, "requests": 98}),
-        ("turned away", {"reason": "draining", "requests": 1}),
+        ("turned away", {"reason": "overload", "status": 429, "requests": 97}),
+        ("turned away", {"reason": "draining", "status": 503, "requests": 1}),
+        ("turned away", {"reason": "draining", "status": 503, "requests": 1}),
     ]
 
 
