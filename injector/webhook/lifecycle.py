@@ -7,8 +7,8 @@
 A draining server still answers, but is unready and closes each connection after its response, so that clients connect to another one. It
 closes once no request is left, or after a timeout, and answers 503 from then on.
 
-A background task that fails is logged, counted in ``injector_background_failures_total`` and restarted, with increasing delays. While it
-is down the server is not ready, and ``/readyz`` names it. A task that returns is done.
+A background task that fails is logged, counted in ``injector_background_failures_total`` and restarted, with increasing delays. While one
+that injection needs is down the server is not ready, and ``/readyz`` names it. A task that returns is done.
 """
 
 from __future__ import annotations
@@ -60,6 +60,11 @@ STABLE: Final = 60.0
 """A task that runs for so many seconds has recovered."""
 
 
+NEEDED: Final = frozenset({"configuration", "cluster", "certificate", "ca-secret", "cabundle"})
+"""The tasks without which new pods would get no sidecar, or an outdated one. A fault of a task that only observes, such as the watch for
+drift, mostly has the same cause in every replica, and must not take all of them away at once."""
+
+
 class Supervisor:
     """The background tasks of one server. ``metrics`` counts their failures."""
 
@@ -69,8 +74,9 @@ class Supervisor:
         self._down: set[str] = set()
 
     def fault(self) -> str:
-        """Return the tasks that are down; empty if all run."""
-        return f"background task down: {', '.join(sorted(self._down))}" if self._down else ""
+        """Return the tasks in ``NEEDED`` that are down; empty if all run."""
+        down = sorted(self._down & NEEDED)
+        return f"background task down: {', '.join(down)}" if down else ""
 
     def start(self, name: str, work: Work) -> None:
         """Run ``work`` until ``stop``."""

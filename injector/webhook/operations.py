@@ -1,7 +1,7 @@
 """The operations port, which is plain HTTP and read only: probes, metrics and the status.
 
 ``/livez`` and ``/healthz`` check the event loop. ``/readyz`` answers whether a new pod would get its sidecar: at least one revision is
-served, API servers accept the certificate, and every background task runs.
+served, API servers accept the certificate, and every background task that injection needs runs.
 
 The status is the data of ``/status.json``, and the page, HTML without a script, rendered from it by one template per section.
 """

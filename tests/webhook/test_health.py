@@ -119,7 +119,7 @@ async def test_it_is_ready_only_while_it_serves(operations: Client, lifecycle: L
 @pytest.mark.parametrize(
     ("part", "fault"),
     [
-        ("task_fault", "background task down: shadow"),
+        ("task_fault", "background task down: cluster"),
         ("certificate_fault", "the certificate cannot be used: it expired"),
     ],
 )

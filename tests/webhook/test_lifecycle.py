@@ -57,7 +57,7 @@ def supervisor(metrics: Metrics) -> Supervisor:
     return Supervisor(metrics)
 
 
-async def started(supervisor: Supervisor, name: str = "shadow") -> Work:
+async def started(supervisor: Supervisor, name: str = "cabundle") -> Work:
     """Start a task, and let it run."""
     work = Work()
     supervisor.start(name, work.run)
@@ -79,16 +79,19 @@ async def test_tasks_run_until_they_are_stopped(supervisor: Supervisor) -> None:
 async def test_a_task_that_fails_is_named_until_it_is_restarted(
     supervisor: Supervisor, collector: CollectorRegistry, caplog: pytest.LogCaptureFixture
 ) -> None:
-    work, other = await started(supervisor), await started(supervisor, "lag")
+    work, other, drift = [await started(supervisor, name) for name in ("cabundle", "lag", "drift")]
 
+    await drift.fail()
+    assert (drift.runs, supervisor.fault()) == (False, ""), "injection does not need it"
     await work.fail()
-    assert supervisor.fault() == "background task down: shadow"
+    assert supervisor.fault() == "background task down: cabundle"
     assert (work.runs, other.runs) == (False, True)
     await asyncio.sleep(RESTARTS[0])
 
     assert (len(work.starts), work.runs, supervisor.fault()) == (2, True, "")
-    assert collector.get_sample_value("injector_background_failures_total", {"task": "shadow"}) == 1
-    assert "background task shadow failed, restarting in 1 s: RuntimeError at" in caplog.text
+    for name in ("cabundle", "drift"):
+        assert collector.get_sample_value("injector_background_failures_total", {"task": name}) == 1
+    assert "background task cabundle failed, restarting in 1 s: RuntimeError at" in caplog.text
     assert "s3cr3t" not in caplog.text
     await supervisor.stop()
 

@@ -359,21 +359,24 @@ async def test_a_reload_may_be_asked_for_before_it_is_ready(services: Services) 
         await task
 
 
-async def test_a_background_task_that_fails_is_named_until_it_is_restarted(
-    services: Services, monkeypatch: pytest.MonkeyPatch, collector: CollectorRegistry
+@pytest.mark.parametrize(
+    ("task", "ready"), [("shadow", (200, "ok")), ("configuration", (503, "background task down: configuration"))]
+)
+async def test_a_background_task_that_fails_is_named_until_it_is_restarted_if_injection_needs_it(
+    services: Services, monkeypatch: pytest.MonkeyPatch, collector: CollectorRegistry, task: str, ready: tuple[int, str]
 ) -> None:
-    async def fails(_: Shadows) -> None:
+    async def fails(*_: object) -> None:
         raise RuntimeError("s3cr3t")
 
-    monkeypatch.setattr(Shadows, "run", fails)
+    monkeypatch.setattr(Shadows if task == "shadow" else FakeFollower, "run", fails)
     monkeypatch.setattr(lifecycle, "RESTARTS", (LIMIT,))
-    async with running(LISTENERS, services) as server:
-        ready = await server.get("/readyz")
-        assert (ready.status, await ready.text()) == (503, "background task down: shadow")
+    async with running(LISTENERS, replace(services, follower=cast("Follower", FakeFollower()))) as server:
+        answer = await server.get("/readyz")
+        assert (answer.status, await answer.text()) == ready
         assert (await server.post()).status == 200
         await server.end()
 
-    assert collector.get_sample_value("injector_background_failures_total", {"task": "shadow"}) == 1
+    assert collector.get_sample_value("injector_background_failures_total", {"task": task}) == 1
 
 
 class FakeFollower:
