@@ -211,13 +211,6 @@ def test_node_versions_are_used(folder: Path) -> None:
     assert "    istio-proxy: containers -> initContainers\n" in result.stdout
 
 
-def test_the_embedded_revisions_are_compared_without_a_directory(folder: Path) -> None:
-    result = invoke("diff", "stable", "canary", "-f", str(folder / "m.yaml"), "-o", "json")
-
-    assert result.exit_code == 1
-    assert json.loads(result.stdout)["new"]["name"] == "canary"
-
-
 def with_privileged_sidecar(folder: Path, *labels: str) -> None:
     """Let the new revision's sidecar be privileged, in a namespace with labels of Pod Security."""
     (folder / "revisions" / "1-30" / "config").write_text(f"{CONFIG}        securityContext: {{privileged: true}}\n")

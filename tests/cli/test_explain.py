@@ -177,14 +177,6 @@ def test_the_guard_of_the_trace_comes_from_the_option(folder: Path, guard: str) 
     assert [step["source"] for step in found["steps"] if step["step"] == "guard"] == [f"--guard {guard}"]
 
 
-def test_the_embedded_revisions_explain_without_a_directory(folder: Path) -> None:
-    (folder / "m.yaml").write_text(yaml.safe_dump(make_pod(labels={"istio.io/rev": "canary"})))
-
-    result = invoke("explain", "-f", str(folder / "m.yaml"))
-
-    assert result.stdout.startswith("Pod default/hello: injected by canary (policy_enabled)\n")
-
-
 @pytest.mark.parametrize(
     ("pod", "namespace", "whose"),
     [({"istio.io/rev": "canray"}, "", "the pod's"), ({}, "istio.io/rev=canray", "the namespace's")],
