@@ -59,7 +59,7 @@ class FuncMap(dict[str, Func]):
         self.define(signature, name, cost=cost)(call)
 
     def bound(self, source: Any) -> FuncMap:
-        """Return these functions with ``source`` as their first argument: a clock, an environment, random numbers."""
+        """Return these functions with ``source`` as their first argument: a clock, an environment."""
         return FuncMap(
             {name: replace(func, call=partial(func.call, source), hermetic=False) for name, func in self.items()}
         )

@@ -156,7 +156,7 @@ def _render(functions: Mapping[str, Func]) -> Func:
 
 def go_functions(minor: Minor, env: Mapping[str, str]) -> dict[str, Func]:
     """Return the functions of templates of ``minor``: Istio's replace sprig's, which replace Go's own."""
-    functions = txt_func_map() if minor >= _SPRIG_SINCE else {}
+    functions = txt_func_map(environ=env) if minor >= _SPRIG_SINCE else {}
     functions.update(istio_functions(minor, env))
     if _RENDER_SINCE <= minor <= _RENDER_UNTIL:
         functions["render"] = _render(functions)

@@ -34,11 +34,12 @@ def test_istios_functions_replace_sprigs(text: str, expected: str) -> None:
     assert _render(text, ObjectMeta=ANNOTATED) == expected
 
 
-def test_env_reads_the_revisions_variables_not_the_process_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_templates_read_the_revisions_variables_not_the_process_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PILOT_X", "process")
+    text = '{{ env "PILOT_X" "unset" }} {{ expandenv "is $PILOT_X" }}'
 
-    assert _render('{{ env "PILOT_X" "unset" }}') == "unset"
-    assert _render('{{ env "PILOT_X" "unset" }}', env={"PILOT_X": "revision"}) == "revision"
+    assert _render(text) == "unset is "
+    assert _render(text, env={"PILOT_X": "revision"}) == "revision is revision"
 
 
 @cases("text", "expected")

@@ -10,6 +10,7 @@ import base64
 import hashlib
 import hmac
 import ipaddress
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -25,13 +26,9 @@ from injector.gotemplate.sprig.strings import decode_base64
 from injector.gotemplate.values import Struct
 
 if TYPE_CHECKING:
-    from random import Random
-
     from injector.gotemplate.sprig.dates import Clock
 
 FUNCTIONS: Final = FuncMap()
-RANDOM: Final = FuncMap()
-"""Functions whose first argument is a source of randomness."""
 CLOCKED: Final = FuncMap()
 """Functions whose first argument is a clock, for the validity of certificates."""
 
@@ -130,14 +127,14 @@ def _aes(password: str, vector: bytes) -> Any:
     return Cipher(algorithms.AES(key), modes.CBC(vector))
 
 
-@RANDOM.define("func(string, string) (string, error)", "encryptAES", cost=costs.COPY)
-def encrypt_aes(source: Random, password: str, text: str) -> str:
+@FUNCTIONS.define("func(string, string) (string, error)", "encryptAES", cost=costs.COPY, hermetic=False)
+def encrypt_aes(password: str, text: str) -> str:
     """Return a text encrypted by AES-CBC, in base 64 and after its initialisation vector."""
     if not text:
         return ""
     raw = to_bytes(text)
     padding = _AES_BLOCK - len(raw) % _AES_BLOCK
-    vector = source.randbytes(_AES_BLOCK)
+    vector = os.urandom(_AES_BLOCK)
     encryptor = _aes(password, vector).encryptor()
     encrypted = encryptor.update(raw + bytes([padding]) * padding) + encryptor.finalize()
     return base64.b64encode(vector + encrypted).decode()

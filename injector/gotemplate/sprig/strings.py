@@ -1,6 +1,6 @@
 """Strings (sprig's strings.go, and the parts of Masterminds/goutils and huandu/xstrings that it calls), also random ones.
 
-Random values and environment variables (sprig's crypto.go and numeric.go, os.Expand) come from sources that the caller gives.
+Random values (sprig's crypto.go and numeric.go) come from the operating system, environment variables (os.Expand) from the caller.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import zlib
 from collections.abc import Mapping
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from random import SystemRandom
+from typing import Any, Final
 
 from injector.golang.base64 import decode_string
 from injector.golang.strconv import SPACE, byte_length, byte_slice, from_bytes, to_bytes
@@ -27,12 +28,7 @@ from injector.gotemplate.fmt import sprint
 from injector.gotemplate.functions import FuncMap
 from injector.gotemplate.values import Map, Slice
 
-if TYPE_CHECKING:
-    from random import Random
-
 FUNCTIONS: Final = FuncMap()
-RANDOM: Final = FuncMap()
-"""Functions whose first argument is a source of randomness, less those of cryptography."""
 ENVIRONMENT: Final = FuncMap()
 """Functions whose first argument is a mapping of environment variables."""
 
@@ -478,6 +474,7 @@ FUNCTIONS.add("adler32sum", "func(string) string", lambda text: str(zlib.adler32
 _PER_STEP: Final = 256
 """Characters among which the end of a name is looked for in a step; each name may be looked for as far as the end of the text."""
 _VARIABLE = re.compile(r"\$(?:\{(?P<braced>[^}]*)\}|(?P<special>[*#$@!?\-0-9])|(?P<name>[A-Za-z0-9_]+))", re.ASCII)
+_RANDOM: Final = SystemRandom()
 _CHOICE: Final = 4
 """Steps of a random choice."""
 
@@ -494,7 +491,7 @@ def expandenv(environ: Mapping[str, str], text: str) -> str:
     )
 
 
-def _random_text(source: Random, count: int, alphabet: str) -> str:
+def _random_text(count: int, alphabet: str) -> str:
     if count < 0:
         return ""
     check_size(count, "random text")
@@ -504,7 +501,7 @@ def _random_text(source: Random, count: int, alphabet: str) -> str:
     letters = bytes(ord(alphabet[byte % len(alphabet)]) for byte in range(256))
     found = b""
     while len(found) < count:
-        found += source.randbytes(2 * (count - len(found))).translate(letters, bytes(range(even, 256)))
+        found += _RANDOM.randbytes(2 * (count - len(found))).translate(letters, bytes(range(even, 256)))
     return found[:count].decode("ascii")
 
 
@@ -514,33 +511,35 @@ for _name, _alphabet in (
     ("randAscii", "".join(map(chr, range(32, 127)))),
     ("randNumeric", string.digits),
 ):
-    RANDOM.define("func(int) string", _name, cost=costs.COPY)(partial(_random_text, alphabet=_alphabet))
+    FUNCTIONS.define("func(int) string", _name, cost=costs.COPY, hermetic=False)(
+        partial(_random_text, alphabet=_alphabet)
+    )
 
 
-@RANDOM.define("func(int, int) int", "randInt", cost=costs.SCAN)
-def rand_int(source: Random, low: int, high: int) -> int:
+@FUNCTIONS.define("func(int, int) int", "randInt", cost=costs.SCAN, hermetic=False)
+def rand_int(low: int, high: int) -> int:
     """Return a random integer from ``low`` on, below ``high``."""
     if high <= low:
         raise FuncError("invalid argument to Intn")
-    return source.randrange(low, high)
+    return _RANDOM.randrange(low, high)
 
 
-@RANDOM.define("func(int) (string, error)", "randBytes", cost=costs.COPY)
-def rand_bytes(source: Random, count: int) -> str:
+@FUNCTIONS.define("func(int) (string, error)", "randBytes", cost=costs.COPY, hermetic=False)
+def rand_bytes(count: int) -> str:
     """Return random bytes in base 64."""
     if count < 0:
         raise FuncError("runtime error: makeslice: len out of range")
     check_size(count, "random bytes")
-    return base64.b64encode(source.randbytes(count)).decode()
+    return base64.b64encode(_RANDOM.randbytes(count)).decode()
 
 
-RANDOM.add("uuidv4", "func() string", lambda source: str(uuid.UUID(bytes=source.randbytes(16), version=4)), costs.SCAN)
+FUNCTIONS.define("func() string", "uuidv4", cost=costs.SCAN, hermetic=False)(lambda: str(uuid.uuid4()))
 
 
-@RANDOM.define("func(string) string", "shuffle", cost=costs.QUOTED)
-def shuffle(source: Random, text: str) -> str:
+@FUNCTIONS.define("func(string) string", "shuffle", cost=costs.QUOTED, hermetic=False)
+def shuffle(text: str) -> str:
     """Return a text's characters in random order."""
     spend(_CHOICE * len(text))
     characters = list(text)
-    source.shuffle(characters)
+    _RANDOM.shuffle(characters)
     return "".join(characters)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from random import SystemRandom
 
 import bcrypt
 from cryptography import x509
@@ -20,7 +19,7 @@ def test_a_certificate_is_signed_by_its_authority() -> None:
 
 
 def test_what_was_encrypted_is_decrypted() -> None:
-    encrypted = crypto.encrypt_aes(SystemRandom(), "key", "plain ☃")
+    encrypted = crypto.encrypt_aes("key", "plain ☃")
     assert crypto.decrypt_aes("key", encrypted) == "plain ☃"
 
 
