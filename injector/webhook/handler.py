@@ -228,21 +228,23 @@ class InjectHandler:
     async def _inject(self, injection: PendingInjection, deadline: float, watch: Stopwatch) -> ReviewAnswer:
         """Inject a pod in its turn, in the worker thread if it is predicted to be slow. Raises Rejected if the queue refuses it."""
         revision, namespace, size = injection.resolved.revision, injection.review.namespace, len(injection.body)
-
-        def run_when_its_turn() -> Injected | Skipped:
-            watch.lap("wait")
-            return injection.run()
-
+        is_slow = self.slow.should_offload(revision, namespace, size)
+        turn = (
+            self.slow.turn(revision, namespace, size, deadline)
+            if is_slow
+            else self.queue.turn(namespace, size, deadline)
+        )
         try:
-            if self.slow.should_offload(revision, namespace, size):
-                result = await self.slow.run_in_thread(revision, namespace, size, deadline, run_when_its_turn)
-                return self._finish(injection, result, watch)
-            async with self.queue.turn(namespace, size, deadline):
+            async with turn:
                 watch.lap("wait")
                 # An equal request may have been answered while this one waited.
                 if (answer := self._cached(injection.snapshot, injection.key, injection.review)) is not None:
                     return answer
-                return self._finish(injection, self._run_inline(injection), watch)
+                if is_slow:
+                    result: InjectionOutcome = await self.slow.run_in_thread(revision, namespace, injection.run)
+                else:
+                    result = self._run_inline(injection)
+                return self._finish(injection, result, watch)
         except Refusal:
             raise
         except Exception as error:  # noqa: BLE001 -- every error is answered and counted

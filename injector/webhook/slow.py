@@ -15,9 +15,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
@@ -116,13 +116,11 @@ class SlowPool:
         self._check(revision, namespace)
         return self._learn(revision, namespace, *_timed(work, self._cpu_clock))
 
-    async def run_in_thread(
-        self, revision: Revision, namespace: str, size: int, deadline: float, work: Callable[[], _T]
-    ) -> _T:
-        """Run ``work``, which injects a pod, in the worker thread after the requests before it, and return its result.
+    @asynccontextmanager
+    async def turn(self, revision: Revision, namespace: str, size: int, deadline: float) -> AsyncIterator[None]:
+        """Wait for the turn of a request for the worker thread, which lasts until the end of the block.
 
-        ``work`` must not use objects of the event loop. ``size`` is that of the review in bytes, and ``deadline`` is when the client stops
-        waiting, by ``clock``.
+        ``size`` is that of the review in bytes, and ``deadline`` is when the client stops waiting, by ``clock``.
 
         Raises:
             PausedError: the template is paused for this namespace.
@@ -136,11 +134,15 @@ class SlowPool:
                 if self._clock() >= deadline:
                     raise Rejected(DEADLINE)
                 self._check(revision, namespace)
-                return await self._run(revision, namespace, work)
+                yield
         finally:
             self._running -= 1
 
-    async def _run(self, revision: Revision, namespace: str, work: Callable[[], _T]) -> _T:
+    async def run_in_thread(self, revision: Revision, namespace: str, work: Callable[[], _T]) -> _T:
+        """Run ``work``, which injects a pod, in the worker thread within a ``turn``, and return its result.
+
+        ``work`` must not use objects of the event loop.
+        """
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "slow")
         loop = asyncio.get_running_loop()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import io
 import itertools
 import json
 import logging
 import math
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -37,7 +39,7 @@ from injector.revisions.source import build
 from injector.revisions.tags import parse_tags, sampled
 from injector.revisions.verify import RecentPods
 from injector.webhook.decisions import FIELDS
-from injector.webhook.handler import reason_of
+from injector.webhook.handler import InjectHandler, reason_of
 from injector.webhook.lifecycle import Lifecycle, Phase
 from injector.webhook.queue import AdmissionQueue, Rejected
 from injector.webhook.reading import MAX_BODY
@@ -464,6 +466,21 @@ async def test_an_equal_request_is_answered_from_the_cache_with_its_own_uid(
     assert first == second
     assert len(core.asked) == 1
     assert collector.get_sample_value("injector_answer_cache_hits_total", {"revision": "default"}) == 1
+
+
+async def test_equal_requests_that_wait_for_the_worker_thread_are_injected_once(
+    client: Client, handler: InjectHandler, core: Core, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(*arguments: Any) -> Any:
+        time.sleep(0.1)
+        return core(*arguments)
+
+    monkeypatch.setattr("injector.webhook.handler.inject_pod", slow)
+    monkeypatch.setattr(handler.slow, "should_offload", lambda *_: True)
+
+    await asyncio.gather(*(answer_of(client, review=make_review(uid=f"uid-{number}")) for number in range(5)))
+
+    assert (len(core.asked), handler.cache.hits) == (1, 4)
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,8 @@ async def in_thread(
     size: int = 1,
 ) -> str:
     async with asyncio.timeout(60.0):
-        return await pool.run_in_thread(revision, namespace, size, deadline, work)
+        async with pool.turn(revision, namespace, size, deadline):
+            return await pool.run_in_thread(revision, namespace, work)
 
 
 def offloaded(pool: SlowPool, namespace: str = "shop", revision: Revision = REVISION) -> bool:
