@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 
 import pytest
 
@@ -33,6 +34,22 @@ def test_mistakes_of_go_templates(minor: Minor, template: str, says: list[str]) 
 @cases("template", "says")
 def test_mistakes_of_jinja_templates(template: str, says: list[str]) -> None:
     check(lint_jinja("t", {"t": template}, (1, 30), values=SETTINGS), says)
+
+
+@pytest.mark.parametrize("engine", ["go", "jinja2"])
+def test_very_many_insertions_in_a_line_take_no_longer_for_each(engine: str) -> None:
+    text = "a: [" + ", ".join(["{{ .ObjectMeta.Name }}" if engine == "go" else "{{ workload.name }}"] * 4_000) + "]"
+    start = time.thread_time()
+
+    found = (
+        lint_go("t", text, (1, 30), values=None)
+        if engine == "go"
+        else lint_jinja("t", {"t": text}, (1, 30), values=None)
+    )
+
+    assert time.thread_time() - start < 5
+    assert len(found) == 4_000
+    assert sum(len(each.data()["source"]) for each in found) < 5_000_000
 
 
 @cases("template", "says")

@@ -17,7 +17,7 @@ import re
 from bisect import bisect_right
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import accumulate
+from itertools import accumulate, repeat
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import DataError, OverlayError
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from injector.istio.revision import Revision
 
 RULES: Final = ("syntax", "unquoted", "field", "function", "value", "unreachable", "yaml")
+_LONGEST_SOURCE: Final = 1_000
 _PLAIN: Final = "plain"
 _START: Final = "start"
 _BLOCK: Final = "block"
@@ -78,8 +79,8 @@ class Finding:
     source: str
 
     def data(self) -> dict[str, Any]:
-        """Return it as JSON data."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        """Return it as JSON data, with the beginning of a very long line."""
+        return {**{name: getattr(self, name) for name in self.__slots__}, "source": self.source[:_LONGEST_SOURCE]}
 
 
 class Text:
@@ -115,7 +116,8 @@ class MaskedText:
 
     def __init__(self, masked: str) -> None:
         self._masked = masked
-        self._blocks: set[int] = set()
+        # The contexts of the characters of each line, by the beginning of the line.
+        self._contexts: dict[int, Sequence[str]] = {}
         # The lines around the current one: their indentation, and whether they begin a block scalar.
         around: list[tuple[int, bool]] = []
         begin = 0
@@ -123,8 +125,8 @@ class MaskedText:
             width = len(line) - len(line.lstrip(" "))
             while around and around[-1][0] >= width:
                 around.pop()
-            if around and around[-1][1]:
-                self._blocks.add(begin)
+            in_block = bool(around) and around[-1][1]
+            self._contexts[begin] = [_BLOCK] * len(line) if in_block else list(_contexts(line))
             if line.strip(" \0"):
                 around.append((width, _BLOCK_SCALAR.search(line) is not None))
             begin += len(line) + 1
@@ -132,23 +134,28 @@ class MaskedText:
     def context(self, at: int) -> str:
         """Return where an insertion is: a quote, or one of ``_START``, ``_PLAIN``, ``_BLOCK`` and ``_COMMENT``."""
         begin = self._masked.rfind("\n", 0, at) + 1
-        if begin in self._blocks:
-            return _BLOCK
-        quote, is_start = "", True
-        line = self._masked[begin:at]
-        for index, char in enumerate(line):
-            if quote:
-                is_escaped = quote == '"' and line[:index].endswith("\\") and not line[:index].endswith("\\\\")
-                quote = "" if char == quote and not is_escaped else quote
-            elif char in _QUOTES and is_start:
-                quote = char
-            elif char == "#" and (index == 0 or line[index - 1].isspace()):
-                return _COMMENT
-            elif char in "[{," or (char == " " and line[:index].endswith((":", "-", "?", " "))):
-                is_start = True
-            elif not char.isspace() and not (char in "-?" and is_start):
-                is_start = False
-        return quote or (_START if is_start or line.endswith((": ", "- ")) or not line.strip(" \0-") else _PLAIN)
+        return self._contexts[begin][at - begin]
+
+
+def _contexts(line: str) -> Iterator[str]:
+    """Yield the context of an insertion at each character of a line outside of block scalars."""
+    quote, is_start, is_empty = "", True, True
+    for index, char in enumerate(line):
+        is_first = is_start or is_empty or line.endswith((": ", "- "), 0, index)
+        yield quote or (_START if is_first else _PLAIN)
+        is_empty = is_empty and char in " \0-"
+        if quote:
+            is_escaped = quote == '"' and line.endswith("\\", 0, index) and not line.endswith("\\\\", 0, index)
+            quote = "" if char == quote and not is_escaped else quote
+        elif char in _QUOTES and is_start:
+            quote = char
+        elif char == "#" and (index == 0 or line[index - 1].isspace()):
+            yield from repeat(_COMMENT, len(line) - index - 1)
+            return
+        elif char in "[{," or (char == " " and line.endswith((":", "-", "?", " "), 0, index)):
+            is_start = True
+        elif not char.isspace() and not (char in "-?" and is_start):
+            is_start = False
 
 
 def unquoted(text: Text, at: int, taints: Sequence[Taint], context: str) -> Iterator[Finding]:
