@@ -27,6 +27,7 @@ LEASE_MANAGER: Final = "injector-lease"
 DURATION: Final = 15
 RENEW_DEADLINE: Final = 10.0
 RETRY_INTERVAL: Final = 2.0
+_SILENT: Final = "the API server does not answer"
 
 
 @dataclass
@@ -80,7 +81,7 @@ class Lease:
             async with asyncio.timeout(limit):
                 return await self._written(self.identity)
         except (ClusterError, TimeoutError) as error:
-            fault = str(error) or "the API server does not answer"
+            fault = str(error) or _SILENT
             if fault != self._fault and not (isinstance(error, ClusterError) and error.reason == "conflict"):
                 _log.warning("Lease %s/%s: %s", self.namespace, self.name, fault)
             self._fault = fault
@@ -92,7 +93,7 @@ class Lease:
             async with asyncio.timeout(RETRY_INTERVAL):
                 await self._written("")
         except (ClusterError, TimeoutError) as error:
-            _log.info("Lease %s/%s ends by itself: %s", self.namespace, self.name, error)
+            _log.info("Lease %s/%s is not released, and expires: %s", self.namespace, self.name, str(error) or _SILENT)
 
     async def _written(self, holder: str) -> bool:
         """Write ``holder`` unless another process holds the lease."""

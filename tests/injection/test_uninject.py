@@ -168,6 +168,12 @@ def test_a_workload_that_was_never_injected_is_the_very_same() -> None:
     assert uninject_object(obj) is obj
 
 
+def test_a_pod_without_a_sidecar_may_have_placeholders_that_kubernetes_cannot_read() -> None:
+    obj = workload("Deployment", make_pod(containers=[make_container(ports=[{"containerPort": "${PORT}"}])]))
+
+    assert uninject_object(obj) is obj
+
+
 @pytest.mark.parametrize("obj", [{"kind": "Service"}, {"kind": "ConfigMap", "data": {}}, {}])
 def test_other_kinds_have_no_pods(obj: dict[str, Any]) -> None:
     assert uninject_object(obj) is None

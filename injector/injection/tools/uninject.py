@@ -71,7 +71,12 @@ def uninject_object(obj: dict[str, Any], others: OtherKinds = OTHER_KINDS) -> di
     if path is None:
         return None
     given, meta_path = pod_in(obj, path)
-    pod = normalise(given, "v1.Pod", coerce=True)
+    try:
+        pod = normalise(given, "v1.Pod", coerce=True)
+    except ManifestError:
+        if any(name in str(given) for name in (c.PROXY, STATUS)):
+            raise
+        return obj  # Kubernetes cannot read a pod with placeholders, but it has no sidecar
     name = (normalise(obj.get("metadata"), "v1.ObjectMeta", coerce=True) or {}).get("name", "")
     restored = uninject_pod(pod, workload=name if path else "")
     if restored is pod:
