@@ -52,6 +52,33 @@ def test_very_many_insertions_in_a_line_take_no_longer_for_each(engine: str) -> 
     assert sum(len(each.data()["source"]) for each in found) < 5_000_000
 
 
+def doubling(texts: str) -> dict[str, str]:
+    """Templates by name, each of which calls the next one twice: the text of one, with its number and the next one."""
+    return {f"t{number}": texts.replace("NEXT", f"t{number + 1}").replace("OWN", f"t{number}") for number in range(40)}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{{ define "OWN" }}{{ template "NEXT" .a }}{{ template "NEXT" .b }}{{ end }}',
+        "{% macro OWN(v) %}{{ NEXT(v.a) }}{{ NEXT(v.b) }}{% endmacro %}",
+        '{% include "NEXT" %}{% include "NEXT" %}',
+    ],
+)
+def test_templates_that_each_call_another_one_twice_are_refused(text: str) -> None:
+    found, start = doubling(text), time.thread_time()
+
+    if "define" in text:
+        findings = lint_go("t", "".join(found.values()) + '{{ template "t0" .Values }}', (1, 30), values=None)
+    elif "macro" in text:
+        findings = lint_jinja("t", {"t": "".join(found.values()) + "{{ t0(values) }}"}, (1, 30), values=None)
+    else:
+        findings = lint_jinja("t0", found, (1, 30), values=None)
+
+    assert [each.rule for each in findings] == ["syntax"]
+    assert time.thread_time() - start < 5
+
+
 @cases("template", "says")
 def test_a_value_with_which_the_result_is_not_yaml_is_found(template: str, says: list[str]) -> None:
     config = json.dumps({"policy": "enabled", "templates": {"t": template}})

@@ -108,6 +108,7 @@ class _Walk(Walk):
         if tree is None or (name, dot) in self.seen:
             return
         self.seen.add((name, dot))
+        self.count_call()
         outer, self.scopes, text = self.scopes, [{"$": dot}], self.text
         self.text = tree.parse_name
         self.body(tree.root, dot)

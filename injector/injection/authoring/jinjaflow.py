@@ -119,6 +119,7 @@ class _Walk(Walk):
     def template(self, name: str) -> None:
         """Walk through a template, unless it includes itself."""
         if name in self.trees and name not in self.active:
+            self.count_call()
             outer, self.text = self.text, name
             self.active.append(name)
             self.body(self.trees[name].body)

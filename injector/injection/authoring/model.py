@@ -26,6 +26,8 @@ EACH: Final = "*"
 RAW: Final = "raw"
 QUOTED: Final = "quoted"
 YAML: Final = "yaml"
+MOST_STEPS: Final = 5_000
+"""The most calls of templates in a walk, and places of a value. Both can double with each template that calls another one twice."""
 _MESSAGE: Final = "message "
 _OWNER: Final = "owner"
 _HARMLESS: Final = frozenset({"bool", "int", "int32", "int64", "float64", "enum", "resource.Quantity", "v1.Time"})
@@ -85,6 +87,10 @@ class Value:
     places: frozenset[Place] = frozenset()
     taints: frozenset[Taint] = frozenset()
     constant: tuple[Any, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.places) > MOST_STEPS:
+            raise RecursionError
 
     def __or__(self, other: Value) -> Value:
         constant = self.constant if self.constant == other.constant else ()
@@ -222,13 +228,20 @@ class Model:
 class Walk:
     """The common part of the walks through templates: the reads, and the texts of a pod in values.
 
-    ``text`` is the name of the template text that the walk is in.
+    ``text`` is the name of the template text that the walk is in. A walk that does not come to an end raises a RecursionError.
     """
 
     def __init__(self, model: Model, reads: dict[Read, tuple[str, int]]) -> None:
         self.model = model
         self.text = ""
         self._reads = reads
+        self._calls = 0
+
+    def count_call(self) -> None:
+        """Count a call of a template."""
+        self._calls += 1
+        if self._calls > MOST_STEPS:
+            raise RecursionError
 
     def taints(self, value: Value) -> set[Taint]:
         """Return the texts of a pod in a value."""
