@@ -103,6 +103,9 @@ class NamedString(str):
         self.go_type = go_type
         return self
 
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
 
 class Slice(list[Any]):
     """A slice whose element type is not interface {}; a nil slice has ``nil`` set and no elements."""
@@ -439,6 +442,8 @@ def json_data(value: Any) -> Any:
         return {str(key): json_data(item) for key, item in sorted_items(value)}
     if isinstance(value, list):
         return [json_data(item) for item in value]
-    if isinstance(value, str | int | float):
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, int | float):
         return value
     raise FuncError(f"json: unsupported type: {type_of(value)}")

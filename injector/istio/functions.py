@@ -22,6 +22,7 @@ from injector.gotemplate.values import Func, Map, Pointer, json_data
 from injector.istio.behaviours import ABSENT, OLDEST, Minor, values_of_minor
 from injector.istio.config import float_numbers
 from injector.istio.mesh import proto_to_json
+from injector.istio.proto import WellKnown
 from injector.kube.yaml import dump_yaml
 
 if TYPE_CHECKING:
@@ -58,7 +59,9 @@ def _target(value: Any) -> Any:
 
 
 def _proto_to_json(minor: Minor, message: Any) -> str:
-    target: Message | None = _target(message)
+    target: Message | WellKnown | None = _target(message)
+    if isinstance(target, WellKnown):
+        return go_json(target.json)
     return "{}" if target is None else target.derived(proto_to_json, minor)
 
 

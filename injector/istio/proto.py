@@ -235,7 +235,7 @@ class _DurationCodec(_MessageCodec):
         sign = -1 if value < 0 else 1
         seconds, nanos = divmod(abs(value), 1_000_000_000)
         fields = {"Seconds": Int64(sign * seconds), "Nanos": Int32(sign * nanos)}
-        return WellKnown(self.go_type, fields, value, json_duration(value))
+        return WellKnown(self.go_type, fields, value, self.write(value))
 
 
 class _WrapperCodec(_MessageCodec):
@@ -251,7 +251,7 @@ class _WrapperCodec(_MessageCodec):
 
     def message(self, value: Any) -> WellKnown:
         scalar = self._scalar.go(value)
-        return WellKnown(self.go_type, {"Value": scalar}, value, scalar)
+        return WellKnown(self.go_type, {"Value": scalar}, value, self.write(value))
 
 
 class _StructCodec(_Codec):
@@ -482,6 +482,9 @@ class EnumValue(Int32):
         """Return the method String."""
         return Func(name, "func() string", self.go_string) if name == "String" else None
 
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
 
 def json_duration(nanoseconds: int) -> str:
     """Return a duration as protobuf's JSON has it: seconds with 0, 3, 6 or 9 decimals."""
@@ -494,7 +497,7 @@ def json_duration(nanoseconds: int) -> str:
 
 
 class WellKnown(FieldStruct):
-    """A google.protobuf.Duration, or a wrapped scalar such as google.protobuf.BoolValue, with its plain form and its JSON."""
+    """A google.protobuf.Duration, or a wrapped scalar such as google.protobuf.BoolValue, with its plain form and protobuf's JSON."""
 
     __slots__ = ("json", "plain")
 
@@ -509,12 +512,11 @@ class WellKnown(FieldStruct):
 
     def go_string(self) -> str:
         """Return it as protobuf's text format prints it."""
-        set_fields = [(name.lower(), "true" if value is True else value) for name, value in self.fields() if value]
-        return " ".join(f"{name}:{value}" for name, value in set_fields)
+        return " ".join(f"{name}:{'true' if value is True else value}" for name, value in self.json_value().items())
 
-    def json_value(self) -> Any:
-        """Return it as JSON."""
-        return self.json
+    def json_value(self) -> dict[str, Any]:
+        """Return it as encoding/json marshals the struct, which knows nothing of protobuf's JSON."""
+        return {name.lower(): value for name, value in self.fields() if value}
 
 
 def parse_message(

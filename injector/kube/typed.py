@@ -338,12 +338,14 @@ def _struct_decoder(struct: StructType, options: _Options) -> Codec:
         result: dict[str, Any] = {}
         key = ""
         field: _Field | None = None
+        in_one_case = True
         try:
             for key, item in value.items():
                 field = fields.get(key)
                 if field is None:
                     if struct.json_field(key):
-                        return decode(_in_one_case(value, struct))
+                        in_one_case = False
+                        break
                     if options.keep_unknown:
                         result[key] = item
                     continue
@@ -357,6 +359,8 @@ def _struct_decoder(struct: StructType, options: _Options) -> Codec:
         except _DecodeError as error:
             error.leave_struct(struct.name, key, field.go_path if field else "")
             raise
+        if not in_one_case:
+            return decode(_in_one_case(value, struct, decode))
         if all(map(is_, result.values(), value.values())) and [*result] == [*value]:
             result = value
         return {**always, **result} if always and not always.keys() <= result.keys() else result
@@ -364,13 +368,16 @@ def _struct_decoder(struct: StructType, options: _Options) -> Codec:
     return decode
 
 
-def _in_one_case(value: Mapping[str, Any], struct: StructType) -> dict[str, Any]:
+def _in_one_case(value: Mapping[str, Any], struct: StructType, decode: Codec) -> dict[str, Any]:
     """Return an object with the fields' own names. Go decodes keys that differ only in case one after another into the same field."""
     result: dict[str, Any] = {}
     for key, item in value.items():
         field = struct.json_field(key)
         name = field.json if field else key
-        result[name] = _decoded_into(result.get(name), item)
+        before = result.get(name)
+        if before is not None and not isinstance(before, dict):
+            decode({name: before})  # what is replaced has to fit, too
+        result[name] = _decoded_into(before, item)
     return result
 
 

@@ -15,7 +15,7 @@ from injector.gotemplate import costs
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.fmt import sprint
 from injector.gotemplate.functions import FuncMap
-from injector.gotemplate.values import Int64
+from injector.gotemplate.values import Int64, Pointer
 
 FUNCTIONS: Final = FuncMap()
 
@@ -37,7 +37,7 @@ def wrapped_int64(number: int) -> Int64:
 
 
 def to_int64(value: Any) -> Int64:
-    """Return a value as int64, 0 if it is not a number."""
+    """Return a value, or that of a pointer, as int64, 0 if it is not a number."""
     if isinstance(value, bool):
         return Int64(value)
     if isinstance(value, float):
@@ -47,7 +47,7 @@ def to_int64(value: Any) -> Int64:
     if isinstance(value, str):
         number = parse_int(_ZERO_FRACTION.sub("", value))
         return Int64(number) if number is not None and -_INT64 <= number < _INT64 else Int64(0)
-    return Int64(0)
+    return to_int64(value.target) if isinstance(value, Pointer) else Int64(0)
 
 
 def to_int(value: Any) -> int:
@@ -56,7 +56,9 @@ def to_int(value: Any) -> int:
 
 
 def to_float64(value: Any) -> float:
-    """Return a value as float64, 0 if it is not a number."""
+    """Return a value, or that of a pointer, as float64, 0 if it is not a number."""
+    if isinstance(value, Pointer):
+        return to_float64(value.target)
     if isinstance(value, str):
         number = _NAMED_FLOATS.get(value.lower()) or parse_float(value)
         return 0.0 if number is None else number
