@@ -82,8 +82,8 @@ async def read_mesh(reader: ObjectReader, sources: Sources, items: Sequence[Item
     directory, namespace = sources.revisions_dir, sources.istio_namespace
     state = await listed_state(reader, namespace) if directory is None else directory_revisions(directory).state
     names = (state.served_names or None) if isinstance(reader, FileReader) else frozenset[str]()
-    values = await r.find(reader, r.CONFIG_MAPS, INJECTOR, namespace=namespace)
-    zipkin = await r.find(reader, r.SERVICES, analysis.ZIPKIN, namespace=ISTIO_NAMESPACE)
+    values = await r.find_object(reader, r.CONFIG_MAPS, INJECTOR, namespace=namespace)
+    zipkin = await r.find_object(reader, r.SERVICES, analysis.ZIPKIN, namespace=ISTIO_NAMESPACE)
     called = sorted({each for configuration in configurations for each in analysis.services_of(configuration)})
     # Files may leave out the Services of a namespace.
     known = {each.namespace for each in items if each.kind == r.SERVICES.kind}
@@ -92,7 +92,7 @@ async def read_mesh(reader: ObjectReader, sources: Sources, items: Sequence[Item
         each
         for each in checked
         for place, _, name in [each.partition("/")]
-        if await r.find(reader, r.SERVICES, name, namespace=place) is None
+        if await r.find_object(reader, r.SERVICES, name, namespace=place) is None
     ]
     minors = [minor for raw in state.revisions if (minor := known_minor(raw)) is not None]
     return Mesh(

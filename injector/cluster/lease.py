@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.cluster.resources import Resource, find
+from injector.cluster.resources import Resource, find_object
 from injector.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Lease:
     async def _written(self, holder: str) -> bool:
         """Write ``holder`` unless another process holds the lease."""
         meta = {"name": self.name, "namespace": self.namespace}
-        item = await find(self.client, LEASES, self.name, namespace=self.namespace) or {"metadata": meta}
+        item = await find_object(self.client, LEASES, self.name, namespace=self.namespace) or {"metadata": meta}
         spec = item.get("spec") or {}
         now = asyncio.get_running_loop().time()
         if spec != self._record:

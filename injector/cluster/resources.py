@@ -111,7 +111,9 @@ class ObjectReader(Protocol):
         """Return the resource of a kind in the preferred version of its group; None if the cluster does not have it."""
 
 
-async def find(reader: ObjectReader, resource: Resource, name: str, *, namespace: str = "") -> dict[str, Any] | None:
+async def find_object(
+    reader: ObjectReader, resource: Resource, name: str, *, namespace: str = ""
+) -> dict[str, Any] | None:
     """Return one object; None if it does not exist."""
     try:
         return await reader.get(resource, name, namespace=namespace)
@@ -161,7 +163,7 @@ class SecretStore:
 
     async def read(self) -> dict[str, Any] | None:
         """Return the Secret; None if it does not exist."""
-        return await find(self.client, SECRETS, self.name, namespace=self.namespace)
+        return await find_object(self.client, SECRETS, self.name, namespace=self.namespace)
 
     async def write(self, data: Mapping[str, str], before: Mapping[str, Any] | None) -> None:
         """Write ``data`` into ``before``, the Secret that was read; labels and annotations stay.

@@ -27,7 +27,7 @@ from injector.cluster.resources import (
     WEBHOOKS,
     Resource,
     Scope,
-    find,
+    find_object,
 )
 from injector.cluster.webhooks import (
     REVISION_MANAGER,
@@ -363,7 +363,7 @@ class ClusterTags:
 
     def find(self, resource: Resource, name: str, *, namespace: str) -> dict[str, Any] | None:
         """Return one object; None if it does not exist."""
-        return self.cluster.run(lambda client: find(client, resource, name, namespace=namespace))
+        return self.cluster.run(lambda client: find_object(client, resource, name, namespace=namespace))
 
     def _with_validator(self, tag: str) -> Configurations:
         """Return the objects, with the ValidatingWebhookConfiguration if ``tag`` has one."""

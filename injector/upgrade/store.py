@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from injector.cluster.resources import CONFIG_MAPS, WEBHOOKS, Resource, Scope, find
+from injector.cluster.resources import CONFIG_MAPS, WEBHOOKS, Resource, Scope, find_object
 from injector.errors import ClusterError, UsageError
 from injector.golang.json import dump_json, load_json
 from injector.istio.webhooks import TAG_LABEL
@@ -124,7 +124,7 @@ class ResourceStore(Store):
 
     async def load(self) -> Stored | None:
         """Return the upgrade; see ``Store``."""
-        item = await find(self.client, UPGRADES, self.name)
+        item = await find_object(self.client, UPGRADES, self.name)
         return None if item is None else stored_resource(item)
 
     async def _create(self, raw: Mapping[str, Any], upgrade: Upgrade, state: State) -> Stored:
@@ -163,7 +163,7 @@ class ConfigMapStore(Store):
 
     async def load(self) -> Stored | None:
         """Return the upgrade; see ``Store``."""
-        item = await find(self.client, CONFIG_MAPS, f"{_PREFIX}{self.name}", namespace=self.namespace)
+        item = await find_object(self.client, CONFIG_MAPS, f"{_PREFIX}{self.name}", namespace=self.namespace)
         if item is None:
             return None
         where = f"ConfigMap {self.namespace}/{_PREFIX}{self.name}"
