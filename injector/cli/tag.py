@@ -36,7 +36,7 @@ from injector.cli.sources import (
 )
 from injector.cli.webhook import WEBHOOK_PARAMETERS, given_webhook_options, webhook_options
 from injector.errors import NoClusterError, UsageError
-from injector.istio.webhooks import WebhookOptions, tag_webhook
+from injector.istio.webhooks import WebhookOptions, fitting_names, tag_webhook
 from injector.kube.selectors import is_dns_label, is_subdomain
 from injector.revisions.clustertags import ClusterTags, Placement, TagPlan
 from injector.revisions.tags import MAX_WEIGHT, Shadow, Tag, Weights, destination, namespace_weights, tag_annotations
@@ -53,6 +53,8 @@ WHOLE: Final = 100
 """The sum of a tag's weights if ``--revision`` gets the rest."""
 _LONGEST: Final = 20
 """The most characters of a number. Python refuses to convert some thousand digits."""
+_MAX_NAMES: Final = 200
+"""Characters of the names in a note."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,6 +335,9 @@ def set_tag(*, change: TagChange, skip_confirmation: bool, dry_run: bool, locati
             objects = plan.objects
         elif not dry_run:
             store.set(new)
+    if kept := new.namespaces.keys() - change.tag.namespaces.keys():
+        names = fitting_names(kept, room=_MAX_NAMES)
+        echo(f"note: these namespaces keep their own weights: {names}; --no-namespace-weights removes them", err=True)
     done = _change_of(new, state)
     if dry_run:
         echo(f'Revision tag "{new.name}" would be {done}, referencing control plane revision "{new.destination}".')

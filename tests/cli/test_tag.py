@@ -229,7 +229,12 @@ def test_a_namespace_can_have_its_own_weights(directory: Path) -> None:
     listed = {each["tag"]: each for each in json.loads(run(directory, "list", "-o", "json").stdout)}
     assert listed["late"]["namespaceWeights"] == {"payments": "1-24", "test": {"1-24": 1, "1-30": 3}}
 
-    assert run(directory, "set", "late", "-r", "1-30", "--no-namespace-weights", "--overwrite").exit_code == 0
+    moved = run(directory, "set", "late", "-r", "1-24", "--namespace-weight", "test/1-24", "--overwrite")
+    assert (
+        moved.stderr == "note: these namespaces keep their own weights: payments; --no-namespace-weights removes them\n"
+    )
+    moved = run(directory, "set", "late", "-r", "1-30", "--no-namespace-weights", "--overwrite")
+    assert (moved.exit_code, moved.stderr) == (0, "")
     assert "namespaces" not in (directory / "tags.yaml").read_text()
 
 
