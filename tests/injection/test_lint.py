@@ -52,6 +52,22 @@ def test_very_many_insertions_in_a_line_take_no_longer_for_each(engine: str) -> 
     assert sum(len(each.data()["source"]) for each in found) < 5_000_000
 
 
+@pytest.mark.parametrize(
+    ("begin", "part", "end"),
+    [
+        ("{% if values.a %}x", "{% elif values.aNUMBER %}y", "{% endif %}"),
+        ("", "{% macro mNUMBER() %}x{% endmacro %}", ""),
+    ],
+)
+def test_very_many_branches_and_macros_take_no_longer_for_each(begin: str, part: str, end: str) -> None:
+    text = begin + "".join(part.replace("NUMBER", str(number)) for number in range(5_000)) + end
+    start = time.thread_time()
+
+    lint_jinja("t", {"t": text}, (1, 30), values=None)
+
+    assert time.thread_time() - start < 10
+
+
 def doubling(texts: str) -> dict[str, str]:
     """Templates by name, each of which calls the next one twice: the text of one, with its number and the next one."""
     return {f"t{number}": texts.replace("NEXT", f"t{number + 1}").replace("OWN", f"t{number}") for number in range(40)}

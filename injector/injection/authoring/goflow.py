@@ -7,6 +7,7 @@ happens, but it misses none.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.gotemplate import nodes as n
@@ -147,7 +148,7 @@ class _Walk(Walk):
             if str(node.pipe) in conditions and not isinstance(node, n.RangeNode):
                 self.flow.repeated[id(node)] = node
             conditions.add(str(node.pipe))
-            before = set(self.flow.values)
+            before = len(self.flow.values)
             value = self.pipe(node.pipe, dot)
             self.read(value, node.pipe.line, deep=False)
             if isinstance(node, n.RangeNode):
@@ -155,7 +156,7 @@ class _Walk(Walk):
             else:
                 if value.constant:
                     self.flow.branches[id(node)] = (node, value.constant[0])
-                tested = {path for read, path in set(self.flow.values) - before}
+                tested = {path for _, path in islice(reversed(self.flow.values), len(self.flow.values) - before)}
                 self.excused = self.excused | self.tested(node.pipe, dot) | tested
                 self.body(node.body, value if isinstance(node, n.WithNode) else dot)
             otherwise = node.else_body

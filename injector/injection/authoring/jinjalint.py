@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import nodes as j
@@ -115,16 +116,16 @@ def _missing_values(text: Text, flow: JinjaFlow, values: Any) -> Iterator[Findin
 
 
 def _unreachable(text: Text, tree: j.Template, flow: JinjaFlow, texts: Mapping[str, str]) -> Iterator[Finding]:
+    words = Counter(word for each in texts.values() for word in re.findall(r"\w+", each))
     for macro in tree.find_all(j.Macro):
-        used = re.compile(rf"\b{re.escape(macro.name)}\b")
-        if macro.name not in flow.called and sum(len(used.findall(each)) for each in texts.values()) < 2:  # noqa: PLR2004
+        if macro.name not in flow.called and words[macro.name] < 2:  # noqa: PLR2004
             what, hint = f"the macro {macro.name} is never called", "call it, or delete it"
             yield text.on_line(macro.lineno, macro.name, "unreachable", what, hint)
     for node, constant in flow.constants.values():
         yield text.on_line(node.lineno, "", "unreachable", *always(constant))
     for chain in tree.find_all(j.If):
-        tests = [chain.test]
+        tests = {repr(chain.test)}
         for branch in chain.elif_:
-            if any(branch.test == each for each in tests):
+            if repr(branch.test) in tests:
                 yield text.on_line(branch.lineno, "", "unreachable", *REPEATED)
-            tests.append(branch.test)
+            tests.add(repr(branch.test))
