@@ -252,6 +252,7 @@ class WebhookFacts:
         is_own: whether the injector's commands wrote it.
         leads_here: whether its path is ``/inject/<its tag or revision>``, which only the injector has.
         server: its Service as ``namespace/name``, or its URL.
+        path: the path of the Service.
         changed_by: the field manager that wrote the server last; empty if it is not known.
         unverified: whether a Service is called without a ``caBundle``.
         certificates: the certificates of its ``caBundle``, if it calls a Service.
@@ -263,6 +264,7 @@ class WebhookFacts:
     is_own: bool
     leads_here: bool
     server: str
+    path: str
     changed_by: str
     unverified: bool
     certificates: frozenset[bytes]
@@ -288,6 +290,7 @@ def webhook_facts(item: Mapping[str, Any]) -> WebhookFacts | None:
         noted or not managers(item).isdisjoint((TAG_MANAGER, REVISION_MANAGER)),
         not astray,
         _server((astray or clients)[0]),
+        mapping_at((astray or clients)[0], "service").get("path") or "/",
         endpoint_manager(item),
         any(not client.get("caBundle") for client in in_services),
         frozenset().union(*(_certificates(client) for client in in_services)),
@@ -308,13 +311,14 @@ def _led_away(known: Sequence[WebhookFacts]) -> Iterator[ConfigError]:
         if each.leads_here or not (each.is_own or (each.tag and each.revision in here)):
             continue
         by = f", as `{each.changed_by}` wrote it" if each.changed_by not in ("", TAG_MANAGER, REVISION_MANAGER) else ""
+        at = f" at {each.path}" if each.server.startswith("Service ") else ""
         whose = "it belongs to the injector" if each.is_own else f"revision `{each.revision}` belongs to the injector"
         if each.tag:
             remedy = f"run `injector tag set {each.tag} --revision {each.revision} --overwrite`"
         else:
             remedy = f"run `injector webhook apply --revision {each.revision} --force-conflicts`"
         yield ConfigError(
-            f"{whose}, but it calls {each.server}{by}",
+            f"{whose}, but it calls {each.server}{at}{by}",
             where=f"MutatingWebhookConfiguration {each.name}",
             hint=f"{remedy}, or delete the object if istiod is to inject these pods",
         )

@@ -60,10 +60,24 @@ def test_a_revision_that_helm_took_back_is_named_with_its_remedy() -> None:
 
     assert fault == (
         "MutatingWebhookConfiguration istio-sidecar-injector-1-30: it belongs to the injector, but it calls "
-        "Service istio-system/istiod-1-30, as `helm` wrote it; "
+        "Service istio-system/istiod-1-30 at /inject, as `helm` wrote it; "
         "run `injector webhook apply --revision 1-30 --force-conflicts`, "
         "or delete the object if istiod is to inject these pods"
     )
+
+
+def test_a_path_of_the_injectors_own_service_that_leads_to_another_revision_is_named() -> None:
+    (fault,) = faults(
+        led_to(
+            {
+                "service": {"name": "injector", "namespace": "injector-system", "path": "/inject/1-99"},
+                "caBundle": bundle(CA),
+            },
+            REVISION,
+        )
+    )
+
+    assert f"but it calls {OURS} at /inject/1-99; run `injector webhook apply --revision 1-30" in fault
 
 
 def test_a_tag_that_istioctl_took_back_is_named_with_its_remedy() -> None:
@@ -87,7 +101,8 @@ def test_a_tag_of_istioctl_that_leads_past_the_injector_of_its_revision_is_named
     (fault,) = faults(REVISION, foreign)
 
     assert (
-        "revision `1-30` belongs to the injector, but it calls Service istio-system/istiod-1-30, as `istioctl`" in fault
+        "revision `1-30` belongs to the injector, but it calls Service istio-system/istiod-1-30 at /inject, as `istioctl`"
+        in fault
     )
     assert faults(foreign) == []
 
