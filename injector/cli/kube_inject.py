@@ -10,7 +10,6 @@ Follows ``InjectCommand`` in istioctl/pkg/kubeinject/kubeinject.go and ``IntoRes
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
@@ -42,7 +41,7 @@ from injector.cli.options import (
     option_group,
     was_given,
 )
-from injector.cli.output import echo, examples, one_line
+from injector.cli.output import echo, examples, one_line, write_verbatim
 from injector.cli.sources import (
     ISTIO_NAMESPACE_OPTION,
     NAMESPACE_HINT,
@@ -61,7 +60,6 @@ from injector.injection.result import GUARDS
 from injector.injection.tools.manifest import inject_object, injected_parts
 from injector.injection.tools.uninject import uninject_object
 from injector.istio.webhooks import DEFAULT_NAME, did_you_mean
-from injector.kube.escaping import escape_controls
 from injector.kube.pods import add_place, mapping_at, unread_templates
 from injector.kube.selectors import is_dns_label
 from injector.kube.yaml import dump_yaml, load_yaml
@@ -371,8 +369,7 @@ def krm(*, revisions_dir: Path | None) -> None:
     values, results, errors = _injected_items(revision, resources.get("items") or [], settings)
     if errors:
         values = {}
-    written = _resource_list_text(text, resources, values, results)
-    sys.stdout.write(escape_controls(written) if sys.stdout.isatty() else written)
+    write_verbatim([_resource_list_text(text, resources, values, results)])
     if errors:
         raise errors[0] if len(errors) == 1 else MultipleError(errors)
 

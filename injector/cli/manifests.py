@@ -17,11 +17,10 @@ from typing import Any, Final, TypeAlias, TypeVar
 import click
 
 from injector.cli.options import FILENAME, RECURSIVE, option_group
-from injector.cli.output import echo, json_text, with_progress
+from injector.cli.output import echo, is_terminal, json_text, with_progress, write_verbatim
 from injector.cli.sources import namespace_option
 from injector.cluster.kubeconfig import DEFAULT_NAMESPACE
 from injector.errors import DataError, InjectorError, ManifestError, UsageError, for_each
-from injector.kube.escaping import escape_controls
 from injector.kube.jsonpatch import create_patch
 from injector.kube.pods import OTHER_KINDS, Created, OtherKinds, add_place, created_pods, unread_templates
 from injector.kube.typed import kind_type, normalise
@@ -291,13 +290,13 @@ def write_manifests(
     Raises:
         InjectorError: the file cannot be written.
     """
-    escape = path is None and sys.stdout.isatty()
+    escape = path is None and is_terminal()
     with SpooledTemporaryFile(_IN_MEMORY, "w+", encoding="utf-8", newline="\n") as text:
         text.writelines(manifest_text(documents, output_format, fold=fold, escape=escape))
         text.seek(0)
         pieces = iter(partial(text.read, _PIECE), "")
         if path is None:
-            sys.stdout.writelines(map(escape_controls, pieces) if escape else pieces)
+            write_verbatim(pieces)
             return
         write_file(path, pieces)
     echo(f"wrote {path}", err=True)

@@ -32,6 +32,11 @@ def echo(text: str, *, err: bool = False, nl: bool = True, file: IO[Any] | None 
     click.echo(escape_controls(text), file=file, err=err, nl=nl)  # noqa: TID251 -- the one place that may
 
 
+def write_verbatim(pieces: Iterable[str]) -> None:
+    """Print text as it is. On a terminal, its control characters are escaped."""
+    sys.stdout.writelines(map(escape_controls, pieces) if is_terminal() else pieces)
+
+
 def has_color() -> bool:
     """Return whether to print colors: on a terminal, unless ``NO_COLOR`` or ``TERM=dumb`` is set."""
     return has_cursor() and not os.environ.get("NO_COLOR")

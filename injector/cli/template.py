@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from injector.cli.commands import EX_DATAERR, EX_FAILED, Subcommands, verbose
 from injector.cli.kube_inject import RevisionOptions, revision_options
 from injector.cli.manifests import OTHER_KINDS_OPTION, SEPARATOR, SUFFIXES, WorkloadFiles, workload_options, write_file
 from injector.cli.options import FILE, exit_code_option, option_group, output_format
-from injector.cli.output import DIFF_COLORS, HEADINGS, data_text, echo, echo_colored, examples, is_terminal, table
+from injector.cli.output import DIFF_COLORS, HEADINGS, data_text, echo, echo_colored, examples, table, write_verbatim
 from injector.cli.sources import (
     Sources,
     chosen_revisions,
@@ -33,7 +32,7 @@ from injector.injection.authoring.traced import PodData, TracedTemplate
 from injector.injection.pipeline import inject_pod, without_namespace
 from injector.injection.result import RequestFacts, Skipped
 from injector.istio.config import parse_inject_config
-from injector.kube.escaping import escape_controls, escape_line
+from injector.kube.escaping import escape_line
 from injector.kube.yaml import dump_yaml, load_yaml
 from injector.revisions.files import read_text, required_text
 from injector.revisions.source import SETTINGS_KEY, Texts, build, parse_settings, parse_texts
@@ -359,7 +358,7 @@ def fmt(*, names: tuple[str, ...], write: bool, check: bool, diff: bool, engine:
         after = format_file(name, before, engine or _engine_of(Path(name)))
         differ = differ or before != after
         if not (write or check or diff):
-            sys.stdout.write(escape_controls(after) if is_terminal() else after)
+            write_verbatim([after])
         elif before != after:
             _report(name, before, after, write=write, diff=diff)
     if differ and (check or diff):

@@ -176,7 +176,7 @@ def test_fmt_prints_control_characters_as_they_are_unless_on_a_terminal(
     file.write_text("a\x0c{{.x}}")
 
     assert invoke("template", "fmt", str(file)).stdout == "a\x0c{{ .x }}"
-    monkeypatch.setattr("injector.cli.template.is_terminal", lambda: True)
+    monkeypatch.setattr("injector.cli.output.is_terminal", lambda: True)
     assert invoke("template", "fmt", str(file)).stdout == "a\\u000c{{ .x }}"
 
 
