@@ -36,6 +36,8 @@ RETRY_INTERVAL: Final = 1.0
 """Seconds between two requests while the API server is down."""
 CONNECT_TIMEOUT: Final = 4.0
 REQUEST_TIMEOUT: Final = 30.0
+LOGIN_TIMEOUT: Final = 120.0
+"""For reading renewed credentials. A plugin of the kubeconfig may ask a person to log in."""
 # The API server writes a bookmark each minute (k8s.io/apiserver/pkg/storage/cacher, defaultBookmarkFrequency). A watch
 # without data for longer than two bookmarks is dead.
 IDLE_TIMEOUT: Final = 150.0
@@ -384,9 +386,11 @@ class KubeClient:
         # The credentials may be renewed while this waits.
         await self._throttle.turn()
         try:
-            api = await self._connected()
-        except ConfigError as error:
-            raise ClusterError(error.what, where=error.where, hint=error.hint, reason="credentials") from None
+            async with asyncio.timeout(LOGIN_TIMEOUT):
+                api = await self._connected()
+        except (ConfigError, TimeoutError) as error:
+            fault = error if isinstance(error, ConfigError) else unusable(self._kubeconfig, "its plugin does not end")
+            raise ClusterError(fault.what, where=fault.where, hint=fault.hint, reason="credentials") from None
         self._in_use[api] += 1
         where = f"{api.configuration.host}{path}"
         try:

@@ -542,6 +542,19 @@ async def test_renewed_credentials_that_cannot_be_read_are_an_error_of_the_clust
     assert (error.reason, error.where) == ("credentials", str(api.kubeconfig))
 
 
+async def test_a_plugin_for_credentials_that_hangs_does_not_hold_up_requests_for_ever(
+    api: Api, client: KubeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LOGIN_TIMEOUT", 0.1)
+    monkeypatch.setattr(module, "load_kube_config", lambda **_: asyncio.Event().wait())
+
+    errors = await asyncio.gather(*(error_of(client.page(SCOPE)) for _ in range(3)))
+
+    assert {(each.reason, each.where) for each in errors} == {("credentials", str(api.kubeconfig))}
+    monkeypatch.undo()
+    assert await client.get(CONFIG_MAPS, "x") == {}
+
+
 async def test_credentials_are_read_after_the_throttle(api: Api) -> None:
     server = json.loads(api.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
 
