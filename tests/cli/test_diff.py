@@ -95,13 +95,6 @@ def test_revisions_that_differ_in_their_names_alone_do_not_differ(folder: Path) 
     assert diff(folder, "1-24", "1-30", "-o", "unified").stdout == ""
 
 
-def test_without_a_difference_it_ends_with_0(folder: Path) -> None:
-    result = diff(folder, "prod", "1-24")
-
-    assert (result.exit_code, result.stderr) == (0, "")
-    assert result.stdout.startswith("no difference in 2 workloads between prod ")
-
-
 @pytest.mark.parametrize(
     ("flags", "kinds"),
     [

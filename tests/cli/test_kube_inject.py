@@ -83,12 +83,6 @@ def test_the_guard_refuses_warns_or_is_off(files: Path) -> None:
 PROXIED = ["registry.example.com/app:1.0", "proxy:1.24.6"]
 
 
-def test_a_workload_gets_its_proxy(files: Path) -> None:
-    (found,) = injected(kube_inject(files, "-f", str(files / "hello.yaml")))
-
-    assert sorted(images(found)) == sorted(PROXIED)
-
-
 def test_every_document_ends_as_istioctl_ends_it_and_other_kinds_pass_byte_for_byte(files: Path) -> None:
     text = f"{SERVICE}---\n{yaml.safe_dump(workload())}"
 
@@ -222,13 +216,6 @@ def test_the_output_is_a_file_as_with_istioctl_or_a_format_as_with_kubectl(
     text = Path("out.yaml").read_text()
     assert (result.exit_code, result.output, text.startswith("{")) == (0, "wrote out.yaml\n", "-o=json" in flags)
     assert len(images(next(yaml.safe_load_all(text)))) == 2
-
-
-def test_a_patch_leads_from_the_document_to_the_injected_one(files: Path) -> None:
-    result = kube_inject(files, str(files / "hello.yaml"), "-o", "patch")
-
-    (line,) = result.stdout.splitlines()
-    assert any(operation["path"].startswith("/spec/template/spec/containers") for operation in json.loads(line))
 
 
 def test_workloads_without_a_namespace_get_the_one_of_the_flag(files: Path) -> None:

@@ -64,12 +64,6 @@ def test_a_broken_revision_is_listed_and_named_on_stderr(directory: Path) -> Non
     assert result.stderr.startswith(f"warning: revision bad: {directory}/bad: ")
 
 
-def test_verify_passes_for_revisions_that_render(directory: Path) -> None:
-    result = invoke("revision", "verify", "--revisions-dir", str(directory))
-
-    assert (result.exit_code, result.output) == (0, "1-24: ok\n1-30: ok\n")
-
-
 def test_verify_and_the_list_tell_of_an_istio_newer_than_any_supported_one(tmp_path: Path) -> None:
     write_revision(tmp_path / "next", values=VALUES.replace("1.24.6", "1.32.0"))
     said = "values.global.tag is 1.32.0, newer than Istio 1.31, the newest supported"

@@ -180,15 +180,6 @@ def test_fmt_prints_control_characters_as_they_are_unless_on_a_terminal(
     assert invoke("template", "fmt", str(file)).stdout == "a\\u000c{{ .x }}"
 
 
-def test_fmt_writes_the_file_that_a_link_leads_to(folder: Path) -> None:
-    link = folder / "link.tpl"
-    (folder / "file.tpl").write_text("a: {{.Revision}}\n")
-    link.symlink_to("file.tpl")
-
-    assert invoke("template", "fmt", "--write", str(link)).exit_code == 0
-    assert (link.is_symlink(), link.read_text()) == (True, "a: {{ .Revision }}\n")
-
-
 def test_fmt_refuses_a_config_that_it_cannot_format_in_place(folder: Path) -> None:
     config = folder / "config"
     config.write_text('templates: {sidecar: "a: {{\\"b\\"|quote}}"}')
