@@ -1,10 +1,11 @@
-"""Package strconv (Go 1.26): numbers and quoted strings, and the floats of encoding/json and fmt.
+"""Package strconv (Go 1.26): numbers and quoted strings, the floats of encoding/json and fmt, and the texts of encoding/base64.
 
 A Go string is bytes; here it is a Python string in which bytes that are not UTF-8 stand as lone surrogates (``surrogateescape``).
 """
 
 from __future__ import annotations
 
+import base64
 import math
 import re
 import struct
@@ -19,6 +20,8 @@ _G_LARGEST: Final = 6
 # encoding/json encode.go, floatEncoder: the limits are those of JavaScript.
 _JSON_SMALLEST: Final = 1e-6
 _JSON_LARGEST: Final = 1e21
+_BASE64 = re.compile("[A-Za-z0-9+/]*={0,2}")
+_BASE64_GROUP: Final = 4
 
 
 def to_bytes(text: str) -> bytes:
@@ -366,3 +369,9 @@ def unquote_char(text: str, index: int, mark: str) -> tuple[bytes, int]:
     if code > _MAX_RUNE or 0xD800 <= code < 0xE000:  # noqa: PLR2004 - surrogates are not characters
         raise ValueError("invalid syntax")
     return chr(code).encode(), match.end()
+
+
+def read_base64(text: str) -> bytes | None:
+    """Return the bytes of a text in base 64, in which line breaks do not count; None if it is not base 64 (StdEncoding.DecodeString)."""
+    clean = text.replace("\n", "").replace("\r", "")
+    return base64.b64decode(clean) if len(clean) % _BASE64_GROUP == 0 and _BASE64.fullmatch(clean) else None

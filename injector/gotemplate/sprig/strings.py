@@ -18,8 +18,7 @@ from itertools import pairwise
 from random import SystemRandom
 from typing import Any, Final
 
-from injector.golang.base64 import decode_string
-from injector.golang.strconv import SPACE, byte_length, byte_slice, from_bytes, to_bytes
+from injector.golang.strconv import SPACE, byte_length, byte_slice, from_bytes, read_base64, to_bytes
 from injector.golang.strconv import quote as go_quote
 from injector.gotemplate import costs
 from injector.gotemplate.budget import check_size, spend
@@ -396,7 +395,7 @@ def b64dec(text: str) -> str:
 
 def decode_base64(text: str) -> bytes:
     """Return decoded base 64. Raises FuncError with Go's text."""
-    decoded = decode_string(text)
+    decoded = read_base64(text)
     if decoded is None:
         raise FuncError(f"illegal base64 data at input byte {_base64_fault(text)}")
     return decoded

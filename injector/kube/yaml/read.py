@@ -19,9 +19,8 @@ import yaml
 from yaml.cyaml import CParser  # type: ignore[attr-defined] # its stub names the loaders alone
 
 from injector.errors import DataError, ManifestError
-from injector.golang.base64 import decode_string
 from injector.golang.json import load_json
-from injector.golang.strconv import format_g, name_of_non_finite
+from injector.golang.strconv import format_g, name_of_non_finite, read_base64
 from injector.golang.time import is_calendar
 
 if TYPE_CHECKING:
@@ -134,7 +133,7 @@ _KINDS: Final[dict[str, tuple[type, ...]]] = {
 
 def _binary(text: str) -> str:
     """Return decoded base64 as text; each byte that is not UTF-8 becomes U+FFFD, as in encoding/json."""
-    data = decode_string(text)
+    data = read_base64(text)
     if data is None:
         raise BadScalarError("!!binary value contains invalid base64 data")
     return _NO_TEXT.sub("\ufffd", data.decode("utf-8", "surrogateescape"))
