@@ -108,6 +108,10 @@ def new_state(upgrade: Upgrade, now: float, tag_before: TagBefore) -> State:
     return State(started=now, deadline=upgrade.deadline_from(now), since=now, progressed=now, tag_before=tag_before)
 
 
+START_AGAIN: Final = "another version of the injector or a person wrote it: delete it to start again"
+"""The hint for a stored upgrade that cannot be read."""
+
+
 def read_state(raw: Any, upgrade: Upgrade, *, where: str) -> State:
     """Read a state of an upgrade that ``State.to_dict`` returned. Raises ConfigError if it is not one."""
     fault = ""
@@ -121,8 +125,7 @@ def read_state(raw: Any, upgrade: Upgrade, *, where: str) -> State:
         elif state.phase not in _PHASES or state.step not in _STEPS or not 0 <= state.wave < len(upgrade.waves):
             fault = "there is no such phase, step or wave"
     if fault:
-        hint = "another version of the injector or a person wrote it: delete it to start again"
-        raise ConfigError(f"the state of the upgrade cannot be read: {fault}", where=where, hint=hint)
+        raise ConfigError(f"the state of the upgrade cannot be read: {fault}", where=where, hint=START_AGAIN)
     return state
 
 

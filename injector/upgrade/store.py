@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from injector.cluster.resources import CONFIG_MAPS, WEBHOOKS, Resource, Scope, find_object
-from injector.errors import ClusterError, UsageError
+from injector.errors import ClusterError, ConfigError, DataError, UsageError
 from injector.golang.json import dump_json, load_json
 from injector.istio.webhooks import TAG_LABEL
 from injector.revisions.clustertags import ClusterTags
 from injector.revisions.tags import Tag, TagObject, read_tags, tag_annotations, tag_object
 from injector.upgrade.document import API_VERSION, GROUP, KIND, Upgrade, read_upgrade
-from injector.upgrade.state import State, TagBefore, commanded, new_state, progress_text, read_state
+from injector.upgrade.state import START_AGAIN, State, TagBefore, commanded, new_state, progress_text, read_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -168,7 +168,10 @@ class ConfigMapStore(Store):
             return None
         where = f"ConfigMap {self.namespace}/{_PREFIX}{self.name}"
         data = item.get("data") or {}
-        document, state = (load_json(str(data.get(key, "")), where=f"{where}: {key}") for key in ("upgrade", "state"))
+        try:
+            document, state = (load_json(data.get(key, ""), where=f"{where}: {key}") for key in ("upgrade", "state"))
+        except DataError as error:
+            raise ConfigError(error.what, where=error.where, hint=START_AGAIN) from None
         upgrade = read_upgrade(document, where=f"{where}: upgrade")
         return Stored(upgrade, read_state(state, upgrade, where=where), item)
 

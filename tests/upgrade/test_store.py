@@ -147,6 +147,16 @@ async def test_a_resource_runs_once_and_shows_its_progress_or_why_it_cannot_star
     assert (await started(store, now=900.0)).state == ended.state
 
 
+async def test_a_stored_state_that_is_not_json_says_how_to_start_again() -> None:
+    store = new_store()
+    begun = await started(store)
+    data = {**begun.item["data"], "state": "{"}
+    await store.client.replace(CONFIG_MAPS, {**begun.item, "data": data}, manager="hand")
+
+    with pytest.raises(DataError, match=r"upgrade-up: state: json: .*: delete it to start again"):
+        await store.load()
+
+
 @pytest.mark.parametrize("data", [{}, {"upgrade": "{}", "state": "{}"}, {"upgrade": "no"}])
 async def test_a_config_map_that_was_changed_by_hand_is_refused(data: dict[str, str]) -> None:
     store = new_store()
