@@ -56,8 +56,8 @@ class Trigger(Enum):
 class Follower:
     """Serves the current state of a source. Nothing else may use the ``loader`` meanwhile.
 
-    ``watch`` reports changes; None for a source that reports them by ``changed``, or has none. With ``interval`` 0 the source is neither
-    polled nor watched.
+    ``watch`` reports changes; None for a source that reports them by ``changed``, or has none. Every source is polled, since a reload may
+    have failed. With ``interval`` 0 it is neither polled nor watched.
     """
 
     loader: Loader
@@ -108,9 +108,10 @@ class Follower:
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._reloads())
-                if self.watch is not None and self.interval > 0:
+                if self.interval > 0:
                     tasks.create_task(self._polls())
-                    tasks.create_task(self._watches(self.watch))
+                    if self.watch is not None:
+                        tasks.create_task(self._watches(self.watch))
         finally:
             for trigger in tuple(self._timers):
                 self._stop_timer(trigger)

@@ -351,6 +351,19 @@ async def test_a_fault_of_the_injector_is_counted_logged_and_shown_and_the_next_
     assert "s3cr3t" not in caplog.text
 
 
+async def test_after_a_fault_of_the_injector_a_source_without_a_watch_is_read_again(revisions: Path) -> None:
+    at_work = Following(Spy(partial(read_directory, revisions)))
+    at_work.follower.watch = None
+    async with asyncio.timeout(LIMIT), running(at_work.follower.run()):
+        await at_work.clock.asleep(INTERVAL)
+        at_work.source.fault = MemoryError()
+        at_work.follower.changed()
+        assert isinstance((await at_work.shown.get()).source_error, InternalError)
+        at_work.source.fault = None
+        await at_work.clock.wake(INTERVAL)
+        assert (await at_work.shown.get()).source_error is None
+
+
 async def test_a_report_that_cannot_be_shown_is_counted_and_the_next_is(
     revisions: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
