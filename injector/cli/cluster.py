@@ -537,16 +537,15 @@ CONFIRMED: Final = 3
 """The number of workloads whose injected pods the API server checks by default."""
 
 
-def confirm_option(condition: str = "") -> Callable[[F], F]:
+def confirm_option(condition: str) -> Callable[[F], F]:
     """Return the option ``--confirm``. ``condition`` says when it has an effect."""
-    text = "let the API server check the injected pods of N workloads that differ, by a dry run."
     return click.option(
         "--confirm",
         type=click.IntRange(min=0),
         default=CONFIRMED,
         show_default=True,
         metavar="N",
-        help=f"{condition}, {text}" if condition else f"{text[0].upper()}{text[1:]}",
+        help=f"{condition}, let the API server check the injected pods of N workloads that differ, by a dry run.",
     )
 
 

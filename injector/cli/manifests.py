@@ -129,7 +129,9 @@ def changed_documents(
         for manifest in manifests
         for document in split_documents(manifest.text, where=manifest.name)
     ]
-    return for_each(with_progress(documents, "documents"), lambda each: _changed(*each, change, others))
+    return for_each(
+        with_progress(documents, "documents", length=len(documents)), lambda each: _changed(*each, change, others)
+    )
 
 
 def _changed(document: Document, name: str, change: ManifestChange, others: OtherKinds) -> ChangedDocument:

@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import IO, Any, Final, TypeVar
 
@@ -156,10 +156,8 @@ def json_text(data: Any, *, indent: int | str = 2) -> str:
 def with_progress(items: Iterable[T], label: str, *, length: int | None = None) -> Iterator[T]:
     """Yield the items, with a progress bar on stderr if that is a terminal and there are many.
 
-    ``length`` is the number of items. If it is None and they have no length, the bar has no percentage.
+    ``length`` is the number of items. If it is None, the bar has no percentage.
     """
-    if length is None and isinstance(items, Sized):
-        length = len(items)
     left = iter(items)
     first = list(islice(left, _MANY)) if has_cursor(err=True) else []
     left = chain(first, left)
