@@ -166,7 +166,7 @@ async def mass_start(stage: Stage) -> Sequence[Row]:
     """T2: a thousand pods of one ReplicaSet at once."""
     replica = await stage.replica(tls=True)
     found = await came(await go(stage, "burst", [replica], "-callers", str(PODS), "-within", f"{WITHIN:g}s"))
-    figure = f"{found.failures} failed, {found.again} told to come back, last {found.last_s:.1f} s {found.wrong or ''}"
+    figure = f"{found.failures} failed, {found.again} asked to retry, last {found.last_s:.1f} s {found.wrong or ''}"
     met = found.failures == 0 and found.calls == PODS and found.last_s < WITHIN
     return [Row(f"T2 {PODS} pods at once", f"0 failed, all < {WITHIN:g} s", figure.strip(), met)]
 

@@ -123,7 +123,7 @@ async def broken_config(stage: Stage) -> Sequence[Row]:
 
 
 async def swapped_config(stage: Stage) -> Sequence[Row]:
-    """T10: a mounted ConfigMap swapped a thousand times, its deletes, an editor's renames, and folders made anew."""
+    """T10: a mounted ConfigMap swapped a thousand times, its deletes, an editor's renames, and new folders."""
     storm = Storm(stage.folder / "swapped", istio_texts())
     storm.begin()
     replica = await stage.replica("--revisions-dir", str(storm.folder), tls=True)
@@ -132,7 +132,7 @@ async def swapped_config(stage: Stage) -> Sequence[Row]:
         took = await live(replica, loads, SWAPS)
     reloads = int((await replica.metrics())["injector_config_reloads_total"])
     figure = f"{failed(loads)}, last live after {took:.2f} s, {reloads} reloads at {rate:.1f} swaps a second"
-    kinds = f"{storm.deletes} deletes, {storm.edits} renames, {storm.remakes} folders made anew"
+    kinds = f"{storm.deletes} deletes, {storm.edits} renames, {storm.remakes} new folders"
     met = not loads.failures and took < 1 and rate > 0.95 * SWAPS_PER_SECOND
     return [Row(f"T10 {SWAPS} swaps, {kinds}, {RATE:g} rps", "0 failed or mixed, last live < 1 s", figure, met)]
 

@@ -25,7 +25,7 @@ WITHIN = 5.0
 
 @dataclass(frozen=True)
 class Came:
-    """What came of a load: calls, those that were told to come back, what was wrong, and times."""
+    """The result of a load: calls, rejected calls that may be retried, errors, and times."""
 
     calls: int
     again: int

@@ -54,7 +54,7 @@ TARGETS = (
     ),
     Tested(
         "T27 own namespace, own pods, dry run",
-        "never matched; a dry run is answered alike and remembered by nobody",
+        "never matched; a dry run gets the same answer and leaves no trace",
         ("deploy/test_own_pods.py", "deploy/test_manifests.py", "webhook/test_handler.py"),
         "own or dry or no_webhook",
     ),
@@ -72,7 +72,7 @@ TARGETS = (
     ),
     Tested(
         "T35 locks, SBOM, image, wheel",
-        "hashes, nobody, read-only, no shell, the same to the bit twice",
+        "hashes, user nobody, read-only, no shell, two equal builds",
         ("deploy/test_image.py", "deploy/test_wheel.py", "deploy/test_manifests.py", "architecture/test_repository.py"),
     ),
 )
