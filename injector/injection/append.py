@@ -81,10 +81,11 @@ class ListTemplate:
         try:
             known = pruned(by_field, "v1.PodSpec", missing_fields(self.revision.minor))
             spec = normalise(known, "v1.PodSpec", coerce=True)
+            rewrite_probes = normalise(by_key.get("rewriteapphttpprobe"), "bool")
+            redirect_annotations = normalise(by_key.get("podredirectannot"), "map[string]string", coerce=True)
         except DataError as error:
             raise self._unreadable(error) from error
-        switches = by_key.get("rewriteapphttpprobe") is True, by_key.get("podredirectannot") or {}
-        return AppendSpec({"spec": spec}, *switches)
+        return AppendSpec({"spec": spec}, rewrite_probes, redirect_annotations or {})
 
     def _where(self) -> str:
         return f"revision {self.revision.name}, rendered template"
@@ -330,9 +331,7 @@ def _assembled(params: Parameters, spec: AppendSpec, added: c.Pod) -> c.Pod:
         pod = c.with_spec(pod, containers=rewrite.redirected(c.containers_of(pod), c.annotations_of(pod), port))
     if behaviours.kube_inject_redirect_annotations:
         known = known_annotations(params.revision.minor)
-        annotations.update(
-            {key: str(value) for key, value in spec.redirect_annotations.items() if value and key in known}
-        )
+        annotations.update({key: value for key, value in spec.redirect_annotations.items() if value and key in known})
     annotations[STATUS] = _status_text(params, added)
     labels = c.labels_of(pod)
     if "tls_mode" in behaviours.added_labels:

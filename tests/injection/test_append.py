@@ -180,7 +180,10 @@ def test_keys_match_in_any_case_as_in_gos_json() -> None:
     assert (found.pod, found.rewrite_probes) == (spec_of({"name": "a"}), True)
 
 
-@pytest.mark.parametrize("text", ["[a]", "a", "containers: 1", "containers: [1]", "a: [", "volumes: {a: b}"])
+SWITCHES = ("rewriteAppHTTPProbe: 'true'", "podRedirectAnnot: [a]", "podRedirectAnnot: {a: [b]}")
+
+
+@pytest.mark.parametrize("text", ["[a]", "a", "containers: 1", "containers: [1]", "a: [", "volumes: {a: b}", *SWITCHES])
 def test_invalid_lists_are_refused_in_istios_words(text: str) -> None:
     with pytest.raises(OverlayError) as caught:
         read(text)
