@@ -45,6 +45,8 @@ SCAN: Final = Cost(characters=256, item=0, text_bytes=0)
 PASS: Final = replace(SCAN, makes=False)
 COPY: Final = Cost(characters=128, item=0, text_bytes=2, entry=8)
 """Copies texts at the speed of C, or the entries of a list or map but not their contents."""
+FILTERED: Final = replace(COPY, item=1, deep=False, item_bytes=8)
+"""Copies some entries of a list."""
 BY_CHARACTER: Final = Cost(characters=2, item=0, text_bytes=80)
 """Takes a text apart in Python."""
 WORDS: Final = Cost(characters=1, item=0, text_bytes=96)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.golang.strconv import quote
 from injector.gotemplate import nodes as n
+from injector.gotemplate.budget import spend
 from injector.gotemplate.errors import Failure, FieldFailure, FuncError, MethodFailure
 from injector.gotemplate.fmt import sprint
 from injector.gotemplate.values import (
@@ -289,8 +290,10 @@ _INTEGERS: Final = ("int", "uint")
 def elements(value: Any) -> Iterable[Any]:
     """Return the values of a range with one variable or none: elements, map entries, integers, the values of an iterator."""
     value = indirect(value)[0]
-    if value is None or value is NO_VALUE or isinstance(value, list | bytes | dict):
-        return [element for _, element in pairs(value)]
+    if isinstance(value, list):
+        return value  # which nothing changes
+    if value is None or value is NO_VALUE or isinstance(value, bytes | dict):
+        return (element for _, element in pairs(value))
     if basic_kind(value) in _INTEGERS:
         return map(type(value), range(value))
     return [entry[0] for entry in _pushed(value, 1)]
@@ -302,6 +305,7 @@ def pairs(value: Any) -> Iterable[tuple[Any, Any]]:
     if isinstance(value, list | bytes):
         return enumerate(value if isinstance(value, list) else map(Uint8, value))
     if isinstance(value, dict):
+        spend(len(value))
         return sorted_items(value)
     if value is None or value is NO_VALUE:
         return ()

@@ -15,6 +15,7 @@ from injector.errors import DataError
 from injector.golang.json import go_json, load_json
 from injector.golang.time import go_duration
 from injector.gotemplate import costs
+from injector.gotemplate.budget import reserve
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.fmt import sprint
 from injector.gotemplate.sprig.strings import lower, trim
@@ -138,7 +139,11 @@ def _annotation(meta: Any, name: str, default: Any) -> str:
     value: str | None = meta.field("Annotations").get(name)
     if value is not None:
         return value
-    return default if default.__class__ is str else sprint(default)
+    if default.__class__ is str:
+        return default
+    text = sprint(default)
+    reserve(len(text))
+    return text
 
 
 def _ports(containers: Iterable[Any], *, skip: str = "", protocols: frozenset[str] = frozenset({"UDP", "SCTP"})) -> str:

@@ -28,6 +28,7 @@ import orjson
 from injector.errors import ConfigError
 from injector.golang.json import go_json
 from injector.golang.time import parse_duration
+from injector.gotemplate.budget import spend
 from injector.gotemplate.values import Func, Int32, Int64, Map, Pointer, SizedInt, Slice, Struct, Uint32, Uint64
 from injector.istio.behaviours import Minor, format_minor, parse_minor
 from injector.istio.goview import FieldStruct, getter
@@ -327,6 +328,7 @@ class Field:
         codec = self.codec
         if not self.map_key and not self.repeated:
             return codec.go(value)
+        spend(len(value or ()))
         element = f"*{codec.go_type}" if self.kind == "message" else codec.go_type
         if self.map_key:
             items = {key: codec.go(item) for key, item in (value or {}).items()}

@@ -24,6 +24,9 @@ _COUNTED: Final = 4
 """Integers that are made in a step."""
 _INT: Final = 40
 """Bytes of an integer in a list."""
+_EMPTY_LIST: Final = 64
+_PLACE: Final = 8
+"""Bytes of an empty list, and of a place in a list."""
 
 
 def _items(value: Any, error: str) -> list[Any]:
@@ -43,6 +46,7 @@ def chunk(size: int, items: Any) -> Slice:
     count = (len(found) - 1) // size + 1 if size else -1
     if count < 0 or (size < 0 < count and not (found and size < -1)):
         raise FuncError("runtime error: makeslice: len out of range")
+    reserve(_EMPTY_LIST * count + _PLACE * len(found))
     if size < 0:
         return Slice("[]interface {}", [list(found)] if count else [])
     parts = [list(found[at : at + size]) for at in range(0, len(found), size)]
@@ -91,7 +95,7 @@ for _names, _signature, _fault, _function, _cost in (
     ("rest", _LIST, "Cannot find rest on type {}", lambda items: items[1:] if items else _NIL, costs.COPY),
     ("initial", _LIST, "Cannot find initial on type {}", lambda items: items[:-1] if items else _NIL, costs.COPY),
     ("reverse", _LIST, "Cannot find reverse on type {}", lambda items: items[::-1], costs.COPY),
-    ("compact", _LIST, "Cannot compact on type {}", lambda items: list(filter(None, items)), costs.COPY),
+    ("compact", _LIST, "Cannot compact on type {}", lambda items: list(filter(None, items)), costs.FILTERED),
     ("uniq", _LIST, "Cannot find uniq on type {}", _unique, costs.ANY),
     ("without", _AND_VALUES, "Cannot find without on type {}", _without, costs.ANY),
 ):
@@ -122,7 +126,7 @@ def has(wanted: Any, items: Any) -> bool:
     return items is not None and _contains(_items(items, "Cannot find has on type {}"), wanted)
 
 
-@FUNCTIONS.define("func(interface {}, ...interface {}) interface {}", "slice", cost=costs.PASS, must=True)
+@FUNCTIONS.define("func(interface {}, ...interface {}) interface {}", "slice", cost=costs.COPY, must=True)
 def slice_list(items: Any, *indices: Any) -> Any:
     """Return a part of a list."""
     if not _items(items, "list should be type of slice or array but {}"):

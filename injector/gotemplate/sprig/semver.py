@@ -143,6 +143,7 @@ def compare(left: Version, right: Version) -> int:
         return 0
     if not left.pre or not right.pre:
         return -1 if left.pre else 1
+    spend(len(left.pre) + len(right.pre))
     parts, other_parts = left.pre.split("."), right.pre.split(".")
     for part, other in zip(parts, other_parts, strict=False):
         if part != other:
