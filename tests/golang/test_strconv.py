@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from injector.errors import DataError
@@ -87,6 +89,17 @@ def test_a_text_is_quoted_as_in_go(text: str, expected: str) -> None:
 
 def test_quoting_for_ascii_escapes_the_rest() -> None:
     assert quote("☃😀", ascii_only=True) == '"\\u2603\\U0001f600"'
+
+
+@pytest.mark.parametrize("char", ['"', "\x01", "\ue000"])
+def test_a_long_text_is_quoted_in_little_memory(char: str) -> None:
+    tracemalloc.start()
+    quoted = quote(char * 200_000)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert quoted == f'"{quote(char)[1:-1] * 200_000}"'
+    assert peak < 6 * len(quoted)
 
 
 @pytest.mark.parametrize(
