@@ -18,7 +18,18 @@ from injector.injection.result import GUARDS
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
-FILE: Final = click.Path(path_type=Path)
+
+class _NamedPath(click.Path):
+    """A path that is not empty: the empty one, of a variable that is not set, would be the current folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path."""
+        if value == "":
+            self.fail("the name is empty; check the variable that it comes from", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+FILE: Final = _NamedPath(path_type=Path)
 REVISION_FLAG: Final = "--revision"
 PRECEDENCE_FLAG: Final = "--revision-label-precedence"
 _CAPITAL: Final = re.compile(r"(?<!^)(?=[A-Z])")

@@ -162,7 +162,7 @@ _KUBECONFIG_OPTION: Final = click.option(
     "--kubeconfig",
     "paths",
     multiple=True,
-    type=FILE,
+    type=click.Path(path_type=Path),
     envvar="KUBECONFIG",
     metavar="FILE",
     help="Kubeconfig file. Default: KUBECONFIG, ~/.kube/config, or the pod's service account.",
