@@ -503,10 +503,12 @@ def why_none(namespace_labels: Labels, labels: Labels, names: Collection[str], p
     own = labels.get(REVISION_LABEL)
     decides = rev is not None and not (precedence == POD and own is not None)
     owner, name = ("namespace", rev) if decides else ("pod", own)
-    if name is not None and (owner == "pod" or name not in names):
-        known = ", ".join(sorted(names)) or "none"
-        hint = did_you_mean(name, names)
-        return f"the {owner}'s label {REVISION_LABEL} names `{name}`, which is not served{hint}; known are {known}"
+    if name is not None:
+        if name in names:
+            what = "whose webhooks leave its pods out: compare them with `injector webhook generate`"
+        else:
+            what = f"which is not served{did_you_mean(name, names)}; known are {', '.join(sorted(names)) or 'none'}"
+        return f"the {owner}'s label {REVISION_LABEL} names `{name}`, {what}"
     if DEFAULT_NAME not in names and labels.get(INJECT_LABEL) == "true":
         return f"the pod's label {INJECT_LABEL} selects the default revision, which does not exist"
     return (

@@ -353,6 +353,13 @@ def test_the_reason_is_given_if_no_webhook_is_called(namespace: dict[str, str], 
     assert says in why_none(namespace, pod, NAMES)
 
 
+@pytest.mark.parametrize(("namespace", "pod"), [({REV: "prod"}, {}), ({}, {REV: "prod"})])
+def test_the_reason_does_not_deny_a_label_whose_webhooks_were_changed(
+    namespace: dict[str, str], pod: dict[str, str]
+) -> None:
+    assert "names `prod`, whose webhooks leave its pods out" in why_none(namespace, pod, NAMES)
+
+
 @pytest.mark.parametrize(("namespace", "pod"), [({AUTO: "enabled"}, {}), ({}, {INJECT: "true"})])
 def test_the_reason_names_a_missing_default_revision(namespace: dict[str, str], pod: dict[str, str]) -> None:
     assert called(("1-24",), namespace, pod) == ()
