@@ -117,7 +117,7 @@ def _contexts(content: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 T = TypeVar("T")
 
 _HINTS: Final = {
-    "forbidden": "get this permission, or give another --context or --kubeconfig",
+    "forbidden": "grant this permission to the account, or give another --context or --kubeconfig",
     "unauthorized": "log in again, or give another --context or --kubeconfig",
     "unreachable": "check the network, or give another --context or --kubeconfig",
     "idle": "try again later, or give another --context or --kubeconfig",

@@ -431,7 +431,10 @@ def test_a_pod_that_is_refused_with_both_revisions_is_a_warning(monkeypatch: pyt
 
 @pytest.mark.parametrize(
     ("answer", "hint"),
-    [((403, 'user "a" cannot create resource "pods"'), "get this permission, or give"), ((503, "is overloaded"), "x")],
+    [
+        ((403, 'user "a" cannot create resource "pods"'), "grant this permission to the account, or give"),
+        ((503, "is overloaded"), "x"),
+    ],
 )
 def test_that_the_api_server_cannot_be_asked_is_a_note(
     answer: tuple[int, str], hint: str, monkeypatch: pytest.MonkeyPatch

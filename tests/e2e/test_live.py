@@ -243,4 +243,4 @@ def test_without_a_permission_one_line_says_which(live: Live) -> None:
 
     assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert 'cannot list resource "configmaps"' in done.stderr
-    assert "get this permission" in done.stderr
+    assert "grant this permission" in done.stderr
