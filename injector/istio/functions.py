@@ -19,16 +19,15 @@ from injector.gotemplate.budget import reserve
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.fmt import sprint
 from injector.gotemplate.sprig.strings import lower, trim
-from injector.gotemplate.values import Func, Map, Pointer, json_data
+from injector.gotemplate.values import Func, Map, Pointer, json_data, type_of
 from injector.istio.behaviours import ABSENT, OLDEST, Minor, values_of_minor
 from injector.istio.config import float_numbers
 from injector.istio.mesh import proto_to_json
-from injector.istio.proto import WellKnown
+from injector.istio.proto import Message, WellKnown
 from injector.kube.yaml import dump_yaml
 
 if TYPE_CHECKING:
     from injector.gotemplate.costs import Cost
-    from injector.istio.proto import Message
 
 _ATTRIBUTE_PREFIX: Final = "resource.opentelemetry.io/service."
 
@@ -60,10 +59,14 @@ def _target(value: Any) -> Any:
 
 
 def _proto_to_json(minor: Minor, message: Any) -> str:
-    target: Message | WellKnown | None = _target(message)
+    target = _target(message)
+    if isinstance(target, Message):
+        return target.derived(proto_to_json, minor)
     if isinstance(target, WellKnown):
         return go_json(target.json)
-    return "{}" if target is None else target.derived(proto_to_json, minor)
+    if target is None:
+        return "{}"
+    raise FuncError(f"wrong type for value; expected proto.Message; got {type_of(message)}")
 
 
 def _format_duration(duration: Any, *, unset: str = "0s") -> str:
@@ -287,12 +290,13 @@ def _image_version(image: str) -> str:
 
 _STRING_MAP: Final = "map[string]string"
 _ANY: Final = "interface {}"
+_DURATION: Final = "*durationpb.Duration"
 _OF_CONTAINERS: Final = "([]v1.Container) string"
 _OF_NETWORKS: Final = "(string, string) string"
 _FUNCTIONS: Final[dict[str, dict[Minor, tuple[str, Callable[..., Any], Cost]]]] = {
     "formatDuration": {
-        OLDEST: (f"({_ANY}) string", partial(_format_duration, unset="1s"), costs.DURATIONS),
-        (1, 14): (f"({_ANY}) string", _format_duration, costs.DURATIONS),
+        OLDEST: (f"({_DURATION}) string", partial(_format_duration, unset="1s"), costs.DURATIONS),
+        (1, 14): (f"({_DURATION}) string", _format_duration, costs.DURATIONS),
     },
     "isset": {OLDEST: (f"({_STRING_MAP}, string) bool", _isset, costs.NOTHING)},
     "excludeInboundPort": {OLDEST: (f"({_ANY}, string) string", exclude_inbound_port, costs.PARTS)},

@@ -202,6 +202,11 @@ def test_proto_to_json_leaves_out_defaults(mesh: str, expected: str) -> None:
     assert _call("protoToJSON", mesh_facts(parse_mesh_config(mesh, (1, 30))).proxy_config) == expected
 
 
+def test_proto_to_json_refuses_what_is_no_message() -> None:
+    with pytest.raises(FuncError, match="wrong type for value; expected proto.Message; got string"):
+        _call("protoToJSON", "x")
+
+
 def test_proto_to_json_leaves_out_no_defaults_before_1_6() -> None:
     mesh = mesh_facts(parse_mesh_config(None, (1, 5)))
 

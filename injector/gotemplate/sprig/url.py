@@ -55,6 +55,8 @@ for _name, _signature, _call, _cost in (
 _SCHEME = re.compile(r"(?P<name>[a-zA-Z][a-zA-Z0-9+.\-]*):", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _USERINFO = re.compile(r"[-A-Za-z0-9._:~!$&'*+(),;=%@]*", re.ASCII)
+_PATH = re.compile("[/?#]")
+"""Ends the user and the host of a URL."""
 _PORT = re.compile(r"(?::[0-9]*)?", re.ASCII)
 _ESCAPE_OR_BAD = re.compile(rb"%(?P<code>[0-9a-fA-F]{2})?|(?P<bad>[^-A-Za-z0-9_.~!\"$&'*+(),:;<=>\[\]\x80-\xff])")
 """An escape, or a character that must be one in a host."""
@@ -180,19 +182,21 @@ def join_url(parts: Mapping[str, Any]) -> str:
     """Return the URL of parts as ``parse_url`` gives them (url.URL.String)."""
     names = ("scheme", "host", "path", "query", "opaque", "fragment", "userinfo")
     scheme, host, path, query, opaque, fragment, userinfo = (_text(parts, name) for name in names)
+    user = ""
     if userinfo:
         try:
-            userinfo = _parsed(f"proto://{userinfo}@host")["userinfo"]
+            user = _parsed(f"proto://{userinfo}@host")["userinfo"] + "@"
         except ValueError as error:
             raise FuncError(f"unable to parse userinfo in dict: {error}") from error
+        if "@" not in _PATH.split(f"{userinfo}@", maxsplit=1)[0]:
+            user = ""
     out = f"{scheme}:" if scheme else ""
     if opaque:
         out += opaque
     else:
-        if host or userinfo or (scheme and path):
+        if host or user or (scheme and path):
             out += "//"
-        out += f"{userinfo}@" if userinfo else ""
-        out += _escaped(host, _HOST_SAFE)
+        out += user + _escaped(host, _HOST_SAFE)
         path = path if path == "*" else _escaped(path, _PATH_SAFE)
         if path and not path.startswith("/") and host:
             out += "/"
