@@ -258,7 +258,7 @@ def make_plan(
     if direct:
         how = "not by the tag" if upgrade.tag else "and do not move"
         notes.append(
-            f"{direct} workloads use revision {upgrade.source} by their own label or that of their namespace, {how}"
+            f"workloads with revision {upgrade.source} by their own label or that of their namespace, {how}: {direct}"
         )
     return Plan(upgrade, tuple(entries), target.written, tuple(notes))
 

@@ -115,7 +115,7 @@ def test_the_summary_counts_each_wave_and_names_what_does_not_move(document: str
         "workloads: 2 restart, 1 done, 2 blocked\n"
     )
     assert result.stderr == (
-        "note: 1 workloads use revision 1-28 by their own label or that of their namespace, not by the tag\n"
+        "note: workloads with revision 1-28 by their own label or that of their namespace, not by the tag: 1\n"
     )
 
 

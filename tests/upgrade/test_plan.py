@@ -85,7 +85,7 @@ def test_workloads_of_other_tags_are_not_in_the_plan_and_those_of_the_revision_a
 
     assert made.entries == ()
     assert made.notes == (
-        "1 workloads use revision 1-28 by their own label or that of their namespace, not by the tag",
+        "workloads with revision 1-28 by their own label or that of their namespace, not by the tag: 1",
     )
 
 
