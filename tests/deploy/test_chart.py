@@ -339,7 +339,7 @@ def test_out_of_the_network_policy_goes_what_the_mode_needs() -> None:
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}
     }
     assert of_kind(rendered(), "NetworkPolicy") == []
-    says = "The NetworkPolicy of the chart admits every client to this port, because an API server is no pod"
+    says = "The NetworkPolicy of the chart admits every client to this port, because an API server is not a pod"
     assert says in (ROOT / "SECURITY.md").read_text(), "the page and the first rule of the policy agree"
 
 

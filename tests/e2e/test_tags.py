@@ -112,11 +112,16 @@ def test_webhooks_that_helm_and_istioctl_take_back_are_reported_until_they_are_w
     with injector(tmp_path, "--insecure-http", *of_cluster(lab, HOME)) as served:
         assert served.total("injector_webhook_faults") == 0
         for name, manager in ((revision, "helm"), (tag, "istioctl")):
-            take_back(golden("revision-1-24" if name == revision else "tag-prod"), manager)
+            taken = golden("revision-1-24" if name == revision else "tag-prod")
+            take_back(taken, manager)
 
             served.until(lambda: served.total("injector_webhook_faults") == 1)
             (fault,) = served.status()["webhookErrors"]
-            assert f"{HOME}/istiod-1-24, as `{manager}` wrote it; run `injector {' '.join(remedies[name])}`" in fault
+            path = taken["webhooks"][0]["clientConfig"]["service"]["path"]
+            assert (
+                f"{HOME}/istiod-1-24 at {path}, as `{manager}` wrote it; run `injector {' '.join(remedies[name])}`"
+                in fault
+            )
             assert fault.startswith(f"MutatingWebhookConfiguration {name}: ")
             for listing in (("tag", "list"), ("revision", "list"), ("revision", "status")):
                 assert fault in command(lab, *listing).stderr

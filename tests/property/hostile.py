@@ -26,6 +26,7 @@ from injector.gotemplate.values import Func, Map, NamedString, Slice
 from injector.istio.behaviours import NEWEST
 from injector.istio.goview import GoStruct
 from injector.istio.mesh import mesh_facts, parse_mesh_config
+from injector.istio.proto import PROXY_CONFIG, Message, message_type
 from injector.istio.template import go_functions
 from tests.cases import read_cases
 
@@ -117,6 +118,7 @@ def struct_values(size: int) -> dict[str, dict[str, Any]]:
     entries = Map("string", "string", {f"key{number}": "x" * 10 for number in range(size // 20)})
     ports = [{"containerPort": number, "protocol": "TCP"} for number in range(size // 40)]
     containers = [{"name": f"c{number}", "ports": ports[:10]} for number in range(size // 40)]
+    duration = Message(message_type(PROXY_CONFIG), {"drainDuration": 2**63 - 1}).field("DrainDuration")
     return {
         "map[string]string": {"entries": entries, "none": Map("string", "string", {})},
         "v1.ObjectMeta": {"annotated": GoStruct("v1.ObjectMeta", {"annotations": dict(entries)})},
@@ -125,6 +127,7 @@ def struct_values(size: int) -> dict[str, dict[str, Any]]:
             "ports": Slice("v1.Container", [GoStruct("v1.Container", {"name": "c", "ports": ports})]),
         },
         "*v1alpha1.MeshConfig": {"mesh": mesh_facts(parse_mesh_config(None, NEWEST)).mesh_pointer},
+        "*durationpb.Duration": {"longest": duration},
         "time.Time": {"date": to_date("2006-01-02", "2024-05-06")},
         "sprig.certificate": {"text": CertificateStruct("a" * size, "b" * size)},
         "bool": {"true": True},
