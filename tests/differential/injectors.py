@@ -345,6 +345,8 @@ def _as_injected_once(answer: Answer) -> Answer:
     found.get("pod", {}).get("metadata", {}).get("annotations", {}).pop("proxy.istio.io/overrides", None)
     for container in (each for kind in CONTAINERS for each in found.get("pod", {}).get("spec", {}).get(kind) or ()):
         container["env"] = [each for each in container.get("env", ()) if each["name"] != "ISTIO_KUBE_APP_PROBERS"]
+        if "-u" in (arguments := container.get("args") or [])[:-1]:
+            arguments[arguments.index("-u") + 1] = ""
     return found
 
 
