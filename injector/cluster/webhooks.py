@@ -252,7 +252,7 @@ class WebhookFacts:
         is_own: whether the injector's commands wrote it.
         leads_here: whether its path is ``/inject/<its tag or revision>``, which only the injector has.
         server: its Service as ``namespace/name``, or its URL.
-        path: the path of the Service.
+        path: the path of its Service; empty for a URL, which has its own.
         changed_by: the field manager that wrote the server last; empty if it is not known.
         unverified: whether a Service is called without a ``caBundle``.
         certificates: the certificates of its ``caBundle``, if it calls a Service.
@@ -283,14 +283,15 @@ def webhook_facts(item: Mapping[str, Any]) -> WebhookFacts | None:
         client for client in clients if not any(has_path_of(client, name) for name in (tag or revision, revision))
     ]
     in_services = [client for client in clients if client.get("service")]
+    shown = (astray or clients)[0]
     return WebhookFacts(
         metadata["name"],
         tag,
         revision,
         noted or not managers(item).isdisjoint((TAG_MANAGER, REVISION_MANAGER)),
         not astray,
-        _server((astray or clients)[0]),
-        mapping_at((astray or clients)[0], "service").get("path") or "/",
+        _server(shown),
+        (shown["service"].get("path") or "/") if shown.get("service") else "",
         endpoint_manager(item),
         any(not client.get("caBundle") for client in in_services),
         frozenset().union(*(_certificates(client) for client in in_services)),
@@ -311,7 +312,7 @@ def _led_away(known: Sequence[WebhookFacts]) -> Iterator[ConfigError]:
         if each.leads_here or not (each.is_own or (each.tag and each.revision in here)):
             continue
         by = f", as `{each.changed_by}` wrote it" if each.changed_by not in ("", TAG_MANAGER, REVISION_MANAGER) else ""
-        at = f" at {each.path}" if each.server.startswith("Service ") else ""
+        at = f" at {each.path}" if each.path else ""
         whose = "it belongs to the injector" if each.is_own else f"revision `{each.revision}` belongs to the injector"
         if each.tag:
             remedy = f"run `injector tag set {each.tag} --revision {each.revision} --overwrite`"

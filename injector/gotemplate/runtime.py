@@ -291,7 +291,7 @@ def elements(value: Any) -> Iterable[Any]:
     """Return the values of a range with one variable or none: elements, map entries, integers, the values of an iterator."""
     value = indirect(value)[0]
     if isinstance(value, list):
-        return value  # which nothing changes
+        return value  # no template can change it meanwhile
     if value is None or value is NO_VALUE or isinstance(value, bytes | dict):
         return (element for _, element in pairs(value))
     if basic_kind(value) in _INTEGERS:

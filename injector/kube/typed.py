@@ -382,7 +382,7 @@ def _in_one_case(value: Mapping[str, Any], struct: StructType, decode: Codec) ->
 
 
 def _decoded_into(before: Any, value: Any) -> Any:
-    """Return what encoding/json makes of a field whose value is ``before``; of a list, only the new items stay here."""
+    """Decode a value into a field that has the value ``before``, as encoding/json does; but of a list, only the new items stay."""
     if isinstance(before, dict) and isinstance(value, dict):
         return {**before, **{key: _decoded_into(before.get(key), item) for key, item in value.items()}}
     return before if value is None and not isinstance(before, dict | list) else value

@@ -167,7 +167,7 @@ def step(upgrade: Upgrade, state: State, seen: Observation) -> Decision:
 
 
 def _tags_until(upgrade: Upgrade, before: Tag | None, wave: int) -> list[Tag | None]:
-    """Return the tag before the upgrade, and what the upgrade itself writes until it has moved it for a wave."""
+    """Return the tag before the upgrade, and each form of it that the upgrade itself writes until it has moved it for a wave."""
     if before is None:
         return [None]
     moved = [before, *(moved_tag(upgrade, before, index) for index in range(wave + 1))]

@@ -80,7 +80,7 @@ class AnswerCache:
         self.size = 0
 
     def get(self, snapshot: Snapshot, key: CacheKey) -> CachedAnswer | None:
-        """Return the answer to an equal request; None if there is none, or if a newer snapshot than that of the request is in use."""
+        """Return the answer to an equal request; None if it is not cached, or if a newer snapshot is in use."""
         answer = self._answers.get(key) if snapshot is self.registry.snapshot else None
         if answer is not None:
             self.hits += 1

@@ -228,7 +228,7 @@ class Model:
 class Walk:
     """The common part of the walks through templates: the reads, and the texts of a pod in values.
 
-    ``text`` is the name of the template text that the walk is in. A walk that does not come to an end raises a RecursionError.
+    ``text`` is the name of the template text that the walk is in. More than ``MOST_STEPS`` calls raise a RecursionError.
     """
 
     def __init__(self, model: Model, reads: dict[Read, tuple[str, int]]) -> None:
