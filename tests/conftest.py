@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import needs
 from tests.architecture.forkserver import forking
 from tests.factories import make_pod, make_review
 from tests.sizes import sized
@@ -36,6 +37,37 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
     gc.enable()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests that only check Istio's own cases, if these are not beside the project."""
+    if needs.missing("corpus"):
+        left_out = [item for item in items if "corpus" in _needs_of(item)]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test if a program that it needs is missing."""
+    for name in _needs_of(item):
+        if reason := needs.missing(name):
+            pytest.skip(reason)
+
+
+def _needs_of(item: pytest.Item) -> list[str]:
+    return [name for mark in item.iter_markers("needs") for name in mark.args]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Fail a test that is skipped for a reason that tests/needs.py does not list."""
+    report = yield
+    if report.skipped and not hasattr(report, "wasxfail"):
+        assert isinstance(report.longrepr, tuple)
+        reason = report.longrepr[2].removeprefix("Skipped: ")
+        if not needs.is_listed(reason):
+            report.outcome, report.longrepr = "failed", f"a reason to skip that is not in tests/needs.py: {reason}"
+    return report
 
 
 @pytest.fixture(scope="session")

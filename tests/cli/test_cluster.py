@@ -423,7 +423,7 @@ FORKS = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
 
 @FORKS
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no safe fork")
+@pytest.mark.needs("linux")
 def test_many_items_are_divided_among_processes_and_their_results_are_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     with_cpus(monkeypatch, 3)
     meeting = multiprocessing.get_context("fork").Barrier(3)
@@ -468,7 +468,7 @@ for _ in in_processes(lambda item: print(item, flush=True), itertools.count()):
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no safe fork")
+@pytest.mark.needs("linux")
 def test_processes_end_when_the_first_one_is_killed() -> None:
     with subprocess.Popen([sys.executable, "-c", ENDLESS], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None

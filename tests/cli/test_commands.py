@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -24,7 +23,6 @@ from injector.settings import SETTINGS
 from tests.architecture.reference_pages import commands
 from tests.cases import cases
 from tests.cli.clusters import assert_fails, invoke
-from tests.e2e.kubelab import BUILT
 from tests.revisions.fakes import write_revision
 
 SLOW = ("aiohttp", "kubernetes_asyncio", "prometheus_client", "cryptography", "jinja2", "asyncio", "yaml", "orjson")
@@ -286,7 +284,7 @@ def test_names_of_revisions_tags_formats_and_contexts_are_completed(
     assert (sorted(each.partition(",")[2] for each in run.stdout.split()), run.stderr) == (found, "")
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+@pytest.mark.needs("bash")
 def test_bash_accepts_its_script() -> None:
     script = invoke("completion", "bash").stdout
 
@@ -295,17 +293,13 @@ def test_bash_accepts_its_script() -> None:
     assert (run.returncode, run.stderr) == (0, "")
 
 
-KUBECTL = shutil.which("kubectl", path=f"{os.environ['PATH']}:{BUILT}")
-
-
 def kubectl(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run kubectl as a user whose PATH has the plugin, and who has no cluster."""
-    if KUBECTL is None:
-        pytest.skip("kubectl is not installed")
     env = {**os.environ, "HOME": str(folder), "KUBECONFIG": "", "PATH": f"{Path(INJECTOR).parent}:{os.environ['PATH']}"}
-    return subprocess.run([KUBECTL, *arguments], env=env, capture_output=True, text=True, check=False)
+    return subprocess.run(["kubectl", *arguments], env=env, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.needs("kubectl")
 def test_kubectl_runs_the_plugin_whose_help_names_kubectl(tmp_path: Path) -> None:
     shown = kubectl(tmp_path, "injector", "help", "tag", "set").stdout
 
@@ -320,6 +314,7 @@ def test_kubectl_runs_the_plugin_whose_help_names_kubectl(tmp_path: Path) -> Non
     assert (wrong.returncode, wrong.stderr) == (64, "error: No such command 'nope'; see `kubectl injector --help`\n")
 
 
+@pytest.mark.needs("kubectl")
 @pytest.mark.parametrize(
     ("words", "found", "directive"),
     [

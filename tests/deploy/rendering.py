@@ -1,10 +1,18 @@
-"""What the chart renders, and where there is nothing to render it with, why."""
+"""Renderings of the chart: recorded answers of Helm, so that the tests need no Helm.
+
+``scripts/renderings`` runs the tests with Helm and records each answer. A recording is used only for the chart that it was made of. For
+another chart, and for values that were not recorded, Helm answers; a test fails if there is no Helm.
+"""
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import json
-import os
+import re
 import subprocess
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,35 +26,123 @@ CHART = DEPLOY / "chart"
 BASES = DEPLOY / "kustomize"
 NAMESPACE = "injector-system"
 RELEASE = "injector"
+RECORDED = Path(__file__).with_name("renderings.json.gz")
+REMEDY = "run scripts/renderings, which needs Helm or Go, and commit what it writes"
+SEPARATOR = re.compile(r"^(?=---$)", re.MULTILINE)
+
+WRITTEN = "folder:"
 
 Object = dict[str, Any]
+Arguments = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What Helm answered to some arguments."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Helm's answers for one state of the chart, by its arguments."""
+
+    helm: str
+    chart: str
+    answers: dict[Arguments, Answer]
+
+
+asked: dict[Arguments, Answer] | None = None
+"""The answers of this run, if they are to be recorded: then nothing is read from the recording."""
+
+
+def checksum(folder: Path, files: Iterable[Path]) -> str:
+    """Return a checksum of the names and the content of files."""
+    found = hashlib.sha256()
+    for file in sorted(files):
+        found.update(f"{file.relative_to(folder)} {hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
+    return found.hexdigest()
+
+
+def files_in(folder: Path) -> list[Path]:
+    """Return the files of a folder and of those in it."""
+    return [each for each in folder.rglob("*") if each.is_file()]
+
+
+@cache
+def chart_checksum() -> str:
+    """Return the checksum of all files that the answers depend on."""
+    return checksum(DEPLOY, [*files_in(CHART), *BASES.glob("*/values.yaml")])
+
+
+@cache
+def recording() -> Recording:
+    """Return the recorded answers. The file has each document once, and the answers have its number."""
+    data = json.loads(gzip.decompress(RECORDED.read_bytes()))
+    documents: list[str] = data["documents"]
+    answers = {
+        tuple(arguments): Answer(status, "".join(documents[number] for number in numbers), errors)
+        for arguments, status, numbers, errors in data["answers"]
+    }
+    return Recording(data["helm"], data["chart"], answers)
+
+
+def write(answers: Mapping[Arguments, Answer]) -> None:
+    """Write the recording of this chart."""
+    documents: dict[str, int] = {}
+    entries = [
+        (
+            arguments,
+            answer.returncode,
+            [documents.setdefault(document, len(documents)) for document in SEPARATOR.split(answer.stdout)],
+            answer.stderr,
+        )
+        for arguments, answer in sorted(answers.items())
+    ]
+    data = {"helm": version(), "chart": chart_checksum(), "documents": list(documents), "answers": entries}
+    RECORDED.write_bytes(gzip.compress(json.dumps(data, separators=(",", ":")).encode(), mtime=0))
 
 
 @cache
 def missing() -> str:
-    """Why the chart cannot be rendered; empty where it can. Builds Helm where there is Go and no Helm."""
-    done = _run("version", "--short")
+    """Return why Helm cannot be run; empty if it can. Builds Helm if there is Go and no Helm."""
+    done = run("version", "--short")
     return "" if done.returncode == 0 else f"no Helm: {(done.stderr.strip() or 'it does not start').splitlines()[-1]}"
 
 
-def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Helm's answer; skips the test where there is no Helm."""
+def version() -> str:
+    """Return the version of Helm, without the commit of its build."""
+    return run("version", "--short").stdout.partition("+")[0].strip()
+
+
+def run(*arguments: str) -> Answer:
+    """Run Helm in the root of the project."""
+    command = [str(ROOT / "scripts" / "helm"), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    return Answer(done.returncode, done.stdout, done.stderr)
+
+
+def helm(*arguments: str, folder: Path | None = None) -> Answer:
+    """Return Helm's answer. The recording knows ``folder``, one that the test writes, by the checksum of its files."""
+    given = tuple(each.replace(f"{ROOT}/", "") for each in arguments)
+    name = f"{WRITTEN}{checksum(folder, files_in(folder))}" if folder else ""
+    key = tuple(each.replace(str(folder), name) for each in given)
+    if asked is None and recording().chart == chart_checksum() and key in recording().answers:
+        return recording().answers[key]
     if missing():
-        pytest.skip(missing())
-    return _run(*arguments)
-
-
-def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(ROOT / "scripts" / "helm"), *arguments], capture_output=True, text=True, check=False, env={**os.environ}
-    )
+        pytest.fail(f"the chart has no recorded rendering with these values: {REMEDY}")
+    answer = run(*given)
+    if asked is not None:
+        asked[key] = answer
+    return answer
 
 
 _rendering = cache(helm)
-"""The chart in the repository stays the same, so that equal commands have equal answers."""
 
 
-def templated(values: Object, *flags: str) -> subprocess.CompletedProcess[str]:
+def templated(values: Object, *flags: str) -> Answer:
     """Helm's answer to rendering the chart with ``values``."""
     given = [f"--set-json={key}={json.dumps(value)}" for key, value in values.items()]
     return _rendering("template", RELEASE, str(CHART), f"--namespace={NAMESPACE}", *given, *flags)

@@ -392,7 +392,7 @@ def deployments(folder: Path, many: list[Object]) -> list[Object]:
     (folder / "Chart.yaml").write_text(json.dumps(whole))
     (folder / "values.yaml").write_text(json.dumps(dict(zip(names, many, strict=True))))
     shown = [f"--show-only=charts/{name}/templates/deployment.yaml" for name in names]
-    done = helm("template", RELEASE, str(folder), f"--namespace={NAMESPACE}", *shown)
+    done = helm("template", RELEASE, str(folder), f"--namespace={NAMESPACE}", *shown, folder=folder)
     assert done.returncode == 0, done.stderr
     found = {
         each["metadata"]["labels"]["helm.sh/chart"]: each for each in of_kind(documents(done.stdout), "Deployment")

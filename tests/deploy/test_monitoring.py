@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 import subprocess
 from collections import defaultdict
 from collections.abc import Iterator
@@ -23,13 +21,11 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from injector.metrics import Metrics, Outcome, RevisionRow, UpgradeRow
 from tests.cases import cases, read_cases
 from tests.deploy.rendering import CHART, ROOT, of_kind, one, rendered
+from tests.needs import PROMTOOL
 
 ALERTS = yaml.safe_load((CHART / "files" / "alerts.yaml").read_text())
 RULES = [rule for group in ALERTS["groups"] for rule in group["rules"]]
 DASHBOARDS = {path.name: json.loads(path.read_text()) for path in (CHART / "dashboards").glob("*.json")}
-PROMETHEUS = os.environ.get("PROMETHEUS")
-PROMTOOL = (shutil.which("promtool") if PROMETHEUS is None else str(Path(PROMETHEUS).with_name("promtool"))) or ""
-needs_promtool = pytest.mark.skipif(not PROMTOOL, reason="promtool is not installed: the Debian package prometheus")
 SCRAPED = {"job", "namespace", "pod"}
 """Labels that Prometheus adds to what it reads from a pod."""
 
@@ -143,7 +139,7 @@ def test_an_alert_says_how_bad_it_is_what_is_wrong_and_where_to_read_on(rule: di
     assert named <= grouped(rule["expr"]), "a label that the expression loses is empty in the message"
 
 
-@needs_promtool
+@pytest.mark.needs("promtool")
 def test_promtool_finds_no_fault_in_the_rules() -> None:
     done = subprocess.run(
         [PROMTOOL, "check", "rules", CHART / "files" / "alerts.yaml"], capture_output=True, text=True, check=False
@@ -157,7 +153,7 @@ def with_scrape_labels(series: str) -> str:
     return f'{name}{{job="injector",namespace="injector-system",pod="p"{"," if labels else "}"}{labels}'
 
 
-@needs_promtool
+@pytest.mark.needs("promtool")
 @cases("fault", "minutes", "fires")
 def test_each_alert_fires_on_its_fault_alone(
     tmp_path: Path, fault: dict[str, str], minutes: int, fires: list[str]

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance import corpus
 from tests.differential.comparing import differences
 from tests.differential.comparisons import COMPARISONS
-from tests.differential.golang import ABSENT, built
+from tests.differential.golang import built
 from tests.differential.soundness import Soundness
 from tests.property.subjects import subjects
 
+pytestmark = pytest.mark.needs("go")
 INPUTS = 400
 PODS = 60
 MINORS = ("1.8", "1.20", "1.30")
@@ -27,7 +27,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program that asks Go."""
     found = built(tmp_path_factory.mktemp("go"))
     if found is None:
-        pytest.skip(ABSENT)
+        pytest.skip("Go's modules cannot be downloaded")
     return found
 
 
@@ -39,7 +39,6 @@ def test_go_and_we_answer_alike(program: Path, name: str) -> None:
     assert came.alike > INPUTS * 0.9
 
 
-@pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)
 @pytest.mark.parametrize("minor", MINORS)
 def test_every_patch_applies_and_gives_a_pod(program: Path, minor: str) -> None:
     soundness = Soundness(program=program)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -24,15 +23,14 @@ from injector.kube.typed import normalise
 from injector.kube.yaml import load_yaml
 from tests.cases import cases
 from tests.factories import make_container, make_pod
+from tests.needs import POD_SECURITY_FIXTURES as FIXTURES
 
-MODULES = Path(os.environ.get("GOMODCACHE") or Path(os.environ.get("GOPATH") or "~/go").expanduser() / "pkg" / "mod")
-FIXTURES = MODULES / "k8s.io" / "pod-security-admission@v0.35.4" / "test" / "testdata"
 VERSIONS = ("v1.0", "v1.18", "v1.24", "v1.30", "v1.35")
 """Versions that together have every form of every rule; v1.0 to v1.36 have 4,241 pods, which take 5 s."""
 LABEL = "pod-security.kubernetes.io/"
 
 
-@pytest.mark.skipif(not FIXTURES.is_dir(), reason=f"{FIXTURES.parent.parent.name} is not in Go's module cache")
+@pytest.mark.needs("pod-security-admission")
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("level", [BASELINE, RESTRICTED])
 def test_the_verdict_on_every_fixture_is_the_one_of_the_go_module(level: str, version: str) -> None:

@@ -353,7 +353,7 @@ async def test_a_client_that_does_not_read_its_answer_is_disconnected(
         await until(lambda: not served.connections)
 
 
-@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="the platform has no such timeout")
+@pytest.mark.needs("linux")
 @pytest.mark.parametrize("tls", [False, True])
 async def test_the_kernel_disconnects_a_client_whose_answer_is_in_its_buffers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tls: bool

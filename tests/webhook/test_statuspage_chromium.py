@@ -20,11 +20,11 @@ from injector.webhook.operations import Operations
 from tests.handlers import decided
 from tests.revisions.fakes import fake_revision
 from tests.webhook.canary import TAGS, UPGRADES, Cluster
-from tests.webhook.chromium import EXECUTABLE, Page, browser, tab
+from tests.webhook.chromium import Page, browser, tab
 
 ServerFactory = Callable[[Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]], Awaitable[RawTestServer]]
 
-pytestmark = pytest.mark.skipif(EXECUTABLE is None, reason="chromium is not installed")
+pytestmark = pytest.mark.needs("chromium")
 
 FAULTS = (Path(__file__).parent / "accessibility.js").read_text()
 WIDTHS = (1280, 390, 320)
