@@ -5,7 +5,6 @@ import contextlib
 import json
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,22 +15,20 @@ from injector.errors import BreakOutError, DataError, OverlayError, TemplateBudg
 from injector.injection import guard as guard_module
 from injector.injection.data import Parameters, template_data
 from injector.injection.guard import (
-    DOCUMENT_FILLERS,
     FILLERS,
     MORE_FILLERS,
     Filler,
     decodes,
+    difference,
     has_constants,
     is_dangerous,
     is_document,
     is_encoded,
-    mismatch,
-    none_dangerous,
 )
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import ENFORCE, OFF, WARN, Injected, RequestFacts
 from injector.istio.template import TemplateData
-from tests.cases import cases, read_cases
+from tests.cases import cases
 from tests.factories import make_pod
 from tests.property import realistic
 from tests.property.breakouts import EVIL
@@ -216,6 +213,35 @@ def test_a_value_that_is_a_key_of_yaml_is_refused(toleration: str, value: str) -
         injected({"image": value}, config=config)
 
 
+@pytest.mark.parametrize("key", ["a'b", "}\n- b", " c", "Z{"])
+def test_wherever_an_inserted_key_sorts_the_pod_is_let_through(key: str) -> None:
+    config = CONFIG.replace(
+        '"{{ index .ObjectMeta.Annotations `arg` }}"', "{{ toJSON .ObjectMeta.Annotations | quote }}"
+    )
+    annotations = {"a": "b", "example.com/team": "shop", key: "debug"}
+
+    assert injected(annotations, config=config) == injected(annotations, OFF, config)
+
+
+def test_deep_json_is_let_through() -> None:
+    config = CONFIG.replace(
+        '"{{ index .ObjectMeta.Annotations `arg` }}"', "{{ toJSON .ObjectMeta.Annotations | quote }}"
+    )
+    annotations = {"arg": "[" * 900 + '"it\'s"' + "]" * 900}
+
+    assert injected(annotations, config=config) == injected(annotations, OFF, config)
+
+
+def test_a_field_of_the_proxy_config_annotation_is_named() -> None:
+    config = CONFIG.replace("index .ObjectMeta.Annotations `image`", "index .ProxyConfig.ProxyMetadata `IMAGE`")
+    proxy = json.dumps({"proxyMetadata": {"OTHER": "it's\n", "IMAGE": HOSTILE}})
+
+    with pytest.raises(BreakOutError) as refused:
+        injected({"proxy.istio.io/config": proxy}, config=config)
+
+    assert refused.value.where == "metadata.annotations[proxy.istio.io/config].proxyMetadata.IMAGE"
+
+
 @pytest.mark.parametrize("value", ["a\nb", "it's\t", '\\"', "50% 'off'", "a&b\n"])
 def test_however_a_function_escapes_it_a_value_is_let_through(value: str) -> None:
     config = CONFIG.replace(
@@ -327,12 +353,12 @@ def test_texts_between_two_values_stay() -> None:
 @cases("real", "renderings", "expected")
 def test_a_scalar_has_the_texts_that_are_around_the_value(real: Any, renderings: list[Any], *, expected: bool) -> None:
     assert has_constants(real, renderings) is expected
-    assert (mismatch({"k": real}, [{"k": each} for each in renderings]) is None) is expected
+    assert (difference({"k": real}, [{"k": each} for each in renderings]) is None) is expected
 
 
 @cases("real", "renderings", "path")
 def test_the_first_difference_is_found(real: Any, renderings: list[Any], path: tuple[Any, ...] | None) -> None:
-    found = mismatch(real, renderings)
+    found = difference(real, renderings)
 
     assert (None if found is None else found.path) == path
 
@@ -343,7 +369,7 @@ def test_objects_with_very_many_keys_take_no_longer_for_each() -> None:
     )
     start = time.thread_time()
 
-    assert mismatch(real, renderings) is None
+    assert difference(real, renderings) is None
 
     assert time.thread_time() - start < 2
 
@@ -358,24 +384,12 @@ def encoded(text: str) -> str:
 @cases("text", also=["a\ud800"])
 def test_syntax_of_yaml_is_dangerous(text: str) -> None:
     assert is_dangerous(text)
-    assert not none_dangerous(["a", text, "b"])
 
 
 @cases("text")
 def test_ordinary_texts_are_not_dangerous_and_stay_as_they_are(text: str) -> None:
     assert not is_dangerous(text)
     assert all(filler.fill(text) == text for filler in FILLERS)
-
-
-def test_ordinary_texts_are_recognised_together() -> None:
-    harmless = read_cases(Path(__file__).with_suffix(".yaml"))["ordinary_texts_are_not_dangerous_and_stay_as_they_are"]
-    assert none_dangerous([text for text in harmless if text.isascii() and not set(text) & set(" *&%#")])
-    assert none_dangerous([])
-
-
-@given(texts=st.lists(st.text("ax-:?,.#*<{\n \0'\u2028", max_size=4), max_size=4))
-def test_the_fast_look_misses_nothing(texts: list[str]) -> None:
-    assert not (none_dangerous(texts) and any(map(is_dangerous, texts)))
 
 
 @given(text=st.text("ax-:?,.#*<{\n \r\0'\u2028", min_size=1))
@@ -402,7 +416,7 @@ def test_json_is_a_document(text: str, *, expected: bool) -> None:
 )
 def test_a_document_keeps_its_structure_and_its_harmless_texts(value: object) -> None:
     text = json.dumps(value, indent=1)
-    compact, spaced = (json.loads(filler.fill(text)) for filler in DOCUMENT_FILLERS)
+    compact, spaced = (json.loads(replace(filler, in_json=True).fill(text)) for filler in FILLERS)
 
     assert compact == inert(value, FILLERS[0])
     assert spaced == inert(value, FILLERS[1])
@@ -437,8 +451,8 @@ def test_a_plain_name_that_decodes_to_syntax_is_dangerous() -> None:
 
 
 @pytest.mark.parametrize("start", range(4))
-def test_wherever_the_decoding_of_the_second_filler_begins_it_gives_harmless_text(start: int) -> None:
-    text = replace(FILLERS[1], decoding=True).fill(encoded("it's\n- a: b" * 5))[start:]
+def test_wherever_the_decoding_of_the_first_filler_begins_it_gives_harmless_text(start: int) -> None:
+    text = replace(FILLERS[0], decoding=True).fill(encoded("it's\n- a: b" * 5))[start:]
 
     assert set(base64.b64decode(text[: len(text) // 4 * 4])) == {ord("U")}
 
@@ -446,7 +460,7 @@ def test_wherever_the_decoding_of_the_second_filler_begins_it_gives_harmless_tex
 def test_a_filler_of_an_encoded_text_decodes_to_a_filler_of_it() -> None:
     text = replace(FILLERS[0], decoding=True).fill(encoded("it's\na: b"))
 
-    assert base64.b64decode(text) == b"itxsxax b"
+    assert base64.b64decode(text) == b"UUUUUUUUU"
 
 
 @pytest.mark.parametrize(("pipe", "expected"), [("b64dec", True), ("urlParse | toJson", True), ("b64enc", False)])
