@@ -12,7 +12,7 @@
         ├── ManifestError            a manifest or pod that cannot be read
         ├── ConfigError              a revision's config, values, mesh config or revision.yaml
         │   ├── RecentPodError       a revision that fails on a recently injected pod
-        │   └── NoClusterError       no cluster is configured                exit 78
+        │   └── NotConfiguredError   no cluster, or no source of revisions   exit 78
         ├── TemplateRenderError      a template that does not parse or run
         │   ├── TemplateBudgetError  a template that exceeds its budget
         │   └── PausedError          a template that is paused, since it took too long several times
@@ -170,10 +170,16 @@ class ConfigError(DataError):
     """A revision's config, values, mesh config or revision.yaml that is not valid."""
 
 
-class NoClusterError(ConfigError):
-    """No cluster is configured (BSD sysexits EX_CONFIG)."""
+class NotConfiguredError(ConfigError):
+    """No cluster or no source of revisions is configured, or its variable is empty (BSD sysexits EX_CONFIG)."""
 
     exit_code = 78
+
+
+def no_source(*ways: str) -> NotConfiguredError:
+    """Return the error for a command that needs revisions, if nothing says where they are. ``ways`` are those to say it."""
+    hint = f"give {', '.join(ways)}, or --embedded for the two examples"
+    return NotConfiguredError("no source of revisions is configured", hint=hint)
 
 
 class RecentPodError(ConfigError):

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from injector.errors import ConfigError
 from injector.injection.pipeline import answers_to, inject_pod, without_namespace
 from injector.injection.result import RequestFacts, Skipped
 from injector.injection.tools.explain import Step, Trace, trace_pod
 from injector.injection.tools.podchanges import ABSENT, Change, changes
 from injector.istio.revision import Revision
-from injector.revisions.directory import read_directory, read_folder
+from injector.revisions.directory import EMBEDDED, read_directory, read_folder
 from injector.revisions.source import build
 
 if TYPE_CHECKING:
@@ -75,13 +76,16 @@ def load_revision(path: str | os.PathLike[str]) -> Revision:
     return build(read_folder(Path(path)))
 
 
-def load_revisions(path: str | os.PathLike[str] | None = None) -> dict[str, Revision]:
-    """Return all revisions of a directory by name; without ``path`` the shipped ones, ``stable`` and ``canary``.
+def load_revisions(path: str | os.PathLike[str] | None = None, *, embedded: bool = False) -> dict[str, Revision]:
+    """Return all revisions of a directory by name, or with ``embedded`` the two examples of the package, ``stable`` and ``canary``.
 
     Raises:
-        DataError: the directory cannot be read, or one of its revisions is invalid.
+        DataError: the directory cannot be read, one of its revisions is invalid, or not one of the arguments is given.
     """
-    state = read_directory(None if path is None else Path(path))
+    if (path is None) != embedded:
+        hint = "give the folder of your revisions, or embedded=True for the two examples"
+        raise ConfigError("neither or both of its arguments are given", where="load_revisions", hint=hint)
+    state = read_directory(EMBEDDED if path is None else Path(path))
     for error in state.failures.values():
         raise error
     return {raw.name: build(raw) for raw in state.revisions}

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from injector.errors import UsageError
+from injector.errors import UsageError, no_source
 from injector.injection.result import GUARDS
 
 if TYPE_CHECKING:
@@ -114,6 +114,7 @@ class Settings:
         "Common name that a client certificate may have. Without it, any.", (), "NAME"
     )
     revisions_dir: Path | None = _setting("Directory with one folder per revision.")
+    embedded: bool = _setting("Use the two embedded examples, stable and canary.", default=False)
     inject_config: Path | None = _setting("Injection config of one revision.", aliases=("--injectConfigFile",))
     values_file: Path | None = _setting(
         "Values of --injectConfig.", aliases=("--valuesConfig", "--values-config", "--injectValues")
@@ -206,17 +207,10 @@ class Settings:
 
         Raises:
             UsageError: two settings contradict each other, or one requires another.
+            NotConfiguredError: none says where the revisions are.
         """
+        self._check_sources()
         self._check_tls()
-        if self.revisions_dir and self.inject_config:
-            raise UsageError("--revisions-dir and --injectConfig exclude each other", hint="give one of the two")
-        only_with_config = ("values_file", "mesh_config", "revision", "istio_version", "set_env", "node_version")
-        given = [setting for setting in SETTINGS if setting.name in only_with_config and getattr(self, setting.name)]
-        if given and not self.inject_config:
-            raise UsageError(
-                f"{given[0].flags[0]} requires --injectConfig",
-                hint="give --injectConfig too, or put the file into a folder of --revisions-dir",
-            )
         if self.upgrades and not self.from_cluster:
             raise UsageError(
                 "--upgrades requires --from-cluster", hint="give --from-cluster too, which reads the revisions to move"
@@ -237,6 +231,25 @@ class Settings:
         if self.port == self.ops_port != 0:
             raise UsageError(f"both ports are {self.port}", where="--ops-port", hint="choose another port")
         return self
+
+    def _check_sources(self) -> None:
+        sources = {
+            "--revisions-dir": self.revisions_dir,
+            "--embedded": self.embedded,
+            "--injectConfig": self.inject_config,
+        }
+        chosen = [flag for flag, value in sources.items() if value]
+        if len(chosen) > 1:
+            raise UsageError(f"{' and '.join(chosen)} exclude each other", hint="give one of them")
+        only_with_config = ("values_file", "mesh_config", "revision", "istio_version", "set_env", "node_version")
+        given = [setting for setting in SETTINGS if setting.name in only_with_config and getattr(self, setting.name)]
+        if given and not self.inject_config:
+            raise UsageError(
+                f"{given[0].flags[0]} requires --injectConfig",
+                hint="give --injectConfig too, or put the file into a folder of --revisions-dir",
+            )
+        if not chosen and not self.from_cluster:
+            raise no_source("--injectConfig FILE", "--revisions-dir DIR (or INJECTOR_REVISIONS_DIR)", "--from-cluster")
 
     def _check_tls(self) -> None:
         certificate = self.tls_cert_file or self.tls_key_file

@@ -22,7 +22,7 @@ THREADS = 8
 
 @pytest.fixture(scope="module")
 def revisions() -> dict[str, injector.Revision]:
-    return injector.load_revisions()
+    return injector.load_revisions(embedded=True)
 
 
 @pytest.fixture(scope="module")

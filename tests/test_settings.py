@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from injector.errors import UsageError
+from injector.errors import NotConfiguredError, UsageError
 from injector.settings import SETTINGS, Settings
 from tests.cases import cases
 
@@ -18,6 +18,8 @@ def settings_of(given: dict[str, Any]) -> Settings:
         name: Path(value) if name in PATHS else tuple(value) if isinstance(value, list) else value
         for name, value in given.items()
     }
+    if not {"revisions_dir", "inject_config", "from_cluster"} & options.keys():
+        options["embedded"] = True
     return Settings(**options)
 
 
@@ -44,6 +46,17 @@ def test_consistent_settings_pass(given: dict[str, Any]) -> None:
     settings = settings_of(given)
 
     assert settings.checked() is settings
+
+
+@pytest.mark.parametrize("given", [{}, {"insecure_http": True}, {"tls_mode": "self-signed"}])
+def test_settings_without_a_source_of_revisions_name_the_ways_to_give_one(given: dict[str, Any]) -> None:
+    with pytest.raises(NotConfiguredError) as caught:
+        Settings(**given).checked()
+
+    assert str(caught.value) == (
+        "no source of revisions is configured; give --injectConfig FILE, --revisions-dir DIR (or INJECTOR_REVISIONS_DIR), "
+        "--from-cluster, or --embedded for the two examples"
+    )
 
 
 @cases("given", "says")

@@ -19,7 +19,7 @@ if serves(sys.argv):
     # arrive.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP, signal.SIGTERM})
 
-from injector.cli.commands import completions
+from injector.cli.commands import complete_output, completions
 from injector.cli.commands import root as main
 from injector.cli.output import KUBECTL
 
@@ -47,4 +47,5 @@ def kubectl_injector() -> None:
 
 def complete_for_kubectl() -> None:
     """Run the command ``kubectl_complete-injector``, which kubectl runs to complete ``kubectl injector``."""
-    completions(sys.argv[1:])
+    with complete_output():
+        completions(sys.argv[1:])

@@ -12,7 +12,13 @@ from injector.cli.commands import EX_ISSUES, verbose
 from injector.cli.manifests import OTHER_KINDS_OPTION
 from injector.cli.options import FILENAME, output_format
 from injector.cli.output import data_text, echo, echo_colored, examples
-from injector.cli.sources import Sources, directory_revisions, namespace_option, revision_source_options
+from injector.cli.sources import (
+    Sources,
+    chosen_revisions,
+    directory_revisions,
+    namespace_option,
+    revision_source_options,
+)
 from injector.cluster import resources as r
 from injector.cluster.kubeconfig import DEFAULT_NAMESPACE
 from injector.cluster.resources import ObjectReader, Scope
@@ -30,6 +36,7 @@ from injector.revisions.source import known_minor
 if TYPE_CHECKING:
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.kube.pods import OtherKinds
+    from injector.revisions.source import SourceState
 
 _LEVEL: Final = click.Choice(LEVELS, case_sensitive=False)
 _COLORS: Final = {f"^{ERROR}": "1;31", f"^{WARNING}": "33", f"^{INFO}": "0"}
@@ -70,17 +77,31 @@ def _place(reader: ObjectReader, obj: Mapping[str, Any]) -> str:
     return reader.place_of(obj) if isinstance(reader, FileReader) else ""
 
 
-async def read_mesh(reader: ObjectReader, sources: Sources, items: Sequence[Item], oldest: Minor | None = None) -> Mesh:
-    """Return the facts that decide about the injection of all objects. Raises DataError if the revisions or a webhook cannot be read.
+async def read_state(reader: ObjectReader, sources: Sources) -> SourceState | None:
+    """Return the revisions of the directory, or else of the reader; None for files without revisions and without webhooks.
 
-    In a cluster, the revisions and tags that webhooks are called for are served. For files, those of the directory of revisions or of the
-    ConfigMaps in the files are, unless the files have webhooks. ``oldest`` is the minor that control planes are upgraded from; default:
-    that of the oldest revision.
+    Raises:
+        DataError: the revisions or a webhook cannot be read.
+    """
+    if sources.revisions_dir is not None:
+        return directory_revisions(sources.revisions_dir).state
+    state = await listed_state(reader, sources.istio_namespace)
+    if not isinstance(reader, FileReader) or state.revisions or state.failures:
+        return state
+    return state if await reader.all(Scope(r.WEBHOOKS), read_configuration) else None
+
+
+async def read_mesh(
+    reader: ObjectReader, state: SourceState, namespace: str, items: Sequence[Item], oldest: Minor | None = None
+) -> Mesh:
+    """Return the facts that decide about the injection of all objects. Raises DataError if a webhook cannot be read.
+
+    In a cluster, the revisions and tags that webhooks are called for are served. For files, those of ``state`` are, unless the files have
+    webhooks. ``namespace`` is Istio's. ``oldest`` is the minor that control planes are upgraded from; default: that of the oldest
+    revision.
     """
     placed = await reader.all(Scope(r.WEBHOOKS), lambda obj: (read_configuration(obj), _place(reader, obj)))
     configurations = [configuration for configuration, _ in placed]
-    directory, namespace = sources.revisions_dir, sources.istio_namespace
-    state = await listed_state(reader, namespace) if directory is None else directory_revisions(directory).state
     names = (state.served_names or None) if isinstance(reader, FileReader) else frozenset[str]()
     values = await r.find_object(reader, r.CONFIG_MAPS, INJECTOR, namespace=namespace)
     zipkin = await r.find_object(reader, r.SERVICES, analysis.ZIPKIN, namespace=ISTIO_NAMESPACE)
@@ -196,8 +217,9 @@ def analyze(  # noqa: PLR0913 -- one parameter for each flag
 ) -> None:
     """Report mistakes that concern injection, for FILES or for the cluster, as istioctl does.
 
-    The messages have the codes, levels and texts of `istioctl analyze`. FILES are analyzed without a cluster. The exit code is 79 if a
-    message reaches the failure threshold, and as with istioctl only for the format `log`.
+    The messages have the codes, levels and texts of `istioctl analyze`. FILES need revisions too, for the names that labels may have:
+    those of Istio's ConfigMaps or webhooks in FILES, of --revisions-dir, or of the cluster. Nothing else is read from the cluster then.
+    The exit code is 79 if a message reaches the failure threshold, and as with istioctl only for the format `log`.
     """
     files = (*arguments, *filenames)
     only = None if every else namespace or (None if files else kubeconfig.namespace())
@@ -206,10 +228,15 @@ def analyze(  # noqa: PLR0913 -- one parameter for each flag
         items = await read_items(reader, "" if files else only or "", namespace or DEFAULT_NAMESPACE, others)
         if only is not None and not files and not any(each.home == only for each in items):
             raise ClusterError(f"namespace {only!r} not found", hint="check the name", reason="missing")
-        mesh = await read_mesh(reader, sources, items, oldest)
+        mesh = await read_mesh(reader, state, sources.istio_namespace, items, oldest)
         return analysis.analyze(items, mesh)
 
     with open_reader(files, kubeconfig, recursive=True) as session:
+        known = session.run(lambda reader: read_state(reader, sources))
+        if known is None:
+            with chosen_revisions(sources, kubeconfig) as revisions:
+                known = revisions.state
+        state = known
         messages = session.run(work)
     found = [
         each

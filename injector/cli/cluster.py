@@ -23,6 +23,7 @@ from injector.cli.manifests import read_manifests
 from injector.cli.options import NODE_VERSION
 from injector.cli.output import echo, with_progress
 from injector.cli.sources import (
+    IN_DIRECTORY,
     ReadRevisions,
     RevisionList,
     Sources,
@@ -34,7 +35,7 @@ from injector.cli.sources import (
 from injector.cluster import resources as r
 from injector.cluster.kubeconfig import open_session, run_for_result
 from injector.cluster.resources import LIST_ATTEMPTS, ObjectReader, Resource, Scope, TextReader
-from injector.errors import ClusterError, DataError, ManifestError, UsageError
+from injector.errors import ClusterError, DataError, ManifestError, UsageError, no_source
 from injector.golang.json import dump_json, load_json
 from injector.injection.tools.drift import as_created
 from injector.istio.webhooks import INJECT_LABEL, NAME_LABEL, TAG_LABEL, LiveWebhooks, live_webhooks, read_configuration
@@ -182,7 +183,7 @@ def _as_listed(obj: dict[str, Any], place: str) -> dict[str, Any]:
 
 
 cluster_options, clusters_options = (
-    source_options("with FILES and without a cluster", each, NODE_VERSION)
+    source_options("the revisions in the cluster", each, NODE_VERSION)
     for each in (kubeconfig_options, kubeconfigs_options)
 )
 """The options to find revisions, as ``sources``, and to reach a cluster, as ``kubeconfig``, or several, as ``kubeconfigs``."""
@@ -306,7 +307,13 @@ async def _texts_of(scope: Scope, token: str, reader: TextReader) -> tuple[list[
 
 
 async def read_revisions(reader: ObjectReader, sources: Sources) -> RevisionList:
-    """Return the revisions of a directory or of the cluster. Raises UsageError if it has none, and DataError if the tags cannot be read."""
+    """Return the revisions of a directory, or else of the reader: the cluster, or files that stand for it.
+
+    Raises:
+        NotConfiguredError: the files have no revision.
+        UsageError: the directory or the cluster has none.
+        DataError: the tags cannot be read.
+    """
     if sources.revisions_dir is None:
         state = await listed_state(reader, sources.istio_namespace)
         where = f"the {r.CONFIG_MAPS.plural} of namespace {sources.istio_namespace}"
@@ -316,6 +323,8 @@ async def read_revisions(reader: ObjectReader, sources: Sources) -> RevisionList
     if revisions.state.tags_error is not None:
         raise revisions.state.tags_error
     if not revisions.state.revisions and not revisions.state.failures:
+        if sources.revisions_dir is None and isinstance(reader, FileReader):
+            raise no_source("Istio's ConfigMaps in FILES", IN_DIRECTORY)
         hint = "give --revisions-dir or --istio-namespace"
         raise UsageError("no Istio revision found", where=revisions.where, hint=hint)
     return revisions

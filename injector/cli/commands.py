@@ -9,19 +9,21 @@ pilot/cmd/sidecar-injector/main.go (1.1.17) and sidecar-injector/cmd/sidecar-inj
 
 from __future__ import annotations
 
+import errno
 import importlib
 import platform
 import re
+import sys
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, Final, NoReturn
 
 import click
 from click.shell_completion import CompletionItem, ShellComplete, get_completion_class
 
-from injector.cli.output import PROGRAM, data_text, echo, examples, one_line
+from injector.cli.output import PROGRAM, data_text, drop_unwritable_output, echo, examples, one_line
 from injector.errors import DataError, InjectorError
 
 DISTRIBUTION: Final = "revision-injector"
@@ -36,15 +38,17 @@ EX_SOFTWARE: Final = 70
 EX_CONFIG: Final = 78
 EX_ISSUES: Final = 79
 EX_INTERRUPTED: Final = 130
+EX_PIPE: Final = 141
 EXIT_CODES: Final = (
     (0, "success"),
     (EX_FAILED, "failure, or a check or comparison that found a problem or a difference"),
     (EX_USAGE, "wrong flag or argument"),
     (EX_DATAERR, "invalid input: a manifest, template, values, mesh config or annotation"),
     (EX_SOFTWARE, "internal error: please report it with the output of -v"),
-    (EX_CONFIG, "no cluster is configured, and the command needs one"),
+    (EX_CONFIG, "no cluster or no source of revisions is configured"),
     (EX_ISSUES, "analyze found issues"),
     (EX_INTERRUPTED, "interrupted by Ctrl-C"),
+    (EX_PIPE, "the program that reads the output has ended, such as head"),
 )
 
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
@@ -79,8 +83,9 @@ class CommandError(click.ClickException):
         self.prefix = prefix
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Print it on stderr."""
-        echo(f"{self.trace}{self.prefix}{self.message}", file=file, err=file is None)
+        """Print it on stderr. If that cannot be written, the exit code has to do."""
+        with suppress(OSError):
+            echo(f"{self.trace}{self.prefix}{self.message}", file=file, err=file is None)
 
 
 def command_error(error: Exception, *, command: str, verbose: bool) -> CommandError:
@@ -111,18 +116,46 @@ def _message_and_code(error: Exception, command: str) -> tuple[str, int]:
             return f"{what}; please report it with the output of -v", EX_SOFTWARE
 
 
+def _end_for(error: OSError) -> NoReturn:
+    """End the process because stdout cannot be written: silently if its reader has ended, as programs in C and Go, else with one line."""
+    drop_unwritable_output()
+    if error.errno == errno.EPIPE:
+        sys.exit(EX_PIPE)
+    what = f"standard output: cannot be written: {error.strerror}; free some space, or write to another place"
+    CommandError(what, EX_FAILED).show()
+    drop_unwritable_output()
+    sys.exit(EX_FAILED)
+
+
+@contextmanager
+def complete_output() -> Iterator[None]:
+    """Write the rest of the output, before Python does it and ignores an error."""
+    try:
+        yield
+    except OSError as error:
+        _end_for(error)
+    finally:
+        if (failed := drop_unwritable_output()) is not None:
+            _end_for(failed)
+
+
 @contextmanager
 def _failures(command: str, meta: dict[str, Any]) -> Iterator[None]:
     """Turn every error that ends a command into a ``CommandError``."""
     try:
         yield
-    except (click.exceptions.Exit, click.Abort, CommandError, BrokenPipeError):
+    except (click.exceptions.Exit, click.Abort, CommandError):
         raise
     except KeyboardInterrupt as error:
         raise CommandError("interrupted", EX_INTERRUPTED, prefix="") from error
     except click.exceptions.NoArgsIsHelpError as error:
         raise CommandError(error.format_message(), EX_USAGE, prefix="") from error
     except Exception as error:
+        if isinstance(error, OSError) and error.filename is None:
+            # The error is that of stdout if it occurs again, or, without a buffer, by its number.
+            failed = drop_unwritable_output() or (error if error.errno in (errno.EPIPE, errno.ENOSPC) else None)
+            if failed is not None:
+                _end_for(failed)
         raise command_error(error, command=command, verbose=VERBOSE in meta) from error
 
 
@@ -196,6 +229,11 @@ class LazyGroup(Subcommands):
         with _failures(info_name or "injector", {}):
             return super().make_context(info_name, args, parent, **extra)
 
+    def main(self, args: Sequence[str] | None = None, **extra: Any) -> Any:  # type: ignore[override]  # the same for all its overloads
+        """Run the command line. Every entry point does it by this method."""
+        with complete_output():
+            return super().main(args, **extra)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Parse the command's own options and run it."""
         with _failures(ctx.command_path, ctx.meta):
@@ -229,9 +267,9 @@ verbose = click.option(
 def root() -> None:
     """Istio sidecar injector for many control-plane revisions: a webhook and offline commands.
 
-    Commands that inject files use the revisions of --revisions-dir or INJECTOR_REVISIONS_DIR, else those in the cluster of the current
-    context, else, if no cluster is configured, two embedded ones. The help of a command has examples. The pages in docs/ of the source
-    explain the commands; start with docs/README.md.
+    Commands that need revisions use those of --revisions-dir or INJECTOR_REVISIONS_DIR, else those in the cluster of the current
+    context. --embedded uses two examples instead. The help of a command has examples. The pages in docs/ of the source explain the
+    commands; start with docs/README.md.
     """
 
 

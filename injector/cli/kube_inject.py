@@ -43,6 +43,7 @@ from injector.cli.options import (
 )
 from injector.cli.output import echo, examples, one_line, write_verbatim
 from injector.cli.sources import (
+    IN_DIRECTORY,
     ISTIO_NAMESPACE_OPTION,
     NAMESPACE_HINT,
     RevisionList,
@@ -55,7 +56,7 @@ from injector.cli.sources import (
     revisions_dir,
 )
 from injector.cluster.resources import CONFIG_MAPS, ObjectReader
-from injector.errors import DataError, ManifestError, MultipleError, UsageError
+from injector.errors import DataError, ManifestError, MultipleError, UsageError, no_source
 from injector.injection.result import GUARDS
 from injector.injection.tools.manifest import inject_object, injected_parts
 from injector.injection.tools.uninject import uninject_object
@@ -195,8 +196,10 @@ class RevisionOptions:
         )
 
     def _file(self, config: Path) -> RawRevision:
-        if was_given("revisions_dir"):
-            raise UsageError("--revisions-dir and --injectConfigFile exclude each other", hint="give one of the two")
+        for name in ("revisions_dir", "embedded"):
+            if was_given(name):
+                what = f"--{name.replace('_', '-')} and --injectConfigFile exclude each other"
+                raise UsageError(what, hint="give one of the two")
         if was_given("mesh_map") and self.mesh is None:
             what = "with --injectConfigFile nothing is read from the cluster"
             raise UsageError(what, where="--meshConfigMapName", hint="give --meshConfigFile FILE instead")
@@ -221,7 +224,7 @@ revision_options: Final = option_group(
     click.option(
         *both_spellings("meshConfigFile"), "mesh", type=FILE, help="File with the key `mesh` of ConfigMap istio."
     ),
-    revisions_dir("the revisions in the cluster; without a cluster the embedded ones"),
+    revisions_dir("the revisions in the cluster"),
     revision_option("Revision or tag. With --injectConfigFile, the name of the revision."),
     click.option(
         "--istio-version",
@@ -316,7 +319,7 @@ def kube_inject(*, manifest: ManifestOptions, chosen: RevisionOptions, namespace
     kind is a warning. If one workload cannot be injected, the command prints and writes nothing.
 
     The revision comes from --injectConfigFile with --valuesFile and --meshConfigFile, or is the --revision of --revisions-dir, or of
-    the cluster, or, if no cluster is configured, one of the embedded ones (default: `stable`).
+    the cluster.
     """
     manifests = read_manifests(manifest.names, recursive=manifest.recursive)
     revision = chosen.build()
@@ -353,7 +356,7 @@ INFO: Final = "info"
 
 
 @click.command("krm", epilog=examples("krm --revisions-dir revisions < resources.yaml > injected.yaml"))
-@revisions_dir("the embedded revisions. The key revisionsDir of the functionConfig comes first")
+@revisions_dir("none. The key revisionsDir of the functionConfig comes first")
 @verbose
 def krm(*, revisions_dir: Path | None) -> None:
     """Inject the workloads of a ResourceList on stdin: a KRM function for kustomize and kpt.
@@ -422,6 +425,8 @@ def _chosen_revision(settings: Mapping[str, str], folder: Path | None) -> Revisi
             raise ManifestError("not below the working folder", where="functionConfig: revisionsDir", hint=hint)
     versions = (settings["nodeVersion"],) if "nodeVersion" in settings else ()
     overrides = Overrides(istio_version=settings.get("istioVersion"), node_versions=versions)
+    if folder is None:
+        raise no_source("revisionsDir in the functionConfig", IN_DIRECTORY)
     raw = directory_revisions(folder).find(settings.get("revision", ""))
     return build(overridden(raw, overrides))
 

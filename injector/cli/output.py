@@ -32,6 +32,23 @@ def echo(text: str, *, err: bool = False, nl: bool = True, file: IO[Any] | None 
     click.echo(escape_controls(text), file=file, err=err, nl=nl)  # noqa: TID251 -- the one place that may
 
 
+def drop_unwritable_output() -> OSError | None:
+    """Flush stdout and stderr, and drop what cannot be written. Return the error of stdout, None without one.
+
+    Otherwise Python would try again when it ends, print `Exception ignored`, and exit with 120.
+    """
+    failed: OSError | None = None
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError as error:
+            failed = error if stream is sys.stdout else failed
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, stream.fileno())
+            os.close(null)
+    return failed
+
+
 def write_verbatim(pieces: Iterable[str]) -> None:
     """Print text as it is. On a terminal, its control characters are escaped."""
     sys.stdout.writelines(map(escape_controls, pieces) if is_terminal() else pieces)

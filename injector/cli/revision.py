@@ -385,7 +385,7 @@ def remove_revision(*, name: str, skip_confirmation: bool, force: bool, location
 @click.argument("folder", metavar="DIR", type=FILE)
 @verbose
 def init_revisions(folder: Path) -> None:
-    """Write the two embedded revisions and their tag into the new or empty folder DIR, for `--revisions-dir DIR`."""
+    """Write the two embedded examples, `stable` and `canary`, and their tag into the new or empty folder DIR, for `--revisions-dir DIR`."""
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise UsageError("already exists", where=str(folder), hint="name a new or an empty folder")
     shutil.copytree(EMBEDDED, folder, ignore=shutil.ignore_patterns("kustomization.yaml"), dirs_exist_ok=True)

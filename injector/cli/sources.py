@@ -1,4 +1,8 @@
-"""Where commands find revisions and tags: a directory, the embedded revisions, or a cluster."""
+"""Where commands find revisions and tags: a directory, a cluster, or the embedded examples.
+
+Every command that needs revisions uses the first of these: explicit files, ``--revisions-dir`` or else its variable, the cluster of the
+current context. Without one it ends with exit code 78. The embedded examples are used only if ``--embedded`` is given.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ from injector.cli.commands import EX_FAILED
 from injector.cli.options import FILE, PRECEDENCE_FLAG, REVISION_FLAG, both_spellings, checked, option_group, was_given
 from injector.cli.output import echo, one_line
 from injector.cluster.kubeconfig import Kubeconfig
-from injector.errors import ConfigError, InjectorError, UnknownRevisionError, UsageError
+from injector.errors import ConfigError, InjectorError, NotConfiguredError, UnknownRevisionError, UsageError, no_source
 from injector.istio.webhooks import ISTIO_NAMESPACE, NAMESPACE, PRECEDENCES, Endpoint
 from injector.kube.escaping import escape_line
 from injector.kube.selectors import is_dns_label
@@ -36,17 +40,54 @@ T = TypeVar("T")
 ReadRevisions: TypeAlias = "Callable[[ObjectReader, Sources], Coroutine[Any, Any, RevisionList]]"
 
 
-def revisions_dir(default: str) -> Callable[[F], F]:
-    """Return the option ``--revisions-dir``. ``default`` says what the command uses without it."""
-    text = f"Directory of revisions and their tags.yaml. Default: {default}."
-    return click.option(
+_VARIABLE: Final = "INJECTOR_REVISIONS_DIR"
+IN_DIRECTORY: Final = f"--revisions-dir DIR (or {_VARIABLE})"
+"""How to say that revisions are in a directory, for ``no_source``."""
+
+
+def check_variable(name: str) -> None:
+    """Raise NotConfiguredError if the variable of a path is empty: it probably lost its value."""
+    if os.environ.get(name) == "":
+        raise NotConfiguredError("the variable is empty", where=name, hint="set it to a path, or unset it")
+
+
+def chosen_directory(revisions_dir: Path | None, *, embedded: bool = False, is_explicit: bool = False) -> Path | None:
+    """Return the directory of the revisions; None if none is chosen.
+
+    The variable does not count if the source ``is_explicit`` otherwise.
+
+    Raises:
+        UsageError: two flags contradict each other.
+        NotConfiguredError: the variable is empty.
+    """
+    if embedded and was_given("revisions_dir"):
+        raise UsageError("--embedded and --revisions-dir exclude each other", hint="give one of the two")
+    if embedded:
+        return EMBEDDED
+    if revisions_dir is None and not is_explicit:
+        check_variable(_VARIABLE)
+    return revisions_dir
+
+
+def revisions_dir(default: str, *, has_embedded: bool = True) -> Callable[[F], F]:
+    """Return the options ``--revisions-dir`` and ``--embedded``, as the parameter ``revisions_dir``.
+
+    ``default`` says what the command uses without them. A command that changes revisions or tags does not have ``--embedded``.
+    """
+
+    def directory(revisions_dir: Path | None, *, embedded: bool = False) -> Path | None:
+        return chosen_directory(revisions_dir, embedded=embedded, is_explicit=was_given("config"))
+
+    option = click.option(
         *both_spellings("revisionsDir"),
         "revisions_dir",
         type=FILE,
-        envvar="INJECTOR_REVISIONS_DIR",
+        envvar=_VARIABLE,
         show_envvar=True,
-        help=text,
+        help=f"Directory of revisions and their tags.yaml. Default: {default}.",
     )
+    examples = click.option("--embedded", is_flag=True, help="Use the two embedded examples, `stable` and `canary`.")
+    return option_group("revisions_dir", directory, option, *((examples,) if has_embedded else ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +121,10 @@ class RevisionList:
             raise UsageError(error.what, where=self.where, hint=error.hint) from None
 
 
-def directory_revisions(revisions_dir: Path | None) -> RevisionList:
-    """Return the revisions of a directory, or without one the embedded revisions. Raises ConfigError if the directory cannot be read."""
-    where = (
-        "the embedded revisions, because --revisions-dir is not given" if revisions_dir is None else str(revisions_dir)
-    )
-    return RevisionList(read_directory(revisions_dir), where, f"{revisions_dir or EMBEDDED}/{TAGS_FILE}")
+def directory_revisions(directory: Path) -> RevisionList:
+    """Return the revisions of a directory. Raises ConfigError if the directory cannot be read."""
+    where = "the embedded examples" if directory == EMBEDDED else str(directory)
+    return RevisionList(read_directory(directory), where, f"{directory}/{TAGS_FILE}")
 
 
 NAMESPACE_HINT: Final = "use at most 63 lower-case letters, digits and `-`, with a letter or digit at both ends"
@@ -147,7 +186,7 @@ def _kubeconfig(paths: tuple[Path, ...], context_name: str | None) -> Kubeconfig
         return Kubeconfig(paths, context_name)
     # Not Path.expanduser, which raises if the user has no home directory, as in many containers.
     known = paths or (Path(os.path.expanduser("~/.kube/config")),)  # noqa: PTH111
-    return Kubeconfig(tuple(path for path in known if path.exists()) or paths, context_name)
+    return Kubeconfig(tuple(path for path in known if path.exists()), context_name)
 
 
 def complete_contexts(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
@@ -270,21 +309,27 @@ class Sources:
     overrides: Overrides = field(default_factory=Overrides)
 
 
-def source_options(condition: str, *others: Callable[[F], F]) -> Callable[[F], F]:
+def source_options(default: str, *others: Callable[[F], F]) -> Callable[[F], F]:
     """Return the options to find revisions, as the parameter ``sources``, and others.
 
-    ``condition`` says when a command uses the embedded revisions. ``NODE_VERSION`` may be one of the others.
+    ``default`` says what the command uses without a directory. ``NODE_VERSION`` may be one of the others.
     """
 
     def sources(revisions_dir: Path | None, istio_namespace: str, node_version: tuple[str, ...] = ()) -> Sources:
         return Sources(revisions_dir, istio_namespace, Overrides(node_versions=node_version))
 
-    text = f"the revisions in the cluster; {condition} the embedded ones"
-    return option_group("sources", sources, revisions_dir(text), ISTIO_NAMESPACE_OPTION, *others)
+    return option_group("sources", sources, revisions_dir(default), ISTIO_NAMESPACE_OPTION, *others)
 
 
-revision_source_options: Final = source_options("without a cluster", kubeconfig_options)
+revision_source_options: Final = source_options("the revisions in the cluster", kubeconfig_options)
 """The options to find revisions, as the parameters ``sources`` and ``kubeconfig``."""
+
+
+def check_cluster(kubeconfig: Kubeconfig) -> None:
+    """Raise NotConfiguredError if no cluster is configured, for a command that found its revisions in no other source."""
+    if not was_given("paths") and not kubeconfig.is_configured():
+        files = ("--injectConfigFile FILE",) if "config" in click.get_current_context().params else ()
+        raise no_source(*files, IN_DIRECTORY, "a cluster (--kubeconfig, KUBECONFIG or --context)")
 
 
 @contextmanager
@@ -293,17 +338,17 @@ def chosen_revisions(
 ) -> Iterator[RevisionList]:
     """Choose the revisions of a command that does not read anything else from the cluster.
 
-    They are those of ``--revisions-dir`` (or INJECTOR_REVISIONS_DIR), or else of the cluster of the kubeconfig. If no cluster is
-    configured, they are the embedded ones, and a note says so. If the cluster cannot be reached, other revisions would give other pods,
-    so that is an error. With ``read``, they are those that it finds in the cluster.
+    They are those of the directory, or else of the cluster of the kubeconfig. With ``read``, they are those that it finds in the cluster.
+
+    Raises:
+        NotConfiguredError: neither a directory nor a cluster is configured.
     """
-    has_cluster = was_given("paths") or kubeconfig.is_configured()
-    if read is None and (sources.revisions_dir is not None or not has_cluster):
-        if sources.revisions_dir is None:
-            echo("note: no cluster is configured: the embedded revisions are used", err=True)
+    if read is None and sources.revisions_dir is not None:
         found = directory_revisions(sources.revisions_dir)
         yield replace(found, build=lambda raw: build(overridden(raw, sources.overrides)))
         return
+    if read is None:
+        check_cluster(kubeconfig)
     # Imported here, because it takes as long as an injection, and files alone do not need it.
     from injector.cli.cluster import cluster_revisions  # noqa: PLC0415
 
@@ -315,7 +360,8 @@ def complete_names(ctx: click.Context, _param: click.Parameter, incomplete: str)
     """Complete the name of a revision or tag, from the directory or the cluster of the other flags."""
     given = ctx.params
     with ctx.scope(cleanup=False), redirect_stderr(io.StringIO()), suppress(InjectorError):
-        sources = Sources(given.get("revisions_dir"), given.get("istio_namespace") or ISTIO_NAMESPACE)
+        directory = chosen_directory(given.get("revisions_dir"), embedded=bool(given.get("embedded")))
+        sources = Sources(directory, given.get("istio_namespace") or ISTIO_NAMESPACE)
         context = given.get("context_name") or next(iter(given.get("context_names") or ()), None)
         kubeconfig = _kubeconfig(given.get("paths") or (), context)
         with chosen_revisions(sources, kubeconfig) as found:

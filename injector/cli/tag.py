@@ -35,7 +35,7 @@ from injector.cli.sources import (
     tag_name,
 )
 from injector.cli.webhook import WEBHOOK_PARAMETERS, given_webhook_options, webhook_options
-from injector.errors import NoClusterError, UsageError
+from injector.errors import NotConfiguredError, UsageError
 from injector.istio.webhooks import WebhookOptions, fitting_names, tag_webhook
 from injector.kube.selectors import is_dns_label, is_subdomain
 from injector.revisions.clustertags import ClusterTags, Placement, TagPlan
@@ -146,7 +146,7 @@ class TagLocation:
         try:
             with open_session(self.kubeconfig) as cluster:
                 yield ClusterTags(cluster, self.options.istio_namespace, placement)
-        except NoClusterError as error:
+        except NotConfiguredError as error:
             error.hint += ", or --revisions-dir DIR to work on files"
             raise
 
@@ -174,7 +174,7 @@ def _write_location(
     return location
 
 
-_DIRECTORY_OPTION: Final = revisions_dir("the tags in the cluster")
+_DIRECTORY_OPTION: Final = revisions_dir("the tags in the cluster", has_embedded=False)
 location_options: Final = option_group(
     "location", _location, _DIRECTORY_OPTION, kubeconfig_options, ISTIO_NAMESPACE_OPTION
 )

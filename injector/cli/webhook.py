@@ -17,6 +17,7 @@ from injector.cli.sources import (
     ISTIO_NAMESPACE_OPTION,
     SERVICE_NAMESPACE_OPTION,
     SERVICE_OPTION,
+    check_cluster,
     complete_names,
     kubeconfig_options,
     precedence_option,
@@ -43,7 +44,6 @@ from injector.istio.webhooks import (
 )
 from injector.kube.selectors import is_label_key, is_subdomain
 from injector.revisions.clustertags import ClusterTags, Placement
-from injector.revisions.directory import EMBEDDED
 from injector.revisions.files import required_text
 from injector.revisions.tags import Tag, tag_annotations, usable_tags
 from injector.revisions.tagstore import DirectoryTags, TagState
@@ -266,7 +266,9 @@ def webhook() -> None:
 @webhook.command(
     "generate",
     epilog=examples(
-        "webhook generate --revisions-dir revisions | kubectl apply -f -", "webhook generate --unserved warn"
+        "webhook generate | kubectl apply -f -",
+        "webhook generate --revisions-dir revisions",
+        "webhook generate --unserved warn",
     ),
 )
 @_CHOICE
@@ -275,13 +277,21 @@ def webhook() -> None:
     type=click.Choice(UNSERVED_ACTIONS),
     help="Instead, print the webhook for unknown revisions and tags. Its failure policy is always Ignore.",
 )
-@revisions_dir("the embedded revisions")
+@revisions_dir("the revisions and tags in the cluster")
+@kubeconfig_options
 @webhook_options
 @verbose
 def generate(
-    *, choice: WebhookSelection, unserved: str | None, revisions_dir: Path | None, options: WebhookOptions
+    *,
+    choice: WebhookSelection,
+    unserved: str | None,
+    revisions_dir: Path | None,
+    kubeconfig: Kubeconfig,
+    options: WebhookOptions,
 ) -> None:
     """Print the MutatingWebhookConfigurations of all revisions and tags, or of one, for `kubectl apply -f -`.
+
+    --revision alone does not look the name up, so it needs no revisions.
 
     With --unserved, print the one that warns about or refuses pods whose istio.io/rev label, or that of their namespace, names an
     unknown revision or tag.
@@ -293,20 +303,31 @@ def generate(
             )
         echo(yaml_text(unserved_webhook(unserved, options)), nl=False)
         return
-    if revisions_dir is not None or choice.is_all:
-        revisions, tags = choice.among(DirectoryTags(revisions_dir or EMBEDDED).list())
-    elif choice.revision is not None:
+    revisions: tuple[str, ...]
+    tags: tuple[Tag, ...]
+    if revisions_dir is None and choice.revision is not None:
         revisions, tags = (choice.revision,), ()
     else:
-        raise UsageError(
-            "the tag's revision is not known",
-            where="--tag",
-            hint="give --revisions-dir, or use `injector tag generate TAG --revision REVISION`",
-        )
+        revisions, tags = choice.among(_listed(revisions_dir, kubeconfig, options))
+        if not revisions and not tags:
+            where = str(revisions_dir or f"namespace {options.istio_namespace}")
+            hint = "give --revisions-dir, --istio-namespace or --revision"
+            raise UsageError("no Istio revision found", where=where, hint=hint)
     has_default_tag = any(tag.name == DEFAULT_NAME for tag in tags)
     documents = [_revision_manifest(name, options, has_default_tag=has_default_tag) for name in revisions]
     documents += [tag_webhook(tag.name, tag.revision, options, annotations=tag_annotations(tag)) for tag in tags]
     echo("---\n".join(map(yaml_text, documents)), nl=False)
+
+
+def _listed(directory: Path | None, kubeconfig: Kubeconfig, options: WebhookOptions) -> TagState:
+    """Return the revisions and tags of a directory, or else of the cluster. Raises NotConfiguredError without one."""
+    if directory is not None:
+        return DirectoryTags(directory).list()
+    check_cluster(kubeconfig)
+    from injector.cluster.kubeconfig import open_session  # noqa: PLC0415 -- a directory needs no event loop
+
+    with open_session(kubeconfig) as session:
+        return ClusterTags(session, options.istio_namespace, Placement({})).list()
 
 
 def _revision_manifest(name: str, options: WebhookOptions, *, has_default_tag: bool) -> dict[str, Any]:
@@ -327,7 +348,7 @@ def _revision_manifest(name: str, options: WebhookOptions, *, has_default_tag: b
 @click.option(
     "--force-conflicts", is_flag=True, help="Take over fields that another manager has, as with `kubectl apply`."
 )
-@revisions_dir("the revisions and tags in the cluster")
+@revisions_dir("the revisions and tags in the cluster", has_embedded=False)
 @kubeconfig_options
 @webhook_options
 @verbose

@@ -22,7 +22,7 @@ from kubernetes_asyncio.config import ConfigException, load_incluster_config, lo
 
 from injector.cluster.kubeconfig import Kubeconfig, unusable
 from injector.cluster.resources import LIST_ATTEMPTS, Resource, Scope
-from injector.errors import ClusterError, ConfigError, DataError, NoClusterError
+from injector.errors import ClusterError, ConfigError, DataError, NotConfiguredError
 from injector.golang.json import load_json
 
 T = TypeVar("T")
@@ -475,7 +475,7 @@ async def _configuration(kubeconfig: Kubeconfig) -> Configuration:
                 what, hint = "this pod has no service account token", "set automountServiceAccountToken: true"
             else:
                 what, hint = "no cluster is configured", "give --kubeconfig FILE"
-            raise NoClusterError(what, where="kubeconfig", hint=hint) from error
+            raise NotConfiguredError(what, where="kubeconfig", hint=hint) from error
         return configuration
     context = await asyncio.to_thread(kubeconfig.chosen_context)
     if context is None:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from injector.errors import ClusterError, ConfigError, DataError, NoClusterError
+from injector.errors import ClusterError, ConfigError, DataError, NotConfiguredError
 from injector.kube.pods import mapping_at
 from injector.kube.yaml import load_yaml
 
@@ -79,9 +79,9 @@ class Kubeconfig:
             raise ConfigError(what, where=str(self), hint=_context_hint(contexts))
         return name, contexts[name]
 
-    def without_context(self) -> NoClusterError:
+    def without_context(self) -> NotConfiguredError:
         """Return the error for a command that needs a cluster, if no file has a current context."""
-        return NoClusterError("no context is current", where=str(self), hint=_context_hint(self.contexts()))
+        return NotConfiguredError("no context is current", where=str(self), hint=_context_hint(self.contexts()))
 
 
 def _context_hint(names: Iterable[str]) -> str:

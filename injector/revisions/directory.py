@@ -25,18 +25,15 @@ TAGS_FILE: Final = "tags.yaml"
 PROXY_CONFIGS_FILE: Final = "proxyconfigs.yaml"
 
 
-_EMBEDDED_DEFAULT: Final = "stable"
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 _IN_WHEEL: Final = _PACKAGE / "_revisions"
 # A source tree, and an editable install of it, has them at the top.
 EMBEDDED: Final = _IN_WHEEL if _IN_WHEEL.is_dir() else _PACKAGE.parent / "revisions"
-"""The folder of the embedded revisions."""
+"""The folder of the embedded revisions: two examples, which are used only if the user asks for them."""
 
 
-def read_directory(path: Path | None = None) -> SourceState:
+def read_directory(path: Path) -> SourceState:
     """Read the revisions below one directory, its ``tags.yaml`` and its ``proxyconfigs.yaml``.
-
-    Without ``path`` read the embedded revisions, whose default is ``stable``.
 
     Returns:
         Every revision that can be read, and the errors of the others.
@@ -44,8 +41,6 @@ def read_directory(path: Path | None = None) -> SourceState:
     Raises:
         ConfigError: the directory itself cannot be read, or its ProxyConfigs are not valid.
     """
-    default = _EMBEDDED_DEFAULT if path is None else None
-    path = EMBEDDED if path is None else path
     folders = _folders(path)
     facts = ClusterFacts(proxy_configs=read_proxy_configs(path / PROXY_CONFIGS_FILE))
     revisions: list[RawRevision] = []
@@ -56,7 +51,7 @@ def read_directory(path: Path | None = None) -> SourceState:
         except DataError as error:
             failures[folder.name] = error
     tags, tags_error = _tags(path / TAGS_FILE)
-    return SourceState(tuple(revisions), failures, tags, tags_error, default, facts=facts)
+    return SourceState(tuple(revisions), failures, tags, tags_error, facts=facts)
 
 
 def _folders(path: Path) -> list[Path]:

@@ -58,7 +58,7 @@ def serve(listener: socket.socket) -> None:
     """Answer each client by a copy of this process."""
     for module in ("cluster.client", *(f"cli.{module}" for module, _ in COMMANDS.values())):
         importlib.import_module(f"injector.{module}")
-    revisions = load_revisions()  # a template stays compiled while a revision uses it
+    revisions = load_revisions(embedded=True)  # a template stays compiled while a revision uses it
     while revisions:
         connection, _ = listener.accept()
         with connection:

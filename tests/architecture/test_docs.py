@@ -7,6 +7,7 @@ import re
 import shutil
 import tomllib
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from injector.cli import main
 from injector.cluster.client import REASONS as WATCH_REASONS
 from injector.kube.yaml import load_yaml
 from injector.metrics import RELOAD_FAILURES, Metrics
-from injector.revisions.directory import read_directory
+from injector.revisions.directory import EMBEDDED, read_directory
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
 from injector.revisions.source import build
@@ -250,7 +251,7 @@ def test_every_line_of_the_changelog_is_below_a_heading_of_its_version() -> None
 def operations() -> Operations:
     registry, metrics, lifecycle = Registry(), Metrics(CollectorRegistry()), Lifecycle()
     return Operations(
-        services=Services(registry, Loader(read_directory, registry), metrics, ""),
+        services=Services(registry, Loader(partial(read_directory, EMBEDDED), registry), metrics, ""),
         lifecycle=lifecycle,
         shadows=Shadows(metrics),
         supervisor=Supervisor(metrics),

@@ -28,7 +28,7 @@ FUNCTIONS = {
     "inject": "(revision: 'Revision', pod: 'dict[str, Any]', *, namespace: 'str' = 'default', "
     "proxy_env: 'Mapping[str, str] | None' = None, guard: 'Guard' = 'enforce') -> 'Injection'",
     "load_revision": "(path: 'str | os.PathLike[str]') -> 'Revision'",
-    "load_revisions": "(path: 'str | os.PathLike[str] | None' = None) -> 'dict[str, Revision]'",
+    "load_revisions": "(path: 'str | os.PathLike[str] | None' = None, *, embedded: 'bool' = False) -> 'dict[str, Revision]'",
 }
 FIELDS = {
     "Change": ["kind", "path", "old", "new"],

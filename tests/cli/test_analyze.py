@@ -11,6 +11,7 @@ import yaml
 from click.testing import Result
 
 from injector.istio.analysis import MESSAGES
+from injector.revisions.directory import EMBEDDED
 from tests.cases import cases
 from tests.cli.clusters import (
     HOME,
@@ -35,11 +36,18 @@ UNKNOWN_NAME = make_pod(namespace="shop", name="web", annotations={"x.istio.io/y
 analyze = partial(invoke, "analyze")
 
 
+@pytest.fixture(autouse=True)
+def examples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let files that have no revision use the embedded examples."""
+    monkeypatch.setenv("INJECTOR_REVISIONS_DIR", str(EMBEDDED))
+
+
 def live(monkeypatch: pytest.MonkeyPatch, *objects: dict[str, Any]) -> FakeKube:
     """A cluster with the revision 1-24, its tag prod, the injector's Service and these objects."""
     service = {"kind": "Service", "metadata": {"name": "injector", "namespace": "injector-system"}}
     kube = FakeKube(*revision("1-24", "1.24.6"), tag("prod", "1-24"), service, *objects)
     reached(monkeypatch, kube)
+    monkeypatch.delenv("INJECTOR_REVISIONS_DIR", raising=False)
     return kube
 
 
@@ -212,7 +220,7 @@ def test_files_need_no_services_and_no_webhooks(tmp_path: Path) -> None:
     knative = {**other, "apiVersion": "serving.knative.dev/v1", "spec": {"template": {"spec": {}}}}
     noted = {**knative, "metadata": {"name": "y", "annotations": {"sidecar.istio.io/inject": "x"}}}
 
-    assert codes(analyze(written(tmp_path, labelled("shop", "x"), make_pod(namespace="shop")))) == ["IST0103"]
+    assert codes(analyze(written(tmp_path, labelled("shop", "canary"), make_pod(namespace="shop")))) == ["IST0103"]
     assert codes(analyze(written(tmp_path, hook))) == []
     assert codes(analyze(written(tmp_path, hook, other))) == ["IST0139"]
     assert codes(analyze(written(tmp_path, noted))) == ["IST0107", "IST0135"]

@@ -38,7 +38,7 @@ from injector.cluster.resources import (
     Resource,
     Scope,
 )
-from injector.errors import ClusterError, DataError, ManifestError, UsageError
+from injector.errors import ClusterError, DataError, ManifestError, NotConfiguredError, UsageError
 from injector.golang.json import dump_json
 from injector.injection.tools.podchanges import ABSENT
 from injector.istio.webhooks import NAME_LABEL
@@ -348,8 +348,13 @@ def test_a_folder_of_revisions_replaces_those_of_the_cluster(tmp_path: Path) -> 
 
 
 def test_without_a_revision_the_error_names_the_source() -> None:
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(
+        NotConfiguredError, match="no source of revisions is configured; give Istio's ConfigMaps in FILES"
+    ):
         asyncio.run(read_revisions(cluster(*OBJECTS), Sources(None, "elsewhere")))
+
+    with pytest.raises(UsageError) as caught:
+        asyncio.run(read_revisions(FakeKube(*OBJECTS), Sources(None, "elsewhere")))
 
     assert str(caught.value) == (
         "the configmaps of namespace elsewhere: no Istio revision found; give --revisions-dir or --istio-namespace"

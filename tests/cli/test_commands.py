@@ -42,7 +42,7 @@ def test_the_help_has_the_summary_of_every_command() -> None:
 def test_the_help_has_the_table_of_exit_codes() -> None:
     shown = invoke("--help").stdout.partition("Exit codes:")[2]
 
-    assert [code for code, _ in EXIT_CODES] == [0, 1, 64, 65, 70, 78, 79, 130]
+    assert [code for code, _ in EXIT_CODES] == [0, 1, 64, 65, 70, 78, 79, 130, 141]
     assert [int(line.split()[0]) for line in shown.splitlines() if line.strip()] == [code for code, _ in EXIT_CODES]
 
 
@@ -166,21 +166,85 @@ def test_a_wrong_flag_ends_the_process_with_64() -> None:
     assert (run.returncode, run.stdout) == (64, "")
 
 
-def test_a_closed_pipe_prints_no_error() -> None:
-    run = subprocess.run(
-        ["bash", "-c", f"set -o pipefail; {INJECTOR} --help | true"], capture_output=True, text=True, check=False
-    )
+HELLO = f"-f {Path(__file__).resolve().parents[2]}/docs/samples/hello.yaml --embedded"
+PRINTS = {
+    "kube-inject": f"injector kube-inject {HELLO}",
+    "diff": f"injector diff stable canary {HELLO}",
+    "explain": f"injector explain {HELLO} --namespace-labels istio.io/rev=canary",
+    "list": "injector revision list --embedded",
+    "render": f"injector template render {HELLO}",
+    "help": "injector --help",
+    "help of a command": "injector diff --help",
+    "flag version": "injector --version",
+    "completion": "injector completion bash",
+    "kubectl": "kubectl-injector version",
+    "completion for kubectl": "kubectl_complete-injector diff --embedded stable ca",
+    "old program": "sidecar-injector version",
+    "module": "python -m injector version",
+}
+FULL = "standard output: cannot be written: No space left on device; free some space, or write to another place"
 
-    assert run.stderr == ""
+
+def printed(commands_folder: Path, command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a command line of bash, with Python's buffers unless a variable says otherwise."""
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    env["PATH"] = os.pathsep.join((str(commands_folder), str(Path(sys.executable).parent), env["PATH"]))
+    line = ["bash", "-c", f"set -o pipefail; {command}"]
+    return subprocess.run(line, capture_output=True, text=True, check=False, env={**env, **variables})
+
+
+@pytest.mark.parametrize("command", PRINTS.values(), ids=list(PRINTS))
+def test_a_full_disk_is_one_line_and_1(commands_folder: Path, command: str) -> None:
+    run = printed(commands_folder, f"{command} >/dev/full")
+
+    assert (run.returncode, run.stderr) == (1, f"error: {FULL}\n")
+
+
+@pytest.mark.parametrize("command", PRINTS.values(), ids=list(PRINTS))
+def test_the_end_of_the_reader_ends_a_command_without_a_message(commands_folder: Path, command: str) -> None:
+    run = printed(commands_folder, f"{command} | true")
+
+    assert (run.returncode, run.stderr) == (141, "")
+
+
+def test_a_full_disk_is_seen_without_buffers_too(commands_folder: Path) -> None:
+    run = printed(commands_folder, "injector version >/dev/full", PYTHONUNBUFFERED="1")
+
+    assert (run.returncode, run.stderr) == (1, f"error: {FULL}\n")
+
+
+def test_the_reader_of_a_large_output_may_end_at_any_time(tmp_path: Path, commands_folder: Path) -> None:
+    pod = (Path(__file__).resolve().parents[2] / "docs" / "samples" / "hello.yaml").read_text()
+    (tmp_path / "many.yaml").write_text("---\n".join([pod] * 60))
+
+    run = printed(commands_folder, f"{INJECTOR} kube-inject -f {tmp_path}/many.yaml --embedded | head -1")
+
+    assert (run.returncode, run.stderr, run.stdout) == (141, "", "apiVersion: apps/v1\n")
+
+
+@pytest.mark.parametrize(("command", "code"), [("nope", 64), ("kube-inject -f nope --embedded", 65), ("version", 1)])
+def test_the_exit_code_does_not_depend_on_stderr(commands_folder: Path, command: str, code: int) -> None:
+    assert printed(commands_folder, f"injector {command} >/dev/full 2>/dev/full").returncode == code
+
+
+def test_completion_that_cannot_be_printed_is_one_line(commands_folder: Path) -> None:
+    variables = {"_INJECTOR_COMPLETE": "bash_complete", "COMP_WORDS": "injector ", "COMP_CWORD": "1"}
+
+    run = printed(commands_folder, "injector >/dev/full", **variables)
+
+    assert (run.returncode, run.stderr) == (1, f"error: {FULL}\n")
 
 
 @pytest.mark.parametrize(("closed", "shown"), [("<&-", "canary: ok\n"), (">&-", ""), ("2>&-", "canary: ok\n")])
 def test_a_closed_stream_is_no_internal_error(closed: str, shown: str) -> None:
     run = subprocess.run(
-        ["bash", "-c", f"{INJECTOR} revision verify {closed}"], capture_output=True, text=True, check=True
+        ["bash", "-c", f"{INJECTOR} revision verify --embedded {closed}"], capture_output=True, text=True, check=True
     )
     injected = subprocess.run(
-        ["bash", "-c", f"{INJECTOR} kube-inject -f - </dev/null {closed}"], capture_output=True, text=True, check=False
+        ["bash", "-c", f"{INJECTOR} kube-inject --embedded -f - </dev/null {closed}"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
     assert (run.stdout[: len(shown)], "internal error" in run.stderr, injected.returncode) == (shown, False, 0)
@@ -258,7 +322,8 @@ def test_the_program_completes_its_commands() -> None:
 @pytest.mark.parametrize(
     ("words", "found"),
     [
-        ("diff ca", ["canary"]),
+        ("diff --embedded ca", ["canary"]),
+        ("diff ca", []),
         ("kube-inject --revisions-dir REVISIONS -r pr", ["prod"]),
         ("kube-inject --revisions-dir REVISIONS -r ''", ["1-24", "default", "prod"]),
         ("tag set --revisions-dir REVISIONS p", ["prod"]),
@@ -319,7 +384,7 @@ def test_kubectl_runs_the_plugin_whose_help_names_kubectl(tmp_path: Path) -> Non
     ("words", "found", "directive"),
     [
         (["expl"], ["explain\tExplain step by step why pods of the FILES or of the cluster are injected or not."], 4),
-        (["diff", "stable", "ca"], ["canary"], 4),
+        (["diff", "--embedded", "stable", "ca"], ["canary"], 4),
         (["kube-inject", "-f", ""], [], 0),
         (["serve", "--tls-cert-file", ""], [], 0),
     ],

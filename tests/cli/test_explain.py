@@ -186,7 +186,7 @@ def test_an_unknown_name_is_shown_with_the_known_ones_and_the_nearest(
 ) -> None:
     (folder / "m.yaml").write_text(yaml.safe_dump(make_pod(labels=pod)))
 
-    result = invoke("explain", "-f", str(folder / "m.yaml"), "--namespace-labels", namespace or "team=a")
+    result = invoke("explain", "-f", str(folder / "m.yaml"), "--namespace-labels", namespace or "team=a", "--embedded")
 
     assert result.stdout.startswith("Pod default/hello: skipped (no_webhook)\n")
     says = f"{whose} label istio.io/rev names `canray`, which is not served (did you mean canary?); known are canary, "

@@ -128,7 +128,7 @@ def test_a_list_without_workloads_stays_byte_for_byte_the_same() -> None:
         .replace("          name: web\n", "")
     )
 
-    assert krm(text).stdout.startswith(text)
+    assert krm(text, "--embedded").stdout.startswith(text)
 
 
 @cases("settings", "image")
@@ -190,7 +190,7 @@ def test_a_refused_workload_is_an_error_and_nothing_changes() -> None:
 def test_results_of_an_earlier_function_are_replaced() -> None:
     text = yaml.safe_dump({**LIST, "items": [make_pod(hostNetwork=True)], "results": [{"message": "old"}]})
 
-    results = load_yaml(krm(text).stdout)["results"]
+    results = load_yaml(krm(text, "--embedded").stdout)["results"]
 
     assert [each["severity"] for each in results] == ["info"]
 
@@ -198,7 +198,7 @@ def test_results_of_an_earlier_function_are_replaced() -> None:
 @cases("text", "code", "says")
 @pytest.mark.usefixtures("folder")
 def test_wrong_input_is_one_line(text: str, code: int, says: str) -> None:
-    assert_fails(krm(text), code, says)
+    assert_fails(krm(text, "--embedded"), code, says)
 
 
 @pytest.mark.parametrize("folder_name", ["/etc", "..", "revisions/../..", "out"])

@@ -54,10 +54,12 @@ def test_existing_files_of_kubeconfig_come_before_the_home_directory(
     assert flags()[0] == Kubeconfig((home / "a", home / "c"))
 
 
-def test_missing_files_of_kubeconfig_are_an_error_if_none_exists(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_files_of_kubeconfig_are_no_configuration(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", f"{home}/nope")
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
 
-    assert flags()[0] == Kubeconfig((home / "nope",))
+    assert flags()[0] == Kubeconfig()
+    assert not flags()[0].is_configured()
 
 
 @pytest.mark.parametrize("flag", ["-c", "--kubeconfig"])

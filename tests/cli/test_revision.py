@@ -111,7 +111,7 @@ def test_verify_notes_a_revision_that_injects_nothing(directory: Path) -> None:
 
 
 def test_the_embedded_revisions_are_in_order() -> None:
-    result = invoke("revision", "verify")
+    result = invoke("revision", "verify", "--embedded")
 
     assert (result.exit_code, result.stdout) == (0, "canary: ok\nstable: ok\n")
 

@@ -18,7 +18,7 @@ from injector.cli import main
 from injector.cli.serve import option_of, serve, server
 from injector.cli.serve.server import _health_file, source_of, watched_paths
 from injector.errors import ConfigError, UsageError
-from injector.revisions.directory import read_directory, read_single
+from injector.revisions.directory import EMBEDDED, read_directory, read_single
 from injector.revisions.source import SourceState
 from injector.settings import SETTINGS, Setting, Settings
 from injector.webhook.lifecycle import Follow, HealthFile
@@ -147,8 +147,30 @@ def test_the_patch_webhooks_switch_has_three_states(arguments: list[str], expect
     assert parsed(*arguments)["patch_webhooks"] is expected
 
 
-def test_without_a_source_the_embedded_revisions_are_served() -> None:
-    assert source_of(Settings())() == read_directory()
+def test_the_embedded_examples_are_served_on_request() -> None:
+    assert source_of(Settings(embedded=True))() == read_directory(EMBEDDED)
+
+
+@pytest.mark.parametrize(
+    "arguments", [(), PLAIN, ("--tls-mode", "self-signed"), ("--port=0", "--reload-interval", "1s")]
+)
+def test_without_a_source_of_revisions_it_ends_with_78(arguments: tuple[str, ...]) -> None:
+    assert_fails(
+        run(*arguments), 78, "no source of revisions is configured; give --injectConfig FILE, --revisions-dir DIR"
+    )
+
+
+@pytest.mark.parametrize("name", ["REVISIONS_DIR", "INJECT_CONFIG", "VALUES_FILE", "CLIENT_CA_FILE"])
+def test_an_empty_variable_of_a_file_ends_with_78(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(f"INJECTOR_{name}", "")
+
+    assert_fails(
+        run(*PLAIN, "--from-cluster"), 78, f"INJECTOR_{name}: the variable is empty; set it to a path, or unset it"
+    )
+
+
+def test_an_empty_path_is_a_wrong_flag() -> None:
+    assert_fails(run(*PLAIN, "--revisions-dir", ""), 64, "the name is empty; check the variable that it comes from")
 
 
 @pytest.mark.parametrize(
@@ -239,7 +261,7 @@ def test_a_certificate_that_cannot_be_used_is_one_line_and_65(
     write_certificate(files, "other")
     issue(Order(until=-0.5)).write(files, "old")
 
-    assert_fails(run("--tlsCertFile", certificate, "--tlsKeyFile", key), 65, says)
+    assert_fails(run("--embedded", "--tlsCertFile", certificate, "--tlsKeyFile", key), 65, says)
 
 
 @cases("arguments", "code", "says")
@@ -256,7 +278,7 @@ def test_a_ca_that_did_not_sign_the_certificate_is_one_line_and_65(files: Path) 
     write_certificate(files)
     write_certificate(files, "other")
 
-    result = run("--tlsCertFile", "tls.crt", "--tlsKeyFile", "tls.key", "--caCertFile", "other.crt")
+    result = run("--embedded", "--tlsCertFile", "tls.crt", "--tlsKeyFile", "tls.key", "--caCertFile", "other.crt")
 
     assert_fails(result, 65, "error: other.crt: it did not sign the certificate of tls.crt; ")
 
@@ -286,7 +308,7 @@ def test_unserved_names_are_watched_on_request(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr(server, "serve", fake_serve)
     for arguments in (("--watch-unserved", "--served-elsewhere", "1-18", *cluster), ()):
-        assert run(*PLAIN, *arguments).exit_code == 0
+        assert run(*PLAIN, "--embedded", *arguments).exit_code == 0
 
     (watching, tasks), (plain, no_tasks) = served
     assert (plain.unserved, dict(no_tasks)) == (None, {})
@@ -296,7 +318,7 @@ def test_unserved_names_are_watched_on_request(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_port_that_is_taken_is_one_line_and_1(taken: str) -> None:
-    assert_fails(run(*PLAIN), 1, f"error: 127.0.0.1:{taken}: cannot listen: ")
+    assert_fails(run(*PLAIN, "--embedded"), 1, f"error: 127.0.0.1:{taken}: cannot listen: ")
 
 
 def test_the_log_names_the_revisions(files: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -329,7 +351,7 @@ def test_a_broken_revision_does_not_stop_others(files: Path, caplog: pytest.LogC
 def test_a_flag_without_effect_is_logged_as_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
 
-    run(*PLAIN, "--webhookName", "sidecar-injector.istio.io")
+    run(*PLAIN, "--embedded", "--webhookName", "sidecar-injector.istio.io")
 
     assert messages(caplog, logging.WARNING) == ["--webhook-name has no effect: it requires --webhookConfigName"]
 
@@ -351,7 +373,7 @@ def hang_up():
         os.kill(os.getpid(), signal.SIGHUP)
         time.sleep(0.01)
 
-sys.argv[1:] = ["serve", "--insecure-http", "--bind", "127.0.0.1", "--port", "0", "--ops-port", "0"]
+sys.argv[1:] = ["serve", "--embedded", "--insecure-http", "--bind", "127.0.0.1", "--port", "0", "--ops-port", "0"]
 import injector.cli
 threading.Thread(target=hang_up, daemon=True).start()
 from injector.cli import main

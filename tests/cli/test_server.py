@@ -42,7 +42,7 @@ class Tls:
 
 
 def made(**given: Any) -> Tls:
-    settings = Settings(**given).checked()
+    settings = Settings(embedded=True, **given).checked()
     client = KubeClient() if settings.asks_cluster else None
     return Tls(*tls_of(settings, client, Metrics(CollectorRegistry())))
 

@@ -179,7 +179,7 @@ def test_a_tag_that_cannot_be_used_is_noted(tmp_path: Path) -> None:
     ("objects", "arguments", "code", "says"),
     [
         ((), (), 65, "the files have no object"),
-        ((SHOP,), (), 64, "no Istio revision found; give --revisions-dir or --istio-namespace"),
+        ((SHOP,), (), 78, "no source of revisions is configured; give Istio's ConfigMaps in FILES"),
         (REVISIONS, ("-n", "nope"), 65, "Namespace nope not found"),
         (REVISIONS, ("-o", "wide"), 64, "'wide' is not one of 'table', 'json', 'yaml'"),
         ((*REVISIONS, SHOP, {**OLDER, "spec": {"containers": "x"}}), (), 65, "Pod shop/old-abc-1: "),

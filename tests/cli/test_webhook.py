@@ -47,8 +47,8 @@ def test_every_revision_and_tag_of_a_directory_has_its_configuration(directory: 
     assert result.stderr == ""
 
 
-def test_without_a_directory_the_embedded_revisions_are_used() -> None:
-    assert names(generate()) == [
+def test_the_embedded_examples_are_used_on_request() -> None:
+    assert names(generate("--embedded")) == [
         "istio-sidecar-injector-canary", "istio-sidecar-injector-stable", "istio-revision-tag-default",
     ]  # fmt: skip
 

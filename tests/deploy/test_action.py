@@ -20,6 +20,7 @@ HOOKS = {each["id"]: each for each in yaml.safe_load((ROOT / ".pre-commit-hooks.
 BIN = Path(sys.executable).parent
 HELLO = (ROOT / "docs" / "samples" / "hello.yaml").read_text()
 REVISIONS = str(ROOT / "revisions")
+SOURCE = {"revisions-dir": REVISIONS}
 
 
 @pytest.fixture
@@ -63,7 +64,7 @@ def act(checkout: Path, **inputs: str) -> tuple[int, dict[str, str], str]:
 
 
 def test_the_action_writes_the_comment_the_results_and_the_summary(checkout: Path) -> None:
-    code, outputs, said = act(checkout, old="stable", new="canary", files="\napps\n", **{"revisions-dir": REVISIONS})
+    code, outputs, said = act(checkout, old="stable", new="canary", files="\napps\n", **SOURCE)
 
     assert (code, outputs["differs"], set(outputs)) == (0, "true", set(ACTION["outputs"])), said
     comment = Path(outputs["comment"]).read_text()
@@ -81,22 +82,37 @@ def test_the_action_fails_on_differences_if_it_shall(
     checkout: Path, new: str, fail: str, code: int, differs: str
 ) -> None:
     files = str(checkout / "apps" / "hello world" / "hello.yaml")
-    found, outputs, said = act(checkout, old="stable", new=new, files=files, fail=fail)
+    found, outputs, said = act(checkout, old="stable", new=new, files=files, fail=fail, **SOURCE)
 
     assert (found, outputs["differs"]) == (code, differs), said
 
 
 def test_the_action_fails_if_it_cannot_compare(checkout: Path) -> None:
-    code, outputs, said = act(checkout, old="stable", new="nope", files="apps")
+    code, outputs, said = act(checkout, old="stable", new="nope", files="apps", **SOURCE)
 
     assert (code, outputs) == (64, {})
     assert "error: " in said
 
 
+@pytest.mark.parametrize("lost", [{}, {"INJECTOR_REVISIONS_DIR": ""}])
+def test_the_action_and_the_hooks_fail_without_a_source_of_revisions(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, lost: dict[str, str]
+) -> None:
+    for name, value in lost.items():
+        monkeypatch.setenv(name, value)
+
+    code, outputs, said = act(checkout, old="stable", new="canary", files="apps")
+
+    assert (code, outputs, len(said.splitlines())) == (78, {}, 1)
+    for name, arguments in {"injector-analyze": (), "injector-diff": ("stable", "canary", "-R", "-f", "apps")}.items():
+        done = hook(checkout, name, *arguments)
+        assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (78, "", 1), done.stderr
+
+
 def test_inputs_are_no_commands_and_no_flags(checkout: Path) -> None:
     hostile = '$(touch "$RUNNER_TEMP/taken"); `touch taken`\n--help'
 
-    code, outputs, _ = act(checkout, old="--help", new=hostile, files=hostile, **{"revisions-dir": REVISIONS})
+    code, outputs, _ = act(checkout, old="--help", new=hostile, files=hostile, **SOURCE)
 
     assert (code, outputs) == (65, {})
     assert not list(checkout.rglob("taken"))

@@ -19,7 +19,7 @@ SCRIPT = CHART / "files" / "check.py"
 def served() -> Iterator[tuple[str, str]]:
     """An injector of the revisions that the project ships: the addresses of its operations and its webhook."""
     port, ops_port = free_ports(2)
-    command = [sys.executable, "-m", "injector", "serve", "--insecure-http", "--bind", "127.0.0.1"]
+    command = [sys.executable, "-m", "injector", "serve", "--embedded", "--insecure-http", "--bind", "127.0.0.1"]
     command += ["--port", str(port), "--ops-port", str(ops_port), "--shutdown-delay", "0"]
     process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
     try:

@@ -90,7 +90,13 @@ def test_the_steps_make_an_injector_and_the_list_of_what_is_in_it(tmp_path: Path
     shutil.rmtree(tmp_path / "opt" / "build")
     shutil.rmtree(tmp_path / "src")
     injected = subprocess.run(
-        [str(home / "bin" / "injector"), "kube-inject", "-f", str(ROOT / "docs" / "samples" / "hello.yaml")],
+        [
+            str(home / "bin" / "injector"),
+            "kube-inject",
+            "--embedded",
+            "-f",
+            str(ROOT / "docs" / "samples" / "hello.yaml"),
+        ],
         capture_output=True,
         text=True,
         check=False,

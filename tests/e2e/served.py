@@ -121,11 +121,13 @@ class Injector:
 def injector(
     folder: Path, *flags: str, ready: bool = True, bind: str = "127.0.0.1", port: int = 0
 ) -> Iterator[Injector]:
-    """The injector, as long as the block runs; it must end as it should."""
+    """The injector, as long as the block runs, with the embedded examples if no flag is a source; it must end as it should."""
     free, ops_port = free_ports(2)
     port = port or free
     command = [sys.executable, "-m", "injector", "serve", "--bind", bind]
     command += ["--port", str(port), "--ops-port", str(ops_port), "--shutdown-delay", "0", *flags]
+    if not any(flag.startswith(("--from-cluster", "--revisions-dir", "--injectConfig")) for flag in flags):
+        command.append("--embedded")
     log = folder / "log"
     with started(command, log, f"http://{bind}:{ops_port}/readyz" if ready else "") as process:
         yield Injector(process, port, ops_port, log, bind)

@@ -20,7 +20,7 @@ from injector.injection.result import Injected, RequestFacts
 from injector.istio.revision import Revision
 from injector.kube.podsecurity import BASELINE, CHECKS, LEVELS, PRIVILEGED, RESTRICTED, enforced, level_of, violations
 from injector.kube.yaml import load_yaml
-from injector.revisions.directory import read_directory
+from injector.revisions.directory import EMBEDDED, read_directory
 from injector.revisions.source import Overrides, build, overridden
 from tests.e2e.conftest import Figure
 from tests.e2e.kubelab import Lab
@@ -81,7 +81,7 @@ EDITS: tuple[Edit, ...] = (
 @cache
 def revisions() -> tuple[Revision, ...]:
     """A shipped revision as it is, and with Istio's CNI plugin and a seccomp profile, with which its sidecar passes every level."""
-    raw = read_directory().revision("stable")
+    raw = read_directory(EMBEDDED).revision("stable")
     values = load_yaml(str(raw.values))
     values["pilot"]["cni"]["enabled"] = True
     values["global"]["proxy"]["seccompProfile"] = {"type": "RuntimeDefault"}

@@ -196,7 +196,17 @@ def test_without_permissions_it_ends_with_one_line_that_says_which(site: Site) -
     site.lab.apply(account_of("default", "nobody"))
     kubeconfig = site.lab.kubeconfig_of("nobody", "default")
     (ops_port,) = free_ports(1)
-    command = [sys.executable, "-m", "injector", "serve", "--tls-mode", "self-signed", "--bind", "127.0.0.1"]
+    command = [
+        sys.executable,
+        "-m",
+        "injector",
+        "serve",
+        "--embedded",
+        "--tls-mode",
+        "self-signed",
+        "--bind",
+        "127.0.0.1",
+    ]
     command += ["--port", "0", "--ops-port", str(ops_port), "--namespace", NAMESPACE, "--kubeconfig", str(kubeconfig)]
 
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT, check=False)

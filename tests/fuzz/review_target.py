@@ -22,7 +22,7 @@ from prometheus_client import CollectorRegistry
 
 from injector.injection.result import WARN
 from injector.metrics import Metrics
-from injector.revisions.directory import read_directory
+from injector.revisions.directory import EMBEDDED, read_directory
 from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.source import build
 from injector.revisions.tags import parse_tags
@@ -156,7 +156,7 @@ class Injector:
         lifecycle.phase = Phase.SERVING
         openshift = {"istioVersion": "1.24", "env": {"PLATFORM": "openshift"}}
         made = make_raw("plain", config=CONFIG), make_raw("old", config=CONFIG, settings=openshift)
-        revisions = [*map(build, read_directory().revisions), *map(build, made)]
+        revisions = [*map(build, read_directory(EMBEDDED).revisions), *map(build, made)]
         tags = parse_tags("prod: {weights: {stable: 50, plain: 50}, shadow: {revision: canary}}\n")
         registry = Registry(snapshot_of(revisions, tags, default="stable"))
         self.handler = InjectHandler(

@@ -94,7 +94,7 @@ def all_subjects(minors: tuple[str, ...]) -> list[Subject]:
         if int(minor.partition(".")[2]) >= FIRST_NATIVE:
             native = replace(settings, env=(*settings.env, ("ENABLE_NATIVE_SIDECARS", "true")))
             found.append(Subject(f"{minor}-native", core.revision_of(native), pods, special))
-    found += [Subject(name, revision, special, special) for name, revision in load_revisions().items()]
+    found += [Subject(name, revision, special, special) for name, revision in load_revisions(embedded=True).items()]
     found.append(Subject("setting", revision_of(24, SETTING_CONFIG, name="setting"), special, special))
     numbered = [reviews.with_labels(pod, app="7", version="15") for pod in special]
     found.append(Subject("numbers", revision_of(24, NUMBERS_CONFIG, name="numbers"), numbered, numbered))

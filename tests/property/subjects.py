@@ -67,7 +67,7 @@ def subjects(minor: str) -> tuple[tuple[Revision, list[dict[str, Any]]], ...]:
             sources.setdefault(case.settings, {})[case.source] = None
     common = [replica("web"), replica("shop-1"), sized(), two_probed()]
     found: list[tuple[Revision, list[dict[str, Any]]]]
-    found = [(revision, common) for revision in load_revisions().values()] if minor == EMBEDDED else []
+    found = [(revision, common) for revision in load_revisions(embedded=True).values()] if minor == EMBEDDED else []
     for settings, files in sources.items():
         given = [workloads.as_pod(each) for file in files for each in workloads.injectable(core.documents(file))]
         pods = [json.loads(dump_json(normalise(pod, "v1.Pod"))) for pod in given]

@@ -41,6 +41,8 @@ class Replica:
         """Start it, and do not wait."""
         ports = ["--port", str(self.port), "--ops-port", str(self.ops_port), "--bind", "127.0.0.1"]
         command = [sys.executable, "-m", "injector", "serve", *ports, *self.flags]
+        if not any(flag.startswith(("--from-cluster", "--revisions-dir", "--injectConfig")) for flag in self.flags):
+            command.append("--embedded")
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(command, cwd=ROOT, env=_environment(), stderr=log)
 

@@ -96,7 +96,7 @@ def injected(revision: Revision, pod: dict[str, Any], facts: RequestFacts = FACT
 @functools.cache
 def embedded(name: str) -> Revision:
     """A revision that the project ships."""
-    return load_revisions()[name]
+    return load_revisions(embedded=True)[name]
 
 
 def recent_pods(revision: str = "a", **fields: Any) -> dict[str, tuple[RecentPod, ...]]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 
 from injector.errors import ConfigError
 from injector.istio.proxyconfig import ProxyConfigs, read_proxy_config_resource
-from injector.revisions.directory import merged_state, read_directory, read_folder, read_single
+from injector.revisions.directory import EMBEDDED, merged_state, read_directory, read_folder, read_single
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
 from injector.revisions.source import ClusterFacts, SourceState
@@ -190,7 +191,7 @@ def test_a_name_that_cannot_be_a_revisions_is_refused(tmp_path: Path) -> None:
 def test_the_injector_brings_two_revisions_and_a_default() -> None:
     registry = Registry()
 
-    report = Loader(read_directory, registry).load(0.0)
+    report = Loader(partial(read_directory, EMBEDDED), registry).load(0.0)
 
     assert report.errors == ()
     assert list(report.revisions) == ["canary", "stable"]

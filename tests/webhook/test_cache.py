@@ -20,7 +20,7 @@ from injector.injection.result import Injected, RequestFacts
 from injector.istio.revision import Revision
 from injector.kube import admission
 from injector.metrics import Metrics, Outcome
-from injector.revisions.directory import read_directory
+from injector.revisions.directory import EMBEDDED, read_directory
 from injector.revisions.registry import Registry, Resolved, Snapshot, snapshot_of
 from injector.revisions.reload import Loader
 from injector.revisions.source import build
@@ -104,7 +104,7 @@ def test_answers_take_hardly_more_memory_than_is_counted(snapshot: Snapshot, tok
 
 
 TOKEN_VOLUME = re.compile(r"kube-api-access-\w{5}")
-EMBEDDED = ("stable", "canary")
+EXAMPLES = ("stable", "canary")
 MINORS = corpus.MINORS if corpus.present() else ()
 RENDERS_VALUES = ("1.4", "1.5")
 """Their templates call ``render``, whose text could call any function; their answers are not cached."""
@@ -113,8 +113,8 @@ RENDERS_VALUES = ("1.4", "1.5")
 @cache
 def revision_of(name: str) -> Revision:
     """A shipped revision by its name, or the default installation of a minor."""
-    if name in EMBEDDED:
-        return build(next(raw for raw in read_directory().revisions if raw.name == name))
+    if name in EXAMPLES:
+        return build(next(raw for raw in read_directory(EMBEDDED).revisions if raw.name == name))
     return core.revision_of(corpus.default_settings(name))
 
 
@@ -181,7 +181,7 @@ def test_a_dry_run_is_answered_as_the_creation_after_it() -> None:
     assert answers == [injected(revision, dry), injected(revision, real)]
 
 
-@pytest.mark.parametrize("name", [*EMBEDDED, *MINORS])
+@pytest.mark.parametrize("name", [*EXAMPLES, *MINORS])
 def test_each_answer_gives_the_pod_that_a_fresh_pipeline_gives(name: str) -> None:
     revision = revision_of(name)
     handler = handler_of(revision)

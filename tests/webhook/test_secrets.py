@@ -8,6 +8,7 @@ import logging
 import ssl
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from prometheus_client import CollectorRegistry
 
 from injector.cli.serve.server import JsonFormatter, TextFormatter
 from injector.metrics import Metrics
-from injector.revisions.directory import read_directory
+from injector.revisions.directory import EMBEDDED, read_directory
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
 from injector.revisions.verify import RecentPods
@@ -101,7 +102,7 @@ def registry() -> Registry:
 @pytest.fixture
 def services(registry: Registry, metrics: Metrics, tmp_path: Path) -> Services:
     """A server of real revisions that logs every decision, and looks at its certificate all the time."""
-    loader = Loader(read_directory, registry)
+    loader = Loader(partial(read_directory, EMBEDDED), registry)
     loader.load(time.time())
     source = FileSource(CertificateFiles(*write_certificate(tmp_path)), interval=0.01)
     desk = HandlerOptions(decisions=Decisions(LOGGED["all"]))

@@ -50,7 +50,18 @@ def test_a_server_sends_the_spans_of_a_request_in_the_trace_of_its_caller(
 ) -> None:
     url, received = collected
     port, ops_port = map(str, free_ports(2))
-    flags = ["--insecure-http", "--bind", "127.0.0.1", "--port", port, "--ops-port", ops_port, "--shutdown-delay", "0"]
+    flags = [
+        "--embedded",
+        "--insecure-http",
+        "--bind",
+        "127.0.0.1",
+        "--port",
+        port,
+        "--ops-port",
+        ops_port,
+        "--shutdown-delay",
+        "0",
+    ]
     env = {**os.environ, "OTEL_EXPORTER_OTLP_ENDPOINT": url, "OTEL_EXPORTER_OTLP_COMPRESSION": "gzip"}
     command = [sys.executable, "-m", "injector", "serve", *flags]
     with subprocess.Popen(command, cwd=tmp_path, env=env, stderr=subprocess.PIPE) as process:

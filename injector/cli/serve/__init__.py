@@ -9,13 +9,13 @@ from typing import Any, Final
 import click
 
 from injector.cli.commands import verbose
-from injector.cli.options import duration
+from injector.cli.options import FILE, duration
 from injector.cli.output import echo, examples
 from injector.errors import InjectorError, UsageError
 from injector.settings import SETTINGS, Setting, Settings
 
 OPTIONS: Final[dict[str, dict[str, Any]]] = {
-    "Path | None": {"type": click.Path(path_type=Path), "metavar": "PATH"},
+    "Path | None": {"type": FILE, "metavar": "PATH"},
     "Port": {"type": click.IntRange(0, 65535), "metavar": "PORT"},
     "Count": {"type": click.IntRange(1), "metavar": "COUNT"},
     "float": {"callback": duration, "metavar": "DURATION"},
@@ -50,15 +50,19 @@ def run(**settings: Any) -> None:
     """Serve the admission webhook for pods.
 
     POST /inject/NAME injects with the revision or tag NAME, POST /inject with the default one. Revisions come from the folders of
-    --revisions-dir, from the files of --injectConfig, from Istio's ConfigMaps in the cluster with --from-cluster, or are the embedded
-    ones.
+    --revisions-dir, from the files of --injectConfig, or from Istio's ConfigMaps in the cluster with --from-cluster. --embedded uses two
+    examples.
 
     On SIGTERM the server becomes unready, keeps serving for --shutdown-delay, finishes the requests in progress, and exits with 0.
     """
     # Imported here, because the server's libraries take several times as long as the rest of the command line, and --help and shell
     # completion do not need them.
     from injector.cli.serve.server import run_server
+    from injector.cli.sources import check_variable
 
+    for each in SETTINGS:
+        if settings[each.name] is None and each.kind == "Path | None":
+            check_variable(each.variable)
     run_server(Settings(**settings).checked())
 
 

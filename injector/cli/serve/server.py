@@ -16,7 +16,7 @@ import sys
 import time
 import uuid
 from collections.abc import Awaitable, Callable
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
@@ -36,7 +36,7 @@ from injector.istio.webhooks import DEFAULT_NAME
 from injector.kube.escaping import escape_line
 from injector.metrics import Metrics
 from injector.revisions.clustersource import ClusterSource
-from injector.revisions.directory import merged_state, read_directory, read_single
+from injector.revisions.directory import EMBEDDED, merged_state, read_directory, read_single
 from injector.revisions.driftwatch import DriftWatch
 from injector.revisions.files import file_changes
 from injector.revisions.following import Follower
@@ -183,22 +183,24 @@ def upgrade_controller(settings: Settings, client: KubeClient, kubeconfig: Kubec
 
 def source_of(settings: Settings, cluster: ReadSource | None = None) -> ReadSource:
     """Return the reader of the revisions. ``cluster`` reads those of --from-cluster, if the settings have it."""
-    files = partial(read_directory, settings.revisions_dir)
-    if settings.inject_config is not None:
-        files = partial(
-            read_single,
-            settings.inject_config,
-            settings.values_file,
-            settings.mesh_config,
-            name=settings.revision or DEFAULT_NAME,
-            settings=Overrides(
-                settings.istio_version, key_values(settings.set_env, flag="--set-env"), settings.node_version
-            ).settings({}),
-        )
-    if cluster is None:
-        return files
-    has_files = settings.inject_config is not None or settings.revisions_dir is not None
-    return (lambda: merged_state(files(), cluster())) if has_files else cluster
+    sources = [each for each in (_files_of(settings), cluster) if each is not None]
+    return lambda: reduce(merged_state, (read() for read in sources))
+
+
+def _files_of(settings: Settings) -> ReadSource | None:
+    if settings.inject_config is None:
+        directory = EMBEDDED if settings.embedded else settings.revisions_dir
+        return None if directory is None else partial(read_directory, directory)
+    return partial(
+        read_single,
+        settings.inject_config,
+        settings.values_file,
+        settings.mesh_config,
+        name=settings.revision or DEFAULT_NAME,
+        settings=Overrides(
+            settings.istio_version, key_values(settings.set_env, flag="--set-env"), settings.node_version
+        ).settings({}),
+    )
 
 
 def watched_paths(settings: Settings) -> tuple[Path, ...]:
