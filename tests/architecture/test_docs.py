@@ -194,7 +194,7 @@ def test_the_index_lists_every_page() -> None:
 
 def test_every_alert_has_a_section_of_the_runbook() -> None:
     alerts = (ROOT / "deploy" / "chart" / "files" / "alerts.yaml").read_text()
-    wanted = set(re.findall(r"runbook_url: docs/troubleshooting\.md#(\S+)", alerts))
+    wanted = set(re.findall(r"runbook: docs/troubleshooting\.md#(\S+)", alerts))
 
     assert wanted
     assert wanted - anchors(RUNBOOK) == set()

@@ -32,7 +32,7 @@ SCRAPED = {"job", "namespace", "pod"}
 
 def used_metrics(registry: CollectorRegistry) -> Metrics:
     """Metrics in which everything was counted once, so that each series has a sample."""
-    metrics = Metrics(registry, version='0.1.0 "quoted"\n')
+    metrics = Metrics(registry, version='1.0.0 "quoted"\n')
     for outcome in Outcome:
         metrics.requests.count(outcome, {"total": 0.002, "render": 0.001}, "template", "1-24", "prod")
     metrics.shadowed("prod", "1-30", "different", ("image",))
@@ -135,7 +135,8 @@ def test_an_alert_says_how_bad_it_is_what_is_wrong_and_where_to_read_on(rule: di
     named = set(re.findall(r"\$labels\.(\w+)", f"{annotations['summary']} {annotations['description']}"))
 
     assert rule["labels"]["severity"] in ("warning", "critical")
-    assert re.fullmatch(r"docs/troubleshooting\.md#[a-z]+(-[a-z]+)*", annotations["runbook_url"])
+    assert re.fullmatch(r"docs/troubleshooting\.md#[a-z]+(-[a-z]+)*", annotations["runbook"])
+    assert "runbook_url" not in annotations, "a URL is absolute, and the project has none"
     assert named <= grouped(rule["expr"]), "a label that the expression loses is empty in the message"
 
 
@@ -256,7 +257,7 @@ def test_the_metrics_are_text_that_prometheus_reads_back() -> None:
     read = {sample.name: sample for family in parse_text(metrics.exposition().decode()) for sample in family.samples}
 
     assert read["sidecar_injection_requests_total"].value == 3
-    assert read["injector_build_info"].labels == {"version": '0.1.0 "quoted"\n'}
+    assert read["injector_build_info"].labels == {"version": '1.0.0 "quoted"\n'}
 
 
 def test_the_metrics_are_open_metrics_too() -> None:
@@ -272,7 +273,7 @@ def test_the_metrics_are_open_metrics_too() -> None:
 
 def test_the_chart_gives_rules_and_dashboards_the_name_of_the_release() -> None:
     switches = {kind: {"enabled": True} for kind in ("serviceMonitor", "dashboards")}
-    rules = {"enabled": True, "runbooks": "https://example.com/runbooks", "labels": {"team": "mesh"}}
+    rules = {"enabled": True, "runbookUrl": "https://example.com/runbook", "labels": {"team": "mesh"}}
     objects = rendered({"fullnameOverride": "mine", "monitoring": {**switches, "prometheusRule": rules}})
     rule, monitor = one(objects, "PrometheusRule"), one(objects, "ServiceMonitor")
     service = one(objects, "Service")
@@ -282,7 +283,8 @@ def test_the_chart_gives_rules_and_dashboards_the_name_of_the_release() -> None:
     assert len(rule["spec"]["groups"][0]["rules"]) == len(RULES)
     assert 'job=\\"injector\\"' not in given
     assert given.count('job=\\"mine\\"') == json.dumps(ALERTS).count('job=\\"injector\\"')
-    assert given.count('"runbook_url": "https://example.com/runbooks#') == len(RULES)
+    assert given.count('"runbook_url": "https://example.com/runbook#') == len(RULES)
+    assert '"runbook":' not in given
     assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
     assert {each["port"] for each in monitor["spec"]["endpoints"]} <= {
         port["name"] for port in service["spec"]["ports"]

@@ -27,7 +27,6 @@
     {{- range $name, $_ := .Values.revisions }}{{ $wanted = append $wanted (dict "revision" $name) }}{{ end -}}
     {{- range $name, $_ := .Values.tags }}{{ $wanted = append $wanted (dict "tag" $name) }}{{ end -}}
     {{- if .Values.demo.enabled -}}
-      {{- if or $wanted (include "injector.fromCluster" .) }}{{ fail "demo: it excludes revisions, tags and fromCluster; leave them out" }}{{ end -}}
       {{- range list "stable" "canary" }}{{ $wanted = append $wanted (dict "revision" . "name" (printf "demo-%s" .)) }}{{ end -}}
     {{- end -}}
   {{- end -}}
@@ -39,7 +38,9 @@
   {{- $wanted := include "injector.wantedWebhooks" . | fromJsonArray -}}
   {{- $suffix := "" -}}
   {{- if ne .Values.fromCluster.istioNamespace "istio-system" }}{{ $suffix = printf "-%s" .Values.fromCluster.istioNamespace }}{{ end -}}
-  {{- $known := and .Values.revisions (not (include "injector.fromCluster" .)) -}}
+  {{- $served := .Values.revisions -}}
+  {{- if .Values.demo.enabled }}{{ $served = dict "stable" true "canary" true }}{{ end -}}
+  {{- $known := and $served (not (include "injector.fromCluster" .)) -}}
   {{- $default := false -}}
   {{- range $wanted }}{{ if eq (default "" .tag) "default" }}{{ $default = true }}{{ end }}{{ end -}}
   {{- $all := list -}}
@@ -55,7 +56,7 @@
     {{- else if eq $path "default" -}}
       {{- $object = "istio-sidecar-injector" -}}
     {{- end -}}
-    {{- if and $known (not (hasKey $.Values.revisions $leads)) }}{{ fail (printf "webhooks: no revision %q is served; add it to `revisions`" $leads) }}{{ end -}}
+    {{- if and $known (not (hasKey $served $leads)) }}{{ fail (printf "webhooks: no revision %q is served; add it to `revisions`" $leads) }}{{ end -}}
     {{- $never := and $default (eq $path "default") (not .tag) -}}
     {{- $all = append $all (merge (dict "path" $path "leads" $leads "object" (default (printf "%s%s" $object $suffix) .name) "never" $never "podFirst" (eq $.Values.revisionLabelPrecedence "pod")) .) -}}
   {{- end -}}
