@@ -42,7 +42,7 @@ DOCS = ROOT / "docs"
 RUNBOOK = DOCS / "troubleshooting.md"
 RUN_BY_CI = ("scripts/demo", "scripts/test")
 """Commands that install packages, or run these tests."""
-LANGUAGES = {"sh", "python", "yaml", "json", "text", "promql", "dockerfile"}
+LANGUAGES = {"sh", "python", "yaml", "json", "text", "promql", "dockerfile", "mermaid"}
 FOREIGN_FLAGS = {
     *("--all-namespaces", "--field-selector", "--label-columns", "--image", "--replicas"),  # kubectl
     *("--edit-last", "--create-if-none", "--body-file"),  # gh
@@ -50,6 +50,7 @@ FOREIGN_FLAGS = {
     *("--enable-alpha-plugins", "--enable-exec", "--exec"),  # kustomize and kpt
     *("--from", "--no-cache-dir", "--no-deps", "--require-hashes"),  # a Dockerfile and pip
     "--log_output_level",  # sidecar-injector
+    *("--create-namespace", "--set"),  # helm
     *(
         "--against",
         "--all",
@@ -69,7 +70,7 @@ FOREIGN_FLAGS = {
     ),  # scripts/test, scripts/bench, scripts/fuzz, scripts/audit and scripts/reliability
 }
 """Flags in pages that belong to other commands."""
-MAX_NOT_RUN = 10
+MAX_NOT_RUN = 12
 """Maximum number of blocks that no test runs. Each has its reason on the fence."""
 
 

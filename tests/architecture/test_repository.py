@@ -44,13 +44,19 @@ def test_no_pattern_has_a_possessive_group() -> None:
     assert [str(path) for path in (ROOT / "injector").rglob("*.py") if possessive.search(path.read_text())] == []
 
 
+def test_what_only_tests_need_is_not_published() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+
+    assert list(extras) == ["tracing"]
+
+
 @pytest.mark.parametrize(
     ("lock", "section"),
     [
         ("requirements.lock", ("project", "dependencies")),
         ("requirements.lock", ("project", "optional-dependencies", "tracing")),
         ("requirements-dev.lock", ("project", "dependencies")),
-        ("requirements-dev.lock", ("project", "optional-dependencies", "dev")),
+        ("requirements-dev.lock", ("dependency-groups", "dev")),
         ("requirements-dev.lock", ("dependency-groups", "build")),
         ("requirements-build.lock", ("dependency-groups", "build")),
         ("requirements-image.lock", ("dependency-groups", "image")),
