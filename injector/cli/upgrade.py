@@ -150,10 +150,10 @@ def plan(  # noqa: PLR0913 -- one parameter for each flag
     confirm: int,
     exit_code: bool,
 ) -> None:
-    """Show for each workload its wave, the class of change, and why it does not move if it does not.
+    """Show the wave of each workload and how its pods would change, or the reason why the workload stays.
 
-    FILE has an Upgrade; - is stdin. NAME is an Upgrade of the cluster. The workloads come from the cluster, or from the files of `-f`.
-    Nothing is written. The exit code is 0 if every workload of a wave can be restarted, else 1.
+    FILE contains an Upgrade; - is stdin. NAME is an Upgrade in the cluster. The workloads come from the cluster, or from the files of `-f`.
+    The command changes nothing. The exit code is 0 if every workload of a wave can be restarted, else 1.
     """
     given = None if is_resource_name(document) else read_document(document)[1]
 

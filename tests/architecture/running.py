@@ -51,6 +51,21 @@ class Reader:
         path = ":".join(map(str, [*self.commands, path]))
         self.env = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), **self.env}
 
+    def changed_files(self) -> list[str]:
+        """Return the files of the project that the page has changed or deleted."""
+        originals = (file for name in FOLDERS for file in (ROOT / name).rglob("*") if file.is_file())
+        copies = ((file, self.folder / file.relative_to(ROOT)) for file in originals)
+        return [
+            str(file.relative_to(ROOT))
+            for file, copy in copies
+            if not copy.is_file() or copy.read_bytes() != file.read_bytes()
+        ]
+
+    def new_files(self) -> list[str]:
+        """Return the files that the page has created."""
+        files = (file.relative_to(self.folder) for file in self.folder.rglob("*") if file.is_file())
+        return [str(file) for file in files if not (ROOT / file).exists() and file != Path("log")]
+
     @contextmanager
     def follows(self, page: list[Block]) -> Iterator[None]:
         """Run the blocks of a page. Servers that it starts run until the context ends."""

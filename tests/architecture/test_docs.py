@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
 import tomllib
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -84,11 +85,16 @@ def test_the_commands_of_a_page_run_in_order(commands_folder: Path, page: Path, 
     found = [block for block in blocks(page) if block.runs]
     lacks = shutil.which("kubectl") is None and any("kubectl" in block.text for block in found)
 
-    with Reader(tmp_path, [commands_folder]).follows(
-        [block for block in found if not (lacks and "kubectl" in block.text)]
-    ):
+    reader = Reader(tmp_path, [commands_folder])
+    with reader.follows([block for block in found if not (lacks and "kubectl" in block.text)]):
         pass
 
+    assert reader.changed_files() == [], "the page works on a copy"
+    new = reader.new_files()
+    command = ["git", "check-ignore", "--no-index", "--stdin"]
+    done = subprocess.run(command, cwd=ROOT, input="\n".join(new), capture_output=True, text=True, check=False)
+    ignored = done.stdout.splitlines()
+    assert sorted({*new} - {*ignored}) == [], "add them to .gitignore, so that a reader commits none of them"
     if lacks:
         pytest.skip("kubectl is not installed: the rest of the page was followed")
 
