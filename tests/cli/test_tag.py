@@ -22,7 +22,6 @@ from injector.istio.webhooks import WebhookOptions, revision_webhook, tag_webhoo
 from tests.cases import cases
 from tests.cli.clusters import INJECTOR, assert_fails, config_maps, invoke, parsed
 from tests.cluster.fakeapi import FakeApi
-from tests.istio.goldens import CORPUS
 from tests.revisions.fakes import write_revision
 
 TAGS = "# ours\nprod: 1-24  # since May\n"
@@ -119,11 +118,12 @@ def test_refused_changes_write_nothing(directory: Path, arguments: list[str], co
 
 
 def test_the_list_looks_like_istioctls(directory: Path) -> None:
-    if not CORPUS.is_dir():
-        pytest.skip("../shared/corpus is not beside the project")
     (directory / "tags.yaml").write_text("prod: 1-30\ndefault: 1-24\n")
 
-    assert run(directory, "list", "-o", "json").stdout == (CORPUS / "tag-list.json").read_text()
+    entries = [
+        {"tag": tag, "revision": name, "namespaces": []} for tag, name in (("default", "1-24"), ("prod", "1-30"))
+    ]
+    assert run(directory, "list", "-o", "json").stdout == json.dumps(entries, indent="\t") + "\n"
 
 
 def test_the_list_has_weights_and_namespaces(directory: Path) -> None:

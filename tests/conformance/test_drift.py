@@ -20,7 +20,7 @@ from injector.injection.tools.drift import (
 )
 from tests.conformance import core, corpus, workloads
 
-pytestmark = pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)
+pytestmark = pytest.mark.needs("corpus")
 
 CASES = [case for minor in corpus.MINORS for case in corpus.cases(minor) if case.webhook and case.expected]
 

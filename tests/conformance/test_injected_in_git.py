@@ -30,7 +30,7 @@ from injector.kube.typed import normalise
 from tests.conformance import compare, core, corpus, workloads
 from tests.sizes import LONG, sized
 
-pytestmark = pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)
+pytestmark = pytest.mark.needs("corpus")
 
 STATUS = "sidecar.istio.io/status"
 FIRST = corpus.MINORS.index("1.12")

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from injector.cli import main
 from tests.conformance import compare, core, corpus
 
-pytestmark = pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)
+pytestmark = pytest.mark.needs("corpus")
 
 CASES = [case for minor in corpus.MINORS for case in corpus.cases(minor) if case.kube_inject]
 EX_DATAERR = 65

@@ -13,7 +13,7 @@ from tests.conformance.run import DOORS, PAGE, checks
 TALLY = Tally("1.30", kube_inject=(2, 2), webhook=(1, 3), text=(2, 2), back=(0, 0))
 
 
-@pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)
+@pytest.mark.needs("corpus")
 def test_the_page_counts_the_cases_that_the_tests_try() -> None:
     tallies = []
     for minor in corpus.MINORS:

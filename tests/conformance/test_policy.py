@@ -12,7 +12,7 @@ from injector.istio.config import parse_inject_config
 from injector.kube.yaml import dump_yaml
 from tests.conformance import corpus
 
-pytestmark = pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)
+pytestmark = pytest.mark.needs("corpus")
 
 SELECTORS = ("neverInjectSelector", "alwaysInjectSelector")
 ROWS = corpus.policy_rows()

@@ -21,7 +21,7 @@ from tests.conformance import compare, core, corpus, doors, workloads
 from tests.factories import UID, make_review
 from tests.handlers import patched
 
-pytestmark = pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)
+pytestmark = pytest.mark.needs("corpus")
 
 CASES = [case for minor in corpus.MINORS for case in corpus.cases(minor) if case.webhook]
 REVIEWS = [case for minor in corpus.WEBHOOK_MINORS for case in corpus.webhook_cases(minor)]

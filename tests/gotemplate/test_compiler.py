@@ -4,16 +4,16 @@ import json
 from bisect import bisect_left
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 
 import pytest
 
 from injector.gotemplate import Budget, BudgetError, ExecError, Func, FuncError, ParseError, compile_template
 from injector.gotemplate.budget import DEFAULT_BUDGET
 from tests.gotemplate.recorded import differences, recorded_cases, typed_differences, wrong_answers
+from tests.needs import CORPUS
 from tests.sizes import LONG
 
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "corpus" / "gotemplate.json"
+SHARED = CORPUS / "gotemplate.json"
 
 
 def test_the_language_is_gos() -> None:
@@ -28,9 +28,8 @@ def test_templates_that_nobody_would_write_are_answered_as_in_go() -> None:
     assert typed_differences(lambda _: True, "random") == []
 
 
+@pytest.mark.needs("corpus")
 def test_the_shared_cases_are_answered_as_go_answers_them() -> None:
-    if not SHARED.exists():
-        pytest.skip("../shared/corpus is not beside the project")
     recorded = json.loads(SHARED.read_text("utf-8"))
     assert wrong_answers(recorded["cases"], recorded["data"]) == []
 

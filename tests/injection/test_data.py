@@ -20,7 +20,6 @@ from injector.injection.result import RequestFacts
 from injector.istio.revision import Revision, RevisionSettings, build_revision
 from injector.istio.template import TemplateData
 from tests.cases import cases
-from tests.conformance import corpus
 from tests.factories import make_pod
 from tests.property.test_guard import revisions
 
@@ -156,7 +155,6 @@ def test_no_jinja2_template_changes_the_values_that_its_pods_share(template: str
     assert data.field("Values") == revision.values.tree
 
 
-@pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)
 def test_no_template_of_istio_changes_the_values_that_its_pods_share() -> None:
     found = [each for each in revisions().values() if each.shared_values is not None]
     for revision in found:

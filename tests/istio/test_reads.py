@@ -9,7 +9,6 @@ from injector.injection.pipeline import inject_pod
 from injector.injection.result import OFF, Injected, RequestFacts
 from injector.istio.revision import Revision
 from injector.istio.template import annotations_read, go_functions, reads
-from tests.conformance import corpus
 from tests.factories import make_pod
 from tests.property.test_guard import revisions
 
@@ -87,7 +86,6 @@ def pod_of(revision: Revision, annotations: dict[str, str]) -> Any:
     return result.pod["spec"]
 
 
-@pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)
 def test_an_annotation_that_is_not_listed_changes_nothing_that_is_rendered() -> None:
     listed = {name: revision for name, revision in revisions().items() if revision.annotations_read is not None}
 

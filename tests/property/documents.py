@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml
@@ -22,8 +25,8 @@ from injector.injection.tools.manifest import inject_object
 from injector.istio.config import SIDECAR_TEMPLATE_NAME
 from injector.istio.revision import Revision
 from injector.istio.template import GoTextTemplate
-from tests.conformance import core, corpus, workloads
-from tests.conformance.test_kube_inject import options
+from tests import controlplanes
+from tests.controlplanes import workload_of
 from tests.property import reviews
 from tests.property.forked import in_a_copy
 from tests.property.mutations import mutated
@@ -41,15 +44,6 @@ class Together:
     faults: list[str] = field(default_factory=list)
 
 
-def workload_of(pod: Json, kind: str, name: str) -> Json:
-    """Return a workload with the template of a pod."""
-    metadata = {key: value for key, value in pod["metadata"].items() if key in ("labels", "annotations")}
-    template = {"metadata": metadata, "spec": pod["spec"]}
-    spec = {"selector": {"matchLabels": {"app": name}}, "template": template}
-    version = "batch/v1" if kind == "Job" else "apps/v1"
-    return {"apiVersion": version, "kind": kind, "metadata": {"name": name, "namespace": "shop"}, "spec": spec}
-
-
 def generated(dice: Random, count: int) -> list[Json]:
     """Return workloads whose pods differ in little, a List among them."""
     pods = [*reviews.special_pods(), sized(), two_probed()]
@@ -63,12 +57,6 @@ def generated(dice: Random, count: int) -> list[Json]:
     return [*found, {"apiVersion": "v1", "kind": "List", "items": found[:3]}]
 
 
-def corpus_documents(minor: str) -> list[Json]:
-    """Return the workloads of a minor's corpus."""
-    files = dict.fromkeys(case.source for case in corpus.cases(minor) if case.kube_inject and case.expected)
-    return [each for file in files for each in workloads.injectable(core.documents(file))]
-
-
 def injected_text(revision: Revision, document: Json) -> str:
     """Return what an injection makes of a document, with its warnings, or why it is refused."""
     warnings: list[str] = []
@@ -78,10 +66,10 @@ def injected_text(revision: Revision, document: Json) -> str:
         return str(error)
 
 
-def objects_together(minor: str, seed: str, orders: int, most: int) -> Together:
+def objects_together(name: str, seed: str, orders: int, most: int) -> Together:
     """Compare ``inject_object`` of documents in several orders with each of them alone."""
     dice = random.Random(seed)  # noqa: S311 -- nothing secret
-    revision, documents = core.revision_of(corpus.default_settings(minor)), corpus_documents(minor)
+    revision, documents = controlplanes.revision_of(name), controlplanes.documents(name)
     documents = [*dice.sample(documents, min(most, len(documents))), *generated(dice, most)]
     write_programs(revision)
     alone = [in_a_copy(partial(_texts, revision, [document])) for document in documents]
@@ -92,7 +80,7 @@ def objects_together(minor: str, seed: str, orders: int, most: int) -> Together:
         result.compared += len(order)
         for number, text in zip(order, together, strict=True):
             if [text] != json.loads(alone[number]):
-                result.faults.append(f"{minor}, {seed}: {json.dumps(documents[number])}\n  {text[:2_000]}")
+                result.faults.append(f"{name}, {seed}: {json.dumps(documents[number])}\n  {text[:2_000]}")
     return result
 
 
@@ -121,16 +109,33 @@ def commands_together(flags: list[str], seed: str, documents: list[Json]) -> Tog
     return result
 
 
+def flags_of(name: str, folder: Path) -> Iterator[str]:
+    """Write the files of a control plane and yield the flags that give them to ``kube-inject``."""
+    plane = controlplanes.plane_of(name)
+    for flag, text in (
+        ("injectConfigFile", plane.config),
+        ("meshConfigFile", plane.mesh),
+        ("valuesFile", plane.values),
+    ):
+        (folder / flag).write_text(text)
+        yield from (f"--{flag}", str(folder / flag))
+    yield from ("--istio-version", plane.minor)
+    for variable, value in plane.env.items():
+        yield from ("--set-env", f"{variable}={value}")
+    for version in plane.nodes:
+        yield from ("--node-version", version)
+
+
 def _command(flags: list[str], text: str) -> bytes:
     result = CliRunner().invoke(main, ["kube-inject", "-f", "-", *flags], input=text)
     return result.stdout_bytes if result.exit_code == 0 else b"refused " + result.stderr_bytes
 
 
-def installation_together(minor: str, documents: list[Json]) -> Together:
-    """Compare as ``commands_together`` does with the default installation of a minor, whose templates are compiled once."""
-    settings = corpus.default_settings(minor)
-    revision = core.revision_of(settings)
+def installation_together(name: str, documents: list[Json]) -> Together:
+    """Compare as ``commands_together`` does with a control plane, whose templates are compiled once."""
+    revision = controlplanes.revision_of(name)
     write_programs(revision)
-    result = commands_together([*options(settings)], minor, documents)
+    with TemporaryDirectory() as folder:
+        result = commands_together([*flags_of(name, Path(folder))], name, documents)
     assert revision.templates, "a revision in use shares its templates"
     return result

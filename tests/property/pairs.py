@@ -13,7 +13,7 @@ import gc
 import hashlib
 import json
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -21,17 +21,18 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 from injector.errors import InjectorError
-from injector.golang.json import dump_json, load_json
+from injector.golang.json import load_json
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
+from injector.istio.behaviours import parse_minor
 from injector.istio.revision import Revision
 from injector.kube import admission
-from injector.kube.typed import normalise
 from injector.library import load_revisions
 from injector.revisions.registry import Snapshot, parse_path, snapshot_of
 from injector.revisions.tags import parse_tags, workload_of_pod
+from tests import controlplanes
 from tests.cases import read_cases
-from tests.conformance import core, corpus, workloads
+from tests.controlplanes import NATIVE
 from tests.handlers import answer_of, handler_with
 from tests.property import reviews, subjects
 from tests.property.forked import Companion, in_a_copy
@@ -41,8 +42,8 @@ from tests.webhook.recorded import NAMES, recorded
 
 Json = dict[str, Any]
 
-FIRST_NATIVE: Final = 20
-"""From which minor on the default installation is also tried with native sidecars."""
+FIRST_NATIVE: Final = (1, 20)
+"""From which minor on a control plane is also tried with native sidecars."""
 CLUSTERS: Final = ("", "", "", "/cluster/east/net/net-1", "/cluster/kube-api-access-00000")
 """What follows the revision in a path."""
 NAMESPACES: Final = ("shop", "shop", "default", "kube-api-access-00000")
@@ -65,7 +66,7 @@ JINJA_CONFIG: str = _DATA["jinja_config"]
 
 
 class Subject(NamedTuple):
-    """A revision with the pods that it is tried with: those of its minor's corpus, and some with what could be mistaken for Istio's."""
+    """A revision with the pods that it is tried with: those of its control plane, and some with what could be mistaken for Istio's."""
 
     name: str
     revision: Revision
@@ -73,34 +74,25 @@ class Subject(NamedTuple):
     special: list[Json]
 
 
-def corpus_pods(minor: str) -> list[Json]:
-    """Return the pods of the corpus that a minor injects, normalised as the API server stores them."""
-    files = dict.fromkeys(case.source for case in corpus.cases(minor) if case.webhook and case.expected)
-    pods = [workloads.as_pod(each) for file in files for each in workloads.injectable(core.documents(file))]
-    return [json.loads(dump_json(normalise(pod, "v1.Pod"))) for pod in pods]
-
-
-def all_subjects(minors: tuple[str, ...]) -> list[Subject]:
-    """Return the revisions: the default installations, also with native sidecars, the shipped ones, and those of this module."""
+def all_subjects(names: Iterable[str]) -> list[Subject]:
+    """Return the revisions: the control planes, also with native sidecars, the shipped ones, and those of this module."""
     special = [
         *reviews.special_pods(),
         *(json.loads(body)["request"]["object"] for each in NAMES for body in recorded(each)[:1]),
         *(subjects.replica("web"), subjects.replica("shop-1"), subjects.sized(), subjects.two_probed()),
     ]
     found = []
-    for minor in minors:
-        settings, pods = corpus.default_settings(minor), corpus_pods(minor)
-        found.append(Subject(minor, core.revision_of(settings), pods, special))
-        if int(minor.partition(".")[2]) >= FIRST_NATIVE:
-            native = replace(settings, env=(*settings.env, ("ENABLE_NATIVE_SIDECARS", "true")))
-            found.append(Subject(f"{minor}-native", core.revision_of(native), pods, special))
+    for name in names:
+        pods = controlplanes.pods(name)
+        found.append(Subject(name, controlplanes.revision_of(name), pods, special))
+        if parse_minor(controlplanes.minor_of(name)) >= FIRST_NATIVE:
+            found.append(Subject(f"{name}-native", controlplanes.revision_with(name, NATIVE), pods, special))
     found += [Subject(name, revision, special, special) for name, revision in load_revisions(embedded=True).items()]
     found.append(Subject("setting", revision_of(24, SETTING_CONFIG, name="setting"), special, special))
     numbered = [reviews.with_labels(pod, app="7", version="15") for pod in special]
     found.append(Subject("numbers", revision_of(24, NUMBERS_CONFIG, name="numbers"), numbered, numbered))
     found.append(Subject("jinja", revision_of(24, JINJA_CONFIG, name="jinja", engine="jinja2"), numbered, numbered))
-    names = (subject.name.replace(".", "-") for subject in found)
-    return [each._replace(revision=replace(each.revision, name=name)) for each, name in zip(found, names, strict=True)]
+    return [each._replace(revision=replace(each.revision, name=each.name.replace(".", "-"))) for each in found]
 
 
 def plain_answer(snapshot: Snapshot, raw_path: str, body: bytes) -> bytes:
@@ -197,8 +189,8 @@ def _asked(snapshot: Snapshot) -> Callable[[Any], Any]:
 class Trials:
     """Pairs of reviews over some revisions, tried one after another in a process with one thread."""
 
-    def __init__(self, minors: tuple[str, ...]) -> None:
-        self.subjects = all_subjects(minors)
+    def __init__(self, names: Iterable[str]) -> None:
+        self.subjects = all_subjects(names)
         self._snapshot = snapshot_of([subject.revision for subject in self.subjects], parse_tags(TAGS))
         self._digests = digests(self._snapshot)
         gc.collect()
@@ -278,7 +270,7 @@ def _readable(answer: bytes) -> str:
 
 @cache
 def _trials() -> Trials:
-    return Trials(corpus.MINORS if corpus.present() else ())
+    return Trials(controlplanes.names())
 
 
 def tried(seed: str, count: int) -> TrialResults:

@@ -1,17 +1,13 @@
-"""Pods to mutate, with the revisions that inject them: those of the corpus, and replicas."""
+"""Pods to mutate, with the revisions that inject them: those of the control planes, and replicas."""
 
 from __future__ import annotations
 
-import json
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-from injector.golang.json import dump_json
 from injector.istio.revision import Revision
-from injector.kube.typed import normalise
 from injector.library import load_revisions
-from tests.conformance import core, corpus, workloads
+from tests import controlplanes
 from tests.factories import make_container, make_pod
 
 EMBEDDED = "1.28"
@@ -59,17 +55,8 @@ def two_probed() -> dict[str, Any]:
 
 
 @cache
-def subjects(minor: str) -> tuple[tuple[Revision, list[dict[str, Any]]], ...]:
-    """The revisions of a minor's corpus, each with the pods that are injected with it, and with replicas."""
-    sources: dict[corpus.Settings, dict[Path, None]] = {}
-    for case in corpus.cases(minor):
-        if case.webhook and case.expected:
-            sources.setdefault(case.settings, {})[case.source] = None
+def subjects(name: str) -> tuple[tuple[Revision, list[dict[str, Any]]], ...]:
+    """The revisions of a control plane's minor, each with the pods that are injected with it, and with replicas."""
     common = [replica("web"), replica("shop-1"), sized(), two_probed()]
-    found: list[tuple[Revision, list[dict[str, Any]]]]
-    found = [(revision, common) for revision in load_revisions(embedded=True).values()] if minor == EMBEDDED else []
-    for settings, files in sources.items():
-        given = [workloads.as_pod(each) for file in files for each in workloads.injectable(core.documents(file))]
-        pods = [json.loads(dump_json(normalise(pod, "v1.Pod"))) for pod in given]
-        found.append((core.revision_of(settings), [*pods, *common]))
-    return tuple(found)
+    shipped = [(revision, common) for revision in load_revisions(embedded=True).values()] if name == EMBEDDED else []
+    return (*shipped, *((revision, [*pods, *common]) for revision, pods in controlplanes.subjects(name)))

@@ -6,20 +6,18 @@ import random
 
 import pytest
 
-from tests.conformance import corpus
+from tests import controlplanes
 from tests.property import documents
 from tests.property.conftest import Apart
 from tests.sizes import sized
 
 ORDERS = sized(2, 3)
 MOST = sized(6, 12)
-MINORS = corpus.MINORS if corpus.present() else ()
 
 
-@pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)
-@pytest.mark.parametrize("minor", MINORS)
-def test_an_object_is_injected_as_if_it_was_the_only_one(apart: Apart, minor: str) -> None:
-    result = apart(documents.objects_together, minor, f"objects {minor}", ORDERS, MOST)
+@pytest.mark.parametrize("name", controlplanes.parameters())
+def test_an_object_is_injected_as_if_it_was_the_only_one(apart: Apart, name: str) -> None:
+    result = apart(documents.objects_together, name, f"objects {name}", ORDERS, MOST)
 
     assert result.faults == []
     assert result.injected > MOST
@@ -36,15 +34,14 @@ def test_the_command_prints_each_document_as_if_it_was_the_only_one(apart: Apart
     assert result.injected > MOST / 2
 
 
-@pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)
-@pytest.mark.parametrize("minor", [minor for minor in MINORS if minor in ("1.14", "1.30")])
-def test_the_command_with_an_installation_prints_each_document_as_if_it_was_the_only_one(
-    apart: Apart, minor: str
+@pytest.mark.parametrize("name", controlplanes.parameters(("1.14", "1.30")))
+def test_the_command_with_a_control_plane_prints_each_document_as_if_it_was_the_only_one(
+    apart: Apart, name: str
 ) -> None:
-    dice = random.Random(minor)  # noqa: S311 -- nothing secret
-    workloads = [*dice.sample(documents.corpus_documents(minor), MOST // 2), *documents.generated(dice, MOST // 2)]
+    dice = random.Random(name)  # noqa: S311 -- nothing secret
+    workloads = [*dice.sample(controlplanes.documents(name), MOST // 2), *documents.generated(dice, MOST // 2)]
 
-    result = apart(documents.installation_together, minor, workloads)
+    result = apart(documents.installation_together, name, workloads)
 
     assert result.faults == []
     assert result.injected > MOST / 2

@@ -24,7 +24,8 @@ from injector.injection.result import ENFORCE, OFF, WARN, Injected, RequestFacts
 from injector.istio.revision import Revision
 from injector.istio.template import TemplateData
 from injector.kube.overlay import Overlay
-from tests.conformance import core, corpus
+from tests import controlplanes
+from tests.conformance import corpus
 from tests.factories import make_pod
 from tests.property import breakouts, realistic
 from tests.property.breakouts import DECODED, EVIL, LABELS, PASTED
@@ -36,17 +37,17 @@ from tests.sizes import sized
 SAMPLE = sized(10, 25)
 PODS = int(os.environ.get("GUARD_PODS", sized(8, 20)))
 VALUES = int(os.environ.get("GUARD_VALUES", str(SAMPLE)))
+MERGED = ("1.10", "1.12", "1.14", "1.17", "1.20", "1.24", "1.28", "1.30")
+"""Minors that merge overlays into the pod."""
 NAMED_AT_LEAST = 0.99
 LOG_LEVEL = "sidecar.istio.io/logLevel"
 
 
-def shared() -> list[corpus.Settings]:
-    """The revisions that are tried: one of each minor, or all of them."""
-    if not corpus.present():
-        return []
+def tried_revisions() -> list[Revision]:
+    """The revisions that are tried: one of each control plane, or all of them."""
     if VALUES <= SAMPLE:
-        return [corpus.default_settings(minor) for minor in corpus.MINORS]
-    return sorted({case.settings for minor in corpus.MINORS for case in corpus.cases(minor)}, key=str)
+        return [controlplanes.revision_of(name) for name in controlplanes.names()]
+    return [revision for name in controlplanes.names() for revision, _ in controlplanes.subjects(name)]
 
 
 def subject(dice: random.Random) -> dict[str, Any]:
@@ -99,10 +100,9 @@ def tried(revision: Revision, dice: random.Random) -> tuple[int, int]:
     return refused, named
 
 
-@pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)
 def test_no_value_adds_anything_to_a_pod_and_refusals_say_where_it_is() -> None:
     dice = random.Random(f"guard {VALUES}")  # noqa: S311 -- nothing secret
-    counts = [tried(core.revision_of(each), dice) for each in shared()]
+    counts = [tried(each, dice) for each in tried_revisions()]
     refused, named = (sum(column) for column in zip(*counts, strict=True))
 
     assert refused > VALUES, "else the guard was not put to the test"
@@ -116,10 +116,9 @@ def test_no_value_adds_anything_to_a_pod_of_the_embedded_revisions(name: str) ->
     assert named >= NAMED_AT_LEAST * refused
 
 
-@pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)
-@pytest.mark.parametrize("minor", [minor for minor in corpus.MINORS if int(minor.split(".")[1]) >= 10])
-def test_what_breaks_out_without_the_guard_is_refused_with_it(minor: str) -> None:
-    revision = core.revision_of(corpus.default_settings(minor))
+@pytest.mark.parametrize("name", controlplanes.parameters(MERGED))
+def test_what_breaks_out_without_the_guard_is_refused_with_it(name: str) -> None:
+    revision = controlplanes.revision_of(name)
     plain = breakouts.put(replica("shop"), ("metadata", "annotations", LOG_LEVEL), "x")
     hostile = [
         breakouts.put(plain, ("metadata", "annotations", LOG_LEVEL), breakouts.aimed(indent)) for indent in range(9)
@@ -175,17 +174,16 @@ def shown_images(result: Injected | Skipped | DataError) -> bytes:
     return "\n".join(map(str, images)).encode()
 
 
-@pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)
-@pytest.mark.parametrize("minor", corpus.MINORS)
+@pytest.mark.parametrize("name", controlplanes.parameters(corpus.MINORS))
 @pytest.mark.parametrize("excuses", [(), EXCUSES], ids=["alone", "with unrelated annotations"])
-def test_no_value_gives_a_container_another_image(minor: str, excuses: tuple[str, ...]) -> None:
-    revision = core.revision_of(corpus.default_settings(minor))
+def test_no_value_gives_a_container_another_image(name: str, excuses: tuple[str, ...]) -> None:
+    revision = controlplanes.revision_of(name)
     found = overrides(revision, f"{EVIL}.example.com/proxy:1")
-    for name, pod in found:
+    for key, pod in found:
         pod["metadata"]["annotations"] |= {f"example.com/{number}": text for number, text in enumerate(excuses)}
         result = injected(revision, pod)
-        assert isinstance(result, BreakOutError), name
-        assert name in result.where
+        assert isinstance(result, BreakOutError), key
+        assert key in result.where
     assert found, "else the guard was not put to the test"
 
 
@@ -339,9 +337,9 @@ class TreesOfTemplates(OverlayTemplates):
 
 
 def revisions() -> dict[str, Revision]:
-    """One of each minor, and those that the project ships."""
-    minors = {minor: core.revision_of(corpus.default_settings(minor)) for minor in corpus.MINORS if corpus.present()}
-    return {**minors, **{name: embedded(name) for name in ("stable", "canary")}}
+    """One of each control plane, and those that the project ships."""
+    planes = {name: controlplanes.revision_of(name) for name in controlplanes.names(corpus.MINORS)}
+    return {**planes, **{name: embedded(name) for name in ("stable", "canary")}}
 
 
 def wrongly_refused(revision: Revision, dice: random.Random, pods: int) -> tuple[int, list[str]]:

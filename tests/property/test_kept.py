@@ -8,7 +8,7 @@ import random
 import pytest
 
 from injector.istio.revision import Revision
-from tests.conformance import core, corpus
+from tests import controlplanes
 from tests.handlers import handler_of
 from tests.property import kept
 from tests.property.subjects import replica
@@ -32,10 +32,9 @@ def found(revision: Revision, seed: str, pods: int) -> list[str]:
     return faults
 
 
-@pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)
-@pytest.mark.parametrize("minor", MINORS)
-def test_what_nobody_knows_stays_as_it_was(minor: str) -> None:
-    assert found(core.revision_of(corpus.default_settings(minor)), minor, PODS) == []
+@pytest.mark.parametrize("name", controlplanes.parameters(MINORS))
+def test_what_nobody_knows_stays_as_it_was(name: str) -> None:
+    assert found(controlplanes.revision_of(name), name, PODS) == []
 
 
 @pytest.mark.parametrize("name", ["stable", "canary"])

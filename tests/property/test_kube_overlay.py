@@ -103,10 +103,10 @@ def compared(text: str, missing: Any) -> bool | None:
     return laid.normal is not None
 
 
-def test_every_rendering_of_the_corpus_is_read_in_blocks() -> None:
+def test_every_rendering_of_a_template_is_read_in_blocks() -> None:
     whole = [text for text, missing in overlays.renderings() if compared(text, missing) is False]
 
-    assert len(overlays.renderings()) > 100
+    assert len(overlays.renderings()) > 40
     assert whole == []
 
 

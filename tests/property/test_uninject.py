@@ -6,7 +6,7 @@ import pytest
 
 from tests.conformance import corpus, undone
 
-pytestmark = pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)
+pytestmark = pytest.mark.needs("corpus")
 
 CASES = [case for minor in corpus.MINORS for case in corpus.cases(minor) if case.kube_inject and case.expected]
 

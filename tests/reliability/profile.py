@@ -1,6 +1,6 @@
 """The load that others are measured beside: mixed pods of four revisions, as an API server sends them, and every answer held.
 
-The revisions are Istio's own where ``../shared/corpus`` is beside the project, else those that the project ships, twice. Half of the
+The revisions are Istio's own if ``../shared/corpus`` is beside the project, else the project's own for the same minors. Half of the
 calls are for pods of few workloads, half for pods of many. What is answered is compared with what the same revision makes of the
 pod offline: an answer is right where both patches lead to the same pod.
 """
@@ -11,7 +11,6 @@ import asyncio
 import base64
 import json
 import random
-import shutil
 import uuid
 from collections import Counter
 from collections.abc import Sequence
@@ -27,16 +26,16 @@ from injector.injection.result import Injected, RequestFacts, Skipped
 from injector.istio.revision import Revision
 from injector.revisions.directory import read_folder
 from injector.revisions.source import build
+from tests import controlplanes
 from tests.conformance import corpus
 from tests.factories import make_container
 from tests.reliability.apiserver import ApiServer, Reply
 from tests.reliability.long.rows import Row
-from tests.reliability.replicas import ROOT, Stage, resident, trusting
+from tests.reliability.replicas import Stage, resident, trusting
 
 RATE: Final = 150.0
 CALLERS: Final = 200
 MINORS: Final = ("1.20", "1.24", "1.28", "1.30")
-SHIPPED: Final = {"stable": "stable", "canary": "canary", "stable-2": "stable", "canary-2": "canary"}
 WORKLOADS: Final = 160
 HOT: Final = 10
 NAMESPACE: Final = "shop"
@@ -56,17 +55,12 @@ _PROBE: Final = {"httpGet": {"path": "/ready", "port": "http", "scheme": "HTTP"}
 
 def written(folder: Path) -> list[str]:
     """Write four revisions into a folder, and return their names."""
-    if not corpus.present():
-        for name, source in SHIPPED.items():
-            shutil.copytree(ROOT / "revisions" / source, folder / name)
-        return list(SHIPPED)
     for minor in MINORS:
-        settings, revision = corpus.default_settings(minor), folder / minor.replace(".", "-")
+        plane, revision = controlplanes.plane_of(controlplanes.best(minor)), folder / minor.replace(".", "-")
         revision.mkdir(parents=True)
-        for key, path in (("config", settings.config), ("values", settings.values), ("mesh", settings.mesh)):
-            if path is not None:
-                shutil.copy(path, revision / key)
-        stated = {"istioVersion": minor, "env": dict(settings.env), "nodeVersions": list(settings.nodes)}
+        for key, text in (("config", plane.config), ("values", plane.values), ("mesh", plane.mesh)):
+            (revision / key).write_text(text)
+        stated = {"istioVersion": minor, "env": dict(plane.env), "nodeVersions": list(plane.nodes)}
         (revision / "revision.yaml").write_text(json.dumps(stated))
     return [minor.replace(".", "-") for minor in MINORS]
 

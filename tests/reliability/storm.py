@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tests.conformance import corpus
+from tests import controlplanes
 from tests.reliability.long.rows import Row
 from tests.reliability.paired import Broken, Loads, Served, broken, loaded
 from tests.reliability.replicas import Replica, Stage, trusting
@@ -88,13 +88,9 @@ OTHERS = ("r2", "r3")
 
 
 def istio_texts() -> Texts:
-    """What a default installation of Istio 1.30 leaves; the smallest config where the corpus is not beside the project."""
-    if not corpus.present():
-        return SMALL
-    settings = corpus.default_settings("1.30")
-    assert settings.values is not None
-    files = {"config": settings.config, "values": settings.values, "mesh": settings.mesh}
-    return {key: path.read_text() for key, path in files.items()}
+    """The texts of a control plane of 1.30."""
+    plane = controlplanes.plane_of(controlplanes.best("1.30"))
+    return {"config": plane.config, "values": plane.values, "mesh": plane.mesh}
 
 
 async def broken_config(stage: Stage) -> Sequence[Row]:

@@ -4,11 +4,9 @@ import subprocess
 import sys
 from collections import Counter
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,6 +29,7 @@ from injector.revisions.tags import (
 )
 from tests.cases import cases
 from tests.factories import make_pod, owner_of
+from tests.istio.goldens import golden
 
 
 def test_a_tag_names_several_by_weight_in_the_order_of_the_file() -> None:
@@ -238,9 +237,6 @@ def test_invalid_names_are_refused(tag: str, revision: str) -> None:
         TagObject(tag, revision, "w").read()
 
 
-CORPUS = Path(__file__).resolve().parents[3] / "shared" / "corpus" / "webhooks"
-
-
 @pytest.mark.parametrize(
     ("labels", "expected"),
     [
@@ -284,13 +280,9 @@ def test_only_the_injectors_own_annotations_are_remembered() -> None:
 
 @cases("file", "tag", "revision")
 def test_the_tags_that_istioctl_generates_are_read(file: str, tag: str | None, revision: str | None) -> None:
-    if not CORPUS.exists():
-        pytest.skip("../shared/corpus is not beside the project")
-    documents = yaml.safe_load_all((CORPUS / file).read_text())
-    webhooks = [each for each in documents if each and each["kind"] == "MutatingWebhookConfiguration"]
-    tags = [found for webhook in webhooks if (found := tag_object(webhook)) is not None]
+    found = tag_object(golden(file))
 
-    assert [(found.tag, found.revision) for found in tags] == ([] if tag is None else [(tag, revision)])
+    assert (found and (found.tag, found.revision)) == (None if tag is None else (tag, revision))
 
 
 WORKLOADS = [("shop", "Deployment", f"web-{number}") for number in range(20_000)]

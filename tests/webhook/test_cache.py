@@ -27,7 +27,8 @@ from injector.revisions.source import build
 from injector.webhook.cache import AnswerCache, CachedAnswer, CacheKey
 from injector.webhook.handler import InjectHandler
 from injector.webhook.lifecycle import Lifecycle
-from tests.conformance import core, corpus
+from tests import controlplanes
+from tests.conformance import corpus
 from tests.factories import proxy_of
 from tests.handlers import handler_of, patched, response_of
 from tests.revisions.fakes import CONFIG, VALUES, fake_revision, write_revision
@@ -105,17 +106,16 @@ def test_answers_take_hardly_more_memory_than_is_counted(snapshot: Snapshot, tok
 
 TOKEN_VOLUME = re.compile(r"kube-api-access-\w{5}")
 EXAMPLES = ("stable", "canary")
-MINORS = corpus.MINORS if corpus.present() else ()
-RENDERS_VALUES = ("1.4", "1.5")
+RENDERS_VALUES = ("istio-1.4", "istio-1.5")
 """Their templates call ``render``, whose text could call any function; their answers are not cached."""
 
 
 @cache
 def revision_of(name: str) -> Revision:
-    """A shipped revision by its name, or the default installation of a minor."""
+    """A shipped revision by its name, or that of a control plane."""
     if name in EXAMPLES:
         return build(next(raw for raw in read_directory(EMBEDDED).revisions if raw.name == name))
-    return core.revision_of(corpus.default_settings(name))
+    return controlplanes.revision_of(name)
 
 
 def pod_of(body: bytes) -> dict[str, Any]:
@@ -181,7 +181,7 @@ def test_a_dry_run_is_answered_as_the_creation_after_it() -> None:
     assert answers == [injected(revision, dry), injected(revision, real)]
 
 
-@pytest.mark.parametrize("name", [*EXAMPLES, *MINORS])
+@pytest.mark.parametrize("name", [*EXAMPLES, *controlplanes.parameters(corpus.MINORS)])
 def test_each_answer_gives_the_pod_that_a_fresh_pipeline_gives(name: str) -> None:
     revision = revision_of(name)
     handler = handler_of(revision)

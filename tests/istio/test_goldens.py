@@ -1,0 +1,50 @@
+"""The described objects of Istio are those that istioctl printed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.istio.goldens import LAST_APPLIED, OWNERS, REVISIONS, TAGS, golden
+from tests.needs import CORPUS
+
+WEBHOOKS = CORPUS / "webhooks"
+
+
+def without_owners(found: dict[str, Any]) -> dict[str, Any]:
+    """The object without the labels of its owner, also in the copy of the applied configuration."""
+    metadata = found["metadata"]
+    for label in OWNERS:
+        del metadata["labels"][label]
+    if applied := metadata.get("annotations", {}).get(LAST_APPLIED):
+        metadata["annotations"][LAST_APPLIED] = without_owners(json.loads(applied))
+    return found
+
+
+def described(name: str, kind: str) -> dict[str, Any]:
+    found = golden(name, kind)
+    if applied := found["metadata"].get("annotations", {}).get(LAST_APPLIED):
+        found["metadata"]["annotations"][LAST_APPLIED] = json.loads(applied)
+    return found
+
+
+@pytest.mark.needs("corpus")
+@pytest.mark.parametrize("name", [*(f"revision-{each}" for each in REVISIONS), *TAGS])
+def test_each_object_is_the_one_that_istioctl_printed(name: str) -> None:
+    documents = [each for each in yaml.safe_load_all((WEBHOOKS / f"{name}.yaml").read_text()) if each]
+
+    assert documents
+    assert [described(name, each["kind"]) for each in documents] == [without_owners(each) for each in documents]
+
+
+@pytest.mark.needs("corpus")
+def test_the_list_of_tags_has_istioctls_layout() -> None:
+    tags = [
+        {"tag": "default", "revision": "1-24", "namespaces": []},
+        {"tag": "prod", "revision": "1-30", "namespaces": []},
+    ]
+
+    assert (WEBHOOKS / "tag-list.json").read_text() == json.dumps(tags, indent="\t") + "\n"
