@@ -35,7 +35,7 @@ def golden(name: str, kind: str = "MutatingWebhookConfiguration") -> Object:
     tag, revision, options, arguments = TAGS[name]
     labels = {"istio.io/rev": revision, "istio.io/tag": tag}
     if kind == "Service":
-        metadata = {"name": f"istiod-revision-tag-{tag}", "namespace": NAMESPACE}
+        metadata: Object = {"name": f"istiod-revision-tag-{tag}", "namespace": NAMESPACE}
         spec = {"ports": FACTS["service_ports"], "selector": {"app": "istiod", "istio.io/rev": revision}}
         found = {"apiVersion": "v1", "kind": kind, "spec": spec, "status": {"loadBalancer": {}}}
         return copy.deepcopy(found | {"metadata": {**metadata, "labels": FACTS["service_labels"] | labels}})
@@ -53,7 +53,7 @@ def golden(name: str, kind: str = "MutatingWebhookConfiguration") -> Object:
 
 def _revision(revision: str) -> Object:
     suffix = "" if revision == "default" else f"-{revision}"
-    metadata = {"name": f"istio-sidecar-injector{suffix}"}
+    metadata: Object = {"name": f"istio-sidecar-injector{suffix}"}
     labels = FACTS["revision_labels"] | {"istio.io/rev": revision}
     webhooks = _webhooks(revision, revision)
     return _configuration("MutatingWebhookConfiguration", metadata | {"labels": labels}, webhooks)
