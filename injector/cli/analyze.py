@@ -10,7 +10,7 @@ import click
 from injector.cli.cluster import LISTED, FileReader, open_reader
 from injector.cli.commands import EX_ISSUES, verbose
 from injector.cli.manifests import OTHER_KINDS_OPTION
-from injector.cli.options import FILENAME, output_format
+from injector.cli.options import ALL_FLAG, ALL_NAMESPACES, FILENAME, output_format, refuse_unused
 from injector.cli.output import data_text, echo, echo_colored, examples
 from injector.cli.sources import (
     Sources,
@@ -163,7 +163,7 @@ def _from_version(_context: click.Context, option: click.Parameter, text: str | 
 @click.argument("arguments", nargs=-1, metavar="[FILE]...")
 @FILENAME
 @namespace_option("Only this namespace. Default: the context's; with FILES, all namespaces.")
-@click.option("-A", "--all-namespaces", "every", is_flag=True, help="All namespaces of the cluster.")
+@ALL_NAMESPACES
 @click.option(
     "-S",
     "--suppress",
@@ -222,6 +222,10 @@ def analyze(  # noqa: PLR0913 -- one parameter for each flag
     The exit code is 79 if a message reaches the failure threshold, and as with istioctl only for the format `log`.
     """
     files = (*arguments, *filenames)
+    if every and namespace and not files:
+        raise UsageError(f"-n and {ALL_FLAG} exclude each other", hint="give one of the two")
+    if files and sources.revisions_dir is not None:
+        refuse_unused("with FILES and a directory of revisions", "paths", "context_name")
     only = None if every else namespace or (None if files else kubeconfig.namespace())
 
     async def work(reader: ObjectReader) -> list[Diagnostic]:

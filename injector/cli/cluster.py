@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
 
 import click
 
-from injector.cli.manifests import read_manifests
+from injector.cli.manifests import is_selected, read_manifests
 from injector.cli.options import NODE_VERSION
 from injector.cli.output import echo, with_progress
 from injector.cli.sources import (
@@ -50,6 +50,7 @@ from injector.kube.pods import (
     has_ended,
     trial_pod,
 )
+from injector.kube.selectors import EVERYTHING, Selector
 from injector.kube.typed import normalise
 from injector.kube.yaml import objects_in
 from injector.revisions.clustersource import BuiltRevisions, build_all, listed_state, openshift_annotations
@@ -87,7 +88,9 @@ class FileReader:
 
     async def all(self, scope: Scope, keep: Callable[[dict[str, Any]], T | None]) -> list[T]:
         """Return the results of ``keep`` for all objects of a scope, without None."""
-        results = (keep(each) for each in self._of(scope.resource, scope.namespace) if _has_label(each, scope.labels))
+        selector = Selector.parse(scope.labels) if scope.labels else EVERYTHING
+        objects = self._of(scope.resource, scope.namespace)
+        results = (keep(each) for each in objects if selector.matches(each["metadata"].get("labels") or {}))
         return [each for each in results if each is not None]
 
     async def texts(self, scope: Scope, token: str = "") -> tuple[list[bytes], str]:
@@ -120,13 +123,6 @@ class FileReader:
         for each in self._objects.get(resource.kind, ()):
             if not namespace or each["metadata"].get("namespace") == namespace:
                 yield each
-
-
-def _has_label(obj: dict[str, Any], selector: str) -> bool:
-    """Return whether an object has the label of a selector, which is empty, ``key`` or ``key=value``."""
-    key, separator, value = selector.partition("=")
-    labels = obj["metadata"].get("labels")
-    return not key or (isinstance(labels, dict) and key in labels and (not separator or labels[key] == value))
 
 
 class ReaderSession(Protocol):
@@ -467,8 +463,11 @@ def read_targets(
     others: OtherKinds,
     function: Callable[[Created], R],
     note: Callable[[dict[str, Any]], None] | None = None,
+    selector: Selector = EVERYTHING,
 ) -> list[R]:
     """Return the result of ``function`` for every workload of a namespace, or of all: Deployments and the like, and the pod of every other.
+
+    The ``selector`` is that of their pods.
 
     A Knative Service counts as a workload by its pods, because Knative adds a container to its pod template. Of several pods of one
     workload the first one counts. Many workloads are divided among processes, each of which reads its part and calls ``function``.
@@ -495,7 +494,7 @@ def read_targets(
                     name = f"{item['kind']} {meta.get('namespace', '')}/{meta.get('name', '')}"
                     error.where = f"{name}: {error.where}".removesuffix(": ")
                     raise
-                if found is None:
+                if found is None or not is_selected(selector, found):
                     return None
                 key = found.namespace, found.kind, found.name
                 if key in seen:

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import errno
 import importlib
-import platform
 import re
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Final, NoReturn
@@ -23,12 +22,16 @@ from typing import IO, Any, Final, NoReturn
 import click
 from click.shell_completion import CompletionItem, ShellComplete, get_completion_class
 
-from injector.cli.output import PROGRAM, data_text, drop_unwritable_output, echo, examples, one_line
+from injector.cli.output import PROGRAM, drop_unwritable_output, echo, examples, one_line
 from injector.errors import DataError, InjectorError
 
 DISTRIBUTION: Final = "revision-injector"
 VERBOSE: Final = "injector.verbose"
 _MAX_SUMMARY: Final = 500
+DRY_RUN_FLAG: Final = "--dry-run"
+DRY_RUNS: Final = ("none", "client", "server")
+_DRY_RUN_VALUES: Final = frozenset({*DRY_RUNS, "true", "false"})
+"""The values that may follow the flag after a space. The last two are those of kubectl before 1.18, which are refused."""
 _SHORT_FLAG: Final = re.compile(r"^(-[A-Za-z])=")
 
 EX_FAILED: Final = 1
@@ -67,7 +70,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "uninject": ("kube_inject", "Remove the sidecar from every workload of the FILES and print the result."),
     "uninstall": ("uninstall", "Remove the objects that the injector wrote to the cluster, webhooks first."),
     "upgrade": ("upgrade", "Plan and run an upgrade: move workloads to another revision in waves."),
-    "version": ("commands", "Print the version of the injector and the Istio versions that it supports."),
+    "version": ("version", "Print the version of the injector and the Istio versions that it supports."),
     "webhook": ("webhook", "Print or apply the MutatingWebhookConfigurations of revisions and tags."),
 }
 """The module of each command and the first sentence of its help, which ``--help`` prints without importing the module."""
@@ -103,8 +106,8 @@ def _message_and_code(error: Exception, command: str) -> tuple[str, int]:
         case click.UsageError():
             path = error.ctx.command_path if error.ctx else command
             hint = f"see `{path} --help`"
-            if isinstance(error, click.NoSuchOption) and error.ctx and isinstance(error.ctx.command, click.Group):
-                hint = f"write it after the command: `{path} COMMAND {error.option_name}`"
+            if error.ctx and (better := _usage_hint(error, error.ctx, path)):
+                hint = better
             return f"{error.format_message().rstrip('.')}; {hint}", EX_USAGE
         case click.ClickException():
             return error.format_message(), error.exit_code
@@ -137,6 +140,65 @@ def complete_output() -> Iterator[None]:
     finally:
         if (failed := drop_unwritable_output()) is not None:
             _end_for(failed)
+
+
+_EXTRA: Final = re.compile(r"Got unexpected extra arguments? \((.+)\)")
+_WITH_FILES: Final = "select the objects with kubectl and pass them on: `kubectl get deploy %s -o yaml | %s -f -`"
+_ALL_NAMESPACES: Final = ("-A", "--all-namespaces")
+_SELECTORS: Final = ("-l", "--selector", "--field-selector")
+
+
+def _usage_hint(error: click.UsageError, context: click.Context, path: str) -> str:
+    """Return the remedy for a flag of kubectl that a command does not have, or for an argument in the place of a flag."""
+    names = {flag for each in context.command.params for flag in each.opts}
+    if isinstance(error, click.NoSuchOption):
+        if isinstance(context.command, click.Group):
+            return f"write it after the command: `{path} COMMAND {error.option_name}`"
+        return _flag_hint(error.option_name, names, path)
+    found = _EXTRA.fullmatch(error.format_message().rstrip("."))
+    if found is None:
+        return ""
+    first = found[1].split()[0]
+    if is_file_name(first) or Path(first).exists():
+        if Path(first).is_dir() and "--revisions-dir" in names and not {"-f", "-R"} & names:
+            return f"give the folder by a flag: `--revisions-dir {first}`"
+        if "-f" in names:
+            return f"give files by a flag: `-f {first}`"
+    return ""
+
+
+def _flag_hint(flag: str, names: Collection[str], path: str) -> str:
+    """Return the remedy for a flag of kubectl that a command does not have; empty for others."""
+    reads_files, reads_cluster = "-f" in names, "--context" in names
+    if flag in _ALL_NAMESPACES:
+        if reads_files:
+            return _WITH_FILES % (flag, path)
+        return "leave it out: the command is not about namespaces"
+    if flag in _SELECTORS:
+        return (
+            _WITH_FILES % (f"{flag} ...", path)
+            if reads_files
+            else "leave it out: the command has no selection by labels"
+        )
+    if flag in ("-n", "--namespace") and "-i" in names:
+        return "Istio's namespace is that of -i; the command is about no other one"
+    if flag in ("-k", "--kustomize"):
+        return f"render it first: `kubectl kustomize DIR | {path} -f -`" if reads_files else ""
+    if flag in ("-w", "--watch"):
+        return f"repeat the command, for example with `watch {path}`"
+    if flag in ("-f", "--filename"):
+        return f"give files as arguments; see `{path} --help`"
+    if flag in ("-o", "--output"):
+        return "leave it out: the command has one form of output"
+    if flag == DRY_RUN_FLAG:
+        other = "`injector upgrade plan` shows what would happen" if path.endswith(" run") else "leave it out"
+        return f"the command has no dry run; {other}" if reads_cluster else "the command only prints; leave it out"
+    return ""
+
+
+def is_file_name(text: str) -> bool:
+    """Return whether an argument is written like a file, and not like the name of an object."""
+    return text.startswith(("./", "../", "/", "~")) or text == "-" or text.endswith((".yaml", ".yml", ".json"))
 
 
 @contextmanager
@@ -223,9 +285,8 @@ class LazyGroup(Subcommands):
         """Parse the options before the command's name; flags of the old ``sidecar-injector`` need no command."""
         if args and is_old_flag(args[0]) and COMMANDS.keys().isdisjoint(args):
             args = arguments_of(args)
-        # As in istioctl and kubectl, the value of a short flag can follow `=`.
         end = args.index("--") if "--" in args else len(args)
-        args = [_SHORT_FLAG.sub(r"\1", each) if index < end else each for index, each in enumerate(args)]
+        args = [*_normal_flags(args[:end]), *args[end:]]
         with _failures(info_name or "injector", {}):
             return super().make_context(info_name, args, parent, **extra)
 
@@ -238,6 +299,15 @@ class LazyGroup(Subcommands):
         """Parse the command's own options and run it."""
         with _failures(ctx.command_path, ctx.meta):
             return super().invoke(ctx)
+
+
+def _normal_flags(arguments: Sequence[str]) -> list[str]:
+    """Return arguments without two habits of kubectl: the value of a short flag after ``=``, and ``--dry-run`` without a value."""
+    found = [_SHORT_FLAG.sub(r"\1", each) for each in arguments]
+    for index, each in enumerate(found):
+        if each == DRY_RUN_FLAG and not _DRY_RUN_VALUES & set(found[index + 1 : index + 2]):
+            found[index] = f"{DRY_RUN_FLAG}={DRY_RUNS[1]}"
+    return found
 
 
 def _remember_verbose(ctx: click.Context, param: click.Parameter, value: bool) -> None:  # noqa: ARG001, FBT001 -- click's signature
@@ -329,25 +399,6 @@ def own_version() -> str:
         return metadata.version(DISTRIBUTION)
     except metadata.PackageNotFoundError:
         return "unknown"
-
-
-@click.command("version", epilog=examples("version", "version -o json"))
-@verbose
-@click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="Print all details in this format.")
-def version(output: str | None) -> None:
-    """Print the version of the injector and the Istio versions that it supports."""
-    # Imported here, because --help and most commands do not need it.
-    from injector.istio.behaviours import NEWEST, OLDEST, format_minor  # noqa: PLC0415
-
-    details = {
-        "version": own_version(),
-        "python": platform.python_version(),
-        "istioVersions": f"{format_minor(OLDEST)} to {format_minor(NEWEST)}",
-    }
-    if output is None:
-        echo(f"{DISTRIBUTION} {details['version']} (Istio {details['istioVersions']})")
-    else:
-        echo(data_text(details, output), nl=False)
 
 
 SIDECAR_INJECTOR: Final = "sidecar-injector"

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
@@ -25,8 +26,8 @@ from injector.cli.cluster import (
 )
 from injector.cli.commands import verbose
 from injector.cli.formats import REPORTS
-from injector.cli.manifests import WorkloadFiles, workload_options
-from injector.cli.options import GUARD, exit_code_option
+from injector.cli.manifests import SUFFIXES, WorkloadFiles, workload_options
+from injector.cli.options import ALL_FLAG, ALL_NAMESPACES, GUARD, OutputFormat, exit_code_option, refuse_unused
 from injector.cli.output import (
     DIFF_COLORS,
     HEADINGS,
@@ -43,6 +44,7 @@ from injector.cli.sources import (
     Sources,
     chosen_revisions,
     complete_names,
+    directory_source,
     on_each,
     only_one,
 )
@@ -131,6 +133,7 @@ class Comparison:
 @click.argument("new_name", metavar="REV_B", shell_complete=complete_names)
 @workload_options("Namespace for workloads that have none. With --live, only this namespace.")
 @click.option("--live", is_flag=True, help="Compare the workloads of the cluster that a webhook injects.")
+@ALL_NAMESPACES
 @clusters_options
 @GUARD
 @click.option(
@@ -147,7 +150,7 @@ class Comparison:
     metavar="KIND",
     help="Hide changes of this kind, one of those of --only. Repeatable.",
 )
-@click.option("-o", "--output", type=click.Choice(FORMATS), help="Output format. Default: text, with --live summary.")
+@click.option("-o", "--output", type=OutputFormat(FORMATS), help="Output format. Default: text, with --live summary.")
 @confirm_option("With --live")
 @exit_code_option("there are differences")
 @verbose
@@ -157,6 +160,7 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
     new_name: str,
     files: WorkloadFiles,
     live: bool,
+    every: bool,
     sources: Sources,
     kubeconfigs: tuple[Kubeconfig, ...],
     guard: str,
@@ -173,12 +177,27 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
     names = old_name, new_name
     kinds = frozenset(only or KINDS) - frozenset(ignore)
     shown = output or ("summary" if live else "text")
+    for name, other in zip(names, reversed(names), strict=True):
+        if Path(name).suffix in SUFFIXES:
+            more = f" -f {other}" if Path(other).suffix in SUFFIXES else ""
+            hint = f"write `diff REV_A REV_B -f {name}{more}`"
+            raise UsageError(f"{name!r} is a file, not a revision or tag", hint=hint)
     if not live:
+        if not files.filenames:
+            hint = "give -f FILE, -f FOLDER or -f - for stdin, or --live for the workloads of the cluster"
+            raise UsageError("no workload is given", hint=hint)
         only_one(kubeconfigs, "without --live")
+        refuse_unused("without --live", "confirm", "every")
     elif files.filenames:
         raise UsageError("-f and --live exclude each other", hint="give one of the two")
-    elif shown in REPORTS:
-        only_one(kubeconfigs, f"with -o {shown}")
+    else:
+        refuse_unused("with --live", "recursive")
+        if every and files.namespace is not None:
+            raise UsageError(f"-n and {ALL_FLAG} exclude each other", hint="give one of the two")
+        if sources.revisions_dir is not None:
+            refuse_unused(f"with {directory_source()}", "istio_namespace")
+        if shown in REPORTS:
+            only_one(kubeconfigs, f"with -o {shown}")
 
     def comparer_of(revisions: Iterable[Revision], labels: NamespaceLabels) -> Comparer:
         old, new = map(Side, names, revisions)
@@ -244,7 +263,7 @@ def _compare_live(
             return _NOT_INJECTED
         return comparer.result(workload)
 
-    results = read_targets(session, files.namespace, files.others, compare)
+    results = read_targets(session, files.namespace, files.others, compare, selector=files.selector)
     comparisons = [each for each in results if isinstance(each, Comparison)]
     if not comparisons:
         raise ManifestError(

@@ -22,9 +22,9 @@ from injector.cli.cluster import (
     read_view,
     refusal,
 )
-from injector.cli.commands import EX_DATAERR, verbose
-from injector.cli.manifests import WorkloadFiles, workload_options
-from injector.cli.options import GUARD, PRECEDENCE_FLAG, REVISION_FLAG, output_format
+from injector.cli.commands import EX_DATAERR, is_file_name, verbose
+from injector.cli.manifests import SELECTOR_FLAG, WorkloadFiles, workload_options
+from injector.cli.options import ALL_FLAG, ALL_NAMESPACES, GUARD, PRECEDENCE_FLAG, REVISION_FLAG, output_format
 from injector.cli.output import data_text, echo, echo_colored, examples
 from injector.cli.sources import (
     RevisionList,
@@ -443,7 +443,8 @@ async def explain_live(
     explanations = [await _explain_live(reader, each, view, mesh, running, guard) for each in workloads]
     if client is not None:
         explanations = [await _dry_run(client, view.built.revisions, each) for each in explanations]
-    missing = () if workloads else (f"there is no workload in namespace {namespace}",)
+    place = "in any namespace" if namespace is None else f"in namespace {namespace}"
+    missing = () if workloads else (f"there is no workload {place}",)
     return explanations, (*view.built.notes, *view.revisions.state.webhook_faults, *missing)
 
 
@@ -497,6 +498,7 @@ async def _dry_run(client: KubeClient, revisions: Mapping[str, Revision], explai
 )
 @click.argument("target", metavar="[[TYPE/]NAME[.NAMESPACE]]", required=False)
 @workload_options("Default namespace. Without NAME or FILES, explain every workload in it.")
+@ALL_NAMESPACES
 @revision_option("Use this revision or tag instead of the labels. For FILES.")
 @click.option(PATH_FLAG, metavar="PATH", help="Use this path of a webhook, such as /inject/prod. For FILES.")
 @click.option(
@@ -515,6 +517,7 @@ def explain(  # noqa: PLR0913 -- one parameter for each flag
     *,
     target: str | None,
     files: WorkloadFiles,
+    every: bool,
     revision: str | None,
     path: str | None,
     namespace_labels: tuple[str, ...],
@@ -531,13 +534,14 @@ def explain(  # noqa: PLR0913 -- one parameter for each flag
     The exit code is 65 if a pod would be refused.
     """
     namespace = files.namespace
-    if target or (namespace and not files.filenames):
+    _check_input(target, files, every=every)
+    if not files.filenames:
         only_files: dict[str, object] = {
-            "-f": files.filenames,
             REVISION_FLAG: revision,
             PATH_FLAG: path,
             LABELS_FLAG: namespace_labels,
             PRECEDENCE_FLAG: precedence != NAMESPACE,
+            "--recursive": files.recursive,
         }
         for flag, value in only_files.items():
             if value:
@@ -547,7 +551,7 @@ def explain(  # noqa: PLR0913 -- one parameter for each flag
             name = parse_target(target, namespace=namespace, default=kubeconfig.namespace(), others=files.others)
         with open_session(kubeconfig) as session:
             if name is None:
-                created = read_targets(session, namespace, files.others, lambda each: each)
+                created = read_targets(session, namespace, files.others, lambda each: each, selector=files.selector)
             else:
                 created = [session.run(lambda client: read_target(client, name, files.others))]
             explanations, notes = session.run(
@@ -574,6 +578,23 @@ def explain(  # noqa: PLR0913 -- one parameter for each flag
         echo(data_text({"workloads": [each.data() for each in explanations]}, output), nl=False)
     if any(each.trace.outcome == REFUSED for each in explanations):
         click.get_current_context().exit(EX_DATAERR)
+
+
+def _check_input(target: str | None, files: WorkloadFiles, *, every: bool) -> None:
+    """Refuse a command line that names no workloads, or names them in two ways, by a UsageError."""
+    names = {"NAME": target, "-f": files.filenames, ALL_FLAG: every}
+    if len(given := [name for name, value in names.items() if value]) > 1:
+        hint = "give NAME, -n or -A for workloads of the cluster, or -f for files"
+        raise UsageError(f"{given[0]} and {given[1]} exclude each other", hint=hint)
+    if not given and not files.namespace:
+        hint = "give NAME, -n NAMESPACE or -A for workloads of the cluster, or -f FILE (- for stdin)"
+        raise UsageError("no workload is given", hint=hint)
+    if every and files.namespace:
+        raise UsageError(f"-n and {ALL_FLAG} exclude each other", hint="give one of the two")
+    if target and is_file_name(target):
+        raise UsageError(f"{target!r} is a file, not the name of a workload", hint=f"give it by a flag: `-f {target}`")
+    if target and not files.selector.is_empty:
+        raise UsageError(f"NAME and {SELECTOR_FLAG} exclude each other", hint="give one of the two")
 
 
 def _explain_files(

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from injector.cli.commands import verbose
+from injector.cli.keys import CONFIG, FLAGS, VALUES, check_content
+from injector.cli.keys import MESH as MESH_KEY
 from injector.cli.manifests import (
     FORMATS,
     OTHER_KINDS_OPTION,
@@ -37,12 +39,18 @@ from injector.cli.options import (
     NODE_VERSION,
     RECURSIVE,
     both_spellings,
+    is_format,
     key_values,
     option_group,
+    output_file,
+    refuse_unused,
+    similar_format,
+    unknown_format,
     was_given,
 )
 from injector.cli.output import echo, examples, one_line, write_verbatim
 from injector.cli.sources import (
+    CLUSTER_PARAMETERS,
     IN_DIRECTORY,
     ISTIO_NAMESPACE_OPTION,
     NAMESPACE_HINT,
@@ -50,13 +58,22 @@ from injector.cli.sources import (
     Sources,
     chosen_revisions,
     directory_revisions,
+    directory_source,
     kubeconfig_options,
     namespace_option,
     revision_option,
     revisions_dir,
 )
 from injector.cluster.resources import CONFIG_MAPS, ObjectReader
-from injector.errors import DataError, ManifestError, MultipleError, UsageError, no_source
+from injector.errors import (
+    DataError,
+    ManifestError,
+    MultipleError,
+    OverlayError,
+    TemplateRenderError,
+    UsageError,
+    no_source,
+)
 from injector.injection.result import GUARDS
 from injector.injection.tools.manifest import inject_object, injected_parts
 from injector.injection.tools.uninject import uninject_object
@@ -89,27 +106,32 @@ class ManifestOptions:
     others: OtherKinds
 
 
-_KUBECTL_FORMATS: Final = (*FORMATS, "name", "wide", "jsonpath", "go-template", "table", "text")
-"""Names that ``--output`` does not take for a file."""
+def _format_or_file(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> tuple[str | None, Path | None]:
+    """Return the format or the file that ``--output`` names. Raises UsageError if it is neither."""
+    if value is None or value.lower() in FORMATS:
+        return None if value is None else value.lower(), None
+    name = value.partition("=")[0]
+    is_path = value == STDIN or any(mark in name for mark in "./")
+    if not value or is_format(value) or "{" in value or (not is_path and similar_format(value, FORMATS)):
+        is_word = value.isidentifier()
+        raise unknown_format(value, FORMATS, f", or ./{value} to write a file of this name" if is_word else "")
+    return None, output_file(context, parameter, value)
 
 
 def _manifest_options(
     names: tuple[str, ...],
     filenames: tuple[str, ...],
     recursive: bool,  # noqa: FBT001 -- a flag's value
-    output: str | None,
+    output: tuple[str | None, Path | None],
     file: Path | None,
     others: OtherKinds,
 ) -> ManifestOptions:
-    if output is None or output in FORMATS:
-        return ManifestOptions(filenames + names, recursive, output or FORMATS[0], file, others)
-    if file is not None:
-        hint = f"with --output-file, give one of {', '.join(FORMATS)}"
-        raise UsageError(f"{output!r} is not an output format", where="-o", hint=hint)
-    if not set("./") & set(output) and (similar := did_you_mean(output, _KUBECTL_FORMATS)):
-        hint = f"give one of {', '.join(FORMATS)}, or ./{output} to write a file of this name"
-        raise UsageError(f"{output!r} is not an output format{similar}", where="-o", hint=hint)
-    return ManifestOptions(filenames + names, recursive, FORMATS[0], Path(output), others)
+    output_format, output_path = output
+    if output_path is not None and file is not None:
+        raise unknown_format(str(output_path), FORMATS, " with --output-file")
+    return ManifestOptions(filenames + names, recursive, output_format or FORMATS[0], file or output_path, others)
 
 
 manifest_options: Final = option_group(
@@ -122,9 +144,16 @@ manifest_options: Final = option_group(
         "-o",
         "--output",
         metavar="FORMAT|FILE",
+        callback=_format_or_file,
         help="Output format, yaml, json or patch (one JSON patch per line), or the file to write as YAML.",
     ),
-    click.option(*both_spellings("outputFile"), "file", type=FILE, help="File to write, in the format of --output."),
+    click.option(
+        *both_spellings("outputFile"),
+        "file",
+        metavar="FILE",
+        callback=output_file,
+        help="File to write, in the format of --output. - is stdout.",
+    ),
     OTHER_KINDS_OPTION,
 )
 
@@ -162,13 +191,40 @@ class RevisionOptions:
             return overridden(raw, self._overrides())
 
     @contextmanager
+    def values_named(self) -> Iterator[None]:
+        """Let the error of a template name the values, if these are probably its cause."""
+        try:
+            yield
+        except DataError as error:
+            hint = self._hint_of_values()
+            for each in error.errors:
+                if hint and isinstance(each, TemplateRenderError | OverlayError):
+                    each.hint = hint
+            raise
+
+    def _hint_of_values(self) -> str:
+        if self.config is None:
+            hint = (
+                f"the values are those of {self.values}: give {FLAGS[CONFIG]} with the `config` of the same ConfigMap"
+            )
+            return hint if self.values is not None else ""
+        if self.values is None and "Values" in required_text(self.config):
+            return f"the templates read values: give {FLAGS[VALUES]} with the `values` of the same ConfigMap"
+        return ""
+
+    @contextmanager
     def _chosen(self) -> Iterator[tuple[RawRevision, RevisionList | None]]:
         overrides = self._overrides()
         if self.config is not None:
             yield self._file(self.config), None
             return
         sources = Sources(self.revisions_dir, self.istio_namespace, overrides)
-        read = self._read_config_maps if was_given("config_map") or was_given("mesh_map") else None
+        if self.mesh is not None:
+            refuse_unused("with --meshConfigFile", "mesh_map")
+        names_map = was_given("config_map") or was_given("mesh_map")
+        if names_map and (was_given("revisions_dir") or was_given("embedded")):
+            refuse_unused(f"with {directory_source()}", *CLUSTER_PARAMETERS, hint="leave one of the two out")
+        read = self._read_config_maps if names_map else None
         with chosen_revisions(sources, self.kubeconfig, read) as revisions:
             yield revisions.find(self.revision or ""), revisions
 
@@ -186,7 +242,9 @@ class RevisionOptions:
         return RevisionList(SourceState((raw,), default=raw.name), raw.origin, raw.origin)
 
     def _overrides(self) -> Overrides:
-        given = {key: path for key, path in (("values", self.values), ("mesh", self.mesh)) if path is not None}
+        given = {key: path for key, path in ((VALUES, self.values), (MESH_KEY, self.mesh)) if path is not None}
+        for key, path in given.items():
+            check_content(required_text(path), key, where=str(path))
         return Overrides(
             istio_version=self.istio_version,
             env=key_values(self.set_env, flag="--set-env"),
@@ -203,6 +261,8 @@ class RevisionOptions:
         if was_given("mesh_map") and self.mesh is None:
             what = "with --injectConfigFile nothing is read from the cluster"
             raise UsageError(what, where="--meshConfigMapName", hint="give --meshConfigFile FILE instead")
+        refuse_unused("with --injectConfigFile, which needs no cluster", *CLUSTER_PARAMETERS)
+        check_content(required_text(config), CONFIG, where=str(config))
         # As in istioctl, the revision has no name without --revision. Templates of 1.9 and later then write `default`.
         settings = {"revision": ""} if self.revision is None else {}
         name = DEFAULT_NAME if self.revision is None else self.revision
@@ -340,7 +400,8 @@ def kube_inject(*, manifest: ManifestOptions, chosen: RevisionOptions, namespace
         for warning in warnings:
             echo(warning, err=True)
 
-    write_manifests(documents(), manifest.format, manifest.file, fold=revision.behaviours.yaml_folds)
+    with chosen.values_named():
+        write_manifests(documents(), manifest.format, manifest.file, fold=revision.behaviours.yaml_folds)
 
 
 RESOURCE_LIST: Final = "ResourceList"

@@ -23,6 +23,7 @@ from injector.cluster.kubeconfig import DEFAULT_NAMESPACE
 from injector.errors import DataError, InjectorError, ManifestError, UsageError, for_each
 from injector.kube.jsonpatch import create_patch
 from injector.kube.pods import OTHER_KINDS, Created, OtherKinds, add_place, created_pods, unread_templates
+from injector.kube.selectors import EVERYTHING, Selector
 from injector.kube.typed import kind_type, normalise
 from injector.kube.yaml import Document, dump_yaml, load_document, split_documents
 from injector.revisions.files import replace_file
@@ -199,14 +200,40 @@ OTHER_KINDS_OPTION: Final = click.option(
 )
 
 
+SELECTOR_FLAG: Final = "--selector"
+SELECTOR: Final = click.option(
+    "-l",
+    SELECTOR_FLAG,
+    metavar="SELECTOR",
+    callback=lambda _context, _option, text: _selector(text),
+    help="Only workloads whose pods have these labels, such as app=web or 'app in (web,api)'.",
+)
+
+
+def _selector(text: str | None) -> Selector:
+    """Return the selector of a flag. Raises UsageError if it is not valid."""
+    if text is None:
+        return EVERYTHING
+    try:
+        return Selector.parse(text)
+    except ManifestError as error:
+        raise UsageError(error.what, where=SELECTOR_FLAG, hint=error.hint) from error
+
+
+def is_selected(selector: Selector, workload: Created) -> bool:
+    """Return whether a selector matches the pods of a workload."""
+    return selector.is_empty or selector.matches(workload.pod["metadata"].get("labels") or {})
+
+
 @dataclass(frozen=True, slots=True)
 class WorkloadFiles:
-    """The files of workloads on the command line. ``namespace`` is for workloads that have none."""
+    """The files of workloads on the command line. ``namespace`` is for workloads that have none, ``selector`` is that of pods."""
 
     filenames: tuple[str, ...]
     recursive: bool = False
     namespace: str | None = None
     others: OtherKinds = field(default_factory=lambda: OTHER_KINDS)
+    selector: Selector = EVERYTHING
 
     def read(self) -> Workloads:
         """Read every workload of the files.
@@ -231,15 +258,21 @@ class WorkloadFiles:
                 line = each.document.first_line
                 placed += [replace(workload, file=each.file, line=line) for workload in created]
                 created.clear()
+        selected = [each for each in placed if is_selected(self.selector, each)]
+        if placed and not selected:
+            what = f"none of {len(placed)} workloads has pods that match"
+            raise ManifestError(what, where=SELECTOR_FLAG, hint="check the labels of their pods")
         if not placed:
             hint = "give a manifest with a Pod, a Deployment or another kind that creates pods"
             raise ManifestError("the files have no workload", where=", ".join(self.filenames), hint=hint)
-        return Workloads(tuple(placed), labels)
+        return Workloads(tuple(selected), labels)
 
 
 def workload_options(namespace: str) -> Callable[[F], F]:
     """Return the options for files of workloads, as the parameter ``files``. ``namespace`` is the help of ``--namespace``."""
-    return option_group("files", WorkloadFiles, FILENAME, RECURSIVE, namespace_option(namespace), OTHER_KINDS_OPTION)
+    return option_group(
+        "files", WorkloadFiles, FILENAME, RECURSIVE, namespace_option(namespace), SELECTOR, OTHER_KINDS_OPTION
+    )
 
 
 def manifest_text(

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar, cast
 import click
 from click.core import ParameterSource
 
+from injector.cli.commands import DRY_RUN_FLAG, DRY_RUNS
 from injector.errors import UsageError
 from injector.golang.time import parse_duration
 from injector.injection.result import GUARDS
@@ -73,6 +74,14 @@ def was_given(parameter: str) -> bool:
     return click.get_current_context().get_parameter_source(parameter) is ParameterSource.COMMANDLINE
 
 
+def refuse_unused(why: str, *parameters: str, hint: str = "leave it out") -> None:
+    """Raise UsageError if the command line has an option of the parameters. ``why`` says why they have no effect, as in `with -f`."""
+    for each in click.get_current_context().command.params:
+        if each.name in parameters and was_given(each.name):
+            flag = next((text for text in each.opts if text.startswith("--")), each.opts[0])
+            raise UsageError(f"{flag} has no effect {why}", hint=hint)
+
+
 def checked(is_valid: Callable[[str], bool], what: str, hint: str) -> Callable[..., str | None]:
     """Return a callback of click that refuses a value that is not ``what``. No value is valid."""
 
@@ -83,6 +92,25 @@ def checked(is_valid: Callable[[str], bool], what: str, hint: str) -> Callable[.
         raise UsageError(f"{value[:80]!r} is not {what}", where=where, hint=hint)
 
     return check
+
+
+def output_file(_context: click.Context, parameter: click.Parameter, name: str | None) -> Path | None:
+    """Return the file to write: a callback of click. None is stdout, also written as ``-``.
+
+    Raises:
+        UsageError: the name is empty or that of a folder, or its folder does not exist.
+    """
+    if name is None or name == "-":
+        return None
+    where, path = parameter.opts[0], Path(name)
+    if not name:
+        raise UsageError("the name is empty", where=where, hint="check the variable that it comes from")
+    if name.endswith("/") or path.is_dir():
+        raise UsageError(f"{name!r} is a folder", where=where, hint="give the name of a file in it")
+    if not path.parent.is_dir():
+        what = f"there is no folder {str(path.parent)!r}"
+        raise UsageError(what, where=where, hint="create it, or give a file in another one")
+    return path
 
 
 def converted(convert: Callable[[Any], Any]) -> Callable[..., Any]:
@@ -137,14 +165,83 @@ GUARD: Final = click.option(
 SKIP_CONFIRMATION: Final = click.option("-y", "--skip-confirmation", is_flag=True, help="Do not ask for confirmation.")
 
 
+ALL_FLAG: Final = "--all-namespaces"
+ALL_NAMESPACES: Final = click.option("-A", ALL_FLAG, "every", is_flag=True, help="All namespaces of the cluster.")
+"""The parameter ``every``."""
+
+
 def exit_code_option(difference: str) -> Callable[[F], F]:
     """Return the option ``--exit-code``. ``difference`` names what the command reports by its exit code."""
     text = f"With false, exit with 0 even if {difference}."
     return click.option("--exit-code", type=bool, default=True, metavar="BOOL", show_default=True, help=text)
 
 
+_OF_KUBECTL: Final = frozenset({
+    *("name", "wide", "table", "text", "yaml", "json", "kyaml", "template", "templatefile"),
+    *("jsonpath", "jsonpath-as-json", "jsonpath-file", "go-template", "go-template-file"),
+    *("custom-columns", "custom-columns-file"),
+})  # fmt: skip
+"""The output formats of kubectl, of istioctl and of the commands, without the expression that follows ``=``."""
+_FILTERED: Final = frozenset(
+    {"name", *(each for each in _OF_KUBECTL if "template" in each or "path" in each or "col" in each)}
+)
+"""Those that select a part of the objects."""
+
+
+def is_format(value: str) -> bool:
+    """Return whether a value of ``--output`` is written like a format of kubectl: ``wide``, or ``jsonpath={.spec}``."""
+    return value.partition("=")[0].strip().lower() in _OF_KUBECTL
+
+
+def similar_format(value: str, formats: Sequence[str]) -> str:
+    """Return `` (did you mean X?)`` with the most similar format, or an empty text if none is similar."""
+    from injector.istio.webhooks import did_you_mean  # noqa: PLC0415 -- a server does not need it
+
+    return did_you_mean(value, formats)
+
+
+def unknown_format(value: str, formats: Sequence[str], more: str = "") -> UsageError:
+    """Return the error for a value of ``--output`` that is none of the formats. ``more`` is the end of its hint."""
+    known = f"give one of {', '.join(formats)}{more}"
+    if not value:
+        return UsageError("the output format is empty", where="-o", hint=f"{known}, or leave -o out")
+    name = value.partition("=")[0].strip().lower()
+    if name in formats:
+        return UsageError(f"{value[:80]!r}: the format {name} has no argument", where="-o", hint=known)
+    if name in _FILTERED and "json" in formats:
+        known = f"{known}; -o json and a tool such as jq select a part"
+    similar = "" if is_format(value) else similar_format(value, formats)
+    return UsageError(f"{value[:80]!r} is not an output format of this command{similar}", where="-o", hint=known)
+
+
+class OutputFormat(click.Choice[str]):
+    """The formats of ``--output``, in upper or lower case, as kubectl takes them."""
+
+    def __init__(self, formats: Sequence[str]) -> None:
+        super().__init__(formats, case_sensitive=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the format. Raises UsageError if it is not one of the command."""
+        if str(value).lower() not in self.choices:
+            raise unknown_format(str(value), self.choices)
+        return super().convert(value, param, ctx)
+
+
 def output_format(*formats: str) -> Callable[[F], F]:
     """Return the option ``--output``. The first format is the default."""
     return click.option(
-        "-o", "--output", type=click.Choice(formats), default=formats[0], show_default=True, help="Output format."
+        "-o", "--output", type=OutputFormat(formats), default=formats[0], show_default=True, help="Output format."
+    )
+
+
+def dry_run_option(*, client: str, server: str) -> Callable[[F], F]:
+    """Return the option ``--dry-run``. ``client`` and ``server`` say what the two kinds of a dry run do."""
+    return click.option(
+        DRY_RUN_FLAG,
+        type=click.Choice(DRY_RUNS),
+        is_flag=False,
+        flag_value=DRY_RUNS[1],
+        default=DRY_RUNS[0],
+        show_default=True,
+        help=f"`client`, or no value: {client}. `server`: {server}.",
     )

@@ -24,16 +24,27 @@ from injector.cli.cluster import (
 )
 from injector.cli.commands import EX_DATAERR, Subcommands, verbose
 from injector.cli.explain import PodLabels, Route, requested_name, route_by
-from injector.cli.options import FILE, FILENAME, RECURSIVE, SKIP_CONFIRMATION, exit_code_option, output_format
+from injector.cli.manifests import SELECTOR
+from injector.cli.options import (
+    ALL_FLAG,
+    ALL_NAMESPACES,
+    FILE,
+    FILENAME,
+    RECURSIVE,
+    SKIP_CONFIRMATION,
+    exit_code_option,
+    output_format,
+    refuse_unused,
+)
 from injector.cli.output import HEADINGS, confirm, data_text, echo, echo_colored, examples, printable, table
 from injector.cli.sources import (
     ByCluster,
     Sources,
     chosen_revisions,
     complete_names,
+    directory_source,
     namespace_option,
     on_each,
-    only_one,
     revision_name,
     revision_source_options,
 )
@@ -69,6 +80,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from injector.cluster.kubeconfig import Kubeconfig
+    from injector.kube.selectors import Selector
 
 STATUS_COLUMNS: Final = ("NAMESPACE", "WORKLOAD", "PODS", "HAS", "WOULD GET", "STATE")
 _REPLICAS: Final = 20
@@ -182,6 +194,8 @@ def _compare(running: c.Pod, created: c.Pod | None, labels: PodLabels, view: Clu
 @FILENAME
 @RECURSIVE
 @namespace_option("Only this namespace.")
+@ALL_NAMESPACES
+@SELECTOR
 @clusters_options
 @output_format("table", "json", "yaml")
 @exit_code_option("pods are not current")
@@ -191,6 +205,8 @@ def status(  # noqa: PLR0913 -- one parameter for each flag
     filenames: tuple[str, ...],
     recursive: bool,
     namespace: str | None,
+    every: bool,
+    selector: Selector,
     sources: Sources,
     kubeconfigs: tuple[Kubeconfig, ...],
     output: str,
@@ -204,10 +220,16 @@ def status(  # noqa: PLR0913 -- one parameter for each flag
 
     def read(kubeconfig: Kubeconfig) -> tuple[list[Row], list[str]]:
         with open_reader(filenames, kubeconfig, recursive=recursive) as session:
-            return _read_statuses(session, sources, namespace)
+            return _read_statuses(session, sources, namespace, str(selector))
 
+    if every and namespace is not None:
+        raise UsageError(f"-n and {ALL_FLAG} exclude each other", hint="give one of the two")
     if filenames:
-        only_one(kubeconfigs, "with -f")
+        refuse_unused("with -f", "paths", "context_names")
+    else:
+        refuse_unused("without -f", "recursive")
+    if sources.revisions_dir is not None:
+        refuse_unused(f"with {directory_source()}", "istio_namespace")
     found = on_each(kubeconfigs, read)
     found.note("note", lambda each: each[1])
     echo_colored(_text(found, output), HEADINGS)
@@ -269,10 +291,12 @@ class PodStatuses:
         return sidecar_status(load_json(replica), self._view)
 
 
-def _read_statuses(session: ReaderSession, sources: Sources, namespace: str | None) -> tuple[list[Row], list[str]]:
-    """Return the pods by workload, and notes for the user."""
+def _read_statuses(
+    session: ReaderSession, sources: Sources, namespace: str | None, selector: str
+) -> tuple[list[Row], list[str]]:
+    """Return the pods by workload, those that the selector of kubectl matches, and notes for the user."""
     view = session.run(lambda reader: read_view(reader, sources, namespace))
-    scope = Scope(PODS, namespace or "", fields=RUNNING)
+    scope = Scope(PODS, namespace or "", labels=selector, fields=RUNNING)
     found = results_of_texts(session, scope, lambda: PodStatuses(view).of)
     unknown = {each for each in found if isinstance(each, str)}
     notes = list(view.built.notes)
@@ -344,13 +368,16 @@ def list_revisions(sources: Sources, kubeconfig: Kubeconfig, output: str) -> Non
 @verbose
 def verify_revisions(sources: Sources, kubeconfig: Kubeconfig) -> None:
     """Build every revision and render built-in pods with it. The exit code is 65 if one fails."""
-    _, report = _load(sources, kubeconfig)
+    registry, report = _load(sources, kubeconfig)
     for state in report.revisions.values():
         echo(f"{state.name}: {'ok' if state.error is None else f'error: {state.error}'}")
         for note in state.notes:
             echo(f"{state.name}: note: {note}")
     for error in report.tag_errors:
         echo(f"error: {error}")
+    for tag in registry.snapshot.tags.values():
+        for note in tag.weight_notes:
+            echo(f"note: {note}")
     if report.errors:
         click.get_current_context().exit(EX_DATAERR)
 

@@ -18,7 +18,16 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 import click
 
 from injector.cli.commands import EX_FAILED
-from injector.cli.options import FILE, PRECEDENCE_FLAG, REVISION_FLAG, both_spellings, checked, option_group, was_given
+from injector.cli.options import (
+    FILE,
+    PRECEDENCE_FLAG,
+    REVISION_FLAG,
+    both_spellings,
+    checked,
+    option_group,
+    refuse_unused,
+    was_given,
+)
 from injector.cli.output import echo, one_line
 from injector.cluster.kubeconfig import Kubeconfig
 from injector.errors import ConfigError, InjectorError, NotConfiguredError, UnknownRevisionError, UsageError, no_source
@@ -88,6 +97,12 @@ def revisions_dir(default: str, *, has_embedded: bool = True) -> Callable[[F], F
     )
     examples = click.option("--embedded", is_flag=True, help="Use the two embedded examples, `stable` and `canary`.")
     return option_group("revisions_dir", directory, option, *((examples,) if has_embedded else ()))
+
+
+def directory_source() -> str:
+    """Return the flag or the variable that chooses the directory of revisions."""
+    flags = {"embedded": "--embedded", "revisions_dir": "--revisions-dir"}
+    return next((flag for name, flag in flags.items() if was_given(name)), "INJECTOR_REVISIONS_DIR")
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,15 +193,29 @@ def _kubeconfig(paths: tuple[Path, ...], context_name: str | None) -> Kubeconfig
     """Find the API server as kubectl and istioctl do.
 
     The files are those of ``--kubeconfig``, or else of ``KUBECONFIG``, or else ``~/.kube/config``. Without any, it is the service
-    account of the pod that the command runs in. Like kubectl, ignore files of ``KUBECONFIG`` that do not exist, and empty names, as in
-    ``:FILE``.
+    account of the pod that the command runs in. As in kubectl (ClientConfigLoadingRules in k8s.io/client-go/tools/clientcmd/loader.go),
+    files of ``KUBECONFIG`` that do not exist are no configuration, and neither are empty names, as in ``:FILE``; a file of
+    ``--kubeconfig`` must exist.
     """
-    paths = tuple(path for path in paths if path != Path())
     if was_given("paths"):
+        if Path() in paths:
+            what, hint = "the name is empty or a folder", "check the variable that it comes from"
+            raise UsageError(what, where="--kubeconfig", hint=hint)
         return Kubeconfig(paths, context_name)
     # Not Path.expanduser, which raises if the user has no home directory, as in many containers.
     known = paths or (Path(os.path.expanduser("~/.kube/config")),)  # noqa: PTH111
-    return Kubeconfig(tuple(path for path in known if path.exists()), context_name)
+    known = tuple(dict.fromkeys(path for path in known if path != Path()))
+    found = tuple(path for path in known if not _is_missing(path))
+    return Kubeconfig(found, context_name, missing=() if found or not paths else known)
+
+
+def _is_missing(path: Path) -> bool:
+    """Return whether there is no such file. A file that cannot be looked at is not missing."""
+    try:
+        path.stat()
+    except OSError as error:
+        return isinstance(error, FileNotFoundError)
+    return False
 
 
 def complete_contexts(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
@@ -206,6 +235,10 @@ _KUBECONFIG_OPTION: Final = click.option(
     metavar="FILE",
     help="Kubeconfig file. Default: KUBECONFIG, ~/.kube/config, or the pod's service account.",
 )
+
+
+CLUSTER_PARAMETERS: Final = ("paths", "context_name", "context_names", "istio_namespace", "config_map", "mesh_map")
+"""The parameters of flags that say how to reach a cluster, and where it has revisions."""
 
 
 def _context_option(parameter: str, more: str = "", **settings: Any) -> Callable[[F], F]:
@@ -344,6 +377,7 @@ def chosen_revisions(
         NotConfiguredError: neither a directory nor a cluster is configured.
     """
     if read is None and sources.revisions_dir is not None:
+        refuse_unused(f"with {directory_source()}", *CLUSTER_PARAMETERS, hint="leave one of the two out")
         found = directory_revisions(sources.revisions_dir)
         yield replace(found, build=lambda raw: build(overridden(raw, sources.overrides)))
         return

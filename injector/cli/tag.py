@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from injector.cli.commands import Subcommands, verbose
-from injector.cli.options import REVISION_FLAG, SKIP_CONFIRMATION, checked, option_group, output_format, was_given
+from injector.cli.commands import DRY_RUN_FLAG, Subcommands, verbose
+from injector.cli.options import (
+    REVISION_FLAG,
+    SKIP_CONFIRMATION,
+    checked,
+    dry_run_option,
+    option_group,
+    output_format,
+    refuse_unused,
+)
 from injector.cli.output import (
     HEADINGS,
     confirm,
@@ -26,6 +34,7 @@ from injector.cli.sources import (
     ISTIO_NAMESPACE_OPTION,
     ByCluster,
     complete_names,
+    directory_source,
     kubeconfig_options,
     kubeconfigs_options,
     on_each,
@@ -152,12 +161,8 @@ class TagLocation:
 
     def check_unused(self, *parameters: str) -> None:
         """Refuse flags that have no effect on a directory by a UsageError, because the user probably means a cluster."""
-        if self.directory is None:
-            return
-        for each in click.get_current_context().command.params:
-            if each.name in parameters and was_given(each.name):
-                flag = next(opt for opt in each.opts if opt.startswith("--"))
-                raise UsageError(f"{flag} has no effect with --revisions-dir", hint="leave one of the two out")
+        if self.directory is not None:
+            refuse_unused(f"with {directory_source()}", *parameters, hint="leave one of the two out")
 
 
 def _location(revisions_dir: Path | None, kubeconfig: Kubeconfig, istio_namespace: str) -> TagLocation:
@@ -223,6 +228,7 @@ def _weights(revision: str | None, weights: tuple[str, ...]) -> tuple[tuple[str,
     if name is None or name in shares:
         if not any(shares.values()):
             raise UsageError("every weight is 0", where="--weight", hint="give one revision a weight above 0")
+        _check_sum(shares, "--weight", f", or {REVISION_FLAG} REVISION for the rest" if name is None else "")
         return tuple(shares.items())
     if not shares:
         return ((name, 1),)
@@ -234,6 +240,12 @@ def _weights(revision: str | None, weights: tuple[str, ...]) -> tuple[tuple[str,
             hint=f"lower them, or give --weight {name}=N",
         )
     return ((name, rest), *shares.items())
+
+
+def _check_sum(shares: Mapping[str, int], flag: str, more: str = "") -> None:
+    """Raise UsageError unless the weights sum to 100: with another sum, a weight is not the percentage that it seems to be."""
+    if (total := sum(shares.values())) != WHOLE:
+        raise UsageError(f"the weights sum to {total}", where=flag, hint=f"give weights that sum to {WHOLE}{more}")
 
 
 def _weight(pair: str, flag: str = "--weight") -> tuple[str, int]:
@@ -252,7 +264,7 @@ def _namespace_weights(given: tuple[str, ...]) -> dict[str, Weights]:
         if not slash or not is_dns_label(namespace):
             hint = "write NAMESPACE/REVISION, or NAMESPACE/REVISION=N for several revisions"
             raise UsageError(f"{text[:80]!r} is not a weight of a namespace", where=NAMESPACE_WEIGHT, hint=hint)
-        name, number = _weight(pair if "=" in pair else f"{pair}=1", flag=NAMESPACE_WEIGHT)
+        name, number = _weight(pair if "=" in pair else f"{pair}={WHOLE}", flag=NAMESPACE_WEIGHT)
         shares = found.setdefault(namespace, {})
         if name in shares:
             what = f"revision {name} has two weights in namespace {namespace}"
@@ -262,7 +274,11 @@ def _namespace_weights(given: tuple[str, ...]) -> dict[str, Weights]:
         if not any(shares.values()):
             what = f"every weight of namespace {namespace} is 0"
             raise UsageError(what, where=NAMESPACE_WEIGHT, hint="give one revision a weight above 0")
-    return {namespace: tuple(shares.items()) for namespace, shares in found.items()}
+        _check_sum(shares, f"{NAMESPACE_WEIGHT}: namespace {namespace}")
+    return {
+        namespace: tuple(shares.items()) if len(shares) > 1 else ((next(iter(shares)), 1),)
+        for namespace, shares in found.items()
+    }
 
 
 @click.group("tag", cls=Subcommands, no_args_is_help=True)
@@ -313,12 +329,10 @@ def _webhook_of(new: Tag, location: TagLocation) -> dict[str, Any]:
 )
 @tag_change_options
 @SKIP_CONFIRMATION
-@click.option(
-    "--dry-run", is_flag=True, help="Print the change and write nothing. In a cluster, the API server checks it."
-)
+@dry_run_option(client="print the change and write nothing", server="the API server checks the objects too")
 @write_options
 @verbose
-def set_tag(*, change: TagChange, skip_confirmation: bool, dry_run: bool, location: TagLocation) -> None:
+def set_tag(*, change: TagChange, skip_confirmation: bool, dry_run: str, location: TagLocation) -> None:
     """Create TAG, or move it with --overwrite."""
     location.check_unused("webhook_name", *WEBHOOK_PARAMETERS)
     objects: tuple[tuple[Resource, str], ...] = ()
@@ -329,17 +343,20 @@ def set_tag(*, change: TagChange, skip_confirmation: bool, dry_run: bool, locati
             plan = store.plan(new)
             if plan.conflicts and not skip_confirmation:
                 _print_conflicts(plan)
-                if not dry_run:
+                if dry_run == "none":
                     confirm("Apply anyways?")
-            store.write(plan, dry_run=dry_run)
+            if dry_run != "client":
+                store.write(plan, dry_run=dry_run == "server")
             objects = plan.objects
-        elif not dry_run:
+        elif dry_run == "server":
+            raise UsageError("a directory has no API server", where=DRY_RUN_FLAG, hint=f"give {DRY_RUN_FLAG}=client")
+        elif dry_run == "none":
             store.set(new)
     if kept := new.namespaces.keys() - change.tag.namespaces.keys():
         names = fitting_names(kept, room=_MAX_NAMES)
         echo(f"note: these namespaces keep their own weights: {names}; --no-namespace-weights removes them", err=True)
     done = _change_of(new, state)
-    if dry_run:
+    if dry_run != "none":
         echo(f'Revision tag "{new.name}" would be {done}, referencing control plane revision "{new.destination}".')
         echo("".join(f"{resource.kind} {name} would be written\n" for resource, name in objects), nl=False)
         return
@@ -381,6 +398,7 @@ def list_tags(
     locations[kubeconfigs[0]].check_unused("paths", "context_names", "istio_namespace")
     found = on_each(kubeconfigs, lambda each: _listed(locations[each]))
     found.note("warning", lambda each: each.faults)
+    found.note("note", lambda each: [note for tag in each.tags for note in tag.weight_notes])
     tags = found.data(lambda each: {"tags": [_data(tag, each.namespaces) for tag in each.tags]})
     data = tags if "clusters" in tags else tags["tags"]
     if output != "table":

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import click
 
 from injector.cli.commands import EX_DATAERR, EX_FAILED, Subcommands, verbose
+from injector.cli.keys import CONFIG, FLAGS, TEMPLATE, check_content
 from injector.cli.kube_inject import RevisionOptions, revision_options
 from injector.cli.manifests import OTHER_KINDS_OPTION, SEPARATOR, SUFFIXES, WorkloadFiles, workload_options, write_file
 from injector.cli.options import FILE, exit_code_option, option_group, output_format
@@ -59,6 +60,23 @@ class ChosenTemplates:
     texts: Texts
     names: tuple[str, ...]
     are_given: bool
+    are_files: bool = False
+
+    def build(self) -> Revision:
+        """Build the revision. Raises DataError, which names the language of the templates if files were given, if it is not valid."""
+        try:
+            return build(self.raw)
+        except ParseError as error:
+            error.hint = self.language or error.hint
+            raise
+
+    @property
+    def language(self) -> str:
+        """The remedy for a template file in the other language; empty without files."""
+        if not self.are_files:
+            return ""
+        own, other = ("Jinja2", "Go") if self.texts.engine == _JINJA else ("Go", "Jinja2")
+        return f"revision {self.raw.name} has {own} templates; for one in {other}, give another --revision{_by_config(other)}"
 
     def of_pod(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Return the templates that the command line names, else ``names``, those of the pod. Raises AnnotationError if one is unknown."""
@@ -71,26 +89,32 @@ class ChosenTemplates:
         return names
 
 
+def _by_config(language: str) -> str:
+    return f" or {FLAGS[CONFIG]}" if language == "Go" else ""
+
+
 def _chosen(files: tuple[str, ...], named: tuple[str, ...], chosen: RevisionOptions) -> ChosenTemplates:
     """Read the revision, with the files as its default templates if there are any."""
+    found = {name: required_text(Path(name)) for name in files}
+    for name, text in found.items():
+        check_content(text, TEMPLATE, where=name)
     raw = chosen.read()
-    if files:
-        raw = _with_files(raw, files)
+    if found:
+        raw = _with_files(raw, found)
     texts = parse_texts(raw)
     known = texts.config.templates
     unknown = next((name for name in named if name not in known), None)
     if unknown is not None:
         what = f"the revision {raw.name} has no template {unknown[:80]!r}"
         raise UsageError(what, where="--template", hint=f"known are {', '.join(sorted(known))}")
-    return ChosenTemplates(raw, texts, named or files or tuple(known), bool(named or files))
+    return ChosenTemplates(raw, texts, named or files or tuple(known), bool(named or files), bool(files))
 
 
-def _with_files(raw: RawRevision, files: tuple[str, ...]) -> RawRevision:
-    found: dict[str, str] = {name: required_text(Path(name)) for name in files}
+def _with_files(raw: RawRevision, found: Mapping[str, str]) -> RawRevision:
     config = load_yaml(raw.config, where=f"{raw.origin}: config")
     if not isinstance(config, dict):
         raise ConfigError("`config` is not a mapping", where=raw.origin, hint="give the key `config` unchanged")
-    changed: dict[str, Any] = {**config, "defaultTemplates": list(files), "templates": {**_templates(config), **found}}
+    changed: dict[str, Any] = {**config, "defaultTemplates": list(found), "templates": {**_templates(config), **found}}
     return replace(raw, config=dump_json(changed).decode())
 
 
@@ -155,6 +179,8 @@ def lint(*, templates: ChosenTemplates, ignore: tuple[str, ...], exit_code: bool
         echo_colored("".join(map(_finding_text, found)), _LINT_COLORS)
     else:
         echo(data_text([each.data() for each in found], output), nl=False)
+    if templates.language and any(each.rule == _SYNTAX for each in found):
+        echo(f"note: {templates.language}", err=True)
     if found and exit_code:
         does_not_parse = any(each.rule == _SYNTAX for each in found)
         click.get_current_context().exit(EX_DATAERR if does_not_parse else EX_FAILED)
@@ -179,7 +205,7 @@ def _findings_of(templates: ChosenTemplates, name: str) -> list[Finding]:
 
 def _trials(templates: ChosenTemplates) -> Iterable[Finding]:
     try:
-        revision = build(templates.raw)
+        revision = templates.build()
         return [each for name in templates.names for each in trials(revision, name)]
     except DataError as error:
         echo(f"note: the rule yaml is not checked: {error}", err=True)
@@ -215,7 +241,7 @@ class RenderedTemplate:
 
 def rendered(templates: ChosenTemplates, workloads: tuple[Created, ...]) -> Iterator[RenderedTemplate]:
     """Render the templates for each workload, even if the policy would skip it. Raises DataError if the revision or a pod is not valid."""
-    revision = build(templates.raw)
+    revision = templates.build()
     known: dict[str, TracedTemplate] = {}
     for workload in workloads:
         facts = RequestFacts(workload.namespace, {}, revision.namespaces.get(workload.namespace))
@@ -300,7 +326,7 @@ def trace(*, templates: ChosenTemplates, files: WorkloadFiles, output: str) -> N
             for each in rendered(templates, files.read().created)
         ]
     else:
-        revision = build(templates.raw)
+        revision = templates.build()
         traced = [
             ({"template": name}, without_repeats(TracedTemplate(revision, name).reads())) for name in templates.names
         ]
@@ -355,6 +381,8 @@ def fmt(*, names: tuple[str, ...], write: bool, check: bool, diff: bool, engine:
     differ = False
     for name in names:
         before = required_text(Path(name), _verbatim)
+        if _config(before) is None:
+            check_content(before, TEMPLATE, where=name)
         after = format_file(name, before, engine or _engine_of(Path(name)))
         differ = differ or before != after
         if not (write or check or diff):

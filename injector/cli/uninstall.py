@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from injector.cli.commands import verbose
-from injector.cli.options import SKIP_CONFIRMATION
+from injector.cli.options import SKIP_CONFIRMATION, dry_run_option
 from injector.cli.output import confirm, echo, examples
 from injector.cli.sources import ISTIO_NAMESPACE_OPTION, SERVICE_NAMESPACE_OPTION, SERVICE_OPTION, kubeconfig_options
 from injector.cli.webhook import URL_OPTION
@@ -148,7 +148,9 @@ def _title(resource: Resource, item: Mapping[str, Any]) -> str:
 
 
 @click.command("uninstall", epilog=examples("uninstall --dry-run", "uninstall --service-namespace injector-system"))
-@click.option("--dry-run", is_flag=True, help="Print the objects and their users, and delete nothing.")
+@dry_run_option(
+    client="print the objects and their users, and delete nothing", server="the API server checks each deletion too"
+)
 @SKIP_CONFIRMATION
 @click.option("--force", is_flag=True, help="Delete webhooks that namespaces or pods still use.")
 @SERVICE_OPTION
@@ -160,7 +162,7 @@ def _title(resource: Resource, item: Mapping[str, Any]) -> str:
 @verbose
 def uninstall(  # noqa: PLR0913 -- one parameter for each flag
     *,
-    dry_run: bool,
+    dry_run: str,
     skip_confirmation: bool,
     force: bool,
     service: str,
@@ -187,7 +189,9 @@ def uninstall(  # noqa: PLR0913 -- one parameter for each flag
             echo(f"keep {line}")
         for remedy, users in plan.users.items():
             echo(f"warning: without an injector: {first_of(users, _SHOWN_USERS)}; {remedy}", err=True)
-        if dry_run:
+        if dry_run == "server":
+            cluster.delete(plan.delete, dry_run=True)
+        if dry_run != "none":
             return
         if plan.users and not force:
             raise TagError("cannot uninstall: the webhooks are in use", hint="follow the warnings, or give --force")

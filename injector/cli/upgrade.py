@@ -31,7 +31,7 @@ from injector.cli.commands import EX_FAILED, Subcommands, verbose
 from injector.cli.explain import pod_labels, requested_name
 from injector.cli.formats import cell
 from injector.cli.manifests import read_manifests
-from injector.cli.options import FILENAME, RECURSIVE, checked, exit_code_option, output_format
+from injector.cli.options import FILENAME, RECURSIVE, checked, exit_code_option, output_format, refuse_unused
 from injector.cli.output import (
     HEADINGS,
     LiveText,
@@ -55,7 +55,7 @@ from injector.kube.escaping import escape_line
 from injector.kube.pods import OTHER_KINDS, has_ended
 from injector.kube.podsecurity import enforced
 from injector.kube.selectors import is_dns_label
-from injector.kube.yaml import load_document, split_documents
+from injector.kube.yaml import load_yaml, split_documents
 from injector.revisions.registry import list_names
 from injector.revisions.tags import Tag, workload_key
 from injector.upgrade.document import Upgrade, read_upgrade
@@ -170,7 +170,11 @@ def plan(  # noqa: PLR0913 -- one parameter for each flag
         return replace(made, entries=tuple(entries)), (*notes, *unconfirmed)
 
     if filenames:
+        unused = ("confirm",) if given is None else ("confirm", "paths", "context_names")
+        refuse_unused("with -f", *unused)
         only_one(kubeconfigs, "with -f")
+    else:
+        refuse_unused("without -f", "recursive")
     found = on_each(kubeconfigs, read)
     found.note("note", lambda each: each[1])
     echo_colored(plans_text(found, output), HEADINGS)
@@ -391,7 +395,7 @@ def read_document(filename: str) -> tuple[dict[str, Any], Upgrade]:
     """Read an Upgrade from a file, or stdin for ``-``, and return it with its object. Raises DataError if it cannot be read."""
     manifests = read_manifests((filename,), recursive=False)
     documents = (
-        (file.name, load_document(each.text, where=file.name, line=each.line))
+        (file.name, load_yaml(each.text, where=file.name, line=each.line, strict=True))
         for file in manifests
         for each in split_documents(file.text, where=file.name)
     )

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import click
 
 from injector.cli.commands import Subcommands, verbose
-from injector.cli.options import FILE, converted, option_group, seconds_of, was_given
+from injector.cli.options import FILE, converted, dry_run_option, option_group, refuse_unused, seconds_of, was_given
 from injector.cli.output import echo, examples, yaml_text
 from injector.cli.sources import (
     ISTIO_NAMESPACE_OPTION,
@@ -19,6 +19,7 @@ from injector.cli.sources import (
     SERVICE_OPTION,
     check_cluster,
     complete_names,
+    directory_source,
     kubeconfig_options,
     precedence_option,
     revision_name,
@@ -301,11 +302,15 @@ def generate(
             raise UsageError(
                 "this webhook is for every unknown name", where="--unserved", hint="leave out --revision and --tag"
             )
+        refuse_unused("with --unserved", "revisions_dir", "embedded", "paths", "context_name")
         echo(yaml_text(unserved_webhook(unserved, options)), nl=False)
         return
     revisions: tuple[str, ...]
     tags: tuple[Tag, ...]
+    if revisions_dir is not None:
+        refuse_unused(f"with {directory_source()}", "paths", "context_name", hint="leave one of the two out")
     if revisions_dir is None and choice.revision is not None:
+        refuse_unused("with --revision, which needs no cluster", "paths", "context_name")
         revisions, tags = (choice.revision,), ()
     else:
         revisions, tags = choice.among(_listed(revisions_dir, kubeconfig, options))
@@ -338,13 +343,7 @@ def _revision_manifest(name: str, options: WebhookOptions, *, has_default_tag: b
 
 @webhook.command("apply", epilog=examples("webhook apply --dry-run server", "webhook apply --revision 1-30"))
 @_CHOICE
-@click.option(
-    "--dry-run",
-    type=click.Choice(list(_APPLIED)),
-    default="none",
-    show_default=True,
-    help="`server`: the API server checks the objects without saving them. `client`: nothing is sent.",
-)
+@dry_run_option(server="the API server checks the objects without saving them", client="nothing is sent")
 @click.option(
     "--force-conflicts", is_flag=True, help="Take over fields that another manager has, as with `kubectl apply`."
 )

@@ -340,11 +340,14 @@ class KubeClient:
         query = {"fieldManager": manager}
         return await self._json("PATCH", _path(resource, manifest), query, manifest, content_type=_MERGE_PATCH)
 
-    async def delete(self, resource: Resource, name: str, *, namespace: str = "", resource_version: str = "") -> None:
-        """Delete one object; with ``resource_version`` only if the object still has it."""
+    async def delete(
+        self, resource: Resource, name: str, *, namespace: str = "", resource_version: str = "", dry_run: bool = False
+    ) -> None:
+        """Delete one object; with ``resource_version`` only if the object still has it. With ``dry_run`` it is only checked."""
         preconditions = {"preconditions": {"resourceVersion": resource_version}} if resource_version else {}
         body = {"apiVersion": "v1", "kind": "DeleteOptions", **preconditions}
-        await self._json("DELETE", resource.path(namespace=namespace, name=name), {}, body)
+        query = {"dryRun": "All"} if dry_run else {}
+        await self._json("DELETE", resource.path(namespace=namespace, name=name), query, body)
 
     async def close(self) -> None:
         """Close every connection."""
@@ -467,14 +470,13 @@ class KubeClient:
 async def _configuration(kubeconfig: Kubeconfig) -> Configuration:
     """Read the credentials. The library's error messages are left out because they quote the file."""
     configuration = Configuration()
-    if not kubeconfig.paths:
+    if not kubeconfig.paths and kubeconfig.context is None:
         try:
             load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
         except (ConfigException, OSError) as error:
-            if "KUBERNETES_SERVICE_HOST" in os.environ:
-                what, hint = "this pod has no service account token", "set automountServiceAccountToken: true"
-            else:
-                what, hint = "no cluster is configured", "give --kubeconfig FILE"
+            if "KUBERNETES_SERVICE_HOST" not in os.environ:
+                raise kubeconfig.without_cluster() from error
+            what, hint = "this pod has no service account token", "set automountServiceAccountToken: true"
             raise NotConfiguredError(what, where="kubeconfig", hint=hint) from error
         return configuration
     context = await asyncio.to_thread(kubeconfig.chosen_context)

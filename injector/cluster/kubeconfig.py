@@ -7,9 +7,9 @@ file that sets a value wins (https://kubernetes.io/docs/concepts/configuration/o
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from injector.errors import ClusterError, ConfigError, DataError, NotConfiguredError
@@ -32,12 +32,13 @@ _SHOWN_LENGTH: Final = 80
 class Kubeconfig:
     """How to reach an API server: by files, or without any by the service account of the current pod.
 
-    ``context`` is the context to use instead of the current one. All methods raise ConfigError if a file cannot be read, or if no file has
-    the context.
+    ``context`` is the context to use instead of the current one. ``missing`` are the files of ``KUBECONFIG`` if none exists, for messages.
+    All methods raise ConfigError if a file cannot be read, or if no file has the context.
     """
 
     paths: tuple[Path, ...] = ()
     context: str | None = None
+    missing: tuple[Path, ...] = field(default=(), compare=False)
 
     def __str__(self) -> str:
         """Name the files, as ``KUBECONFIG`` would."""
@@ -76,15 +77,28 @@ class Kubeconfig:
                 if self.context
                 else "it lacks its current context"
             )
-            raise ConfigError(what, where=str(self), hint=_context_hint(contexts))
+            where = str(self) if self.paths else "--context"
+            raise ConfigError(what, where=where, hint=_context_hint(contexts, self.missing))
         return name, contexts[name]
+
+    def without_cluster(self) -> NotConfiguredError:
+        """Return the error for a command that needs a cluster, if there is no file."""
+        if self.missing:
+            return NotConfiguredError("no cluster is configured", where="KUBECONFIG", hint=_missing_hint(self.missing))
+        return NotConfiguredError("no cluster is configured", where="kubeconfig", hint="give --kubeconfig FILE")
 
     def without_context(self) -> NotConfiguredError:
         """Return the error for a command that needs a cluster, if no file has a current context."""
         return NotConfiguredError("no context is current", where=str(self), hint=_context_hint(self.contexts()))
 
 
-def _context_hint(names: Iterable[str]) -> str:
+def _missing_hint(missing: Iterable[Path]) -> str:
+    return f"{os.pathsep.join(map(str, missing))} does not exist; correct it, or give --kubeconfig FILE"
+
+
+def _context_hint(names: Iterable[str], missing: Sequence[Path] = ()) -> str:
+    if missing:
+        return _missing_hint(missing)
     shown = ", ".join(sorted(names)[:_SHOWN_NAMES])
     return f"give --context one of {shown}" if shown else "it has no contexts; give another --kubeconfig"
 
@@ -100,7 +114,9 @@ def _content(path: Path) -> Mapping[str, Any]:
     try:
         read = load_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ConfigError(f"cannot be read: {error.strerror}", where=str(path), hint="correct --kubeconfig") from error
+        raise ConfigError(
+            f"cannot be read: {error.strerror}", where=str(path), hint="correct --kubeconfig or KUBECONFIG"
+        ) from error
     except (DataError, UnicodeDecodeError):
         # The cause is neither shown nor chained, because it would quote the file.
         raise unusable(path, "not YAML") from None

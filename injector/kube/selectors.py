@@ -15,6 +15,12 @@ _NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
 _LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _SUBDOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _MAX_SUBDOMAIN: Final = 253
+_PART: Final = re.compile(r",(?![^()]*\))")
+"""The commas between requirements, not those between values."""
+_KEY: Final = r"([A-Za-z0-9./_-]+)"
+_REQUIREMENT: Final = re.compile(
+    rf"\s*(!)?\s*{_KEY}\s*(?:(?<!!)(=|==|!=)\s*([A-Za-z0-9._-]*)|(in|notin)\s*\(([^()]*)\))?\s*", re.ASCII
+)
 _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 _WITH_VALUES: Final = ("In", "NotIn")
 
@@ -26,6 +32,12 @@ class Requirement:
     key: str
     operator: str
     values: frozenset[str] = frozenset()
+
+    def __str__(self) -> str:
+        """Return it as kubectl's ``-l`` has it."""
+        if self.operator in _WITH_VALUES:
+            return f"{self.key} {self.operator.lower()} ({','.join(sorted(self.values))})"
+        return self.key if self.operator == "Exists" else f"!{self.key}"
 
     def holds(self, labels: Mapping[str, str]) -> bool:
         """Return whether the labels fulfil it; NotIn holds for an absent key."""
@@ -67,6 +79,33 @@ class Selector:
         except ManifestError:
             return None
 
+    @classmethod
+    def parse(cls, text: str) -> Selector:
+        """Parse a selector as kubectl's ``-l`` has it: ``app=web,tier!=db,env in (a,b),!old``. Raises ManifestError if it is not valid.
+
+        ``!=`` and ``notin`` also hold for an absent key. ``labels.Parse`` of apimachinery has ``<`` and ``>`` too, which nothing needs.
+        """
+        found = []
+        for part in _PART.split(text):
+            match = _REQUIREMENT.fullmatch(part)
+            if match is None:
+                what = f"{part.strip()[:80]!r} is not a label selector"
+                raise ManifestError(what, hint="write app=web, app!=web, app, !app or app in (a,b), joined by commas")
+            negated, name, sign, value, word, values = match.groups()
+            if sign or word:
+                operator = "NotIn" if sign == "!=" or word == "notin" else "In"
+                chosen = [value] if sign else [each.strip() for each in values.split(",")]
+                requirement = Requirement(name, operator, frozenset(chosen))
+            else:
+                requirement = Requirement(name, "DoesNotExist" if negated else "Exists")
+            _check(requirement, "")
+            found.append(requirement)
+        return cls(tuple(found))
+
+    def __str__(self) -> str:
+        """Return it as kubectl's ``-l`` has it."""
+        return ",".join(map(str, self.requirements))
+
     @property
     def is_empty(self) -> bool:
         """Whether it has no requirement, and so matches every object."""
@@ -78,6 +117,10 @@ class Selector:
             if not requirement.holds(labels):
                 return False
         return True
+
+
+EVERYTHING: Final = Selector(())
+"""The selector that matches every object."""
 
 
 def _check(requirement: Requirement, where: str) -> None:

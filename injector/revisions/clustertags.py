@@ -502,15 +502,20 @@ class ClusterTags:
             )
         self.delete([(WEBHOOKS, each) for each in found])
 
-    def delete(self, objects: Sequence[tuple[Resource, Mapping[str, Any]]]) -> None:
-        """Delete objects in order, each only if it has not changed since it was read. One that is gone already is skipped."""
+    def delete(self, objects: Sequence[tuple[Resource, Mapping[str, Any]]], *, dry_run: bool = False) -> None:
+        """Delete objects in order, each only if it has not changed since it was read. One that is gone already is skipped.
+
+        With ``dry_run`` the API server checks every deletion and deletes nothing.
+        """
 
         async def work(client: KubeClient) -> None:
             for resource, each in objects:
                 metadata = each["metadata"]
                 namespace, version = metadata.get("namespace", ""), metadata["resourceVersion"]
                 try:
-                    await client.delete(resource, metadata["name"], namespace=namespace, resource_version=version)
+                    await client.delete(
+                        resource, metadata["name"], namespace=namespace, resource_version=version, dry_run=dry_run
+                    )
                 except ClusterError as error:
                     if error.reason != "missing":
                         raise

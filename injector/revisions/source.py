@@ -72,7 +72,7 @@ class RawRevision:
 
 def parse_settings(text: str | None, *, where: str) -> dict[str, Any]:
     """Return the content of a ``revision.yaml``; empty if ``text`` is None. Raises DataError if it is not YAML, or not a mapping."""
-    raw = None if text is None else load_yaml(text, where=where)
+    raw = None if text is None else load_yaml(text, where=where, strict=True)
     if raw is None:
         return {}
     if not isinstance(raw, dict):

@@ -121,6 +121,13 @@ class Tag:
         return destination(self.weights)
 
     @property
+    def weight_notes(self) -> tuple[str, ...]:
+        """A note for weights that do not sum to 100, so that they are not the percentages that they seem to be."""
+        whose = {f"tag {self.name}": self.weights}
+        whose |= {f"tag {self.name}, namespace {name}": weights for name, weights in self.namespaces.items()}
+        return tuple(_note(place, each) for place, each in whose.items() if len(each) > 1 and _sum(each) != _ALL)
+
+    @property
     def targets(self) -> tuple[str, ...]:
         """Every revision that the weights name, those of namespaces included."""
         return tuple(dict.fromkeys(name for each in self.shares for name, _ in each))
@@ -168,6 +175,16 @@ class Tag:
             return Choice(choose(self.weights, self.salt or self.name, key), ignored)
         by = f"by the weights {destination(weights)} of namespace {key[0]}"
         return Choice(choose(weights, self.salt or self.name, key), f"{by}; {ignored}" if ignored else by)
+
+
+def _sum(weights: Weights) -> int:
+    return sum(weight for _, weight in weights)
+
+
+def _note(place: str, weights: Weights) -> str:
+    total = _sum(weights)
+    shares = ", ".join(f"{name} {100 * weight / total:.3g} %" for name, weight in weights)
+    return f"{place}: the weights sum to {total}, not {_ALL}: {shares} of the workloads"
 
 
 def destination(weights: Weights) -> str:
@@ -240,7 +257,7 @@ def draw(*words: str) -> float:
 
 def parse_tags(text: str, *, where: str = "tags.yaml") -> dict[str, Tag]:
     """Read ``tags.yaml``. Raises DataError if it is not YAML, or not a mapping from names to revisions or weights."""
-    raw = load_yaml(text, where=where)
+    raw = load_yaml(text, where=where, strict=True)
     if raw is None:
         return {}
     if not isinstance(raw, dict):

@@ -274,7 +274,7 @@ def test_ctrl_c_has_its_own_line_and_code(monkeypatch: pytest.MonkeyPatch) -> No
     def interrupt() -> str:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("injector.cli.commands.own_version", interrupt)
+    monkeypatch.setattr("injector.cli.version.own_version", interrupt)
 
     result = invoke("version")
 

@@ -360,7 +360,11 @@ def test_a_whole_namespace_is_explained_and_a_refusal_in_it_ends_with_65(monkeyp
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (("web", "-f", "m.yaml"), 64, "-f: only for FILES, not for the cluster"),
+        (
+            ("web", "-f", "m.yaml"),
+            64,
+            "NAME and -f exclude each other; give NAME, -n or -A for workloads of the cluster",
+        ),
         (("web", "--path", "/inject/prod"), 64, "--path: only for FILES"),
         (("web", "-r", "prod"), 64, "--revision: only for FILES"),
         (("-n", "shop", "--namespace-labels", "a=b"), 64, "--namespace-labels: only for FILES"),

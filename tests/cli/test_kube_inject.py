@@ -268,12 +268,6 @@ def test_nothing_is_written_when_one_document_of_many_is_bad(files: Path) -> Non
     assert sorted(path.name for path in files.iterdir()) == ["config", "hello.yaml", "out.yaml", "values"]
 
 
-def test_a_config_map_name_is_ignored_beside_a_config_file(files: Path) -> None:
-    result = kube_inject(files, str(files / "hello.yaml"), "--injectConfigMapName", "istio-sidecar-injector")
-
-    assert len(images(injected(result)[0])) == 2
-
-
 def test_it_loads_nothing_that_only_a_server_needs(files: Path) -> None:
     arguments = ["kube-inject", "-f", str(files / "hello.yaml"), "--embedded", "-o", os.devnull]
     code = (

@@ -54,12 +54,30 @@ def test_existing_files_of_kubeconfig_come_before_the_home_directory(
     assert flags()[0] == Kubeconfig((home / "a", home / "c"))
 
 
-def test_missing_files_of_kubeconfig_are_no_configuration(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KUBECONFIG", f"{home}/nope")
-    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+@pytest.mark.parametrize("value", ["{0}/nope", "{0}/nope:{0}/none", ":", "{0}/link"])
+def test_missing_files_of_kubeconfig_are_no_configuration(
+    home: Path, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    (home / ".kube").mkdir()
+    (home / ".kube" / "config").touch()
+    (home / "link").symlink_to("nope")
+    monkeypatch.setenv("KUBECONFIG", value.format(home))
 
     assert flags()[0] == Kubeconfig()
-    assert not flags()[0].is_configured()
+
+
+def test_a_file_of_kubeconfig_that_cannot_be_looked_at_is_not_missing(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "a").touch()
+    monkeypatch.setenv("KUBECONFIG", f"{home}/a/b:{home}")
+
+    assert flags()[0] == Kubeconfig((home / "a" / "b", home))
+
+
+def test_a_file_of_the_flag_must_have_a_name() -> None:
+    with pytest.raises(UsageError, match=r"^--kubeconfig: the name is empty"):
+        flags("--kubeconfig", "")
 
 
 @pytest.mark.parametrize("flag", ["-c", "--kubeconfig"])
@@ -227,7 +245,6 @@ def test_invalid_pairs_are_refused(pair: str) -> None:
     [
         (["diff", "stable", "canary", "-f", "docs/samples/hello.yaml"], "without --live"),
         (["diff", "stable", "canary", "--live", "-o", "sarif"], "with -o sarif"),
-        (["revision", "status", "-f", "docs/samples/cluster.yaml"], "with -f"),
         (["upgrade", "plan", "next", "-f", "docs/samples/cluster.yaml"], "with -f"),
     ],
 )

@@ -181,7 +181,12 @@ def test_a_tag_that_cannot_be_used_is_noted(tmp_path: Path) -> None:
         ((), (), 65, "the files have no object"),
         ((SHOP,), (), 78, "no source of revisions is configured; give Istio's ConfigMaps in FILES"),
         (REVISIONS, ("-n", "nope"), 65, "Namespace nope not found"),
-        (REVISIONS, ("-o", "wide"), 64, "'wide' is not one of 'table', 'json', 'yaml'"),
+        (
+            REVISIONS,
+            ("-o", "wide"),
+            64,
+            "'wide' is not an output format of this command; give one of table, json, yaml",
+        ),
         ((*REVISIONS, SHOP, {**OLDER, "spec": {"containers": "x"}}), (), 65, "Pod shop/old-abc-1: "),
         ((*REVISIONS, SHOP, {**OLDER, "spec": "x"}), (), 65, "Pod old-abc-1: spec: not an object"),
     ],

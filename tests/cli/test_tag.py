@@ -218,16 +218,16 @@ def test_offline_generate_has_nothing_to_check() -> None:
 
 
 def test_a_namespace_can_have_its_own_weights(directory: Path) -> None:
-    weights = ("--namespace-weight", "payments/1-24", "--namespace-weight", "test/1-24=1", "--namespace-weight")
-    run(directory, "set", "late", "-r", "1-30", *weights, "test/1-30=3")
+    weights = ("--namespace-weight", "payments/1-24", "--namespace-weight", "test/1-24=25", "--namespace-weight")
+    run(directory, "set", "late", "-r", "1-30", *weights, "test/1-30=75")
 
     assert (
-        "{revision: 1-30, namespaces: {payments: 1-24, test: {1-24: 1, 1-30: 3}}}"
+        "{revision: 1-30, namespaces: {payments: 1-24, test: {1-24: 25, 1-30: 75}}}"
         in (directory / "tags.yaml").read_text()
     )
-    assert "late   1-30       -            payments/1-24;test/1-24=1,1-30=3" in run(directory, "list").stdout
+    assert "late   1-30       -            payments/1-24;test/1-24=25,1-30=75" in run(directory, "list").stdout
     listed = {each["tag"]: each for each in json.loads(run(directory, "list", "-o", "json").stdout)}
-    assert listed["late"]["namespaceWeights"] == {"payments": "1-24", "test": {"1-24": 1, "1-30": 3}}
+    assert listed["late"]["namespaceWeights"] == {"payments": "1-24", "test": {"1-24": 25, "1-30": 75}}
 
     moved = run(directory, "set", "late", "-r", "1-24", "--namespace-weight", "test/1-24", "--overwrite")
     assert (

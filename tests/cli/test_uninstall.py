@@ -84,13 +84,17 @@ def test_webhooks_are_deleted_before_the_other_objects_of_tags_and_the_ca(cluste
     ]
 
 
-def test_a_dry_run_prints_the_same_and_deletes_nothing(cluster: FakeApi) -> None:
+@pytest.mark.parametrize(
+    ("flags", "tried"), [(["--dry-run"], 0), (["--dry-run=client"], 0), (["--dry-run", "server"], 2)]
+)
+def test_a_dry_run_prints_the_same_and_deletes_nothing(cluster: FakeApi, flags: list[str], tried: int) -> None:
     cluster.put(WEBHOOKS, of_tag("prod", "injector-tag"))
     cluster.put(NAMESPACES, labelled("shop", "prod"))
     cluster.put(PODS, {"metadata": {"name": "web", "namespace": "edge", "labels": {"istio.io/rev": "prod"}}})
 
-    result = uninstall("--dry-run")
+    result = uninstall(*flags)
 
+    assert sum(call.startswith("try to delete") for _, call in cluster.calls) == tried
     assert result.exit_code == 0
     assert result.stdout == (
         "delete MutatingWebhookConfiguration istio-revision-tag-prod\ndelete Secret injector-system/injector-ca\n"

@@ -136,12 +136,15 @@ class FakeApi(KubeClient):
             self.put(resource, item)
         return {}
 
-    async def delete(self, resource: Resource, name: str, *, namespace: str = "", resource_version: str = "") -> None:
-        await self._called("delete", resource, name)
+    async def delete(
+        self, resource: Resource, name: str, *, namespace: str = "", resource_version: str = "", dry_run: bool = False
+    ) -> None:
+        await self._called("try to delete" if dry_run else "delete", resource, name)
         if (found := self.objects.get((resource.plural, namespace, name))) is None:
             raise refusal("missing", 404)
         assert resource_version == found["metadata"]["resourceVersion"]
-        self.drop(resource, name, namespace)
+        if not dry_run:
+            self.drop(resource, name, namespace)
 
     async def page(self, scope: Scope, *, token: str = "", limit: int = 0) -> Page:
         place = f"in {scope.namespace}" if scope.namespace else ""
@@ -239,6 +242,9 @@ def selected(selector: str, subject: Mapping[str, Any]) -> bool:
 
 
 def _holds(part: str, labels: Mapping[str, str]) -> bool:
+    if " in (" in part:
+        key, _, values = part.rstrip(")").partition(" in (")
+        return labels.get(key) in values.split(",")
     for operator in (" notin ", "!=", "="):
         key, found, value = part.partition(operator)
         if found:

@@ -184,18 +184,21 @@ _RATIO_LOW: Final = 400_000
 _RATIO_HIGH: Final = 4_000_000
 
 
-def load_yaml(text: str | bytes, *, where: str = "", line: int = 1, most: int = sys.maxsize) -> Any:
+def load_yaml(
+    text: str | bytes, *, where: str = "", line: int = 1, most: int = sys.maxsize, strict: bool = False
+) -> Any:
     """Return the first document of ``text`` as JSON data; None if there is none. Bytes may be UTF-8 or UTF-16.
 
     Integers beyond 64 bits are floats, dates are strings. Parts that aliases repeat are one object: do not change the result. ``where`` and
-    ``line``, on which the text begins, are for errors. ``most`` limits the values, keys and repetitions by aliases included. Raises
+    ``line``, on which the text begins, are for errors. ``most`` limits the values, keys and repetitions by aliases included. Of a
+    repeated key the last value counts, as in Go; ``strict`` is for the injector's own files, in which it is an error. Raises
     ManifestError, with the line, if it is not YAML, or has no JSON form.
     """
     directive: re.Pattern[Any] = _TAG_DIRECTIVE if isinstance(text, str) else _TAG_DIRECTIVE_BYTES
     if len(directive.findall(text)) > _MAX_TAG_DIRECTIVES:
         raise ManifestError("yaml: too many %TAG directives", where=where, hint="leave them out")
     with _parsing(text, where, line) as parser:
-        return _Reader(parser.get_event, where, line, most).document()
+        return (_StrictReader if strict else _Reader)(parser.get_event, where, line, most).document()
 
 
 def read_part(text: str) -> tuple[Any, int]:
@@ -399,6 +402,30 @@ class _Reader:
         if type(value) is not dict:
             raise self.error(event, "map merge requires map or sequence of maps as the value")
         return value
+
+
+class _StrictReader(_Reader):
+    """A reader that refuses a key that a mapping has already, as go-yaml's UnmarshalStrict. A key may override a merged one."""
+
+    __slots__ = ()
+
+    def fill(self, target: dict[str, Any], depth: int) -> None:
+        """Put the pairs up to the end of a mapping into ``target``."""
+        keys = set()
+        while type(event := self.next_event()) is not yaml.MappingEndEvent:
+            self.check_count(event)
+            if (
+                type(event) is yaml.ScalarEvent
+                and event.value == "<<"
+                and (event.implicit[0] or event.tag == _MERGE_TAG)
+            ):
+                self.merge(self.next_event(), target, depth)
+                continue
+            key = self.key(event)
+            if key in keys:
+                raise self.error(event, f"the key {str(key)!r} occurs twice", "keep one of them")
+            keys.add(key)
+            target[key] = self.value(self.next_event(), depth)
 
 
 def _is_json(value: Any) -> bool:
