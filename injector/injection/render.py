@@ -79,7 +79,7 @@ class OverlayTemplates:
     def merge(self, overlays: list[Overlay]) -> Rendered:
         """Merge the overlays over the pod, one after the other. Raises OverlayError if one is not an overlay of a pod."""
         merged = self.pod
-        template: c.Pod = {}
+        template: c.Pod = {"spec": {"containers": None}}  # as Go encodes an empty pod
         for name, overlay in zip(self.names, overlays, strict=True):
             template = self._applied(name, template, overlay)
             if self._is_native(merged):

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import Field, asdict, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from itertools import compress, groupby
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from injector.istio.behaviours import DEVELOPMENT, NEWEST, OLDEST, Behaviours, Minor, format_minor
 from tests.cases import read_cases
+from tests.differential.injectorcases import Recording, recordings
 
 TEXTS: dict[str, Any] = read_cases(Path(__file__).with_suffix(".yaml"))
-KEPT = Path(__file__).with_name("minors.yaml")
-"""The results for minors that are not in the corpus, see newminor.py."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,34 +27,31 @@ class Tally:
     failed: tuple[str, ...] = field(default=(), kw_only=True)
 
 
-def keep(tally: Tally, note: str) -> None:
-    """Keep the results for a minor that is not in the corpus; the note says what was tested."""
-    result = {"note": note, **{key: list(value) for key, value in asdict(tally).items() if key != "minor"}}
-    found = {**yaml.safe_load(KEPT.read_text()), tally.minor: result}
-    head = "# Written by `scripts/new-minor CHECKOUT --keep NOTE`; do not edit.\n"
-    KEPT.write_text(head + yaml.safe_dump(found, default_flow_style=None, width=120))
-
-
 def page(tallies: Iterable[Tally]) -> str:
     """The text of the page."""
     minors = {"oldest": OLDEST, "newest": NEWEST, "development": DEVELOPMENT}
     names = {name: format_minor(minor) for name, minor in minors.items()}
     tested = [_row(each.minor, each) for each in tallies]
-    failed: list[str] = []
-    for minor, kept in yaml.safe_load(KEPT.read_text()).items():
-        note = kept.pop("note")
-        tally = Tally(minor, **{key: tuple(value) for key, value in kept.items()})
-        tested.append(_row(f"{minor}, {note}", tally))
-        failed += (f"- {minor}: `{each}`" for each in tally.failed)
-    tested += ["", "These cases fail:", "", *failed] if failed else []
+    answered = list(map(_answered, recordings_by_minor()))
     special = [f"| {TEXTS['tells'][each.name]} | {_told(each)} |" for each in fields(Behaviours)]
     return "\n".join(
         [
-            TEXTS["head"].format(**names) + "\n".join(tested) + "\n" + TEXTS["development"].format(**names).rstrip(),
+            TEXTS["head"].format(**names) + "\n".join(tested),
+            TEXTS["answers"] + "\n".join(answered) + "\n" + TEXTS["development"].format(**names).rstrip(),
             TEXTS["special"].format(**names) + "\n".join(special),
             TEXTS["differences"] + TEXTS["dates"],
         ]
     )
+
+
+def recordings_by_minor() -> list[list[Recording]]:
+    """Return the recordings of Istio's own webhooks, by minor."""
+    return [list(group) for _, group in groupby(recordings(), key=lambda each: each.plane.minor)]
+
+
+def _answered(group: list[Recording]) -> str:
+    first = group[0]
+    return f"| {first.plane.minor} | {first.release} | {first.commit[:8]} | {first.date} | {sum(len(each.answers) for each in group)} |"
 
 
 def complete(tally: Tally) -> bool:

@@ -41,7 +41,7 @@ class HostilePods:
 
 
 def hostile_pods(template: str, values: dict[str, Any]) -> HostilePods:
-    """Return the pods for a template of Istio 1.31."""
+    """Return the pods for a template of 1.31."""
     config = json.dumps({"policy": "enabled", "templates": {"sidecar": template}})
     settings = RevisionSettings(istio_version="1.31")
     found = []
@@ -50,7 +50,10 @@ def hostile_pods(template: str, values: dict[str, Any]) -> HostilePods:
             tree = json.loads(json.dumps(values))
             tree["global"]["proxy"]["tracer"] = tracer
             tree["global"]["mountMtlsCerts"] = True
-            tree["pilot"]["cni"] = {"enabled": cni, "provider": "multus" if tracer == "zipkin" else "default"}
+            tree["istio_cni"] = tree.setdefault("pilot", {})["cni"] = {
+                "enabled": cni,
+                "provider": "multus" if tracer == "zipkin" else "default",
+            }
             text = json.dumps(tree)
             found.append(
                 build_revision("a", config=config, values=text, mesh=_OTEL, settings=settings, origin="revisions/a")
@@ -77,6 +80,7 @@ def _pod(place: str, text: str) -> dict[str, Any]:
         "proxyConfig.tracing.tlsSettings.caCertificates": lambda: _proxy_config(
             meta, {"tracing": {"tlsSettings": {"mode": "SIMPLE", "caCertificates": f"/{text}/a"}}}
         ),
+        "proxyConfig.binaryPath": lambda: _proxy_config(meta, {"binaryPath": f"/{text}/a"}),
         "proxyImage": lambda: _annotate(meta, "sidecar.istio.io/proxyImageType", text),
         "proxyInitImage": lambda: _annotate(meta, "sidecar.istio.io/proxyImageType", text),
         # OpenTelemetry's attributes.

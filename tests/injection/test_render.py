@@ -44,6 +44,9 @@ templates:
     - a
   wrongtype: |
     spec: {containers: "a"}
+  ordered: |
+    spec:
+      $setElementOrder/containers: [{name: istio-proxy}]
   empty: ""
 """
 OWN_PROXY = {"name": "istio-proxy", "image": "auto", "env": [{"name": "MINE", "value": "1"}]}
@@ -96,11 +99,17 @@ def test_of_two_templates_the_later_wins(names: tuple[str, str], expected: str) 
     assert _rendered(make_pod(), *names).merged["metadata"]["labels"]["by"] == expected
 
 
+def test_an_order_of_containers_in_the_first_template_is_refused_as_istio_refuses_it() -> None:
+    # Go encodes the empty pod that the first template is merged into with `containers: null`.
+    with pytest.raises(OverlayError, match=r"expected a \[\]interface \{\}, but received a <nil>"):
+        _rendered(make_pod(), "ordered")
+
+
 @pytest.mark.parametrize("names", [(), ("empty",)])
 def test_a_template_that_renders_nothing_changes_nothing(names: tuple[str, ...]) -> None:
     rendered = _rendered(make_pod(), *names)
     assert rendered.merged == make_pod()
-    assert rendered.template == {}
+    assert rendered.template == {"spec": {"containers": None}}
 
 
 def _user_proxy(annotation: str | None = None) -> dict[str, Any]:
@@ -139,7 +148,7 @@ def test_the_pod_given_is_not_changed() -> None:
 def test_a_template_that_the_pod_asks_for_and_the_revision_has_not_is_the_pods_fault() -> None:
     with pytest.raises(AnnotationError) as caught:
         _rendered(_asking("mine"), "mine")
-    known = "empty, fails, gateway, native, notmapping, notyaml, sidecar, wrongtype"
+    known = "empty, fails, gateway, native, notmapping, notyaml, ordered, sidecar, wrongtype"
     assert caught.value.what == f'requested template "mine" not found; have {known}'
     assert caught.value.where == f"metadata.annotations[{TEMPLATES}]"
     assert caught.value.hint == "name templates of revision canary"

@@ -14,12 +14,11 @@ from injector.injection.authoring.traced import PodData, TracedTemplate
 from injector.injection.result import RequestFacts
 from injector.istio.revision import Revision, RevisionSettings, build_revision
 from injector.library import load_revision
-from tests.injection import istiosource
+from tests.differential.injectorcases import own_templates, own_values
 from tests.property.mutations import values_in
 from tests.sizes import sized
 
 ROOT = Path(__file__).resolve().parents[2]
-needs_istio = pytest.mark.skipif(bool(istiosource.absent()), reason=istiosource.absent() or "-")
 TRIED = 500
 """The fields that are changed, of each template."""
 _SPECIAL = {
@@ -157,13 +156,10 @@ def test_a_field_that_is_not_listed_never_changes_the_output(name: str) -> None:
     assert unlisted > 10
 
 
-@needs_istio
-@pytest.mark.parametrize("name", ["injection-template", "gateway-injection-template", "grpc-agent", "grpc-simple"])
-def test_a_field_that_is_not_listed_never_changes_the_output_of_istios_template(name: str) -> None:
-    config = json.dumps(
-        {"policy": "enabled", "templates": {"sidecar": istiosource.template(istiosource.RELEASE, name)}}
-    )
-    values = json.dumps(istiosource.values(istiosource.RELEASE))
+@pytest.mark.parametrize("name", ["sidecar", "later", "gateway", "native"])
+def test_a_field_that_is_not_listed_never_changes_the_output_of_a_go_template(name: str) -> None:
+    config = json.dumps({"policy": "enabled", "templates": {"sidecar": own_templates("1.31")[name]}})
+    values = json.dumps(own_values("plain"))
     texts: dict[str, str | None] = {"config": config, "values": values, "mesh": None}
     settings = RevisionSettings(istio_version="1.31")
     revision = build_revision("a", settings=settings, origin="a", config=config, values=values, mesh=None)

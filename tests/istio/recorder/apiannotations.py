@@ -2,7 +2,7 @@
 
     python tests/istio/recorder/apiannotations.py DIR
 
-DIR is the source of istio.io/api at the version in the go.mod of Istio's newest release, here 1.31.0. Writes
+DIR is the folder of the Go module istio.io/api, here v1.31.0: ``go mod download -json istio.io/api@v1.31.0`` prints it. Writes
 ``injector/istio/apiannotations.json``: for each annotation the resources that it is for, and whether it is alpha or deprecated.
 """
 

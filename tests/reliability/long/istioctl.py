@@ -1,9 +1,9 @@
 """Istio's own ``istioctl`` beside ``injector`` on the tags of one cluster: ``scripts/reliability istioctl --binaries DIR``.
 
-DIR has programs ``istioctl-VERSION``, such as ``istioctl-1.30.3``: those of a release, or built from Istio's source with ``go build
-./istioctl/cmd/istioctl``. On a real API server (kubelab), each gets two revisions, as the charts within it render them. One tool then does
-an operation on a tag, and the other one does another: every pair, in both directions, for a tag and for the tag ``default``, with
-revisions whose webhooks lead to istiod, to the injector's Service, and to the injector's URL.
+DIR has programs ``istioctl-VERSION``, such as ``istioctl-1.30.3``, as Istio publishes them. On a real API server
+(kubelab), each gets two revisions, as the charts within it render them. One tool then does an operation on a tag, and the other one does
+another: every pair, in both directions, for a tag and for the tag ``default``, with revisions whose webhooks lead to istiod, to the
+injector's Service, and to the injector's URL.
 
 After each pair, both tools must list the same tags, all objects of the tag must name the revision that was asked for, and operations that
 only read must change nothing. Other observations must be in ``NOTES``. ``--write`` keeps what was seen in ``istioctl.json``, instead of

@@ -1,10 +1,10 @@
 """``istioctl kube-inject`` beside ``injector kube-inject``: ``scripts/reliability kubeinject --binaries DIR --checkouts DIR``.
 
-The binaries are programs ``istioctl-VERSION``, those of a release, or built from Istio's source with ``go build ./istioctl/cmd/istioctl``.
-The checkouts are folders ``istio-VERSION`` with Istio's source. Helm installs the chart of a checkout on a real API server (kubelab). Each
-istioctl that is not older injects every sample of the checkout that has a workload, with the files that the ConfigMaps of the cluster
-contain. The injector gets the same flags, and then none but ``--kubeconfig``, so that it reads the ConfigMaps itself. All three must print
-the same bytes, or all must fail. If the versions differ, the injector has ``--istio-version`` too.
+The binaries are programs ``istioctl-VERSION``, as Istio publishes them. The checkouts are folders ``istio-VERSION``: the unpacked archives
+of releases. Helm installs the chart of a checkout on a real API server (kubelab). Each istioctl that is not older injects every sample of
+the checkout that has a workload, with the files that the ConfigMaps of the cluster contain. The injector gets the same flags, and then
+none but ``--kubeconfig``, so that it reads the ConfigMaps itself. All three must print the same bytes, or all must fail. If the versions
+differ, the injector has ``--istio-version`` too.
 """
 
 from __future__ import annotations
