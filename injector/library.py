@@ -7,22 +7,21 @@ of them depend only on their arguments, change none of them, and can be called f
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from injector.errors import ConfigError
+from injector.errors import ConfigError, DataError, ManifestError
 from injector.injection.pipeline import answers_to, inject_pod, without_namespace
 from injector.injection.result import RequestFacts, Skipped
 from injector.injection.tools.explain import Step, Trace, trace_pod
 from injector.injection.tools.podchanges import ABSENT, Change, changes
 from injector.istio.revision import Revision
+from injector.kube.selectors import is_dns_label
 from injector.revisions.directory import EMBEDDED, read_directory, read_folder
 from injector.revisions.source import build
-
-if TYPE_CHECKING:
-    import os
 
 __all__ = [
     "ABSENT",
@@ -73,7 +72,13 @@ def load_revision(path: str | os.PathLike[str]) -> Revision:
     Raises:
         DataError: a file is missing or invalid, or a template does not parse.
     """
-    return build(read_folder(Path(path)))
+    return build(read_folder(_path(path)))
+
+
+def _path(path: Any) -> Path:
+    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+        raise ConfigError(f"{path!r:.80} is not a path", where="path", hint="give the name of a folder")
+    return Path(path)
 
 
 def load_revisions(path: str | os.PathLike[str] | None = None, *, embedded: bool = False) -> dict[str, Revision]:
@@ -85,7 +90,7 @@ def load_revisions(path: str | os.PathLike[str] | None = None, *, embedded: bool
     if (path is None) != embedded:
         hint = "give the folder of your revisions, or embedded=True for the two examples"
         raise ConfigError("neither or both of its arguments are given", where="load_revisions", hint=hint)
-    state = read_directory(EMBEDDED if path is None else Path(path))
+    state = read_directory(EMBEDDED if path is None else _path(path))
     for error in state.failures.values():
         raise error
     return {raw.name: build(raw) for raw in state.revisions}
@@ -109,7 +114,8 @@ def inject(
         guard: ``enforce`` refuses a pod with a value that breaks out of the template, ``warn`` adds a warning, ``off`` does not check.
 
     Raises:
-        DataError: the webhook would refuse the pod. The message says where, why and how to fix it.
+        DataError: the webhook would refuse the pod, or an argument is not valid. The message says where, why and how to fix it.
+        ManifestError: a DataError for anything but a Pod. ``kind`` and ``apiVersion`` may be left out.
     """
     result = inject_pod(revision, pod, _facts(revision, pod, namespace, guard, proxy_env))
     if isinstance(result, Skipped):
@@ -145,6 +151,37 @@ def _facts(
     guard: Guard,
     proxy_env: Mapping[str, str] | None = None,
 ) -> RequestFacts:
-    metadata = pod.get("metadata")
-    own = metadata.get("namespace") if isinstance(metadata, dict) else None
-    return RequestFacts(namespace, proxy_env or {}, revision.namespaces.get(own or namespace), guard)
+    """Return the facts of an injection. Raises DataError for arguments of another type, and ManifestError for anything but a Pod."""
+    if not isinstance(revision, Revision):
+        hint = "give what injector.load_revision returns"
+        raise DataError(f"{_type_of(revision)} is not a Revision", where="revision", hint=hint)
+    if not isinstance(namespace, str) or (namespace and not is_dns_label(namespace)):
+        raise DataError(
+            f"{namespace!r:.80} is not a valid namespace", where="namespace", hint="give its name, such as shop"
+        )
+    envs = {} if proxy_env is None else proxy_env
+    if not isinstance(envs, Mapping) or not all(isinstance(text, str) for pair in envs.items() for text in pair):
+        raise DataError("not a mapping of texts to texts", where="proxy_env", hint='give {"NAME": "value"}')
+    metadata = _checked_pod(pod).get("metadata") or {}
+    return RequestFacts(namespace, envs, revision.namespaces.get(metadata.get("namespace") or namespace), guard)
+
+
+def _checked_pod(pod: Any) -> Mapping[str, Any]:
+    """Return the pod, which needs neither ``kind`` nor ``apiVersion``. Raises ManifestError if it is something else."""
+    hint = "give the JSON data of a Pod; of a workload, its pod template"
+    if not isinstance(pod, dict):
+        raise ManifestError(f"{_type_of(pod)} is not a dict", where="pod", hint=hint)
+    for name, expected in (("kind", "Pod"), ("apiVersion", "v1")):
+        if name in pod and pod[name] != expected:
+            raise ManifestError(f"{pod[name]!r:.80} is not {expected}", where=f"pod: {name}", hint=hint)
+    if not isinstance(pod.get("metadata") or {}, dict):
+        raise ManifestError("not an object", where="pod: metadata", hint=hint)
+    if not isinstance(pod.get("spec"), dict):
+        raise ManifestError("not an object" if "spec" in pod else "missing", where="pod: spec", hint=hint)
+    if not isinstance(pod["spec"].get("containers"), list):
+        raise ManifestError("not a list", where="pod: spec.containers", hint=hint)
+    return pod
+
+
+def _type_of(value: object) -> str:
+    return "None" if value is None else f"a value of type {type(value).__name__}"

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import os
 import shutil
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -206,3 +209,106 @@ def test_threads_that_inject_at_once_get_the_results_of_one_thread(revisions: di
         found = [list(pool.map(lambda call: injector.inject(*call), calls, timeout=120)) for _ in range(2)]
 
     assert found == [expected, expected]
+
+
+DEPLOYMENT = {
+    "kind": "Deployment",
+    "apiVersion": "apps/v1",
+    "metadata": {"name": "a"},
+    "spec": {"template": make_pod()},
+}
+FUNCTIONS = {
+    "inject": injector.inject,
+    "diff": lambda revision, pod, **settings: injector.diff(revision, revision, pod, **settings),
+    "explain": injector.explain,
+}
+
+
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=list(FUNCTIONS))
+@pytest.mark.parametrize("guard", ["Enforce", "nope", "", None, 1, ["off"]])
+def test_another_guard_is_refused(stable: injector.Revision, function: Any, guard: Any) -> None:
+    with pytest.raises(injector.DataError, match=r"guard: .* is not a guard; give one of enforce, warn, off"):
+        function(stable, make_pod(), guard=guard)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=list(FUNCTIONS))
+@pytest.mark.parametrize(
+    ("pod", "says"),
+    [
+        (None, "pod: None is not a dict"),
+        ("kind: Pod", "pod: a value of type str is not a dict"),
+        ([make_pod()], "pod: a value of type list is not a dict"),
+        ({}, "pod: spec: missing"),
+        (DEPLOYMENT, "pod: kind: 'Deployment' is not Pod"),
+        ({"spec": {"template": make_pod()}}, "pod: spec.containers: not a list"),
+        ({"kind": "List", "items": [make_pod()]}, "pod: kind: 'List' is not Pod"),
+        ({**make_pod(), "kind": None}, "pod: kind: None is not Pod"),
+        ({**make_pod(), "apiVersion": "v2"}, "pod: apiVersion: 'v2' is not v1"),
+        ({**make_pod(), "metadata": "web"}, "pod: metadata: not an object"),
+        ({**make_pod(), "spec": []}, "pod: spec: not an object"),
+    ],
+)
+def test_anything_but_a_pod_is_refused(stable: injector.Revision, function: Any, pod: Any, says: str) -> None:
+    with pytest.raises(injector.ManifestError) as caught:
+        function(stable, pod)
+
+    assert str(caught.value) == f"{says}; give the JSON data of a Pod; of a workload, its pod template"
+
+
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=list(FUNCTIONS))
+@pytest.mark.parametrize("revision", [None, "stable", {}, Path("revisions/stable")])
+def test_anything_but_a_revision_is_refused(function: Any, revision: Any) -> None:
+    with pytest.raises(
+        injector.DataError, match=r"revision: .* is not a Revision; give what injector.load_revision returns"
+    ):
+        function(revision, make_pod())
+
+
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=list(FUNCTIONS))
+@pytest.mark.parametrize("namespace", [None, "Shop", 1, ["shop"], "a.b"])
+def test_another_namespace_is_refused(stable: injector.Revision, function: Any, namespace: Any) -> None:
+    with pytest.raises(injector.DataError, match=r"namespace: .* is not a valid namespace"):
+        function(stable, make_pod(), namespace=namespace)
+
+
+@pytest.mark.parametrize("proxy_env", ["A=b", ["A"], {"A": 1}, {1: "A"}])
+def test_another_environment_is_refused(stable: injector.Revision, proxy_env: Any) -> None:
+    with pytest.raises(injector.DataError, match="proxy_env: not a mapping of texts to texts"):
+        injector.inject(stable, make_pod(), proxy_env=proxy_env)
+
+
+@pytest.mark.parametrize("pod", [{"spec": make_pod()["spec"]}, {"metadata": None, "spec": make_pod()["spec"]}])
+def test_a_pod_needs_only_its_spec(stable: injector.Revision, pod: dict[str, Any]) -> None:
+    assert injector.inject(stable, pod).injected
+
+
+@pytest.mark.parametrize("path", ["", 1, b"x"])
+def test_a_path_that_is_none_is_refused(path: Any) -> None:
+    for load in (injector.load_revision, injector.load_revisions):
+        with pytest.raises(injector.ConfigError, match=r"path: .* is not a path; give the name of a folder"):
+            load(path)
+
+
+@pytest.mark.parametrize("arguments", [{}, {"path": REVISIONS, "embedded": True}])
+def test_revisions_are_those_of_a_path_or_the_examples(arguments: dict[str, Any]) -> None:
+    with pytest.raises(injector.ConfigError, match="load_revisions: neither or both"):
+        injector.load_revisions(**arguments)
+
+
+def test_another_package_of_the_same_import_name_is_seen_by_its_missing_names(tmp_path: Path) -> None:
+    """As in docs/library.md: PyPI's `injector` is another project. The first of both on the path wins."""
+    (tmp_path / "injector").mkdir()
+    (tmp_path / "injector" / "__init__.py").write_text("class Injector: ...\n")
+    env = {"PYTHONPATH": str(tmp_path), "PATH": os.defpath}
+
+    library = [sys.executable, "-c", "import injector; injector.load_revision('x')"]
+    command = [sys.executable, "-c", "from injector.cli import main"]
+    runs = [
+        subprocess.run(each, capture_output=True, text=True, check=False, env=env, cwd=tmp_path)
+        for each in (library, command)
+    ]
+
+    assert [each.stderr.splitlines()[-1] for each in runs] == [
+        "AttributeError: module 'injector' has no attribute 'load_revision'",
+        "ModuleNotFoundError: No module named 'injector.cli'",
+    ]

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from injector.errors import DataError
 from injector.golang.json import dump_json, load_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from injector.errors import DataError
 
 ENFORCE: Final = "enforce"
 WARN: Final = "warn"
@@ -33,6 +32,13 @@ class RequestFacts:
     namespace_meta: Mapping[str, Any] | None = None
     guard: str = ENFORCE
     deny_invalid: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse another guard, which would act as ``warn``. Raises DataError."""
+        if self.guard not in GUARDS:
+            raise DataError(
+                f"{self.guard!r:.80} is not a guard", where="guard", hint=f"give one of {', '.join(GUARDS)}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
