@@ -57,6 +57,7 @@ FOREIGN_FLAGS = {
         "--all",
         "--chart",
         "--executions",
+        "--extra",
         "--istioctl",
         "--jobs",
         "--minutes",

@@ -19,13 +19,14 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from injector.metrics import Metrics, Outcome, RevisionRow, UpgradeRow
-from tests.cases import cases, read_cases
+from tests.cases import read_cases
 from tests.deploy.rendering import CHART, ROOT, of_kind, one, rendered
 from tests.needs import PROMTOOL
 
 ALERTS = yaml.safe_load((CHART / "files" / "alerts.yaml").read_text())
 RULES = [rule for group in ALERTS["groups"] for rule in group["rules"]]
 DASHBOARDS = {path.name: json.loads(path.read_text()) for path in (CHART / "dashboards").glob("*.json")}
+FAULTS = read_cases(Path(__file__).with_suffix(".yaml"))["each_alert_fires_on_its_fault_alone"]
 SCRAPED = {"job", "namespace", "pod"}
 """Labels that Prometheus adds to what it reads from a pod."""
 
@@ -154,15 +155,12 @@ def with_scrape_labels(series: str) -> str:
     return f'{name}{{job="injector",namespace="injector-system",pod="p"{"," if labels else "}"}{labels}'
 
 
-@pytest.mark.needs("promtool")
-@cases("fault", "minutes", "fires")
-def test_each_alert_fires_on_its_fault_alone(
-    tmp_path: Path, fault: dict[str, str], minutes: int, fires: list[str]
-) -> None:
-    """Prometheus's own engine evaluates the rules."""
+def alert_test(title: str, fault: dict[str, str], minutes: int, fires: list[str]) -> dict[str, Any]:
+    """A test for promtool: after some minutes of a fault, these alerts fire."""
     series = {"injector_build_info": "1x100", **fault}
     expected = [{"labels": f'{{alertname="{name}"}}', "value": 1} for name in fires]
-    test = {
+    return {
+        "name": title,
         "interval": "1m",
         "input_series": [{"series": with_scrape_labels(name), "values": each} for name, each in series.items()],
         "promql_expr_test": [
@@ -173,7 +171,13 @@ def test_each_alert_fires_on_its_fault_alone(
             }
         ],
     }
-    rules = {"rule_files": [str(CHART / "files" / "alerts.yaml")], "evaluation_interval": "1m", "tests": [test]}
+
+
+@pytest.mark.needs("promtool")
+def test_each_alert_fires_on_its_fault_alone(tmp_path: Path) -> None:
+    """Prometheus's own engine evaluates the rules."""
+    tests = [alert_test(title, **each) for title, each in FAULTS.items()]
+    rules = {"rule_files": [str(CHART / "files" / "alerts.yaml")], "evaluation_interval": "1m", "tests": tests}
     (tmp_path / "test.yaml").write_text(yaml.safe_dump(rules))
 
     done = subprocess.run(
@@ -184,9 +188,7 @@ def test_each_alert_fires_on_its_fault_alone(
 
 
 def test_every_alert_has_a_fault() -> None:
-    tables = read_cases(Path(__file__).with_suffix(".yaml"))["each_alert_fires_on_its_fault_alone"]
-
-    assert {name for each in tables.values() for name in each["fires"]} == {rule["alert"] for rule in RULES}
+    assert {name for each in FAULTS.values() for name in each["fires"]} == {rule["alert"] for rule in RULES}
 
 
 def test_the_alerts_cover_what_an_operator_must_know() -> None:

@@ -31,14 +31,14 @@ LABEL = "pod-security.kubernetes.io/"
 
 
 @pytest.mark.needs("pod-security-admission")
-@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("level", [BASELINE, RESTRICTED])
-def test_the_verdict_on_every_fixture_is_the_one_of_the_go_module(level: str, version: str) -> None:
-    paths = sorted((FIXTURES / level / version).glob("*/*.yaml"))
-    wrong = [path for path in paths if is_allowed(path, level, version) != (path.parent.name == "pass")]
+def test_the_verdict_on_every_fixture_is_the_one_of_the_go_module(level: str) -> None:
+    for version in VERSIONS:
+        paths = sorted((FIXTURES / level / version).glob("*/*.yaml"))
+        wrong = [path for path in paths if is_allowed(path, level, version) != (path.parent.name == "pass")]
 
-    assert wrong == []
-    assert len(paths) > 20
+        assert wrong == []
+        assert len(paths) > 20
 
 
 def is_allowed(path: Path, level: str, version: str) -> bool:
