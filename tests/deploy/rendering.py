@@ -127,8 +127,10 @@ def run(*arguments: str) -> Answer:
 def helm(*arguments: str, folder: Path | None = None) -> Answer:
     """Return Helm's answer. The recording knows ``folder``, one that the test writes, by the checksum of its files."""
     given = tuple(each.replace(f"{ROOT}/", "") for each in arguments)
-    name = f"{WRITTEN}{checksum(folder, files_in(folder))}" if folder else ""
-    key = tuple(each.replace(str(folder), name) for each in given)
+    key = given
+    if folder is not None:
+        name = f"{WRITTEN}{checksum(folder, files_in(folder))}"
+        key = tuple(each.replace(str(folder), name) for each in given)
     if asked is None and recording().chart == chart_checksum() and key in recording().answers:
         return recording().answers[key]
     if missing():
