@@ -68,10 +68,7 @@ OTHERS = (
     "Go's modules cannot be downloaded",
     "Helm is not the version of the recorded renderings",
     "the project is not a git checkout",
-    "ISTIO_REPOSITORY names no clone",
-    "the clone of Istio has no",
     "../shared/corpus is not beside the project",
-    "no Helm: ",
     # End-to-end tests.
     "kubelab is not",
     "port 443 cannot be listened on",
