@@ -1,7 +1,7 @@
 """Figures with a target: start, memory, manifests, and how long one piece of work holds the event loop.
 
 Each is measured by the processor time of this or of another process where that is possible, so that a busy machine hardly shows.
-A few minutes, loopback only. Needs ``../shared``.
+A few minutes, loopback only.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ import orjson
 import yaml
 from prometheus_client import CollectorRegistry
 
-from bench.recording import ROOT, SHARED, record
-from bench.serving import Installation, missing, resident, revisions_folder, served
+from bench.recording import ROOT, record
+from bench.reviews import write_loads
+from bench.serving import add_revision_option, resident, revision_in, revisions_folder, served
 from bench.startup import ENVIRONMENT
 from injector.metrics import Metrics, Stopwatch
 from injector.revisions.directory import read_directory
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 WORKLOADS = 1_000
+REVIEWS = 4_000
 ROUNDS = 20
 PODS = 20_000
 WARM = 5_000
@@ -50,14 +52,13 @@ def main() -> int:
     """Measure all figures, or those named; the exit status tells whether each target is met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help=f"some of {', '.join(FIGURES)}; all unless said")
+    add_revision_option(parser)
     parser.add_argument("--record", action="store_true", help="append the figures to bench/results")
     options = parser.parse_args()
-    if reason := missing():
-        print(f"skipped: {reason}")
-        return 0
     rows: dict[str, Row] = {}
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([sys.executable, SHARED / "bench" / "gen_reviews.py", "4000"], cwd=folder, check=True)
+        write_loads(Path(folder), REVIEWS)
+        revisions_folder(Path(folder), options.revision, 1)
         for name in options.names or FIGURES:
             found = FIGURES[name](Path(folder))
             print_rows(found)
@@ -81,19 +82,19 @@ def print_rows(rows: dict[str, Row]) -> None:
         print(f"{name:52}  {figure:10.2f}  {sign} {target:8.2f}  {'met' if met(row) else 'MISSED'}", flush=True)
 
 
+def source_in(folder: Path) -> Path:
+    """Return the folder of the revision that is measured."""
+    return folder / "revisions-1" / "r0"
+
+
 def kube_inject(folder: Path) -> dict[str, Row]:
     """Workloads for each second of processor time of the whole command, its start among them."""
-    names = ("injectConfigFile", "valuesFile", "meshConfigFile")
-    flags = [f"--{name}={path}" for name, path in zip(names, Installation.default().files().values(), strict=True)]
+    flags = ["--revisions-dir", str(folder / "revisions-1"), "--revision", "r0"]
     found: dict[str, Row] = {}
     for name, documents in (("small", small_workloads()), ("large", large_workloads(folder))):
         manifest = folder / f"{name}.yaml"
         manifest.write_text("---\n".join(islice(documents, WORKLOADS)))
-        for title, options in (
-            (f"kube-inject 1.30, {name} workloads/s", flags),
-            (f"kube-inject stable, {name}", ["--revisions-dir", str(ROOT / "revisions")]),
-        ):
-            found[title] = (WORKLOADS / processor_time(manifest, options), 300.0, "more")
+        found[f"kube-inject, {name} workloads/s"] = (WORKLOADS / processor_time(manifest, flags), 300.0, "more")
     return found
 
 
@@ -131,7 +132,7 @@ def cold_start(folder: Path) -> dict[str, Row]:
     times = []
     for _ in range(3):
         started = time.perf_counter()
-        with served(f"--revisions-dir={revisions_folder(folder, 10)}"):
+        with served(f"--revisions-dir={revisions_folder(folder, source_in(folder), 10)}"):
             times.append(time.perf_counter() - started)
     return {"start to ready, 10 revisions, s": (min(times), 1.5, "less")}
 
@@ -140,7 +141,7 @@ def many_revisions(folder: Path) -> dict[str, Row]:
     """What ninety-nine more revisions take of memory."""
     sizes = []
     for count in (1, 100):
-        with served(f"--revisions-dir={revisions_folder(folder, count)}") as server:
+        with served(f"--revisions-dir={revisions_folder(folder, source_in(folder), count)}") as server:
             sizes.append(resident(server.pid))
     return {"100 revisions, MiB more than one": (sizes[1] - sizes[0], 150.0, "less")}
 
@@ -151,7 +152,7 @@ def crowded(folder: Path) -> dict[str, Row]:
     handlers: dict[int, InjectHandler] = {}
     for count in (1, 100):
         registry = Registry()
-        Loader(partial(read_directory, revisions_folder(folder, count)), registry).load(time.time())
+        Loader(partial(read_directory, revisions_folder(folder, source_in(folder), count)), registry).load(time.time())
         handlers[count] = without_cache(InjectHandler(registry, Metrics(CollectorRegistry()), Lifecycle()))
     least = dict.fromkeys(handlers, float("inf"))
     for _ in range(ROUNDS):
@@ -166,10 +167,11 @@ def all_answered(handler: InjectHandler, bodies: list[bytes]) -> None:
         handler.answer("/inject/r0", body, Stopwatch())
 
 
-def handler_of() -> InjectHandler:
-    """Return a handler with a default installation."""
-    revision = Installation.default().revision()
-    return InjectHandler(Registry(snapshot_of([revision], {})), Metrics(CollectorRegistry()), Lifecycle())
+def handler_of(folder: Path) -> InjectHandler:
+    """Return a handler with the revision."""
+    return InjectHandler(
+        Registry(snapshot_of([revision_in(source_in(folder))], {})), Metrics(CollectorRegistry()), Lifecycle()
+    )
 
 
 def without_cache(handler: InjectHandler) -> InjectHandler:
@@ -180,8 +182,7 @@ def without_cache(handler: InjectHandler) -> InjectHandler:
 
 def many_variables(folder: Path) -> dict[str, Row]:
     """One request with thousands of variables, from bytes to bytes; it must grow no faster than they do."""
-    del folder
-    handler = without_cache(handler_of())
+    handler = without_cache(handler_of(folder))
     times = {count: best_of(5, partial(answered, handler, review_of(count))) for count in (2_000, 8_000)}
     return {
         "a pod with 2,000 variables, ms": (times[2_000] * 1e3, 20.0, "less"),
@@ -200,7 +201,7 @@ def review_of(variables: int) -> bytes:
 
 def answered(handler: InjectHandler, body: bytes) -> None:
     """Answer one review."""
-    handler.answer("/inject", body, Stopwatch())
+    handler.answer("/inject/r0", body, Stopwatch())
 
 
 def best_of(runs: int, run: Callable[[], Any]) -> float:
@@ -215,13 +216,13 @@ def best_of(runs: int, run: Callable[[], Any]) -> float:
 
 def memory(folder: Path) -> dict[str, Row]:
     """What a hundred thousand pods that are all different leave behind, as MiB."""
-    handler, review = handler_of(), orjson.loads((folder / "unique.jsonl").read_bytes().split(b"\n", 1)[0])
+    handler, review = handler_of(folder), orjson.loads((folder / "unique.jsonl").read_bytes().split(b"\n", 1)[0])
     sizes = []
     for number in range(WARM + PODS):
         if number == WARM:
             sizes.append(resident(os.getpid()))
         renamed(review, number)
-        handler.answer("/inject", orjson.dumps(review), Stopwatch())
+        handler.answer("/inject/r0", orjson.dumps(review), Stopwatch())
     grown = (resident(os.getpid()) - sizes[0]) * 100_000 / PODS
     return {"100,000 unique pods, MiB left behind": (grown, 5.0, "less")}
 
@@ -238,7 +239,7 @@ def renamed(review: dict[str, Any], number: int) -> None:
 
 def loop_held(folder: Path) -> dict[str, Row]:
     """How late a task of the event loop is at worst while revisions are built beside it."""
-    source = partial(read_directory, revisions_folder(folder, 3))
+    source = partial(read_directory, revisions_folder(folder, source_in(folder), 3))
 
     def built() -> None:
         assert Loader(source, Registry()).prepare(time.time()) is not None

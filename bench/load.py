@@ -2,7 +2,7 @@
 
 One core serves and another one posts (``taskset``). The ratio to the yardstick counts, since it depends little on the machine. `replicas`
 are the pods of 20 ReplicaSets, which the answer cache answers. In `unique` every pod is different, so that no cache can answer. Loopback
-only, about a minute. Needs ``wrk`` (it is in Debian) and ``../shared/bench``. The exit status tells whether every target is met.
+only, about a minute. It needs ``wrk``. The exit status tells whether every target is met; it is 69 without ``wrk``.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.recording import ROOT, SHARED, record, show
-from bench.serving import Installation, free_port, missing, running, served
+from bench.recording import ROOT, record, show
+from bench.reviews import LOADS, write_loads
+from bench.serving import add_revision_option, free_port, revision_in, revisions_folder, running, served
 from injector.golang.json import load_json
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
@@ -33,8 +34,10 @@ if TYPE_CHECKING:
 
 REVIEWS = 4_000
 SAMPLED = 50
-SERVER_CORE, CLIENT_CORE = "0", "1"
-FLAGS = ("injectConfig", "valuesFile", "meshConfig")
+UNAVAILABLE = 69
+"""The exit status if there is no client to measure with."""
+CORES = [str(each) for each in sorted(os.sched_getaffinity(0))]
+SERVER_CORE, CLIENT_CORE = CORES[0], CORES[-1]
 UNITS = {"us": 1e-3, "ms": 1.0, "s": 1e3, "m": 6e4}
 COUNTED = ("injector_answer_cache_hits_total", "sidecar_injection_requests_total")
 
@@ -68,14 +71,22 @@ def main() -> int:
     parser.add_argument(
         "--rounds", type=int, default=5, help="how many rounds; the median is shown, and the first alone"
     )
+    add_revision_option(parser)
+    parser.add_argument(
+        "--reviews",
+        type=Path,
+        metavar="DIR",
+        help="a folder with replicas.jsonl and unique.jsonl, one review in a line",
+    )
     parser.add_argument("--record", action="store_true", help="append the figures to bench/results")
     options = parser.parse_args()
-    if reason := unavailable():
-        print(reason)
-        return 1
+    if shutil.which("wrk") is None:
+        print("error: wrk is not installed; install the Debian package wrk", file=sys.stderr)
+        return UNAVAILABLE
     with tempfile.TemporaryDirectory() as folder:
-        write_reviews(Path(folder), options.rounds)
-        rows = measured(Path(folder), options.seconds, options.rounds)
+        write_reviews(Path(folder), options.rounds, options.reviews)
+        revisions = revisions_folder(Path(folder), options.revision, 1)
+        rows = measured(Path(folder), revisions, options.seconds, options.rounds)
     show("load", rows)
     print(f"load of the machine: {os.getloadavg()[0]:.2f}")
     met = [reached(name, rows[name], target) for name, target in TARGETS.items()]
@@ -84,22 +95,24 @@ def main() -> int:
     return 0 if all(met) else 1
 
 
-def write_reviews(folder: Path, rounds: int) -> None:
-    """Write the reviews of each round of each load. A round repeats no unique review of an earlier one."""
-    count = REVIEWS * rounds
-    subprocess.run([sys.executable, SHARED / "bench" / "gen_reviews.py", str(count)], cwd=folder, check=True)
-    for load in TARGETS:
-        lines = (folder / f"{load}.jsonl").read_bytes().splitlines(keepends=True)
+def write_reviews(folder: Path, rounds: int, own: Path | None) -> None:
+    """Write the reviews of each round of each load. A round repeats no unique review of an earlier one.
+
+    Raises:
+        SystemExit: the user's folder has no reviews of a load, or fewer than rounds.
+    """
+    if own is None:
+        write_loads(folder, REVIEWS * rounds)
+    for load in LOADS:
+        try:
+            lines = ((own or folder) / f"{load}.jsonl").read_bytes().splitlines(keepends=True)
+        except OSError as error:
+            raise SystemExit(f"error: --reviews: {error.filename}: {error.strerror}") from None
+        if len(lines) < rounds:
+            raise SystemExit(f"error: --reviews: {load}.jsonl has {len(lines)} reviews, fewer than the {rounds} rounds")
+        each = min(REVIEWS, len(lines) // rounds)
         for number in range(rounds):
-            (folder / f"{load}-{number}.jsonl").write_bytes(b"".join(lines[number * REVIEWS : (number + 1) * REVIEWS]))
-        (folder / f"{load}.jsonl").unlink()
-
-
-def unavailable() -> str:
-    """Return why the load cannot be measured here; empty if it can."""
-    if shutil.which("wrk") is None:
-        return "the load needs wrk: install it with apt-get install wrk"
-    return missing()
+            (folder / f"{load}-{number}.jsonl").write_bytes(b"".join(lines[number * each : (number + 1) * each]))
 
 
 def reached(name: str, row: dict[str, float], target: Target) -> bool:
@@ -110,16 +123,15 @@ def reached(name: str, row: dict[str, float], target: Target) -> bool:
     return met
 
 
-def measured(folder: Path, seconds: int, rounds: int) -> dict[str, dict[str, float]]:
+def measured(folder: Path, revisions: Path, seconds: int, rounds: int) -> dict[str, dict[str, float]]:
     """Return the figures of the yardstick and of each load. The yardstick is measured before and after, so that a noisy machine shows.
 
     The first round of a load is also shown alone: the server starts without answers and without memoised stages. ``hits`` is the share of
     requests that the answer cache answered.
     """
     rows: dict[str, dict[str, float]] = {"yardstick, before": yardstick(folder, seconds)}
-    flags = [f"--{flag}={path}" for flag, path in zip(FLAGS, Installation.default().files().values(), strict=True)]
-    with served(*flags, core=SERVER_CORE) as server:
-        url = f"http://127.0.0.1:{server.port}/inject"
+    with served(f"--revisions-dir={revisions}", core=SERVER_CORE) as server:
+        url = f"http://127.0.0.1:{server.port}/inject/r0"
         for load in TARGETS:
             before = counts(server)
             found = [posted(url, folder / f"{load}-{number}.jsonl", seconds) for number in range(rounds)]
@@ -127,7 +139,7 @@ def measured(folder: Path, seconds: int, rounds: int) -> dict[str, dict[str, flo
             rows[f"{load}, first"] = found[0]
             rows[load] = {name: statistics.median(each[name] for each in found) for name in found[0]}
             rows[load]["hits"] = round(hits / requests, 4)
-            compare_answers(url, folder / f"{load}-0.jsonl")
+            compare_answers(url, revisions / "r0", folder / f"{load}-0.jsonl")
     rows["yardstick, after"] = yardstick(folder, seconds)
     best = max(rows["yardstick, before"]["rps"], rows["yardstick, after"]["rps"])
     return {name: {**row, "ratio": round(row["rps"] / best, 4)} for name, row in rows.items()}
@@ -144,7 +156,7 @@ def yardstick(folder: Path, seconds: int) -> dict[str, float]:
 def posted(url: str, reviews: Path, seconds: int) -> dict[str, float]:
     """Post the reviews in turn over eight connections; return the rate and the latencies."""
     command = ["taskset", "-c", CLIENT_CORE, "wrk", "-t1", "-c8", f"-d{seconds}s", "--latency"]
-    script = ["-s", str(SHARED / "bench" / "post.lua"), url, "--", str(reviews)]
+    script = ["-s", str(ROOT / "bench" / "post.lua"), url, "--", str(reviews)]
     run = subprocess.run([*command, *script], capture_output=True, text=True, check=True)
     if run.stderr.strip():
         raise SystemExit(f"an answer without a patch: {run.stderr.strip()[:400]}")
@@ -154,13 +166,13 @@ def posted(url: str, reviews: Path, seconds: int) -> dict[str, float]:
     return {"rps": float(rate[1]), "p50_ms": milliseconds(latencies["50"]), "p99_ms": milliseconds(latencies["99"])}
 
 
-def compare_answers(url: str, reviews: Path) -> None:
+def compare_answers(url: str, source: Path, reviews: Path) -> None:
     """Compare answers of the server, which has seen many pods by now, with a fresh pipeline: one review in fifty.
 
     Raises:
         SystemExit: one differs.
     """
-    revision = Installation.default().revision()
+    revision = revision_in(source)
     bodies = reviews.read_bytes().splitlines()[::SAMPLED]
     for body in bodies:
         request = urllib.request.Request(url, body, {"Content-Type": "application/json"})  # noqa: S310 -- loopback

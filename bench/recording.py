@@ -12,7 +12,6 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "bench" / "results"
-SHARED = ROOT.parent / "shared"
 
 
 def show(title: str, rows: dict[str, dict[str, float]]) -> None:

@@ -1,28 +1,25 @@
 """What an injection costs, stage by stage: microseconds of processor time, on one core.
 
-``lex``, ``parse`` and ``compile`` are of a revision's sidecar template, once when it is built. The others are of each request and in its
-order. ``pipeline`` is all of an injection and ``request`` all of a request but HTTP, with the answer cache: bytes in, bytes out.
-
-The pods are those of the load ``unique`` (``../shared/bench``), of which no two are equal.
+``lex``, ``parse`` and ``compile`` are of a revision's sidecar template, once when it is built, if it is a Go template. The others are of
+each request and in its order. ``pipeline`` is all of an injection and ``request`` all of a request but HTTP, with the answer cache: bytes
+in, bytes out. The pods are those of the load ``unique``, of which no two are equal.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry
 
-from bench.recording import SHARED, record, show
-from bench.serving import Installation, missing
+from bench.recording import record, show
+from bench.reviews import reviews
+from bench.serving import add_revision_option, revision_in
 from injector.golang.json import dump_json
 from injector.gotemplate import compile_template
 from injector.gotemplate.builtins import BUILTINS
@@ -92,34 +89,25 @@ class Stages:
 
 
 def main() -> int:
-    """Measure one minor."""
+    """Measure one revision."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minor", default="1.30", help="the Istio minor whose default installation injects")
+    add_revision_option(parser)
     parser.add_argument("--record", action="store_true", help="append the figures to bench/results")
     options = parser.parse_args()
-    if reason := missing():
-        print(f"skipped: {reason}")
-        return 0
-    installation, bodies = Installation.default(options.minor), unique()
-    revision = installation.revision()
-    rows = {**template_stages(revision, installation), **request_stages(revision, bodies)}
-    show(f"Istio {options.minor}, {len(bodies)} pods", rows)
+    revision, bodies = revision_in(options.revision), list(reviews("unique", PODS))
+    rows = {**template_stages(revision), **request_stages(revision, bodies)}
+    show(f"{revision.name}, {len(bodies)} pods", rows)
     if options.record:
-        record("stages", {"minor": options.minor, "pods": len(bodies), **rows})
+        record("stages", {"revision": revision.name, "minor": revision.istio_version, "pods": len(bodies), **rows})
     return 0
 
 
-def unique() -> list[bytes]:
-    """Return reviews of which each is of another workload."""
-    with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([sys.executable, SHARED / "bench" / "gen_reviews.py", str(PODS)], cwd=folder, check=True)
-        return (Path(folder) / "unique.jsonl").read_bytes().splitlines()
-
-
-def template_stages(revision: Revision, installation: Installation) -> dict[str, dict[str, float]]:
-    """What building a revision costs for its sidecar template."""
+def template_stages(revision: Revision) -> dict[str, dict[str, float]]:
+    """What building a revision costs for its sidecar template, if it is a Go template."""
+    if revision.engine != "go":
+        return {}
     text = revision.config.templates[SIDECAR_TEMPLATE_NAME]
-    functions = go_functions(revision.minor, dict(installation.env))
+    functions = go_functions(revision.minor, dict(revision.env))
     delimiters = revision.config.delimiters
     runs: dict[str, Callable[[], Any]] = {
         "lex": lambda: list(tokens(text, *delimiters)),
@@ -147,7 +135,7 @@ def request_stages(revision: Revision, bodies: list[bytes]) -> dict[str, dict[st
             found = {"pipeline": processor_time(partial(inject_pod, revision, pod, RequestFacts(NAMESPACE)))}
         else:
             watch = Stopwatch()
-            found = {"request": processor_time(partial(handler.answer, "/inject", body, watch))}
+            found = {"request": processor_time(partial(handler.answer, f"/inject/{revision.name}", body, watch))}
         for name, taken in found.items():
             times.setdefault(name, []).append(taken)
     return {name: summary(taken) for name, taken in times.items()}

@@ -70,7 +70,7 @@ OTHERS = (
     "the project is not a git checkout",
     "../shared/corpus is not beside the project",
     # End-to-end tests.
-    "kubelab is not",
+    "the cluster of these tests needs ",
     "port 443 cannot be listened on",
     "it takes ten minutes: set E2E_LONG=1",
     "the API server takes ten seconds longer to end: set E2E_LONG=1",

@@ -12,8 +12,9 @@ import pytest
 from _pytest.terminal import TerminalReporter
 
 from tests.deploy import rendering
+from tests.e2e.controlplane import missing
 from tests.e2e.fleet import FLEET, World, world_of
-from tests.e2e.kubelab import Lab, missing, running
+from tests.e2e.kubelab import Lab, running
 from tests.e2e.served import Certificate, certificate
 
 Figure: TypeAlias = Callable[[str], None]
@@ -95,6 +96,8 @@ def lab(shared_lab: Lab) -> Lab:
 def shared_controlled_lab(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """An API server where Deployments make pods, for all modules of this process."""
     del built
+    if reason := missing(controllers=True):
+        pytest.skip(reason)
     with running(Lab(tmp_path_factory.mktemp("controlled"), controllers=True)) as made:
         yield made
 
@@ -110,6 +113,8 @@ def controlled_lab(shared_controlled_lab: Lab) -> Lab:
 def shared_nodes(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """A cluster with three nodes, for all modules of this process."""
     del built
+    if reason := missing(nodes=True):
+        pytest.skip(reason)
     with running(Lab(tmp_path_factory.mktemp("nodes"), controllers=True, nodes=3)) as lab:
         yield lab
 

@@ -1,20 +1,16 @@
-"""A real API server for tests: kubelab, which lies beside the project, with ports, data and certificates of its own."""
+"""A real API server for tests, with ports, data and certificates of its own, and requests to it."""
 
 from __future__ import annotations
 
 import base64
 import itertools
 import json
-import os
-import shutil
-import ssl
 import subprocess
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
 from http import HTTPStatus
 from pathlib import Path
 from types import MappingProxyType
@@ -22,18 +18,10 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from tests.architecture.serving import free_ports
+from tests.e2e.controlplane import ControlPlane
 
-SCRIPTS = Path(__file__).resolve().parents[3] / "shared" / "kubelab"
-BUILT = Path(os.environ.get("KUBELAB", "~/.cache/kubelab")).expanduser() / "bin"
-BUILD = "KUBELAB_BUILD"
-"""The environment variable that lets a test build what is missing, or wait for who builds it: that takes ten minutes."""
-LOCK = BUILT.parent / "build.lock"
-"""Held by whoever builds, so that two never do at once."""
-BUILD_LIMIT = 25 * 60.0
-"""Seconds after which a build, one's own or another's, has failed."""
 LIMIT = 480.0
-"""Seconds for one command: `start.sh` waits up to two minutes for each of three programs."""
+"""Seconds for one command or request."""
 PATHS = {
     "deployment": "/apis/apps/v1/namespaces/{namespace}/deployments",
     "mutatingwebhookconfiguration": "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
@@ -41,7 +29,6 @@ PATHS = {
     **{kind: f"/api/v1/namespaces/{{namespace}}/{kind}s" for kind in ("pod", "secret", "service")},
 }
 """The objects of each kind that tests read."""
-BINARIES = ("etcd", "kubelab", "kubectl")
 ALL = b"/registry/"
 """Before the keys of all objects in an API server's store."""
 NAMESPACES = b"/registry/namespaces/"
@@ -49,34 +36,6 @@ GARBAGE_COLLECTOR: Mapping[str, str] = MappingProxyType({"GOGC": "400"})
 """What the programs of a cluster run with. Their heaps are small, so they collect garbage rarely, which is an eighth of their CPU time."""
 UNSETTLED = (b"/registry/leases/", b"/registry/masterleases/", b"/registry/events/")
 """Before the keys of what the programs of a cluster write all the time."""
-
-
-def missing() -> str:
-    """Why there is no API server to test with; empty where there is one."""
-    if not (SCRIPTS / "start.sh").exists():
-        return "kubelab is not beside the project: ../shared/kubelab"
-    if _is_built():
-        return ""
-    if shutil.which("go") is None:
-        return "kubelab is not built, and Go is not installed"
-    if not os.environ.get(BUILD):
-        return f"kubelab is not built: run {SCRIPTS / 'build.sh'}, or set {BUILD}=1"
-    _build()
-    return ""
-
-
-def _is_built() -> bool:
-    return all((BUILT / name).exists() for name in ("version", *BINARIES))
-
-
-def _build() -> None:
-    """Build it; where another builds it already, wait until that is done.
-
-    Raises:
-        subprocess.SubprocessError: it cannot be built, or not in time. It was asked for, so that is no reason to skip.
-    """
-    LOCK.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["flock", LOCK, "nice", SCRIPTS / "build.sh"], check=True, timeout=BUILD_LIMIT)
 
 
 class Stored(NamedTuple):
@@ -102,33 +61,19 @@ class Lab:
         flags: str = "",
         environment: Mapping[str, str] = GARBAGE_COLLECTOR,
     ) -> None:
-        self.home = home
-        self.kubeconfig = home / "admin.kubeconfig"
-        names = ("API_PORT", "ETCD_PORT", "ETCD_PEER_PORT", "KCM_PORT", "SCHED_PORT", "KWOK_PORT")
-        ports = dict(zip(names, map(str, free_ports(len(names))), strict=True))
-        self.url = f"https://127.0.0.1:{ports['API_PORT']}"
-        self._etcd = f"http://127.0.0.1:{ports['ETCD_PORT']}/v3/kv/"
+        self._plane = ControlPlane(home, controllers=controllers, nodes=nodes, flags=flags, environment=environment)
+        self.home, self.url, self.tls, self.kubeconfig = home, self._plane.url, self._plane.tls, self._plane.kubeconfig
+        self._etcd = f"{self._plane.etcd}/v3/kv/"
         self._first: dict[bytes, Stored] = {}
         self._kinds: dict[tuple[str, str], tuple[str, bool]] = {}
-        kept = {
-            "KUBELAB": str(home),
-            "NO_KCM": "" if controllers else "1",
-            "NODES": str(nodes or ""),
-            "KEEP": "1",
-            "APISERVER_ARGS": flags,
-        }
-        self._env = {**os.environ, **environment, **kept, **ports}
-        (home / "bin").mkdir(parents=True)
-        for name in (*BINARIES, *(["kwok"] if nodes else ())):
-            _same_file(BUILT / name, home / "bin" / name)
 
     def start(self) -> None:
         """Start it, and wait until it is ready."""
-        self._run(str(SCRIPTS / "start.sh"))
+        self._plane.start()
 
     def stop(self) -> None:
         """End it."""
-        self._run(str(SCRIPTS / "stop.sh"))
+        self._plane.stop()
 
     def remember(self) -> None:
         """Keep what it holds now, for ``restore``."""
@@ -181,16 +126,7 @@ class Lab:
 
     def end(self) -> None:
         """End it for good; nothing of it is left, least of all its keys."""
-        self.stop()
-        shutil.rmtree(self.home)
-
-    @cached_property
-    def tls(self) -> ssl.SSLContext:
-        """What a client of it needs: its authority, and the administrator's certificate."""
-        keys = self.home / "pki"
-        context = ssl.create_default_context(cafile=keys / "ca.crt")
-        context.load_cert_chain(keys / "admin.crt", keys / "admin.key")
-        return context
+        self._plane.end()
 
     def request(
         self, path: str, body: Any = None, method: str | None = None, content: str = "application/json"
@@ -297,13 +233,8 @@ class Lab:
         return path
 
     def _kubectl(self, *arguments: str, given: str | None = None) -> str:
-        kubectl = str(self.home / "bin" / "kubectl")
-        return self._run(kubectl, f"--kubeconfig={self.kubeconfig}", *arguments, given=given)
-
-    def _run(self, *command: str, given: str | None = None) -> str:
-        done = subprocess.run(
-            command, env=self._env, input=given, capture_output=True, text=True, check=False, timeout=LIMIT
-        )
+        command = [str(self.home / "bin" / "kubectl"), f"--kubeconfig={self.kubeconfig}", *arguments]
+        done = subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=LIMIT)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
@@ -321,11 +252,3 @@ def running(lab: Lab) -> Iterator[Lab]:
 
 def _base64(text: bytes) -> str:
     return base64.b64encode(text).decode()
-
-
-def _same_file(source: Path, target: Path) -> None:
-    """Link rather than copy: the scripts know their processes by the path that they were started from."""
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy2(source, target)

@@ -28,7 +28,7 @@ def main() -> None:
         return web.Response(body=orjson.dumps(answered), content_type="application/json")
 
     app = web.Application(client_max_size=8 << 20)
-    app.router.add_post("/inject", answer)
+    app.router.add_post("/inject/r0", answer)
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(options.tls_cert_file, options.tls_key_file)
     web.run_app(app, host="127.0.0.1", port=options.port, ssl_context=tls, print=None, access_log=None)

@@ -28,7 +28,8 @@ from click.testing import CliRunner
 
 from injector.cli import main as injector
 from injector.istio.webhooks import REVISION_LABEL, TAG_LABEL, sidecar_webhooks
-from tests.e2e.kubelab import Lab, missing, running
+from tests.e2e.controlplane import missing
+from tests.e2e.kubelab import Lab, running
 from tests.e2e.manifests import made, namespace_of
 from tests.istio.goldens import LAST_APPLIED, OWNERS
 from tests.reliability.long.istioctlpage import NOTES, Cell, page

@@ -22,7 +22,8 @@ from click.testing import CliRunner
 
 from injector.cli import main as injector
 from injector.istio.behaviours import format_minor, parse_minor
-from tests.e2e.kubelab import Lab, missing, running
+from tests.e2e.controlplane import missing
+from tests.e2e.kubelab import Lab, running
 from tests.reliability.long.rows import ROOT, Row, ended, parser
 
 NAMESPACE = "istio-system"

@@ -37,7 +37,8 @@ from injector.istio.webhooks import WebhookOptions, revision_webhook, tag_webhoo
 from injector.revisions.source import RawRevision, build
 from tests.architecture.serving import post
 from tests.conformance import corpus
-from tests.e2e.kubelab import Lab, missing, running
+from tests.e2e.controlplane import missing
+from tests.e2e.kubelab import Lab, running
 from tests.e2e.load import owned_pod
 from tests.e2e.manifests import account_of, config_map, namespace_of
 from tests.factories import make_container, make_review

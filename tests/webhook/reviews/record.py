@@ -1,6 +1,6 @@
 """Record the AdmissionReviews that a real API server sends for the pods of usual workloads.
 
-``python -m tests.webhook.reviews.record`` starts an API server with its controllers (kubelab, see ``tests/e2e/kubelab.py``) on the
+``python -m tests.webhook.reviews.record`` starts an API server with its controllers (see ``tests/e2e/controlplane.py``) on the
 loopback, registers a webhook that allows every pod, creates the workloads below and writes the exact bodies beside this file: one JSON
 Lines file for each workload, in the order of arrival, and ``provenance.json``. The cluster and its keys are removed afterwards.
 """
@@ -24,7 +24,8 @@ from typing import Any
 from aiohttp import web
 
 from tests.architecture.serving import free_ports
-from tests.e2e.kubelab import Lab, missing, running
+from tests.e2e.controlplane import missing
+from tests.e2e.kubelab import Lab, running
 from tests.e2e.manifests import made, namespace_of, pod_webhook
 from tests.webhook.certificates import Order, issue
 
@@ -239,7 +240,7 @@ def write(reviews: dict[str, list[bytes]], version: str) -> None:
 
 def main() -> int:
     """Record all; the exit status is 1 where there is no API server to ask."""
-    if reason := missing():
+    if reason := missing(controllers=True):
         sys.stderr.write(f"{reason}\n")
         return 1
     port = free_ports(1)[0]
