@@ -2,6 +2,9 @@
 
 The library only provides credentials and TLS. Its models and watches are not used. After a 401, and after a failed TLS handshake, the
 client reads the credentials and the CA again before the next request, so that it uses renewed ones.
+
+The library writes the certificates and keys of a kubeconfig or of a plugin to temporary files, which stay if the process is killed. Here
+they are files in memory instead, until OpenSSL has read them.
 """
 
 from __future__ import annotations
@@ -10,7 +13,8 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -19,11 +23,13 @@ import msgspec
 from aiohttp.http_exceptions import LineTooLong
 from kubernetes_asyncio.client import ApiClient, Configuration
 from kubernetes_asyncio.config import ConfigException, load_incluster_config, load_kube_config
+from kubernetes_asyncio.config.kube_config import FileOrData
 
 from injector.cluster.kubeconfig import Kubeconfig, unusable
 from injector.cluster.resources import LIST_ATTEMPTS, Resource, Scope
 from injector.errors import ClusterError, ConfigError, DataError, NotConfiguredError
 from injector.golang.json import load_json
+from injector.memoryfiles import file_in_memory
 
 T = TypeVar("T")
 
@@ -454,17 +460,33 @@ class KubeClient:
     async def _connected(self) -> ApiClient:
         async with self._connecting:  # several watches may find their credentials refused at once
             if self._api is None:
-                configuration = await _configuration(self._kubeconfig)
-                # Each upgrade has six watches. With the library's limit of 100, other requests would wait for the end of one.
-                configuration.connection_pool_maxsize = 0
-                try:
-                    self._api = ApiClient(configuration)
-                except (OSError, ValueError) as error:
-                    raise unusable(self._kubeconfig, "a certificate or key is not valid") from error
+                with ExitStack() as files:
+                    _CREDENTIALS.set(files)
+                    configuration = await _configuration(self._kubeconfig)
+                    # Each upgrade has six watches. With the library's limit of 100, other requests would wait for the end of one.
+                    configuration.connection_pool_maxsize = 0
+                    try:
+                        self._api = ApiClient(configuration)
+                    except (OSError, ValueError) as error:
+                        raise unusable(self._kubeconfig, "a certificate or key is not valid") from error
                 self._api.user_agent = USER_AGENT
                 # aiohttp would retry a broken connection at once; the list/watch decides when to retry.
                 self._api.rest_client.pool_manager._retry_connection = False  # noqa: SLF001 -- there is no other switch
             return self._api
+
+
+_CREDENTIALS: Final[ContextVar[ExitStack]] = ContextVar("credentials")
+"""Closes the files of the credentials that are being read."""
+
+
+def _file_of_credentials(_: FileOrData, content: str | bytes) -> str:
+    """Return the path of a file in memory with a certificate or key."""
+    data = content.encode() if isinstance(content, str) else content
+    return _CREDENTIALS.get().enter_context(file_in_memory(data))
+
+
+# The library has no other way to keep them out of the temporary folder.
+FileOrData._create_temp_file_with_content = _file_of_credentials  # type: ignore[assignment,method-assign]  # noqa: SLF001
 
 
 async def _configuration(kubeconfig: Kubeconfig) -> Configuration:

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
+import os
 import ssl
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -29,7 +32,7 @@ from injector.cluster.resources import CONFIG_MAPS, NODES, PODS, SECRETS, WEBHOO
 from injector.errors import ClusterError, ConfigError
 from tests.cases import cases
 from tests.cluster.fakes import in_fake_time, kubeconfig_of
-from tests.webhook.certificates import write_certificate
+from tests.webhook.certificates import Issued, issue, write_certificate
 
 CANARY = "canary-of-a-token"
 SCOPE = Scope(CONFIG_MAPS, "istio-system", "istio.io/rev")
@@ -335,6 +338,75 @@ async def test_the_first_of_several_kubeconfigs_wins_and_a_context_can_be_chosen
             await client.get(CONFIG_MAPS, "istio", namespace="istio-system")
     finally:
         await client.close()
+
+
+CLIENT = """
+import asyncio, sys
+from pathlib import Path
+from injector.cluster.client import KubeClient
+from injector.cluster.kubeconfig import Kubeconfig
+from injector.cluster.resources import CONFIG_MAPS
+
+async def main():
+    client = KubeClient(Kubeconfig((Path(sys.argv[1]),)))
+    print(await client.get(CONFIG_MAPS, "istio", namespace="istio-system"), flush=True)
+    await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+def plugin_of(pair: Issued, folder: Path) -> dict[str, Any]:
+    """The user of a kubeconfig, whose plugin prints a certificate and its key."""
+    status = {"clientCertificateData": pair.chain_pem.decode(), "clientKeyData": pair.key_pem.decode()}
+    version = "client.authentication.k8s.io/v1"
+    credential = {"apiVersion": version, "kind": "ExecCredential", "status": status}
+    (folder / "credential").write_text(json.dumps(credential))
+    return {"exec": {"apiVersion": version, "command": "cat", "args": [str(folder / "credential")]}}
+
+
+def data_of(pair: Issued, folder: Path) -> dict[str, Any]:  # noqa: ARG001 -- as above
+    """The user of a kubeconfig with a certificate and its key in it."""
+    encoded = [base64.b64encode(pem).decode() for pem in (pair.chain_pem, pair.key_pem)]
+    return {"client-certificate-data": encoded[0], "client-key-data": encoded[1]}
+
+
+@pytest.mark.parametrize("user_of", [data_of, plugin_of])
+async def test_a_killed_process_leaves_no_client_key_in_the_temporary_folder(
+    tmp_path: Path, user_of: Callable[[Issued, Path], dict[str, Any]]
+) -> None:
+    pair = issue()
+    pair.write(tmp_path)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(tmp_path / "tls.crt"))
+    context.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
+    context.verify_mode = ssl.CERT_REQUIRED
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answering({"kind": "ConfigMap"}))
+    async with AsyncExitStack() as stack:
+        server = TestServer(app, scheme="https")
+        await server.start_server(ssl=context)
+        stack.push_async_callback(server.close)
+        config = json.loads(kubeconfig_of(f"https://localhost:{server.port}"))
+        config["users"][0]["user"] = user_of(pair, tmp_path)
+        config["clusters"][0]["cluster"]["certificate-authority-data"] = base64.b64encode(pair.chain_pem).decode()
+        (tmp_path / "kubeconfig").write_text(json.dumps(config))
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", CLIENT, str(tmp_path / "kubeconfig")),
+            env={**os.environ, "TMPDIR": str(folder)},
+            stdout=asyncio.subprocess.PIPE,
+        )
+        assert process.stdout is not None
+        try:
+            async with asyncio.timeout(120):
+                answer = await process.stdout.readline()
+        finally:
+            process.kill()
+            await process.wait()
+
+    assert answer == b"{'kind': 'ConfigMap'}\n"
+    assert list(folder.iterdir()) == []
 
 
 @cases("status", "reason", "down", "says")

@@ -11,18 +11,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import ssl
-import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ConfigError, InjectorError, detach
+from injector.memoryfiles import file_in_memory
 from injector.revisions.files import file_states
 from injector.webhook.tls.certificate import Certificate, CertificateFiles, Pair, read_certificates, read_pair, trust
 
@@ -55,7 +54,7 @@ class Handshakes:
         """Return a context with a certificate and its key. Raises ConfigError, which names ``where``, if OpenSSL rejects them."""
         context = self._new_context()
         try:
-            with _as_file(pair.chain) as chain, _as_file(pair.key) as key:
+            with file_in_memory(pair.chain) as chain, file_in_memory(pair.key) as key:
                 context.load_cert_chain(chain, key, password=_no_password)
         except (ssl.SSLError, OSError) as error:
             raise ConfigError(
@@ -77,16 +76,6 @@ class Handshakes:
             return ssl.ALERT_DESCRIPTION_INTERNAL_ERROR
         handshake.context = self.current
         return None
-
-
-@contextmanager
-def _as_file(content: bytes) -> Iterator[str]:
-    """Yield a path from which OpenSSL can read ``content``. The file is in memory, so no key is written to a disk."""
-    in_memory = hasattr(os, "memfd_create")  # Linux; elsewhere an unlinked temporary file, for development
-    with os.fdopen(os.memfd_create("tls"), "w+b") if in_memory else tempfile.TemporaryFile() as file:
-        file.write(content)
-        file.seek(0)
-        yield f"/dev/fd/{file.fileno()}"
 
 
 def _no_password() -> str:
