@@ -59,12 +59,14 @@ def _needs_of(item: pytest.Item) -> list[str]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Fail a test that is skipped for a reason that tests/needs.py does not list."""
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Fail a test that is skipped for a reason that tests/needs.py does not list. A skip is reported at its test."""
     report = yield
     if report.skipped and not hasattr(report, "wasxfail"):
         assert isinstance(report.longrepr, tuple)
         reason = report.longrepr[2].removeprefix("Skipped: ")
+        path, line, _ = item.reportinfo()
+        report.longrepr = (str(path), (line or 0) + 1, f"Skipped: {reason}")
         if not needs.is_listed(reason):
             report.outcome, report.longrepr = "failed", f"a reason to skip that is not in tests/needs.py: {reason}"
     return report

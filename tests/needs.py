@@ -68,6 +68,7 @@ OTHERS = (
     "Go's modules cannot be downloaded",
     "Helm is not the version of the recorded renderings",
     "the project is not a git checkout",
+    "Prometheus is not installed",
     "../shared/corpus is not beside the project",
     # End-to-end tests.
     "the cluster of these tests needs ",
