@@ -272,9 +272,9 @@ _RENDER_COLORS: Final = {r"^# .*": "1", r"^\S+:\d+ +\|": "36"}
 def render(*, templates: ChosenTemplates, files: WorkloadFiles, output: str) -> None:
     """Print what templates render, with the place of each line.
 
-    The place is the line of the template that a line of the result comes from. The templates are those that a pod gets, or the
-    TEMPLATE files, or those that --template names. Each renders a part of the pod, which
-    `injector kube-inject` merges over the pod. A line that comes from several lines of the template has the place of its first text.
+    Each line of the result is printed with the line of the template that it comes from. If it comes from several, this is the line of its
+    first text. The command renders the templates that a pod gets, or the TEMPLATE files, or the templates that --template names. Each
+    of them renders a part of the pod. `injector kube-inject` merges the parts into the pod.
     """
     results = list(rendered(templates, files.read().created))
     if output == "text":
@@ -316,9 +316,9 @@ _Reads: TypeAlias = Mapping[Read, tuple[str, int]]
 def trace(*, templates: ChosenTemplates, files: WorkloadFiles, output: str) -> None:
     """Print the fields that templates read.
 
-    They are fields of the pod, the values and the mesh config, each with the first line that reads it. Without -f these are the reads
-    of all branches, and with it those of the branches that run for a pod. No other field changes the
-    output. A field can be listed though it does not change the output. `[*]` stands for every item of a list or map.
+    The list has fields of the pod, the values and the mesh config, each with the first line that reads it. With -f, it has the fields that
+    are read for the pods of the files, otherwise those of all branches. A field that is not in the list does not change the output. A
+    field in the list may or may not change it. `[*]` stands for every item of a list or map.
     """
     if files.filenames:
         traced = [
@@ -373,8 +373,9 @@ _JINJA: Final = "jinja2"
 def fmt(*, names: tuple[str, ...], write: bool, check: bool, diff: bool, engine: str | None) -> None:
     """Format the actions of templates.
 
-    A TEMPLATE is a file with a template, or the config of a revision. Inside the delimiters, there is one space beside them, around `|`
-    and `:=`, and after commas. Text, trim markers and comments stay, and so does the output. Without a flag, the result is printed.
+    A TEMPLATE is a file with a template, or the config of a revision. Actions get one space inside the delimiters, around `|` and `:=`, and
+    after commas. Text, trim markers and comments do not change, so the output of the template does not change. Without a flag, the
+    command prints the result.
     """
     if write + check + diff > 1:
         raise UsageError("--write, --check and --diff exclude each other", hint="give one of them")
@@ -502,9 +503,9 @@ def test(
 ) -> None:
     """Compare injected pods with golden files.
 
-    FOLDER has files with pods or workloads, and expected/REVISION has a file of the same name with the pods that the webhook of the
-    revision makes of them. A pod that is skipped or refused is the reason. --update writes the files. The exit code is 1 if a
-    result differs.
+    FOLDER contains files with pods or workloads. For each of them, FOLDER/expected/REVISION contains a file of the same name, with the
+    pods that the webhook of the revision returns, or with the reason if it skips or refuses a pod. --update writes these files. The
+    exit code is 1 if a result differs.
     """
     files = _pod_files(folder)
     failed = False

@@ -174,8 +174,8 @@ def uninstall(  # noqa: PLR0913 -- one parameter for each flag
 ) -> None:
     """Remove the objects that the injector wrote to the cluster, webhooks first.
 
-    Then come the other objects of tags and the CA. Webhooks that Istio's tools, Helm or kubectl created stay, and the command prints how
-    to hand them back. Run it before you remove the injector itself, and again afterwards for the CA. The exit code is 1 if something
+    It then removes the other objects of tags, and the CA. It keeps webhooks that Istio's tools, Helm or kubectl created, and prints how to
+    hand them back. Run it before you remove the injector itself, and again afterwards to remove the CA. The exit code is 1 if a webhook
     still calls the injector.
     """
     from injector.cluster.kubeconfig import open_session  # noqa: PLC0415 -- --help needs no event loop

@@ -200,10 +200,10 @@ async def _dry_run(document: Upgrade, target: Revision, client: KubeClient, entr
 @PROMETHEUS_TOKEN
 @verbose
 def run(*, document: str, sources: Sources, kubeconfig: Kubeconfig, prometheus_token: str | None) -> None:
-    """Run the upgrade of FILE, or the Upgrade NAME of the cluster, until it ends or is paused, or go on with it.
+    """Run or continue the upgrade of FILE, or the Upgrade NAME of the cluster, until it ends or is paused.
 
-    The state is in the status of the resource. The state of a FILE is in the ConfigMap upgrade-NAME of Istio's namespace. The command can
-    be ended at any moment and started again, also elsewhere. The exit code is 0 if the upgrade is completed, else 1.
+    The state is in the status of the resource, or for a FILE in the ConfigMap upgrade-NAME of Istio's namespace. You can stop the command at
+    any time and start it again, on any machine. The exit code is 0 if the upgrade is completed, else 1.
     """
     # Imported here, as they load the server's libraries, which --help and shell completion do not need.
     from prometheus_client import CollectorRegistry
@@ -363,8 +363,8 @@ def state_line(document: Upgrade, state: State) -> str:
 
 _HELP: Final = {
     "pause": "Start no further restart and no further wave of the upgrade NAME.",
-    "resume": "Let the paused upgrade NAME go on. The deadline and the timeouts start again.",
-    "promote": "Skip the rest of the wave of the upgrade NAME: its gates, and its restarts that are not done. Resumes the upgrade.",
+    "resume": "Continue the paused upgrade NAME. The deadline and the timeouts start again.",
+    "promote": "Skip the rest of the current wave of the upgrade NAME, with its gates and remaining restarts, and continue.",
     "abort": "End the upgrade NAME. The tag and the pods stay as they are.",
     "rollback": "Move the tag of the upgrade NAME back, and restart the workloads that have the new revision.",
 }

@@ -160,6 +160,8 @@ def test_webhooks_can_be_left_to_others() -> None:
 
 
 def test_the_demo_takes_no_name_of_istios_own() -> None:
+    assert "--embedded" in flags(rendered(DEMO))
+    assert "--embedded" not in flags(rendered()), "the examples are for the demo alone"
     names = [each["metadata"]["name"] for each in configurations({"demo": {"enabled": True}})]
 
     assert names == ["demo-stable", "demo-canary"]
