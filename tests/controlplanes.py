@@ -47,6 +47,11 @@ def names(minors: Iterable[str] = MINORS) -> list[str]:
     return [getattr(each, "values", (each,))[0] for each in parameters(minors)]
 
 
+def all_names() -> list[str]:
+    """Return the names of all control planes of all minors."""
+    return names(dict.fromkeys((*MINORS, *corpus.MINORS)))
+
+
 def best(minor: str) -> str:
     """Return the name of Istio's control plane of a minor if there is one, else of the project's own."""
     return names((minor,))[-1]

@@ -76,7 +76,7 @@ def helm() -> None:
 def shared_lab(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """An API server without controllers, for all modules of this process. It writes what webhooks say of pods to an audit log."""
     del built
-    folder = tmp_path_factory.mktemp("kubelab")
+    folder = tmp_path_factory.mktemp("plain")
     policy = folder / "audit.json"
     rule = {"level": "Metadata", "resources": [{"group": "", "resources": ["pods"]}], "namespaces": [AUDITED]}
     policy.write_text(json.dumps({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [rule]}))

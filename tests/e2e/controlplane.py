@@ -46,6 +46,8 @@ BUILD: Final = "KUBELAB_BUILD"
 BUILD_LIMIT: Final = 25 * 60.0
 """Seconds after which a build, one's own or another's, has failed."""
 
+UNAVAILABLE: Final = 69
+"""The exit status of a long test if a program is missing."""
 SERVICES: Final = "127.96.0.0/16"
 """The addresses of Services. They belong to the loopback interface, so a webhook with a fixed address can listen on it."""
 FIRST_SERVICE: Final = "127.96.0.1"

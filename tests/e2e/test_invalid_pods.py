@@ -13,6 +13,7 @@ import pytest
 from injector.injection.pipeline import admitted_pod, inject_pod
 from injector.injection.result import Injected, RequestFacts
 from injector.kube.podvalidation import new_faults
+from tests import controlplanes
 from tests.conformance import core, corpus, workloads
 from tests.e2e.conftest import Figure
 from tests.e2e.kubelab import Lab
@@ -46,10 +47,7 @@ def test_the_api_server_accepts_the_pod_of_each_case_without_a_fault(lab: Lab, p
     assert not lab.refusal(with_added(ACCEPTED[name]), place)
 
 
-@pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)
-def test_no_pod_of_istios_tests_is_called_invalid_that_the_api_server_accepts(
-    lab: Lab, place: str, figure: Figure
-) -> None:
+def test_no_injected_pod_is_called_invalid_that_the_api_server_accepts(lab: Lab, place: str, figure: Figure) -> None:
     counts = Counter[str]()
     wrong = []
     for name, before, after in injected_pods():
@@ -58,10 +56,9 @@ def test_no_pod_of_istios_tests_is_called_invalid_that_the_api_server_accepts(
         if faults and not refusal:
             wrong.append((name, faults))
 
-    figure(f"pods of Istio's tests on a real API server: {dict(counts)}")
+    figure(f"injected pods on a real API server: {dict(counts)}")
     assert wrong == []
-    assert counts["invalid"] > 0
-    assert counts["accepted"] > 500
+    assert counts["accepted"] > (500 if corpus.present() else 50)
 
 
 def test_a_pod_that_the_injection_makes_invalid_is_denied_with_the_reason(
@@ -86,11 +83,19 @@ def test_a_pod_that_the_injection_makes_invalid_is_denied_with_the_reason(
 
 @cache
 def injected_pods() -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
-    """The pods of Istio's tests, before and after their injection."""
-    return list(_injected_pods())
+    """Pods before and after their injection: the project's own, and those of Istio's tests if they are there."""
+    return [*_own_pods(), *_istios_pods()]
 
 
-def _injected_pods() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+def _own_pods() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+    for name in controlplanes.MINORS:
+        for pod in controlplanes.pods(name):
+            result = inject_pod(controlplanes.revision_of(name), pod, RequestFacts("shop", deny_invalid=False))
+            if isinstance(result, Injected):
+                yield f"{name}-{pod['metadata']['name']}", admitted_pod(pod, "shop"), result.pod
+
+
+def _istios_pods() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
     for minor in corpus.MINORS:
         for case in corpus.cases(minor):
             if not case.webhook or not case.expected:

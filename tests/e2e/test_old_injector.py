@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from tests.architecture.serving import free_ports
-from tests.conformance import corpus
 from tests.e2e.kubelab import Lab
 from tests.e2e.manifests import account_of, made, namespace_of, pod_webhook
 from tests.e2e.served import ROOT, started, until
@@ -37,6 +36,21 @@ ARGUMENTS = (
     "--healthCheckFile=/health",
 )
 CHARTS = {"1.1": ARGUMENTS, "1.4": (*ARGUMENTS, "--reconcileWebhookConfig=true")}
+CONFIG = """\
+policy: enabled
+template: |
+  containers:
+  - name: istio-proxy
+    image: IMAGE
+"""
+# The charts of 1.0 and 1.1 mount no values.
+FILES = {
+    "1.1": {"inject/config": CONFIG.replace("IMAGE", "proxyv2:1.1.17")},
+    "1.4": {
+        "inject/config": CONFIG.replace("IMAGE", "{{ .Values.global.hub }}/proxyv2:{{ .Values.global.tag }}"),
+        "inject/values": '{"global": {"hub": "registry.example.com", "tag": "1.4.10"}}',
+    },
+}
 PROBE = ("probe", "--probe-path=/health", "--interval=4s")
 # The program of the image, with a folder instead of the root of its file system.
 PROGRAM = """\
@@ -61,18 +75,15 @@ def written(root: Path, files: dict[str, Path | bytes]) -> None:
         place.write_bytes(content if isinstance(content, bytes) else content.read_bytes())
 
 
-@pytest.mark.skipif(not corpus.present(), reason=corpus.ABSENT)
 @pytest.mark.parametrize("minor", CHARTS)
 def test_the_deployment_of_an_old_chart_works_with_its_own_arguments(lab: Lab, tmp_path: Path, minor: str) -> None:
     root, port, ops_port = tmp_path / "root", *free_ports(2)
-    settings, signer = corpus.default_settings(minor), authority()
+    signer = authority()
     chain, key = issue(Order(names=(f"{SERVICE}.{HOME}.svc",)), signer).write(tmp_path)
     certificates: dict[str, Path | bytes] = {"cert-chain.pem": chain, "key.pem": key, "root-cert.pem": signer.chain_pem}
     written(root, {f"etc/istio/certs/{name}": content for name, content in certificates.items()})
-    config = {"etc/istio/inject/config": settings.config, "etc/istio/config/mesh": settings.mesh}
-    # The charts of 1.0 and 1.1 mount no values.
-    values = {"etc/istio/inject/values": settings.values} if minor == "1.4" else {}
-    written(root, {path: file for path, file in {**config, **values}.items() if file is not None})
+    written(root, {f"etc/istio/{name}": text.encode() for name, text in FILES[minor].items()})
+    written(root, {"etc/istio/config/mesh": b"defaultConfig: {discoveryAddress: istio-pilot.istio-system:15011}\n"})
     lab.apply(namespace_of(HOME), namespace_of(f"old-{minor[-1]}", {"istio-injection": "enabled"}))
     lab.apply(account_of(f"old-{minor[-1]}"))
     lab.apply(made("Service", SERVICE, HOME, spec={"clusterIP": ADDRESS, "ports": [{"port": port}]}))

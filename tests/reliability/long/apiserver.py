@@ -34,7 +34,7 @@ from bench.serving import add_revision_option, revision_in, revisions_folder
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
 from tests.architecture.serving import free_ports
-from tests.e2e.controlplane import missing
+from tests.e2e.controlplane import UNAVAILABLE, missing
 from tests.e2e.kubelab import Lab, running
 from tests.e2e.manifests import account_of, made, namespace_of, pod_webhook
 from tests.reliability.long.rows import Row, ended, parser
@@ -48,7 +48,6 @@ LABEL = "service.istio.io/canonical-name"
 """Both patches add it."""
 START_LIMIT = 240.0
 REQUEST_LIMIT = 120.0
-UNAVAILABLE = 69
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +110,7 @@ def measured(folder: Path, revisions: Path, pods: int, rounds: int, core: int | 
     certificate, key = map(str, issued.write(folder))
     found: dict[str, list[dict[str, float]]] = {"injector": [], "constant patch": []}
     with ExitStack() as stack:
-        lab = stack.enter_context(running(Lab(folder / "kubelab", environment={})))
+        lab = stack.enter_context(running(Lab(folder / "cluster", environment={})))
         for namespace in ("plain", "injected", "constant"):
             lab.apply(namespace_of(namespace), account_of(namespace))
         patch = folder / "patch.json"

@@ -17,7 +17,7 @@ from itertools import count
 from pathlib import Path
 from typing import TypeAlias
 
-from tests.conformance import corpus
+from tests import controlplanes
 from tests.differential.comparing import Came, differences
 from tests.differential.comparisons import COMPARISONS, Comparison
 from tests.differential.golang import ABSENT, built
@@ -53,8 +53,8 @@ def compared(comparison: Comparison, program: Path, scale: float, _minutes: floa
 
 
 def sound(program: Path, scale: float, minutes: float) -> Sequence[Row]:
-    """T25: patches applied and decoded by Go, for pods of all minors of the corpus in turn."""
-    parts = ((program, minor, number) for number in count() for minor in corpus.MINORS)
+    """T25: patches applied and decoded by Go, for pods of all control planes in turn."""
+    parts = ((program, name, number) for number in count() for name in controlplanes.all_names())
     found = shared(put_to_the_test, parts, PODS * scale, minutes)
     patches = found.came["injected"]
     figure = f"{len(found.faults)} wrong of {patches} patches"
@@ -63,10 +63,10 @@ def sound(program: Path, scale: float, minutes: float) -> Sequence[Row]:
 
 
 def put_to_the_test(part: Part) -> Soundness:
-    """The patches for some pods of a minor, which its name and a number make."""
-    program, minor, number = part
+    """The patches for some pods of a control plane, which its name and a number make."""
+    program, name, number = part
     soundness = Soundness(program=program)
-    soundness.put_to_the_test(subjects(minor), random.Random(f"sound {minor} {number}"), ROUND)  # noqa: S311 -- inputs
+    soundness.put_to_the_test(subjects(name), random.Random(f"sound {name} {number}"), ROUND)  # noqa: S311 -- inputs
     return soundness
 
 

@@ -1,7 +1,7 @@
 """Istio's own ``istioctl`` beside ``injector`` on the tags of one cluster: ``scripts/reliability istioctl --binaries DIR``.
 
-DIR has programs ``istioctl-VERSION``, such as ``istioctl-1.30.3``, as Istio publishes them. On a real API server
-(kubelab), each gets two revisions, as the charts within it render them. One tool then does an operation on a tag, and the other one does
+DIR has programs ``istioctl-VERSION``, such as ``istioctl-1.30.3``, as Istio publishes them. On a real API server,
+each gets two revisions, as the charts within it render them. One tool then does an operation on a tag, and the other one does
 another: every pair, in both directions, for a tag and for the tag ``default``, with revisions whose webhooks lead to istiod, to the
 injector's Service, and to the injector's URL.
 
@@ -28,7 +28,7 @@ from click.testing import CliRunner
 
 from injector.cli import main as injector
 from injector.istio.webhooks import REVISION_LABEL, TAG_LABEL, sidecar_webhooks
-from tests.e2e.controlplane import missing
+from tests.e2e.controlplane import UNAVAILABLE, missing
 from tests.e2e.kubelab import Lab, running
 from tests.e2e.manifests import made, namespace_of
 from tests.istio.goldens import LAST_APPLIED, OWNERS
@@ -278,12 +278,15 @@ def main() -> int:
     options = parser.parse_args()
     programs = {each.name.removeprefix("istioctl-"): each.resolve() for each in options.binaries.glob("istioctl-*")}
     wanted = {version: each for version, each in sorted(programs.items()) if version in (options.only or programs)}
-    if reason := missing() or ("" if wanted else f"{options.binaries} has no istioctl-VERSION"):
-        print(f"not tried: {reason}")
+    if not wanted:
+        print(f"error: {options.binaries} has no istioctl-VERSION", file=sys.stderr)
         return 1
+    if reason := missing():
+        print(f"error: {reason}", file=sys.stderr)
+        return UNAVAILABLE
     tried: list[Cell] = []
     for version, program in wanted.items():
-        with tempfile.TemporaryDirectory() as folder, running(Lab(Path(folder) / "kubelab")) as lab:
+        with tempfile.TemporaryDirectory() as folder, running(Lab(Path(folder) / "cluster")) as lab:
             for cell in cells(Cluster(lab, program, version), options.leads or tuple(LEADS)):
                 tried.append(cell)
                 print(cell, flush=True)

@@ -1,7 +1,7 @@
 """``istioctl kube-inject`` beside ``injector kube-inject``: ``scripts/reliability kubeinject --binaries DIR --checkouts DIR``.
 
 The binaries are programs ``istioctl-VERSION``, as Istio publishes them. The checkouts are folders ``istio-VERSION``: the unpacked archives
-of releases. Helm installs the chart of a checkout on a real API server (kubelab). Each istioctl that is not older injects every sample of
+of releases. Helm installs the chart of a checkout on a real API server. Each istioctl that is not older injects every sample of
 the checkout that has a workload, with the files that the ConfigMaps of the cluster contain. The injector gets the same flags, and then
 none but ``--kubeconfig``, so that it reads the ConfigMaps itself. All three must print the same bytes, or all must fail. If the versions
 differ, the injector has ``--istio-version`` too.
@@ -22,7 +22,7 @@ from click.testing import CliRunner
 
 from injector.cli import main as injector
 from injector.istio.behaviours import format_minor, parse_minor
-from tests.e2e.controlplane import missing
+from tests.e2e.controlplane import UNAVAILABLE, missing
 from tests.e2e.kubelab import Lab, running
 from tests.reliability.long.rows import ROOT, Row, ended, parser
 
@@ -119,8 +119,9 @@ def main() -> int:
         "--chart", metavar="VERSION", action="append", help="use this chart; repeatable (default: all)"
     )
     options = options_of.parse_args()
-    if missing():
-        sys.exit(missing())
+    if reason := missing():
+        print(f"error: {reason}", file=sys.stderr)
+        return UNAVAILABLE
     programs = versions(options.binaries, "istioctl-", options.istioctl)
     checkouts = versions(options.checkouts, "istio-", options.chart)
     runs = {}

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from itertools import count
 
-from tests.conformance import corpus
+from tests import controlplanes
 from tests.property import pairs
 from tests.reliability.long.rows import Row, ended, parser
 from tests.reliability.long.trials import shared
@@ -32,9 +32,6 @@ def main() -> int:
     )
     options_of.add_argument("--seed", default="pairs", help="chooses the pairs")
     options = options_of.parse_args()
-    if not corpus.present():
-        print(f"the pairs need Istio's configurations: {corpus.ABSENT}")
-        return 1
     found = shared(tried, parts(options.seed, options.pairs), options.pairs, options.minutes)
     return ended({"scripts/reliability pairs": [row_of(found, options.pairs)]}, record=options.record)
 
@@ -61,7 +58,7 @@ def row_of(found: TrialResults, wanted: int) -> Row:
         f"{came['injected']} injected, {came['refused']} refused, {came['left alone']} left alone"
     )
     met = found.met(wanted) and came[HIT] > HITS and not came["internal errors"]
-    test = f"T38 {found.counted(wanted)} pairs, {len(corpus.MINORS)} minors, stable and canary"
+    test = f"T38 {found.counted(wanted)} pairs, {len(controlplanes.names())} control planes, stable and canary"
     return Row(test, f"0 differ from a fresh pipeline, > {HITS} hits by other requests", figure, met)
 
 

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from itertools import count
 from typing import TypeAlias
 
-from tests.conformance import corpus
+from injector.istio.behaviours import parse_minor
+from tests import controlplanes
 from tests.property.reinvocation import EDITS, Reinvocations
 from tests.property.subjects import subjects
 from tests.reliability.long.rows import Row, ended, parser
@@ -23,33 +24,33 @@ Part: TypeAlias = "tuple[str, int]"
 
 PODS = 10_000
 ROUND = 50
-FIRST_STABLE = 12
+FIRST_STABLE = (1, 12)
 """Up to 1.8 templates see what an earlier injection added, and up to 1.10 they print the annotations that they themselves write."""
-MINORS = [minor for minor in corpus.MINORS if int(minor.partition(".")[2]) >= FIRST_STABLE]
+NAMES = [each for each in controlplanes.all_names() if parse_minor(controlplanes.minor_of(each)) >= FIRST_STABLE]
 TARGET = "second patch empty or equal to a first one's, third empty, no name twice"
 
 
 def goldens(_minutes: float) -> Sequence[Row]:
-    """T24: every pod of the corpus, with every edit."""
-    parts = ((minor, number) for minor in MINORS for number, _ in enumerate(subjects(minor)))
-    pairs = len(EDITS) * sum(len(pods) for minor in MINORS for _, pods in subjects(minor))
+    """T24: every pod of each control plane, with every edit."""
+    parts = ((name, number) for name in NAMES for number, _ in enumerate(subjects(name)))
+    pairs = len(EDITS) * sum(len(pods) for name in NAMES for _, pods in subjects(name))
     found = shared(every_edit, parts, pairs)
-    test = f"T24 {found.tried} pairs of a golden pod and one of {len(EDITS)} edits"
+    test = f"T24 {found.tried} pairs of a pod and one of {len(EDITS)} edits"
     return [Row(test, TARGET, told(found), not found.faults and found.tried > 0)]
 
 
 def mutated(minutes: float) -> Sequence[Row]:
     """T24: mutated pods, each with an edit."""
-    parts = ((minor, number) for number in count() for minor in MINORS)
+    parts = ((name, number) for number in count() for name in NAMES)
     found = shared(any_edit, parts, PODS, minutes)
     return [Row(f"T24 {found.counted(PODS)} mutated pods, {len(EDITS)} edits", TARGET, told(found), found.met(PODS))]
 
 
 def every_edit(part: Part) -> Reinvocations:
-    """The pods of one of a minor's revisions, by its place among them."""
-    minor, number = part
+    """The pods of one of a control plane's revisions, by its place among them."""
+    name, number = part
     came = Reinvocations()
-    revision, pods = subjects(minor)[number]
+    revision, pods = subjects(name)[number]
     for pod in pods:
         for edit in EDITS:
             came.try_edit(revision, pod, edit)
@@ -57,10 +58,10 @@ def every_edit(part: Part) -> Reinvocations:
 
 
 def any_edit(part: Part) -> Reinvocations:
-    """Some pods of a minor, which its name and a number make."""
-    minor, number = part
+    """Some pods of a control plane, which its name and a number make."""
+    name, number = part
     came = Reinvocations()
-    came.put_to_the_test(subjects(minor), random.Random(f"again {minor} {number}"), ROUND)  # noqa: S311 -- inputs
+    came.put_to_the_test(subjects(name), random.Random(f"again {name} {number}"), ROUND)  # noqa: S311 -- inputs
     return came
 
 

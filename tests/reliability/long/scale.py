@@ -1,6 +1,6 @@
 """Measures memory and times in a large cluster: ``scripts/reliability scale``.
 
-A real API server (kubelab) holds many revisions, tags, namespaces and injected pods. As in a fleet, the revisions of a minor have equal
+A real API server holds many revisions, tags, namespaces and injected pods. As in a fleet, the revisions of a minor have equal
 templates, and each revision has its own values and mesh config. The cluster has no controllers. Each pod belongs to another workload, so
 that ``diff --live`` injects each of them; ``--replicas 3`` makes a third as many workloads.
 
@@ -29,15 +29,16 @@ from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
+import yaml
 
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
 from injector.istio.revision import Revision
 from injector.istio.webhooks import WebhookOptions, revision_webhook, tag_webhook
 from injector.revisions.source import RawRevision, build
+from tests import controlplanes
 from tests.architecture.serving import post
-from tests.conformance import corpus
-from tests.e2e.controlplane import missing
+from tests.e2e.controlplane import UNAVAILABLE, missing
 from tests.e2e.kubelab import Lab, running
 from tests.e2e.load import owned_pod
 from tests.e2e.manifests import account_of, config_map, namespace_of
@@ -95,11 +96,11 @@ def main() -> int:
     for name, default in vars(Size()).items():
         options_of.add_argument(f"--{name}", type=int, default=default, help=f"how many {name} (default %(default)s)")
     options = options_of.parse_args()
-    if reason := missing() or ("" if corpus.present() else corpus.ABSENT):
-        print(f"not measured: {reason}")
-        return 1
+    if reason := missing():
+        print(f"error: {reason}", file=sys.stderr)
+        return UNAVAILABLE
     size = Size(options.revisions, options.tags, options.namespaces, options.pods, options.replicas)
-    with tempfile.TemporaryDirectory() as folder, running(Lab(Path(folder) / "kubelab")) as lab:
+    with tempfile.TemporaryDirectory() as folder, running(Lab(Path(folder) / "cluster")) as lab:
         asyncio.run(filled(lab, size))
         rows = [*asyncio.run(served(lab, size, Path(folder))), *commands(lab, size)]
     print(f"load of the machine: {os.getloadavg()[0]:.2f}")
@@ -114,13 +115,12 @@ def name_of(number: int) -> str:
 def raw_of(number: int, patch: int = 3) -> RawRevision:
     """Return a revision as Istio's chart renders it: the templates of its minor, and its own values and mesh config."""
     minor, name = MINORS[number % len(MINORS)], name_of(number)
-    settings = corpus.default_settings(minor)
-    assert settings.values is not None
-    values = json.loads(settings.values.read_text())
+    plane = controlplanes.plane_of(controlplanes.best(minor))
+    values = yaml.safe_load(plane.values)
     values["revision"] = name
     values["global"]["tag"] = f"{minor}.{patch}"
-    mesh = settings.mesh.read_text().replace("istiod.", f"istiod-{name}.")
-    return RawRevision(name, settings.config.read_text(), json.dumps(values, indent=2), mesh, {}, name)
+    mesh = plane.mesh.replace("istiod.", f"istiod-{name}.")
+    return RawRevision(name, plane.config, json.dumps(values, indent=2), mesh, {}, name)
 
 
 def config_maps(raw: RawRevision) -> tuple[dict[str, Any], dict[str, Any]]:

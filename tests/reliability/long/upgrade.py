@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import yaml
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
@@ -35,10 +36,10 @@ from injector.upgrade.plan import Plan, make_plan
 from injector.upgrade.run import Runner
 from injector.upgrade.state import COMPLETED, State
 from injector.upgrade.store import UPGRADES, ResourceStore
+from tests import controlplanes
 from tests.cli.clusters import deployment
 from tests.cluster.fakeapi import FakeApi, refusal
 from tests.cluster.fakes import in_fake_time
-from tests.conformance import corpus
 from tests.e2e.manifests import config_map, namespace_of
 from tests.factories import owner_of
 from tests.reliability.kubeapi import KubeApi
@@ -62,9 +63,6 @@ def main() -> int:
     options_of = parser(__doc__)
     options_of.add_argument("--workloads", type=int, default=5000, metavar="COUNT")
     options = options_of.parse_args()
-    if not corpus.present():
-        print(f"not measured: {corpus.ABSENT}")
-        return 1
     with tempfile.TemporaryDirectory() as folder:
         rows = [asyncio.run(planned(Path(folder), options.workloads)), loaded(options.workloads)]
     print(f"load of the machine: {os.getloadavg()[0]:.2f}")
@@ -99,12 +97,11 @@ async def planned(folder: Path, count: int) -> Row:
     """Return the row of ``injector upgrade plan``."""
     api = Cluster(folder)
     for name, minor in ((OLD, "1.28"), (NEW, "1.30")):
-        settings = corpus.default_settings(minor)
-        assert settings.values is not None
-        values = {**json.loads(settings.values.read_text()), "revision": name}
-        files = {"config": settings.config.read_text(), "values": json.dumps(values)}
+        plane = controlplanes.plane_of(controlplanes.best(minor))
+        values = {**yaml.safe_load(plane.values), "revision": name}
+        files = {"config": plane.config, "values": json.dumps(values)}
         api.put(r.CONFIG_MAPS, config_map(f"istio-sidecar-injector-{name}", HOME, name, **files))
-        api.put(r.CONFIG_MAPS, config_map(f"istio-{name}", HOME, name, mesh=settings.mesh.read_text()))
+        api.put(r.CONFIG_MAPS, config_map(f"istio-{name}", HOME, name, mesh=plane.mesh))
     api.put(r.WEBHOOKS, tag_webhook("prod", OLD, WebhookOptions()))
     api.put(r.NAMESPACES, *(namespace_of(f"place-{number}", {"istio.io/rev": "prod"}) for number in range(PLACES)))
     for number in range(count):

@@ -1,6 +1,6 @@
 """Values of pods at more length than the tests: none breaks out of a template (T20), and what no injection is about stays (T26).
 
-It takes some minutes and needs ``../shared``.
+It takes some minutes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from injector.injection.guard import is_dangerous, texts_of
 from injector.injection.pipeline import admitted_pod, inject_pod
 from injector.injection.result import ENFORCE, OFF, RequestFacts
 from injector.istio.revision import Revision
-from tests.conformance import core, corpus, workloads
+from tests import controlplanes
 from tests.property import test_guard as guard
 from tests.property import test_kept as kept
 from tests.reliability.long.rows import Row, ended, parser
@@ -33,14 +33,11 @@ EMBEDDED: Final = ("stable", "canary")
 def main() -> int:
     """Run both; the exit status tells whether all targets are met."""
     options = parser(__doc__).parse_args()
-    if not corpus.present():
-        print("skipped: the values need ../shared")
-        return 0
     return ended({"scripts/reliability values": [*hostile_values(), *kept_fields()]}, record=options.record)
 
 
 def hostile_values() -> Sequence[Row]:
-    """T20: the values of the property test, more of them, on every minor of the corpus; and what the guard costs pods that have none."""
+    """T20: the values of the property test, more of them, on every control plane; and what the guard costs pods that have none."""
     guard.VALUES = VALUES
     revisions = _revisions()
     counts = [guard.tried(each, random.Random(f"{name} {VALUES}")) for name, each in revisions.items()]  # noqa: S311
@@ -74,17 +71,15 @@ def _realistic(revisions: dict[str, Revision]) -> Row:
 
 
 def _revisions() -> dict[str, Revision]:
-    found = {minor: core.revision_of(corpus.default_settings(minor)) for minor in corpus.MINORS}
+    found = {name: controlplanes.revision_of(name) for name in controlplanes.all_names()}
     return {**found, **{name: embedded(name) for name in EMBEDDED}}
 
 
 def _cost() -> Row:
     """Return what the guard costs: the time of injections with the guard and without, in turn. A cached answer pays no guard."""
-    settings = corpus.default_settings("1.30")
-    revision = core.revision_of(settings)
-    cases = [each for each in corpus.cases("1.30") if each.webhook and each.expected and each.settings == settings]
-    sources = dict.fromkeys(case.source for case in cases)
-    found = [workloads.as_pod(each) for source in sources for each in workloads.injectable(core.documents(source))]
+    name = controlplanes.best("1.30")
+    revision = controlplanes.revision_of(name)
+    found = controlplanes.pods(name)
     pods = [pod for pod in found if not any(map(is_dangerous, texts_of(admitted_pod(pod, "shop"))))]
     ratios = []
     for turn in range(ROUNDS):
@@ -93,7 +88,7 @@ def _cost() -> Row:
         ratios.append(times[ENFORCE] / times[OFF])
     percent = 100 * (statistics.median(ratios) - 1)
     return Row(
-        f"T20 the guard's share of an injection, {len(pods)} clean pods of Istio's tests",
+        f"T20 the guard's share of an injection, {len(pods)} clean pods",
         f"< {COST:g} % of throughput",
         f"{percent:.1f} %, the median of {ROUNDS} rounds in turn",
         percent < COST,
@@ -101,7 +96,7 @@ def _cost() -> Row:
 
 
 def _time(revision: Revision, pods: Sequence[dict[str, Any]], mode: str) -> float:
-    facts = RequestFacts("shop", guard=mode, deny_invalid=False)  # some of Istio's pods have no containers
+    facts = RequestFacts("shop", guard=mode, deny_invalid=False)  # some of Istio's own pods have no containers
     begun = time.thread_time()
     for pod in pods:
         inject_pod(revision, pod, facts)

@@ -248,7 +248,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         tls.load_cert_chain(*issued.write(Path(folder)))
-        lab = Lab(Path(folder) / "kubelab", controllers=True)
+        lab = Lab(Path(folder) / "cluster", controllers=True)
         with running(lab), Recorder(port, tls).running() as recorder:
             secrets = [{"name": "registry"}]
             lab.apply(namespace_of(NAMESPACE), made("ServiceAccount", "web", NAMESPACE, imagePullSecrets=secrets))
