@@ -202,8 +202,8 @@ async def _dry_run(document: Upgrade, target: Revision, client: KubeClient, entr
 def run(*, document: str, sources: Sources, kubeconfig: Kubeconfig, prometheus_token: str | None) -> None:
     """Run or continue the upgrade of FILE, or the Upgrade NAME of the cluster, until it ends or is paused.
 
-    The state is in the status of the resource, or for a FILE in the ConfigMap upgrade-NAME of Istio's namespace. You can stop the command at
-    any time and start it again, on any machine. The exit code is 0 if the upgrade is completed, else 1.
+    The state is in the status of the resource, or for a FILE in the ConfigMap upgrade-NAME of Istio's namespace. You can stop the command
+    at any time and start it again, on any machine. The exit code is 0 if the upgrade is completed, else 1.
     """
     # Imported here, as they load the server's libraries, which --help and shell completion do not need.
     from prometheus_client import CollectorRegistry
