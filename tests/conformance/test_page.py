@@ -10,6 +10,7 @@ from tests.conformance import corpus
 from tests.conformance.page import TEXTS, Tally, complete, counted, page
 from tests.conformance.run import DOORS, PAGE, checks
 
+AGAIN = "run tests/conformance/run.py --write"
 TALLY = Tally("1.30", kube_inject=(2, 2), webhook=(1, 3), text=(2, 2), back=(0, 0))
 
 
@@ -46,3 +47,9 @@ def test_a_minor_is_complete_where_all_of_every_door_passed() -> None:
 
 def test_passes_are_counted_by_door() -> None:
     assert counted([("a", True), ("b", False), ("a", False)]) == {"a": (1, 2), "b": (0, 1)}
+
+
+def test_the_page_has_the_minors_of_each_behaviour() -> None:
+    text = PAGE.read_text()
+
+    assert [line for line in page([]).splitlines() if line.startswith("| ") and line not in text] == [], AGAIN

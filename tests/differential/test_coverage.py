@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from injector.gotemplate.builtins import BUILTINS
 from injector.gotemplate.nodes import (
@@ -21,11 +24,12 @@ from injector.gotemplate.nodes import (
 )
 from injector.gotemplate.parser import parse_template
 from injector.gotemplate.sprig import txt_func_map
-from injector.istio.behaviours import behaviours_of, parse_minor
+from injector.istio.behaviours import Behaviours, behaviours_of, parse_minor
 from injector.istio.functions import istio_functions
 from injector.kube.typed import is_struct, struct_type, underlying
+from tests.cases import read_cases
 from tests.differential.injectorcases import Recording, recordings
-from tests.differential.injectors import Case
+from tests.differential.injectors import Case, alike, ours
 
 ISTIO_USES = (
     *(
@@ -72,6 +76,20 @@ DIRECTIVES = (
     ),
     *("{{- define", "{{ block", "{{- /*", "{{/*", "{{- else if", "-}}", ":= ", " | "),
 )
+TABLE = read_cases(Path(__file__).with_suffix(".yaml"))["each_behaviour_decides_a_recorded_case"]
+OLD = {
+    *(
+        "cluster_env",
+        "concurrency_args",
+        "dns_config",
+        "injected_annotations",
+        "names_revision",
+    ),
+    *("probe_port_from_args", "probe_rewrite", "probe_rewrite_annotation", "prober_env_when_empty", "token_mount"),
+}
+"""Behaviours that only minors up to 1.8 decide, of which there are few answers, and what the check of drift reads."""
+KUBE_INJECT = {"yaml_folds", *(each.name for each in fields(Behaviours) if each.name.startswith("kube_inject"))}
+"""Behaviours of the command, which the webhook does not have."""
 SETTINGS = ("defaultTemplates", "aliases", "injectedAnnotations", "neverInjectSelector", "alwaysInjectSelector")
 
 
@@ -190,3 +208,20 @@ def named(minor: str, plane: str, case: str) -> tuple[Recording, Case]:
         if (recording.plane.minor, recording.name) == (minor, plane):
             return recording, next(each for each, _ in recording.answers if each.name == case)
     raise LookupError(f"no recording {minor} {plane}")
+
+
+@pytest.mark.parametrize("row", TABLE)
+def test_each_behaviour_decides_a_recorded_case(row: str) -> None:
+    recording, found = named(*TABLE[row])
+    revision, values = recording.plane.revision, next(each for each in fields(Behaviours) if each.name == row).metadata
+    mine, others = ours(recording.plane, found), []
+    for value in values.values():
+        control_plane = replace(recording.plane)
+        control_plane.__dict__["revision"] = replace(revision, behaviours=replace(revision.behaviours, **{row: value}))
+        others.append(ours(control_plane, found))
+
+    assert not all(alike(mine, each) for each in others)
+
+
+def test_each_behaviour_is_in_the_table_or_of_old_minors_alone() -> None:
+    assert {each.name for each in fields(Behaviours)} == {*TABLE, *OLD, *KUBE_INJECT}
