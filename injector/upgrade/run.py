@@ -28,6 +28,7 @@ from injector.cluster.resources import (
 from injector.errors import ClusterError
 from injector.golang.time import utc_text
 from injector.injection.tools.drift import injected_revision
+from injector.istio.webhooks import TAG_LABEL
 from injector.kube.pods import trial_pod
 from injector.revisions.tags import PIN
 from injector.upgrade.gates import evaluate
@@ -371,7 +372,7 @@ async def _missing_permissions(
 ) -> list[str]:
     """Return the permissions that are missing. A permission for all namespaces is asked for first, which saves requests."""
     missing = []
-    if upgrade.tag and not await _is_allowed(client, "patch", WEBHOOKS, ""):
+    if upgrade.tag and not await _can_move(client, upgrade.tag):
         missing.append(f"no permission to patch {WEBHOOKS.plural}")
     needed: dict[tuple[str, Resource], set[str]] = {}
     for each in entries:
@@ -388,9 +389,17 @@ async def _missing_permissions(
     return missing
 
 
-async def _is_allowed(client: KubeClient, verb: str, resource: Resource, namespace: str) -> bool:
+async def _can_move(client: KubeClient, tag: str) -> bool:
+    """Tell whether the webhooks of a tag can be patched: all of the cluster, or those that a role names."""
+    if await _is_allowed(client, "patch", WEBHOOKS, ""):
+        return True
+    names = await client.all(Scope(WEBHOOKS, labels=f"{TAG_LABEL}={tag}"), lambda each: str(each["metadata"]["name"]))
+    return bool(names) and all([await _is_allowed(client, "patch", WEBHOOKS, "", name) for name in names])
+
+
+async def _is_allowed(client: KubeClient, verb: str, resource: Resource, namespace: str, name: str = "") -> bool:
     group = resource.api_version.rpartition("/")[0]
-    asked = {"verb": verb, "group": group, "resource": resource.plural, "namespace": namespace}
+    asked = {"verb": verb, "group": group, "resource": resource.plural, "namespace": namespace, "name": name}
     manifest = {"metadata": {}, "spec": {"resourceAttributes": asked}}
     answer = await client.create(ACCESS_REVIEWS, manifest, manager=MANAGER)
     return bool((answer.get("status") or {}).get("allowed"))

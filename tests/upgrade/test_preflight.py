@@ -34,9 +34,13 @@ class Api(FakeKube):
     ) -> None:
         super().__init__(**more)
         self.allows, self.gives, self.endpoints = allows, gives, endpoints
+        self.named: tuple[str, ...] = ()
 
     async def page(self, scope: Scope, *, token: str = "", limit: int = 0) -> Page:
         del limit
+        if scope.resource.plural == "mutatingwebhookconfigurations":
+            assert scope.labels == "istio.io/tag=prod"
+            return Page([{"metadata": {"name": "istio-revision-tag-prod"}}], "1")
         assert (scope.resource.plural, scope.namespace, scope.labels, token) == (
             "endpointslices", HOME, "kubernetes.io/service-name=istiod-1-30", "",
         )  # fmt: skip
@@ -48,6 +52,8 @@ class Api(FakeKube):
         if resource.plural == "selfsubjectaccessreviews":
             asked = manifest["spec"]["resourceAttributes"]
             self.asked.append(f"may {asked['verb']} {asked['resource']} {asked['namespace']}".rstrip())
+            if asked["name"]:
+                return {"status": {"allowed": asked["name"] in self.named}}
             return {"status": {"allowed": self.allows(asked["verb"], asked["resource"], asked["namespace"])}}
         made = await super().create(resource, manifest, manager=manager, dry_run=dry_run)
         status = {"sidecar.istio.io/status": json.dumps({"revision": self.gives})} if self.gives else {}
@@ -121,6 +127,14 @@ async def test_a_control_plane_without_ready_endpoints_is_the_only_fault() -> No
 
     assert await checked(api) == ("Service istio-system/istiod-1-30 has no ready endpoint",)
     assert (api.tried, api.asked) == ([], [])
+
+
+async def test_a_role_can_name_the_webhooks_of_the_tag() -> None:
+    api = Api(allows=lambda _, resource, __: resource != "mutatingwebhookconfigurations")
+
+    assert await checked(api) == ("no permission to patch mutatingwebhookconfigurations",)
+    api.named = ("istio-revision-tag-prod",)
+    assert await checked(api) == ()
 
 
 async def test_a_missing_permission_is_named_with_its_namespace_and_nothing_is_tried() -> None:
