@@ -112,6 +112,8 @@ SELECTORS = (
     Selector.compile({"matchExpressions": [{"key": "x", "operator": "DoesNotExist"}]}),
     Selector.compile({}),
 )
+WRITTEN = ("app=web,x!=a,y in (a, b),!z,app notin (c)", "app", "app==", "a in ()", "a=b=c", ",", "é", "a/b=c")
+"""Selectors as kubectl's -l has them."""
 
 
 _behaviours = cache(behaviours_of)
@@ -140,6 +142,18 @@ def run(data: bytes) -> None:
             parse_quantity(each)
         except DataError:
             continue
+    for text in (*annotations.values(), draws.choice(WRITTEN)):
+        _selected(text, labels)
+
+
+def _selected(text: str, labels: dict[str, str]) -> None:
+    try:
+        selector = Selector.parse(text)
+    except DataError:
+        return
+    again = Selector.parse(str(selector))
+    assert again == selector
+    assert again.matches(labels) == selector.matches(labels)
 
 
 def value(draws: Draws) -> str:

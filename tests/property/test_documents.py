@@ -28,7 +28,7 @@ def test_an_object_is_injected_as_if_it_was_the_only_one(apart: Apart, name: str
 def test_the_command_prints_each_document_as_if_it_was_the_only_one(apart: Apart, name: str) -> None:
     workloads = documents.generated(random.Random(name), MOST)  # noqa: S311 -- nothing secret
 
-    result = apart(documents.commands_together, ["--revision", name], name, workloads)
+    result = apart(documents.commands_together, ["--embedded", "--revision", name], name, workloads)
 
     assert result.faults == []
     assert result.injected > MOST / 2
