@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.factories import UID, make_review
 
-START_LIMIT = 240.0
+START_LIMIT = 1200.0
 """Maximum seconds until a server is ready; ``scripts/demo`` installs everything in that time."""
 STOP_LIMIT = 60.0
 

@@ -54,7 +54,7 @@ FIRST_SERVICE: Final = "127.96.0.1"
 ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
 NAMES: Final = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 LIFETIME: Final = dt.timedelta(days=10)
-START_LIMIT: Final = 240.0
+START_LIMIT: Final = 1200.0
 """Seconds until a program must be ready; on an idle machine all are within five."""
 STOP_LIMIT: Final = 15.0
 """Seconds until a program that was told to end is killed."""
@@ -295,7 +295,7 @@ class ControlPlane:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(url, data, {"Content-Type": "application/json"})  # noqa: S310 -- loopback
         context = self.tls if url.startswith("https") else None
-        with urllib.request.urlopen(request, context=context, timeout=30) as answer:  # noqa: S310 -- loopback
+        with urllib.request.urlopen(request, context=context, timeout=START_LIMIT) as answer:  # noqa: S310 -- loopback
             content: bytes = answer.read()
             return content
 

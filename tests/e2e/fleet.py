@@ -34,7 +34,7 @@ OLD, NEW = "1-28", "1-30"
 CRD = ROOT / "deploy" / "chart" / "crds" / "upgrades.yaml"
 LONG = bool(os.environ.get("E2E_LONG"))
 PLACES = ("dev", "shop", "pay")
-RUN_LIMIT = 400.0
+RUN_LIMIT = 2400.0
 
 
 @dataclass
@@ -67,7 +67,7 @@ class World:
     def resource(self, name: str, *waves: dict[str, Any], **spec: Any) -> str:
         """The same as a resource of the cluster; its name."""
         self.lab.kubectl("apply", "-f", str(CRD))
-        self.lab.kubectl("wait", "--for=condition=Established", "crd/upgrades.revision-injector.dev")
+        self.lab.kubectl("wait", "--for=condition=Established", "--timeout=1200s", "crd/upgrades.revision-injector.dev")
         self.lab.apply(yaml.safe_load(self.document(name, *waves, **spec).read_text()))
         return name
 

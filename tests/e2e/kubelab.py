@@ -20,7 +20,7 @@ import yaml
 
 from tests.e2e.controlplane import ControlPlane
 
-LIMIT = 480.0
+LIMIT = 1200.0
 """Seconds for one command or request."""
 PATHS = {
     "deployment": "/apis/apps/v1/namespaces/{namespace}/deployments",

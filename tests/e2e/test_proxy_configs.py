@@ -41,7 +41,7 @@ def test_proxy_configs_apply_once_their_definition_is_installed_and_are_followed
         assert served.total("injector_watch_synced", resource="proxyconfigs") == 1
 
         lab.apply(DEFINITION)
-        lab.kubectl("wait", "--for=condition=Established", f"crd/{DEFINITION['metadata']['name']}", "--timeout=60s")
+        lab.kubectl("wait", "--for=condition=Established", f"crd/{DEFINITION['metadata']['name']}", "--timeout=1200s")
         lab.apply(proxy_config(shop, A="1"))
         served.until(lambda: served.image("default", pod) == "proxy:1")
         assert served.image("default", make_pod(namespace="default")) == "proxy:none"
