@@ -88,7 +88,7 @@ def revisions_dir(default: str, *, has_embedded: bool = True) -> Callable[[F], F
         return chosen_directory(revisions_dir, embedded=embedded, is_explicit=was_given("config"))
 
     option = click.option(
-        *both_spellings("revisionsDir"),
+        *reversed(both_spellings("revisionsDir")),
         "revisions_dir",
         type=FILE,
         envvar=_VARIABLE,
