@@ -33,8 +33,8 @@ from injector.cli.sources import (
     source_options,
 )
 from injector.cluster import resources as r
-from injector.cluster.kubeconfig import open_session, run_for_result
 from injector.cluster.resources import LIST_ATTEMPTS, ObjectReader, Resource, Scope, TextReader
+from injector.cluster.session import open_session, run_for_result
 from injector.errors import ClusterError, DataError, ManifestError, UsageError, no_source
 from injector.golang.json import dump_json, load_json
 from injector.injection.tools.drift import as_created

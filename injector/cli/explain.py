@@ -33,8 +33,8 @@ from injector.cli.sources import (
     precedence_option,
     revision_option,
 )
-from injector.cluster.kubeconfig import open_session
 from injector.cluster.resources import NAMESPACES, PODS, WEBHOOKS, ObjectReader, ready_endpoints
+from injector.cluster.session import open_session
 from injector.errors import ClusterError, DataError, UsageError
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import ENFORCE, OFF, Injected, RequestFacts

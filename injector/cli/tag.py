@@ -149,7 +149,7 @@ class TagLocation:
         if self.directory is not None:
             yield DirectoryTags(self.directory)
             return
-        from injector.cluster.kubeconfig import open_session  # noqa: PLC0415 -- a directory needs no event loop
+        from injector.cluster.session import open_session  # noqa: PLC0415 -- a directory needs no event loop
 
         placement = Placement(*given_webhook_options(self.options), self.webhook_name)
         try:

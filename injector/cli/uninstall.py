@@ -12,7 +12,8 @@ from injector.cli.options import SKIP_CONFIRMATION, dry_run_option
 from injector.cli.output import confirm, echo, examples
 from injector.cli.sources import ISTIO_NAMESPACE_OPTION, SERVICE_NAMESPACE_OPTION, SERVICE_OPTION, kubeconfig_options
 from injector.cli.webhook import URL_OPTION
-from injector.cluster.resources import CA_MANAGER, SECRETS, SERVICES, WEBHOOKS, Resource
+from injector.cluster.resources import SECRETS, SERVICES, WEBHOOKS, Resource
+from injector.cluster.secrets import CA_MANAGER
 from injector.cluster.webhooks import BUNDLE_MANAGER, REVISION_MANAGER, TAG_MANAGER, creators, managers
 from injector.errors import TagError, first_of
 from injector.injection.containers import labels_of
@@ -178,7 +179,7 @@ def uninstall(  # noqa: PLR0913 -- one parameter for each flag
     hand them back. Run it before you remove the injector itself, and again afterwards to remove the CA. The exit code is 1 if a webhook
     still calls the injector.
     """
-    from injector.cluster.kubeconfig import open_session  # noqa: PLC0415 -- --help needs no event loop
+    from injector.cluster.session import open_session  # noqa: PLC0415 -- --help needs no event loop
 
     with open_session(kubeconfig) as session:
         cluster = ClusterTags(session, istio_namespace)

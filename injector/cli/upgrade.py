@@ -45,7 +45,7 @@ from injector.cli.output import (
     table,
 )
 from injector.cli.sources import ISTIO_NAMESPACE_OPTION, ByCluster, kubeconfig_options, on_each, only_one
-from injector.cluster.kubeconfig import open_session
+from injector.cluster.session import open_session
 from injector.errors import ManifestError, TagError, UsageError, first_of
 from injector.golang.time import utc_text
 from injector.injection.result import Injected

@@ -329,7 +329,7 @@ def _listed(directory: Path | None, kubeconfig: Kubeconfig, options: WebhookOpti
     if directory is not None:
         return DirectoryTags(directory).list()
     check_cluster(kubeconfig)
-    from injector.cluster.kubeconfig import open_session  # noqa: PLC0415 -- a directory needs no event loop
+    from injector.cluster.session import open_session  # noqa: PLC0415 -- a directory needs no event loop
 
     with open_session(kubeconfig) as session:
         return ClusterTags(session, options.istio_namespace, Placement({})).list()
@@ -364,7 +364,7 @@ def apply(
 
     An existing caBundle stays unless --ca-bundle gives another one.
     """
-    from injector.cluster.kubeconfig import open_session  # noqa: PLC0415 -- the other commands need no event loop
+    from injector.cluster.session import open_session  # noqa: PLC0415 -- the other commands need no event loop
 
     lines: list[str] = []
     with open_session(kubeconfig) as session:

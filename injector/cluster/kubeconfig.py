@@ -1,4 +1,4 @@
-"""Kubeconfig files, and sessions with their API server for commands, which are synchronous.
+"""Kubeconfig files.
 
 Only the names of contexts and namespaces are shown, never credentials. Several files are merged as by kubectl for ``KUBECONFIG``: the first
 file that sets a value wins (https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/).
@@ -7,20 +7,16 @@ file that sets a value wins (https://kubernetes.io/docs/concepts/configuration/o
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
-from injector.errors import ClusterError, ConfigError, DataError, NotConfiguredError
+from injector.errors import ConfigError, DataError, NotConfiguredError
 from injector.kube.pods import mapping_at
 from injector.kube.yaml import load_yaml
 
 if TYPE_CHECKING:
-    import asyncio
     from pathlib import Path
-
-    from injector.cluster.client import KubeClient
 
 
 DEFAULT_NAMESPACE: Final = "default"
@@ -128,64 +124,3 @@ def _contexts(content: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     contexts = content.get("contexts")
     named = [each for each in contexts if isinstance(each, dict)] if isinstance(contexts, list) else []
     return {each["name"]: mapping_at(each, "context") for each in reversed(named) if isinstance(each.get("name"), str)}
-
-
-T = TypeVar("T")
-
-_HINTS: Final = {
-    "forbidden": "grant this permission to the account, or give another --context or --kubeconfig",
-    "unauthorized": "log in again, or give another --context or --kubeconfig",
-    "unreachable": "check the network, or give another --context or --kubeconfig",
-    "idle": "try again later, or give another --context or --kubeconfig",
-    "cut": "try again",
-    "conflict": "try again",
-    "throttled": "try again later",
-}
-"""The hints for the user of a command, by the reason of the error. The hints of the client are for a server."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterSession:
-    """A client of the API server, and the event loop that it belongs to."""
-
-    runner: asyncio.Runner
-    client: KubeClient
-
-    def run(self, work: Callable[[KubeClient], Coroutine[Any, Any, T]]) -> T:
-        """Run ``work`` with the client and return its result. The hint of a ClusterError is for the user of a command."""
-        try:
-            return run_for_result(self.runner, work(self.client))
-        except ClusterError as error:
-            error.hint = _HINTS.get(error.reason, error.hint)
-            raise
-
-
-def run_for_result(runner: asyncio.Runner, work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine and return its result.
-
-    The runner does not see the result, because it formats the task for its signal handler: for a large result that takes minutes.
-    """
-    results: list[T] = []
-
-    async def store_result() -> None:
-        results.append(await work)
-
-    runner.run(store_result())
-    return results[0]
-
-
-@contextmanager
-def open_session(kubeconfig: Kubeconfig) -> Iterator[ClusterSession]:
-    """Connect to the API server for any number of requests. Raises ConfigError if the credentials are missing or not valid."""
-    # Imported here, because they take half a second, and commands without a cluster do not need them.
-    import asyncio  # noqa: PLC0415
-
-    from injector.cluster.client import KubeClient  # noqa: PLC0415
-
-    client = KubeClient(kubeconfig)
-    with asyncio.Runner() as runner:
-        try:
-            runner.run(client.open())
-            yield ClusterSession(runner, client)
-        finally:
-            runner.run(client.close())

@@ -66,7 +66,7 @@ from injector.revisions.tagstore import TagState, followers
 
 if TYPE_CHECKING:
     from injector.cluster.client import KubeClient
-    from injector.cluster.kubeconfig import ClusterSession
+    from injector.cluster.session import ClusterSession
     from injector.istio.behaviours import Minor
     from injector.revisions.source import RawRevision
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from injector.cluster.client import KubeClient
-    from injector.cluster.kubeconfig import ClusterSession
+    from injector.cluster.session import ClusterSession
 
 UPGRADES: Final = Resource(API_VERSION, "upgrades", KIND, namespaced=False)
 ReadTag: TypeAlias = Callable[[], Awaitable[Tag | None]]

@@ -25,7 +25,7 @@ from injector.cli.cluster import (
 )
 from injector.cli.sources import Sources
 from injector.cluster.client import KubeClient
-from injector.cluster.kubeconfig import Kubeconfig, open_session, run_for_result
+from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.resources import (
     CONFIG_MAPS,
     CRON_JOBS,
@@ -38,6 +38,7 @@ from injector.cluster.resources import (
     Resource,
     Scope,
 )
+from injector.cluster.session import open_session, run_for_result
 from injector.errors import ClusterError, DataError, ManifestError, NotConfiguredError, UsageError
 from injector.golang.json import dump_json
 from injector.injection.tools.podchanges import ABSENT

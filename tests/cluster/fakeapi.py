@@ -13,8 +13,8 @@ from typing import Any, TypeVar, cast
 import jsonpatch
 
 from injector.cluster.client import KubeClient, Page
-from injector.cluster.kubeconfig import ClusterSession
 from injector.cluster.resources import Resource, Scope
+from injector.cluster.session import ClusterSession
 from injector.errors import ClusterError
 
 T = TypeVar("T")

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from injector.cluster.resources import SECRETS, SecretStore
+from injector.cluster.resources import SECRETS
+from injector.cluster.secrets import SecretStore
 from injector.errors import ClusterError
 from tests.cluster.fakeapi import FakeApi, refusal
 

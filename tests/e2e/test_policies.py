@@ -14,7 +14,8 @@ from typing import Any, TypeAlias
 
 from injector.cli.cluster import refusal
 from injector.cluster.client import KubeClient
-from injector.cluster.kubeconfig import Kubeconfig, open_session
+from injector.cluster.kubeconfig import Kubeconfig
+from injector.cluster.session import open_session
 from injector.injection.pipeline import admitted_pod, inject_pod
 from injector.injection.result import Injected, RequestFacts
 from injector.istio.revision import Revision

@@ -14,8 +14,9 @@ from click.testing import CliRunner, Result
 
 from injector.cli import main
 from injector.cluster.client import KubeClient
-from injector.cluster.kubeconfig import Kubeconfig, open_session
+from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.resources import WEBHOOKS
+from injector.cluster.session import open_session
 from tests.architecture.serving import free_ports
 from tests.deploy import rendering
 from tests.e2e.kubelab import Lab

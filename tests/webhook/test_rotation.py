@@ -26,7 +26,8 @@ from cryptography.x509 import DNSName
 from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 from prometheus_client import CollectorRegistry
 
-from injector.cluster.resources import SECRETS, WEBHOOKS, SecretStore
+from injector.cluster.resources import SECRETS, WEBHOOKS
+from injector.cluster.secrets import SecretStore
 from injector.cluster.webhooks import WebhookSelector
 from injector.errors import ClusterError
 from injector.metrics import Metrics

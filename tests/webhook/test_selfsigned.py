@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from injector.cluster.resources import SECRETS, SecretStore
+from injector.cluster.resources import SECRETS
+from injector.cluster.secrets import SecretStore
 from injector.errors import ClusterError, ConfigError
 from injector.metrics import Metrics
 from injector.webhook.tls.certificate import read_certificates

@@ -29,7 +29,7 @@ from injector.cli.upgrade import Launcher, state_line
 from injector.cluster.client import KubeClient
 from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.lease import Lease
-from injector.cluster.resources import SecretStore
+from injector.cluster.secrets import SecretStore
 from injector.cluster.webhooks import WebhookSelector
 from injector.errors import UsageError, whereabouts
 from injector.istio.webhooks import DEFAULT_NAME

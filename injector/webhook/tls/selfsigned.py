@@ -51,7 +51,7 @@ from injector.webhook.tls.certificate import (
 from injector.webhook.tls.certificatesource import FAILURE, SUCCESS, CertificateSource, Handshakes, Loaded
 
 if TYPE_CHECKING:
-    from injector.cluster.resources import SecretStore
+    from injector.cluster.secrets import SecretStore
     from injector.metrics import Metrics
 
 _log = logging.getLogger(__name__)
