@@ -89,10 +89,10 @@ def injected_pods() -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
 
 def _own_pods() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
     for name in controlplanes.MINORS:
-        for pod in controlplanes.pods(name):
+        for number, pod in enumerate(controlplanes.pods(name)):
             result = inject_pod(controlplanes.revision_of(name), pod, RequestFacts("shop", deny_invalid=False))
             if isinstance(result, Injected):
-                yield f"{name}-{pod['metadata']['name']}", admitted_pod(pod, "shop"), result.pod
+                yield f"{name}-{number}", admitted_pod(pod, "shop"), result.pod
 
 
 def _istios_pods() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
