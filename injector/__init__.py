@@ -39,7 +39,8 @@ object, the Revision of ``istio/revision.py``:
     webhook/     the aiohttp server: TLS, the handler, the admission queue, the shadow, the status page
     library.py   the functions above
     revisions/   where revisions and tags come from, how they are built, verified, followed and stored
-    injection/   the pure core: one injection, and what explain, diff, uninject and template need
+    authoring/   tools for authors of templates: lint, trace, format; the server never imports it
+    injection/   the pure core: one injection, and what explain, diff and uninject need
     cluster/     the only package that talks to the API server
     istio/       Istio's configuration, annotations, template functions, and the differences between its minors
     kube/        Kubernetes' types on plain dicts: YAML, strategic merge, JSON patch, AdmissionReviews

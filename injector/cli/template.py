@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
 
+from injector.authoring.formatting import format_go, format_jinja
+from injector.authoring.lint import RULES, Finding, lint_go, trials
+from injector.authoring.model import Read, shown, without_repeats
+from injector.authoring.traced import PodData, TracedTemplate
 from injector.cli.commands import EX_DATAERR, EX_FAILED, Subcommands, verbose
 from injector.cli.keys import CONFIG, FLAGS, TEMPLATE, check_content
 from injector.cli.kube_inject import RevisionOptions, revision_options
@@ -26,10 +30,6 @@ from injector.errors import AnnotationError, ConfigError, DataError, ManifestErr
 from injector.golang.json import dump_json
 from injector.gotemplate import ParseError
 from injector.gotemplate.lexer import Kind, tokens
-from injector.injection.authoring.formatting import format_go, format_jinja
-from injector.injection.authoring.lint import RULES, Finding, lint_go, trials
-from injector.injection.authoring.model import Read, shown, without_repeats
-from injector.injection.authoring.traced import PodData, TracedTemplate
 from injector.injection.pipeline import inject_pod, without_namespace
 from injector.injection.result import RequestFacts, Skipped
 from injector.istio.config import parse_inject_config
@@ -39,8 +39,8 @@ from injector.revisions.files import read_text, required_text
 from injector.revisions.source import SETTINGS_KEY, Texts, build, parse_settings, parse_texts
 
 if TYPE_CHECKING:
+    from injector.authoring.traced import Marked
     from injector.cluster.kubeconfig import Kubeconfig
-    from injector.injection.authoring.traced import Marked
     from injector.istio.revision import Revision
     from injector.kube.pods import Created, OtherKinds
     from injector.revisions.source import RawRevision
@@ -196,7 +196,7 @@ def _findings(templates: ChosenTemplates) -> list[Finding]:
 def _findings_of(templates: ChosenTemplates, name: str) -> list[Finding]:
     texts, values = templates.texts, templates.texts.values.tree or None
     if texts.engine == "jinja2":
-        from injector.injection.authoring.jinjalint import lint_jinja  # noqa: PLC0415 -- only its revisions load Jinja2
+        from injector.authoring.jinjalint import lint_jinja  # noqa: PLC0415 -- only its revisions load Jinja2
 
         return lint_jinja(name, texts.config.templates, texts.minor, values=values)
     config = texts.config

@@ -3,7 +3,7 @@
 Words:
 
 - A *value* is a text or a key of the pod, its workload or its ProxyConfigs that a template can read. Equal texts are one value, wherever
-  they are. Annotations that no template reads (``istio.template``) are left out.
+  they are.
 - A value is *dangerous* if it has syntax of YAML (``_SYNTAX``). If templates decode base64 or URLs, most values are (``is_encoded``).
 - A *filler* is the value with a letter in place of each dangerous character. It cannot break out. Harmless characters stay, so that a
   template that tests the value (``contains "/"``, ``trunc 63``) mostly treats the filler like the value.
@@ -36,15 +36,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from injector.errors import BreakOutError, DataError
 from injector.golang.json import dump_json
-from injector.injection.data import PROXY_IMAGE_TYPE, namespaced_name, template_data
+from injector.injection.data import namespaced_name, template_data
 from injector.injection.result import ENFORCE, OFF
 from injector.istio.annotations import PROXY_CONFIG
-from injector.istio.template import reads
 from injector.kube.typed import struct_type
 from injector.kube.yaml import load_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from injector.injection import containers as c
     from injector.injection.data import Parameters
@@ -337,23 +336,14 @@ def _readable_parts(params: Parameters, seen: c.Pod) -> dict[str, Any]:
     # The injector decodes this one, whatever templates do.
     annotation = load_yaml(overlays.annotation) if overlays.annotation else None
     document = {
-        "metadata": _readable(seen.get("metadata") or {}, revision.annotations_read),
+        "metadata": seen.get("metadata") or {},
         "spec": seen.get("spec") or {},
         "workload": {name: getattr(workload, name) for name in names},
         "proxyConfigs": {"below": overlays.below, "annotation": annotation, "above": overlays.above},
     }
     if not namespaced_name(revision):
-        document["owner"] = _readable(params.owner_meta, revision.annotations_read)
+        document["owner"] = params.owner_meta
     return document
-
-
-def _readable(metadata: Mapping[str, Any], keys: frozenset[str] | None) -> Mapping[str, Any]:
-    """Return metadata without the annotations that no template reads."""
-    annotations = metadata.get("annotations")
-    if keys is None or not annotations:
-        return metadata
-    read = {key: text for key, text in annotations.items() if key == PROXY_IMAGE_TYPE or reads(keys, key)}
-    return {**metadata, "annotations": read}
 
 
 def texts_of(value: Any) -> list[str]:

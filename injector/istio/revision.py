@@ -107,9 +107,8 @@ class Revision:
 
     ``written`` is the name that goes into pods. ``hermetic`` is True if no template reads a clock, the environment or random numbers.
     ``shared_values`` are the values of templates that cannot change them, None if a template can.
-    ``functions_called`` are the Go functions that templates call.
-    ``annotations_read`` are the annotations that templates can read (``template.annotations_read``), None if any. ``versions_by_node`` is
-    empty if all nodes have the same version. ``proxy_configs`` are the ProxyConfig resources of the cluster.
+    ``functions_called`` are the Go functions that templates call. ``versions_by_node`` is empty if all nodes have the same version.
+    ``proxy_configs`` are the ProxyConfig resources of the cluster.
     """
 
     name: str
@@ -129,7 +128,6 @@ class Revision:
     fingerprint: str
     hermetic: bool
     functions_called: frozenset[str]
-    annotations_read: frozenset[str] | None
     shared_values: dict[str, Any] | None = field(repr=False)
     versions_by_node: Mapping[str, str] = field(default_factory=dict)
     proxy_configs: ProxyConfigs = field(default=ProxyConfigs(), repr=False)
@@ -176,7 +174,6 @@ def build_revision(
     tree = parse_values(values, where=f"{origin}: values")
     minor, reason = stated_or_inferred_minor(settings, parsed, tree, origin)
     templates = _compiled(parsed, settings, minor)
-    read = [template.annotations_read for template in templates.values()]
     return Revision(
         name=name,
         written=name if settings.revision is None else settings.revision,
@@ -195,7 +192,6 @@ def build_revision(
         fingerprint=_fingerprint(config, values, mesh, settings),
         hermetic=all(template.hermetic for template in templates.values()),
         functions_called=frozenset().union(*(template.called for template in templates.values())),
-        annotations_read=None if None in read else frozenset().union(*filter(None, read)),
         shared_values=tree.tree if all(template.is_pure for template in templates.values()) else None,
     )
 

@@ -41,7 +41,6 @@ def test_what_would_get_out_is_seen() -> None:
     class Out:
         hermetic = True
         called: frozenset[str] = frozenset()
-        annotations_read = None
         is_pure = True
 
         def __init__(self, text: str) -> None:

@@ -167,7 +167,6 @@ class JinjaTemplate:
     minor: Minor
     clock: Callable[[], float] = time.thread_time
     called: ClassVar[frozenset[str]] = frozenset()
-    annotations_read: ClassVar[None] = None
     is_pure: ClassVar[bool] = True
     hermetic: ClassVar[bool] = True
 

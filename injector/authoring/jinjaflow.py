@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from jinja2 import nodes as j
 
-from injector.injection.authoring.model import (
+from injector.authoring.model import (
     ANY,
     EACH,
     NOTHING,

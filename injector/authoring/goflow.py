@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.gotemplate import nodes as n
-from injector.injection.authoring.model import (
+from injector.authoring.model import (
     DATA,
     EACH,
     NOTHING,
@@ -28,6 +27,7 @@ from injector.injection.authoring.model import (
     Walk,
     union,
 )
+from injector.gotemplate import nodes as n
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence

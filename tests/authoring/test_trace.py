@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from injector.authoring.model import EACH, Read
+from injector.authoring.traced import PodData, TracedTemplate
 from injector.errors import DataError
-from injector.injection.authoring.model import EACH, Read
-from injector.injection.authoring.traced import PodData, TracedTemplate
 from injector.injection.result import RequestFacts
 from injector.istio.revision import Revision, RevisionSettings, build_revision
 from injector.library import load_revision

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from injector.injection.authoring.jinjalint import lint_jinja
-from injector.injection.authoring.lint import Finding, lint_go, trials
+from injector.authoring.jinjalint import lint_jinja
+from injector.authoring.lint import Finding, lint_go, trials
 from injector.istio.behaviours import Minor
 from injector.revisions.source import build
 from tests.cases import cases

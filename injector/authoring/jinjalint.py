@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import nodes as j
 
+from injector.authoring.formatting import jinja_actions
+from injector.authoring.jinjaflow import NAMES, JinjaFlow, follow
+from injector.authoring.lint import REPEATED, Finding, MaskedText, Text, always, missing_value, unquoted
+from injector.authoring.model import Model
 from injector.errors import TemplateRenderError
-from injector.injection.authoring.formatting import jinja_actions
-from injector.injection.authoring.jinjaflow import NAMES, JinjaFlow, follow
-from injector.injection.authoring.lint import REPEATED, Finding, MaskedText, Text, always, missing_value, unquoted
-from injector.injection.authoring.model import Model
 from injector.istio.jinja.engine import environment_of, parse_jinja
 from injector.istio.jinja.filters import known_filters, known_tests
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from injector.authoring.formatting import format_go, format_jinja
 from injector.gotemplate import ParseError
 from injector.gotemplate.parser import parse_template
-from injector.injection.authoring.formatting import format_go, format_jinja
 from injector.istio.jinja.engine import environment_of, parse_jinja
 from tests.cases import cases
 from tests.differential.injectorcases import own_templates

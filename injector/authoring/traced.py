@@ -12,13 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from injector.authoring import goflow
+from injector.authoring.model import Model, Read, is_gateway
 from injector.errors import TemplateRenderError
 from injector.gotemplate import ParseError, compile_trees
 from injector.gotemplate import nodes as n
 from injector.gotemplate.builtins import BUILTINS
 from injector.gotemplate.parser import parse_template
-from injector.injection.authoring import goflow
-from injector.injection.authoring.model import Model, Read, is_gateway
 from injector.injection.data import Parameters, template_data
 from injector.injection.pipeline import admitted_pod, seen_by_templates, validated, webhook_parameters
 from injector.injection.render import select_templates
@@ -233,7 +233,7 @@ class TracedTemplate:
             raise TemplateRenderError("nested too deeply", where=f"template {self.name}", hint="simplify it") from error
 
     def _jinja_reads(self, ran: frozenset[int] | None) -> Mapping[Read, tuple[str, int]]:
-        from injector.injection.authoring import jinjaflow  # noqa: PLC0415 -- only revisions that use Jinja2 load it
+        from injector.authoring import jinjaflow  # noqa: PLC0415 -- only revisions that use Jinja2 load it
         from injector.istio.jinja.engine import environment_of, parse_jinja  # noqa: PLC0415
 
         texts = self._revision.config.templates

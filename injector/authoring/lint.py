@@ -20,6 +20,9 @@ from functools import cache
 from itertools import accumulate, repeat
 from typing import TYPE_CHECKING, Any, Final
 
+from injector.authoring.goflow import Flow, follow
+from injector.authoring.model import EACH, QUOTED, RAW, Model, Path, Read, Taint, is_gateway, shown
+from injector.authoring.traced import PodData, TracedTemplate
 from injector.errors import DataError, OverlayError
 from injector.golang.json import dump_json
 from injector.golang.strconv import byte_length
@@ -27,9 +30,6 @@ from injector.gotemplate import ParseError
 from injector.gotemplate import nodes as n
 from injector.gotemplate.builtins import BUILTINS
 from injector.gotemplate.parser import parse_template
-from injector.injection.authoring.goflow import Flow, follow
-from injector.injection.authoring.model import EACH, QUOTED, RAW, Model, Path, Read, Taint, is_gateway, shown
-from injector.injection.authoring.traced import PodData, TracedTemplate
 from injector.injection.data import value_at
 from injector.injection.result import RequestFacts
 from injector.istio.annotations import annotation_fault
