@@ -25,7 +25,7 @@ from injector.kube.jsonpatch import create_patch
 from injector.kube.pods import OTHER_KINDS, Created, OtherKinds, add_place, created_pods, unread_templates
 from injector.kube.selectors import EVERYTHING, Selector
 from injector.kube.typed import kind_type, normalise
-from injector.kube.yaml import Document, dump_yaml, load_document, split_documents
+from injector.kube.yaml import Document, dump_yaml, load_yaml, split_documents
 from injector.revisions.files import replace_file
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -136,7 +136,7 @@ def changed_documents(
 
 
 def _changed(document: Document, name: str, change: ManifestChange, others: OtherKinds) -> ChangedDocument:
-    content = load_document(document.text, where=name, line=document.line)
+    content = load_yaml(document.text, where=name, line=document.line)
     _check_lone(document, name)
     if not isinstance(content, dict):
         return ChangedDocument(document.text, content, None)

@@ -25,7 +25,7 @@ from injector.istio.behaviours import DEVELOPMENT, NEWEST, OLDEST, Minor, format
 from injector.kube.pods import mapping_at
 from injector.kube.selectors import Selector
 from injector.kube.typed import normalise
-from injector.kube.yaml import load_document, load_yaml
+from injector.kube.yaml import load_yaml
 from injector.memo import shared
 
 SIDECAR_TEMPLATE_NAME: Final = "sidecar"
@@ -140,7 +140,7 @@ def parse_values(text: str | None, *, where: str = "values") -> Values:
 
 
 def _parse_values(text: str, where: str) -> Values:
-    raw = load_document(text, where=where)
+    raw = load_yaml(text, where=where)
     raw = {} if raw is None else _mapping(raw, "values", where)
     read = partial(_read, raw, where=where)
     tag = mapping_at(raw, "global").get("tag")

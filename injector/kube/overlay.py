@@ -40,7 +40,6 @@ from injector.kube.typed import (
     underlying,
     zero_json,
 )
-from injector.kube.yaml.lines import COMMENT, DOUBLE, KEY, PLAIN, SINGLE, may_split
 from injector.kube.yaml.read import load_yaml, read_part, resolve_plain
 from injector.memo import Memo
 
@@ -61,11 +60,22 @@ _LONGEST_BLOCK: Final = 4_096
 """Characters of a block that is held. Longer ones hardly repeat: they contain the names of one pod."""
 _MOST_COLUMNS: Final = 40
 """Blocks further to the right are not split, which bounds the depth."""
+_KEY_TEXT: Final = r"[A-Za-z_][A-Za-z0-9_./-]{0,200}"
+_INNER: Final = r"A-Za-z0-9_./$()@%=+~*!|<>?^-"
+_COLON: Final = r":(?![ \n]|\Z)"
+# Without alternatives in a repetition, which take three times as long.
+_PLAIN: Final = rf"[A-Za-z0-9_./$(+][{_INNER}]*+(?:{_COLON}[{_INNER}]*+)*"
+_DOUBLE: Final = r"[ !#-\[\]-~]*+"
+_SINGLE: Final = r"[ -&(-~]*+"
+# Control characters are not allowed in a comment; a text with one has to be read as a whole.
+_COMMENT: Final = r"#[ -~\u00a0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*"
+_UNSPLIT: Final = ("\t", "\r", "\x85", "\u2028", "\u2029", "\ufeff")
+"""Tabs, line breaks of YAML beside the line feed, and what may begin a document."""
 _FIRST: Final = re.compile(r"^( *)([^ \n#])", re.MULTILINE)
-_KEY: Final = re.compile(rf" *({KEY}):(?: +|(?=\n)|\Z)")
-_BLANK: Final = re.compile(rf" *(?:{COMMENT})?(?:\n *(?:{COMMENT})?)*")
+_KEY: Final = re.compile(rf" *({_KEY_TEXT}):(?: +|(?=\n)|\Z)")
+_BLANK: Final = re.compile(rf" *(?:{_COMMENT})?(?:\n *(?:{_COMMENT})?)*")
 _SCALAR: Final = re.compile(
-    rf" *(?:\"(?P<double>{DOUBLE})\"|'(?P<single>{SINGLE})'|(?P<plain>{PLAIN})) *(?:\n *(?:{COMMENT})?)*"
+    rf" *(?:\"(?P<double>{_DOUBLE})\"|'(?P<single>{_SINGLE})'|(?P<plain>{_PLAIN})) *(?:\n *(?:{_COMMENT})?)*"
 )
 """A scalar on one line, with nothing but blank lines and comments after it."""
 
@@ -118,7 +128,7 @@ def read_overlay(
 
 def _in_blocks(shape: _Shape, text: str) -> _Read | None:
     """Read a text block by block; None if it has to be read as a whole."""
-    if len(text) > _LONGEST_TEXT or not may_split(text):
+    if len(text) > _LONGEST_TEXT or any(mark in text for mark in (_UNSPLIT[:2] if text.isascii() else _UNSPLIT)):
         return None
     try:
         read = _block(shape, text.removesuffix("\n"))

@@ -12,7 +12,7 @@ import pytest
 
 from injector.errors import DataError, ManifestError
 from injector.golang.json import dump_json, go_json, load_json
-from injector.kube.yaml import Document, load_document, load_yaml, split_documents
+from injector.kube.yaml import Document, load_yaml, split_documents
 from injector.kube.yaml.read import BadScalarError, is_timestamp, json_key, resolve_plain, resolve_tagged
 from tests.cases import cases
 from tests.kube.recorded import recorded, result_of
@@ -46,25 +46,11 @@ def read(case: dict[str, Any]) -> Any:
     return result_of(lambda: go_json(load_yaml(text_of(case)), sort_keys=True))
 
 
-def outcome(read: Callable[..., Any], text: str) -> str:
-    """What a reader returns, or the error."""
-    try:
-        return repr(read(text, where="x", line=7))
-    except ManifestError as error:
-        return str(error)
-
-
 def test_values_equal_gos() -> None:
     # Go writes bytes that are no text as an escape, which a reader of the JSON cannot tell from the character.
     wanted = {case["name"]: case["json"].replace("\\ufffd", "\ufffd") for case in CASES if "json" in case}
 
     assert {case["name"]: read(case) for case in CASES if "json" in case} == wanted
-
-
-def test_a_document_that_is_read_line_by_line_is_read_as_a_whole() -> None:
-    texts = [case["input"] for case in CASES if not case.get("base64")]
-
-    assert [outcome(load_document, text) for text in texts] == [outcome(load_yaml, text) for text in texts]
 
 
 def test_what_go_refuses_is_refused() -> None:

@@ -17,9 +17,8 @@ from injector.kube import overlay
 from injector.kube.overlay import Overlay, read_overlay
 from injector.kube.strategicpatch import strategic_merge, without_directives
 from injector.kube.typed import normalise, pruned
-from injector.kube.yaml import dump_yaml, lines, load_document, load_yaml
+from injector.kube.yaml import load_yaml
 from tests.property import overlays
-from tests.property.mutations import mutated
 from tests.property.subjects import replica, two_probed
 from tests.sizes import sized
 
@@ -80,9 +79,6 @@ def outcome(run: Any) -> str:
 
 def compared(text: str, missing: Any) -> bool | None:
     """Compare everything that is made of a text; return whether it was read in blocks, None where it is no overlay."""
-    assert outcome(lambda: load_document(text, where="x", line=3)) == outcome(
-        lambda: load_yaml(text, where="x", line=3)
-    )
     laid: Overlay | None = None
 
     def tree() -> Any:
@@ -151,21 +147,3 @@ def test_texts_that_differ_only_in_strings_are_read_as_the_plain_way_reads_them(
             compared(refilled(changed, dice), missing)
 
     assert overlay._READ.hits - hits > TEXTS, "equal blocks are read once"
-
-
-def test_documents_are_read_line_by_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    dice = Random(7)  # noqa: S311 -- nothing secret
-    texts = [dump_yaml(mutated(replica(f"web-{number}"), dice)) for number in range(TEXTS // 8)]
-    changed = [overlays.changed(text, dice) for text in texts]
-    whole = []
-
-    def load_whole(text: str, **place: Any) -> Any:
-        whole.append(text)
-        return load_yaml(text, **place)
-
-    monkeypatch.setattr(lines, "load_yaml", load_whole)
-    found = [outcome(lambda text=text: load_document(text)) for text in texts + changed]
-
-    assert found == [outcome(lambda text=text: load_yaml(text)) for text in texts + changed]
-    assert len(set(whole) & set(texts)) < len(texts) / 10
-    assert len(texts) / 10 < len(set(whole) & set(changed)) < len(texts) * 0.9
