@@ -1,10 +1,8 @@
 """YAML written as Go's sigs.k8s.io/yaml (v1.6.0) writes it.
 
-go-yaml's emitter is a port of libyaml's, so libyaml could write everything; what differs is chosen before: the style of each string
-(go.yaml.in/yaml/v2 encode.go), the text of numbers and the order of keys (sorter.go). Nearly all texts of a Kubernetes object are
-printable ASCII, for which the emitter has few rules: ``_Writer`` follows them (libyaml 0.2.5, emitter.c, ``yaml_emitter_analyze_scalar``,
-``select_scalar_style``, ``write_plain_scalar``), and libyaml writes the rest. Text that Go itself cannot write, or writes so that it reads
-back as another text (control characters, line ends of Unicode), is written so that it reads back.
+go-yaml's emitter is a port of libyaml's, so libyaml writes everything; what differs is chosen before: the style of each string
+(go.yaml.in/yaml/v2 encode.go), the text of numbers and the order of keys (sorter.go). Text that Go itself cannot write, or writes so that
+it reads back as another text (control characters, line ends of Unicode), is written so that it reads back.
 
 ``with_entry``, ``without_entry`` and ``with_values`` change entries of a text, and keep the comments, order and layout of all others.
 PyYAML only finds positions. If an entry has no simple position (a mapping in braces, ``? key``, a repeated key), the result is None. The
@@ -16,18 +14,16 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cmp_to_key, lru_cache
+from functools import cmp_to_key
 from textwrap import indent
 from typing import TYPE_CHECKING, Any, Final
 
-import orjson
 import yaml
 from yaml.cyaml import CEmitter  # type: ignore[attr-defined] # its stub names the dumpers alone
 
 from injector.golang.strconv import format_g, go_float
 from injector.kube.escaping import escape_controls, has_controls
 from injector.kube.yaml.read import is_timestamp, resolve_plain
-from injector.memo import Memo
 
 if TYPE_CHECKING:
     Emit = Callable[[yaml.Event], None]
@@ -37,30 +33,6 @@ _FOLD: Final = 80
 _IMPLICIT: Final = (True, True)
 _END_MARK: Final = "...\n"
 
-_TEXT: Final = re.compile(r"[\x20-\x7e]*")
-_LINES: Final = re.compile(r"[\n\x20-\x7e]*")
-_LINE_START: Final = re.compile(r"\n(?!\n)")
-_INDICATORS: Final = frozenset("#,[]{}&*!|>'\"%@` ")
-_KEY_LENGTH: Final = 128
-"""Bytes of a key that libyaml writes before its value, with no mark of its own."""
-_SHORT_TEXT: Final = 80
-_SHORT_TEXTS: Final = 4096
-"""Short texts repeat: names of fields, paths, words. Their forms take half a megabyte."""
-_BLOCK: Final = 1024
-_BLOCK_TEXT: Final = 4 * _BLOCK
-_BLOCKS: Final[Memo[tuple[int, int, bytes], str]] = Memo(2048, 2048 * _BLOCK, lambda key: len(key[2]))
-"""The YAML of objects of at most 1 KiB of JSON, by width, indent and JSON: what a template adds is mostly the same for all workloads.
-
-YAML of more than 4 KiB is not held: each line of what is nested deeply is indented.
-"""
-_OUTER: Final = 6
-"""Objects at a smaller indent contain the others: they are hardly ever short, and no two are equal."""
-_FEW_KEYS: Final = 8
-"""The same is true of objects with more keys, such as pods and containers."""
-_MOST_KEYS: Final = 32
-_KEYS: Final = 512
-"""How many combinations of at most 32 keys are held, in their order and as YAML: objects of one type have few."""
-
 
 def dump_yaml(value: Any, *, fold: bool = True, escape: bool = False) -> str:
     """Return JSON data as YAML: keys sorted, plain and quoted text wrapped at 80 columns.
@@ -68,190 +40,8 @@ def dump_yaml(value: Any, *, fold: bool = True, escape: bool = False) -> str:
     ``fold=False`` leaves lines as long as they are, as gopkg.in/yaml.v2 v2.3.0 does, and no other. Go writes C0 and C1 as escapes in double
     quotes, and bidirectional controls as they are; with ``escape`` these are escapes too. Raises DataError for a number that is not finite.
     """
-    width = _FOLD if fold else _NO_FOLD
-    try:
-        return _Writer(width).text(value)
-    except _NotPlainError:
-        return emitted(value, width, escape=escape)
-
-
-class _NotPlainError(Exception):
-    """A value that libyaml has to write."""
-
-
-class _Writer:
-    """Writes one value whose texts are printable ASCII, wrapped beyond ``width`` columns."""
-
-    __slots__ = ("_parts", "_put", "_width")
-
-    def __init__(self, width: int) -> None:
-        self._width = width
-        self._parts: list[str] = []
-        self._put = self._parts.append
-
-    def text(self, value: Any) -> str:
-        """Return an object or a list as YAML. Raises _NotPlainError for other values, and if libyaml has to write a text in it."""
-        if type(value) is dict and value:
-            self._block(value, 0, "")
-        elif type(value) is list and value:
-            self._list(value, 0, "")
-        else:
-            raise _NotPlainError
-        self._put("\n")
-        return "".join(self._parts)
-
-    def _block(self, value: dict[str, Any], indent: int, lead: str) -> None:
-        """Write an object as ``_object`` does, from memory if there is one like it."""
-        if indent < _OUTER or len(value) > _FEW_KEYS:
-            self._object(value, indent, lead)
-            return
-        try:
-            data = orjson.dumps(value)
-        except TypeError:
-            data = b""
-        # orjson writes an infinite number as null too.
-        if not data or len(data) > _BLOCK or data.find(b"null") >= 0:  # ``in`` would raise and catch an error first
-            self._object(value, indent, lead)
-            return
-        key = (self._width, indent, data)
-        text = _BLOCKS.find(key)
-        if text is None:
-            begun = len(self._parts)
-            self._object(value, indent, "")
-            text = "".join(self._parts[begun:])
-            del self._parts[begun:]
-            if len(text) <= _BLOCK_TEXT:
-                _BLOCKS.keep(key, text)
-        self._put(lead + text)
-
-    def _object(self, value: dict[str, Any], indent: int, lead: str) -> None:
-        """Write an object, the first key after ``lead`` and the others below it at ``indent``."""
-        line = "\n" + " " * indent
-        parts = self._parts
-        keys = tuple(value)
-        for key, head in _heads(keys) if len(keys) <= _MOST_KEYS else _heads_of(keys):
-            item = value[key]
-            kind = type(item)
-            if kind is str and len(item) <= _SHORT_TEXT and (word := _word(item)):
-                parts += (lead, head, word)
-            elif kind is dict and item:
-                parts += (lead, head)
-                self._block(item, indent + 2, line + "  ")
-            elif kind is list and item:
-                parts += (lead, head)
-                self._list(item, indent, line)
-            else:
-                self._scalar(item, indent, len(head), lead + head)
-            lead = line
-
-    def _list(self, items: list[Any], indent: int, lead: str) -> None:
-        """Write a list, the first dash after ``lead`` and the others below it at ``indent``."""
-        line = "\n" + " " * indent
-        for item in items:
-            kind = type(item)
-            if kind is str and len(item) <= _SHORT_TEXT and (word := _word(item)):
-                self._parts += (lead, "-", word)
-            elif kind is dict and item:
-                self._block(item, indent + 2, f"{lead}- ")
-            elif kind is list and item:
-                self._list(item, indent + 2, f"{lead}- ")
-            else:
-                self._scalar(item, indent, 1, f"{lead}-")
-            lead = line
-
-    def _scalar(self, item: Any, indent: int, columns: int, start: str) -> None:
-        """Write ``start``, which is a key or a dash of so many columns, and the scalar or empty collection after it."""
-        if type(item) is str:
-            form = _form(item)
-            if form[0] == "|":
-                form = _LINE_START.sub("\n" + " " * (indent + 2), form)
-            elif " " in form:
-                form = self._wrapped(form, indent + columns + 1, indent + 2)
-            self._put(f"{start} {form}")
-        elif isinstance(item, dict | list | str):
-            if item or isinstance(item, str):
-                raise _NotPlainError
-            self._put(f"{start} {{}}" if isinstance(item, dict) else f"{start} []")
-        else:
-            self._put(f"{start} {_text(item)}")
-
-    def _wrapped(self, form: str, column: int, indent: int) -> str:
-        """Return a form that begins at ``column`` with line breaks for spaces, each after the line has passed the width."""
-        width = self._width
-        if column + len(form) <= width:
-            return form
-        if form[0] == '"':
-            raise _NotPlainError
-        before, *words = form.split(" ")
-        closing = form[0] == "'"
-        parts = [before]
-        column += len(before)
-        inside = before != "'"
-        for word in words:
-            if column > width and inside and before and word and not (closing and word == "'" and word is words[-1]):
-                parts.append("\n" + " " * indent)
-                column = indent + len(word)
-            else:
-                parts.append(" ")
-                column += 1 + len(word)
-            parts.append(word)
-            before, inside = word, True
-        return "".join(parts)
-
-
-def _heads_of(keys: tuple[str, ...]) -> list[tuple[str, str]]:
-    """Return the keys in YAML's order, each with its text up to the colon. Raises _NotPlainError if libyaml has to write one."""
-    if any("\n" in key or len(key) > _KEY_LENGTH for key in keys):
-        raise _NotPlainError
-    return [(key, f"{_form(key)}:") for key in _sorted(keys)]
-
-
-_heads: Final = lru_cache(_KEYS)(_heads_of)
-
-
-@lru_cache(_SHORT_TEXTS)
-def _word(text: str) -> str:
-    """Return a short text as YAML has it after a key or dash, with the space before it; empty if its form depends on its place."""
-    form = _form(text)
-    return "" if " " in form or form[0] == "|" else f" {form}"
-
-
-def _form(text: str) -> str:
-    """Return a text as YAML has it, in quotes if need be; a text of several lines with the mark of a literal before it.
-
-    Raises _NotPlainError if libyaml has to write it.
-    """
-    if "\n" in text:
-        return _literal(text)
-    if not _TEXT.fullmatch(text):
-        raise _NotPlainError
-    if _quotes(text):
-        if '"' in text or "\\" in text:
-            raise _NotPlainError
-        return f'"{text}"'
-    return text if _may_be_plain(text) else "'" + text.replace("'", "''") + "'"
-
-
-def _literal(text: str) -> str:
-    """Return a text of lines with the mark of a literal, if it needs no hint of its indentation."""
-    if not _LINES.fullmatch(text) or text[0] <= " " or text[-1] == " " or " \n" in text or text.endswith("\n\n"):
-        raise _NotPlainError
-    return f"|\n{text[:-1]}" if text[-1] == "\n" else f"|-\n{text}"
-
-
-def _may_be_plain(text: str) -> bool:
-    first = text[0]
-    if first in _INDICATORS or text[-1] in " :" or ": " in text or " #" in text:
-        return False
-    if first in "-?:" and text[1:2] in ("", " "):
-        return False
-    return not text.startswith(("---", "..."))
-
-
-def emitted(value: Any, width: int, *, escape: bool = False) -> str:
-    """Return JSON data as libyaml's emitter writes it, with texts wrapped beyond ``width`` columns. Raises DataError as ``dump_yaml``."""
     stream = io.StringIO()
-    emitter = CEmitter(stream, width=width, allow_unicode=True)
+    emitter = CEmitter(stream, width=_FOLD if fold else _NO_FOLD, allow_unicode=True)
     try:
         emitter.emit(yaml.StreamStartEvent())
         emitter.emit(yaml.DocumentStartEvent(explicit=False))
