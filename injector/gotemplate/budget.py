@@ -167,11 +167,6 @@ class Rendering:
             self.outer.reserve(self.reported - self.memory)
             self.reported = self.memory
 
-    def repeat(self, begin: int, end: int) -> None:
-        """Write a part of the output again; each of its pieces is a step."""
-        self.tick(end - begin)
-        self.out += self.out[begin:end]
-
     def enter(self) -> None:
         """Count a ``{{template}}`` call; the caller lowers ``depth`` again."""
         self.depth += 1

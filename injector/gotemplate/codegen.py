@@ -6,7 +6,7 @@ Each method follows the function of exec.go that its docstring names, and visits
 
 from __future__ import annotations
 
-from collections import ChainMap, Counter
+from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -82,13 +82,11 @@ class Mark:
 class Source:
     """Lines of Python with their marks and their namespace.
 
-    ``is_pure`` is whether nothing that the lines call changes a value, so that what is read once need not be read again. ``is_hermetic`` is
-    whether the results of all that they call depend on the arguments only.
+    ``is_pure`` is whether nothing that the lines call changes a value, so that what is read once need not be read again.
     """
 
-    def __init__(self, namespace: Mapping[str, Any], *, is_pure: bool, is_hermetic: bool) -> None:
+    def __init__(self, namespace: Mapping[str, Any], *, is_pure: bool) -> None:
         self.is_pure = is_pure
-        self.repeats = is_pure and is_hermetic
         self.namespace = dict(namespace)
         self._names: dict[str, str] = {}
         self.lines: list[str] = []
@@ -291,8 +289,6 @@ class TemplateWriter:
             name for node in nodes if isinstance(node, n.PipeNode) and node.is_assign for name in _names(node)
         )
         self.tracked = frozenset(ranged & self.assigned)
-        called = Counter(node.name for node in nodes if isinstance(node, n.TemplateNode))
-        self.repeated = {name: source.fresh("r") for name in called if called[name] > 1 and source.repeats}
 
     # --- lines
 
@@ -656,8 +652,6 @@ class TemplateWriter:
         with self.source.block(f"def {self.bodies[self.tree.name]}(rendering, d0):", self.mark()):
             self.line(f"rendering.tick({_steps(self.tree.root)})")
             self.line("write = rendering.out.append")
-            for begin in self.repeated.values():
-                self.line(f"{begin} = None")
             if "$" in self.assigned:
                 self.declare("$", self.dot)
             self.nodes(self.tree.root)
@@ -706,7 +700,7 @@ class TemplateWriter:
         self.line(f"write({value.code})" if value.type == "string" else f"write({is_text}PRINT({value.code}))")
 
     def template_call(self, node: n.TemplateNode) -> None:
-        """Write a call of another template (walkTemplate). Called with the same dot again, it would write the same text."""
+        """Write a call of another template (walkTemplate)."""
         self.flush()
         if node.name not in self.bodies:
             self.fail(f"template {quote(node.name)} not defined")
@@ -714,15 +708,7 @@ class TemplateWriter:
         self.line("rendering.enter()")
         value = NOTHING if node.pipe is None else self.settled(self.pipeline(node.pipe))
         self.place = node
-        run = f"{self.bodies[node.name]}(rendering, {value.code})"
-        begin = self.repeated.get(node.name)
-        if begin is None or value.code != "d0":
-            self.line(run)
-        else:
-            with self.source.block(f"if {begin} is None:", self.mark()):
-                self.line(f"{begin} = len(rendering.out); {run}; {begin}_end = len(rendering.out)")
-            with self.source.block("else:", self.mark()):
-                self.line(f"rendering.repeat({begin}, {begin}_end)")
+        self.line(f"{self.bodies[node.name]}(rendering, {value.code})")
         self.line("rendering.depth -= 1")
 
     def leave(self, node: n.BreakNode | n.ContinueNode) -> None:

@@ -114,7 +114,6 @@ def compile_trees(
         python = Source(
             {**_NAMES, "FIELD": field_reader(missing_key), "METHOD": method_reader(missing_key)},
             is_pure=is_pure,
-            is_hermetic=all(func.hermetic for func in called.values()),
         )
         bodies = {each: f"b{index}" for index, each in enumerate(trees)}
         for tree in trees.values():

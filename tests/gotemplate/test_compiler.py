@@ -54,7 +54,7 @@ def test_a_template_that_is_called_again_writes_its_text_again(no: bool, first: 
     assert render(_CALLS, {"a": 1, "l": ["x", "y"], "no": no, "d": {"a": 2}}) == f"{first}<1xy><1xy><1xy><2-><1xy>"
 
 
-def test_a_template_that_is_called_again_runs_again_if_its_functions_may_differ() -> None:
+def test_a_template_that_is_called_again_runs_again() -> None:
     numbers = iter("12")
     number = Func("number", "func() string", lambda: next(numbers), hermetic=False)
     assert (
@@ -62,7 +62,7 @@ def test_a_template_that_is_called_again_runs_again_if_its_functions_may_differ(
     )
 
 
-def test_a_template_that_is_called_again_takes_a_step_for_each_piece() -> None:
+def test_a_template_that_is_called_again_takes_its_steps_again() -> None:
     doubled = "".join(
         f"{{{{ define `{level}` }}}}{f'{{{{ template `{level + 1}` . }}}}' * 2 if level < 30 else 'a{{ 1 }}'}{{{{ end }}}}"
         for level in range(31)
