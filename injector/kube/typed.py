@@ -14,13 +14,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from importlib.resources import files
 from operator import is_
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-import msgspec
 import orjson
 
 from injector.errors import DataError, ManifestError
@@ -149,7 +148,6 @@ def kind_type(kind: str) -> str | None:
     return _KINDS.get(kind)
 
 
-Codec: TypeAlias = "Callable[[Any], Any]"
 FieldName: TypeAlias = tuple[str, str]
 """A field as its struct's Go name and its JSON name, such as ``("v1.Container", "restartPolicy")``."""
 
@@ -200,11 +198,12 @@ def _encodes_as_struct(type_name: str) -> bool:
     return type_name in OPAQUE or is_struct(type_name)
 
 
-# --- decoding
+# --- the codec
 
 
-@dataclass(frozen=True, slots=True)
-class _Options:
+class _Options(NamedTuple):
+    """``keep_unknown`` keeps fields that a struct does not have; ``coerce`` makes numbers and bools strings where a field is a string."""
+
     keep_unknown: bool
     coerce: bool
 
@@ -220,9 +219,253 @@ def normalise(value: Any, type_name: str, *, keep_unknown: bool = True, coerce: 
     if value is None:
         return zero_json(type_name)
     try:
-        return _decoder(type_name, _Options(keep_unknown, coerce))(value)
+        return _codec(type_name).decode(value, _Options(keep_unknown, coerce))
     except _DecodeError as error:
         raise ManifestError(str(error), where=_dotted(error.path), hint=error.hint) from error.__cause__
+
+
+def pruned(value: Any, type_name: str, missing: AbstractSet[FieldName] = frozenset()) -> Any:
+    """Return ``value`` without the fields that ``type_name`` does not have, or has in ``missing``: Go's decoder drops them silently.
+
+    Strategic merge's directives (``$patch``) stay, and so does a value of another kind than its field, which decoding refuses. If
+    nothing goes, the result is ``value`` itself.
+    """
+    return _codec(type_name).prune(value, missing)
+
+
+def go_encode(value: Any, type_name: str, *, creation_timestamp: bool = False) -> Any:
+    """Return a normalised value as Go encodes it: fields in Go's order, with the zero values that are not left out.
+
+    Map keys are sorted, and fields that the type does not have come last. ``omitempty`` leaves out empty scalars, lists, maps and nil
+    pointers, but no struct. With ``creation_timestamp``, ``creationTimestamp: null`` is printed too, as Kubernetes' libraries before
+    0.34 do.
+    """
+    return _codec(type_name).encode(value, creation_timestamp=creation_timestamp)
+
+
+def go_struct_json(value: Any, type_name: str) -> str:
+    """Return a normalised value as encoding/json prints the Go type: compact, in field order, HTML escaped."""
+    return go_json(go_encode(value, type_name))
+
+
+class _Codec:
+    """Decodes, prunes and encodes the values of one Go type. This class is that of scalars.
+
+    Values of the Python class ``plain``, if there is one, need no decoding.
+    """
+
+    def __init__(self, type_name: str) -> None:
+        self.type_name = type_name
+        self.base = underlying(type_name)
+        self.plain: type | None = {"string": str, "bool": bool}.get(self.base)
+        self.zero = _ZEROS.get(self.base)
+
+    def decode(self, value: Any, options: _Options) -> Any:
+        """Return a value, which is not None, in the form of ``normalise``. Raises _DecodeError if it is of another type."""
+        if self.plain is None:
+            return _SCALARS[self.base](value)
+        if isinstance(value, self.plain):
+            return value
+        if self.plain is str and options.coerce:
+            return _coerced_string(value, self.type_name)
+        raise _mismatch(value, self.type_name)
+
+    def prune(self, value: Any, missing: AbstractSet[FieldName]) -> Any:
+        """Return a value without unknown fields."""
+        del missing
+        return value
+
+    def encode(self, value: Any, *, creation_timestamp: bool) -> Any:
+        """Return a decoded value, or None, as Go writes it."""
+        del creation_timestamp
+        return self.zero if value is None else value
+
+
+class _Pointer(_Codec):
+    """Pointers: as what they point to, but the zero value is nil."""
+
+    def __init__(self, type_name: str) -> None:
+        super().__init__(type_name)
+        self.target = _codec(type_name[1:])
+        self.plain = self.target.plain
+        self.decode = self.target.decode  # type: ignore[method-assign] # one call less
+        self.prune = self.target.prune  # type: ignore[method-assign]
+
+    def encode(self, value: Any, *, creation_timestamp: bool) -> Any:
+        return None if value is None else self.target.encode(value, creation_timestamp=creation_timestamp)
+
+
+class _Collection(_Codec):
+    """Lists and maps."""
+
+    def __init__(self, type_name: str) -> None:
+        super().__init__(type_name)
+        self.kind: Any = list if self.base.startswith("[]") else dict
+        self.element = _codec(self.base.partition("]")[2])
+
+    def decode(self, value: Any, options: _Options) -> Any:
+        if type(value) is not self.kind:
+            raise _mismatch(value, self.type_name)
+        plain, decode = self.element.plain, self.element.decode
+        changed: dict[Any, Any] = {}
+        for key, item in value.items() if self.kind is dict else enumerate(value):
+            if item.__class__ is plain:
+                continue
+            try:
+                decoded = zero_json(self.element.type_name) if item is None else decode(item, options)
+            except _DecodeError as error:
+                error.path.insert(0, key)
+                raise
+            if decoded is not item:
+                changed[key] = decoded
+        if not changed:
+            return value
+        result = value.copy()
+        for key, decoded in changed.items():
+            result[key] = decoded
+        return result
+
+    def prune(self, value: Any, missing: AbstractSet[FieldName]) -> Any:
+        if type(value) is not self.kind:
+            return value
+        prune = self.element.prune
+        if self.kind is list:
+            items = [prune(item, missing) for item in value]
+            return value if all(map(is_, items, value)) else items
+        entries = {key: prune(item, missing) for key, item in value.items()}
+        return value if all(map(is_, entries.values(), value.values())) else entries
+
+    def encode(self, value: Any, *, creation_timestamp: bool) -> Any:
+        if value is None:
+            return None
+        encode = partial(self.element.encode, creation_timestamp=creation_timestamp)
+        return list(map(encode, value)) if self.kind is list else {key: encode(value[key]) for key in sorted(value)}
+
+
+class _Field(NamedTuple):
+    """A field of a struct for the codec.
+
+    ``drops_empty`` is whether Go leaves the field out when it is empty, and ``omits_zero`` whether it does so with the zero value, which
+    is another one for structs. ``go_path`` is the name that encoding/json gives the field in errors, with the embedded struct that it
+    comes from. ``is_inline`` is whether it comes from one.
+    """
+
+    codec: _Codec
+    field: FieldType
+    drops_empty: bool
+    omits_zero: bool
+    go_path: str
+    is_inline: bool = False
+
+
+_LEFT_OUT: Final = object()
+"""Stands for the value of a field that goes."""
+
+
+class _Struct(_Codec):
+    """Structs."""
+
+    def __init__(self, type_name: str) -> None:
+        super().__init__(type_name)
+        self.struct = struct_type(type_name)
+        self.fields = _fields_of(self.struct)
+        self.always = always_written(self.struct)
+
+    def decode(self, value: Any, options: _Options) -> Any:
+        if type(value) is not dict:
+            raise _mismatch(value, self.type_name)
+        fields = self.fields
+        changed: dict[str, Any] = {}
+        for key, item in value.items():
+            field = fields.get(key)
+            if field is None:
+                if self.struct.json_field(key):
+                    return self.decode(self._in_one_case(value, options), options)
+                if not options.keep_unknown:
+                    changed[key] = _LEFT_OUT
+            elif item is None:
+                changed[key] = _LEFT_OUT
+            elif not item or item.__class__ is not field.codec.plain:
+                try:
+                    # sigs.k8s.io/yaml looks no deeper than the outer struct, and so misses the strings of inline ones.
+                    decoded = field.codec.decode(item, options._replace(coerce=False) if field.is_inline else options)
+                except _DecodeError as error:
+                    error.leave_struct(self.type_name, key, field.go_path)
+                    raise
+                if decoded is None or (field.drops_empty and not decoded):
+                    changed[key] = _LEFT_OUT
+                elif decoded is not item:
+                    changed[key] = decoded
+        if changed:
+            decoded_items = ((key, changed.get(key, item)) for key, item in value.items())
+            value = {key: item for key, item in decoded_items if item is not _LEFT_OUT}
+        return value if self.always.keys() <= value.keys() else {**self.always, **value}
+
+    def _in_one_case(self, value: Mapping[str, Any], options: _Options) -> dict[str, Any]:
+        """Return an object with the fields' own names. Go decodes keys that differ only in case one after another into the same field."""
+        result: dict[str, Any] = {}
+        for key, item in value.items():
+            field = self.struct.json_field(key)
+            name = field.json if field else key
+            before = result.get(name)
+            if before is not None and not isinstance(before, dict):
+                self.decode({name: before}, options)  # what is replaced has to fit, too
+            result[name] = _decoded_into(before, item)
+        return result
+
+    def prune(self, value: Any, missing: AbstractSet[FieldName]) -> Any:
+        if not isinstance(value, dict):
+            return value
+        result: dict[str, Any] = {}
+        for key, item in value.items():
+            field = self.struct.json_field(key)
+            if key.startswith("$"):
+                result[key] = item
+            elif field is not None and (self.type_name, field.json) not in missing:
+                result[key] = self.fields[field.json].codec.prune(item, missing)
+        is_same = len(result) == len(value) and all(map(is_, result.values(), value.values()))
+        return value if is_same else result
+
+    def encode(self, value: Any, *, creation_timestamp: bool) -> Any:
+        value = value or {}
+        result: dict[str, Any] = {}
+        for name, field in self.fields.items():
+            if name in value or not (not creation_timestamp if field.field.omitzero else field.omits_zero):
+                result[name] = field.codec.encode(value.get(name), creation_timestamp=creation_timestamp)
+        return {**result, **{name: item for name, item in value.items() if name not in self.fields}}
+
+
+def _decoded_into(before: Any, value: Any) -> Any:
+    """Decode a value into a field that has the value ``before``, as encoding/json does; but of a list, only the new items stay."""
+    if isinstance(before, dict) and isinstance(value, dict):
+        return {**before, **{key: _decoded_into(before.get(key), item) for key, item in value.items()}}
+    return before if value is None and not isinstance(before, dict | list) else value
+
+
+def _fields_of(struct: StructType) -> dict[str, _Field]:
+    """Return the fields of a struct by their JSON names, those of inline structs among them."""
+    fields: dict[str, _Field] = {}
+    for field in struct.fields:
+        if field.inline:
+            inner = _fields_of(struct_type(field.type))
+            fields |= {
+                name: each._replace(go_path=f"{field.go}.{each.go_path}", is_inline=True)
+                for name, each in inner.items()
+            }
+        else:
+            omits_zero = field.omitempty and not _encodes_as_struct(field.type)
+            fields[field.json] = _Field(_codec(field.type), field, drops_empty(field), omits_zero, field.json)
+    return fields
+
+
+@cache
+def _codec(type_name: str) -> _Codec:
+    """Return the codec of a Go type."""
+    if type_name.startswith("*"):
+        return _Pointer(type_name)
+    if is_struct(type_name):
+        return _Struct(type_name)
+    return (_Collection if underlying(type_name).startswith(("[]", "map[")) else _Codec)(type_name)
 
 
 class _DecodeError(Exception):
@@ -278,153 +521,12 @@ def _dotted(path: list[str | int]) -> str:
     return text.removeprefix(".")
 
 
-@cache
-def _decoder(type_name: str, options: _Options) -> Codec:
-    if type_name in _OPAQUE_DECODERS:
-        return _OPAQUE_DECODERS[type_name]
-    if type_name.startswith("*"):
-        return _decoder(type_name[1:], options)
-    if is_struct(type_name):
-        return _struct_decoder(struct_type(type_name), options)
-    base = underlying(type_name)
-    if base.startswith(("[]", "map[")):
-        return _collection_decoder(type_name, base.partition("]")[2], options)
-    if base == "string":
-        return partial(_coerced_string if options.coerce else partial(_scalar, kind=str), wanted=type_name)
-    return partial(_scalar, kind=bool, wanted=type_name) if base == "bool" else partial(_integer, wanted=base)
-
-
-class _Field(NamedTuple):
-    """How to decode a field. Values of the Python class ``kind``, if there is one, need no decoding.
-
-    ``drops_empty`` is whether Go leaves the field out when it is empty. ``go_path`` is the name that encoding/json gives the field in
-    errors, with the embedded struct that it comes from.
-    """
-
-    kind: type | None
-    decode: Codec
-    drops_empty: bool
-    name: str
-    go_path: str
-
-
-_UNDECODED: Final = {"string": str, "bool": bool}
-
-
-def _fields_of(struct: StructType, options: _Options) -> dict[str, _Field]:
-    fields: dict[str, _Field] = {}
-    for field in struct.fields:
-        if field.inline:
-            # sigs.k8s.io/yaml looks no deeper than the outer struct, and so misses the strings of inline ones.
-            inner = _fields_of(struct_type(field.type), replace(options, coerce=False))
-            fields.update((name, each._replace(go_path=f"{field.go}.{each.go_path}")) for name, each in inner.items())
-        else:
-            kind = _UNDECODED.get(underlying(field.type.removeprefix("*")))
-            decode = _decoder(field.type, options)
-            fields[field.json] = _Field(kind, decode, drops_empty(field), field.json, field.json)
-    return fields
-
-
-def _struct_decoder(struct: StructType, options: _Options) -> Codec:
-    fields = _fields_of(struct, options)
-    always = always_written(struct)
-
-    def decode(value: Any) -> Any:
-        if type(value) is not dict:
-            raise _mismatch(value, struct.name)
-        result: dict[str, Any] = {}
-        key = ""
-        field: _Field | None = None
-        in_one_case = True
-        try:
-            for key, item in value.items():
-                field = fields.get(key)
-                if field is None:
-                    if struct.json_field(key):
-                        in_one_case = False
-                        break
-                    if options.keep_unknown:
-                        result[key] = item
-                    continue
-                kind, decode_item, drops, name, _ = field
-                if item and item.__class__ is kind:
-                    result[name] = item
-                elif item is not None:
-                    decoded = decode_item(item)
-                    if decoded or not (drops or decoded is None):
-                        result[name] = decoded
-        except _DecodeError as error:
-            error.leave_struct(struct.name, key, field.go_path if field else "")
-            raise
-        if not in_one_case:
-            return decode(_in_one_case(value, struct, decode))
-        if all(map(is_, result.values(), value.values())) and [*result] == [*value]:
-            result = value
-        return {**always, **result} if always and not always.keys() <= result.keys() else result
-
-    return decode
-
-
-def _in_one_case(value: Mapping[str, Any], struct: StructType, decode: Codec) -> dict[str, Any]:
-    """Return an object with the fields' own names. Go decodes keys that differ only in case one after another into the same field."""
-    result: dict[str, Any] = {}
-    for key, item in value.items():
-        field = struct.json_field(key)
-        name = field.json if field else key
-        before = result.get(name)
-        if before is not None and not isinstance(before, dict):
-            decode({name: before})  # what is replaced has to fit, too
-        result[name] = _decoded_into(before, item)
-    return result
-
-
-def _decoded_into(before: Any, value: Any) -> Any:
-    """Decode a value into a field that has the value ``before``, as encoding/json does; but of a list, only the new items stay."""
-    if isinstance(before, dict) and isinstance(value, dict):
-        return {**before, **{key: _decoded_into(before.get(key), item) for key, item in value.items()}}
-    return before if value is None and not isinstance(before, dict | list) else value
-
-
-def _collection_decoder(type_name: str, element_type: str, options: _Options) -> Codec:
-    """Return the decoder of a list or a map."""
-    kind: Any = list if underlying(type_name).startswith("[]") else dict
-    decode_item = _decoder(element_type, options)
-
-    def decode(value: Any) -> Any:
-        if type(value) is not kind:
-            raise _mismatch(value, type_name)
-        changed: dict[Any, Any] = {}
-        key: str | int = 0
-        try:
-            for key, item in value.items() if kind is dict else enumerate(value):
-                decoded = zero_json(element_type) if item is None else decode_item(item)
-                if decoded is not item:
-                    changed[key] = decoded
-        except _DecodeError as error:
-            error.path.insert(0, key)
-            raise
-        if not changed:
-            return value
-        result = value.copy()
-        for key, decoded in changed.items():
-            result[key] = decoded
-        return result
-
-    return decode
-
-
 # --- decoding scalars
 
 _LIMITS: Final = {"int32": 2**31, "int64": 2**63}
 # encoding/json prints a whole float below this as an integer, which then decodes into integer fields.
 _WHOLE: Final = 1e21
 _SHORT: Final = 32
-
-
-def _scalar(value: Any, kind: type, wanted: str) -> Any:
-    if isinstance(value, kind):
-        return value
-    raise _mismatch(value, wanted)
 
 
 def _coerced_string(value: Any, wanted: str) -> str:
@@ -485,7 +587,7 @@ def _time(value: Any) -> str | None:
     return value if canonical == value else canonical
 
 
-def _parsed(parse: Codec) -> Codec:
+def _parsed(parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Return a decoder of texts that have a syntax."""
 
     def decode(value: Any) -> Any:
@@ -497,154 +599,12 @@ def _parsed(parse: Codec) -> Codec:
     return decode
 
 
-_OPAQUE_DECODERS: Final[Mapping[str, Codec]] = {
+_SCALARS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "int32": partial(_integer, wanted="int32"),
+    "int64": partial(_integer, wanted="int64"),
     "resource.Quantity": _parsed(_quantity),
     "intstr.IntOrString": _int_or_string,
     "v1.Time": _parsed(_time),
     "v1.FieldsV1": lambda value: value,
     "runtime.RawExtension": lambda value: value,
 }
-
-
-# --- pruning
-
-
-def pruned(value: Any, type_name: str, missing: AbstractSet[FieldName] = frozenset()) -> Any:
-    """Return ``value`` without the fields that ``type_name`` does not have, or has in ``missing``: Go's decoder drops them silently.
-
-    Strategic merge's directives (``$patch``) stay, and so does a value of another kind than its field, which decoding refuses. If
-    nothing goes, the result is ``value`` itself.
-    """
-    type_name = type_name.removeprefix("*")
-    base = underlying(type_name)
-    if isinstance(value, dict) and is_struct(type_name):
-        return _pruned_struct(value, struct_type(type_name), missing)
-    if isinstance(value, list) and base.startswith("[]"):
-        items = [pruned(item, base[2:], missing) for item in value]
-        return value if all(map(is_, items, value)) else items
-    if isinstance(value, dict) and base.startswith("map["):
-        element = base.partition("]")[2]
-        entries = {key: pruned(item, element, missing) for key, item in value.items()}
-        return value if all(map(is_, entries.values(), value.values())) else entries
-    return value
-
-
-def _pruned_struct(value: dict[str, Any], struct: StructType, missing: AbstractSet[FieldName]) -> dict[str, Any]:
-    result: dict[str, Any] = {}
-    for key, item in value.items():
-        field = struct.json_field(key)
-        if key.startswith("$"):
-            result[key] = item
-        elif field is not None and (struct.name, field.json) not in missing:
-            result[key] = pruned(item, field.type, missing)
-    is_same = len(result) == len(value) and all(map(is_, result.values(), value.values()))
-    return value if is_same else result
-
-
-# --- encoding
-
-
-def go_encode(value: Any, type_name: str, *, creation_timestamp: bool = False) -> Any:
-    """Return a normalised value as Go encodes it: fields in Go's order, with the zero values that are not left out.
-
-    Map keys are sorted, and fields that the type does not have come last. ``omitempty`` leaves out empty scalars, lists, maps and nil
-    pointers, but no struct. With ``creation_timestamp``, ``creationTimestamp: null`` is printed too, as Kubernetes' libraries before
-    0.34 do. msgspec encodes objects without such fields, in half the time.
-    """
-    try:
-        printed = msgspec.convert(value, _printed(type_name, creation_timestamp))
-    except msgspec.ValidationError:
-        return _encoder(type_name, creation_timestamp)(value)
-    return msgspec.to_builtins(printed, order="deterministic")
-
-
-def go_struct_json(value: Any, type_name: str) -> str:
-    """Return a normalised value as encoding/json prints the Go type: compact, in field order, HTML escaped."""
-    return go_json(go_encode(value, type_name))
-
-
-@cache
-def _encoder(type_name: str, creation_timestamp: bool) -> Codec:  # noqa: FBT001 - part of the cache's key
-    if type_name.startswith("*"):
-        return _nil_or(_encoder(type_name[1:], creation_timestamp))
-    if is_struct(type_name):
-        return _struct_encoder(struct_type(type_name), creation_timestamp=creation_timestamp)
-    base = underlying(type_name)
-    if base.startswith("[]"):
-        encode = _encoder(base[2:], creation_timestamp)
-        return _nil_or(lambda items: [encode(item) for item in items])
-    if base.startswith("map["):
-        encode = _encoder(base.partition("]")[2], creation_timestamp)
-        return _nil_or(lambda entries: {key: encode(entries[key]) for key in sorted(entries)})
-    zero = _ZEROS.get(base)
-    return lambda value: zero if value is None else value
-
-
-def _nil_or(encode: Codec) -> Codec:
-    return lambda value: None if value is None else encode(value)
-
-
-def _struct_encoder(struct: StructType, *, creation_timestamp: bool) -> Codec:
-    encoders = {name: _encoder(field.type, creation_timestamp) for name, field in struct.by_json.items()}
-    omitted = {
-        name for name, field in struct.by_json.items() if _omits_zero(field, creation_timestamp=creation_timestamp)
-    }
-
-    def encode(value: Any) -> Any:
-        value = value or {}
-        known = {
-            name: encode_field(value.get(name))
-            for name, encode_field in encoders.items()
-            if name in value or name not in omitted
-        }
-        return {**known, **{name: item for name, item in value.items() if name not in encoders}}
-
-    return encode
-
-
-@cache
-def _printed(type_name: str, creation_timestamp: bool) -> Any:  # noqa: FBT001 - part of the cache's key
-    """Return the msgspec type whose values are written as Go writes the type. Scalars are not checked."""
-    name = type_name.removeprefix("*")
-    base = underlying(name)
-    if base.startswith("[]"):
-        return list[_printed(base[2:], creation_timestamp)]  # type: ignore[misc]
-    if base.startswith("map["):
-        return dict[str, _printed(base.partition("]")[2], creation_timestamp)]  # type: ignore[misc]
-    if not is_struct(name):
-        return None if name in _UNORDERED else Any
-    fields = {}
-    for field in struct_type(name).by_json.values():
-        form, default = _printed(field.type, creation_timestamp), None
-        if _omits_zero(field, creation_timestamp=creation_timestamp):
-            default = msgspec.UNSET
-        elif is_struct(field.type):
-            default = msgspec.field(default_factory=form)
-        elif not field.type.startswith("*") and _is_scalar(field.type):
-            default = _ZEROS.get(underlying(field.type))
-        fields[field.json] = (form, default)
-    return _msgspec_struct(name, fields)
-
-
-def _msgspec_struct(name: str, fields: Mapping[str, tuple[Any, ...]]) -> Any:
-    """Return a msgspec type without other fields than these, by their JSON names, each with its type and the default if it has one."""
-    rename = {f"f{index}": json_name for index, json_name in enumerate(fields)}
-    listed = [(python_name, *fields[json_name]) for python_name, json_name in rename.items()]
-    return msgspec.defstruct(name, listed, rename=rename, forbid_unknown_fields=True, kw_only=True, gc=False)
-
-
-_UNORDERED: Final = frozenset({"runtime.RawExtension", "v1.FieldsV1"})
-"""Types whose values keep the order of their keys. msgspec does not encode objects with such fields."""
-
-
-def _is_scalar(type_name: str) -> bool:
-    """Return whether Go writes values of a type as they are, or as null."""
-    type_name = type_name.removeprefix("*")
-    return not is_struct(type_name) and not underlying(type_name).startswith(("[]", "map["))
-
-
-def _omits_zero(field: FieldType, *, creation_timestamp: bool) -> bool:
-    """Return whether Go leaves the field out when it has its zero value."""
-    if field.omitzero:
-        return not creation_timestamp
-    return field.omitempty and not _encodes_as_struct(field.type)

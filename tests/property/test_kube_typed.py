@@ -80,7 +80,6 @@ def test_an_unknown_field_does_not_change_how_the_others_are_printed(pod: Any, c
     except DataError:
         return
 
-    # msgspec encodes the known fields, and Python those of an object with an unknown one.
     encoded = go_encode(known, "v1.Pod", creation_timestamp=creation_timestamp)
     expected = go_encode({**known, "unknown": 1}, "v1.Pod", creation_timestamp=creation_timestamp)
     assert orjson.dumps({**encoded, "unknown": 1}) == orjson.dumps(expected)
