@@ -32,6 +32,14 @@ _NO_FOLD: Final = 2**31 - 1
 _FOLD: Final = 80
 _IMPLICIT: Final = (True, True)
 _END_MARK: Final = "...\n"
+_BEGINNING: Final = (yaml.StreamStartEvent(), yaml.DocumentStartEvent(explicit=False))
+_ENDING: Final = (yaml.DocumentEndEvent(explicit=False), yaml.StreamEndEvent())
+_MAPPING, _EMPTY_MAPPING = (
+    yaml.MappingStartEvent(None, None, implicit=True, flow_style=flow) for flow in (False, True)
+)
+_LIST, _EMPTY_LIST = (yaml.SequenceStartEvent(None, None, implicit=True, flow_style=flow) for flow in (False, True))
+_MAPPING_END: Final = yaml.MappingEndEvent()
+_LIST_END: Final = yaml.SequenceEndEvent()
 
 
 def dump_yaml(value: Any, *, fold: bool = True, escape: bool = False) -> str:
@@ -43,11 +51,11 @@ def dump_yaml(value: Any, *, fold: bool = True, escape: bool = False) -> str:
     stream = io.StringIO()
     emitter = CEmitter(stream, width=_FOLD if fold else _NO_FOLD, allow_unicode=True)
     try:
-        emitter.emit(yaml.StreamStartEvent())
-        emitter.emit(yaml.DocumentStartEvent(explicit=False))
+        for first in _BEGINNING:
+            emitter.emit(first)
         _emit(value, emitter.emit, escape=escape)
-        emitter.emit(yaml.DocumentEndEvent(explicit=False))
-        emitter.emit(yaml.StreamEndEvent())
+        for last in _ENDING:
+            emitter.emit(last)
     finally:
         emitter.dispose()
     text = stream.getvalue()
@@ -59,24 +67,24 @@ def dump_yaml(value: Any, *, fold: bool = True, escape: bool = False) -> str:
 
 def _emit(value: Any, emit: Emit, *, escape: bool) -> None:
     if isinstance(value, dict):
-        emit(yaml.MappingStartEvent(anchor=None, tag=None, implicit=True, flow_style=not value))
+        emit(_MAPPING if value else _EMPTY_MAPPING)
         for key in _sorted(value):
             emit(_scalar(key, escape=escape))
             _emit(value[key], emit, escape=escape)
-        emit(yaml.MappingEndEvent())
+        emit(_MAPPING_END)
     elif isinstance(value, list):
-        emit(yaml.SequenceStartEvent(anchor=None, tag=None, implicit=True, flow_style=not value))
+        emit(_LIST if value else _EMPTY_LIST)
         for item in value:
             _emit(item, emit, escape=escape)
-        emit(yaml.SequenceEndEvent())
+        emit(_LIST_END)
     else:
         emit(_scalar(value, escape=escape))
 
 
 def _scalar(value: Any, *, escape: bool) -> yaml.Event:
-    style = _style(value, escape=escape) if isinstance(value, str) else None
-    text = value if isinstance(value, str) else _text(value)
-    return yaml.ScalarEvent(anchor=None, tag=None, implicit=_IMPLICIT, value=text, style=style)
+    if isinstance(value, str):
+        return yaml.ScalarEvent(None, None, _IMPLICIT, value, style=_style(value, escape=escape))
+    return yaml.ScalarEvent(None, None, _IMPLICIT, _text(value))
 
 
 def _text(value: Any) -> str:
