@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, Final
 
 from injector.golang.strconv import can_backquote, format_float, format_g, from_bytes, is_printable, quote, to_bytes
@@ -353,17 +352,11 @@ def sprint(*args: Any) -> str:
     return "".join(out.parts)
 
 
-@lru_cache(1_024)
-def _float(value: float, _sign: float) -> str:
-    """Return a float in default format; the sign tells -0 from 0, which are equal. Every number of a revision's values is a float."""
-    return format_g(value)
-
-
 _SCALARS: Final[dict[type, Callable[[Any], str]]] = {
     type(None): lambda _: "<nil>",
     bool: lambda value: "true" if value else "false",
     int: int.__str__,
-    float: lambda value: _float(value, math.copysign(1, value)),
+    float: format_g,
     **dict.fromkeys(SizedInt.__subclasses__(), int.__str__),
 }
 """The printers of the types that have no methods."""

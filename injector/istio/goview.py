@@ -7,7 +7,7 @@ zero value: an empty string, 0, a nil slice, a nil pointer. The types come from 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from typing import Any, Final
 
 from injector.gotemplate.values import SIZED_INTS, Func, Int32, Int64, Map, NamedString, Pointer, Slice, Struct
@@ -15,7 +15,6 @@ from injector.kube.typed import go_encode, is_struct, struct_type, underlying
 
 _INT_DIGITS: Final = 19
 # The largest number of cached field readers; templates read some hundred fields.
-_MAX_READERS: Final = 1_024
 
 
 def getter(read: Callable[[str], Any], name: str, fields: Container[str]) -> Func | None:
@@ -124,7 +123,6 @@ class IntOrString(FieldStruct):
         return self._value
 
 
-@lru_cache(_MAX_READERS)
 def _field_reader(type_name: str, name: str) -> Callable[[dict[str, Any]], Any]:
     """Return the function that reads a field of a Go struct; KeyError if there is no such field."""
     path = struct_type(type_name).go_path(name)

@@ -12,7 +12,6 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 Object: TypeAlias = "Mapping[str, Any]"
@@ -267,23 +266,19 @@ CHECKS: Final[tuple[Check, ...]] = (
 """All rules, in the API server's order."""
 
 
-@lru_cache(128)
-def _checks_of(level: str, version: int) -> tuple[Check, ...]:
-    return tuple(check for check in CHECKS if check.applies(level, version))
-
-
 def violations(pod: Object, level: str, version: int = LATEST) -> tuple[Violation, ...]:
     """Return the rules of a level that a pod violates. The pod is as ``normalise`` returns it."""
     facts = _facts(pod)
     return tuple(
         Violation(check.reason, where)
-        for check in _checks_of(level, version)
-        if (where := tuple(dict.fromkeys(check.violated_by(facts, version))))
+        for check in CHECKS
+        if check.applies(level, version) and (where := tuple(dict.fromkeys(check.violated_by(facts, version))))
     )
 
 
 _STRICTEST_FIRST: Final = {
-    level: sorted(_checks_of(level, LATEST), key=lambda check: check.level != level) for level in reversed(LEVELS)
+    level: sorted((check for check in CHECKS if check.applies(level, LATEST)), key=lambda check: check.level != level)
+    for level in reversed(LEVELS)
 }
 """The newest rules of each level, those that only it has first: most pods violate one of them."""
 

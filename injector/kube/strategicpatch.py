@@ -12,7 +12,6 @@ with Go's words.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
 from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
@@ -21,8 +20,6 @@ from injector.kube.typed import OPAQUE, FieldType, is_struct, struct_type, under
 
 Object: TypeAlias = dict[str, Any]
 
-_FIELDS: Final = 4_096
-"""Fields to remember: more than all types have, since a key may be spelled in any case."""
 _DIRECTIVE: Final = "$patch"
 _RETAIN_KEYS: Final = "$retainKeys"
 _SET_ORDER: Final = "$setElementOrder"
@@ -326,7 +323,6 @@ def _merge_ordered_lists(result: Object, patch: Object, type_name: str) -> None:
         patch.pop(name, None)
 
 
-@lru_cache(_FIELDS)
 def field_meta(type_name: str, key: str) -> FieldType:
     """Return the field of a key, which tells how to merge it."""
     base = type_name.removeprefix("*")
@@ -340,7 +336,6 @@ def field_meta(type_name: str, key: str) -> FieldType:
     return field
 
 
-@lru_cache(_FIELDS)
 def list_meta(type_name: str, key: str) -> FieldType:
     """Return the field of a list; ``type`` is the type of its elements."""
     meta = field_meta(type_name, key)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from importlib.resources import files
 from operator import is_
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
@@ -388,7 +388,8 @@ class _Struct(_Codec):
             elif not item or item.__class__ is not field.codec.plain:
                 try:
                     # sigs.k8s.io/yaml looks no deeper than the outer struct, and so misses the strings of inline ones.
-                    decoded = field.codec.decode(item, options._replace(coerce=False) if field.is_inline else options)
+                    inner = options._replace(coerce=False) if options.coerce and field.is_inline else options
+                    decoded = field.codec.decode(item, inner)
                 except _DecodeError as error:
                     error.leave_struct(self.type_name, key, field.go_path)
                     raise
@@ -526,7 +527,6 @@ def _dotted(path: list[str | int]) -> str:
 _LIMITS: Final = {"int32": 2**31, "int64": 2**63}
 # encoding/json prints a whole float below this as an integer, which then decodes into integer fields.
 _WHOLE: Final = 1e21
-_SHORT: Final = 32
 
 
 def _coerced_string(value: Any, wanted: str) -> str:
@@ -561,12 +561,6 @@ def _int_or_string(value: Any) -> int | str:
     return value if isinstance(value, str) else _integer(value, "int32")
 
 
-# A cluster uses few different quantities, and reading one takes longer than finding it again.
-@lru_cache(1024)
-def _short_quantity(text: str) -> str:
-    return canonical_quantity(text.strip())
-
-
 def _quantity(value: Any) -> str:
     """Decode a resource.Quantity, and write it as Go does."""
     if isinstance(value, bool):
@@ -575,7 +569,7 @@ def _quantity(value: Any) -> str:
         value = str(int(value))
     elif not isinstance(value, str):
         value = go_float(value) if isinstance(value, float) else ""
-    canonical = _short_quantity(value) if len(value) <= _SHORT else canonical_quantity(value.strip())
+    canonical = canonical_quantity(value.strip())
     return value if canonical == value else canonical
 
 
