@@ -66,6 +66,8 @@ def format_g(value: float, bits: int = 64) -> str:
     """Return a float as ``strconv.FormatFloat(value, 'g', -1, bits)`` does; 32 bits round it first."""
     if bits == 32:  # noqa: PLR2004 - Go's own bit sizes
         value = to_float32(value)
+    if value.is_integer() and 0 < abs(value) < 10**_G_LARGEST:
+        return str(int(value))
     if not math.isfinite(value):
         return name_of_non_finite(value)
     sign, digits, power = _digits(value, bits)

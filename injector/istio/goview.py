@@ -123,6 +123,7 @@ class IntOrString(FieldStruct):
         return self._value
 
 
+@cache
 def _field_reader(type_name: str, name: str) -> Callable[[dict[str, Any]], Any]:
     """Return the function that reads a field of a Go struct; KeyError if there is no such field."""
     path = struct_type(type_name).go_path(name)

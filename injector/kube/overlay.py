@@ -47,7 +47,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from collections.abc import Set as AbstractSet
 
-    from injector.kube.typed import FieldName, FieldType
+    from injector.kube.strategicpatch import ListMeta
+    from injector.kube.typed import FieldName
 
 Object: TypeAlias = dict[str, Any]
 
@@ -471,7 +472,7 @@ def _merged(original: Object, tree: Object, normal: Object, type_name: str) -> O
 _NAME_TYPES: Final = frozenset((str, int))
 
 
-def _merged_list(original: list[Any], tree: list[Any], normal: list[Any], meta: FieldType) -> list[Any]:
+def _merged_list(original: list[Any], tree: list[Any], normal: list[Any], meta: ListMeta) -> list[Any]:
     """Merge lists of objects by their merge key."""
     key = meta.merge_key
     if not key:

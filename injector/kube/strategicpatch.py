@@ -11,9 +11,8 @@ with Go's words.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from operator import itemgetter
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from injector.errors import ManifestError
 from injector.kube.typed import OPAQUE, FieldType, is_struct, struct_type, underlying
@@ -245,7 +244,7 @@ def _plain(value: Any, *, nulls: bool = False) -> Any:
     return {key: item for key, item in kept if item is not _DROPPED}
 
 
-def _merged_list(original: list[Any], patch: list[Any], meta: FieldType, *, is_deletion: bool = False) -> list[Any]:
+def _merged_list(original: list[Any], patch: list[Any], meta: ListMeta, *, is_deletion: bool = False) -> list[Any]:
     if meta.strategy != "merge" and not is_deletion:
         return patch
     if not original and not patch:
@@ -260,7 +259,7 @@ def _merged_list(original: list[Any], patch: list[Any], meta: FieldType, *, is_d
     return ordered(ours, theirs, patch, original, "")
 
 
-def _merged_objects(original: list[Object], patch: list[Object], meta: FieldType) -> list[Any]:
+def _merged_objects(original: list[Object], patch: list[Object], meta: ListMeta) -> list[Any]:
     key = meta.merge_key
     if not key:
         raise _patch_error(f"cannot merge lists without merge key for {_kind_name(meta.type)}")
@@ -336,15 +335,21 @@ def field_meta(type_name: str, key: str) -> FieldType:
     return field
 
 
-def list_meta(type_name: str, key: str) -> FieldType:
-    """Return the field of a list; ``type`` is the type of its elements."""
+class ListMeta(NamedTuple):
+    """How to merge a list; ``type`` is the type of its elements."""
+
+    type: str
+    strategy: str
+    merge_key: str
+
+
+def list_meta(type_name: str, key: str) -> ListMeta:
+    """Return how to merge the list of a key."""
     meta = field_meta(type_name, key)
     listed = underlying(meta.type)
-    if listed.startswith("*"):
-        return replace(meta, type=listed[1:].removeprefix("[]"))
-    if not listed.startswith("[]"):
+    if not listed.startswith(("*", "[]")):
         raise _patch_error(f"expected slice or array type, but got: {_kind_name(type_name)}")
-    return replace(meta, type=listed[2:])
+    return ListMeta(listed.removeprefix("*").removeprefix("[]"), meta.strategy, meta.merge_key)
 
 
 def _kind(value: Any) -> type:

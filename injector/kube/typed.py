@@ -12,6 +12,7 @@ strategic merge. OpenShift's types are spelled ``openshiftv1.DeploymentConfig``,
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -561,6 +562,10 @@ def _int_or_string(value: Any) -> int | str:
     return value if isinstance(value, str) else _integer(value, "int32")
 
 
+_CANONICAL: Final = re.compile("[1-9][0-9]{0,2}(?:[mkMGT]|[KMGT]i)?", re.ASCII)
+"""Most quantities: as Go writes them, since fewer than four digits fit no larger unit."""
+
+
 def _quantity(value: Any) -> str:
     """Decode a resource.Quantity, and write it as Go does."""
     if isinstance(value, bool):
@@ -569,6 +574,8 @@ def _quantity(value: Any) -> str:
         value = str(int(value))
     elif not isinstance(value, str):
         value = go_float(value) if isinstance(value, float) else ""
+    if _CANONICAL.fullmatch(value):
+        return value
     canonical = canonical_quantity(value.strip())
     return value if canonical == value else canonical
 
