@@ -457,9 +457,9 @@ def _merged(original: Object, tree: Object, normal: Object, type_name: str) -> O
             if meta.strategy != "replace":
                 new = _merged(old, item, {} if new is _DROPPED else new, meta.type) if item else old
         elif kind is list and type(old) is list:
-            meta = list_meta(type_name, key)
-            if meta.strategy == "merge":
-                new = _merged_list(old, item, [] if new is _DROPPED else new, meta)
+            list_of = list_meta(type_name, key)
+            if list_of.strategy == "merge":
+                new = _merged_list(old, item, [] if new is _DROPPED else new, list_of)
         if new is not _DROPPED:
             result[key] = new
         elif key in shape.always:

@@ -568,16 +568,18 @@ _CANONICAL: Final = re.compile("[1-9][0-9]{0,2}(?:[mkMGT]|[KMGT]i)?", re.ASCII)
 
 def _quantity(value: Any) -> str:
     """Decode a resource.Quantity, and write it as Go does."""
-    if isinstance(value, bool):
-        value = "true"
+    if isinstance(value, str):
+        text = value
+    elif isinstance(value, bool):
+        text = "true"
     elif isinstance(value, int):
-        value = str(int(value))
-    elif not isinstance(value, str):
-        value = go_float(value) if isinstance(value, float) else ""
-    if _CANONICAL.fullmatch(value):
-        return value
-    canonical = canonical_quantity(value.strip())
-    return value if canonical == value else canonical
+        text = str(int(value))
+    else:
+        text = go_float(value) if isinstance(value, float) else ""
+    if _CANONICAL.fullmatch(text):
+        return text
+    canonical = canonical_quantity(text.strip())
+    return text if canonical == text else canonical
 
 
 def _time(value: Any) -> str | None:

@@ -8,6 +8,7 @@ import pytest
 
 from injector.errors import DataError
 from injector.kube.quantity import canonical_quantity, parse_quantity
+from injector.kube.typed import normalise
 from tests.kube.recorded import recorded, result_of
 
 CASES = recorded("quantity", more_than=400)
@@ -54,3 +55,11 @@ def test_a_long_text_that_is_none_is_refused_at_once() -> None:
 def test_an_exponent_of_thousands_of_digits_is_refused_as_any_that_is_too_large() -> None:
     assert result_of(canonical_quantity, f"1e{'9' * 5000}") == result_of(canonical_quantity, "1e99999999999999999999")
     assert result_of(canonical_quantity, f"1e{'9' * 5000}").startswith("error: ")
+
+
+def test_a_short_quantity_is_canonical_as_it_is() -> None:
+    units = ("", "m", "k", "M", "G", "T", "Ki", "Mi", "Gi", "Ti")
+    texts = [f"{number}{unit}" for number in range(1, 1_000) for unit in units]
+
+    assert [normalise(text, "resource.Quantity") for text in texts] == texts
+    assert [canonical_quantity(text) for text in texts] == texts
