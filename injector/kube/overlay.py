@@ -8,6 +8,9 @@ its entries. If such an entry parses when it stands alone, the scanner is in the
 every scalar and every flow collection has ended. So a collection is what its entries are, read one by one. Entries that do not look
 like ``KEY:`` or ``- `` are not split, and a text whose parts do not parse alone is read as a whole.
 
+Many texts differ only in the values of some strings, such as the name of the workload. The first of them is read in blocks. In the
+others these values are found, and put into a copy of the result (``_Form``).
+
 The result, with the errors, is always that of ``load_yaml`` and ``strategic_merge``.
 """
 
@@ -19,7 +22,7 @@ import sys
 from dataclasses import dataclass
 from functools import cache
 from operator import is_
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from injector.errors import DataError
 from injector.kube.strategicpatch import (
@@ -72,6 +75,14 @@ _SINGLE: Final = r"[ -&(-~]*+"
 _COMMENT: Final = r"#[ -~\u00a0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*"
 _UNSPLIT: Final = ("\t", "\r", "\x85", "\u2028", "\u2029", "\ufeff")
 """Tabs, line breaks of YAML beside the line feed, and what may begin a document."""
+_MOST_FORMS: Final = 256
+"""The maximum number of forms to hold."""
+_QUOTED: Final = re.compile(rf': "([A-Za-z]{_DOUBLE})(?=")')
+"""A text in double quotes on the line of its key. It begins with a letter, so it is not a quantity."""
+_URL: Final = re.compile(r": ([a-z]++://[A-Za-z0-9._/-]++)(?=\n)")
+"""A URL without quotes, such as the owner of the pod in the variable ISTIO_META_OWNER."""
+_MARK: Final = "mark://"
+"""The beginning of a mark. A mark is also a URL, so it can stand in both kinds of slots."""
 _FIRST: Final = re.compile(r"^( *)([^ \n#])", re.MULTILINE)
 _KEY: Final = re.compile(rf" *({_KEY_TEXT}):(?: +|(?=\n)|\Z)")
 _BLANK: Final = re.compile(rf" *(?:{_COMMENT})?(?:\n *(?:{_COMMENT})?)*")
@@ -116,7 +127,7 @@ def read_overlay(
     values the text may have.
     """
     shape = _shape(type_name, missing)
-    read = _in_blocks(shape, text)
+    read = _by_form(shape, text) or _in_blocks(shape, text)
     if read is not None and type(read[0]) is dict and read[2] < most:
         return Overlay(read[0], type_name, read[1])
     tree = load_yaml(text, where=where, most=most)
@@ -216,6 +227,108 @@ def _shape(type_name: str, missing: AbstractSet[FieldName] | None) -> _Shape:
 
 _READ: Final[Memo[tuple[_Shape, str], Any]] = Memo(_BLOCKS, _CHARACTERS, lambda key: len(key[1]))
 """Entries of mappings and items of lists, by the shape of the mapping or of the item and by their text."""
+
+
+# --- texts that differ only in slots
+
+
+class _Form(NamedTuple):
+    """A way to make the reading of a text, of ``size`` values, from the values of its slots.
+
+    ``holders`` are the mappings and lists around slots, inner ones first, each with its keys or indexes of slots and other holders. These
+    are numbered, first the slots and then the holders. ``value`` is the number of the holder around all slots, ``normal`` that of its form
+    as Go writes it.
+    """
+
+    holders: list[tuple[Any, list[tuple[Any, int]]]]
+    value: int
+    normal: int
+    size: int
+
+    def filled(self, values: list[Any]) -> _Read:
+        """Return the reading with these values in the slots."""
+        for holder, places in self.holders:
+            copy = holder.copy()
+            for key, number in places:
+                copy[key] = values[number]
+            values.append(copy)
+        return values[self.value], values[self.normal], self.size
+
+
+_FORMS: Final[Memo[tuple[_Shape, bool, tuple[str, ...]], _Form | Literal["once", "unfit"]]] = Memo(
+    _MOST_FORMS, _CHARACTERS, lambda key: sum(map(len, key[2]))
+)
+"""Forms by shape, whether there is a URL among the slots, and the text around the slots. ``unfit`` is a form that cannot be filled."""
+
+
+def _by_form(shape: _Shape, text: str) -> _Read | None:
+    """Read a text by its form; None if its form occurs for the first time or cannot be filled.
+
+    The slots are texts in double quotes, and the first URL. The form is made for its second text: many forms occur only once.
+    """
+    if len(text) > _LONGEST_TEXT:
+        return None
+    url = _URL.match(text, max(text.rfind(": ", 0, text.find("://")), 0))
+    if url is not None:
+        text = f"{text[: url.start(1)]}://{text[url.end(1) :]}"
+    parts = _QUOTED.split(text)
+    values = parts[1::2]
+    key = shape, url is not None, tuple(parts[::2])
+    form = _FORMS.find(key)
+    if form is None:
+        _FORMS.keep(key, "once")
+        return None
+    if form == "once":
+        form = _form(shape, text, len(values), has_url=url is not None) or "unfit"
+        _FORMS.keep(key, form)
+    if not isinstance(form, _Form):
+        return None
+    if url is not None:
+        values.append(url[1])
+    return form.filled(values)
+
+
+def _form(shape: _Shape, text: str, quoted: int, *, has_url: bool) -> _Form | None:
+    """Return the form of a text; None if a slot is not all of a string.
+
+    Each slot gets a mark, which is a value like any other. If a mark is all of a string in what is read, its slot is a scalar, not a
+    part of a comment, of a key or of another scalar. Any other value is a scalar of the same style on the same line, so YAML's scanner is
+    in the same state after it, it is text by YAML's rules, and Go writes the string as it is.
+    """
+    marks = {f"{_MARK}{number}": number for number in range(quoted + has_url)}
+    names = iter(marks)
+    marked = _QUOTED.sub(lambda _: f': "{next(names)}', text.replace("://", f"{_MARK}{quoted}", 1) if has_url else text)
+    read = _in_blocks(shape, marked) if marked.count(_MARK) == len(marks) else None
+    if read is None:
+        return None
+    holders: list[tuple[Any, list[tuple[Any, int]]]] = []
+    numbers: dict[int, int | None] = {}
+    found: set[int] = set()
+
+    def number_of(shape: _Shape | None, value: Any) -> int | None:
+        """Return the number of a slot, or of a mapping or list with slots in it; None for others."""
+        if shape is None or type(value) not in (str, dict, list):
+            return None
+        if type(value) is str:
+            return marks.get(value) if shape.kind == "string" else None
+        if id(value) not in numbers:
+            is_object = type(value) is dict
+            entries: Any = value.items() if is_object else enumerate(value)
+            places = []
+            for key, item in entries:
+                number = number_of(shape.of_field(key) if is_object else shape.of_element(), item)
+                if number is not None:
+                    places.append((key, number))
+            found.update(number for _, number in places)
+            if places:
+                holders.append((value, places))
+            numbers[id(value)] = len(marks) + len(holders) - 1 if places else None
+        return numbers[id(value)]
+
+    value, normal = (number_of(shape, each) for each in read[:2])
+    if value is None or normal is None or not found.issuperset(marks.values()):
+        return None
+    return _Form(holders, value, normal, read[2])
 
 
 # --- reading

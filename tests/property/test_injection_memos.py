@@ -24,6 +24,7 @@ MINORS = ("1.5", "1.12", "1.20", "1.28", "1.30")
 PODS = sized(6, 12)
 FACTS = RequestFacts("shop")
 HOLDERS: tuple[tuple[Any, str], ...] = (
+    (overlay, "_FORMS"),
     (overlay, "_READ"),
     (mesh, "_APPLIED"),
     (proxyconfig, "_VALIDATED"),
