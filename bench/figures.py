@@ -94,7 +94,7 @@ def kube_inject(folder: Path) -> dict[str, Row]:
     for name, documents in (("small", small_workloads()), ("large", large_workloads(folder))):
         manifest = folder / f"{name}.yaml"
         manifest.write_text("---\n".join(islice(documents, WORKLOADS)))
-        found[f"kube-inject, {name} workloads/s"] = (WORKLOADS / processor_time(manifest, flags), 300.0, "more")
+        found[f"kube-inject, {name} workloads/s"] = (WORKLOADS / processor_time(manifest, flags), 250.0, "more")
     return found
 
 

@@ -51,7 +51,7 @@ class Target:
     p99_ms: float
 
 
-TARGETS = {"replicas": Target(0.33, 0.4, 3.0), "unique": Target(0.035, 0.06, 25.0)}
+TARGETS = {"replicas": Target(0.35, 0.4, 3.0), "unique": Target(0.030, 0.06, 25.0)}
 
 
 def counts(server: Server) -> tuple[float, float]:
