@@ -53,6 +53,11 @@ class InjectorError(Exception):
         text = f"{self.where}: {self.what}" if self.where else self.what
         return f"{text}; {self.hint}" if self.hint else text
 
+    @property
+    def place(self) -> str:
+        """``where`` for logs and pages: without any value of an annotation or variable."""
+        return self.where
+
 
 def detach(error: BaseException) -> None:
     """Drop the traceback, cause and context of an error before it is stored: they keep frames with all local variables alive."""
@@ -220,13 +225,21 @@ class BreakOutError(DataError):
 class InvalidPodError(DataError):
     """An injected pod that the API server would refuse because of the injection.
 
-    ``where`` is the field, without any text of the pod but names. ``lacks_volumes`` tells whether it has no other fault than mounts of
-    volumes that it does not have.
+    ``where`` is the field with the names of its list entries. A template can make such a name of an annotation, so ``place`` has only names
+    that the pod had before. ``lacks_volumes`` tells whether it has no other fault than mounts of volumes that it does not have.
     """
 
-    def __init__(self, what: str, *, where: str = "", hint: str = "", lacks_volumes: bool = False) -> None:
+    def __init__(
+        self, what: str, *, where: str = "", hint: str = "", place: str = "", lacks_volumes: bool = False
+    ) -> None:
         super().__init__(what, where=where, hint=hint)
+        self._place = place
         self.lacks_volumes = lacks_volumes
+
+    @property
+    def place(self) -> str:
+        """The field with those names that the pod had before."""
+        return self._place
 
 
 class ReviewError(DataError):

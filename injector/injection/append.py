@@ -91,11 +91,11 @@ class ListTemplate:
         return f"revision {self.revision.name}, rendered template"
 
     def _unreadable(self, error: DataError) -> OverlayError:
-        where = self._where()
+        where, what = self._where(), error.what
         if error.where and error.where != where:
-            where = f"{where}, {error.where}"
+            what = f"{error.where}: {what}"  # not in ``where``, which is logged: the path can have keys made of annotations
         hint = "look at the annotations that the template inserts into its text"
-        return OverlayError(f"{UNREADABLE}: {error.what}", where=where, hint=hint)
+        return OverlayError(f"{UNREADABLE}: {what}", where=where, hint=hint)
 
 
 def with_concurrency(added: c.Pod) -> c.Pod:

@@ -234,14 +234,25 @@ def check_valid(injected: c.Pod, admitted: c.Pod) -> None:
     """
     faults = new_faults(injected, admitted)
     if faults:
-        where, what = (escape_line(text[:_LONGEST_TEXT]) for text in faults[0])
+        first, names = faults[0], _names_of(admitted)
+        where, what, place = (
+            escape_line(text[:_LONGEST_TEXT]) for text in (first.where, first.what, first.place(names))
+        )
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
         raise InvalidPodError(
             f"{what}{more}: the API server would refuse the injected pod",
             where=where,
             hint="correct the template, or the annotations and containers of the pod that it uses",
+            place=place,
             lacks_volumes=all(fault.is_missing_volume for fault in faults),
         )
+
+
+def _names_of(pod: c.Pod) -> frozenset[str]:
+    """Return the names of the containers and volumes of a pod, and of Istio's containers."""
+    volumes = (pod.get("spec") or {}).get("volumes") or ()
+    lists = (*(c.containers_of(pod, kind) for kind in ("containers", "initContainers")), volumes)
+    return c.ISTIOS.union(str(item.get("name", "")) for items in lists for item in items)
 
 
 def validated(revision: Revision, pod: c.Pod) -> None:

@@ -94,10 +94,24 @@ _ANNOTATION_KEYS: Final = _Accepted(lambda key: is_label_key(key.lower()))
 
 
 class Fault(NamedTuple):
-    """One fault: the field with the names of its list entries, and the fault in the API server's words."""
+    """One fault: the path of the field, and the fault in the API server's words.
 
-    where: str
+    The parts of the path are fields, such as ``.env``, and names of list entries, such as ``[app]``. Only names can have texts of the
+    pod's values: the template of a pod may have made a name of an annotation.
+    """
+
+    path: tuple[str, ...]
     what: str
+
+    @property
+    def where(self) -> str:
+        """The field with the names of its list entries, for the creator of the pod."""
+        return "".join(self.path).removeprefix(".")
+
+    def place(self, names: Collection[str]) -> str:
+        """Return the field with only those names of list entries that are in ``names``, for logs."""
+        parts = (part for part in self.path if part.startswith(".") or part[1:-1] in names)
+        return "".join(parts).removeprefix(".")
 
     @property
     def is_missing_volume(self) -> bool:
@@ -131,7 +145,7 @@ def _faults(pod: Object, before: Object) -> Found:
     if volumes:
         _check_volumes(volumes, volume_names, _by_name(spec_before.get("volumes") or ()), found)
     if not spec.get("containers"):
-        found.append(Fault("spec.containers", _REQUIRED))
+        found.append(Fault((".spec", ".containers"), _REQUIRED))
     names, host_ports = set[str](), set[str]()
     for kind in _LISTS:
         known = _by_name(spec_before.get(kind) or ())
@@ -139,18 +153,21 @@ def _faults(pod: Object, before: Object) -> Found:
             name = container.get("name", "")
             faults: Found = []
             if name in names:
-                faults.append(Fault("name", f'Duplicate value: "{name}"'))
+                faults.append(Fault((".name",), f'Duplicate value: "{name}"'))
             names.add(name)
             old = known.get(name, _NOTHING)
             if old != container:
                 _check_container(container, old, volume_names, faults)
                 if kind == _INIT and container.get("restartPolicy") != "Always":
                     forbidden = sorted(_NOT_FOR_INIT & container.keys())
-                    faults.extend(Fault(key, "Forbidden: may not be set for init containers") for key in forbidden)
+                    faults.extend(
+                        Fault((f".{key}",), "Forbidden: may not be set for init containers") for key in forbidden
+                    )
             if kind != _INIT and "ports" in container:
                 _check_host_ports(container["ports"], host_ports, faults)
             if faults:
-                found.extend(Fault(f"spec.{kind}[{name}].{fault.where}", fault.what) for fault in faults)
+                container_path = ".spec", f".{kind}", f"[{name}]"
+                found.extend(Fault((*container_path, *fault.path), fault.what) for fault in faults)
     return found
 
 
@@ -170,31 +187,36 @@ def _check_metadata(meta: Object, old: Object, found: Found) -> None:
     before = old.get("labels") or _NOTHING
     added = {key: value for key, value in (meta.get("labels") or _NOTHING).items() if before.get(key) != value}
     for text in (*_LABEL_KEYS.others(added), *_LABEL_VALUES.others(added.values())):
-        found.append(Fault("metadata.labels", f'Invalid value: "{text}"'))
+        found.append(Fault((".metadata", ".labels"), f'Invalid value: "{text}"'))
     annotations = meta.get("annotations") or _NOTHING
     for key in _ANNOTATION_KEYS.others(annotations):
-        found.append(Fault("metadata.annotations", f'Invalid value: "{key}"'))
+        found.append(Fault((".metadata", ".annotations"), f'Invalid value: "{key}"'))
     if sum(map(len, annotations)) + sum(map(len, annotations.values())) > MAX_ANNOTATIONS:
-        found.append(Fault("metadata.annotations", f"Too long: may not be more than {MAX_ANNOTATIONS} bytes"))
+        found.append(Fault((".metadata", ".annotations"), f"Too long: may not be more than {MAX_ANNOTATIONS} bytes"))
 
 
 def _check_volumes(volumes: Sequence[Object], names: set[str], before: Mapping[str, Object], found: Found) -> None:
     if len(names) < len(volumes):
         for name in _repeated(volume.get("name", "") for volume in volumes):
-            found.append(Fault(f"spec.volumes[{name}].name", f'Duplicate value: "{name}"'))
+            found.append(Fault((".spec", ".volumes", f"[{name}]", ".name"), f'Duplicate value: "{name}"'))
     for name in _DNS_LABELS.others(names):
-        found.append(Fault(f"spec.volumes[{name}].name", _name_fault(name)))
+        found.append(Fault((".spec", ".volumes", f"[{name}]", ".name"), _name_fault(name)))
     for volume in volumes:
         if len(volume) <= _KEYS and _SIMPLE_VOLUME.issuperset(volume):
             continue
         name = volume.get("name", "")
         sources = [key for key in volume if key in _SOURCES] if before.get(name) != volume else []
         for source in sources[1:]:
-            found.append(Fault(f"spec.volumes[{name}].{source}", "Forbidden: may not specify more than 1 volume type"))
+            found.append(
+                Fault(
+                    (".spec", ".volumes", f"[{name}]", f".{source}"),
+                    "Forbidden: may not specify more than 1 volume type",
+                )
+            )
         for source in sources:
             field = _SOURCES[source]
             if field and not volume[source].get(field):
-                found.append(Fault(f"spec.volumes[{name}].{source}.{field}", _REQUIRED))
+                found.append(Fault((".spec", ".volumes", f"[{name}]", f".{source}", f".{field}"), _REQUIRED))
 
 
 def _name_fault(name: str) -> str:
@@ -204,14 +226,14 @@ def _name_fault(name: str) -> str:
 def _check_container(container: Object, old: Object, volumes: set[str], found: Found) -> None:
     """Check the fields of a container that differ from ``old``. The places of the faults are relative to the container."""
     for name in _DNS_LABELS.others((container.get("name", ""),)):
-        found.append(Fault("name", _name_fault(name)))
+        found.append(Fault((".name",), _name_fault(name)))
     image, policy = container.get("image", ""), container.get("imagePullPolicy", "")
     if not image:
-        found.append(Fault("image", _REQUIRED))
+        found.append(Fault((".image",), _REQUIRED))
     elif image != image.strip(_SPACE):
-        found.append(Fault("image", f'Invalid value: "{image}": must not have leading or trailing whitespace'))
+        found.append(Fault((".image",), f'Invalid value: "{image}": must not have leading or trailing whitespace'))
     if policy and policy not in _PULL_POLICIES:
-        found.append(Fault("imagePullPolicy", f'Unsupported value: "{policy}"'))
+        found.append(Fault((".imagePullPolicy",), f'Unsupported value: "{policy}"'))
     for key, value in container.items():
         if key in _CHECKS and old.get(key) != value:
             _CHECKS[key](key, value, found)
@@ -222,45 +244,47 @@ def _check_container(container: Object, old: Object, volumes: set[str], found: F
 
 def _check_env(_: str, env: Sequence[Object], found: Found) -> None:
     for name in _ENV_NAMES.others([item.get("name", "") for item in env]):
-        found.append(Fault(f"env[{name}].name", f'Invalid value: "{name}"' if name else _REQUIRED))
+        found.append(Fault((".env", f"[{name}]", ".name"), f'Invalid value: "{name}"' if name else _REQUIRED))
     if max(map(len, env)) > _KEYS:
         both = [item.get("name", "") for item in env if "valueFrom" in item and item.get("value")]
         what = "Invalid value: may not be specified when `value` is not empty"
-        found.extend(Fault(f"env[{name}].valueFrom", what) for name in both)
+        found.extend(Fault((".env", f"[{name}]", ".valueFrom"), what) for name in both)
 
 
 def _check_mounts(mounts: Sequence[Object], volumes: set[str], found: Found) -> None:
     places = [mount.get("mountPath", "") for mount in mounts]
     if len(set(places)) < len(mounts):
         for place in _repeated(places):
-            found.append(Fault(f"volumeMounts[{place}].mountPath", f'Invalid value: "{place}": must be unique'))
+            found.append(
+                Fault((".volumeMounts", f"[{place}]", ".mountPath"), f'Invalid value: "{place}": must be unique')
+            )
     names = [mount.get("name", "") for mount in mounts]
     if volumes.issuperset(names) and all(names) and all(places) and max(map(len, mounts)) <= _KEYS + 1:
         return
     for mount, place in zip(mounts, places, strict=True):
         if (name := mount.get("name", "")) not in volumes:
-            found.append(Fault(f"volumeMounts[{place}].name", f'{_NOT_FOUND}: "{name}"'))
+            found.append(Fault((".volumeMounts", f"[{place}]", ".name"), f'{_NOT_FOUND}: "{name}"'))
         if not place:
-            found.append(Fault("volumeMounts[].mountPath", _REQUIRED))
+            found.append(Fault((".volumeMounts", "[]", ".mountPath"), _REQUIRED))
         if "subPathExpr" in mount and "subPath" in mount:
             what = "Invalid value: subPathExpr and subPath are mutually exclusive"
-            found.append(Fault(f"volumeMounts[{place}].subPathExpr", what))
+            found.append(Fault((".volumeMounts", f"[{place}]", ".subPathExpr"), what))
 
 
 def _check_ports(_: str, ports: Sequence[Object], found: Found) -> None:
     for port in ports:
         number, host = port.get("containerPort", 0), port.get("hostPort", 0)
         if not 0 < number <= _LARGEST_PORT:
-            found.append(Fault(f"ports[{number}].containerPort", f"Invalid value: {number}: {_PORT_RANGE}"))
+            found.append(Fault((".ports", f"[{number}]", ".containerPort"), f"Invalid value: {number}: {_PORT_RANGE}"))
         if not 0 <= host <= _LARGEST_PORT:
-            found.append(Fault(f"ports[{number}].hostPort", f"Invalid value: {host}: {_PORT_RANGE}"))
+            found.append(Fault((".ports", f"[{number}]", ".hostPort"), f"Invalid value: {host}: {_PORT_RANGE}"))
         if (protocol := port.get("protocol", "TCP")) not in _PROTOCOLS:
-            found.append(Fault(f"ports[{number}].protocol", f'Unsupported value: "{protocol}"'))
+            found.append(Fault((".ports", f"[{number}]", ".protocol"), f'Unsupported value: "{protocol}"'))
     names = [name for port in ports if (name := port.get("name"))]
     for name in _PORT_NAMES.others(names):
-        found.append(Fault("ports.name", f'Invalid value: "{name}"'))
+        found.append(Fault((".ports", ".name"), f'Invalid value: "{name}"'))
     if len(set(names)) < len(names):
-        found.extend(Fault("ports.name", f'Duplicate value: "{name}"') for name in _repeated(names))
+        found.extend(Fault((".ports", ".name"), f'Duplicate value: "{name}"') for name in _repeated(names))
 
 
 _PORT_RANGE: Final = f"must be between 1 and {_LARGEST_PORT}"
@@ -271,22 +295,22 @@ def _check_host_ports(ports: Sequence[Object], used: set[str], found: Found) -> 
         if port.get("hostPort"):
             place = f"{port.get('protocol', 'TCP')}/{port.get('hostIP', '')}/{port['hostPort']}"
             if place in used:
-                found.append(Fault("ports.hostPort", f'Duplicate value: "{place}"'))
+                found.append(Fault((".ports", ".hostPort"), f'Duplicate value: "{place}"'))
             used.add(place)
 
 
 def _check_handler(path: str, handler: Object, found: Found) -> None:
     actions = [key for key in _HANDLERS if key in handler]
     if len(actions) > 1:
-        found.append(Fault(f"{path}.{actions[1]}", "Forbidden: may not specify more than 1 handler type"))
+        found.append(Fault((f".{path}.{actions[1]}",), "Forbidden: may not specify more than 1 handler type"))
     if not actions and not any(key in handler for key in _NEWER_HANDLERS):
-        found.append(Fault(path, f"{_REQUIRED}: must specify a handler type"))
+        found.append(Fault((f".{path}",), f"{_REQUIRED}: must specify a handler type"))
     for key in actions:
         if key == "exec":
             if not handler[key].get("command"):
-                found.append(Fault(f"{path}.exec.command", _REQUIRED))
+                found.append(Fault((f".{path}.exec.command",), _REQUIRED))
         elif not _is_port(port := handler[key].get("port", 0)):
-            found.append(Fault(f"{path}.{key}.port", f'Invalid value: "{port}"'))
+            found.append(Fault((f".{path}.{key}.port",), f'Invalid value: "{port}"'))
 
 
 def _is_port(port: int | str) -> bool:
@@ -304,7 +328,7 @@ def _check_resources(path: str, resources: Object, found: Found) -> None:
         limit = limits.get(name, request)
         if request != limit and name in _OVERCOMMITTED and _AT_MOST.others((f"{request} {limit}",)):
             what = f'Invalid value: "{request}": must be less than or equal to {name} limit of {limit}'
-            found.append(Fault(f"{path}.requests", what))
+            found.append(Fault((f".{path}.requests",), what))
 
 
 def _is_at_most(quantities: str) -> bool:
@@ -319,9 +343,9 @@ def _check_security(path: str, security: Object, found: Found) -> None:
     if security.get("allowPrivilegeEscalation") is False:
         what = "Invalid value: cannot set `allowPrivilegeEscalation` to false and"
         if security.get("privileged"):
-            found.append(Fault(path, f"{what} `privileged` to true"))
+            found.append(Fault((f".{path}",), f"{what} `privileged` to true"))
         if "CAP_SYS_ADMIN" in ((security.get("capabilities") or {}).get("add") or ()):
-            found.append(Fault(path, f"{what} `capabilities.Add` CAP_SYS_ADMIN"))
+            found.append(Fault((f".{path}",), f"{what} `capabilities.Add` CAP_SYS_ADMIN"))
 
 
 _CHECKS: Final[Mapping[str, Callable[[str, Any, Found], None]]] = {

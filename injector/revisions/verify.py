@@ -239,8 +239,8 @@ def _refusal(revision: Revision, pod: RecentPod, error: Exception) -> RecentPodE
     at = ""
     if isinstance(error, ExecError):
         at = f" at line {error.line} of template {error.template}"
-    elif isinstance(error, TemplateRenderError | InvalidPodError) and error.where:
-        at = f" at {error.where}"
+    elif isinstance(error, TemplateRenderError | InvalidPodError) and error.place:
+        at = f" at {error.place}"
     return RecentPodError(
         f"it fails on the pod of {pod}, which the current revision injects ({type(error).__name__}{at})",
         where=revision.origin,

@@ -304,7 +304,7 @@ class InjectHandler:
         self, review: admission.Request | admission.Broken, error: Exception, resolved: Resolved | None
     ) -> ReviewAnswer:
         if isinstance(error, InjectorError):
-            reason, message, where = reason_of(error), str(error), error.where
+            reason, message, where = reason_of(error), str(error), error.place
             if isinstance(error, AnnotationError) and not where:
                 where = ", ".join(f"metadata.annotations[{name}]" for name in sorted(error.names))
         else:

@@ -8,14 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from injector.errors import InjectorError
+from injector.injection import containers as c
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts, Skipped
+from injector.injection.steps.overrides import OVERRIDES
 from injector.injection.tools.podchanges import Change, changes
+from injector.istio.annotations import ANNOTATIONS
+from injector.kube.typed import is_struct, struct_type
 
 if TYPE_CHECKING:
     from injector.istio.revision import Revision
@@ -186,7 +193,9 @@ def differences_of(admission: Admission) -> list[Change]:
     except Exception as error:  # noqa: BLE001 -- an error of the candidate is a result
         after = error
     if isinstance(before, Injected) and isinstance(after, Injected):
-        return list(changes(before, after, admission.pod, (served.written, candidate.written)))
+        found = changes(before, after, admission.pod, (served.written, candidate.written))
+        names = _names_of(admission.pod).union(*(_words_of(text) for text in _texts_of(served, candidate)))
+        return [replace(each, path=shown_path(each.path, names)) for each in found]
     if isinstance(before, Exception) or isinstance(after, Exception):
         alike = type(before) is type(after)
         return [] if alike else [Change(ERROR, _where(after) or _where(before), _describe(before), _describe(after))]
@@ -201,5 +210,71 @@ def _describe(outcome: InjectionOutcome) -> str:
     return f"skipped: {outcome.reason}" if isinstance(outcome, Skipped) else f"failed: {type(outcome).__name__}"
 
 
+_PART: Final = re.compile(r"([^.\[\]]+)|\[([^\[\]]*)\]")
+"""A part of a path: a field, or the name of an entry."""
+_WORD: Final = re.compile(r"[^\s\"'`:,;|=(){}\[\]]+")
+_WRITTEN: Final = frozenset(
+    (
+        "revision",
+        "ISTIO_KUBE_APP_PROBERS",
+        *(f"prometheus.io/{field}" for field in ("scrape", "port", "path")),
+        *(row.name for row in ANNOTATIONS),
+        OVERRIDES,
+    )
+)
+"""Names that the injector itself writes."""
+
+
+def shown_path(path: str, names: Collection[str]) -> str:
+    """Return a path with ``*`` in place of each part that is not a field of a pod or one of ``names``.
+
+    The names of entries, and the keys of annotations that hold JSON, can be values of annotations.
+    """
+
+    def shown(part: re.Match[str]) -> str:
+        text = part[0].strip("[]")
+        name = text.partition("#")[0]
+        return part[0] if name in names or name in _WRITTEN or name in _fields() else part[0].replace(text, "*")
+
+    return _PART.sub(shown, path)
+
+
+def _names_of(pod: Mapping[str, Any]) -> frozenset[str]:
+    """Return the names of what a pod has: no values of annotations and variables."""
+    meta, spec = pod.get("metadata") or {}, pod.get("spec") or {}
+    items = [item for key in _LISTS for item in spec.get(key) or () if isinstance(item, dict)]
+    inner = [each for item in items for key in _LISTS for each in item.get(key) or () if isinstance(each, dict)]
+    named = (str(item.get(key, "")) for item in (*items, *inner) for key in ("name", "mountPath"))
+    return c.ISTIOS.union(meta.get("labels") or (), meta.get("annotations") or (), named)
+
+
+@cache
+def _fields() -> frozenset[str]:
+    """Return the names of all fields of pods."""
+    names, types, waiting = set[str](), set[str](), ["v1.Pod"]
+    while waiting:
+        for field_type in struct_type(waiting.pop()).fields:
+            names.add(field_type.json)
+            inner = field_type.type.rpartition("]")[2].lstrip("*")
+            if is_struct(inner) and inner not in types:
+                types.add(inner)
+                waiting.append(inner)
+    return frozenset(names)
+
+
+_LISTS: Final = ("initContainers", "containers", "ephemeralContainers", "volumes", "env", "volumeMounts")
+
+
+def _texts_of(*revisions: Revision) -> Iterator[str]:
+    for revision in revisions:
+        yield from revision.config.templates.values()
+
+
+@lru_cache(maxsize=64)
+def _words_of(text: str) -> frozenset[str]:
+    """Return the words of a template, with which it names what it adds."""
+    return frozenset(_WORD.findall(text))
+
+
 def _where(outcome: InjectionOutcome) -> str:
-    return outcome.where if isinstance(outcome, InjectorError) else ""
+    return outcome.place if isinstance(outcome, InjectorError) else ""

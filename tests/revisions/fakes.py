@@ -45,6 +45,7 @@ def fake_revision(name: str = "default", *, fingerprint: str = "f00d", version: 
     known = {"version_reason": "stated", "engine": "go", "namespaces": {}, "hermetic": True}
     known |= {"behaviours": behaviours_of(parse_minor(version))}
     own = {"name": name, "written": name, "istio_version": version, "origin": f"revisions/{name}"}
+    known |= {"config": SimpleNamespace(templates={})}
     return cast("Revision", SimpleNamespace(**known, **own, fingerprint=fingerprint, values=parse_values(VALUES)))
 
 
