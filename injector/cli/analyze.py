@@ -7,22 +7,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from injector.cli.cluster import LISTED, FileReader, open_reader
 from injector.cli.commands import EX_ISSUES, verbose
 from injector.cli.manifests import OTHER_KINDS_OPTION
 from injector.cli.options import ALL_FLAG, ALL_NAMESPACES, FILENAME, output_format, refuse_unused
 from injector.cli.output import data_text, echo, echo_colored, examples
-from injector.cli.sources import (
-    Sources,
-    chosen_revisions,
-    directory_revisions,
-    namespace_option,
-    revision_source_options,
-)
+from injector.cli.sources import chosen_revisions, namespace_option, revision_source_options
 from injector.cluster import resources as r
 from injector.cluster.kubeconfig import DEFAULT_NAMESPACE
 from injector.cluster.resources import ObjectReader, Scope
 from injector.errors import ClusterError, DataError, ManifestError, UsageError
+from injector.fleet.files import FileReader, open_reader
+from injector.fleet.sources import RevisionSources, directory_revisions
+from injector.fleet.workloads import LISTED
 from injector.istio import analysis
 from injector.istio.analysis import ERROR, INFO, LEVELS, MESSAGES, WARNING, Diagnostic, Item, Mesh
 from injector.istio.behaviours import Minor, parse_minor
@@ -77,7 +73,7 @@ def _place(reader: ObjectReader, obj: Mapping[str, Any]) -> str:
     return reader.place_of(obj) if isinstance(reader, FileReader) else ""
 
 
-async def read_state(reader: ObjectReader, sources: Sources) -> SourceState | None:
+async def read_state(reader: ObjectReader, sources: RevisionSources) -> SourceState | None:
     """Return the revisions of the directory, or else of the reader; None for files without revisions and without webhooks.
 
     Raises:
@@ -210,7 +206,7 @@ def analyze(  # noqa: PLR0913 -- one parameter for each flag
     output_threshold: str,
     oldest: Minor | None,
     color: bool | None,
-    sources: Sources,
+    sources: RevisionSources,
     kubeconfig: Kubeconfig,
     others: OtherKinds,
     output: str,

@@ -12,22 +12,18 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
 
-from injector.cli.cluster import (
-    ClusterView,
-    ReaderSession,
-    clusters_options,
-    confirm_option,
-    confirmed,
-    in_processes,
-    open_reader,
-    read_targets,
-    read_view,
-    refusal,
-)
 from injector.cli.commands import verbose
 from injector.cli.formats import REPORTS
-from injector.cli.manifests import SUFFIXES, WorkloadFiles, workload_options
-from injector.cli.options import ALL_FLAG, ALL_NAMESPACES, GUARD, OutputFormat, exit_code_option, refuse_unused
+from injector.cli.manifests import read_workloads, workload_options
+from injector.cli.options import (
+    ALL_FLAG,
+    ALL_NAMESPACES,
+    GUARD,
+    OutputFormat,
+    confirm_option,
+    exit_code_option,
+    refuse_unused,
+)
 from injector.cli.output import (
     DIFF_COLORS,
     HEADINGS,
@@ -41,14 +37,20 @@ from injector.cli.output import (
 )
 from injector.cli.sources import (
     ByCluster,
-    Sources,
     chosen_revisions,
+    clusters_options,
     complete_names,
     directory_source,
     on_each,
     only_one,
 )
 from injector.errors import DataError, InvalidPodError, ManifestError, UsageError, first_of
+from injector.fleet.dryrun import confirmed, refusal
+from injector.fleet.files import ReaderSession, open_reader
+from injector.fleet.manifests import SUFFIXES, WorkloadFiles
+from injector.fleet.processes import in_processes
+from injector.fleet.view import ClusterView, read_view
+from injector.fleet.workloads import read_targets
 from injector.golang.json import dump_json, load_json
 from injector.injection import containers as c
 from injector.injection.pipeline import answers_to
@@ -61,6 +63,7 @@ from injector.kube.yaml import dump_yaml
 if TYPE_CHECKING:
     from injector.cluster.client import KubeClient
     from injector.cluster.kubeconfig import Kubeconfig
+    from injector.fleet.sources import RevisionSources
     from injector.istio.revision import Revision
     from injector.kube.pods import Created
 
@@ -161,7 +164,7 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
     files: WorkloadFiles,
     live: bool,
     every: bool,
-    sources: Sources,
+    sources: RevisionSources,
     kubeconfigs: tuple[Kubeconfig, ...],
     guard: str,
     only: tuple[str, ...],
@@ -214,7 +217,7 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
         return _Compared(comparer.sides, comparisons, view.built.notes + unconfirmed)
 
     def compare_files(kubeconfig: Kubeconfig) -> _Compared:
-        workloads = files.read()
+        workloads = read_workloads(files)
         with chosen_revisions(sources, kubeconfig) as revisions:
             comparer = comparer_of(
                 (revisions.build(revisions.find(name)) for name in names), workloads.namespace_labels
@@ -263,7 +266,9 @@ def _compare_live(
             return _NOT_INJECTED
         return comparer.result(workload)
 
-    results = read_targets(session, files.namespace, files.others, compare, selector=files.selector)
+    results = read_targets(
+        session, files.namespace, files.others, compare, selector=files.selector, progress=with_progress
+    )
     comparisons = [each for each in results if isinstance(each, Comparison)]
     if not comparisons:
         raise ManifestError(

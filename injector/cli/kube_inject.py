@@ -23,15 +23,7 @@ import click
 from injector.cli.commands import verbose
 from injector.cli.keys import CONFIG, FLAGS, VALUES, check_content
 from injector.cli.keys import MESH as MESH_KEY
-from injector.cli.manifests import (
-    FORMATS,
-    OTHER_KINDS_OPTION,
-    STDIN,
-    ChangedDocument,
-    changed_documents,
-    read_manifests,
-    write_manifests,
-)
+from injector.cli.manifests import FORMATS, OTHER_KINDS_OPTION, write_manifests
 from injector.cli.options import (
     FILE,
     FILENAME,
@@ -48,16 +40,12 @@ from injector.cli.options import (
     unknown_format,
     was_given,
 )
-from injector.cli.output import echo, examples, one_line, write_verbatim
+from injector.cli.output import echo, examples, one_line, print_warning, with_progress, write_verbatim
 from injector.cli.sources import (
     CLUSTER_PARAMETERS,
-    IN_DIRECTORY,
     ISTIO_NAMESPACE_OPTION,
     NAMESPACE_HINT,
-    RevisionList,
-    Sources,
     chosen_revisions,
-    directory_revisions,
     directory_source,
     kubeconfig_options,
     namespace_option,
@@ -74,6 +62,8 @@ from injector.errors import (
     UsageError,
     no_source,
 )
+from injector.fleet.manifests import STDIN, ChangedDocument, changed_documents, read_manifests
+from injector.fleet.sources import IN_DIRECTORY, RevisionList, RevisionSources, directory_revisions
 from injector.injection.result import GUARDS
 from injector.injection.tools.manifest import inject_object, injected_parts
 from injector.injection.tools.uninject import uninject_object
@@ -218,7 +208,7 @@ class RevisionOptions:
         if self.config is not None:
             yield self._file(self.config), None
             return
-        sources = Sources(self.revisions_dir, self.istio_namespace, overrides)
+        sources = RevisionSources(self.revisions_dir, self.istio_namespace, overrides)
         if self.mesh is not None:
             refuse_unused("with --meshConfigFile", "mesh_map")
         names_map = was_given("config_map") or was_given("mesh_map")
@@ -228,7 +218,7 @@ class RevisionOptions:
         with chosen_revisions(sources, self.kubeconfig, read) as revisions:
             yield revisions.find(self.revision or ""), revisions
 
-    async def _read_config_maps(self, reader: ObjectReader, sources: Sources) -> RevisionList:
+    async def _read_config_maps(self, reader: ObjectReader, sources: RevisionSources) -> RevisionList:
         """Return the revision of the named ConfigMaps, which need no labels."""
         suffix = "" if self.revision in {None, "", DEFAULT_NAME} else f"-{self.revision}"
         names = {INJECTOR: self.config_map, MESH: self.mesh_map}
@@ -391,7 +381,9 @@ def kube_inject(*, manifest: ManifestOptions, chosen: RevisionOptions, namespace
 
     def documents() -> Iterator[ChangedDocument]:
         workloads = 0
-        for document in changed_documents(manifests, inject, manifest.others):
+        for document in changed_documents(
+            manifests, inject, manifest.others, warn=print_warning, progress=with_progress
+        ):
             workloads += document.after is not None
             yield document
         if not workloads:
@@ -577,5 +569,11 @@ def uninject(*, manifest: ManifestOptions) -> None:
     Other documents, and workloads without a sidecar, stay as they are.
     """
     manifests = read_manifests(manifest.names, recursive=manifest.recursive)
-    documents = changed_documents(manifests, partial(uninject_object, others=manifest.others), manifest.others)
+    documents = changed_documents(
+        manifests,
+        partial(uninject_object, others=manifest.others),
+        manifest.others,
+        warn=print_warning,
+        progress=with_progress,
+    )
     write_manifests(documents, manifest.format, manifest.file)

@@ -245,3 +245,19 @@ def dry_run_option(*, client: str, server: str) -> Callable[[F], F]:
         show_default=True,
         help=f"`client`, or no value: {client}. `server`: {server}.",
     )
+
+
+CONFIRMED: Final = 3
+"""The number of workloads whose injected pods the API server checks by default."""
+
+
+def confirm_option(condition: str) -> Callable[[F], F]:
+    """Return the option ``--confirm``. ``condition`` says when it has an effect."""
+    return click.option(
+        "--confirm",
+        type=click.IntRange(min=0),
+        default=CONFIRMED,
+        show_default=True,
+        metavar="N",
+        help=f"{condition}, let the API server check the injected pods of N workloads that differ, by a dry run.",
+    )

@@ -170,6 +170,16 @@ def json_text(data: Any, *, indent: int | str = 2) -> str:
     return f"{escape_controls(json.dumps(data, indent=indent, ensure_ascii=False))}\n"
 
 
+def print_note(text: str) -> None:
+    """Print a note for the user on stderr."""
+    echo(f"note: {text}", err=True)
+
+
+def print_warning(text: str) -> None:
+    """Print a warning on stderr."""
+    echo(f"warning: {text}", err=True)
+
+
 def with_progress(items: Iterable[T], label: str, *, length: int | None = None) -> Iterator[T]:
     """Yield the items, with a progress bar on stderr if that is a terminal and there are many.
 

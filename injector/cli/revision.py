@@ -12,18 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 import click
 import msgspec
 
-from injector.cli.cluster import (
-    ClusterView,
-    ReaderSession,
-    clusters_options,
-    open_reader,
-    read_running,
-    read_view,
-    results_of_texts,
-    skipped_namespaces,
-)
 from injector.cli.commands import EX_DATAERR, Subcommands, verbose
-from injector.cli.explain import PodLabels, Route, requested_name, route_by
 from injector.cli.manifests import SELECTOR
 from injector.cli.options import (
     ALL_FLAG,
@@ -36,11 +25,21 @@ from injector.cli.options import (
     output_format,
     refuse_unused,
 )
-from injector.cli.output import HEADINGS, confirm, data_text, echo, echo_colored, examples, printable, table
+from injector.cli.output import (
+    HEADINGS,
+    confirm,
+    data_text,
+    echo,
+    echo_colored,
+    examples,
+    printable,
+    table,
+    with_progress,
+)
 from injector.cli.sources import (
     ByCluster,
-    Sources,
     chosen_revisions,
+    clusters_options,
     complete_names,
     directory_source,
     namespace_option,
@@ -51,6 +50,10 @@ from injector.cli.sources import (
 from injector.cli.tag import TagLocation, location_options
 from injector.cluster.resources import PODS, RUNNING, Scope
 from injector.errors import ConfigError, DataError, UsageError
+from injector.fleet.files import ReaderSession, open_reader
+from injector.fleet.routing import PodLabels, Route, requested_name, route_by
+from injector.fleet.view import ClusterView, read_view, skipped_namespaces
+from injector.fleet.workloads import read_running, results_of_texts
 from injector.golang.json import load_json
 from injector.injection import containers as c
 from injector.injection.pipeline import answers_to
@@ -80,6 +83,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from injector.cluster.kubeconfig import Kubeconfig
+    from injector.fleet.sources import RevisionSources
     from injector.kube.selectors import Selector
 
 STATUS_COLUMNS: Final = ("NAMESPACE", "WORKLOAD", "PODS", "HAS", "WOULD GET", "STATE")
@@ -207,7 +211,7 @@ def status(  # noqa: PLR0913 -- one parameter for each flag
     namespace: str | None,
     every: bool,
     selector: Selector,
-    sources: Sources,
+    sources: RevisionSources,
     kubeconfigs: tuple[Kubeconfig, ...],
     output: str,
     exit_code: bool,
@@ -292,12 +296,12 @@ class PodStatuses:
 
 
 def _read_statuses(
-    session: ReaderSession, sources: Sources, namespace: str | None, selector: str
+    session: ReaderSession, sources: RevisionSources, namespace: str | None, selector: str
 ) -> tuple[list[Row], list[str]]:
     """Return the pods by workload, those that the selector of kubectl matches, and notes for the user."""
     view = session.run(lambda reader: read_view(reader, sources, namespace))
     scope = Scope(PODS, namespace or "", labels=selector, fields=RUNNING)
-    found = results_of_texts(session, scope, lambda: PodStatuses(view).of)
+    found = results_of_texts(session, scope, lambda: PodStatuses(view).of, progress=with_progress)
     unknown = {each for each in found if isinstance(each, str)}
     notes = list(view.built.notes)
     if not view.webhooks:
@@ -347,7 +351,7 @@ revision.add_command(status)
 @revision_source_options
 @output_format("table", "json", "yaml")
 @verbose
-def list_revisions(sources: Sources, kubeconfig: Kubeconfig, output: str) -> None:
+def list_revisions(sources: RevisionSources, kubeconfig: Kubeconfig, output: str) -> None:
     """List the revisions with their Istio versions and tags."""
     registry, report = _load(sources, kubeconfig)
     rows = [_data(state, registry.snapshot) for state in report.revisions.values()]
@@ -366,7 +370,7 @@ def list_revisions(sources: Sources, kubeconfig: Kubeconfig, output: str) -> Non
 )
 @revision_source_options
 @verbose
-def verify_revisions(sources: Sources, kubeconfig: Kubeconfig) -> None:
+def verify_revisions(sources: RevisionSources, kubeconfig: Kubeconfig) -> None:
     """Build every revision and render built-in pods with it. The exit code is 65 if one fails."""
     registry, report = _load(sources, kubeconfig)
     for state in report.revisions.values():
@@ -419,7 +423,7 @@ def init_revisions(folder: Path) -> None:
     echo(f"wrote {folder}", err=True)
 
 
-def _load(sources: Sources, kubeconfig: Kubeconfig) -> tuple[Registry, LoadReport]:
+def _load(sources: RevisionSources, kubeconfig: Kubeconfig) -> tuple[Registry, LoadReport]:
     """Read and build the revisions. Raises ConfigError if there are none."""
     with chosen_revisions(sources, kubeconfig) as revisions:
         registry = Registry()

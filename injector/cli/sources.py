@@ -9,17 +9,18 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import click
 
 from injector.cli.commands import EX_FAILED
 from injector.cli.options import (
     FILE,
+    NODE_VERSION,
     PRECEDENCE_FLAG,
     REVISION_FLAG,
     both_spellings,
@@ -28,30 +29,28 @@ from injector.cli.options import (
     refuse_unused,
     was_given,
 )
-from injector.cli.output import echo, one_line
+from injector.cli.output import echo, one_line, print_note
 from injector.cluster.kubeconfig import Kubeconfig
-from injector.errors import ConfigError, InjectorError, NotConfiguredError, UnknownRevisionError, UsageError, no_source
+from injector.errors import ConfigError, InjectorError, NotConfiguredError, UsageError, no_source
+from injector.fleet.sources import (
+    IN_DIRECTORY,
+    REVISIONS_DIR_VARIABLE,
+    RevisionList,
+    RevisionSources,
+    directory_revisions,
+)
 from injector.istio.webhooks import ISTIO_NAMESPACE, NAMESPACE, PRECEDENCES, Endpoint
 from injector.kube.escaping import escape_line
 from injector.kube.selectors import is_dns_label
-from injector.revisions.directory import EMBEDDED, TAGS_FILE, read_directory
-from injector.revisions.registry import ResolvedName, checked_name
+from injector.revisions.directory import EMBEDDED
+from injector.revisions.registry import checked_name
 from injector.revisions.source import Overrides, build, overridden
 
 if TYPE_CHECKING:
-    from injector.cluster.resources import ObjectReader
-    from injector.istio.revision import Revision
-    from injector.revisions.source import RawRevision, SourceState
-    from injector.revisions.tags import TagWorkload
+    from injector.fleet.view import ReadRevisions
 
 F = TypeVar("F", bound="Callable[..., Any]")
 T = TypeVar("T")
-ReadRevisions: TypeAlias = "Callable[[ObjectReader, Sources], Coroutine[Any, Any, RevisionList]]"
-
-
-_VARIABLE: Final = "INJECTOR_REVISIONS_DIR"
-IN_DIRECTORY: Final = f"--revisions-dir DIR (or {_VARIABLE})"
-"""How to say that revisions are in a directory, for ``no_source``."""
 
 
 def check_variable(name: str) -> None:
@@ -74,7 +73,7 @@ def chosen_directory(revisions_dir: Path | None, *, embedded: bool = False, is_e
     if embedded:
         return EMBEDDED
     if revisions_dir is None and not is_explicit:
-        check_variable(_VARIABLE)
+        check_variable(REVISIONS_DIR_VARIABLE)
     return revisions_dir
 
 
@@ -91,7 +90,7 @@ def revisions_dir(default: str, *, has_embedded: bool = True) -> Callable[[F], F
         *reversed(both_spellings("revisionsDir")),
         "revisions_dir",
         type=FILE,
-        envvar=_VARIABLE,
+        envvar=REVISIONS_DIR_VARIABLE,
         show_envvar=True,
         help=f"Directory of revisions and their tags.yaml. Default: {default}.",
     )
@@ -103,43 +102,6 @@ def directory_source() -> str:
     """Return the flag or the variable that chooses the directory of revisions."""
     flags = {"embedded": "--embedded", "revisions_dir": "--revisions-dir"}
     return next((flag for name, flag in flags.items() if was_given(name)), "INJECTOR_REVISIONS_DIR")
-
-
-@dataclass(frozen=True, slots=True)
-class RevisionList:
-    """The revisions and tags of a source. ``where`` and ``tags_where`` name the source and the place of its tags in messages.
-
-    ``build`` raises a DataError if the revision is not valid, and a ClusterError if the nodes cannot be read.
-    """
-
-    state: SourceState
-    where: str
-    tags_where: str
-    build: Callable[[RawRevision], Revision] = build
-
-    def find(self, name: str) -> RawRevision:
-        """Return the revision that ``name`` leads to, as ``resolve``. Raises DataError if it cannot be read."""
-        return self.state.revision(self.resolve(name).revision)
-
-    def resolve(self, name: str, workload: Callable[[], TagWorkload] | None = None) -> ResolvedName:
-        """Return the name of the revision that ``name``, a revision, a tag, or empty for the default, leads to for a workload.
-
-        Raises:
-            UsageError: no revision or tag has this name.
-            DataError: the tags cannot be read.
-        """
-        try:
-            return self.state.resolve(name, workload)
-        except UnknownRevisionError as error:
-            if self.state.tags_error is not None:
-                raise self.state.tags_error from None
-            raise UsageError(error.what, where=self.where, hint=error.hint) from None
-
-
-def directory_revisions(directory: Path) -> RevisionList:
-    """Return the revisions of a directory. Raises ConfigError if the directory cannot be read."""
-    where = "the embedded examples" if directory == EMBEDDED else str(directory)
-    return RevisionList(read_directory(directory), where, f"{directory}/{TAGS_FILE}")
 
 
 NAMESPACE_HINT: Final = "use at most 63 lower-case letters, digits and `-`, with a letter or digit at both ends"
@@ -330,29 +292,25 @@ def only_one(kubeconfigs: Sequence[Kubeconfig], use: str) -> Kubeconfig:
     return kubeconfigs[0]
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """Where a command finds revisions: in a directory, or else in Istio's namespace of the cluster.
-
-    ``overrides`` are the settings of revisions that flags replace.
-    """
-
-    revisions_dir: Path | None
-    istio_namespace: str
-    overrides: Overrides = field(default_factory=Overrides)
-
-
 def source_options(default: str, *others: Callable[[F], F]) -> Callable[[F], F]:
     """Return the options to find revisions, as the parameter ``sources``, and others.
 
     ``default`` says what the command uses without a directory. ``NODE_VERSION`` may be one of the others.
     """
 
-    def sources(revisions_dir: Path | None, istio_namespace: str, node_version: tuple[str, ...] = ()) -> Sources:
-        return Sources(revisions_dir, istio_namespace, Overrides(node_versions=node_version))
+    def sources(
+        revisions_dir: Path | None, istio_namespace: str, node_version: tuple[str, ...] = ()
+    ) -> RevisionSources:
+        return RevisionSources(revisions_dir, istio_namespace, Overrides(node_versions=node_version))
 
     return option_group("sources", sources, revisions_dir(default), ISTIO_NAMESPACE_OPTION, *others)
 
+
+cluster_options, clusters_options = (
+    source_options("the revisions in the cluster", options, NODE_VERSION)
+    for options in (kubeconfig_options, kubeconfigs_options)
+)
+"""The options to find revisions, as ``sources``, and to reach a cluster, as ``kubeconfig``, or several, as ``kubeconfigs``."""
 
 revision_source_options: Final = source_options("the revisions in the cluster", kubeconfig_options)
 """The options to find revisions, as the parameters ``sources`` and ``kubeconfig``."""
@@ -367,7 +325,7 @@ def check_cluster(kubeconfig: Kubeconfig) -> None:
 
 @contextmanager
 def chosen_revisions(
-    sources: Sources, kubeconfig: Kubeconfig, read: ReadRevisions | None = None
+    sources: RevisionSources, kubeconfig: Kubeconfig, read: ReadRevisions | None = None
 ) -> Iterator[RevisionList]:
     """Choose the revisions of a command that does not read anything else from the cluster.
 
@@ -384,9 +342,9 @@ def chosen_revisions(
     if read is None:
         check_cluster(kubeconfig)
     # Imported here, because it takes as long as an injection, and files alone do not need it.
-    from injector.cli.cluster import cluster_revisions  # noqa: PLC0415
+    from injector.fleet.view import cluster_revisions  # noqa: PLC0415
 
-    with cluster_revisions(sources, kubeconfig, read) as found:
+    with cluster_revisions(sources, kubeconfig, read, note=print_note) as found:
         yield found
 
 
@@ -395,7 +353,7 @@ def complete_names(ctx: click.Context, _param: click.Parameter, incomplete: str)
     given = ctx.params
     with ctx.scope(cleanup=False), redirect_stderr(io.StringIO()), suppress(InjectorError):
         directory = chosen_directory(given.get("revisions_dir"), embedded=bool(given.get("embedded")))
-        sources = Sources(directory, given.get("istio_namespace") or ISTIO_NAMESPACE)
+        sources = RevisionSources(directory, given.get("istio_namespace") or ISTIO_NAMESPACE)
         context = given.get("context_name") or next(iter(given.get("context_names") or ()), None)
         kubeconfig = _kubeconfig(given.get("paths") or (), context)
         with chosen_revisions(sources, kubeconfig) as found:

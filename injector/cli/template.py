@@ -17,16 +17,12 @@ from injector.authoring.traced import PodData, TracedTemplate
 from injector.cli.commands import EX_DATAERR, EX_FAILED, Subcommands, verbose
 from injector.cli.keys import CONFIG, FLAGS, TEMPLATE, check_content
 from injector.cli.kube_inject import RevisionOptions, revision_options
-from injector.cli.manifests import OTHER_KINDS_OPTION, SEPARATOR, SUFFIXES, WorkloadFiles, workload_options, write_file
+from injector.cli.manifests import OTHER_KINDS_OPTION, SEPARATOR, read_workloads, workload_options, write_file
 from injector.cli.options import FILE, exit_code_option, option_group, output_format
 from injector.cli.output import DIFF_COLORS, HEADINGS, data_text, echo, echo_colored, examples, table, write_verbatim
-from injector.cli.sources import (
-    Sources,
-    chosen_revisions,
-    revision_option,
-    revision_source_options,
-)
+from injector.cli.sources import chosen_revisions, revision_option, revision_source_options
 from injector.errors import AnnotationError, ConfigError, DataError, ManifestError, TemplateRenderError, UsageError
+from injector.fleet.manifests import SUFFIXES, WorkloadFiles
 from injector.golang.json import dump_json
 from injector.gotemplate import ParseError
 from injector.gotemplate.lexer import Kind, tokens
@@ -41,6 +37,7 @@ from injector.revisions.source import SETTINGS_KEY, Texts, build, parse_settings
 if TYPE_CHECKING:
     from injector.authoring.traced import Marked
     from injector.cluster.kubeconfig import Kubeconfig
+    from injector.fleet.sources import RevisionSources
     from injector.istio.revision import Revision
     from injector.kube.pods import Created, OtherKinds
     from injector.revisions.source import RawRevision
@@ -276,7 +273,7 @@ def render(*, templates: ChosenTemplates, files: WorkloadFiles, output: str) -> 
     first text. The command renders the templates that a pod gets, or the TEMPLATE files, or the templates that --template names. Each
     of them renders a part of the pod. `injector kube-inject` merges the parts into the pod.
     """
-    results = list(rendered(templates, files.read().created))
+    results = list(rendered(templates, read_workloads(files).created))
     if output == "text":
         echo_colored("".join(map(_rendered_text, results)), _RENDER_COLORS)
         return
@@ -323,7 +320,7 @@ def trace(*, templates: ChosenTemplates, files: WorkloadFiles, output: str) -> N
     if files.filenames:
         traced = [
             (each.data(), without_repeats(each.template.reads(each.result)))
-            for each in rendered(templates, files.read().created)
+            for each in rendered(templates, read_workloads(files).created)
         ]
     else:
         revision = templates.build()
@@ -497,7 +494,7 @@ def test(
     folder: Path,
     revision: tuple[str, ...],
     update: bool,
-    sources: Sources,
+    sources: RevisionSources,
     kubeconfig: Kubeconfig,
     others: OtherKinds,
 ) -> None:
@@ -547,7 +544,7 @@ def _with_goldens(folder: Path) -> tuple[str, ...]:
 
 
 def _injected(file: Path, revision: Revision, others: OtherKinds) -> str:
-    created = WorkloadFiles((str(file),), others=others).read().created
+    created = read_workloads(WorkloadFiles((str(file),), others=others)).created
     return SEPARATOR.join(dump_yaml(_result(revision, each)) for each in created)
 
 

@@ -14,24 +14,17 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from injector.cli.cluster import (
-    ClusterView,
-    ReaderSession,
-    cluster_options,
-    clusters_options,
-    confirm_option,
-    confirmed,
-    open_reader,
-    read_targets,
-    read_view,
-    refusal,
-    skipped_namespaces,
-)
 from injector.cli.commands import EX_FAILED, Subcommands, verbose
-from injector.cli.explain import pod_labels, requested_name
 from injector.cli.formats import cell
-from injector.cli.manifests import read_manifests
-from injector.cli.options import FILENAME, RECURSIVE, checked, exit_code_option, output_format, refuse_unused
+from injector.cli.options import (
+    FILENAME,
+    RECURSIVE,
+    checked,
+    confirm_option,
+    exit_code_option,
+    output_format,
+    refuse_unused,
+)
 from injector.cli.output import (
     HEADINGS,
     LiveText,
@@ -44,9 +37,23 @@ from injector.cli.output import (
     printable,
     table,
 )
-from injector.cli.sources import ISTIO_NAMESPACE_OPTION, ByCluster, kubeconfig_options, on_each, only_one
+from injector.cli.sources import (
+    ISTIO_NAMESPACE_OPTION,
+    ByCluster,
+    cluster_options,
+    clusters_options,
+    kubeconfig_options,
+    on_each,
+    only_one,
+)
 from injector.cluster.session import open_session
 from injector.errors import ManifestError, TagError, UsageError, first_of
+from injector.fleet.dryrun import confirmed, refusal
+from injector.fleet.files import ReaderSession, open_reader
+from injector.fleet.manifests import read_manifests
+from injector.fleet.routing import pod_labels, requested_name
+from injector.fleet.view import ClusterView, read_view, skipped_namespaces
+from injector.fleet.workloads import read_targets
 from injector.golang.time import utc_text
 from injector.injection.result import Injected
 from injector.injection.tools.drift import injected_revision
@@ -84,9 +91,9 @@ from injector.upgrade.step import INTERVAL
 from injector.upgrade.store import UPGRADES, ResourceStore, Store, Stored, find_store, write_tag
 
 if TYPE_CHECKING:
-    from injector.cli.sources import Sources
     from injector.cluster.client import KubeClient
     from injector.cluster.kubeconfig import Kubeconfig
+    from injector.fleet.sources import RevisionSources
     from injector.istio.revision import Revision
     from injector.metrics import Metrics
     from injector.upgrade.gates import BearerToken
@@ -144,7 +151,7 @@ def plan(  # noqa: PLR0913 -- one parameter for each flag
     document: str,
     filenames: tuple[str, ...],
     recursive: bool,
-    sources: Sources,
+    sources: RevisionSources,
     kubeconfigs: tuple[Kubeconfig, ...],
     output: str,
     confirm: int,
@@ -199,7 +206,7 @@ async def _dry_run(document: Upgrade, target: Revision, client: KubeClient, entr
 @cluster_options
 @PROMETHEUS_TOKEN
 @verbose
-def run(*, document: str, sources: Sources, kubeconfig: Kubeconfig, prometheus_token: str | None) -> None:
+def run(*, document: str, sources: RevisionSources, kubeconfig: Kubeconfig, prometheus_token: str | None) -> None:
     """Run or continue the upgrade of FILE, or the Upgrade NAME of the cluster, until it ends or is paused.
 
     The state is in the status of the resource, or for a FILE in the ConfigMap upgrade-NAME of Istio's namespace. You can stop the command
@@ -248,7 +255,7 @@ class Launcher:
     """Runs upgrades of one cluster, for the command and for the server. See ``Runner`` for the arguments."""
 
     client: KubeClient
-    sources: Sources
+    sources: RevisionSources
     kubeconfig: Kubeconfig
     metrics: Metrics
     say: Callable[[Upgrade, State], None]
@@ -426,7 +433,7 @@ def read_resource(name: str, kubeconfig: Kubeconfig) -> tuple[dict[str, Any], Up
     return raw, _checked(read_upgrade(raw, where=f"Upgrade {name}"))
 
 
-def read_fleet(session: ReaderSession, sources: Sources, document: Upgrade) -> Fleet:
+def read_fleet(session: ReaderSession, sources: RevisionSources, document: Upgrade) -> Fleet:
     """Read from a cluster what the plan of an upgrade needs. Raises InjectorError as ``read_view``, or if the tag is unknown."""
     view = session.run(lambda reader: read_view(reader, sources, None))
     source, target = (_revision(view, name) for name in (document.source, document.target))

@@ -12,11 +12,11 @@ import yaml
 from click.testing import CliRunner, Result
 
 from injector.cli import main
-from injector.cli.cluster import FileReader
 from injector.cluster import resources
 from injector.cluster.client import KubeClient, Page, meaning_of
 from injector.cluster.resources import Resource, Scope
 from injector.errors import ClusterError
+from injector.fleet.files import FileReader
 from injector.istio.webhooks import WebhookOptions, revision_webhook, tag_webhook
 from tests.cluster.fakeapi import FakeApi
 from tests.e2e.manifests import config_map

@@ -12,18 +12,6 @@ from typing import Any
 import pytest
 import yaml
 
-from injector.cli.cluster import (
-    WorkloadName,
-    in_processes,
-    open_reader,
-    parse_target,
-    read_objects,
-    read_revisions,
-    read_target,
-    read_targets,
-    read_view,
-)
-from injector.cli.sources import Sources
 from injector.cluster.client import KubeClient
 from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.resources import (
@@ -40,6 +28,11 @@ from injector.cluster.resources import (
 )
 from injector.cluster.session import open_session, run_for_result
 from injector.errors import ClusterError, DataError, ManifestError, NotConfiguredError, UsageError
+from injector.fleet.files import open_reader, read_objects
+from injector.fleet.processes import in_processes
+from injector.fleet.sources import RevisionSources
+from injector.fleet.view import read_revisions, read_view
+from injector.fleet.workloads import WorkloadName, parse_target, read_target, read_targets
 from injector.golang.json import dump_json
 from injector.injection.tools.podchanges import ABSENT
 from injector.istio.webhooks import NAME_LABEL
@@ -300,7 +293,7 @@ def test_a_pod_that_is_being_deleted_has_ended(pod: dict[str, Any], over: bool) 
 
 
 OBJECTS = (*revision("1-24", "1.24.6"), tag("prod", "1-24"), labelled("shop", "prod"), labelled("other", "1-24"))
-FROM_CLUSTER = Sources(None, HOME)
+FROM_CLUSTER = RevisionSources(None, HOME)
 
 
 def test_the_view_has_everything_that_decides_about_pods() -> None:
@@ -338,24 +331,24 @@ def test_openshifts_annotations_of_namespaces_reach_the_revisions() -> None:
 def test_a_folder_of_revisions_replaces_those_of_the_cluster(tmp_path: Path) -> None:
     write_revision(tmp_path / "own")
 
-    found = asyncio.run(read_revisions(cluster(*OBJECTS), Sources(tmp_path, HOME)))
+    found = asyncio.run(read_revisions(cluster(*OBJECTS), RevisionSources(tmp_path, HOME)))
 
     assert [raw.name for raw in found.state.revisions] == ["own"]
     assert (found.where, found.tags_where) == (str(tmp_path), f"{tmp_path}/tags.yaml")
 
     (tmp_path / "tags.yaml").write_text("[")
     with pytest.raises(DataError, match=r"tags\.yaml"):
-        asyncio.run(read_revisions(cluster(), Sources(tmp_path, HOME)))
+        asyncio.run(read_revisions(cluster(), RevisionSources(tmp_path, HOME)))
 
 
 def test_without_a_revision_the_error_names_the_source() -> None:
     with pytest.raises(
         NotConfiguredError, match="no source of revisions is configured; give Istio's ConfigMaps in FILES"
     ):
-        asyncio.run(read_revisions(cluster(*OBJECTS), Sources(None, "elsewhere")))
+        asyncio.run(read_revisions(cluster(*OBJECTS), RevisionSources(None, "elsewhere")))
 
     with pytest.raises(UsageError) as caught:
-        asyncio.run(read_revisions(FakeKube(*OBJECTS), Sources(None, "elsewhere")))
+        asyncio.run(read_revisions(FakeKube(*OBJECTS), RevisionSources(None, "elsewhere")))
 
     assert str(caught.value) == (
         "the configmaps of namespace elsewhere: no Istio revision found; give --revisions-dir or --istio-namespace"
@@ -466,7 +459,7 @@ def test_an_error_of_one_item_is_raised_after_the_results_of_the_processes_befor
 
 ENDLESS = """
 import itertools, os
-from injector.cli.cluster import in_processes
+from injector.fleet.processes import in_processes
 
 os.sched_getaffinity = lambda _: {0, 1}
 for _ in in_processes(lambda item: print(item, flush=True), itertools.count()):

@@ -10,11 +10,13 @@ import pytest
 import yaml
 from click.testing import Result
 
-from injector.cli.cluster import WorkloadName, read_target, read_view
-from injector.cli.explain import Explanation, explain_live, pod_labels
-from injector.cli.sources import Sources
 from injector.cluster.resources import PODS
 from injector.errors import DataError
+from injector.fleet.explain import Explanation, explain_live
+from injector.fleet.routing import pod_labels
+from injector.fleet.sources import RevisionSources
+from injector.fleet.view import read_view
+from injector.fleet.workloads import WorkloadName, read_target
 from injector.injection.result import GUARDS
 from injector.injection.tools.explain import Step, Trace
 from injector.kube.pods import Created
@@ -409,7 +411,7 @@ OBJECTS = (
     owned("web", "bad"),
     deployment("web", "shop"),
 )
-SOURCES = Sources(None, HOME)
+SOURCES = RevisionSources(None, HOME)
 
 
 async def explanation(place: str, *more: dict[str, Any], guard: str = "enforce") -> Explanation:

@@ -13,8 +13,8 @@ import yaml
 from click.testing import Result
 
 from injector.cli.kube_inject import IGNORED, IGNORED_SWITCHES, REFUSED_FLAGS, revision_options
-from injector.cli.sources import RevisionList
 from injector.errors import ConfigError, DataError, UsageError
+from injector.fleet.sources import RevisionList
 from injector.istio.revision import Revision
 from injector.revisions.source import SourceState
 from injector.revisions.tags import parse_tags

@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from injector.cli.manifests import (
+from injector.cli.manifests import manifest_text, write_manifests
+from injector.cli.output import print_warning
+from injector.errors import AnnotationError, InjectorError, ManifestError, MultipleError
+from injector.fleet.manifests import (
     ChangedDocument,
     Manifest,
     WorkloadFiles,
     Workloads,
     changed_documents,
-    manifest_text,
     read_manifests,
-    write_manifests,
 )
-from injector.errors import AnnotationError, InjectorError, ManifestError, MultipleError
 from injector.kube.pods import for_each_item
 from tests.cases import cases
 
@@ -100,7 +100,7 @@ def refused(obj: dict[str, Any]) -> dict[str, Any] | None:
 def test_each_document_of_each_manifest_is_changed_or_kept() -> None:
     manifests = [Manifest("a", "kind: Pod\n---\n# kept\nkind: Service\n"), Manifest("b", "kind: Pod\n")]
 
-    found = list(changed_documents(manifests, marked))
+    found = list(changed_documents(manifests, marked, warn=print_warning))
 
     assert [(each.text, each.after) for each in found] == [
         ("kind: Pod\n", {"kind": "Pod", "marked": True}),
@@ -111,20 +111,20 @@ def test_each_document_of_each_manifest_is_changed_or_kept() -> None:
 
 @pytest.mark.parametrize("text", ["# nothing\n", "- 1\n", "text\n", "42\n"])
 def test_documents_that_are_not_objects_pass_through(text: str) -> None:
-    (found,) = changed_documents([Manifest("a", text)], refused)
+    (found,) = changed_documents([Manifest("a", text)], refused, warn=print_warning)
 
     assert (found.text, found.after) == (text, None)
 
 
 def test_yaml_that_cannot_be_read_names_the_file_and_its_line_there() -> None:
     with pytest.raises(ManifestError, match=r"^a\.yaml: yaml: line 5: "):
-        list(changed_documents([Manifest("a.yaml", "kind: Pod\n---\n\n# x\n\ta: 1\n")], marked))
+        list(changed_documents([Manifest("a.yaml", "kind: Pod\n---\n\n# x\n\ta: 1\n")], marked, warn=print_warning))
 
 
 def test_a_document_is_changed_when_it_is_asked_for() -> None:
     """So 20,000 workloads are never in memory at once."""
     seen: list[dict[str, Any]] = []
-    documents = changed_documents([Manifest("a", "kind: Pod\n---\nkind: Job\n")], seen.append)
+    documents = changed_documents([Manifest("a", "kind: Pod\n---\nkind: Job\n")], seen.append, warn=print_warning)
 
     next(documents)
 
@@ -139,7 +139,7 @@ def test_every_faulty_object_is_named_also_in_lists_and_at_most_twenty() -> None
         return {"items": list(for_each_item(obj, change))} if "items" in obj else refused(obj)
 
     with pytest.raises(MultipleError) as caught:
-        list(changed_documents([Manifest("a.yaml", text)], change))
+        list(changed_documents([Manifest("a.yaml", text)], change, warn=print_warning))
 
     said = str(caught.value).splitlines()
     assert said[:2] == ["a.yaml:1: Pod first: is wrong; correct it", "a.yaml:4: Pod p0: is wrong; correct it"]
@@ -152,7 +152,7 @@ def test_an_object_that_cannot_be_changed_is_named_with_file_and_line(text: str,
         return None if "x" in obj else refused(obj)
 
     with pytest.raises(AnnotationError) as caught:
-        list(changed_documents([Manifest("a.yaml", text)], change))
+        list(changed_documents([Manifest("a.yaml", text)], change, warn=print_warning))
 
     assert str(caught.value) == says
 
@@ -163,7 +163,7 @@ PODS = "kind: Pod\nmetadata: {name: a, namespace: shop}\n---\nkind: Pod\nmetadat
 
 def read(folder: Path, text: str, namespace: str | None = None) -> Workloads:
     (folder / "m.yaml").write_text(text)
-    return WorkloadFiles((str(folder / "m.yaml"),), namespace=namespace).read()
+    return WorkloadFiles((str(folder / "m.yaml"),), namespace=namespace).read(warn=print_warning)
 
 
 def test_every_workload_is_read_in_order_with_its_namespace(tmp_path: Path) -> None:

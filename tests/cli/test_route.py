@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from injector.cli.cluster import ClusterView, read_view
-from injector.cli.explain import (
+from injector.errors import ClusterError, ConfigError
+from injector.fleet.routing import (
     PodLabels,
     RequestedName,
     Route,
@@ -19,8 +19,8 @@ from injector.cli.explain import (
     route,
     served_names,
 )
-from injector.cli.sources import RevisionList, Sources
-from injector.errors import ClusterError, ConfigError
+from injector.fleet.sources import RevisionList, RevisionSources
+from injector.fleet.view import ClusterView, read_view
 from injector.injection.tools.explain import Step, Trace
 from injector.istio.webhooks import Endpoint, LiveWebhook, WebhookOptions, live_webhooks, revision_webhook, tag_webhook
 from injector.revisions.source import SourceState
@@ -183,7 +183,7 @@ OBJECTS = (*revision("1-24", "1.24.6"), *revision("1-30", "1.30.1"), tag("prod",
 
 
 def around(*objects: dict[str, Any], revisions_dir: Path | None = None) -> ClusterView:
-    return asyncio.run(read_view(cluster(*objects), Sources(revisions_dir, HOME), None))
+    return asyncio.run(read_view(cluster(*objects), RevisionSources(revisions_dir, HOME), None))
 
 
 def labels_live(namespace: dict[str, str] | None = None, pod: dict[str, str] | None = None) -> PodLabels:

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from injector.cli.cluster import ClusterView, read_view
 from injector.cli.revision import PodStatuses, Row, SidecarStatus, rows_of, sidecar_status
-from injector.cli.sources import Sources
 from injector.cluster.resources import RUNNING
+from injector.fleet.sources import RevisionSources
+from injector.fleet.view import ClusterView, read_view
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
 from injector.injection.tools.drift import CURRENT, OLDER_REVISION, OLDER_TEMPLATE, Drift
@@ -212,7 +212,7 @@ OBJECTS = (
 
 @pytest.fixture(scope="module")
 def around() -> ClusterView:
-    return asyncio.run(read_view(cluster(*OBJECTS), Sources(None, HOME), None))
+    return asyncio.run(read_view(cluster(*OBJECTS), RevisionSources(None, HOME), None))
 
 
 def injected_pods(around: ClusterView, name: str, place: str, **meta: Any) -> dict[str, Any]:

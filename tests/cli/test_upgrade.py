@@ -17,12 +17,12 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from injector.cli import upgrade as upgrade_command
-from injector.cli.sources import Sources
 from injector.cli.upgrade import Launcher
 from injector.cluster.client import Page
 from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.resources import CONFIG_MAPS, PODS, Scope
 from injector.errors import TagError
+from injector.fleet.sources import RevisionSources
 from injector.metrics import Metrics
 from injector.upgrade.state import COMPLETED, PAUSED, RESTARTING, State
 from injector.upgrade.store import UPGRADES, ResourceStore
@@ -458,7 +458,7 @@ async def test_upgrades_of_a_server_are_planned_one_after_the_other(monkeypatch:
     monkeypatch.setattr(upgrade_command, "open_session", nullcontext)
     api = FakeApi()
     metrics = Metrics(CollectorRegistry())
-    launcher = Launcher(api, Sources(None, HOME), Kubeconfig(), metrics, lambda *_: None)
+    launcher = Launcher(api, RevisionSources(None, HOME), Kubeconfig(), metrics, lambda *_: None)
     runs = [launcher.run(ResourceStore(api, HOME, name), DOCUMENT, upgrade()) for name in ("a", "b", "c")]
 
     assert [str(each) for each in await asyncio.gather(*runs, return_exceptions=True)] == ["no tag"] * 3

@@ -16,8 +16,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from injector.cli.manifests import changed_documents, manifest_text, read_manifests
+from injector.cli.manifests import manifest_text
 from injector.errors import InjectorError
+from injector.fleet.manifests import changed_documents, read_manifests
 from injector.injection.tools.manifest import inject_object
 from tests.conformance import compare, core, corpus, doors, undone
 from tests.conformance.page import Tally, complete, counted, page
@@ -64,6 +65,7 @@ def text_fault(case: corpus.Case) -> str:
     documents = changed_documents(
         read_manifests([str(case.source)], recursive=False),
         lambda each: inject_object(revision, each, warn=lambda _: None),
+        warn=lambda _: None,
     )
     got = "".join(manifest_text(documents, "yaml", fold=revision.behaviours.yaml_folds))
     return "" if compare.same_text(got, case.expected.read_text()) else "the same documents in another text"

@@ -12,10 +12,10 @@ from functools import cache
 from random import Random
 from typing import Any, TypeAlias
 
-from injector.cli.cluster import refusal
 from injector.cluster.client import KubeClient
 from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.session import open_session
+from injector.fleet.dryrun import refusal
 from injector.injection.pipeline import admitted_pod, inject_pod
 from injector.injection.result import Injected, RequestFacts
 from injector.istio.revision import Revision

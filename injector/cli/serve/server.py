@@ -24,7 +24,6 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 
 from injector.cli.commands import own_version
 from injector.cli.options import key_values
-from injector.cli.sources import Sources
 from injector.cli.upgrade import Launcher, state_line
 from injector.cluster.client import KubeClient
 from injector.cluster.kubeconfig import Kubeconfig
@@ -32,6 +31,7 @@ from injector.cluster.lease import Lease
 from injector.cluster.secrets import SecretStore
 from injector.cluster.webhooks import WebhookSelector
 from injector.errors import UsageError, whereabouts
+from injector.fleet.sources import RevisionSources
 from injector.istio.webhooks import DEFAULT_NAME
 from injector.kube.escaping import escape_line
 from injector.metrics import Metrics
@@ -175,7 +175,7 @@ def upgrade_controller(settings: Settings, client: KubeClient, kubeconfig: Kubec
     def say(document: Upgrade, state: State) -> None:
         _log.info("%s", state_line(document, state))
 
-    sources, token = Sources(None, settings.istio_namespace), read_token(settings.prometheus_token)
+    sources, token = RevisionSources(None, settings.istio_namespace), read_token(settings.prometheus_token)
     launcher = Launcher(client, sources, kubeconfig, metrics, say, token)
     identity = f"{socket.gethostname()}_{uuid.uuid4()}"
     return Controller(client, Lease(client, settings.istio_namespace, LEASE_NAME, identity), launcher.run, metrics)

@@ -1,0 +1,232 @@
+"""Why pods are injected or not, step by step: the way to the revision, the injection, and the API server's verdict on the result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from injector.cluster.resources import NAMESPACES, PODS, WEBHOOKS
+from injector.errors import ClusterError
+from injector.fleet.dryrun import refusal
+from injector.fleet.routing import (
+    REVISION,
+    RequestedName,
+    Route,
+    called_last,
+    delivery_steps,
+    live_route,
+    pod_labels,
+    route,
+)
+from injector.fleet.view import ClusterView, read_view
+from injector.fleet.workloads import WorkloadName
+from injector.injection.pipeline import inject_pod
+from injector.injection.result import ENFORCE, OFF, Injected, RequestFacts
+from injector.injection.tools.explain import INJECTED, PASSED, UNKNOWN, Step, Trace, refused, trace_pod
+from injector.injection.tools.podchanges import hiding_of
+from injector.istio.analysis import Diagnostic, Item, Mesh, analyze, item_of
+from injector.istio.webhooks import DEFAULT_NAME, NAME_LABEL, REVISION_LABEL
+from injector.kube.escaping import escape_line
+
+if TYPE_CHECKING:
+    from injector.cluster.client import KubeClient
+    from injector.cluster.resources import ObjectReader
+    from injector.fleet.sources import RevisionList, RevisionSources
+    from injector.istio.revision import Revision
+    from injector.kube.pods import Created
+    from injector.revisions.source import RawRevision
+
+
+DRY_RUN: Final = "dry_run"
+_API_SERVER: Final = "the API server"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The trace of one workload, the revision and tag that it leads to, and what Istio's analyzer says about it."""
+
+    workload: Created
+    trace: Trace
+    revision: str | None
+    tag: str | None
+    messages: tuple[Diagnostic, ...] = ()
+
+    def detail(self, step: Step) -> str:
+        """Return the detail of a step without the values of the workload's environment variables."""
+        return hiding_of(self.workload.pod).without_values(step.detail)
+
+    def text(self) -> str:
+        """Return the trace as text."""
+        by = f" by {self.revision}" if self.revision else ""
+        names, verdicts = (
+            max(map(len, column)) for column in zip(*((s.step, s.verdict) for s in self.trace.steps), strict=True)
+        )
+        steps = "".join(
+            f"  {step.step:{names}}  {step.verdict:{verdicts}}  {escape_line(self.detail(step))}  [{escape_line(step.source)}]\n"
+            for step in self.trace.steps
+        )
+        messages = "".join(f"  {each.level} {escape_line(each.line)}\n" for each in self.messages)
+        return f"{self.workload}: {self.trace.outcome}{by} ({self.trace.reason})\n{steps}{messages}"
+
+    def data(self) -> dict[str, Any]:
+        """Return the trace as JSON data."""
+        return {
+            "kind": self.workload.kind,
+            "namespace": self.workload.namespace,
+            "name": self.workload.name,
+            "outcome": self.trace.outcome,
+            "reason": self.trace.reason,
+            "revision": self.revision,
+            "tag": self.tag,
+            "steps": [
+                {"step": step.step, "verdict": step.verdict, "detail": self.detail(step), "source": step.source}
+                for step in self.trace.steps
+            ],
+            "messages": [each.data() for each in self.messages],
+        }
+
+
+def explain_workload(
+    workload: Created,
+    routed: Route | Trace,
+    build: Callable[[RawRevision], Revision],
+    guard: str = ENFORCE,
+    labels: Mapping[str, str] | None = None,
+) -> Explanation:
+    """Return the trace of one workload, from its webhook to the result. ``build`` builds the revision of ``routed``.
+
+    The ``labels`` are those of its namespace, if they are known. Raises DataError if the revision cannot be built.
+    """
+    if isinstance(routed, Trace):
+        return Explanation(workload, routed, None, None)
+    revision = build(routed.raw)
+    facts = RequestFacts(workload.namespace, routed.envs, revision.namespaces.get(workload.namespace), guard)
+    detail = f"{revision.name}: Istio {revision.istio_version} ({revision.version_reason}), engine {revision.engine}"
+    step = Step(REVISION, PASSED, detail, revision.origin)
+    trace = trace_pod(revision, workload.pod, facts, labels).after(*routed.steps, step)
+    return Explanation(workload, trace, revision.name, routed.tag)
+
+
+def messages_about(
+    workload: Created, labels: Mapping[str, str] | None, mesh: Mesh, running: Item | None = None
+) -> tuple[Diagnostic, ...]:
+    """Return the messages of Istio's analyzer about a workload and its namespace.
+
+    ``labels`` are those of the namespace; None if they are not known. ``running`` is the workload itself, if it is a running pod.
+    """
+    items = [running or Item(workload.kind, workload.name, workload.namespace, pod=workload.pod)]
+    if labels is not None:
+        items.append(Item(NAMESPACES.kind, workload.namespace, labels=labels))
+    return tuple(analyze(items, mesh))
+
+
+def explain_files(
+    workloads: tuple[Created, ...],
+    requested: RequestedName,
+    by_namespace: Mapping[str, Mapping[str, str]],
+    revisions: RevisionList,
+    guard: str,
+) -> list[Explanation]:
+    """Explain workloads of files by Istio's own webhooks.
+
+    ``by_namespace`` has the labels of the known namespaces. A revision is built once, with its first workload.
+
+    Raises:
+        InjectorError: as in ``route``, or a revision cannot be built.
+    """
+    built: dict[str, Revision] = {}
+
+    def build_once(raw: RawRevision) -> Revision:
+        if raw.name not in built:
+            built[raw.name] = revisions.build(raw)
+        return built[raw.name]
+
+    mesh, wanted = Mesh(names=revisions.state.served_names), None
+    if requested.name is not None:
+        wanted = {REVISION_LABEL: requested.name or DEFAULT_NAME}
+        mesh = Mesh(names=frozenset(wanted.values()))
+    explanations = []
+    for workload in workloads:
+        labels = by_namespace.get(workload.namespace)
+        namespace_labels = {**(labels or {}), NAME_LABEL: workload.namespace}
+        routed = route(revisions, requested, pod_labels(workload, namespace_labels))
+        messages = messages_about(workload, wanted or labels, mesh)
+        explained = explain_workload(workload, routed, build_once, guard, labels)
+        explanations.append(replace(explained, messages=messages))
+    return explanations
+
+
+async def explain_live(
+    reader: ObjectReader,
+    sources: RevisionSources,
+    wanted: WorkloadName | str | None,
+    workloads: list[Created],
+    guard: str = ENFORCE,
+    client: KubeClient | None = None,
+) -> tuple[list[Explanation], tuple[str, ...]]:
+    """Return the traces of one workload of a cluster, or of all in a namespace, and notes for the user.
+
+    ``wanted`` is the name of the workload, or of the namespace, and ``workloads`` are read from there.
+
+    If there is a ``client``, the API server also checks the injected pods, by a dry run.
+
+    Raises:
+        InjectorError: the pod, its namespace, a webhook or the revisions cannot be read.
+    """
+    running: Item | None = None
+    if isinstance(wanted, WorkloadName):
+        namespace: str | None = wanted.namespace
+        if wanted.resource is PODS:
+            pod = await reader.get(PODS, wanted.name, namespace=wanted.namespace)
+            running = item_of({**pod, "kind": PODS.kind}, wanted.namespace)
+    else:
+        namespace = wanted
+    view = await read_view(reader, sources, namespace)
+    mesh = Mesh(view.configurations, frozenset(), istio_namespace=sources.istio_namespace)
+    explanations = [await _explain_live(reader, each, view, mesh, running, guard) for each in workloads]
+    if client is not None:
+        explanations = [await _dry_run(client, view.built.revisions, each) for each in explanations]
+    place = "in any namespace" if namespace is None else f"in namespace {namespace}"
+    missing = () if workloads else (f"there is no workload {place}",)
+    return explanations, (*view.built.notes, *view.revisions.state.webhook_faults, *missing)
+
+
+async def _explain_live(
+    reader: ObjectReader, workload: Created, view: ClusterView, mesh: Mesh, running: Item | None, guard: str
+) -> Explanation:
+    labels = pod_labels(workload, view.namespaces[workload.namespace])
+    routed = live_route(view, labels)
+    webhook = called_last(view.webhooks, labels)
+    delivery = () if webhook is None else await delivery_steps(reader, webhook)
+    first, *rest = routed.steps
+    routed = replace(routed, steps=(first, *delivery, *rest))
+    name = "" if webhook is None else webhook.configuration
+    messages = tuple(
+        each
+        for each in messages_about(workload, labels.namespace, mesh, running)
+        if each.item.kind != WEBHOOKS.kind or each.item.name == name
+    )
+    explained = explain_workload(workload, routed, view.built.revision, guard, labels.namespace)
+    return replace(explained, messages=messages)
+
+
+async def _dry_run(client: KubeClient, revisions: Mapping[str, Revision], explained: Explanation) -> Explanation:
+    """Return the trace of a workload with the API server's verdict on the injected pod: its policies, quotas and other webhooks."""
+    revision, namespace = revisions.get(explained.revision or ""), explained.workload.namespace
+    if explained.trace.outcome != INJECTED or revision is None:
+        return explained
+    facts = RequestFacts(namespace, {}, revision.namespaces.get(namespace), OFF)
+    result = inject_pod(revision, explained.workload.pod, facts)
+    if not isinstance(result, Injected):  # pragma: no cover -- the trace says that it is injected
+        return explained
+    *steps, last = explained.trace.steps
+    try:
+        said = await refusal(client, result.pod, namespace)
+    except ClusterError as error:
+        step = Step(DRY_RUN, UNKNOWN, f"the API server did not check the injected pod: {error}", _API_SERVER)
+        return replace(explained, trace=replace(explained.trace, steps=(*steps, step, last)))
+    if said is not None:
+        return replace(explained, trace=refused(DRY_RUN, said, _API_SERVER).after(*steps))
+    step = Step(DRY_RUN, PASSED, "the API server accepts the injected pod", _API_SERVER)
+    return replace(explained, trace=replace(explained.trace, steps=(*steps, step, last)))

@@ -1,0 +1,231 @@
+"""The workloads of a cluster, each with the pod that it would create now: one by its name, or all of a namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+
+from injector.cluster import resources as r
+from injector.cluster.resources import LIST_ATTEMPTS, ObjectReader, Resource, Scope, TextReader
+from injector.errors import ClusterError, DataError, ManifestError, UsageError
+from injector.fleet.manifests import is_selected
+from injector.fleet.processes import in_processes
+from injector.fleet.progress import Progress, no_progress
+from injector.golang.json import load_json
+from injector.injection.tools.drift import as_created
+from injector.kube.pods import KNATIVE, OTHER_KINDS, Created, OtherKinds, controller_of, created_pods, has_ended
+from injector.kube.selectors import EVERYTHING, Selector
+from injector.kube.typed import normalise
+from injector.revisions.tags import key_of_normal_pod
+
+if TYPE_CHECKING:
+    from injector.fleet.files import ReaderSession
+
+R = TypeVar("R")
+
+_Key: TypeAlias = "tuple[str, ...]"
+"""The namespace, kind and name of a workload."""
+TYPES: Final[Mapping[str, Resource | tuple[str, str]]] = {
+    **dict.fromkeys(("pod", "pods", "po"), r.PODS),
+    **dict.fromkeys(("deployment", "deployments", "deploy"), r.DEPLOYMENTS),
+    **dict.fromkeys(("statefulset", "statefulsets", "sts"), r.STATEFUL_SETS),
+    **dict.fromkeys(("daemonset", "daemonsets", "ds"), r.DAEMON_SETS),
+    **dict.fromkeys(("replicaset", "replicasets", "rs"), r.REPLICA_SETS),
+    **dict.fromkeys(("job", "jobs"), r.JOBS),
+    **dict.fromkeys(("cronjob", "cronjobs", "cj"), r.CRON_JOBS),
+    **dict.fromkeys(("rollout", "rollouts", "ro"), ("Rollout", "argoproj.io")),
+    **dict.fromkeys(("ksvc", "kservice"), ("Service", KNATIVE)),
+    **dict.fromkeys(("cloneset", "clonesets", "clone"), ("CloneSet", "apps.kruise.io")),
+}
+"""The types of workloads, with kubectl's short names. A kind that Istio does not know is a key of ``OTHER_KINDS``."""
+LISTED: Final = (r.DEPLOYMENTS, r.STATEFUL_SETS, r.DAEMON_SETS, r.CRON_JOBS, r.JOBS)
+"""The kinds that are listed themselves. Workloads of other kinds are found by their pods."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadName:
+    """One workload of the cluster, as the command line names it."""
+
+    resource: Resource | tuple[str, str]
+    name: str
+    namespace: str
+
+
+def parse_target(text: str, *, namespace: str | None, default: str, others: OtherKinds = OTHER_KINDS) -> WorkloadName:
+    """Read ``[TYPE/]NAME[.NAMESPACE]``. With ``namespace``, NAME may have dots. Raises UsageError for an unknown type or a missing name."""
+    kind, separator, name = text.rpartition("/")
+    types = {**TYPES, **{each[0].lower(): each for each in others if each not in OTHER_KINDS}}
+    resource = types.get(kind.lower() if separator else "pod")
+    if resource is None:
+        first_names = {each: name for name, each in reversed(types.items())}
+        known = ", ".join(reversed(first_names.values()))
+        raise UsageError(f"{kind[:80]!r} is not a type of workload", where=text[:80], hint=f"known types are {known}")
+    if namespace is None and "." in name:
+        name, _, namespace = name.rpartition(".")
+    if not name:
+        raise UsageError("no workload name", where=text[:80], hint="write [TYPE/]NAME[.NAMESPACE]")
+    return WorkloadName(resource, name, namespace or default)
+
+
+async def read_target(reader: ObjectReader, target: WorkloadName, others: OtherKinds = OTHER_KINDS) -> Created:
+    """Return a workload of the cluster with the pod that it would create now. Raises DataError if it cannot be read."""
+    resource = target.resource
+    if not isinstance(resource, Resource):
+        kind, group = resource
+        found = await reader.find_resource(kind, group)
+        if found is None:
+            hint = "check the name and the group of the kind"
+            raise ClusterError(f"the API server has no kind {kind} of {group}", hint=hint, reason="missing")
+        resource = found
+    item = await reader.get(resource, target.name, namespace=target.namespace)
+    obj = {"apiVersion": resource.api_version, "kind": resource.kind, **item}
+    if resource is r.PODS:
+        pod = as_created(read_running(obj))
+        return Created(r.PODS.kind, str(obj["metadata"].get("namespace", "")), target.name, pod)
+    created = next(created_pods(obj, target.namespace, others), None)
+    if created is None:
+        hint = "explain the Deployment of its workloadRef"
+        raise ManifestError(f"{resource.kind} {target.name} has no pod template", hint=hint)
+    return created
+
+
+def read_targets(  # noqa: PLR0913 -- until the noting of objects is a function of its own
+    session: ReaderSession,
+    namespace: str | None,
+    others: OtherKinds,
+    function: Callable[[Created], R],
+    note: Callable[[dict[str, Any]], None] | None = None,
+    selector: Selector = EVERYTHING,
+    *,
+    progress: Progress = no_progress,
+) -> list[R]:
+    """Return the result of ``function`` for every workload of a namespace, or of all: Deployments and the like, and the pod of every other.
+
+    The ``selector`` is that of their pods.
+
+    A Knative Service counts as a workload by its pods, because Knative adds a container to its pod template. Of several pods of one
+    workload the first one counts. Many workloads are divided among processes, each of which reads its part and calls ``function``.
+
+    ``note`` is called with every object that is read: first the workloads, then all pods. If a list has to be read again, it is called
+    again. It can remember what it is called with, so all work is then done in this process.
+
+    Raises:
+        DataError: a workload cannot be read.
+    """
+
+    def read_scope(scope: Scope, read: Callable[[dict[str, Any]], Created | None]) -> list[tuple[_Key, R]]:
+        def start() -> Callable[[bytes], tuple[_Key, R] | None]:
+            seen: set[_Key] = set()
+
+            def result(text: bytes) -> tuple[_Key, R] | None:
+                item = {"apiVersion": scope.resource.api_version, "kind": scope.resource.kind, **load_json(text)}
+                try:
+                    found = read(item)
+                    if note is not None:
+                        note(item)
+                except DataError as error:
+                    meta = item["metadata"]
+                    name = f"{item['kind']} {meta.get('namespace', '')}/{meta.get('name', '')}"
+                    error.where = f"{name}: {error.where}".removesuffix(": ")
+                    raise
+                if found is None or not is_selected(selector, found):
+                    return None
+                key = found.namespace, found.kind, found.name
+                if key in seen:
+                    return None
+                seen.add(key)
+                return key, function(found)
+
+            return result
+
+        return results_of_texts(session, scope, start, progress=progress, alone=note is not None)
+
+    workloads: dict[_Key, R] = {}
+    for resource in session.run(lambda reader: _listed_resources(reader, others)):
+        workloads |= read_scope(Scope(resource, namespace or ""), lambda item: _workload(item, others))
+    listed = frozenset(workloads)
+    for key, each in read_scope(Scope(r.PODS, namespace or "", fields=r.RUNNING), lambda pod: _unlisted(pod, listed)):
+        workloads.setdefault(key, each)
+    return [workloads[key] for key in sorted(workloads)]
+
+
+async def _listed_resources(reader: ObjectReader, others: OtherKinds) -> tuple[Resource, ...]:
+    found = [await reader.find_resource(*each) for each in others if each[1] != KNATIVE]
+    return *LISTED, *filter(None, found)
+
+
+def results_of_texts(
+    session: ReaderSession,
+    scope: Scope,
+    start: Callable[[], Callable[[bytes], R | None]],
+    *,
+    progress: Progress = no_progress,
+    alone: bool = False,
+) -> list[R]:
+    """Return the results of a function for the JSON of all objects of a scope, in order and without None.
+
+    ``start`` returns the function. If the list has to be read again, it is called again, so the function may remember what it has seen.
+    Many objects are divided among processes, unless this process is to work ``alone``.
+    """
+    for attempts_left in reversed(range(LIST_ATTEMPTS)):
+        function, texts = start(), _texts(session, scope)
+        results = map(function, texts) if alone else progress(in_processes(function, texts), str(scope))
+        try:
+            return [each for each in results if each is not None]
+        except ClusterError as error:
+            if error.reason != "gone" or not attempts_left:
+                raise
+    raise AssertionError
+
+
+def _texts(session: ReaderSession, scope: Scope) -> Iterator[bytes]:
+    token = ""
+    while True:
+        texts, token = session.run(partial(_texts_of, scope, token))
+        yield from texts
+        if not token:
+            return
+
+
+async def _texts_of(scope: Scope, token: str, reader: TextReader) -> tuple[list[bytes], str]:
+    return await reader.texts(scope, token)
+
+
+def _workload(item: dict[str, Any], others: OtherKinds) -> Created | None:
+    """Return a workload, or None if it has ended or has a controller, as the Jobs of a CronJob have."""
+    if controller_of(item["metadata"]) is not None or (item.get("status") or {}).get("completionTime"):
+        return None
+    return next(created_pods(item, str(item["metadata"].get("namespace", "")), others), None)
+
+
+def _unlisted(pod: dict[str, Any], listed: AbstractSet[_Key]) -> Created | None:
+    """Return the pod as it would be created again, or None if it has ended or belongs to a workload that is listed."""
+    if has_ended(pod):
+        return None
+    meta = pod["metadata"]
+    namespace = str(meta.get("namespace", ""))
+    read = _metadata_of_running(pod)
+    key, owner = key_of_normal_pod(read, namespace), controller_of(meta) or {}
+    if key in listed or (namespace, owner.get("kind"), owner.get("name")) in listed:
+        return None
+    _, kind, name = key
+    return Created(kind, namespace, name, as_created({**read, **_spec_of_running(pod)}))
+
+
+def read_running(pod: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a pod of the API server in normal form, without its status and managed fields. Raises ManifestError if it cannot be read."""
+    return {**_metadata_of_running(pod), **_spec_of_running(pod)}
+
+
+def _metadata_of_running(pod: Mapping[str, Any]) -> dict[str, Any]:
+    meta = {key: value for key, value in pod["metadata"].items() if key != "managedFields"}
+    read: dict[str, Any] = normalise({"metadata": meta}, "v1.Pod")
+    return read
+
+
+def _spec_of_running(pod: Mapping[str, Any]) -> dict[str, Any]:
+    read: dict[str, Any] = normalise({"spec": pod.get("spec") or {}}, "v1.Pod")
+    return read
