@@ -6,8 +6,8 @@ import asyncio
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -47,24 +47,16 @@ from injector.cli.sources import (
     only_one,
 )
 from injector.cluster.session import open_session
-from injector.errors import ManifestError, TagError, UsageError, first_of
+from injector.errors import ManifestError, UsageError, first_of
 from injector.fleet.dryrun import confirmed, refusal
-from injector.fleet.files import ReaderSession, open_reader
+from injector.fleet.files import open_reader
 from injector.fleet.manifests import read_manifests
-from injector.fleet.routing import pod_labels, requested_name
-from injector.fleet.view import ClusterView, read_view, skipped_namespaces
-from injector.fleet.workloads import read_targets
 from injector.golang.time import utc_text
 from injector.injection.result import Injected
-from injector.injection.tools.drift import injected_revision
 from injector.injection.tools.podchanges import POD_SECURITY
 from injector.kube.escaping import escape_line
-from injector.kube.pods import OTHER_KINDS, has_ended
-from injector.kube.podsecurity import enforced
 from injector.kube.selectors import is_dns_label
 from injector.kube.yaml import load_yaml, split_documents
-from injector.revisions.registry import list_names
-from injector.revisions.tags import Tag, workload_key
 from injector.upgrade.document import Upgrade, read_upgrade
 from injector.upgrade.plan import (
     BLOCKED,
@@ -74,29 +66,21 @@ from injector.upgrade.plan import (
     RESTART,
     STAYS,
     Entry,
-    Key,
     Plan,
-    Restart,
-    Workload,
     answers_for,
-    check_tag,
-    key_of,
     make_plan,
     refused_entry,
-    restart_of,
-    unknown_restart,
 )
-from injector.upgrade.state import COMPLETED, VERBS, State, counts_text, progress_text, seconds_left
+from injector.upgrade.state import COMPLETED, VERBS, State, counts_text, seconds_left, state_line
 from injector.upgrade.step import INTERVAL
-from injector.upgrade.store import UPGRADES, ResourceStore, Store, Stored, find_store, write_tag
+from injector.upgrade.store import UPGRADES, ResourceStore, Stored, find_store
+from injector.upgrade.survey import read_fleet
 
 if TYPE_CHECKING:
     from injector.cluster.client import KubeClient
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.fleet.sources import RevisionSources
     from injector.istio.revision import Revision
-    from injector.metrics import Metrics
-    from injector.upgrade.gates import BearerToken
 
 T = TypeVar("T")
 
@@ -108,17 +92,6 @@ SHOWN: Final = 10
 PROMETHEUS_TOKEN: Final = click.option(
     "--prometheus-token", metavar="URL=FILE", help="Bearer token in FILE, for the gates whose `prometheus` is URL."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Fleet:
-    """The input of a plan: the revisions, the tag and the workloads of a cluster. ``notes`` are for the user."""
-
-    source: Revision
-    target: Revision
-    tag: Tag | None
-    workloads: tuple[Workload, ...]
-    notes: tuple[str, ...]
 
 
 @click.group("upgrade", cls=Subcommands, no_args_is_help=True)
@@ -167,7 +140,7 @@ def plan(  # noqa: PLR0913 -- one parameter for each flag
     def read(kubeconfig: Kubeconfig) -> tuple[Plan, tuple[str, ...]]:
         wanted = given or read_resource(document, kubeconfig)[1]
         with open_reader(filenames, kubeconfig, recursive=recursive) as session:
-            fleet = read_fleet(session, sources, wanted)
+            fleet = session.run(lambda reader: read_fleet(reader, sources, wanted))
         made = make_plan(wanted, fleet.tag, fleet.workloads, fleet.source, fleet.target)
         notes = *fleet.notes, *made.notes
         if filenames:
@@ -217,6 +190,7 @@ def run(*, document: str, sources: RevisionSources, kubeconfig: Kubeconfig, prom
 
     from injector.metrics import Metrics
     from injector.upgrade.gates import read_token
+    from injector.upgrade.launch import Launcher
 
     is_file = not is_resource_name(document)
     raw, read = read_document(document) if is_file else read_resource(document, kubeconfig)
@@ -228,7 +202,7 @@ def run(*, document: str, sources: RevisionSources, kubeconfig: Kubeconfig, prom
             hint = f"run it by its name: `injector upgrade run {read.name}`"
             raise UsageError(f"the cluster has an Upgrade {read.name}", where=document, hint=hint)
         metrics = Metrics(CollectorRegistry())
-        return await Launcher(client, sources, kubeconfig, metrics, say, token).run(store, raw, read)
+        return await Launcher(client, sources, metrics, say, token).run(store, raw, read)
 
     say = _live() or _say
     with open_session(kubeconfig) as session:
@@ -248,58 +222,6 @@ def _live() -> Callable[[Upgrade, State], None] | None:
         return None
     live = LiveText(HEADINGS)
     return lambda document, state: live.show(status_text(document, state, "table"))
-
-
-@dataclass(frozen=True, slots=True)
-class Launcher:
-    """Runs upgrades of one cluster, for the command and for the server. See ``Runner`` for the arguments."""
-
-    client: KubeClient
-    sources: RevisionSources
-    kubeconfig: Kubeconfig
-    metrics: Metrics
-    say: Callable[[Upgrade, State], None]
-    token: BearerToken | None = None
-    _planning: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    async def _plan(self, work: Callable[..., T], *arguments: object) -> T:
-        """Read or plan in a thread, because the event loop of a server answers admissions.
-
-        While 5,000 workloads were read and compared, their longest delay was 0.26 s on a busy machine, instead of 0.85 s. One upgrade after
-        the other does it: several would take the processor and every thread of the server, which reloads its configuration in one.
-        """
-        async with self._planning:
-            return await asyncio.to_thread(work, *arguments)
-
-    async def run(self, store: Store, raw: Mapping[str, Any], document: Upgrade) -> State:
-        """Run an upgrade until it ends or is paused, and return its state. Raises InjectorError if it cannot be started or go on."""
-        from injector.upgrade.run import Runner  # as in ``run``
-
-        home = self.sources.istio_namespace
-
-        def fleet_of(wanted: Upgrade) -> Fleet:
-            with open_session(self.kubeconfig) as session:
-                return read_fleet(session, self.sources, wanted)
-
-        async def tag_now() -> Tag | None:
-            tag = (await self._plan(fleet_of, document)).tag
-            if tag is not None:
-                check_tag(document, tag)
-            return tag
-
-        def plan_of(wanted: Upgrade, before: Tag | None, waves: tuple[int, ...]) -> Plan:
-            fleet = fleet_of(wanted)
-            return make_plan(wanted, before, fleet.workloads, fleet.source, fleet.target, waves)
-
-        async def survey(wanted: Upgrade, before: Tag | None, wave: int | None) -> Plan:
-            return await self._plan(plan_of, wanted, before, () if wave is None else (wave,))
-
-        def move_tag(tag: Tag, expected: Tag | None) -> None:
-            with open_session(self.kubeconfig) as session:
-                write_tag(session, home, tag, expected)
-
-        await store.start(raw, document, tag_now, time.time())
-        return await Runner(self.client, store, home, survey, move_tag, self.metrics, self.say, self.token).run()
 
 
 _NAME: Final = click.argument("name", callback=checked(is_dns_label, "a name of an upgrade", "write its metadata.name"))
@@ -359,13 +281,6 @@ def status_text(document: Upgrade, state: State, output: str) -> str:
 def _forecast(state: State) -> str:
     seconds = seconds_left(state, time.time())
     return "" if seconds is None else f", about {math.ceil(seconds / 60)} min at the pace so far"
-
-
-def state_line(document: Upgrade, state: State) -> str:
-    """Return the state of an upgrade in one line."""
-    progress = progress_text(document, state)
-    reason = f"; {state.reason}" if state.reason else ""
-    return escape_line(f"{document.name}: {state.phase}{', ' if progress else ''}{progress}{reason}")
 
 
 _HELP: Final = {
@@ -431,54 +346,6 @@ def read_resource(name: str, kubeconfig: Kubeconfig) -> tuple[dict[str, Any], Up
     with open_session(kubeconfig) as session:
         raw = session.run(lambda client: client.get(UPGRADES, name))
     return raw, _checked(read_upgrade(raw, where=f"Upgrade {name}"))
-
-
-def read_fleet(session: ReaderSession, sources: RevisionSources, document: Upgrade) -> Fleet:
-    """Read from a cluster what the plan of an upgrade needs. Raises InjectorError as ``read_view``, or if the tag is unknown."""
-    view = session.run(lambda reader: read_view(reader, sources, None))
-    source, target = (_revision(view, name) for name in (document.source, document.target))
-    tags = view.revisions.state.tags
-    if document.tag and document.tag not in tags:
-        hint = f"known tags are {list_names(tags)}" if tags else "set it with `injector tag set`"
-        raise TagError(f'cannot find tag "{document.tag}"', where=view.revisions.tags_where, hint=hint)
-    restarts: dict[Key, Restart] = {}
-    # By name, because a list can be started again. A pod of a file may have no name.
-    sidecars: dict[tuple[str, str | int], tuple[Key, str | None]] = {}
-
-    def note(item: dict[str, Any]) -> None:
-        if item["kind"] != "Pod":
-            restarts[key_of(item)] = restart_of(item)
-        elif not has_ended(item):
-            meta = item["metadata"]
-            place = str(meta.get("namespace", ""))
-            sidecars[place, meta.get("name") or len(sidecars)] = (
-                Key(*workload_key(item, place)),
-                injected_revision(item),
-            )
-
-    created = read_targets(session, None, OTHER_KINDS, lambda each: each, note)
-    pods: dict[Key, Counter[str | None]] = {}
-    for key, revision in sidecars.values():
-        pods.setdefault(key, Counter())[revision] += 1
-    skipped = skipped_namespaces({each.namespace for each in created} - view.namespaces.keys())
-    workloads = []
-    for each in (each for each in created if each.namespace in view.namespaces):
-        labels = pod_labels(each, view.namespaces[each.namespace])
-        key = Key(each.namespace, each.kind, each.name)
-        restart = restarts.get(key) or unknown_restart(each.kind)
-        name = requested_name(view.webhooks, labels)
-        policy = enforced(labels.namespace)
-        workloads.append(Workload(each, name, labels.workload.pin, pods.get(key, Counter()), restart, policy))
-    notes = (*view.built.notes, *view.revisions.state.webhook_faults, *skipped)
-    return Fleet(source, target, tags.get(document.tag), tuple(workloads), notes)
-
-
-def _revision(view: ClusterView, name: str) -> Revision:
-    state = view.revisions.state
-    if name not in state.names:
-        hint = f"known revisions are {list_names(state.names)}"
-        raise UsageError(f'no revision is called "{name}"', where=view.revisions.where, hint=hint)
-    return view.built.revision(state.revision(name))
 
 
 def plans_text(found: ByCluster[tuple[Plan, tuple[str, ...]]], output: str) -> str:

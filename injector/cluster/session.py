@@ -1,11 +1,11 @@
-"""Sessions with an API server for commands, which are synchronous: a client, and the event loop that it belongs to."""
+"""Sessions with an API server for synchronous code: a client, and the event loop that it belongs to."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from injector.errors import ClusterError
 
@@ -26,6 +26,27 @@ _HINTS: Final = {
     "throttled": "try again later",
 }
 """The hints for the user of a command, by the reason of the error. The hints of the client are for a server."""
+
+
+class Session(Protocol):
+    """Runs coroutines that use a client, one after another."""
+
+    def run(self, work: Callable[[KubeClient], Coroutine[Any, Any, T]]) -> T:
+        """Run ``work`` with the client and return its result."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadSession:
+    """A session for another thread than that of the client's event loop, which must be running."""
+
+    loop: asyncio.AbstractEventLoop
+    client: KubeClient
+
+    def run(self, work: Callable[[KubeClient], Coroutine[Any, Any, T]]) -> T:
+        """Run ``work`` with the client on its event loop and return its result."""
+        import asyncio  # noqa: PLC0415 -- see ``open_session``
+
+        return asyncio.run_coroutine_threadsafe(work(self.client), self.loop).result()
 
 
 @dataclass(frozen=True, slots=True)

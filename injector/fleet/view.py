@@ -13,7 +13,14 @@ from injector.errors import UsageError, no_source
 from injector.fleet.files import FileReader
 from injector.fleet.sources import IN_DIRECTORY, RevisionList, RevisionSources, directory_revisions
 from injector.istio.webhooks import NAME_LABEL, TAG_LABEL, LiveWebhooks, live_webhooks
-from injector.revisions.clustersource import BuiltRevisions, build_all, listed_state, openshift_annotations
+from injector.revisions.clustersource import (
+    BuiltRevisions,
+    Offload,
+    build_all,
+    inline,
+    listed_state,
+    openshift_annotations,
+)
 
 if TYPE_CHECKING:
     from injector.cluster.kubeconfig import Kubeconfig
@@ -40,7 +47,7 @@ class ClusterView:
     configurations: Sequence[dict[str, Any]]
 
 
-async def read_revisions(reader: ObjectReader, sources: RevisionSources) -> RevisionList:
+async def read_revisions(reader: ObjectReader, sources: RevisionSources, offload: Offload = inline) -> RevisionList:
     """Return the revisions of a directory, or else of the reader: the cluster, or files that stand for it.
 
     Raises:
@@ -49,7 +56,7 @@ async def read_revisions(reader: ObjectReader, sources: RevisionSources) -> Revi
         DataError: the tags cannot be read.
     """
     if sources.revisions_dir is None:
-        state = await listed_state(reader, sources.istio_namespace)
+        state = await listed_state(reader, sources.istio_namespace, offload)
         where = f"the {CONFIG_MAPS.plural} of namespace {sources.istio_namespace}"
         revisions = RevisionList(state, where, f"the label {TAG_LABEL} of the {WEBHOOKS.plural}")
     else:
@@ -89,16 +96,22 @@ def cluster_revisions(
 
 
 async def read_view(
-    reader: ObjectReader, sources: RevisionSources, namespace: str | None, names: Sequence[str] = ()
+    reader: ObjectReader,
+    sources: RevisionSources,
+    namespace: str | None,
+    names: Sequence[str] = (),
+    *,
+    offload: Offload = inline,
 ) -> ClusterView:
     """Read everything that decides about the pods of one namespace, or of all.
 
-    If ``names`` of revisions or tags are given, only these are built: hundreds of others would take seconds and 100 MB.
+    If ``names`` of revisions or tags are given, only these are built: hundreds of others would take seconds and 100 MB. A
+    server gives ``offload`` to keep its event loop free.
 
     Raises:
         InjectorError: as in ``read_revisions``, a name is unknown, or a webhook or the namespace cannot be read.
     """
-    revisions = await read_revisions(reader, sources)
+    revisions = await read_revisions(reader, sources, offload)
     state = revisions.state
     if names:
         wanted = {raw.name: raw for raw in map(revisions.find, names)}
@@ -110,7 +123,7 @@ async def read_view(
     else:
         namespaces = dict([_namespace(await reader.get(NAMESPACES, namespace))])
     annotated = {name: facts for name, (_, facts) in namespaces.items() if facts is not None}
-    built = await build_all(reader, state, annotated, sources.overrides)
+    built = await build_all(reader, state, annotated, sources.overrides, offload)
     labels = {name: labels for name, (labels, _) in namespaces.items()}
     return ClusterView(revisions, built, webhooks, labels, configurations)
 

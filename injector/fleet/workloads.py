@@ -19,6 +19,7 @@ from injector.injection.tools.drift import as_created
 from injector.kube.pods import KNATIVE, OTHER_KINDS, Created, OtherKinds, controller_of, created_pods, has_ended
 from injector.kube.selectors import EVERYTHING, Selector
 from injector.kube.typed import normalise
+from injector.revisions.clustersource import Offload, inline
 from injector.revisions.tags import key_of_normal_pod
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ R = TypeVar("R")
 
 _Key: TypeAlias = "tuple[str, ...]"
 """The namespace, kind and name of a workload."""
+_Read: TypeAlias = "Callable[[dict[str, Any]], Created | None]"
+"""Returns the workload of an object, or None."""
 TYPES: Final[Mapping[str, Resource | tuple[str, str]]] = {
     **dict.fromkeys(("pod", "pods", "po"), r.PODS),
     **dict.fromkeys(("deployment", "deployments", "deploy"), r.DEPLOYMENTS),
@@ -92,12 +95,11 @@ async def read_target(reader: ObjectReader, target: WorkloadName, others: OtherK
     return created
 
 
-def read_targets(  # noqa: PLR0913 -- until the noting of objects is a function of its own
+def read_targets(
     session: ReaderSession,
     namespace: str | None,
     others: OtherKinds,
     function: Callable[[Created], R],
-    note: Callable[[dict[str, Any]], None] | None = None,
     selector: Selector = EVERYTHING,
     *,
     progress: Progress = no_progress,
@@ -109,47 +111,79 @@ def read_targets(  # noqa: PLR0913 -- until the noting of objects is a function 
     A Knative Service counts as a workload by its pods, because Knative adds a container to its pod template. Of several pods of one
     workload the first one counts. Many workloads are divided among processes, each of which reads its part and calls ``function``.
 
-    ``note`` is called with every object that is read: first the workloads, then all pods. If a list has to be read again, it is called
-    again. It can remember what it is called with, so all work is then done in this process.
-
     Raises:
         DataError: a workload cannot be read.
     """
 
-    def read_scope(scope: Scope, read: Callable[[dict[str, Any]], Created | None]) -> list[tuple[_Key, R]]:
-        def start() -> Callable[[bytes], tuple[_Key, R] | None]:
-            seen: set[_Key] = set()
-
-            def result(text: bytes) -> tuple[_Key, R] | None:
-                item = {"apiVersion": scope.resource.api_version, "kind": scope.resource.kind, **load_json(text)}
-                try:
-                    found = read(item)
-                    if note is not None:
-                        note(item)
-                except DataError as error:
-                    meta = item["metadata"]
-                    name = f"{item['kind']} {meta.get('namespace', '')}/{meta.get('name', '')}"
-                    error.where = f"{name}: {error.where}".removesuffix(": ")
-                    raise
-                if found is None or not is_selected(selector, found):
-                    return None
-                key = found.namespace, found.kind, found.name
-                if key in seen:
-                    return None
-                seen.add(key)
-                return key, function(found)
-
-            return result
-
-        return results_of_texts(session, scope, start, progress=progress, alone=note is not None)
+    def read_scope(scope: Scope, read: _Read) -> list[tuple[_Key, R]]:
+        return results_of_texts(session, scope, lambda: _first_of_each(scope, read, function, selector), progress)
 
     workloads: dict[_Key, R] = {}
     for resource in session.run(lambda reader: _listed_resources(reader, others)):
         workloads |= read_scope(Scope(resource, namespace or ""), lambda item: _workload(item, others))
     listed = frozenset(workloads)
-    for key, each in read_scope(Scope(r.PODS, namespace or "", fields=r.RUNNING), lambda pod: _unlisted(pod, listed)):
-        workloads.setdefault(key, each)
+    for key, result in read_scope(Scope(r.PODS, namespace or "", fields=r.RUNNING), lambda pod: _unlisted(pod, listed)):
+        workloads.setdefault(key, result)
     return [workloads[key] for key in sorted(workloads)]
+
+
+async def list_workloads(
+    reader: TextReader, note: Callable[[dict[str, Any]], None], offload: Offload = inline
+) -> list[Created]:
+    """Return every workload of a cluster, as ``read_targets``, on the event loop of the reader and in this process.
+
+    ``note`` is called with every object that is read: first the workloads, then all pods. If a list has to be read again, it is called
+    again.
+    """
+
+    async def read_scope(scope: Scope, read: _Read) -> list[tuple[_Key, Created]]:
+        def read_and_note(item: dict[str, Any]) -> Created | None:
+            workload = read(item)
+            note(item)
+            return workload
+
+        return await _results_of_pages(reader, scope, lambda: _first_of_each(scope, read_and_note, _itself), offload)
+
+    workloads: dict[_Key, Created] = {}
+    for resource in await _listed_resources(reader, OTHER_KINDS):
+        workloads |= await read_scope(Scope(resource), lambda item: _workload(item, OTHER_KINDS))
+    listed = frozenset(workloads)
+    for key, pod in await read_scope(Scope(r.PODS, fields=r.RUNNING), lambda pod: _unlisted(pod, listed)):
+        workloads.setdefault(key, pod)
+    return [workloads[key] for key in sorted(workloads)]
+
+
+def _itself(workload: Created) -> Created:
+    return workload
+
+
+def _first_of_each(
+    scope: Scope, read: _Read, function: Callable[[Created], R], selector: Selector = EVERYTHING
+) -> Callable[[bytes], tuple[_Key, R] | None]:
+    """Return a function of the JSON of an object, which returns the workload's key and the result of ``function``.
+
+    ``read`` returns the workload of an object. None stands for no workload, and for one whose key was there before.
+    """
+    keys: set[_Key] = set()
+
+    def result(text: bytes) -> tuple[_Key, R] | None:
+        item = {"apiVersion": scope.resource.api_version, "kind": scope.resource.kind, **load_json(text)}
+        try:
+            workload = read(item)
+        except DataError as error:
+            meta = item["metadata"]
+            name = f"{item['kind']} {meta.get('namespace', '')}/{meta.get('name', '')}"
+            error.where = f"{name}: {error.where}".removesuffix(": ")
+            raise
+        if workload is None or not is_selected(selector, workload):
+            return None
+        key = workload.namespace, workload.kind, workload.name
+        if key in keys:
+            return None
+        keys.add(key)
+        return key, function(workload)
+
+    return result
 
 
 async def _listed_resources(reader: ObjectReader, others: OtherKinds) -> tuple[Resource, ...]:
@@ -161,20 +195,39 @@ def results_of_texts(
     session: ReaderSession,
     scope: Scope,
     start: Callable[[], Callable[[bytes], R | None]],
-    *,
     progress: Progress = no_progress,
-    alone: bool = False,
 ) -> list[R]:
     """Return the results of a function for the JSON of all objects of a scope, in order and without None.
 
-    ``start`` returns the function. If the list has to be read again, it is called again, so the function may remember what it has seen.
-    Many objects are divided among processes, unless this process is to work ``alone``.
+    ``start`` returns the function. If the list has to be read again, it is called again, so the function may remember what it was called
+    with. Many objects are divided among processes.
     """
     for attempts_left in reversed(range(LIST_ATTEMPTS)):
-        function, texts = start(), _texts(session, scope)
-        results = map(function, texts) if alone else progress(in_processes(function, texts), str(scope))
+        results = progress(in_processes(start(), _texts(session, scope)), str(scope))
         try:
-            return [each for each in results if each is not None]
+            return [result for result in results if result is not None]
+        except ClusterError as error:
+            if error.reason != "gone" or not attempts_left:
+                raise
+    raise AssertionError
+
+
+async def _results_of_pages(
+    reader: TextReader, scope: Scope, start: Callable[[], Callable[[bytes], R | None]], offload: Offload
+) -> list[R]:
+    """Return the same in this process. The function is called by ``offload``, one page after another."""
+
+    def results_of(function: Callable[[bytes], R | None], texts: list[bytes]) -> list[R]:
+        return [result for text in texts if (result := function(text)) is not None]
+
+    for attempts_left in reversed(range(LIST_ATTEMPTS)):
+        function, results, token = start(), list[R](), ""
+        try:
+            while True:
+                texts, token = await reader.texts(scope, token)
+                results += await offload(results_of, function, texts)
+                if not token:
+                    return results
         except ClusterError as error:
             if error.reason != "gone" or not attempts_left:
                 raise

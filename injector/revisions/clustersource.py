@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 from injector.cluster.listwatch import ListWatch
 from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, NODES, PROXY_CONFIGS, WEBHOOKS, ObjectReader, Scope
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from injector.revisions.registry import Registry
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 _log = logging.getLogger(__name__)
 
@@ -184,7 +185,19 @@ def cluster_state(seen: Mapping[str, Mapping[str, Any]], namespace: str) -> Sour
     return SourceState(revisions, failures, tags, tag_faults=faults, facts=facts, webhook_faults=webhook_errors)
 
 
-async def listed_state(reader: ObjectReader, istio_namespace: str) -> SourceState:
+class Offload(Protocol):
+    """Runs work that takes the processor for long: ``inline``, or ``asyncio.to_thread`` where an event loop has to stay free."""
+
+    async def __call__(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run ``work`` and return its result."""
+
+
+async def inline(work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run ``work`` in this thread."""
+    return work(*args, **kwargs)
+
+
+async def listed_state(reader: ObjectReader, istio_namespace: str, offload: Offload = inline) -> SourceState:
     """Return the revisions and tags that Istio installed in a cluster."""
     seen: dict[str, dict[str, Any]] = {}
     for name, resource in watched_resources(istio_namespace).items():
@@ -192,7 +205,7 @@ async def listed_state(reader: ObjectReader, istio_namespace: str) -> SourceStat
             seen[name] = {
                 str(number): each for number, each in enumerate(await reader.all(resource.scope, resource.keep))
             }
-    return cluster_state(seen, istio_namespace)
+    return await offload(cluster_state, seen, istio_namespace)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +228,7 @@ async def build_all(
     state: SourceState,
     namespaces: Mapping[str, Mapping[str, Any]] | None,
     overrides: Overrides,
+    offload: Offload = inline,
 ) -> BuiltRevisions:
     """Build every revision of a source, with the cluster's facts about nodes and namespaces.
 
@@ -226,7 +240,7 @@ async def build_all(
     raws = {raw.name: overridden(raw, overrides) for raw in state.revisions}
     for name, raw in raws.items():
         try:
-            revisions[name] = build(raw)
+            revisions[name] = await offload(build, raw)
         except DataError as error:
             failures[name] = error
     notes: list[str] = []
@@ -253,5 +267,6 @@ async def build_all(
             if error.reason == "forbidden":
                 notes.append(f"ignoring ProxyConfigs, because they cannot be listed: {error}")
     facts = ClusterFacts.of(dict(nodes), namespaces, proxy_configs)
-    found = {name: with_facts(revision, replace(raws[name], facts=facts)) for name, revision in revisions.items()}
-    return BuiltRevisions(found, failures, tuple(notes))
+    for name, revision in revisions.items():
+        revisions[name] = await offload(with_facts, revision, replace(raws[name], facts=facts))
+    return BuiltRevisions(revisions, failures, tuple(notes))

@@ -66,7 +66,7 @@ from injector.revisions.tagstore import TagState, followers
 
 if TYPE_CHECKING:
     from injector.cluster.client import KubeClient
-    from injector.cluster.session import ClusterSession
+    from injector.cluster.session import Session
     from injector.istio.behaviours import Minor
     from injector.revisions.source import RawRevision
 
@@ -328,7 +328,7 @@ class ClusterTags:
     All methods raise ClusterError if the API server cannot be reached or refuses.
     """
 
-    cluster: ClusterSession
+    cluster: Session
     istio_namespace: str
     placement: Placement = field(default_factory=Placement)
     _seen: Configurations = field(default_factory=Configurations)

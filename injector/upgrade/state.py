@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 import msgspec
 
 from injector.errors import ConfigError, UsageError
+from injector.kube.escaping import escape_line
 
 if TYPE_CHECKING:
     from injector.upgrade.document import Upgrade
@@ -183,6 +184,13 @@ def progress_text(upgrade: Upgrade, state: State) -> str:
         return f"{state.step}: {counts_text(state)}"
     counts = f": {counts_text(state)}" if state.counts else ""
     return f"wave {upgrade.waves[state.wave].name}, {state.step}{counts}"
+
+
+def state_line(document: Upgrade, state: State) -> str:
+    """Return the state of an upgrade in one line."""
+    progress = progress_text(document, state)
+    reason = f"; {state.reason}" if state.reason else ""
+    return escape_line(f"{document.name}: {state.phase}{', ' if progress else ''}{progress}{reason}")
 
 
 def seconds_left(state: State, now: float) -> float | None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from injector.cluster.client import KubeClient
-    from injector.cluster.session import ClusterSession
+    from injector.cluster.session import Session
 
 UPGRADES: Final = Resource(API_VERSION, "upgrades", KIND, namespaced=False)
 ReadTag: TypeAlias = Callable[[], Awaitable[Tag | None]]
@@ -233,7 +233,7 @@ def tag_before(stored: Stored) -> Tag | None:
     return TagObject(stored.upgrade.tag, label, "before the upgrade", annotations).read()[0]
 
 
-def write_tag(session: ClusterSession, istio_namespace: str, tag: Tag, expected: Tag | None) -> None:
+def write_tag(session: Session, istio_namespace: str, tag: Tag, expected: Tag | None) -> None:
     """Write a tag of the cluster, if it is still the expected one.
 
     Raises:

@@ -9,7 +9,6 @@ from prometheus_client import CollectorRegistry
 
 from injector.cli.serve.server import own_namespace, tls_of, upgrade_controller
 from injector.cluster.client import KubeClient
-from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.webhooks import WebhookSelector
 from injector.errors import ConfigError, UsageError
 from injector.metrics import Metrics
@@ -147,4 +146,4 @@ def test_the_controller_of_upgrades_is_that_of_istios_namespace() -> None:
 
 
 def controller_of(settings: Settings) -> Controller:
-    return upgrade_controller(settings, KubeClient(), Kubeconfig(), Metrics(CollectorRegistry()))
+    return upgrade_controller(settings, KubeClient(), Metrics(CollectorRegistry()))

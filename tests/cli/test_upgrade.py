@@ -6,8 +6,6 @@ import asyncio
 import copy
 import json
 import re
-import time
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,14 +14,13 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from injector.cli import upgrade as upgrade_command
-from injector.cli.upgrade import Launcher
 from injector.cluster.client import Page
-from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.resources import CONFIG_MAPS, PODS, Scope
 from injector.errors import TagError
 from injector.fleet.sources import RevisionSources
 from injector.metrics import Metrics
+from injector.upgrade import launch
+from injector.upgrade.launch import Launcher
 from injector.upgrade.state import COMPLETED, PAUSED, RESTARTING, State
 from injector.upgrade.store import UPGRADES, ResourceStore
 from tests.cases import cases
@@ -447,18 +444,17 @@ def test_a_paused_upgrade_is_not_run_and_its_reason_is_printed(document: str, mo
 async def test_upgrades_of_a_server_are_planned_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     reading, busiest = [0], [0]
 
-    def read(*_: object) -> None:
+    async def read(*_: object) -> None:
         reading[0] += 1
         busiest[0] = max(busiest[0], reading[0])
-        time.sleep(0.02)
+        await asyncio.sleep(0.02)
         reading[0] -= 1
         raise TagError("no tag")
 
-    monkeypatch.setattr(upgrade_command, "read_fleet", read)
-    monkeypatch.setattr(upgrade_command, "open_session", nullcontext)
+    monkeypatch.setattr(launch, "read_fleet", read)
     api = FakeApi()
     metrics = Metrics(CollectorRegistry())
-    launcher = Launcher(api, RevisionSources(None, HOME), Kubeconfig(), metrics, lambda *_: None)
+    launcher = Launcher(api, RevisionSources(None, HOME), metrics, lambda *_: None)
     runs = [launcher.run(ResourceStore(api, HOME, name), DOCUMENT, upgrade()) for name in ("a", "b", "c")]
 
     assert [str(each) for each in await asyncio.gather(*runs, return_exceptions=True)] == ["no tag"] * 3

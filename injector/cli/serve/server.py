@@ -24,7 +24,6 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 
 from injector.cli.commands import own_version
 from injector.cli.options import key_values
-from injector.cli.upgrade import Launcher, state_line
 from injector.cluster.client import KubeClient
 from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.lease import Lease
@@ -48,6 +47,8 @@ from injector.revisions.verify import RecentPods
 from injector.settings import DENY, Settings
 from injector.upgrade.controller import LEASE_NAME, Controller
 from injector.upgrade.gates import read_token
+from injector.upgrade.launch import Launcher
+from injector.upgrade.state import state_line
 from injector.webhook.decisions import EXPLAINED, FIELDS, LOGGED, Decisions
 from injector.webhook.handler import HandlerOptions
 from injector.webhook.lifecycle import HealthFile
@@ -105,7 +106,7 @@ def run_server(settings: Settings) -> None:
 
     controller = unserved = None
     if client is not None and settings.upgrades:
-        controller = upgrade_controller(settings, client, kubeconfig, metrics)
+        controller = upgrade_controller(settings, client, metrics)
         follow["upgrades"] = controller.follow
     elsewhere = frozenset(settings.served_elsewhere)
     if client is not None and settings.watch_unserved:
@@ -169,14 +170,14 @@ def _freeze_loaded_objects() -> None:
     gc.set_threshold(_GC_THRESHOLD)
 
 
-def upgrade_controller(settings: Settings, client: KubeClient, kubeconfig: Kubeconfig, metrics: Metrics) -> Controller:
+def upgrade_controller(settings: Settings, client: KubeClient, metrics: Metrics) -> Controller:
     """Return the controller of --upgrades. Raises UsageError if --prometheus-token is not valid."""
 
     def say(document: Upgrade, state: State) -> None:
         _log.info("%s", state_line(document, state))
 
     sources, token = RevisionSources(None, settings.istio_namespace), read_token(settings.prometheus_token)
-    launcher = Launcher(client, sources, kubeconfig, metrics, say, token)
+    launcher = Launcher(client, sources, metrics, say, token)
     identity = f"{socket.gethostname()}_{uuid.uuid4()}"
     return Controller(client, Lease(client, settings.istio_namespace, LEASE_NAME, identity), launcher.run, metrics)
 
