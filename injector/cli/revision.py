@@ -47,7 +47,7 @@ from injector.cli.sources import (
     revision_name,
     revision_source_options,
 )
-from injector.cli.tag import TagLocation, location_options
+from injector.cli.taglocation import TagLocation, location_options
 from injector.cluster.resources import PODS, RUNNING, Scope
 from injector.errors import ConfigError, DataError, UsageError
 from injector.fleet.files import ReaderSession, open_reader

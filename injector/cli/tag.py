@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,11 +12,9 @@ from injector.cli.commands import DRY_RUN_FLAG, Subcommands, verbose
 from injector.cli.options import (
     REVISION_FLAG,
     SKIP_CONFIRMATION,
-    checked,
     dry_run_option,
     option_group,
     output_format,
-    refuse_unused,
 )
 from injector.cli.output import (
     HEADINGS,
@@ -34,20 +31,17 @@ from injector.cli.sources import (
     ISTIO_NAMESPACE_OPTION,
     ByCluster,
     complete_names,
-    directory_source,
-    kubeconfig_options,
     kubeconfigs_options,
     on_each,
     revision_name,
     revision_option,
-    revisions_dir,
     tag_name,
 )
-from injector.cli.webhook import WEBHOOK_PARAMETERS, given_webhook_options, webhook_options
-from injector.errors import NotConfiguredError, UsageError
+from injector.cli.taglocation import DIRECTORY_OPTION, TagLocation, location_options, write_options
+from injector.cli.webhookoptions import WEBHOOK_PARAMETERS
+from injector.errors import UsageError
 from injector.istio.webhooks import WebhookOptions, fitting_names, tag_webhook
-from injector.kube.selectors import is_dns_label, is_subdomain
-from injector.revisions.clustertags import ClusterTags, Placement, TagPlan
+from injector.kube.selectors import is_dns_label
 from injector.revisions.tags import MAX_WEIGHT, Shadow, Tag, Weights, destination, namespace_weights, tag_annotations
 from injector.revisions.tagstore import DirectoryTags, TagState, checked_tag, remove_tag
 
@@ -56,6 +50,7 @@ if TYPE_CHECKING:
 
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.cluster.resources import Resource
+    from injector.revisions.clustertags import TagPlan
 
 NAMESPACE_WEIGHT: Final = "--namespace-weight"
 WHOLE: Final = 100
@@ -129,81 +124,6 @@ tag_change_options: Final = option_group(
     click.option("--no-namespace-weights", is_flag=True, help="Remove the weights that namespaces have so far."),
     click.option("--overwrite", is_flag=True, help="Move the tag if it already exists."),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class TagLocation:
-    """Where tags are: in a directory or, if that is None, in a cluster.
-
-    ``options`` are those of the webhooks of a tag. ``webhook_name`` is the name of its MutatingWebhookConfiguration, if not the usual one.
-    """
-
-    directory: Path | None
-    kubeconfig: Kubeconfig
-    options: WebhookOptions
-    webhook_name: str | None = None
-
-    @contextmanager
-    def store(self) -> Iterator[DirectoryTags | ClusterTags]:
-        """Open the tags. Raises ConfigError if the cluster's credentials are missing or not valid."""
-        if self.directory is not None:
-            yield DirectoryTags(self.directory)
-            return
-        from injector.cluster.session import open_session  # noqa: PLC0415 -- a directory needs no event loop
-
-        placement = Placement(*given_webhook_options(self.options), self.webhook_name)
-        try:
-            with open_session(self.kubeconfig) as cluster:
-                yield ClusterTags(cluster, self.options.istio_namespace, placement)
-        except NotConfiguredError as error:
-            error.hint += ", or --revisions-dir DIR to work on files"
-            raise
-
-    def check_unused(self, *parameters: str) -> None:
-        """Refuse flags that have no effect on a directory by a UsageError, because the user probably means a cluster."""
-        if self.directory is not None:
-            refuse_unused(f"with {directory_source()}", *parameters, hint="leave one of the two out")
-
-
-def _location(revisions_dir: Path | None, kubeconfig: Kubeconfig, istio_namespace: str) -> TagLocation:
-    location = TagLocation(revisions_dir, kubeconfig, WebhookOptions(istio_namespace=istio_namespace))
-    location.check_unused("paths", "context_name", "istio_namespace")
-    return location
-
-
-def _write_location(
-    revisions_dir: Path | None, kubeconfig: Kubeconfig, options: WebhookOptions, webhook_name: str | None
-) -> TagLocation:
-    location = TagLocation(revisions_dir, kubeconfig, options, webhook_name)
-    location.check_unused("paths", "context_name")
-    return location
-
-
-_DIRECTORY_OPTION: Final = revisions_dir("the tags in the cluster", has_embedded=False)
-location_options: Final = option_group(
-    "location", _location, _DIRECTORY_OPTION, kubeconfig_options, ISTIO_NAMESPACE_OPTION
-)
-"""The options that say where tags are, as the parameter ``location``."""
-
-
-write_options: Final = option_group(
-    "location",
-    _write_location,
-    _DIRECTORY_OPTION,
-    kubeconfig_options,
-    webhook_options,
-    click.option(
-        "--webhook-name",
-        metavar="NAME",
-        callback=checked(
-            is_subdomain,
-            "a valid name of a MutatingWebhookConfiguration",
-            "use at most 253 lower-case letters, digits, `-` and `.`, with a letter or digit around each `.`",
-        ),
-        help="Name of the MutatingWebhookConfiguration. Default: istio-revision-tag-TAG.",
-    ),
-)
-"""The options of ``location_options`` and of a tag's webhook, as the parameter ``location``."""
 
 
 def _shadow(text: str) -> Shadow:
@@ -385,7 +305,7 @@ def _print_conflicts(plan: TagPlan) -> None:
 
 @tag.command("list", epilog=examples("tag list", "tag list --revisions-dir revisions -o yaml"))
 @output_format("table", "json", "yaml")
-@_DIRECTORY_OPTION
+@DIRECTORY_OPTION
 @kubeconfigs_options
 @ISTIO_NAMESPACE_OPTION
 @verbose

@@ -16,10 +16,10 @@ from injector.authoring.model import Read, shown, without_repeats
 from injector.authoring.traced import PodData, TracedTemplate
 from injector.cli.commands import EX_DATAERR, EX_FAILED, Subcommands, verbose
 from injector.cli.keys import CONFIG, FLAGS, TEMPLATE, check_content
-from injector.cli.kube_inject import RevisionOptions, revision_options
 from injector.cli.manifests import OTHER_KINDS_OPTION, SEPARATOR, read_workloads, workload_options, write_file
 from injector.cli.options import FILE, exit_code_option, option_group, output_format
 from injector.cli.output import DIFF_COLORS, HEADINGS, data_text, echo, echo_colored, examples, table, write_verbatim
+from injector.cli.revisionoptions import RevisionOptions, revision_options
 from injector.cli.sources import chosen_revisions, revision_option, revision_source_options
 from injector.errors import AnnotationError, ConfigError, DataError, ManifestError, TemplateRenderError, UsageError
 from injector.fleet.manifests import SUFFIXES, WorkloadFiles

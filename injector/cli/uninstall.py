@@ -11,7 +11,7 @@ from injector.cli.commands import verbose
 from injector.cli.options import SKIP_CONFIRMATION, dry_run_option
 from injector.cli.output import confirm, echo, examples
 from injector.cli.sources import ISTIO_NAMESPACE_OPTION, SERVICE_NAMESPACE_OPTION, SERVICE_OPTION, kubeconfig_options
-from injector.cli.webhook import URL_OPTION
+from injector.cli.webhookoptions import URL_OPTION
 from injector.cluster.resources import SECRETS, SERVICES, WEBHOOKS, Resource
 from injector.cluster.secrets import CA_MANAGER
 from injector.cluster.webhooks import BUNDLE_MANAGER, REVISION_MANAGER, TAG_MANAGER, creators, managers

@@ -12,7 +12,8 @@ import pytest
 import yaml
 from click.testing import Result
 
-from injector.cli.kube_inject import IGNORED, IGNORED_SWITCHES, REFUSED_FLAGS, revision_options
+from injector.cli.kube_inject import IGNORED, IGNORED_SWITCHES, REFUSED_FLAGS
+from injector.cli.revisionoptions import revision_options
 from injector.errors import ConfigError, DataError, UsageError
 from injector.fleet.sources import RevisionList
 from injector.istio.revision import Revision

@@ -8,7 +8,7 @@ import pytest
 
 from injector.cli.options import both_spellings, key_values, seconds_of
 from injector.cli.sources import ISTIO_NAMESPACE_OPTION, kubeconfig_options
-from injector.cli.webhook import given_webhook_options, webhook_options
+from injector.cli.webhookoptions import given_webhook_options, webhook_options
 from injector.cluster.kubeconfig import Kubeconfig
 from injector.errors import DataError, UsageError
 from injector.istio.webhooks import Endpoint, WebhookOptions

@@ -10,11 +10,7 @@ import pytest
 import yaml
 from click.testing import Result
 
-from injector.cli.tag import (
-    TagLocation,
-    location_options,
-    write_options,
-)
+from injector.cli.taglocation import TagLocation, location_options, write_options
 from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, RUNNING, SERVICES, WEBHOOKS
 from injector.errors import InjectorError
