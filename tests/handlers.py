@@ -14,7 +14,8 @@ from injector.istio.revision import Revision
 from injector.kube.admission import Broken, Request
 from injector.metrics import Metrics, Outcome, Stopwatch
 from injector.revisions.registry import Registry, Resolved, Snapshot, snapshot_of
-from injector.webhook.handler import InjectHandler, ReviewAnswer
+from injector.webhook.answer import ReviewAnswer
+from injector.webhook.handler import InjectHandler
 from injector.webhook.lifecycle import Lifecycle
 from injector.webhook.queue import Refusal
 from tests.revisions.fakes import fake_revision

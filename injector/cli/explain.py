@@ -29,7 +29,7 @@ from injector.injection.tools.explain import (
 from injector.istio.webhooks import (
     NAMESPACE,
 )
-from injector.revisions.registry import PATH_PREFIX, parse_path
+from injector.revisions.names import PATH_PREFIX, parse_path
 
 if TYPE_CHECKING:
     from injector.cluster.kubeconfig import Kubeconfig

@@ -43,7 +43,7 @@ from injector.istio.webhooks import ISTIO_NAMESPACE, NAMESPACE, PRECEDENCES, End
 from injector.kube.escaping import escape_line
 from injector.kube.selectors import is_dns_label
 from injector.revisions.directory import EMBEDDED
-from injector.revisions.registry import checked_name
+from injector.revisions.names import checked_name
 from injector.revisions.source import Overrides, build, overridden
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from injector.istio.webhooks import (
     webhooks_of,
     why_none,
 )
-from injector.revisions.registry import parse_path
+from injector.revisions.names import parse_path
 from injector.revisions.tags import TagWorkload, usable_tags, workload_of_pod
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from injector.istio.proxyconfig import GROUP, KIND, ProxyConfigResource, ProxyCo
 from injector.istio.webhooks import DEFAULT_NAME
 from injector.kube.yaml import objects_in
 from injector.revisions.files import read_nonempty, required_text
-from injector.revisions.registry import checked_name
+from injector.revisions.names import checked_name
 from injector.revisions.source import SETTINGS_KEY, ClusterFacts, RawRevision, SourceState, parse_settings
 from injector.revisions.tags import Tag, parse_tags
 

@@ -34,7 +34,7 @@ from injector.kube.pods import workload_of
 from injector.kube.selectors import is_dns_label
 from injector.kube.typed import normalise
 from injector.kube.yaml import load_yaml
-from injector.revisions.registry import checked_name
+from injector.revisions.names import checked_name
 
 _HASH_BYTES: Final = 8
 # A float holds 53 bits: 52 of the hash, and the half that keeps a number off 0 and 1, where the logarithm cannot be used.

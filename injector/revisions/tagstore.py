@@ -23,7 +23,7 @@ from injector.kube.yaml import dump_yaml, load_yaml
 from injector.kube.yaml.write import with_entry, without_entry
 from injector.revisions.directory import TAGS_FILE, read_directory
 from injector.revisions.files import read_text, remove_folder, replace_file
-from injector.revisions.registry import list_names
+from injector.revisions.names import list_names
 from injector.revisions.tags import Tag, parse_tags
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from urllib.parse import urlsplit
 from injector.errors import ConfigError, DataError
 from injector.golang.time import parse_duration
 from injector.kube.selectors import Selector, is_dns_label, is_label_key
-from injector.revisions.registry import checked_name
+from injector.revisions.names import checked_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

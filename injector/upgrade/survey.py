@@ -14,7 +14,7 @@ from injector.injection.tools.drift import injected_revision
 from injector.kube.pods import has_ended
 from injector.kube.podsecurity import enforced
 from injector.revisions.clustersource import Offload, inline
-from injector.revisions.registry import list_names
+from injector.revisions.names import list_names
 from injector.revisions.tags import Tag, workload_key
 from injector.upgrade.plan import Key, Restart, Workload, key_of, restart_of, unknown_restart
 

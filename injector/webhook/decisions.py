@@ -23,7 +23,7 @@ from injector.settings import DEFAULTS
 if TYPE_CHECKING:
     from injector.injection.result import Injected, Skipped
     from injector.revisions.registry import Resolved
-    from injector.webhook.handler import ReviewAnswer
+    from injector.webhook.answer import ReviewAnswer
 
 _log = logging.getLogger(__name__)
 

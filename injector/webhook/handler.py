@@ -32,10 +32,11 @@ from injector.errors import (
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts, Skipped
 from injector.kube import admission
-from injector.metrics import GUARD_REFUSED, GUARD_WARNED, TOTAL, UNKNOWN_REVISION, Metrics, Outcome, Stopwatch
-from injector.revisions.registry import parse_path
+from injector.metrics import GUARD_REFUSED, GUARD_WARNED, TOTAL, Metrics, Outcome, Stopwatch
+from injector.revisions.names import parse_path
 from injector.revisions.tags import sampled, workload_of_pod
 from injector.settings import DEFAULTS, DENY
+from injector.webhook.answer import ReviewAnswer
 from injector.webhook.cache import AnswerCache, CachedAnswer, CacheKey
 from injector.webhook.decisions import FAULT, Decisions, Explained
 from injector.webhook.queue import AdmissionQueue, Refusal
@@ -66,40 +67,6 @@ FAILURE_REASONS: Final[tuple[tuple[type[InjectorError], str], ...]] = (
 )
 """The ``reason`` of a failure in metrics and logs. The first class that matches counts."""
 OTHER_REASON: Final = "other"
-
-
-class ReviewAnswer(NamedTuple):
-    """The answer to one review.
-
-    Attributes:
-        reason: why a pod was skipped or denied.
-        review: the review, as far as it could be decoded.
-        resolved: the revision, and the tag that led to it.
-        where: the place of an error, for the log.
-        findings: findings of a guard that only warns.
-        shadowed: the admission that the shadow of the tag compares.
-        cached: whether it comes from the answer cache.
-    """
-
-    body: bytes
-    outcome: Outcome
-    reason: str
-    review: admission.Request | admission.Broken
-    resolved: Resolved | None
-    where: str = ""
-    findings: tuple[str, ...] = ()
-    shadowed: Admission | None = None
-    cached: bool = False
-
-    @property
-    def revision(self) -> str:
-        """The name of the revision, for metrics and logs."""
-        return UNKNOWN_REVISION if self.resolved is None else self.resolved.revision.name
-
-    @property
-    def tag(self) -> str:
-        """The name of the tag; empty without one."""
-        return "" if self.resolved is None else self.resolved.tag or ""
 
 
 class PendingInjection(NamedTuple):

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from injector.revisions.registry import Snapshot
     from injector.revisions.reload import LoadReport, RevisionState
     from injector.revisions.tags import Tag
-    from injector.webhook.server import Services
+    from injector.webhook.services import Services
     from injector.webhook.shadow import Shadows
 
 

@@ -13,15 +13,15 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 from aiohttp.hdrs import METH_POST
 
-from injector.revisions.registry import PATH_PREFIX
-from injector.webhook.handler import HandlerOptions, InjectHandler
+from injector.revisions.names import PATH_PREFIX
+from injector.webhook.handler import InjectHandler
 from injector.webhook.lifecycle import Follow, Lifecycle, LoopLag, Phase, Supervisor
 from injector.webhook.listener import Answerer, Listener
 from injector.webhook.operations import Operations
@@ -30,14 +30,8 @@ from injector.webhook.tls.certificatesource import SelfCheck
 from injector.webhook.unserved import UnservedHandler, unserved_path
 
 if TYPE_CHECKING:
-    from injector.metrics import Metrics
     from injector.revisions.following import Follower
-    from injector.revisions.registry import Registry
-    from injector.revisions.reload import Loader
-    from injector.revisions.unservednames import UnservedNames
-    from injector.revisions.verify import RecentPods
-    from injector.webhook.lifecycle import HealthFile
-    from injector.webhook.tls.certificatesource import CertificateSource
+    from injector.webhook.services import Services
 
 _log = logging.getLogger(__name__)
 
@@ -54,34 +48,6 @@ class Listeners:
     port: int
     ops_port: int
     shutdown_delay: float
-
-
-@dataclass(frozen=True, slots=True)
-class Services:
-    """The parts of a server, which the command line puts together.
-
-    Attributes:
-        recent: recent pods, on which new revisions are verified.
-        certificates: the certificate of the webhook's port; None for plain HTTP.
-        unserved: the watch for unknown names.
-        elsewhere: names that another injector serves.
-        pending: returns what the cluster has not answered yet; empty if nothing.
-        upgrades: returns the upgrades of the cluster as JSON data; None if they are not watched.
-    """
-
-    registry: Registry
-    loader: Loader
-    metrics: Metrics
-    version: str
-    recent: RecentPods | None = None
-    follower: Follower | None = None
-    certificates: CertificateSource | None = None
-    health_file: HealthFile | None = None
-    unserved: UnservedNames | None = None
-    elsewhere: frozenset[str] = frozenset()
-    options: HandlerOptions = field(default_factory=HandlerOptions)
-    pending: Callable[[], str] = str
-    upgrades: Callable[[], list[dict[str, Any]]] | None = None
 
 
 async def serve(

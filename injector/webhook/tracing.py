@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from opentelemetry.sdk.trace import TracerProvider
 
-    from injector.webhook.handler import ReviewAnswer
+    from injector.webhook.answer import ReviewAnswer
     from injector.webhook.queue import Refusal
 
 _log = logging.getLogger(__name__)

@@ -30,7 +30,7 @@ from injector.upgrade.document import read_upgrade as read_document
 from injector.webhook.handler import FAILURE_REASONS
 from injector.webhook.lifecycle import Lifecycle, Supervisor
 from injector.webhook.operations import Operations
-from injector.webhook.server import Services
+from injector.webhook.services import Services
 from injector.webhook.shadow import Shadows
 from tests.architecture.documents import GUIDES, PAGES, ROOT, Block, all_blocks, anchors, blocks, links, prints, prose
 from tests.architecture.reference_pages import commands, exposed

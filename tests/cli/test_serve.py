@@ -22,7 +22,8 @@ from injector.revisions.directory import EMBEDDED, read_directory, read_single
 from injector.revisions.source import SourceState
 from injector.settings import SETTINGS, Setting, Settings
 from injector.webhook.lifecycle import Follow, HealthFile
-from injector.webhook.server import Listeners, Services
+from injector.webhook.server import Listeners
+from injector.webhook.services import Services
 from tests.cases import cases
 from tests.cli.clusters import assert_fails, invoke
 from tests.cluster.fakes import kubeconfig_of

@@ -15,7 +15,7 @@ from click.core import Command
 
 from injector.cli import main
 from injector.cluster.resources import CONFIG_MAPS, NODES, PROXY_CONFIGS, WEBHOOKS
-from injector.revisions.registry import parse_path
+from injector.revisions.names import parse_path
 from tests.deploy.rendering import (
     BASES,
     CHART,

@@ -18,7 +18,7 @@ import yaml
 
 from injector.istio.behaviours import missing_fields, parse_minor
 from injector.kube.typed import pruned
-from injector.revisions.registry import PATH_PREFIX
+from injector.revisions.names import PATH_PREFIX
 from tests.differential.injectors import Answer, Case, ControlPlane, as_served
 from tests.factories import make_container, make_pod
 

@@ -21,7 +21,7 @@ from injector.istio.behaviours import format_minor, missing_fields, parse_minor
 from injector.istio.proxyconfig import ProxyConfigs, read_proxy_config_resource
 from injector.istio.revision import Revision, RevisionSettings, build_revision
 from injector.kube.typed import go_encode, normalise
-from injector.revisions.registry import PATH_PREFIX, parse_path
+from injector.revisions.names import PATH_PREFIX, parse_path
 from tests.differential.dice import Dice
 from tests.differential.injectorpods import Pods
 

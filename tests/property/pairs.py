@@ -28,7 +28,8 @@ from injector.istio.behaviours import parse_minor
 from injector.istio.revision import Revision
 from injector.kube import admission
 from injector.library import load_revisions
-from injector.revisions.registry import Snapshot, parse_path, snapshot_of
+from injector.revisions.names import parse_path
+from injector.revisions.registry import Snapshot, snapshot_of
 from injector.revisions.tags import parse_tags, workload_of_pod
 from tests import controlplanes
 from tests.cases import read_cases

@@ -4,7 +4,7 @@ import pytest
 
 from injector.errors import ConfigError
 from injector.kube.selectors import is_dns_label
-from injector.revisions.registry import checked_name
+from injector.revisions.names import checked_name
 from injector.revisions.source import ClusterFacts, SourceState
 from injector.revisions.tags import parse_tags
 from tests.revisions.fakes import make_raw

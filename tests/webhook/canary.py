@@ -23,7 +23,7 @@ from injector.webhook.decisions import LOGGED, Decisions
 from injector.webhook.handler import HandlerOptions
 from injector.webhook.lifecycle import Lifecycle, Phase, Supervisor
 from injector.webhook.operations import Operations
-from injector.webhook.server import Services
+from injector.webhook.services import Services
 from injector.webhook.shadow import Admission, Shadows
 from tests.factories import make_pod, make_review
 from tests.handlers import decided

@@ -20,7 +20,7 @@ from injector.revisions.reload import Loader, LoadReport, RevisionState
 from injector.revisions.unservednames import UnservedNames
 from injector.webhook.lifecycle import LAG_INTERVAL, LAGS, MAX_LAG, HealthFile, Lifecycle, LoopLag, Phase, Supervisor
 from injector.webhook.operations import Operations
-from injector.webhook.server import Services
+from injector.webhook.services import Services
 from injector.webhook.shadow import Shadows
 from injector.webhook.tls.certificatesource import CertificateSource
 from tests.cluster.fakes import in_fake_time, skip

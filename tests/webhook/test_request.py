@@ -21,7 +21,7 @@ from yarl import URL
 
 from injector.cli.serve.server import JsonFormatter, TextFormatter
 from injector.errors import ReviewError
-from injector.revisions.registry import parse_path
+from injector.revisions.names import parse_path
 from injector.webhook import reading
 from injector.webhook.lifecycle import Lifecycle
 from injector.webhook.queue import AdmissionQueue, Refusal

@@ -23,7 +23,7 @@ from injector.revisions.reload import Loader
 from injector.revisions.verify import RecentPods
 from injector.webhook.decisions import LOGGED, Decisions
 from injector.webhook.handler import HandlerOptions
-from injector.webhook.server import Services
+from injector.webhook.services import Services
 from injector.webhook.tls.certificate import CertificateFiles
 from injector.webhook.tls.certificatesource import FileSource
 from tests.factories import make_container, make_pod, make_review

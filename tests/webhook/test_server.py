@@ -27,7 +27,8 @@ from injector.webhook.decisions import EXPLAINED
 from injector.webhook.handler import HandlerOptions
 from injector.webhook.lifecycle import Follow, HealthFile
 from injector.webhook.reading import MAX_BODY
-from injector.webhook.server import Listeners, Services, serve
+from injector.webhook.server import Listeners, serve
+from injector.webhook.services import Services
 from injector.webhook.shadow import Shadows
 from injector.webhook.tls.certificate import CertificateFiles, ClientAuthority
 from injector.webhook.tls.certificatesource import FileSource, Handshakes

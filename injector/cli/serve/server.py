@@ -53,7 +53,8 @@ from injector.webhook.decisions import EXPLAINED, FIELDS, LOGGED, Decisions
 from injector.webhook.handler import HandlerOptions
 from injector.webhook.lifecycle import HealthFile
 from injector.webhook.queue import AdmissionQueue
-from injector.webhook.server import Listeners, Services, serve
+from injector.webhook.server import Listeners, serve
+from injector.webhook.services import Services
 from injector.webhook.tls.cabundle import CaBundles
 from injector.webhook.tls.certificate import CertificateFiles, ClientAuthority
 from injector.webhook.tls.certificatesource import CertificateSource, FileSource, Handshakes

@@ -1,0 +1,126 @@
+"""The names of revisions and tags, and the paths of requests, ``/inject/NAME``, which have one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+from urllib.parse import unquote_to_bytes
+
+from injector.errors import ConfigError, ReviewError, UnknownRevisionError, first_of
+from injector.istio.webhooks import SLASH
+from injector.kube.selectors import is_dns_label
+
+PATH_PREFIX: Final = "/inject"
+_LEGACY: Final = ":ENV:"
+_VARIABLES: Final = MappingProxyType({"cluster": "ISTIO_META_CLUSTER_ID", "net": "ISTIO_META_NETWORK"})
+# Names of environment variables in Kubernetes: printable ASCII without `=`
+# (k8s.io/apimachinery/pkg/util/validation, IsRelaxedEnvVarName).
+_VARIABLE: Final = re.compile(r"[ -<>-~]+", re.ASCII)
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+# Names in messages are cut. A valid one has at most 63 letters.
+_SHOWN: Final = 80
+RESERVED_NAMES: Final = frozenset(_VARIABLES)
+"""Names with another meaning in a path: Istio's ``/inject/cluster/C/net/N``."""
+# Keeps an error message readable in kubectl's output; the status page shows all names.
+_MAX_NAMES_IN_MESSAGE: Final = 20
+
+
+def checked_name(name: str, *, where: str, kind: str = "revision") -> str:
+    """Return ``name`` if it can name a revision or a tag. Raises ConfigError if it is not a DNS-1123 label, or is reserved."""
+    if not is_dns_label(name):
+        raise ConfigError(
+            f"{name[:80]!r} cannot name a {kind}",
+            where=where,
+            hint="use at most 63 lower-case letters, digits and `-`, with a letter or digit at both ends",
+        )
+    if name in RESERVED_NAMES:
+        raise ConfigError(
+            f"`{name}` cannot name a {kind}",
+            where=where,
+            hint=f"choose another: /inject/{name}/... is Istio's own path",
+        )
+    return name
+
+
+def list_names(names: Iterable[str]) -> str:
+    """Return names for a message, sorted and shortened."""
+    return first_of(sorted(names), _MAX_NAMES_IN_MESSAGE)
+
+
+@dataclass(frozen=True, slots=True)
+class InjectPath:
+    """A revision or tag, empty for the default, and additions to the proxy's environment."""
+
+    name: str = ""
+    envs: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+
+def parse_path(raw_path: str) -> InjectPath:
+    """Parse the raw path of a request, which is percent-encoded.
+
+    ::
+
+        path    = "/inject" [ "/" name ] [ "/" pairs ]
+        pairs   = key "/" value { "/" key "/" value }         an odd last key is ignored
+                | ":ENV:" key "=" value { ":ENV:" key "=" value }
+        key     = "cluster" | "net" | an environment variable in any case
+
+    Follows ``parseInjectEnvs`` and ``URLParameterToEnv`` in pkg/kube/inject/webhook.go (1.30.3), with two intended differences: the name
+    before the pairs, and that segments are decoded after the path is split, so that an escaped ``/`` does not separate segments.
+
+    Raises:
+        UnknownRevisionError: the name is not a valid name of a revision or tag.
+        ReviewError: a part is not UTF-8 or has a control character, or a key is not a valid environment variable.
+    """
+    segments = [
+        _decoded(segment)
+        for segment in raw_path.removeprefix(PATH_PREFIX).removeprefix("/").removesuffix("/").split("/")
+    ]
+    if segments == [""]:
+        return InjectPath()
+    first, *rest = segments
+    if first in RESERVED_NAMES or first.startswith(_LEGACY):
+        return InjectPath("", _envs(segments))
+    if not is_dns_label(first):
+        raise UnknownRevisionError(
+            f"{first[:_SHOWN]!r} is not a valid name of a revision or tag",
+            where="path",
+            hint="send reviews to /inject/NAME, a DNS-1123 label",
+        )
+    return InjectPath(first, _envs(rest))
+
+
+def _envs(segments: list[str]) -> Mapping[str, str]:
+    if segments and segments[0].startswith(_LEGACY):
+        pairs = _legacy_pairs("/".join(segments))
+    else:
+        pairs = [(key, value.replace(SLASH, "/")) for key, value in zip(segments[::2], segments[1::2], strict=False)]
+    return MappingProxyType({_variable(key): value for key, value in pairs if key})
+
+
+def _legacy_pairs(text: str) -> list[tuple[str, str]]:
+    """Parse ``:ENV:KEY=VALUE:ENV:...``. Like Istio, ignore parts that are not pairs."""
+    pairs = (part.partition("=") for part in text.split(_LEGACY)[1:])
+    return [(key, value) for key, separator, value in pairs if separator]
+
+
+def _variable(key: str) -> str:
+    name = _VARIABLES.get(key) or key.upper()
+    if not _VARIABLE.fullmatch(name):
+        raise ReviewError(
+            f"{key[:_SHOWN]!r} is not a valid environment variable", where="path", hint="correct the webhook's path"
+        )
+    return name
+
+
+def _decoded(segment: str) -> str:
+    try:
+        text = unquote_to_bytes(segment).decode()
+    except UnicodeDecodeError as error:
+        raise ReviewError("not UTF-8", where="path", hint="correct the webhook's path") from error
+    if _CONTROL.search(text):
+        raise ReviewError("has a control character", where="path", hint="correct the webhook's path")
+    return text
