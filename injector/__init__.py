@@ -24,20 +24,13 @@ All functions raise a subclass of ``InjectorError`` for input that cannot be use
         ├── BreakOutError            a value of the pod that breaks out of the template
         └── InvalidPodError          an injected pod that the API server would refuse
 
-Map of the packages. A package may import those below it; ``pyproject.toml`` has the exact contracts. Two flows meet in one immutable
-object, the Revision of ``istio/revision.py``:
+Map of the packages. A package may import those below it; ``pyproject.toml`` has the exact contracts::
 
-- Request: ``webhook/handler.py`` decodes the review, resolves the path to a revision, and answers with the patch of
-  ``injection/pipeline.py``: policy, render, merge, overrides, post-processing, JSON patch.
-- Configuration: ``revisions/reload.py`` reads a source, builds and verifies revisions, and swaps the snapshot that requests use. If a
-  step fails, the last good revision stays in use.
-
-::
-
-    cli/         one module for each command, and the flags and output that they share
-    upgrade/     upgrades of the workloads of a cluster: the document, the plan, the steps, the runner
-    webhook/     the aiohttp server: TLS, the handler, the admission queue, the shadow, the status page
+    cli/         one module for each command: flags, one call, output. Beside them the flags and output that commands share
     library.py   the functions above
+    webhook/     the aiohttp server: TLS, the handler, the admission queue, the shadow, the status page
+    upgrade/     upgrades of the workloads of a cluster: the document, the survey, the plan, the steps, the runner
+    fleet/       the view of a cluster, from files or the API server: revisions, webhooks, workloads, and which leads to which
     revisions/   where revisions and tags come from, how they are built, verified, followed and stored
     authoring/   tools for authors of templates: lint, trace, format; the server never imports it
     injection/   the pure core: one injection, and what explain, diff and uninject need
@@ -48,6 +41,45 @@ object, the Revision of ``istio/revision.py``:
     golang/      the behaviour of Go's strconv, time and encoding/json
 
 Every layer may use ``errors.py`` (the errors) and ``memo.py`` (bounded caches). The server also has ``settings.py`` and ``metrics.py``.
+
+The server has three flows. The first two meet in one immutable object, the Revision of ``istio/revision.py``.
+
+One request, in ``webhook/`` and ``injection/``::
+
+    webhook.listener:Connection            aiohttp's protocol with the limits of this server
+    webhook.server:webhook_requests        the path /inject goes to the handler
+    webhook.handler:InjectHandler.handle   the whole request: read, answer, count, trace
+    webhook.reading:Reader.read            the body, within its limits and its time
+    kube.admission:decode                  the AdmissionReview
+    webhook.cache:AnswerCache.get          the answer to an equal request, if there is one
+    revisions.names:parse_path             /inject/NAME
+    revisions.registry:Snapshot.resolve    the revision or tag NAME, and for a tag with weights the workload
+    webhook.queue:AdmissionQueue.turn      one injection after another, fair between namespaces
+    webhook.slow:SlowPool                  a thread for injections that are predicted to be slow
+    injection.pipeline:inject_pod          policy, render, merge, guard, post-processing, JSON patch
+    kube.admission:encode_review           the answer
+
+One change of a ConfigMap, in ``revisions/``. If a step fails, the last good revision stays in use::
+
+    cluster.listwatch:ListWatch            lists and watches one resource
+    revisions.clustersource:ClusterSource  the remembered objects, as the state of a source
+    revisions.following:Follower           waits until the source is quiet, and loads it in a thread
+    revisions.reload:Loader.prepare        builds what has changed
+    revisions.source:build                 istio.revision:build_revision, with the facts of the cluster
+    revisions.verify:verify, verify_recent injects built-in pods, and pods of recent requests
+    revisions.reload:Loader.adopt          registry.swap: the snapshot that the next request reads
+
+One restart of an upgrade, in ``upgrade/``, on the client and event loop of the server::
+
+    upgrade.controller:Controller          watches the Upgrades, and runs those that are due while it has the lease
+    upgrade.launch:Launcher.run            starts or continues one of them
+    upgrade.survey:read_fleet              the revisions, the tag and the workloads (fleet.view, fleet.workloads, fleet.routing)
+    upgrade.plan:make_plan                 the wave of each workload, and how its pods would change
+    upgrade.run:Runner                     every two seconds: observe, decide, save, act
+    upgrade.observe:Observer.observe       the progress of the workloads
+    upgrade.step:step                      the decision, a pure function of the document, the state and the observation
+    upgrade.store:Store.save               the state, before anything is done
+    upgrade.run:Runner._restart            the annotation that restarts one workload
 """
 
 from __future__ import annotations
