@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -12,116 +11,23 @@ from injector.cli.manifests import OTHER_KINDS_OPTION
 from injector.cli.options import ALL_FLAG, ALL_NAMESPACES, FILENAME, output_format, refuse_unused
 from injector.cli.output import data_text, echo, echo_colored, examples
 from injector.cli.sources import chosen_revisions, namespace_option, revision_source_options
-from injector.cluster import resources as r
 from injector.cluster.kubeconfig import DEFAULT_NAMESPACE
-from injector.cluster.resources import ObjectReader, Scope
-from injector.errors import ClusterError, DataError, ManifestError, UsageError
-from injector.fleet.files import FileReader, open_reader
-from injector.fleet.sources import RevisionSources, directory_revisions
-from injector.fleet.workloads import LISTED
+from injector.errors import ClusterError, DataError, UsageError
+from injector.fleet.analyze import read_items, read_mesh, read_state
+from injector.fleet.files import open_reader
 from injector.istio import analysis
-from injector.istio.analysis import ERROR, INFO, LEVELS, MESSAGES, WARNING, Diagnostic, Item, Mesh
+from injector.istio.analysis import ERROR, INFO, LEVELS, MESSAGES, WARNING, Diagnostic
 from injector.istio.behaviours import Minor, parse_minor
-from injector.istio.webhooks import ISTIO_NAMESPACE, read_configuration
 from injector.kube.escaping import escape_line
-from injector.kube.pods import add_place
-from injector.revisions.clustersource import listed_state
-from injector.revisions.configmaps import INJECTOR
-from injector.revisions.source import known_minor
 
 if TYPE_CHECKING:
     from injector.cluster.kubeconfig import Kubeconfig
+    from injector.cluster.resources import ObjectReader
+    from injector.fleet.sources import RevisionSources
     from injector.kube.pods import OtherKinds
-    from injector.revisions.source import SourceState
 
 _LEVEL: Final = click.Choice(LEVELS, case_sensitive=False)
 _COLORS: Final = {f"^{ERROR}": "1;31", f"^{WARNING}": "33", f"^{INFO}": "0"}
-
-
-async def read_items(reader: ObjectReader, namespace: str, default: str, others: OtherKinds) -> list[Item]:
-    """Return the objects to analyze. Raises DataError if one cannot be read.
-
-    ``namespace`` is the only one; empty for all. ``default`` is the namespace of objects that name none.
-    """
-    found = [await reader.find_resource(*each) for each in others]
-    resources = (r.SERVICES, r.PODS, *LISTED, *(each for each in found if each is not None))
-    items = await _items(reader, Scope(r.NAMESPACES, name=namespace), "", others)
-    for resource in resources:
-        items += await _items(reader, Scope(resource, namespace), default, others)
-    return items
-
-
-async def _items(reader: ObjectReader, scope: Scope, default: str, others: OtherKinds) -> list[Item]:
-    resource = scope.resource
-
-    def keep(obj: dict[str, Any]) -> Item | None:
-        version = obj.get("apiVersion", resource.api_version)
-        if resource is r.SERVICES and version != resource.api_version:
-            return None  # a Service of Knative
-        typed = {**obj, "apiVersion": version, "kind": resource.kind}
-        place = _place(reader, obj)
-        try:
-            return analysis.item_of(typed, default, others, place=place)
-        except ManifestError as error:
-            add_place(error, typed, place)
-            raise
-
-    return await reader.all(scope, keep)
-
-
-def _place(reader: ObjectReader, obj: Mapping[str, Any]) -> str:
-    return reader.place_of(obj) if isinstance(reader, FileReader) else ""
-
-
-async def read_state(reader: ObjectReader, sources: RevisionSources) -> SourceState | None:
-    """Return the revisions of the directory, or else of the reader; None for files without revisions and without webhooks.
-
-    Raises:
-        DataError: the revisions or a webhook cannot be read.
-    """
-    if sources.revisions_dir is not None:
-        return directory_revisions(sources.revisions_dir).state
-    state = await listed_state(reader, sources.istio_namespace)
-    if not isinstance(reader, FileReader) or state.revisions or state.failures:
-        return state
-    return state if await reader.all(Scope(r.WEBHOOKS), read_configuration) else None
-
-
-async def read_mesh(
-    reader: ObjectReader, state: SourceState, namespace: str, items: Sequence[Item], oldest: Minor | None = None
-) -> Mesh:
-    """Return the facts that decide about the injection of all objects. Raises DataError if a webhook cannot be read.
-
-    In a cluster, the revisions and tags that webhooks are called for are served. For files, those of ``state`` are, unless the files have
-    webhooks. ``namespace`` is Istio's. ``oldest`` is the minor that control planes are upgraded from; default: that of the oldest
-    revision.
-    """
-    placed = await reader.all(Scope(r.WEBHOOKS), lambda obj: (read_configuration(obj), _place(reader, obj)))
-    configurations = [configuration for configuration, _ in placed]
-    names = (state.served_names or None) if isinstance(reader, FileReader) else frozenset[str]()
-    values = await r.find_object(reader, r.CONFIG_MAPS, INJECTOR, namespace=namespace)
-    zipkin = await r.find_object(reader, r.SERVICES, analysis.ZIPKIN, namespace=ISTIO_NAMESPACE)
-    called = sorted({each for configuration in configurations for each in analysis.services_of(configuration)})
-    # Files may leave out the Services of a namespace.
-    known = {each.namespace for each in items if each.kind == r.SERVICES.kind}
-    checked = [each for each in called if not isinstance(reader, FileReader) or each.partition("/")[0] in known]
-    missing = [
-        each
-        for each in checked
-        for place, _, name in [each.partition("/")]
-        if await r.find_object(reader, r.SERVICES, name, namespace=place) is None
-    ]
-    minors = [minor for raw in state.revisions if (minor := known_minor(raw)) is not None]
-    return Mesh(
-        configurations,
-        names,
-        frozenset(missing),
-        namespace,
-        by_default=analysis.injects_by_default(values or {}),
-        oldest=oldest or min(minors, default=None),
-        zipkin=None if zipkin is None else Item(r.SERVICES.kind, analysis.ZIPKIN, ISTIO_NAMESPACE),
-        places={configuration["metadata"]["name"]: place for configuration, place in placed},
-    )
 
 
 def _codes(_context: click.Context, _option: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 -- click's signature

@@ -5,12 +5,11 @@ from __future__ import annotations
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import click
-import msgspec
 
 from injector.cli.commands import EX_DATAERR, Subcommands, verbose
 from injector.cli.manifests import SELECTOR
@@ -48,35 +47,16 @@ from injector.cli.sources import (
     revision_source_options,
 )
 from injector.cli.taglocation import TagLocation, location_options
-from injector.cluster.resources import PODS, RUNNING, Scope
-from injector.errors import ConfigError, DataError, UsageError
-from injector.fleet.files import ReaderSession, open_reader
-from injector.fleet.routing import PodLabels, Route, requested_name, route_by
-from injector.fleet.view import ClusterView, read_view, skipped_namespaces
-from injector.fleet.workloads import read_running, results_of_texts
-from injector.golang.json import load_json
-from injector.injection import containers as c
-from injector.injection.pipeline import answers_to
-from injector.injection.result import RequestFacts, Skipped
+from injector.errors import ConfigError, UsageError
+from injector.fleet.files import open_reader
+from injector.fleet.status import SidecarStatus, read_statuses
 from injector.injection.tools.drift import (
     CURRENT,
-    OLDER_REVISION,
     STATES,
-    UNKNOWN_REVISION,
-    Drift,
-    as_created,
-    drift_of,
-    injected_revision,
-    of_replica,
 )
-from injector.kube.admission import canonical_json
-from injector.kube.pods import has_ended
-from injector.kube.podsecurity import enforced
-from injector.memo import Memo
 from injector.revisions.directory import EMBEDDED
 from injector.revisions.registry import Registry, Snapshot
 from injector.revisions.reload import Loader, LoadReport, RevisionState
-from injector.revisions.tags import key_of_normal_pod, workload_of_pod
 from injector.revisions.tagstore import check_removable
 
 if TYPE_CHECKING:
@@ -87,24 +67,8 @@ if TYPE_CHECKING:
     from injector.kube.selectors import Selector
 
 STATUS_COLUMNS: Final = ("NAMESPACE", "WORKLOAD", "PODS", "HAS", "WOULD GET", "STATE")
-_REPLICAS: Final = 20
-"""The number of statuses to keep. The pods of two ReplicaSets may alternate in the API server's order, those of many rarely do."""
-_REPLICAS_SIZE: Final = 4 << 20
 # A name in Kubernetes has at most 253 characters, and most have far fewer.
 _MAX_CELL: Final = 100
-
-
-@dataclass(frozen=True, slots=True)
-class SidecarStatus:
-    """The sidecar of a pod compared with the one that it would get now.
-
-    ``workload`` is the namespace, kind and name of the pod's workload. ``has`` and ``gets`` are revisions, None for no sidecar.
-    """
-
-    workload: tuple[str, ...]
-    has: str | None
-    gets: str | None
-    drift: Drift
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,54 +101,6 @@ def rows_of(statuses: Iterable[SidecarStatus]) -> list[Row]:
     counts = Counter(statuses)
     ordered = sorted(counts, key=lambda each: (each.workload, STATES.index(each.drift.state), each.has or ""))
     return [Row(each, counts[each]) for each in ordered]
-
-
-def sidecar_status(pod: Mapping[str, Any], view: ClusterView) -> SidecarStatus | None:
-    """Return the status of a pod that has not ended, or None if it has no sidecar and would get none.
-
-    Raises:
-        ManifestError: the pod cannot be read.
-        KeyError: the labels of its namespace are not known.
-    """
-    meta = pod["metadata"]
-    running: c.Pod = read_running(pod)
-    try:
-        created: dict[str, Any] | None = as_created(running)
-    except DataError:
-        created = None  # the original pod cannot be restored, but its revision can be compared
-    own_labels = c.labels_of(running if created is None else created)
-    namespace = meta["namespace"]
-    labels = PodLabels(
-        view.namespaces[namespace], own_labels, workload=workload_of_pod(running, namespace, key_of_normal_pod)
-    )
-    sidecar = injected_revision(running)
-    has = None if sidecar is None else sidecar or "(no name)"
-    gets, drift = _compare(running, created, labels, view)
-    return None if has is None and drift.state == CURRENT else SidecarStatus(labels.workload.key, has, gets, drift)
-
-
-def _compare(running: c.Pod, created: c.Pod | None, labels: PodLabels, view: ClusterView) -> tuple[str | None, Drift]:
-    """Return the revision that a new pod would get, None for no sidecar, and how the running one differs."""
-    matching = view.webhooks.called(labels.namespace, labels.pod)
-    if not matching:
-        wanted = requested_name(view.webhooks, labels)
-        return wanted, drift_of(running, None) if wanted is None else Drift(UNKNOWN_REVISION)
-    try:
-        routed = route_by(matching, view, labels)
-    except DataError:
-        return requested_name(view.webhooks, labels), Drift(UNKNOWN_REVISION)
-    if isinstance(routed, Route):
-        revision = view.built.revisions.get(routed.raw.name)
-        if revision is None:
-            return routed.raw.name, Drift(UNKNOWN_REVISION)
-        if created is None:
-            is_current = injected_revision(running) == revision.written
-            return revision.name, Drift(CURRENT if is_current else OLDER_REVISION)
-        namespace = created["metadata"].get("namespace", "")
-        facts = RequestFacts(namespace, routed.envs, revision.namespaces.get(namespace))
-        (answer,) = answers_to(created, (revision, facts), policy=enforced(labels.namespace))
-        return None if isinstance(answer, Skipped) else revision.name, drift_of(running, answer)
-    return requested_name(view.webhooks, labels), Drift(UNKNOWN_REVISION)
 
 
 @click.command(
@@ -224,7 +140,8 @@ def status(  # noqa: PLR0913 -- one parameter for each flag
 
     def read(kubeconfig: Kubeconfig) -> tuple[list[Row], list[str]]:
         with open_reader(filenames, kubeconfig, recursive=recursive) as session:
-            return _read_statuses(session, sources, namespace, str(selector))
+            statuses, notes = read_statuses(session, sources, namespace, str(selector), with_progress)
+        return rows_of(statuses), notes
 
     if every and namespace is not None:
         raise UsageError(f"-n and {ALL_FLAG} exclude each other", hint="give one of the two")
@@ -239,78 +156,6 @@ def status(  # noqa: PLR0913 -- one parameter for each flag
     echo_colored(_text(found, output), HEADINGS)
     rows = [row for each, _ in found.results.values() for row in each]
     found.exit(found=exit_code and any(row.status.drift.state != CURRENT for row in rows))
-
-
-_Fields: TypeAlias = dict[str, msgspec.Raw] | list[msgspec.Raw] | str | int | float | bool | None
-_OUTLINE: Final = msgspec.json.Decoder(dict[str, _Fields])
-_DECODED: Final = frozenset({"name", "generateName", "namespace", "deletionTimestamp", "phase"})
-
-
-def _outline(text: bytes) -> dict[str, Any]:
-    """Return a pod, given as JSON, of which ``has_ended`` and ``of_replica`` can tell what they need.
-
-    The rest is not decoded: ``PodStatuses`` needs it only of the first replica. Raises ManifestError if it is not JSON.
-    """
-    pod: dict[str, Any]
-    try:
-        pod = _OUTLINE.decode(text)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return cast("dict[str, Any]", load_json(text))
-    for part in ("metadata", "status"):
-        fields = pod.get(part)
-        if isinstance(fields, dict):
-            pod[part] = {key: load_json(bytes(raw)) if key in _DECODED else raw for key, raw in fields.items()}
-    return pod
-
-
-class PodStatuses:
-    """Finds the status of one pod after another, once for the replicas of a workload, which the API server lists one after another.
-
-    ``computed`` has the statuses by the JSON that replicas have in common.
-    """
-
-    def __init__(self, view: ClusterView) -> None:
-        self._view = view
-        self.computed = Memo[bytes, SidecarStatus | None](_REPLICAS, _REPLICAS_SIZE, len)
-
-    def of(self, text: bytes) -> SidecarStatus | str | None:
-        """Return the status of a pod, given as JSON, or its namespace if the labels of that are not known.
-
-        None if it has no status or has ended. Raises ManifestError if it cannot be read.
-        """
-        pod = _outline(text)
-        namespace = str(pod["metadata"].get("namespace", ""))
-        if namespace not in self._view.namespaces:
-            return namespace
-        if has_ended(pod):
-            return None
-        _, replica = canonical_json(of_replica(pod))
-        try:
-            return self.computed.get(replica, self._compute)
-        except DataError as error:
-            error.where = f"Pod {namespace}/{pod['metadata'].get('name', '')}: {error.where}".removesuffix(": ")
-            raise
-
-    def _compute(self, replica: bytes) -> SidecarStatus | None:
-        return sidecar_status(load_json(replica), self._view)
-
-
-def _read_statuses(
-    session: ReaderSession, sources: RevisionSources, namespace: str | None, selector: str
-) -> tuple[list[Row], list[str]]:
-    """Return the pods by workload, those that the selector of kubectl matches, and notes for the user."""
-    view = session.run(lambda reader: read_view(reader, sources, namespace))
-    scope = Scope(PODS, namespace or "", labels=selector, fields=RUNNING)
-    found = results_of_texts(session, scope, lambda: PodStatuses(view).of, progress=with_progress)
-    unknown = {each for each in found if isinstance(each, str)}
-    notes = list(view.built.notes)
-    if not view.webhooks:
-        notes.append("no webhook calls an injector: none has a path /inject and a rule for pods")
-    notes += skipped_namespaces(unknown)
-    notes += [f"a revision cannot be used: {error}" for error in view.built.failures.values()]
-    notes += [f"a tag cannot be used: {error}" for error in view.revisions.state.tag_faults.values()]
-    notes += view.revisions.state.webhook_faults
-    return rows_of(each for each in found if isinstance(each, SidecarStatus)), notes
 
 
 def _text(found: ByCluster[tuple[list[Row], list[str]]], output: str) -> str:

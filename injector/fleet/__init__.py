@@ -2,6 +2,7 @@
 
 - ``sources``, ``view``: the revisions and tags; with them the webhooks and namespaces, which decide about each pod.
 - ``manifests``, ``files``: manifests as texts to change, and as objects in place of a cluster.
-- ``workloads``, ``processes``: every workload with the pod that it would create, divided among processes.
-- ``routing``, ``explain``, ``dryrun``: which webhook is called, which revision answers, and what the API server says about the result.
+- ``workloads``, ``processes``, ``progress``: every workload with the pod that it would create; how the work is divided and shown.
+- ``routing``: which webhook is called, and which revision answers.
+- ``explain``, ``compare``, ``status``, ``analyze``, ``dryrun``: the questions of commands about pods, workloads and the mesh.
 """

@@ -10,7 +10,8 @@ import pytest
 import yaml
 from click.testing import Result
 
-from injector.cli.diff import EXAMPLES, Comparison, as_text, comparison_data, comparison_summary, groups
+from injector.cli.diff import EXAMPLES, as_text, comparison_data, comparison_summary, groups
+from injector.fleet.compare import Comparison
 from injector.golang.json import dump_json
 from injector.injection.result import Skipped
 from injector.injection.tools.podchanges import ABSENT, Change

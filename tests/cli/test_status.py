@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from injector.cli.revision import PodStatuses, Row, SidecarStatus, rows_of, sidecar_status
+from injector.cli.revision import Row, rows_of
 from injector.cluster.resources import RUNNING
 from injector.fleet.sources import RevisionSources
+from injector.fleet.status import PodStatuses, SidecarStatus, sidecar_status
 from injector.fleet.view import ClusterView, read_view
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts

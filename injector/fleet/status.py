@@ -1,0 +1,176 @@
+"""The sidecars of running pods, compared with those that new pods would get."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+
+import msgspec
+
+from injector.cluster.resources import PODS, RUNNING, Scope
+from injector.errors import DataError
+from injector.fleet.routing import PodLabels, Route, requested_name, route_by
+from injector.fleet.view import ClusterView, read_view, skipped_namespaces
+from injector.fleet.workloads import read_running, results_of_texts
+from injector.golang.json import load_json
+from injector.injection import containers as c
+from injector.injection.pipeline import answers_to
+from injector.injection.result import RequestFacts, Skipped
+from injector.injection.tools.drift import (
+    CURRENT,
+    OLDER_REVISION,
+    UNKNOWN_REVISION,
+    Drift,
+    as_created,
+    drift_of,
+    injected_revision,
+    of_replica,
+)
+from injector.kube.admission import canonical_json
+from injector.kube.pods import has_ended
+from injector.kube.podsecurity import enforced
+from injector.memo import Memo
+from injector.revisions.tags import key_of_normal_pod, workload_of_pod
+
+if TYPE_CHECKING:
+    from injector.fleet.files import ReaderSession
+    from injector.fleet.progress import Progress
+    from injector.fleet.sources import RevisionSources
+
+_REPLICAS: Final = 20
+"""The number of statuses to keep. The pods of two ReplicaSets may alternate in the API server's order, those of many rarely do."""
+_REPLICAS_SIZE: Final = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class SidecarStatus:
+    """The sidecar of a pod compared with the one that it would get now.
+
+    ``workload`` is the namespace, kind and name of the pod's workload. ``has`` and ``gets`` are revisions, None for no sidecar.
+    """
+
+    workload: tuple[str, ...]
+    has: str | None
+    gets: str | None
+    drift: Drift
+
+
+def sidecar_status(pod: Mapping[str, Any], view: ClusterView) -> SidecarStatus | None:
+    """Return the status of a pod that has not ended, or None if it has no sidecar and would get none.
+
+    Raises:
+        ManifestError: the pod cannot be read.
+        KeyError: the labels of its namespace are not known.
+    """
+    meta = pod["metadata"]
+    running: c.Pod = read_running(pod)
+    try:
+        created: dict[str, Any] | None = as_created(running)
+    except DataError:
+        created = None  # the original pod cannot be restored, but its revision can be compared
+    own_labels = c.labels_of(running if created is None else created)
+    namespace = meta["namespace"]
+    labels = PodLabels(
+        view.namespaces[namespace], own_labels, workload=workload_of_pod(running, namespace, key_of_normal_pod)
+    )
+    sidecar = injected_revision(running)
+    has = None if sidecar is None else sidecar or "(no name)"
+    gets, drift = _compare(running, created, labels, view)
+    return None if has is None and drift.state == CURRENT else SidecarStatus(labels.workload.key, has, gets, drift)
+
+
+def _compare(running: c.Pod, created: c.Pod | None, labels: PodLabels, view: ClusterView) -> tuple[str | None, Drift]:
+    """Return the revision that a new pod would get, None for no sidecar, and how the running one differs."""
+    matching = view.webhooks.called(labels.namespace, labels.pod)
+    if not matching:
+        wanted = requested_name(view.webhooks, labels)
+        return wanted, drift_of(running, None) if wanted is None else Drift(UNKNOWN_REVISION)
+    try:
+        routed = route_by(matching, view, labels)
+    except DataError:
+        return requested_name(view.webhooks, labels), Drift(UNKNOWN_REVISION)
+    if isinstance(routed, Route):
+        revision = view.built.revisions.get(routed.raw.name)
+        if revision is None:
+            return routed.raw.name, Drift(UNKNOWN_REVISION)
+        if created is None:
+            is_current = injected_revision(running) == revision.written
+            return revision.name, Drift(CURRENT if is_current else OLDER_REVISION)
+        namespace = created["metadata"].get("namespace", "")
+        facts = RequestFacts(namespace, routed.envs, revision.namespaces.get(namespace))
+        (answer,) = answers_to(created, (revision, facts), policy=enforced(labels.namespace))
+        return None if isinstance(answer, Skipped) else revision.name, drift_of(running, answer)
+    return requested_name(view.webhooks, labels), Drift(UNKNOWN_REVISION)
+
+
+_Fields: TypeAlias = dict[str, msgspec.Raw] | list[msgspec.Raw] | str | int | float | bool | None
+_OUTLINE: Final = msgspec.json.Decoder(dict[str, _Fields])
+_DECODED: Final = frozenset({"name", "generateName", "namespace", "deletionTimestamp", "phase"})
+
+
+def _outline(text: bytes) -> dict[str, Any]:
+    """Return a pod, given as JSON, of which ``has_ended`` and ``of_replica`` can tell what they need.
+
+    The rest is not decoded: ``PodStatuses`` needs it only of the first replica. Raises ManifestError if it is not JSON.
+    """
+    pod: dict[str, Any]
+    try:
+        pod = _OUTLINE.decode(text)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return cast("dict[str, Any]", load_json(text))
+    for part in ("metadata", "status"):
+        fields = pod.get(part)
+        if isinstance(fields, dict):
+            pod[part] = {key: load_json(bytes(raw)) if key in _DECODED else raw for key, raw in fields.items()}
+    return pod
+
+
+class PodStatuses:
+    """Finds the status of one pod after another, once for the replicas of a workload, which the API server lists one after another.
+
+    ``computed`` has the statuses by the JSON that replicas have in common.
+    """
+
+    def __init__(self, view: ClusterView) -> None:
+        self._view = view
+        self.computed = Memo[bytes, SidecarStatus | None](_REPLICAS, _REPLICAS_SIZE, len)
+
+    def of(self, text: bytes) -> SidecarStatus | str | None:
+        """Return the status of a pod, given as JSON, or its namespace if the labels of that are not known.
+
+        None if it has no status or has ended. Raises ManifestError if it cannot be read.
+        """
+        pod = _outline(text)
+        namespace = str(pod["metadata"].get("namespace", ""))
+        if namespace not in self._view.namespaces:
+            return namespace
+        if has_ended(pod):
+            return None
+        _, replica = canonical_json(of_replica(pod))
+        try:
+            return self.computed.get(replica, self._compute)
+        except DataError as error:
+            error.where = f"Pod {namespace}/{pod['metadata'].get('name', '')}: {error.where}".removesuffix(": ")
+            raise
+
+    def _compute(self, replica: bytes) -> SidecarStatus | None:
+        return sidecar_status(load_json(replica), self._view)
+
+
+def read_statuses(
+    session: ReaderSession, sources: RevisionSources, namespace: str | None, selector: str, progress: Progress
+) -> tuple[list[SidecarStatus], list[str]]:
+    """Return the statuses of the pods that the selector of kubectl matches, and notes for the user."""
+    view = session.run(lambda reader: read_view(reader, sources, namespace))
+    scope = Scope(PODS, namespace or "", labels=selector, fields=RUNNING)
+    found = results_of_texts(session, scope, lambda: PodStatuses(view).of, progress=progress)
+    unknown = {status for status in found if isinstance(status, str)}
+    notes = list(view.built.notes)
+    if not view.webhooks:
+        notes.append("no webhook calls an injector: none has a path /inject and a rule for pods")
+    notes += skipped_namespaces(unknown)
+    notes += [f"a revision cannot be used: {error}" for error in view.built.failures.values()]
+    notes += [f"a tag cannot be used: {error}" for error in view.revisions.state.tag_faults.values()]
+    notes += view.revisions.state.webhook_faults
+    return [status for status in found if isinstance(status, SidecarStatus)], notes
