@@ -13,7 +13,8 @@ from injector.injection.result import RequestFacts
 from injector.metrics import Metrics, Stopwatch
 from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.verify import RecentPod, verify_recent
-from injector.webhook.handler import InjectHandler, ReviewAnswer
+from injector.webhook.answer import ReviewAnswer
+from injector.webhook.handler import InjectHandler
 from injector.webhook.lifecycle import Lifecycle, Phase
 from injector.webhook.shadow import Admission, differences_of
 from tests.factories import make_container, make_pod, make_review
