@@ -132,7 +132,7 @@ class Metrics:
             self._reload_failures.labels(reason)
         self.watch_faults = counter(
             "injector_watch_faults_total",
-            "Failures of a watch of cluster resources, by reason. Each one is retried after a wait.",
+            "Failures of a watch of cluster resources, by reason. Each one is retried after a wait, but an unreadable object is left out.",
             ("resource", "reason"),
         )
         self.watch_synced = gauge(

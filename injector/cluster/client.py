@@ -10,6 +10,7 @@ they are files in memory instead, until OpenSSL has read them.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -32,6 +33,8 @@ from injector.golang.json import load_json
 from injector.memoryfiles import file_in_memory
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 USER_AGENT: Final = "revision-injector"
 # A page of 500 nodes, at about 20 KiB each, would take more memory than all objects that a watch remembers.
@@ -234,7 +237,7 @@ class KubeClient:
         while True:
             page = await self.page(scope, token=token, limit=PAGE_SIZE)
             # The items of a list have no kind.
-            kept = (keep(_with_kind(scope.resource, item)) for item in page.items)
+            kept = (_kept(scope, _with_kind(scope.resource, item), keep) for item in page.items)
             found += [each for each in kept if each is not None]
             token = page.token
             if not token:
@@ -536,6 +539,16 @@ def _selectors(scope: Scope) -> dict[str, str]:
     name = f"metadata.name={scope.name}" if scope.name else ""
     selectors = {"fieldSelector": ",".join(filter(None, (name, scope.fields))), "labelSelector": scope.labels}
     return {key: selector for key, selector in selectors.items() if selector}
+
+
+def _kept(scope: Scope, item: dict[str, Any], keep: Callable[[dict[str, Any]], T | None]) -> T | None:
+    """Return the result of ``keep``; None, with a line in the log, for an object of a shape that it cannot read."""
+    try:
+        return keep(item)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        name = (item.get("metadata") or {}).get("name")
+        _log.warning("%s: %.300r cannot be read and is left out (%s); correct it", scope, name, type(error).__name__)
+        return None
 
 
 def _with_kind(resource: Resource, manifest: Mapping[str, Any]) -> dict[str, Any]:

@@ -114,6 +114,8 @@ class WatchState:
         """Whether there may be more objects than remembered: since the last list, some were left out."""
         self.faults: Counter[str] = Counter()
         self.last_fault = ""
+        self.unreadable: dict[str, str] = {}
+        """Objects that are left out because ``keep`` cannot read them, each with the class of the error."""
 
     def next(self) -> Action:
         """Return the next action."""
@@ -127,7 +129,7 @@ class WatchState:
         if not page.token and not page.resource_version:
             return self._stop("garbage")
         if not self._token:
-            self._pages, self._leaves_out = {}, False
+            self._pages, self._leaves_out, self.unreadable = {}, False, {}
         for item in page.items:
             self._put(self._pages, item)
         self._token, self._page_faults = page.token, 0
@@ -153,6 +155,7 @@ class WatchState:
                     self.full = self._leaves_out
                 case "DELETED":
                     self.objects.pop(_key(item), None)
+                    self.unreadable.pop(_key(item), None)
                 case "BOOKMARK":
                     pass  # it has only a version
                 case _:
@@ -203,7 +206,12 @@ class WatchState:
         return self.objects.get(_key(item), _ABSENT)
 
     def _put(self, objects: dict[str, Any], item: Mapping[str, Any]) -> None:
-        kept, key = self._keep(item), _key(item)
+        key = _key(item)
+        try:
+            kept = self._keep(item)
+            self.unreadable.pop(key, None)
+        except Exception as error:  # noqa: BLE001 -- an object of any shape must not stop the watch of the others
+            kept, self.unreadable[key] = None, type(error).__name__
         if kept == (known := self.objects.get(key)):
             kept = known  # it may hold what was parsed of it
         if kept is None:
@@ -260,6 +268,7 @@ class ListWatch:
         self._pending: asyncio.TimerHandle | None = None
         self._error: Exception | None = None
         self._was_full = False
+        self._unreadable: frozenset[str] = frozenset()
         self.state = WatchState(keep, chance, room=scope.room)
         self.synced = asyncio.Event()
         """Set once the first list is complete and reported, or an optional scope is forbidden."""
@@ -322,11 +331,20 @@ class ListWatch:
         if self.state.full and not self._was_full:
             _log.warning("%s: only %d are remembered, and the cluster has more", self._scope, self._scope.room)
         self._was_full = self.state.full
+        self._name_unreadable()
         if not self.synced.is_set():
             self._notify()
             self.synced.set()
         elif effect is Effect.CHANGED and self._pending is None:
             self._pending = asyncio.get_running_loop().call_later(DEBOUNCE, self._notify)
+
+    def _name_unreadable(self) -> None:
+        """Log and count the objects that cannot be read, each once until it can be read again."""
+        for key in sorted(self.state.unreadable.keys() - self._unreadable):
+            error = self.state.unreadable[key]
+            _log.warning("%s: %.300r cannot be read and is left out (%s); correct it", self._scope, key, error)
+            self._metrics.watch_faults.labels(self._name, "unreadable").inc()
+        self._unreadable = frozenset(self.state.unreadable)
 
     def _notify(self) -> None:
         self._pending = None

@@ -468,6 +468,16 @@ async def test_an_item_of_a_list_that_is_not_an_object_is_garbage(api: Api, clie
     assert (error.reason, error.where) == ("garbage", f"the list of {SCOPE}")
 
 
+async def test_an_item_that_cannot_be_read_is_left_out_of_a_list_and_named(
+    api: Api, client: KubeClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    items = b'{"metadata": {"name": "junk"}, "spec": [1]}, {"metadata": {"name": "good"}, "spec": {"a": 1}}'
+    api.handler = answering(b'{"metadata": {}, "items": [%b]}' % items)
+
+    assert await client.all(SCOPE, lambda each: each["spec"]["a"]) == [1]
+    assert caplog.messages == [f"{SCOPE}: 'junk' cannot be read and is left out (TypeError); correct it"]
+
+
 async def test_lines_before_a_closed_connection_are_yielded(api: Api, client: KubeClient) -> None:
     api.handler = streaming(b'{"a":1}\n{"b"', cut=True)
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -48,16 +48,24 @@ class Ran:
         return [reason for _, reason in self.observed.faults]
 
 
-def watching(client: FakeClient, found: Ran | None = None, chance: float = 0.0, scope: Scope = SCOPE) -> ListWatch:
+Keep: TypeAlias = Callable[[Mapping[str, Any]], Any]
+
+
+def read_x(each: Mapping[str, Any]) -> Any:
+    """What is remembered of an object unless a test says otherwise."""
+    return each.get("x")
+
+
+def watching(
+    client: FakeClient, found: Ran | None = None, chance: float = 0.0, scope: Scope = SCOPE, keep: Keep = read_x
+) -> ListWatch:
     """A list/watch, whose reports and faults are noted."""
     told = found or Ran(client)
 
     def changed(objects: Mapping[str, Any]) -> None:
         told.told.append((asyncio.get_running_loop().time(), objects))
 
-    return ListWatch(
-        client, scope, keep=lambda each: each.get("x"), changed=changed, metrics=told.observed, chance=lambda: chance
-    )
+    return ListWatch(client, scope, keep=keep, changed=changed, metrics=told.observed, chance=lambda: chance)
 
 
 @in_fake_time
@@ -66,10 +74,10 @@ async def _run(watch: ListWatch, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
 
-def ran(client: FakeClient, seconds: float, scope: Scope = SCOPE) -> Ran:
+def ran(client: FakeClient, seconds: float, scope: Scope = SCOPE, keep: Keep = read_x) -> Ran:
     """Run a list/watch for some seconds of a clock that costs none."""
     found = Ran(client)
-    _run(watching(client, found, scope=scope), seconds)
+    _run(watching(client, found, scope=scope, keep=keep), seconds)
     return found
 
 
@@ -114,6 +122,36 @@ def test_the_scope_says_how_much_is_remembered_and_the_log_that_it_is_not_all(ca
 
     assert found.told == [(0.0, {"a": 1})]
     assert caplog.messages == ["configmaps: only 1 are remembered, and the cluster has more"]
+
+
+def test_an_object_that_cannot_be_read_is_left_out_and_named_once(caplog: pytest.LogCaptureFixture) -> None:
+    def keep(found: Mapping[str, Any]) -> int:
+        return int(found["x"]["y"])
+
+    junk, good = item("junk", 5, x=[1]), item("good", 6, x={"y": 1})
+    lines: list[Told] = [
+        1.0,
+        line("MODIFIED", junk),
+        line("ADDED", item("more", 12, x="y")),
+        line("MODIFIED", item("good", 13, x={"y": 2})),
+    ]
+    found = ran(FakeClient([page(junk, good)], [[*lines, *SILENT]]), 10, keep=keep)
+
+    assert [told for _, told in found.told] == [{"good": 1}, {"good": 2}]
+    assert (found.asked, found.reasons) == (["list", "watch 10"], ["unreadable", "unreadable"])
+    assert caplog.messages == [
+        "configmaps in istio-system: 'junk' cannot be read and is left out (TypeError); correct it",
+        "configmaps in istio-system: 'more' cannot be read and is left out (TypeError); correct it",
+    ]
+
+
+def test_an_object_that_can_be_read_again_is_kept(caplog: pytest.LogCaptureFixture) -> None:
+    junk = line("MODIFIED", item("a", 11, x={"y": 1}))
+    lines: list[Told] = [1.0, junk, 1.0, line("MODIFIED", item("a", 12, x=3)), 1.0, line("DELETED", item("a", 13, x=3))]
+    found = ran(FakeClient([page(A)], [[*lines, *SILENT]]), 10, keep=lambda found: 0 + found["x"])
+
+    assert [told for _, told in found.told] == [{"a": 1}, {}, {"a": 3}, {}]
+    assert len(caplog.messages) == 1
 
 
 def test_it_is_not_up_to_date_before_the_last_page_of_a_new_list(caplog: pytest.LogCaptureFixture) -> None:

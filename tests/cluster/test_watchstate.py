@@ -172,7 +172,7 @@ def test_a_page_that_fails_three_times_restarts_the_list_since_its_token_itself_
 def test_a_list_that_fails_in_a_page_leaves_nothing_in_the_next_list() -> None:
     state = WatchState(lambda item: item["spec"], lambda: 0.0)
     with pytest.raises(KeyError):
-        state.page(page(item("a", 1, spec=1), item("b", 2)))
+        state.page(page(item("a", 1, spec=1), {"spec": 2}))
     state.failed("internal")
 
     state.page(page(item("c", 3, spec=3)))
