@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -29,6 +29,7 @@ from injector.injection.tools.explain import (
 from injector.istio.webhooks import (
     NAMESPACE,
 )
+from injector.kube.escaping import escape_line
 from injector.revisions.names import PATH_PREFIX, parse_path
 
 if TYPE_CHECKING:
@@ -134,11 +135,45 @@ def explain(  # noqa: PLR0913 -- one parameter for each flag
     for note in notes:
         echo(f"note: {note}", err=True)
     if output == "text":
-        echo_colored("\n".join(each.text() for each in explanations), _COLORS)
+        echo_colored("\n".join(map(as_text, explanations)), _COLORS)
     else:
-        echo(data_text({"workloads": [each.data() for each in explanations]}, output), nl=False)
+        echo(data_text({"workloads": [as_data(explanation) for explanation in explanations]}, output), nl=False)
     if any(each.trace.outcome == REFUSED for each in explanations):
         click.get_current_context().exit(EX_DATAERR)
+
+
+def as_text(explanation: Explanation) -> str:
+    """Return an explanation for people: a line for each step and message."""
+    trace = explanation.trace
+    by = f" by {explanation.revision}" if explanation.revision else ""
+    names, verdicts = (
+        max(map(len, column)) for column in zip(*((s.step, s.verdict) for s in trace.steps), strict=True)
+    )
+    steps = "".join(
+        f"  {step.step:{names}}  {step.verdict:{verdicts}}  {escape_line(explanation.detail(step))}  [{escape_line(step.source)}]\n"
+        for step in trace.steps
+    )
+    messages = "".join(f"  {message.level} {escape_line(message.line)}\n" for message in explanation.messages)
+    return f"{explanation.workload}: {trace.outcome}{by} ({trace.reason})\n{steps}{messages}"
+
+
+def as_data(explanation: Explanation) -> dict[str, Any]:
+    """Return an explanation as JSON data."""
+    workload, trace = explanation.workload, explanation.trace
+    return {
+        "kind": workload.kind,
+        "namespace": workload.namespace,
+        "name": workload.name,
+        "outcome": trace.outcome,
+        "reason": trace.reason,
+        "revision": explanation.revision,
+        "tag": explanation.tag,
+        "steps": [
+            {"step": step.step, "verdict": step.verdict, "detail": explanation.detail(step), "source": step.source}
+            for step in trace.steps
+        ],
+        "messages": [message.data() for message in explanation.messages],
+    }
 
 
 def _check_input(target: str | None, files: WorkloadFiles, *, every: bool) -> None:

@@ -30,8 +30,8 @@ async def read_items(reader: ObjectReader, namespace: str, default: str, others:
 
     ``namespace`` is the only one; empty for all. ``default`` is the namespace of objects that name none.
     """
-    found = [await reader.find_resource(*each) for each in others]
-    resources = (r.SERVICES, r.PODS, *LISTED, *(each for each in found if each is not None))
+    known = [await reader.find_resource(*kind_and_group) for kind_and_group in others]
+    resources = (r.SERVICES, r.PODS, *LISTED, *(resource for resource in known if resource is not None))
     items = await _items(reader, Scope(r.NAMESPACES, name=namespace), "", others)
     for resource in resources:
         items += await _items(reader, Scope(resource, namespace), default, others)
@@ -88,14 +88,14 @@ async def read_mesh(
     names = (state.served_names or None) if isinstance(reader, FileReader) else frozenset[str]()
     values = await r.find_object(reader, r.CONFIG_MAPS, INJECTOR, namespace=namespace)
     zipkin = await r.find_object(reader, r.SERVICES, analysis.ZIPKIN, namespace=ISTIO_NAMESPACE)
-    called = sorted({each for configuration in configurations for each in analysis.services_of(configuration)})
+    called = sorted({service for configuration in configurations for service in analysis.services_of(configuration)})
     # Files may leave out the Services of a namespace.
-    known = {each.namespace for each in items if each.kind == r.SERVICES.kind}
-    checked = [each for each in called if not isinstance(reader, FileReader) or each.partition("/")[0] in known]
+    known = {item.namespace for item in items if item.kind == r.SERVICES.kind}
+    checked = [name for name in called if not isinstance(reader, FileReader) or name.partition("/")[0] in known]
     missing = [
-        each
-        for each in checked
-        for place, _, name in [each.partition("/")]
+        service
+        for service in checked
+        for place, _, name in [service.partition("/")]
         if await r.find_object(reader, r.SERVICES, name, namespace=place) is None
     ]
     minors = [minor for raw in state.revisions if (minor := known_minor(raw)) is not None]

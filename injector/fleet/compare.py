@@ -107,10 +107,10 @@ class Comparer:
             if isinstance(answer, Injected)
         }
         all_changes = changes(old, new, workload.pod, names, tuple(levels.values()))
-        found = tuple(each for each in all_changes if each.kind in self.kinds)
+        wanted = tuple(change for change in all_changes if change.kind in self.kinds)
         if not self.keeps_pods:
             old, new = _without_pod(old), _without_pod(new)
-        return Comparison(replace(workload, pod={}), old, new, found, levels, dump_json(workload.pod))
+        return Comparison(replace(workload, pod={}), old, new, wanted, levels, dump_json(workload.pod))
 
 
 def _without_pod(answer: Answer) -> Answer:
@@ -133,7 +133,7 @@ def compare_injected(
         return comparer.result(workload)
 
     results = read_targets(session, files.namespace, files.others, compare, selector=files.selector, progress=progress)
-    comparisons = [each for each in results if isinstance(each, Comparison)]
+    comparisons = [result for result in results if isinstance(result, Comparison)]
     if not comparisons:
         raise ManifestError(
             f"none of {results.count(_NOT_INJECTED)} workloads is injected",

@@ -56,8 +56,8 @@ def confirmed(
     """
     ranks = Counter[tuple[str, ...]]()
     ranked = []
-    for index, each in enumerate(items):
-        group = group_of(each)
+    for index, item in enumerate(items):
+        group = group_of(item)
         if group is not None:
             ranked.append((ranks[group], index))
             ranks[group] += 1
@@ -70,7 +70,7 @@ def confirmed(
         return list(items), ()
     try:
         with open_session(kubeconfig) as session:
-            found = session.run(work)
+            checked = session.run(work)
     except ClusterError as error:
         return list(items), (f"the API server did not check the injected pods: {error}",)
-    return [found.get(index, each) for index, each in enumerate(items)], ()
+    return [checked.get(index, item) for index, item in enumerate(items)], ()

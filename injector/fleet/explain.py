@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from injector.cluster.resources import NAMESPACES, PODS, WEBHOOKS
 from injector.errors import ClusterError
@@ -27,7 +27,6 @@ from injector.injection.tools.explain import INJECTED, PASSED, UNKNOWN, Step, Tr
 from injector.injection.tools.podchanges import hiding_of
 from injector.istio.analysis import Diagnostic, Item, Mesh, analyze, item_of
 from injector.istio.webhooks import DEFAULT_NAME, NAME_LABEL, REVISION_LABEL
-from injector.kube.escaping import escape_line
 
 if TYPE_CHECKING:
     from injector.cluster.client import KubeClient
@@ -55,36 +54,6 @@ class Explanation:
     def detail(self, step: Step) -> str:
         """Return the detail of a step without the values of the workload's environment variables."""
         return hiding_of(self.workload.pod).without_values(step.detail)
-
-    def text(self) -> str:
-        """Return the trace as text."""
-        by = f" by {self.revision}" if self.revision else ""
-        names, verdicts = (
-            max(map(len, column)) for column in zip(*((s.step, s.verdict) for s in self.trace.steps), strict=True)
-        )
-        steps = "".join(
-            f"  {step.step:{names}}  {step.verdict:{verdicts}}  {escape_line(self.detail(step))}  [{escape_line(step.source)}]\n"
-            for step in self.trace.steps
-        )
-        messages = "".join(f"  {each.level} {escape_line(each.line)}\n" for each in self.messages)
-        return f"{self.workload}: {self.trace.outcome}{by} ({self.trace.reason})\n{steps}{messages}"
-
-    def data(self) -> dict[str, Any]:
-        """Return the trace as JSON data."""
-        return {
-            "kind": self.workload.kind,
-            "namespace": self.workload.namespace,
-            "name": self.workload.name,
-            "outcome": self.trace.outcome,
-            "reason": self.trace.reason,
-            "revision": self.revision,
-            "tag": self.tag,
-            "steps": [
-                {"step": step.step, "verdict": step.verdict, "detail": self.detail(step), "source": step.source}
-                for step in self.trace.steps
-            ],
-            "messages": [each.data() for each in self.messages],
-        }
 
 
 def explain_workload(
@@ -152,8 +121,8 @@ def explain_files(
         namespace_labels = {**(labels or {}), NAME_LABEL: workload.namespace}
         routed = route(revisions, requested, pod_labels(workload, namespace_labels))
         messages = messages_about(workload, wanted or labels, mesh)
-        explained = explain_workload(workload, routed, build_once, guard, labels)
-        explanations.append(replace(explained, messages=messages))
+        explanation = explain_workload(workload, routed, build_once, guard, labels)
+        explanations.append(replace(explanation, messages=messages))
     return explanations
 
 
@@ -184,9 +153,9 @@ async def explain_live(
         namespace = wanted
     view = await read_view(reader, sources, namespace)
     mesh = Mesh(view.configurations, frozenset(), istio_namespace=sources.istio_namespace)
-    explanations = [await _explain_live(reader, each, view, mesh, running, guard) for each in workloads]
+    explanations = [await _explain_live(reader, workload, view, mesh, running, guard) for workload in workloads]
     if client is not None:
-        explanations = [await _dry_run(client, view.built.revisions, each) for each in explanations]
+        explanations = [await _dry_run(client, view.built.revisions, explanation) for explanation in explanations]
     place = "in any namespace" if namespace is None else f"in namespace {namespace}"
     missing = () if workloads else (f"there is no workload {place}",)
     return explanations, (*view.built.notes, *view.revisions.state.webhook_faults, *missing)
@@ -203,30 +172,30 @@ async def _explain_live(
     routed = replace(routed, steps=(first, *delivery, *rest))
     name = "" if webhook is None else webhook.configuration
     messages = tuple(
-        each
-        for each in messages_about(workload, labels.namespace, mesh, running)
-        if each.item.kind != WEBHOOKS.kind or each.item.name == name
+        message
+        for message in messages_about(workload, labels.namespace, mesh, running)
+        if message.item.kind != WEBHOOKS.kind or message.item.name == name
     )
-    explained = explain_workload(workload, routed, view.built.revision, guard, labels.namespace)
-    return replace(explained, messages=messages)
+    explanation = explain_workload(workload, routed, view.built.revision, guard, labels.namespace)
+    return replace(explanation, messages=messages)
 
 
-async def _dry_run(client: KubeClient, revisions: Mapping[str, Revision], explained: Explanation) -> Explanation:
+async def _dry_run(client: KubeClient, revisions: Mapping[str, Revision], explanation: Explanation) -> Explanation:
     """Return the trace of a workload with the API server's verdict on the injected pod: its policies, quotas and other webhooks."""
-    revision, namespace = revisions.get(explained.revision or ""), explained.workload.namespace
-    if explained.trace.outcome != INJECTED or revision is None:
-        return explained
+    revision, namespace = revisions.get(explanation.revision or ""), explanation.workload.namespace
+    if explanation.trace.outcome != INJECTED or revision is None:
+        return explanation
     facts = RequestFacts(namespace, {}, revision.namespaces.get(namespace), OFF)
-    result = inject_pod(revision, explained.workload.pod, facts)
+    result = inject_pod(revision, explanation.workload.pod, facts)
     if not isinstance(result, Injected):  # pragma: no cover -- the trace says that it is injected
-        return explained
-    *steps, last = explained.trace.steps
+        return explanation
+    *steps, last = explanation.trace.steps
     try:
-        said = await refusal(client, result.pod, namespace)
+        fault = await refusal(client, result.pod, namespace)
     except ClusterError as error:
         step = Step(DRY_RUN, UNKNOWN, f"the API server did not check the injected pod: {error}", _API_SERVER)
-        return replace(explained, trace=replace(explained.trace, steps=(*steps, step, last)))
-    if said is not None:
-        return replace(explained, trace=refused(DRY_RUN, said, _API_SERVER).after(*steps))
+        return replace(explanation, trace=replace(explanation.trace, steps=(*steps, step, last)))
+    if fault is not None:
+        return replace(explanation, trace=refused(DRY_RUN, fault, _API_SERVER).after(*steps))
     step = Step(DRY_RUN, PASSED, "the API server accepts the injected pod", _API_SERVER)
-    return replace(explained, trace=replace(explained.trace, steps=(*steps, step, last)))
+    return replace(explanation, trace=replace(explanation.trace, steps=(*steps, step, last)))

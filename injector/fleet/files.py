@@ -31,9 +31,9 @@ class FileReader:
         self._objects: dict[str, list[dict[str, Any]]] = {}
         self._places: dict[int, str] = {}
         self._where = where
-        for place, each in objects:
-            self._objects.setdefault(str(each.get("kind")), []).append(each)
-            self._places[id(each)] = place
+        for place, obj in objects:
+            self._objects.setdefault(str(obj.get("kind")), []).append(obj)
+            self._places[id(obj)] = place
 
     def place_of(self, obj: Mapping[str, Any]) -> str:
         """Return the file and the line of an object that was read."""
@@ -43,8 +43,8 @@ class FileReader:
         """Return the results of ``keep`` for all objects of a scope, without None."""
         selector = Selector.parse(scope.labels) if scope.labels else EVERYTHING
         objects = self._of(scope.resource, scope.namespace)
-        results = (keep(each) for each in objects if selector.matches(each["metadata"].get("labels") or {}))
-        return [each for each in results if each is not None]
+        results = (keep(obj) for obj in objects if selector.matches(obj["metadata"].get("labels") or {}))
+        return [result for result in results if result is not None]
 
     async def texts(self, scope: Scope, token: str = "") -> tuple[list[bytes], str]:
         """Return all objects of a scope as JSON; see ``TextReader``."""
@@ -53,17 +53,17 @@ class FileReader:
 
     async def get(self, resource: Resource, name: str, *, namespace: str = "") -> dict[str, Any]:
         """Return one object. Raises ManifestError if the files do not have it."""
-        for each in self._of(resource, namespace):
-            if each["metadata"].get("name") == name:
-                return each
-        shown = f"{namespace}/{name}" if namespace else name
+        for obj in self._of(resource, namespace):
+            if obj["metadata"].get("name") == name:
+                return obj
+        place = f"{namespace}/{name}" if namespace else name
         raise ManifestError(
-            f"{resource.kind} {shown} not found", where=self._where, hint="add it to the files, or name another"
+            f"{resource.kind} {place} not found", where=self._where, hint="add it to the files, or name another"
         )
 
     async def find_resource(self, kind: str, group: str) -> Resource | None:
         """Return the resource of a kind, if the files have such objects."""
-        if all(str(each.get("apiVersion")).rpartition("/")[0] != group for each in self._objects.get(kind, ())):
+        if all(str(obj.get("apiVersion")).rpartition("/")[0] != group for obj in self._objects.get(kind, ())):
             return None
         return Resource(f"{group}/v1", f"{kind.lower()}s", kind, namespaced=True)
 
@@ -73,9 +73,9 @@ class FileReader:
             return run_for_result(runner, work(self))
 
     def _of(self, resource: Resource, namespace: str) -> Iterator[dict[str, Any]]:
-        for each in self._objects.get(resource.kind, ()):
-            if not namespace or each["metadata"].get("namespace") == namespace:
-                yield each
+        for obj in self._objects.get(resource.kind, ()):
+            if not namespace or obj["metadata"].get("namespace") == namespace:
+                yield obj
 
 
 class ReaderSession(Protocol):
@@ -101,10 +101,10 @@ def read_objects(names: Sequence[str], *, recursive: bool) -> FileReader:
     """Read all objects of the files, also those in Lists. Raises UsageError without a file, and DataError if one cannot be read."""
     manifests = read_manifests(names, recursive=recursive)
     objects = [
-        (place, _as_listed(each, place))
+        (place, _as_listed(obj, place))
         for manifest in manifests
-        for place, each in objects_in(manifest.text, where=manifest.name)
-        if isinstance(each.get("metadata"), dict)
+        for place, obj in objects_in(manifest.text, where=manifest.name)
+        if isinstance(obj.get("metadata"), dict)
     ]
     if not objects:
         hint = "write them with `kubectl get pods,ns,mutatingwebhookconfigurations -A -o yaml`"

@@ -121,7 +121,7 @@ def changed_documents(
         for document in split_documents(manifest.text, where=manifest.name)
     ]
     return for_each(
-        progress(documents, "documents", length=len(documents)), lambda each: _changed(*each, change, others, warn)
+        progress(documents, "documents", length=len(documents)), lambda named: _changed(*named, change, others, warn)
     )
 
 
@@ -198,12 +198,12 @@ class WorkloadFiles:
 
         placed: list[Created] = []
         manifests = read_manifests(self.filenames, recursive=self.recursive)
-        for each in changed_documents(manifests, collect, self.others, warn=warn, progress=progress):
-            if each.document is not None and created:
-                line = each.document.first_line
-                placed += [replace(workload, file=each.file, line=line) for workload in created]
+        for changed in changed_documents(manifests, collect, self.others, warn=warn, progress=progress):
+            if changed.document is not None and created:
+                line = changed.document.first_line
+                placed += [replace(workload, file=changed.file, line=line) for workload in created]
                 created.clear()
-        selected = [each for each in placed if is_selected(self.selector, each)]
+        selected = [workload for workload in placed if is_selected(self.selector, workload)]
         if placed and not selected:
             what = f"none of {len(placed)} workloads has pods that match"
             raise ManifestError(what, where=SELECTOR_FLAG, hint="check the labels of their pods")

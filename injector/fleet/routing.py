@@ -222,7 +222,7 @@ def _name(webhook: LiveWebhook) -> str:
 def _no_live_webhook(webhooks: LiveWebhooks, labels: PodLabels) -> Step:
     if not webhooks:
         return Step(WEBHOOK, SKIP, "the cluster has no webhook that calls an injector", _WEBHOOKS)
-    nearest = min(webhooks, key=lambda each: len(each.unmet(labels.namespace, labels.pod)))
+    nearest = min(webhooks, key=lambda webhook: len(webhook.unmet(labels.namespace, labels.pod)))
     missing = nearest.unmet(labels.namespace, labels.pod)
     why = why_none(labels.namespace, labels.pod, served_names(webhooks), precedence_of(webhooks))
     detail = f"no webhook is called: {why}; the nearest is {_title(nearest)}, which requires {', '.join(missing)}"

@@ -164,8 +164,8 @@ def read_statuses(
     """Return the statuses of the pods that the selector of kubectl matches, and notes for the user."""
     view = session.run(lambda reader: read_view(reader, sources, namespace))
     scope = Scope(PODS, namespace or "", labels=selector, fields=RUNNING)
-    found = results_of_texts(session, scope, lambda: PodStatuses(view).of, progress=progress)
-    unknown = {status for status in found if isinstance(status, str)}
+    statuses = results_of_texts(session, scope, lambda: PodStatuses(view).of, progress=progress)
+    unknown = {status for status in statuses if isinstance(status, str)}
     notes = list(view.built.notes)
     if not view.webhooks:
         notes.append("no webhook calls an injector: none has a path /inject and a rule for pods")
@@ -173,4 +173,4 @@ def read_statuses(
     notes += [f"a revision cannot be used: {error}" for error in view.built.failures.values()]
     notes += [f"a tag cannot be used: {error}" for error in view.revisions.state.tag_faults.values()]
     notes += view.revisions.state.webhook_faults
-    return [status for status in found if isinstance(status, SidecarStatus)], notes
+    return [status for status in statuses if isinstance(status, SidecarStatus)], notes

@@ -60,10 +60,10 @@ class WorkloadName:
 def parse_target(text: str, *, namespace: str | None, default: str, others: OtherKinds = OTHER_KINDS) -> WorkloadName:
     """Read ``[TYPE/]NAME[.NAMESPACE]``. With ``namespace``, NAME may have dots. Raises UsageError for an unknown type or a missing name."""
     kind, separator, name = text.rpartition("/")
-    types = {**TYPES, **{each[0].lower(): each for each in others if each not in OTHER_KINDS}}
+    types = {**TYPES, **{other[0].lower(): other for other in others if other not in OTHER_KINDS}}
     resource = types.get(kind.lower() if separator else "pod")
     if resource is None:
-        first_names = {each: name for name, each in reversed(types.items())}
+        first_names = {kind: name for name, kind in reversed(types.items())}
         known = ", ".join(reversed(first_names.values()))
         raise UsageError(f"{kind[:80]!r} is not a type of workload", where=text[:80], hint=f"known types are {known}")
     if namespace is None and "." in name:
@@ -78,11 +78,11 @@ async def read_target(reader: ObjectReader, target: WorkloadName, others: OtherK
     resource = target.resource
     if not isinstance(resource, Resource):
         kind, group = resource
-        found = await reader.find_resource(kind, group)
-        if found is None:
+        served = await reader.find_resource(kind, group)
+        if served is None:
             hint = "check the name and the group of the kind"
             raise ClusterError(f"the API server has no kind {kind} of {group}", hint=hint, reason="missing")
-        resource = found
+        resource = served
     item = await reader.get(resource, target.name, namespace=target.namespace)
     obj = {"apiVersion": resource.api_version, "kind": resource.kind, **item}
     if resource is r.PODS:
@@ -187,8 +187,8 @@ def _first_of_each(
 
 
 async def _listed_resources(reader: ObjectReader, others: OtherKinds) -> tuple[Resource, ...]:
-    found = [await reader.find_resource(*each) for each in others if each[1] != KNATIVE]
-    return *LISTED, *filter(None, found)
+    known = [await reader.find_resource(kind, group) for kind, group in others if group != KNATIVE]
+    return *LISTED, *filter(None, known)
 
 
 def results_of_texts(

@@ -32,7 +32,7 @@ from injector.fleet.files import open_reader, read_objects
 from injector.fleet.processes import in_processes
 from injector.fleet.sources import RevisionSources
 from injector.fleet.view import read_revisions, read_view
-from injector.fleet.workloads import WorkloadName, parse_target, read_target, read_targets
+from injector.fleet.workloads import WorkloadName, list_workloads, parse_target, read_target, read_targets
 from injector.golang.json import dump_json
 from injector.injection.tools.podchanges import ABSENT
 from injector.istio.webhooks import NAME_LABEL
@@ -538,3 +538,19 @@ def test_a_list_whose_version_is_lost_three_times_is_an_error() -> None:
     with pytest.raises(ClusterError):
         named(client)
     assert len(client.listings) == 1
+
+
+def test_a_list_for_an_upgrade_is_read_again_from_the_start_at_most_twice() -> None:
+    first = (replica("b", 1), failure("gone"))
+    second = (replica("b", 2), replica("a", 3), replica("b", 4))
+    noted: list[str] = []
+
+    def listed(client: FakeKube) -> list[tuple[str, str]]:
+        workloads = asyncio.run(list_workloads(client, lambda pod: noted.append(pod["metadata"]["labels"]["n"])))
+        return [(workload.name, workload.pod["metadata"]["labels"]["n"]) for workload in workloads]
+
+    assert listed(TwoPages(first, second)) == [("a", "3"), ("b", "2")]
+    assert noted == ["1", "2", "3", "4"]
+    with pytest.raises(ClusterError):
+        listed(TwoPages(*[first] * 4))
+    assert noted[4:] == ["1", "1", "1"]

@@ -10,6 +10,7 @@ import pytest
 import yaml
 from click.testing import Result
 
+from injector.cli.explain import as_text
 from injector.cluster.resources import PODS
 from injector.errors import DataError
 from injector.fleet.explain import Explanation, explain_live
@@ -392,7 +393,7 @@ def workload() -> Created:
 def test_the_text_is_a_line_for_each_step() -> None:
     found = Explanation(workload(), Trace(STEPS_trace, "injected", "policy_enabled"), "1-24", "prod")
 
-    assert found.text() == (
+    assert as_text(found) == (
         "Pod shop/web: injected by 1-24 (policy_enabled)\n"
         "  webhook  passed  called  [somewhere]\n"
         "  tag      passed  quotes <hidden>  [tags]\n"
