@@ -1,3 +1,5 @@
+"""The webhook that is called for a pod, and the revision that answers."""
+
 from __future__ import annotations
 
 import asyncio

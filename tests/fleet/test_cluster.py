@@ -1,3 +1,5 @@
+"""A cluster from files or from the API server: its objects, revisions and webhooks, its workloads, and the processes that divide them."""
+
 from __future__ import annotations
 
 import asyncio
