@@ -28,9 +28,10 @@ from injector.injection.tools.explain import (
 )
 from injector.istio.webhooks import (
     NAMESPACE,
+    PATH_PREFIX,
 )
 from injector.kube.escaping import escape_line
-from injector.revisions.names import PATH_PREFIX, parse_path
+from injector.revisions.names import parse_path
 
 if TYPE_CHECKING:
     from injector.cluster.kubeconfig import Kubeconfig

@@ -50,7 +50,7 @@ UNSERVED_ACTIONS: Final = ("warn", "deny")
 UNSERVED_KINDS: Final = ("namespace", "pod")
 """The objects whose label ``istio.io/rev`` names a revision or tag: the namespace's label takes precedence over the pod's."""
 
-_PATH: Final = "/inject"
+PATH_PREFIX: Final = "/inject"
 _PAIRS: Final = ("cluster", "net")
 SLASH: Final = "--slash--"
 """Stands for a slash in the values of the pairs (pkg/kube/inject/webhook.go, URLParameterToEnv)."""
@@ -140,7 +140,7 @@ class Endpoint:
         if self.url is None:
             return {"service": {"name": self.service, "namespace": self.namespace, "path": path, "port": self.port}}
         parts = urlsplit(self.url)
-        below = parts.path.rstrip("/").removesuffix(f"{_PATH}/{name}").removesuffix(_PATH)
+        below = parts.path.rstrip("/").removesuffix(f"{PATH_PREFIX}/{name}").removesuffix(PATH_PREFIX)
         return {"url": urlunsplit(parts._replace(path=f"{below}{path}"))}
 
 
@@ -272,7 +272,7 @@ def options_of(configuration: Mapping[str, Any], name: str) -> WebhookOptions | 
         return None
     client = webhook["clientConfig"]
     service, url = client.get("service") or {}, client.get("url")
-    below, _, pairs = f"{url or service['path']}/".partition(f"{_PATH}/{name}/")
+    below, _, pairs = f"{url or service['path']}/".partition(f"{PATH_PREFIX}/{name}/")
     keys, values = pairs.split("/")[::2], pairs.split("/")[1::2]
     cluster, network = (dict(zip(keys, values, strict=False)).get(key, "") for key in _PAIRS)
     port = service.get("port") or 443
@@ -296,7 +296,7 @@ def sidecar_webhooks(configuration: Mapping[str, Any]) -> list[Mapping[str, Any]
 
 def has_path_of(client_config: Mapping[str, Any], name: str) -> bool:
     """Tell whether a webhook calls ``/inject/<name>``, with or without pairs."""
-    return f"{_PATH}/{name}/" in f"{_path_of(client_config)}/"
+    return f"{PATH_PREFIX}/{name}/" in f"{_path_of(client_config)}/"
 
 
 def is_deactivated(configuration: Mapping[str, Any]) -> bool:
@@ -349,7 +349,7 @@ def _configuration(metadata: dict[str, Any], name: str, options: WebhookOptions)
     cases = _by_revision(("rev.namespace.", "rev.object."), (REVISION_LABEL, "In", (name,)), options.precedence)
     if name == DEFAULT_NAME:
         cases += _DEFAULT + (_AUTO if options.auto_inject else ())
-    path = f"{_PATH}/{name}{options.pairs}"
+    path = f"{PATH_PREFIX}/{name}{options.pairs}"
     return _document(metadata, [_webhook(case, path, options, name) for case in cases])
 
 
@@ -666,7 +666,7 @@ def _path_of(client: Mapping[str, Any]) -> str:
 
 
 def _is_injectors(path: str) -> bool:
-    return path.partition("?")[0].rstrip("/") == _PATH or path.startswith(f"{_PATH}/")
+    return path.partition("?")[0].rstrip("/") == PATH_PREFIX or path.startswith(f"{PATH_PREFIX}/")
 
 
 def _is_for_pods(rule: Mapping[str, Any]) -> bool:

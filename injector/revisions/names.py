@@ -10,10 +10,9 @@ from typing import Final
 from urllib.parse import unquote_to_bytes
 
 from injector.errors import ConfigError, ReviewError, UnknownRevisionError, first_of
-from injector.istio.webhooks import SLASH
+from injector.istio.webhooks import PATH_PREFIX, SLASH
 from injector.kube.selectors import is_dns_label
 
-PATH_PREFIX: Final = "/inject"
 _LEGACY: Final = ":ENV:"
 _VARIABLES: Final = MappingProxyType({"cluster": "ISTIO_META_CLUSTER_ID", "net": "ISTIO_META_NETWORK"})
 # Names of environment variables in Kubernetes: printable ASCII without `=`
