@@ -77,19 +77,11 @@ DIRECTIVES = (
     *("{{- define", "{{ block", "{{- /*", "{{/*", "{{- else if", "-}}", ":= ", " | "),
 )
 TABLE = read_cases(Path(__file__).with_suffix(".yaml"))["each_behaviour_decides_a_recorded_case"]
-OLD = {
-    *(
-        "cluster_env",
-        "concurrency_args",
-        "dns_config",
-        "injected_annotations",
-        "names_revision",
-    ),
-    *("probe_port_from_args", "probe_rewrite", "probe_rewrite_annotation", "prober_env_when_empty", "token_mount"),
-}
-"""Behaviours that only minors up to 1.8 decide, of which there are few answers, and what the check of drift reads."""
-KUBE_INJECT = {"yaml_folds", *(each.name for each in fields(Behaviours) if each.name.startswith("kube_inject"))}
-"""Behaviours of the command, which the webhook does not have."""
+MINORS = read_cases(Path(__file__).parents[1] / "injection" / "test_minors.yaml")
+OTHERS = {title.split(",")[0] for table in MINORS.values() for title in table}
+"""Behaviours that a case of tests/injection/test_minors.py shows: those of few recorded answers, and of kube-inject."""
+DRIFT = "names_revision"
+"""A behaviour that only the count of drift reads, see tests/revisions/test_driftwatch.py."""
 SETTINGS = ("defaultTemplates", "aliases", "injectedAnnotations", "neverInjectSelector", "alwaysInjectSelector")
 
 
@@ -223,5 +215,5 @@ def test_each_behaviour_decides_a_recorded_case(row: str) -> None:
     assert not all(alike(mine, each) for each in others)
 
 
-def test_each_behaviour_is_in_the_table_or_of_old_minors_alone() -> None:
-    assert {each.name for each in fields(Behaviours)} == {*TABLE, *OLD, *KUBE_INJECT}
+def test_a_case_shows_each_behaviour() -> None:
+    assert {each.name for each in fields(Behaviours)} == {*TABLE, *OTHERS, DRIFT}
