@@ -23,7 +23,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from aiohttp import web
-from aiohttp.hdrs import SERVER
+from aiohttp.hdrs import CONTENT_LENGTH, EXPECT, SERVER, TRANSFER_ENCODING
+from aiohttp.http import HttpVersion11
 from aiohttp.http_exceptions import HttpProcessingError
 
 from injector.errors import InjectorError
@@ -85,6 +86,10 @@ HTTP: Final[Mapping[str, Any]] = MappingProxyType(
     }
 )
 """Arguments of aiohttp's RequestHandler for both ports."""
+
+
+CONTINUE: Final = "100-continue"
+CHUNKED: Final = "chunked"
 
 
 class ConnectionState(Enum):
@@ -183,6 +188,44 @@ class HttpRequest(web.BaseRequest):
         response.headers.pop(SERVER, None)
 
 
+def _checked(answer: Answerer, request: web.BaseRequest) -> Awaitable[web.StreamResponse]:
+    """Answer a request, unless it has an expectation or a transfer coding that the server does not support."""
+    if EXPECT in request.headers and request.version >= HttpVersion11 and not _members(request, EXPECT) <= {CONTINUE}:
+        raise _closing(web.HTTPExpectationFailed(text=f"the only supported expectation is {CONTINUE}"))
+    if TRANSFER_ENCODING in request.headers:
+        _check_transfer_coding(request)
+    return answer(request)
+
+
+def _check_transfer_coding(request: web.BaseRequest) -> None:
+    """Refuse a body whose end or coding is not certain (RFC 9112, 6.1). aiohttp refuses a body that does not end in ``chunked``."""
+    codings = _members(request, TRANSFER_ENCODING)
+    if not codings or CONTENT_LENGTH in request.headers or request.version < HttpVersion11:
+        raise _closing(web.HTTPBadRequest(text="the length of the body is not certain"))
+    if codings != {CHUNKED}:
+        raise _closing(web.HTTPNotImplemented(text=f"the only supported transfer coding is {CHUNKED}"))
+
+
+def _members(request: web.BaseRequest, header: str) -> set[str]:
+    """Return the members of a list in a header, in lower case. Empty ones do not count (RFC 9110, 5.6.1)."""
+    members = ",".join(request.headers.getall(header)).lower().split(",")
+    return {member.strip() for member in members} - {""}
+
+
+def _closing(refusal: web.HTTPException) -> web.HTTPException:
+    """Let a response close its connection: what follows may be the body or another request."""
+    refusal.force_close()
+    return refusal
+
+
+async def send_continue(request: web.BaseRequest) -> None:
+    """Let a client that waits for it send its body. A server of aiohttp without an application leaves it to its handler."""
+    if request.version >= HttpVersion11 and request.headers.get(EXPECT):
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        # As aiohttp's router does it: the response itself has not begun.
+        request.writer.output_size = 0
+
+
 class Listener:
     """Serves one port. It is the protocol factory of the port's asyncio server.
 
@@ -190,7 +233,9 @@ class Listener:
     """
 
     def __init__(self, answer: Answerer, clients: ClientAuthority | None = None, limit: int = MAX_CONNECTIONS) -> None:
-        self.server = web.Server(answer, request_factory=partial(HttpRequest, loop=asyncio.get_running_loop()))
+        self.server = web.Server(
+            partial(_checked, answer), request_factory=partial(HttpRequest, loop=asyncio.get_running_loop())
+        )
         self.clients = clients
         self._limit = limit
         # The start times of handshakes, by task: asyncio accepts each connection in its own task, which ends with the handshake.

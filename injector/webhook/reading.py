@@ -14,7 +14,7 @@ from aiohttp.hdrs import CONTENT_ENCODING
 
 from injector.golang.time import parse_duration
 from injector.webhook.lifecycle import Lifecycle, Phase
-from injector.webhook.listener import Connection
+from injector.webhook.listener import Connection, send_continue
 from injector.webhook.queue import OVERLOAD, AdmissionQueue, Refusal, Rejected
 
 JSON: Final = "application/json"
@@ -67,6 +67,7 @@ class Reader:
                 # It arrived with the headers, so there is nothing to wait for.
                 self._add(request.content.read_nowait(), 0, chunks)
             else:
+                await send_continue(request)
                 await self._receive_in_time(chunks, request)
             body = b"".join(chunks)
             _check_body(body)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import signal
@@ -234,6 +235,93 @@ async def test_a_compressed_body_is_refused_and_never_inflated(services: Service
     async with running(LISTENERS, services) as server:
         answer = await server.post(data=b"no gzip at all", headers=headers)
         assert (answer.status, "without an encoding" in await answer.text()) == (415, True)
+
+
+def request_head(*headers: str, version: str = "1.1") -> bytes:
+    """The head of a review with these headers."""
+    lines = (f"POST /inject HTTP/{version}", "Host: x", "Content-Type: application/json", *headers)
+    return "\r\n".join((*lines, "", "")).encode()
+
+
+@pytest.mark.parametrize("expectation", ["100-continue", "100-Continue", ", 100-continue"])
+async def test_a_client_that_expects_100_continue_is_told_to_send_its_body(
+    services: Services, expectation: str
+) -> None:
+    body = json.dumps(make_review()).encode()
+
+    async with running(LISTENERS, services) as server, asyncio.timeout(LIMIT):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        for _ in range(2):
+            writer.write(request_head(f"Expect: {expectation}", f"Content-Length: {len(body)}"))
+            assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+            writer.write(body)
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 200 ")
+            (length,) = (int(line[15:]) for line in head.split(b"\r\n") if line.startswith(b"Content-Length:"))
+            assert json.loads(await reader.readexactly(length))["response"]["uid"] == UID
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (request_head("Expect: 200-ok", "Content-Length: 9"), 417),
+        (request_head("Expect: 100-continue, other", "Content-Length: 9"), 417),
+        (request_head("Expect: 100-continue", f"Content-Length: {MAX_BODY + 1}"), 413),
+        (request_head("Expect: 100-continue", "Content-Length: 9", "Content-Encoding: gzip"), 415),
+        (request_head("Expect: 100-continue", "Transfer-Encoding: gzip, chunked"), 501),
+        (request_head("Transfer-Encoding: gzip, chunked"), 501),
+        (request_head("Transfer-Encoding: identity, chunked"), 501),
+        (request_head("Transfer-Encoding: x, y, chunked"), 501),
+        (request_head("Transfer-Encoding: gzip", "Transfer-Encoding: chunked"), 400),
+        (request_head("Transfer-Encoding: chunked, gzip"), 400),
+        (request_head("Transfer-Encoding: chunked, chunked"), 400),
+        (request_head("Transfer-Encoding: identity") + b"{}", 400),
+        (request_head("Transfer-Encoding: gzip") + b"{}", 400),
+        (request_head("Transfer-Encoding: identity", "Content-Length: 9"), 400),
+        (request_head("Transfer-Encoding: ", "Content-Length: 9"), 400),
+        (request_head("Transfer-Encoding: "), 400),
+        (request_head("Transfer-Encoding: chunked", "Content-Length: 9"), 400),
+        (request_head("Content-Length: 9", "Transfer-Encoding: chunked"), 400),
+        (request_head("Transfer-Encoding: chunked", version="1.0"), 400),
+    ],
+)
+async def test_an_unknown_expectation_or_transfer_coding_is_refused_and_ends_the_connection(
+    services: Services, head: bytes, status: int
+) -> None:
+    async with running(LISTENERS, services) as server, asyncio.timeout(LIMIT):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(head)
+        answer = await reader.readuntil(b"\r\n\r\n")
+        writer.write_eof()
+        rest = await reader.read()
+        writer.close()
+
+    assert int(answer.split()[1]) == status
+    assert b"HTTP/1." not in rest
+
+
+@pytest.mark.parametrize("transfer", ["Chunked", ", chunked", "chunked"])
+async def test_the_name_of_a_transfer_coding_may_be_written_in_any_way(services: Services, transfer: str) -> None:
+    body = json.dumps(make_review()).encode()
+
+    async with running(LISTENERS, services) as server, asyncio.timeout(LIMIT):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(request_head(f"Transfer-Encoding: {transfer}") + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+        writer.close()
+
+
+async def test_a_client_of_http_1_0_gets_no_interim_response(services: Services) -> None:
+    async with running(LISTENERS, services) as server, asyncio.timeout(LIMIT):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(request_head("Expect: 100-continue", "Content-Length: 9", version="1.0") + b"{}")
+        await asyncio.sleep(0)
+        writer.write(b"       ")
+        answer = await reader.readuntil(b"\r\n\r\n")
+        writer.close()
+
+    assert answer.startswith(b"HTTP/1.0 400 ")
 
 
 async def test_who_hangs_up_in_the_middle_of_a_body_is_counted_and_is_no_error(
