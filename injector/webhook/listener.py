@@ -28,6 +28,7 @@ from aiohttp.http import HttpVersion11
 from aiohttp.http_exceptions import HttpProcessingError
 
 from injector.errors import InjectorError
+from injector.webhook.openfiles import MAX_CONNECTIONS
 
 if TYPE_CHECKING:
     import ssl
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
 Answerer: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 """Answers the requests of a port."""
 
-MAX_CONNECTIONS: Final = 1000
-"""Five API servers with 200 calls each (--max-mutating-requests-inflight). With TLS one takes 15 KiB, and 40 KiB once used."""
 # Timeouts in seconds. None affects an API server: it connects, sends a request at once, reads the response and keeps the connection
 # (k8s.io/apimachinery, SetTransportDefaults).
 HANDSHAKE_TIMEOUT: Final = 6.0

@@ -24,6 +24,7 @@ from injector.istio.webhooks import PATH_PREFIX
 from injector.webhook.handler import InjectHandler
 from injector.webhook.lifecycle import Follow, Lifecycle, LoopLag, Phase, Supervisor
 from injector.webhook.listener import Answerer, Listener
+from injector.webhook.openfiles import connection_limits
 from injector.webhook.operations import Operations
 from injector.webhook.shadow import Shadows
 from injector.webhook.tls.certificatesource import SelfCheck
@@ -72,7 +73,9 @@ async def serve(
     operations = Operations(services=services, lifecycle=lifecycle, shadows=shadows, supervisor=supervisor, lag=lag)
     certificates = services.certificates
     context, clients = (None, None) if certificates is None else (certificates.context, certificates.clients)
-    webhook, ops = Listener(_webhook(services, lifecycle, shadows), clients), Listener(operations.answer)
+    limits = connection_limits()
+    webhook = Listener(_webhook(services, lifecycle, shadows), clients, limits.webhook)
+    ops = Listener(operations.answer, limit=limits.operations)
     try:
         ops_port = await ops.listen(listeners.bind, listeners.ops_port)
         port = await webhook.listen(listeners.bind, listeners.port, context)

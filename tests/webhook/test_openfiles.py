@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import json
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from injector.webhook.openfiles import MAX_CONNECTIONS, MIN_CONNECTIONS, RESERVED, ConnectionLimits, limits_for
+from tests.architecture.serving import free_ports, post, wait_until_ready
+from tests.factories import make_pod, make_review
+from tests.revisions.fakes import write_revision
+
+LIMIT = 60.0
+
+
+@pytest.mark.parametrize(
+    ("files", "webhook", "operations"),
+    [
+        (resource.RLIM_INFINITY, MAX_CONNECTIONS, MAX_CONNECTIONS),
+        (2**20, MAX_CONNECTIONS, MAX_CONNECTIONS),
+        (2 * MAX_CONNECTIONS + RESERVED, MAX_CONNECTIONS, MAX_CONNECTIONS),
+        (1500, MAX_CONNECTIONS, 404),
+        (1024, 743, 185),
+        (256, 128, 32),
+        (64, MIN_CONNECTIONS, MIN_CONNECTIONS),
+        (0, MIN_CONNECTIONS, MIN_CONNECTIONS),
+    ],
+)
+def test_the_connections_of_both_ports_and_all_else_fit_into_the_open_files(
+    files: int, webhook: int, operations: int
+) -> None:
+    assert limits_for(files) == ConnectionLimits(webhook, operations)
+
+
+@contextmanager
+def served(folder: Path, soft: int, hard: int) -> Iterator[tuple[int, int]]:
+    """A server that may open so many files, and its ports. Its log is ``log`` in the folder."""
+    port, ops_port = free_ports(2)
+    # Set in the new process itself: a function that runs between fork and exec is not safe in a process with threads.
+    limited = f"import resource, runpy; resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))"
+    command = (sys.executable, "-c", f"{limited}; runpy.run_module('injector', run_name='__main__')", "serve")
+    flags = ("--revisions-dir", folder / "revisions", "--insecure-http", "--bind", "127.0.0.1", "--shutdown-delay", "0")
+    with (
+        (folder / "log").open("wb") as log,
+        subprocess.Popen((*command, *flags, "--port", str(port), "--ops-port", str(ops_port)), stderr=log) as process,
+    ):
+        try:
+            assert wait_until_ready(f"http://127.0.0.1:{ops_port}/readyz", process), (folder / "log").read_text()
+            yield port, ops_port
+        finally:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(LIMIT)
+            finally:
+                process.kill()
+
+
+@pytest.mark.parametrize("crowded", ["webhook", "operations", "both"])
+def test_idle_connections_leave_files_for_reviews_probes_and_changes(tmp_path: Path, crowded: str) -> None:
+    write_revision(tmp_path / "revisions" / "first")
+
+    with served(tmp_path, 256, 256) as (port, ops_port), ExitStack() as idle:
+        crowd = {"webhook": [port], "operations": [ops_port], "both": [port, ops_port]}[crowded]
+        for number in crowd:
+            for _ in range(400):
+                idle.enter_context(socket.create_connection(("127.0.0.1", number), timeout=LIMIT))
+
+        review = make_review(make_pod())
+        assert post(f"http://127.0.0.1:{port}/inject/first", review)["response"]["allowed"] is True
+        with urllib.request.urlopen(f"http://127.0.0.1:{ops_port}/readyz", timeout=LIMIT) as answer:
+            assert answer.status == 200
+        write_revision(tmp_path / "revisions" / "second")
+        deadline = time.monotonic() + LIMIT
+        names: set[str] = set()
+        while "second" not in names and time.monotonic() < deadline:
+            with urllib.request.urlopen(f"http://127.0.0.1:{ops_port}/status.json", timeout=LIMIT) as answer:
+                names = {each["name"] for each in json.load(answer)["revisions"]}
+            time.sleep(0.05)
+
+    assert "second" in names
+    log = (tmp_path / "log").read_text()
+    assert "out of system resource" not in log
+    assert "at most 128 connections to the webhook and 32 to operations: the process may open 256 files; raise" in log
+
+
+def test_the_soft_limit_is_raised_at_start(tmp_path: Path) -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 2 * MAX_CONNECTIONS + RESERVED:
+        hard = min(hard, 300)
+    write_revision(tmp_path / "revisions" / "first")
+
+    with served(tmp_path, 200, hard):
+        pass
+
+    log = (tmp_path / "log").read_text()
+    assert "the process may open 200 files" not in log
+    assert "at most 1000 connections to the webhook and 1000 to operations" in log or "may open 300 files" in log
