@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import ssl
+import struct
 from asyncio import sslproto
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -412,6 +414,44 @@ async def test_the_read_buffers_of_asyncio_are_small(tmp_path: Path) -> None:
         transport = connection.transport
         assert type(transport._ssl_protocol) is sslproto.SSLProtocol
         assert len(getattr(transport._ssl_protocol, "_ssl_buffer")) == TLS_BUFFER  # noqa: B009 -- it has no type
+
+
+HALF_HELLO = bytes.fromhex("1603010200010001fc0303") + bytes(20)
+
+
+@pytest.mark.parametrize("sent", [b"", b"junk" * 20, HALF_HELLO, b"GET / HTTP/1.1\r\n\r\n"])
+@pytest.mark.parametrize("ends", ["client", "reset", "timeout", "limit"])
+async def test_a_handshake_that_fails_leaves_nothing_for_the_garbage_collector(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent: bytes, ends: str
+) -> None:
+    """A cycle would keep the memory of OpenSSL, of which the collector does not know, for thousands of handshakes."""
+    if ends == "timeout":
+        monkeypatch.setattr(module, "HANDSHAKE_TIMEOUT", 0.05)
+    async with serving(limit=1 if ends == "limit" else 1000, tls=write_certificate(tmp_path)) as served:
+        gc.collect()
+        gc.disable()
+        try:
+            clients = [await asyncio.open_connection("127.0.0.1", served.port) for _ in range(5)]
+            for _, writer in clients:
+                writer.write(sent)
+                if ends == "reset":
+                    linger = struct.pack("ii", 1, 0)
+                    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            waited = {"timeout": clients, "limit": clients[:-1]}.get(ends, [])
+            for reader, _ in waited:
+                with suppress(ConnectionError):
+                    await asyncio.wait_for(reader.read(), LIMIT)
+            for _, writer in clients:
+                writer.transport.abort()
+            await until(lambda: not served.listener.handshakes and not left_of_handshakes())
+        finally:
+            gc.enable()
+
+
+def left_of_handshakes() -> list[object]:
+    """The objects of connections that have not been freed."""
+    kinds = (sslproto.SSLProtocol, ssl.SSLObject, Connection)
+    return [each for each in gc.get_objects() if isinstance(each, kinds)]
 
 
 # Listening.
