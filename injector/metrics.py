@@ -117,6 +117,11 @@ class Metrics:
             "version of its images if that is newer than any supported one.",
             ("revision", "istio_version", "fingerprint", "newer_istio"),
         )
+        self._failed = gauge(
+            "injector_revision_verify_failed",
+            "1 for each built-in pod that the templates of a served revision fail on. Other pods may be injected.",
+            ("revision", "pod"),
+        )
         self._tags_valid = gauge("injector_tags_valid", "1 if every tag and shadow has a served revision.")
         self._webhook_faults = gauge(
             "injector_webhook_faults",
@@ -232,10 +237,12 @@ class Metrics:
 
     def loaded(self, rows: Mapping[str, RevisionRow], *, tags_valid: bool, webhook_faults: int = 0) -> None:
         """Show the state of the revisions, and remove the series of all others."""
-        for gauge in (self._valid, self._loaded, self._removed, self._info):
+        for gauge in (self._valid, self._loaded, self._removed, self._info, self._failed):
             gauge.clear()
         for name, row in rows.items():
             self._valid.labels(name).set(row.valid)
+            for pod in row.failed:
+                self._failed.labels(name, pod).set(1)
             if row.fingerprint:
                 self._loaded.labels(name).set(row.loaded_at)
                 self._removed.labels(name).set(row.removed)
@@ -403,6 +410,7 @@ class RevisionRow:
     fingerprint: str = ""
     removed: bool = False
     newer_istio: str = ""
+    failed: Iterable[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -211,15 +211,27 @@ def list_revisions(sources: RevisionSources, kubeconfig: Kubeconfig, output: str
     "verify",
     epilog=examples(
         "revision verify --revisions-dir revisions",
+        "revision verify --revisions-dir revisions --strict",
     ),
+)
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Exit with 65 also if templates fail on a built-in pod, which is a warning otherwise.",
 )
 @revision_source_options
 @verbose
-def verify_revisions(sources: RevisionSources, kubeconfig: Kubeconfig) -> None:
-    """Build every revision and render built-in pods with it. The exit code is 65 if one fails."""
+def verify_revisions(*, strict: bool, sources: RevisionSources, kubeconfig: Kubeconfig) -> None:
+    """Build every revision and render built-in pods with it. The exit code is 65 if one cannot be served.
+
+    A template may be made for some pods, such as those with a certain container. So it is a warning if it fails on a built-in pod,
+    unless it fails on every pod.
+    """
     registry, report = _load(sources, kubeconfig)
     for state in report.revisions.values():
         echo(f"{state.name}: {'ok' if state.error is None else f'error: {state.error}'}")
+        for warning in state.warnings:
+            echo(f"{state.name}: warning: {warning}")
         for note in state.notes:
             echo(f"{state.name}: note: {note}")
     for error in report.tag_errors:
@@ -227,7 +239,7 @@ def verify_revisions(sources: RevisionSources, kubeconfig: Kubeconfig) -> None:
     for tag in registry.snapshot.tags.values():
         for note in tag.weight_notes:
             echo(f"note: {note}")
-    if report.errors:
+    if report.errors or (strict and any(state.failed for state in report.revisions.values())):
         click.get_current_context().exit(EX_DATAERR)
 
 

@@ -219,6 +219,7 @@ def _row(state: RevisionState) -> RevisionRow:
         istio_version=state.served.istio_version,
         fingerprint=state.served.fingerprint,
         newer_istio=state.served.values.tag if newer_istio(state.served.values) else "",
+        failed=tuple(state.failed),
     )
 
 

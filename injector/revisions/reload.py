@@ -74,13 +74,13 @@ def _served(
     if before is not None and _same(before, state):
         if recovered and before.error is not None and state.error is None:
             yield logging.INFO, f"revision {state.name}: its source matches the served revision again"
-        for note in state.notes:
-            if note not in before.notes:
+        for note in state.remarks:
+            if note not in before.remarks:
                 yield logging.WARNING, f"revision {state.name}: {note}"
         return
     istio = f"Istio {revision.istio_version} ({revision.version_reason}), {revision.engine}"
     yield logging.INFO, f"revision {revision.name}: {istio}, fingerprint {revision.fingerprint}, from {revision.origin}"
-    for note in state.notes:
+    for note in state.remarks:
         yield logging.WARNING, f"revision {state.name}: {note}"
 
 
@@ -116,6 +116,7 @@ class RevisionState:
         error: why the source's current revision is not in use.
         loaded_at: when ``served`` was built, in seconds since the epoch.
         removed_until: until when it is served although the source no longer has it, in seconds since the epoch; 0 if the source has it.
+        failed: the errors of its templates on built-in pods, by pod. Other pods are injected.
     """
 
     name: str
@@ -124,6 +125,19 @@ class RevisionState:
     loaded_at: float = 0.0
     notes: tuple[str, ...] = ()
     removed_until: float = 0.0
+    failed: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The built-in pods that the templates fail on, each with the error."""
+        return tuple(
+            f"fails on built-in pod {pod}, so it may fail on others: {error}" for pod, error in self.failed.items()
+        )
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """The warnings and notes."""
+        return (*self.warnings, *self.notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,10 +314,11 @@ class Loader:
         served = last.state.served
         try:
             revision = build(raw)
-            notes = verify(revision)
+            verified = verify(revision)
+            notes = verified.notes
             if served is not None:
                 notes += verify_recent(revision, served, pods.get(raw.name, ()))
-            return _Built(raw, raw, RevisionState(raw.name, revision, None, now, notes))
+            return _Built(raw, raw, RevisionState(raw.name, revision, None, now, notes, failed=verified.failed))
         except InjectorError as error:
             explain_newer(error, raw)
             return last.failed(raw, error)

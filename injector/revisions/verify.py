@@ -1,6 +1,7 @@
 """Render pods with a revision before it is served: built-in pods, and recently injected ones.
 
-Istio accepts a template if it parses. Here it must also run.
+Istio accepts a template if it parses. Here it must also run for some pod: a template that can inject no pod is refused. One that fails only
+on some pods, such as a template for pods with a certain container, label or annotation, is served with a warning.
 
 A pod must not keep a new configuration out for good: an error of the pod itself is only a note, a pod that the current revision fails on
 too does not count, and a pod is forgotten after ``KEEP`` seconds, when a refused revision is tried again.
@@ -11,11 +12,12 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import (
     AnnotationError,
+    DataError,
     InvalidPodError,
     ManifestError,
     RecentPodError,
@@ -29,6 +31,7 @@ from injector.istio.behaviours import NEWEST
 from injector.istio.config import newer_istio
 from injector.kube import admission
 from injector.kube.pods import workload_of
+from injector.revisions.everypod import fails_for_every_pod
 
 if TYPE_CHECKING:
     from injector.istio.revision import Revision
@@ -156,36 +159,45 @@ BUILT_IN_PODS: Final[dict[str, dict[str, Any]]] = {
 """Pods that together reach the branches of Istio's templates: ports, probes, init containers, owner, security context."""
 
 
-def verify(revision: Revision) -> tuple[str, ...]:
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """The remarks about a revision that can be served.
+
+    ``failed`` has the errors on built-in pods by pod, as texts: other pods may be injected. ``notes`` are all other remarks.
+    """
+
+    notes: tuple[str, ...] = ()
+    failed: Mapping[str, str] = field(default_factory=dict)
+
+
+def verify(revision: Revision) -> Verified:
     """Inject the built-in pods.
 
     Returns:
-        That the revision's Istio is newer than any supported one, and why pods were not injected although they ask for a sidecar, as
-        notes for the log.
+        The pods on which the templates fail, while other pods may be injected. As notes: that the revision's Istio is newer than any
+        supported one, and why pods were not injected although they ask for a sidecar.
 
     Raises:
-        DataError: the templates fail, or do not render a pod.
+        DataError: the templates fail on every pod.
     """
-    results = [_tried_built_in(revision, pod) for pod in BUILT_IN_PODS.values()]
+    results = {name: _tried_built_in(revision, pod) for name, pod in BUILT_IN_PODS.items()}
+    lacking = [each for each in results.values() if isinstance(each, InvalidPodError) and each.lacks_volumes]
+    errors = {name: each for name, each in results.items() if isinstance(each, DataError) and each not in lacking}
+    if len(errors) == len(results) and fails_for_every_pod(revision, tuple(errors.values())):
+        raise next(iter(errors.values()))
     newer = newer_istio(revision.values)
     stage = " in development" if revision.minor > NEWEST else ""
     notes = [f"{newer}: pods are injected as by Istio {revision.istio_version}{stage}"] if newer else []
-    notes += [f"{result.reason}: {result.detail}" for result in results if isinstance(result, Skipped)]
-    notes += [
-        f"other pods must have volumes that built-in pods lack: {each}"
-        for each in results
-        if isinstance(each, InvalidPodError)
-    ]
-    return tuple(dict.fromkeys(notes))
+    notes += [f"{each.reason}: {each.detail}" for each in results.values() if isinstance(each, Skipped)]
+    notes += [f"other pods must have volumes that built-in pods lack: {each}" for each in lacking]
+    return Verified(tuple(dict.fromkeys(notes)), {name: str(error) for name, error in errors.items()})
 
 
-def _tried_built_in(revision: Revision, pod: dict[str, Any]) -> Injected | Skipped | InvalidPodError:
-    """Inject a built-in pod. That it lacks volumes which a template mounts says nothing about other pods."""
+def _tried_built_in(revision: Revision, pod: dict[str, Any]) -> Injected | Skipped | DataError:
+    """Inject a built-in pod, or return why it is refused."""
     try:
         return inject_pod(revision, pod, RequestFacts(namespace=NAMESPACE))
-    except InvalidPodError as error:
-        if not error.lacks_volumes:
-            raise
+    except DataError as error:
         return error
 
 

@@ -69,6 +69,7 @@ def _revision(state: RevisionState) -> dict[str, Any]:
         "served": served is not None,
         "valid": state.error is None,
         "error": None if state.error is None else str(state.error),
+        "warnings": list(state.warnings),
         "notes": [*state.notes, *removal],
     }
     if served is not None:

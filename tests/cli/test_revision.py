@@ -110,6 +110,18 @@ def test_verify_notes_a_revision_that_injects_nothing(directory: Path) -> None:
     assert "1-24: note: illegal_policy: " in result.stdout
 
 
+@pytest.mark.parametrize(("flags", "status"), [([], 0), (["--strict"], 65)])
+def test_a_template_for_some_pods_is_a_warning_which_strict_counts(
+    directory: Path, flags: list[str], status: int
+) -> None:
+    (directory / "1-24" / "config").write_text(f"{CONFIG}      - name: main\n        env: []\n")
+
+    result = invoke("revision", "verify", "--revisions-dir", str(directory), *flags)
+
+    assert result.exit_code == status
+    assert "1-24: ok\n1-24: warning: fails on built-in pod plain, so it may fail on others: spec.conta" in result.stdout
+
+
 def test_the_embedded_revisions_are_in_order() -> None:
     result = invoke("revision", "verify", "--embedded")
 

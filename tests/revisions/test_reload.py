@@ -17,11 +17,12 @@ from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader, LoadReport, Prepared, RevisionState, report_changes
 from injector.revisions.source import ClusterFacts, RawRevision, SourceState, build
 from injector.revisions.tags import TagWorkload, parse_tags
+from injector.revisions.verify import Verified
 from tests.held import LOOKS, few_failures_held
-from tests.revisions.fakes import CONFIG, VALUES, facts_with, fake_revision, make_raw, recent_pods
+from tests.revisions.fakes import CONFIG, VALUES, facts_with, fake_revision, make_raw, recent_pods, saying
 
 BROKEN = CONFIG.replace("{{ .Values", "{{ .Values )")
-FAILS = CONFIG.replace(".Values.global.tag", "(index .Spec.Containers 99).Name")
+FAILS = CONFIG.replace(".Values.global.tag", ".Nope")
 
 
 class Setup:
@@ -244,10 +245,10 @@ def test_a_kept_revision_gets_the_current_facts(setup: Setup, refused: bool) -> 
 
 
 def test_a_refused_revision_is_retried_with_new_facts(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
-    def wants_nodes(revision: Revision) -> tuple[str, ...]:
+    def wants_nodes(revision: Revision) -> Verified:
         if not revision.node_versions:
             raise ConfigError("no pod can be rendered")
-        return ()
+        return Verified()
 
     monkeypatch.setattr(reload, "verify", wants_nodes)
     setup.becomes(make_raw("c"))
@@ -257,6 +258,17 @@ def test_a_refused_revision_is_retried_with_new_facts(setup: Setup, monkeypatch:
     setup.state = SourceState((make_raw("c", facts=facts),), facts=facts)
 
     assert setup.loader.load(3.0).errors == ()
+
+
+def test_a_revision_that_fails_on_built_in_pods_is_served_with_a_warning(setup: Setup) -> None:
+    before = setup.loader.report
+    setup.becomes(make_raw("a", config=saying("(index .Spec.Containers 1).Name")), make_raw("b"))
+
+    state = setup.loader.report.revisions["a"]
+    assert (state.error, setup.registry.snapshot.revisions["a"] is state.served) == (None, True)
+    assert list(state.failed) == ["plain"]
+    (text,) = (text for level, text in report_changes(before, setup.loader.report) if level == logging.WARNING)
+    assert text.startswith("revision a: fails on built-in pod plain, so it may fail on others: template: sidecar:")
 
 
 def test_notes_of_the_source_are_shown_once(setup: Setup) -> None:

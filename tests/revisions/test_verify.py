@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from injector.errors import ConfigError, DataError, InvalidPodError
+from injector.errors import ConfigError, DataError
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts, Skipped
 from injector.istio.revision import Revision
@@ -16,6 +16,7 @@ from injector.revisions.verify import (
     MAX_REVIEW,
     NAMESPACE,
     RecentPods,
+    Verified,
     verify,
     verify_recent,
 )
@@ -25,7 +26,7 @@ from tests.revisions.fakes import CONFIG, make_raw, recent_pods
 
 
 def test_a_revision_that_renders_every_built_in_pod_is_good() -> None:
-    assert verify(build(make_raw())) == ()
+    assert verify(build(make_raw())) == Verified()
 
 
 @pytest.mark.parametrize("name", BUILT_IN_PODS)
@@ -35,9 +36,11 @@ def test_every_built_in_pod_is_really_injected(name: str) -> None:
     assert isinstance(result, Injected)
 
 
-def test_a_template_that_parses_but_does_not_run_is_found() -> None:
-    with pytest.raises(DataError):
-        verify(build(make_raw(config=CONFIG.replace(".Values.global.tag", "(index .Spec.Containers 99).Name"))))
+def test_a_template_that_parses_but_runs_on_no_built_in_pod_is_a_warning() -> None:
+    verified = verify(build(make_raw(config=CONFIG.replace(".Values.global.tag", "(index .Spec.Containers 99).Name"))))
+
+    assert list(verified.failed) == ["plain", "probes"]
+    assert verified.failed["plain"].startswith("template: sidecar:4:")
 
 
 def test_a_template_that_renders_no_pod_is_found() -> None:
@@ -46,22 +49,23 @@ def test_a_template_that_renders_no_pod_is_found() -> None:
 
 
 def test_pods_that_are_left_alone_are_a_note() -> None:
-    (note,) = verify(build(make_raw(config=CONFIG.replace("policy: enabled", "policy: perhaps"))))
+    (note,) = verify(build(make_raw(config=CONFIG.replace("policy: enabled", "policy: perhaps")))).notes
 
     assert note.startswith("illegal_policy: ")
 
 
-def test_a_template_that_makes_pods_invalid_is_found() -> None:
-    with pytest.raises(InvalidPodError) as caught:
-        verify(build(make_raw(config=f"{CONFIG}      - name: extra\n")))
+def test_a_template_that_makes_built_in_pods_invalid_is_a_warning() -> None:
+    verified = verify(build(make_raw(config=f"{CONFIG}      - name: extra\n")))
 
-    assert str(caught.value).startswith("spec.containers[extra].image: Required value: the API server would refuse")
+    assert verified.failed["plain"].startswith(
+        "spec.containers[extra].image: Required value: the API server would refuse"
+    )
 
 
 def test_a_mounted_volume_that_built_in_pods_lack_is_a_note() -> None:
     mounts = "        volumeMounts: [{name: logs, mountPath: /logs}]\n"
 
-    (note,) = verify(build(make_raw(config=CONFIG + mounts)))
+    (note,) = verify(build(make_raw(config=CONFIG + mounts))).notes
 
     assert note.startswith("other pods must have volumes that built-in pods lack: spec.containers[istio-proxy].volume")
 

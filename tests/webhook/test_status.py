@@ -154,6 +154,7 @@ REVISION: dict[str, Any] = {
     "served": True,
     "valid": True,
     "error": None,
+    "warnings": [],
     "notes": [],
     "istioVersion": "1.24",
     "versionReason": "stated",
@@ -241,9 +242,15 @@ def test_the_page_says_what_is_served_by_whom_and_how_often() -> None:
 
 
 def test_a_revision_that_never_was_good_is_not_served() -> None:
-    broken = {"name": "x", "served": False, "valid": False, "error": "is empty", "notes": []}
+    broken = {"name": "x", "served": False, "valid": False, "error": "is empty", "warnings": [], "notes": []}
 
     assert "x not served is empty" in text_of(status_page({**STATUS, "revisions": [broken]}))
+
+
+def test_a_revision_that_fails_on_a_built_in_pod_is_served_with_a_warning() -> None:
+    warned = {**REVISION, "warnings": ["fails on built-in pod plain"]}
+
+    assert "served warning fails on built-in pod plain" in text_of(status_page({**STATUS, "revisions": [warned]}))
 
 
 def test_what_is_wrong_as_a_whole_stands_above_all() -> None:
