@@ -31,7 +31,7 @@ from injector.injection.result import RequestFacts, Skipped
 from injector.istio.config import parse_inject_config
 from injector.kube.escaping import escape_line
 from injector.kube.yaml import dump_yaml, load_yaml
-from injector.revisions.files import read_text, required_text
+from injector.revisions.files import read_file, read_text, required_text
 from injector.revisions.source import SETTINGS_KEY, Texts, build, parse_settings, parse_texts
 
 if TYPE_CHECKING:
@@ -393,7 +393,7 @@ def fmt(*, names: tuple[str, ...], write: bool, check: bool, diff: bool, engine:
 
 def _verbatim(path: Path) -> str | None:
     """Return the text of a file with its own line breaks."""
-    return None if read_text(path) is None else path.read_bytes().decode()
+    return None if read_text(path) is None else read_file(path).decode()
 
 
 def _report(name: str, before: str, after: str, *, write: bool, diff: bool) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import shutil
 import stat
 import tempfile
 import uuid
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from concurrent.futures import Executor, Future
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from threading import Thread
+from typing import Final, ParamSpec, TypeVar
 
 from injector.errors import ConfigError
 
@@ -24,12 +28,63 @@ BURST_INTERVAL: Final = 0.05
 """The first checks after a change follow at this interval, so that the reader notices files that are still being written."""
 LEVELS: Final = 3
 """A directory of revisions, its folders, and their files."""
+MAX_FILE: Final = 16 * 1024 * 1024
+"""Bytes. A ConfigMap has at most a mebibyte."""
+_NEWLINE: Final = re.compile("\r\n?")
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class DaemonThreads(Executor):
+    """Makes each call in a thread that the end of the process does not wait for: a read from a mount that hangs may never end."""
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Start a call."""
+        done: Future[T] = Future()
+
+        def run() -> None:
+            done.set_running_or_notify_cancel()  # it cannot be cancelled from here on
+            try:
+                done.set_result(fn(*args, **kwargs))
+            except BaseException as error:  # noqa: BLE001 -- the waiter gets it
+                done.set_exception(error)
+
+        Thread(target=run, daemon=True).start()
+        return done
+
+
+DAEMON_THREADS: Final = DaemonThreads()
+
+
+def read_file(path: Path) -> bytes:
+    """Return the content of a regular file. Links, as in a mounted ConfigMap, are followed.
+
+    Raises:
+        ConfigError: it is another kind of file, whose read may never end, or larger than ``MAX_FILE``.
+        OSError: it cannot be read.
+    """
+    # With O_NONBLOCK, opening a FIFO does not wait for its writer.
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        mode = os.fstat(file).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not stat.S_ISREG(mode):
+            raise ConfigError("is not a regular file", where=str(path), hint="write a file, or a link to one")
+        with os.fdopen(file, "rb", closefd=False) as opened:
+            content = opened.read(MAX_FILE + 1)
+    finally:
+        os.close(file)
+    if len(content) > MAX_FILE:
+        raise ConfigError(f"is larger than {MAX_FILE >> 20} MiB", where=str(path), hint="check what wrote it")
+    return content
 
 
 def read_text(path: Path) -> str | None:
     """Return the text of a file; None if it does not exist. Raises ConfigError if it cannot be read, or is not UTF-8."""
     try:
-        return path.read_text(encoding="utf-8")
+        return _NEWLINE.sub("\n", read_file(path).decode())
     except FileNotFoundError:
         return None
     except OSError as error:

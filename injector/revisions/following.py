@@ -20,11 +20,13 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from injector.errors import ConfigError, InjectorError, InternalError, RecentPodError, whereabouts
 from injector.istio.config import newer_istio
 from injector.metrics import Metrics, RevisionRow
+from injector.revisions.files import DAEMON_THREADS
 from injector.revisions.reload import Loader, LoadReport, Prepared, RevisionState, report_changes
 
 if TYPE_CHECKING:
@@ -150,7 +152,8 @@ class Follower:
                 triggers |= await self._settled()
             again = not triggers.isdisjoint((Trigger.SIGNAL, Trigger.RETRY))
             pods = self.recent.snapshot()
-            return await asyncio.to_thread(self.loader.prepare, self.now(), pods, again=again)
+            prepare = partial(self.loader.prepare, self.now(), pods, again=again)
+            return await asyncio.get_running_loop().run_in_executor(DAEMON_THREADS, prepare)
         except Exception as error:  # noqa: BLE001 -- any fault is reported, and the last good state stays in use
             _log.error("failed to reload: %s", whereabouts(error))
             kind = type(error).__name__

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -17,7 +19,7 @@ import pytest
 from injector.cli import main
 from injector.cli.serve import option_of, serve, server
 from injector.cli.serve.server import _health_file, source_of, watched_paths
-from injector.errors import ConfigError, UsageError
+from injector.errors import ConfigError, InjectorError, UsageError
 from injector.revisions.directory import EMBEDDED, read_directory, read_single
 from injector.revisions.source import SourceState
 from injector.settings import SETTINGS, Setting, Settings
@@ -396,6 +398,74 @@ def test_signals_at_any_moment_do_not_end_a_server() -> None:
 
     assert status is None, lines
     assert any(b"serving the webhook" in line for line in lines)
+
+
+BLOCKED = """
+import pathlib, sys, threading
+from injector.revisions import directory, reload
+
+reload.READ_TIMEOUT = 0.2
+read = directory.read_folder
+
+def read_folder(folder):
+    if pathlib.Path("hangs").exists():
+        threading.Event().wait()  # as a read from a mount without its server
+    return read(folder)
+
+directory.read_folder = read_folder
+flags = ["--revisions-dir", "revisions", "--insecure-http", "--bind", "127.0.0.1", "--port", "0", "--ops-port", "0"]
+sys.argv[1:] = ["serve", "--shutdown-delay", "0s", *flags]
+from injector.cli import main
+main(prog_name="injector")
+"""
+
+
+def test_a_read_that_hangs_is_logged_and_does_not_keep_a_server_from_ending(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(EMBEDDED.parent))
+    write_revision(tmp_path / "revisions" / "a", values=VALUES)
+
+    with subprocess.Popen([sys.executable, "-c", BLOCKED], stderr=subprocess.PIPE) as server:
+        assert server.stderr is not None
+        timer = threading.Timer(LIMIT, server.kill)
+        timer.start()
+        try:
+            lines = []
+            for line in server.stderr:
+                lines.append(line)
+                if b"serving the webhook" in line:
+                    (tmp_path / "hangs").touch()
+                    server.send_signal(signal.SIGHUP)
+                if b"cannot be read within" in line:
+                    server.send_signal(signal.SIGTERM)
+            assert server.wait() == 0, lines
+        finally:
+            timer.cancel()
+            server.kill()
+
+
+@pytest.mark.parametrize("kind", ["fifo", "/dev/zero"])
+@pytest.mark.parametrize("file", ["a/mesh", "a/config", "a/revision.yaml", "tags.yaml", "proxyconfigs.yaml"])
+def test_a_file_of_the_configuration_that_never_ends_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, kind: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_revision(tmp_path / "a", values=VALUES)
+    (tmp_path / file).unlink(missing_ok=True)
+    if kind == "fifo":
+        os.mkfifo(tmp_path / file)
+    else:
+        (tmp_path / file).symlink_to(kind)
+
+    try:
+        state = read_directory(tmp_path)
+        error: InjectorError | None = state.tags_error or state.failures["a"]
+    except ConfigError as unusable:
+        error = unusable
+
+    assert f"{file}: is not a regular file; write a file, or a link to one" in str(error)
 
 
 def test_a_server_that_is_told_to_end_while_it_starts_drains_and_exits_with_0() -> None:

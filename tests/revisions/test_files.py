@@ -10,9 +10,52 @@ from pathlib import Path
 
 import pytest
 
+from injector.errors import ConfigError
 from injector.revisions import files
-from injector.revisions.files import file_changes, remove_folder, replace_file
+from injector.revisions.files import MAX_FILE, file_changes, read_file, read_text, remove_folder, replace_file
 from tests.revisions.fakes import write_revision
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        ("fifo", "is not a regular file; write a file, or a link to one"),
+        ("/dev/zero", "is not a regular file; write a file, or a link to one"),
+        ("/dev/null", "is not a regular file; write a file, or a link to one"),
+        ("large", "is larger than 16 MiB; check what wrote it"),
+        ("folder", "cannot be read: Is a directory; make it a readable file"),
+    ],
+)
+@pytest.mark.parametrize("linked", [False, True])
+def test_only_a_regular_file_of_a_limited_size_is_read(tmp_path: Path, kind: str, says: str, linked: bool) -> None:
+    path = tmp_path / "target"
+    match kind:
+        case "fifo":
+            os.mkfifo(path)
+        case "large":
+            with path.open("wb") as file:
+                file.truncate(MAX_FILE + 1)
+        case "folder":
+            path.mkdir()
+        case _:
+            path.symlink_to(kind)
+    if linked:
+        (tmp_path / "mesh").symlink_to(path)
+        path = tmp_path / "mesh"
+
+    with pytest.raises(ConfigError) as caught:
+        read_text(path)
+
+    assert str(caught.value) == f"{path}: {says}"
+
+
+def test_a_file_of_the_largest_size_is_read_and_lines_end_in_any_way(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_bytes(b"x" * MAX_FILE)
+    assert len(read_file(path)) == MAX_FILE
+
+    path.write_bytes(b"a\r\nb\rc\n")
+    assert read_text(path) == "a\nb\nc\n"
 
 
 def test_a_file_is_replaced_whole_and_keeps_its_mode(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import logging
 import math
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -20,6 +22,8 @@ from injector.revisions.tags import TagWorkload, parse_tags
 from injector.revisions.verify import Verified
 from tests.held import LOOKS, few_failures_held
 from tests.revisions.fakes import CONFIG, VALUES, facts_with, fake_revision, make_raw, recent_pods, saying
+
+LIMIT = 60.0
 
 BROKEN = CONFIG.replace("{{ .Values", "{{ .Values )")
 FAILS = CONFIG.replace(".Values.global.tag", ".Nope")
@@ -473,6 +477,38 @@ def test_configurations_that_fail_again_and_again_take_no_memory(
             setup.loader.adopt(setup.prepare(second))
 
     assert setup.loader.report.errors
+
+
+def test_a_read_that_does_not_end_is_an_error_until_it_ends(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reload, "READ_TIMEOUT", 0.05)
+    reads, ends = list[str](), threading.Event()
+    read = setup.read
+
+    def blocked() -> SourceState:
+        reads.append("x")
+        ends.wait(LIMIT)
+        return read()
+
+    setup.loader.read = blocked
+    setup.state = SourceState((make_raw("a", values=VALUES.replace("1.24", "1.30")),))
+    failed = setup.prepare(2.0)
+    setup.loader.adopt(failed)
+    assert str(failed.report.source_error) == (
+        "the configuration cannot be read within 0.05 s; check the volume that it is on"
+    )
+    assert setup.registry.snapshot.revisions["a"].istio_version == "1.24"
+    assert setup.loader.prepare(3.0) is None  # the same error
+    assert len(reads) == 1  # no thread for each attempt
+
+    monkeypatch.setattr(reload, "READ_TIMEOUT", LIMIT)
+    ends.set()
+    deadline = time.monotonic() + LIMIT
+    while setup.loader.report.errors and time.monotonic() < deadline:
+        if (prepared := setup.loader.prepare(4.0)) is not None:  # the blocked read may take a moment to end
+            setup.loader.adopt(prepared)
+        time.sleep(0.01)
+    assert setup.loader.report.errors == ()
+    assert setup.registry.snapshot.revisions["a"].istio_version == "1.30"
 
 
 def test_a_source_that_fails_again_and_again_takes_no_memory(setup: Setup) -> None:

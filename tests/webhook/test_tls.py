@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 
 from injector.errors import ConfigError
 from injector.metrics import Metrics
+from injector.revisions.files import read_file
 from injector.webhook.tls import certificatesource as tls_source
 from injector.webhook.tls.certificate import Certificate, CertificateFiles, Pair, read_pair
 from injector.webhook.tls.certificatesource import FAILURE, SUCCESS, FileSource
@@ -237,15 +238,14 @@ def test_a_swap_between_the_two_files_is_no_fault(secret: MountedSecret, monkeyp
     secret.put()
     source = secret.source()
     newest: list[Issued] = []
-    read = Path.read_bytes
 
-    def read_and_change(self: Path) -> bytes:
-        content = read(self)
+    def read_and_change(path: Path) -> bytes:
+        content = read_file(path)
         if not newest:
             newest.append(secret.put())
         return content
 
-    monkeypatch.setattr(Path, "read_bytes", read_and_change)
+    monkeypatch.setattr(tls_source, "read_file", read_and_change)
 
     assert source.poll() == SUCCESS
     assert source.certificate.fingerprint == newest[0].fingerprint

@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 
 from injector.errors import ConfigError
 from injector.golang.time import utc_text
+from injector.revisions.files import read_file
 
 if TYPE_CHECKING:
     import asyncio
@@ -237,7 +238,7 @@ class ClientAuthority:
 
     def _read(self) -> tuple[x509.Certificate, ...]:
         try:
-            text = self.path.read_bytes()
+            text = read_file(self.path)
         except OSError as error:
             raise ConfigError(
                 f"cannot be read: {error.strerror}", where=str(self.path), hint="correct --client-ca-file"

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ConfigError, InjectorError, detach
 from injector.memoryfiles import file_in_memory
-from injector.revisions.files import file_states
+from injector.revisions.files import DAEMON_THREADS, file_states, read_file
 from injector.webhook.tls.certificate import Certificate, CertificateFiles, Pair, read_certificates, read_pair, trust
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ class FileSource(CertificateSource):
             if states == before and self.error is None:
                 continue
             try:
-                outcome = await asyncio.to_thread(self.poll)
+                outcome = await asyncio.get_running_loop().run_in_executor(DAEMON_THREADS, self.poll)
             except Exception as error:  # noqa: BLE001 -- the next poll may succeed
                 _log.error("cannot poll the certificate: %s", type(error).__name__)
                 outcome = FAILURE
@@ -302,7 +302,7 @@ def _read(files: CertificateFiles) -> Pair:
 
 def _bytes(path: Path, flag: str) -> bytes:
     try:
-        return path.read_bytes()
+        return read_file(path)
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}", where=str(path), hint=f"correct {flag}") from error
 
