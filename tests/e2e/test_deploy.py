@@ -207,10 +207,8 @@ def test_a_release_is_installed_upgraded_without_undoing_what_the_injector_patch
 NOTES: list[tuple[tuple[str, ...], str]] = [
     (("demo.enabled=true",), "serves the two demo revisions in its image, stable and canary"),
     (("demo.enabled=true",), "kubectl label namespace NAMESPACE istio.io/rev=canary"),
-    (
-        (),
-        "No webhook sends pods to the injector yet. Set `webhooks`, or run `injector webhook generate",
-    ),
+    ((), "No webhook sends pods to the injector yet. Create one for each revision and tag that Istio installed"),
+    ((), "injector webhook generate --service injector --service-namespace noted"),
     (("replicas=3",), "The value `replicas` has no effect"),
     ((), "The injector has no permission to patch a caBundle. Add the names of webhooks"),
     (("webhooks[0].tag=default", "webhooks[0].revision=stable"), "NAMESPACE istio-injection=enabled"),

@@ -427,7 +427,7 @@ def test_what_serves_from_the_cluster_follows_a_tag_with_its_weights(lab: Lab, t
 
     with injector(tmp_path, "--insecure-http", *of_cluster(lab, "istio-system")) as served:
         assert served.image("prod") == "proxy:1.24.6"
-        done(lab, "tag", "set", "prod", "--weight", "1-24=0", "--weight", "1-30=5", "--overwrite")
+        done(lab, "tag", "set", "prod", "--weight", "1-24=0", "--weight", "1-30=100", "--overwrite")
         served.until(lambda: served.image("prod") == "proxy:1.30.3")
 
         done(lab, "tag", "set", "prod", "--weight", "1-24=90", "--weight", "1-30=10", "--salt", "s", "--overwrite")
@@ -516,7 +516,14 @@ def test_what_generate_prints_from_a_cluster_goes_where_its_revision_goes(lab: L
 
 def test_the_api_server_takes_every_configuration_of_a_folder(lab: Lab) -> None:
     printed = printed_by(
-        "webhook", "generate", "--timeout", "5s", "--failure-policy", "Ignore", "--auto-inject-namespaces"
+        "webhook",
+        "generate",
+        "--embedded",
+        "--timeout",
+        "5s",
+        "--failure-policy",
+        "Ignore",
+        "--auto-inject-namespaces",
     )
 
     names = ("istio-sidecar-injector-canary", "istio-sidecar-injector-stable", "istio-revision-tag-default")
