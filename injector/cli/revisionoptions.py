@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -31,6 +32,7 @@ from injector.cli.sources import (
 )
 from injector.cluster.resources import CONFIG_MAPS, ObjectReader
 from injector.errors import (
+    ConfigError,
     DataError,
     OverlayError,
     TemplateRenderError,
@@ -40,7 +42,7 @@ from injector.fleet.sources import RevisionList, RevisionSources
 from injector.istio.webhooks import DEFAULT_NAME
 from injector.revisions.configmaps import INJECTOR, MESH, named_revision
 from injector.revisions.directory import read_single
-from injector.revisions.files import required_text
+from injector.revisions.files import read_text, required_text
 from injector.revisions.source import Overrides, RawRevision, SourceState, build, overridden
 
 if TYPE_CHECKING:
@@ -75,13 +77,13 @@ class RevisionOptions:
             UsageError: the options contradict each other, or the revision does not exist.
             DataError: the revision is not valid.
         """
-        with self._chosen() as (raw, revisions):
-            return build(overridden(raw, self._overrides())) if revisions is None else revisions.build(raw)
+        with self._chosen() as (raw, revisions, overrides):
+            return build(overridden(raw, overrides)) if revisions is None else revisions.build(raw)
 
     def read(self) -> RawRevision:
         """Read the texts of the revision; see ``build``."""
-        with self._chosen() as (raw, _):
-            return overridden(raw, self._overrides())
+        with self._chosen() as (raw, _, overrides):
+            return overridden(raw, overrides)
 
     @contextmanager
     def values_named(self) -> Iterator[None]:
@@ -101,15 +103,15 @@ class RevisionOptions:
                 f"the values are those of {self.values}: give {FLAGS[CONFIG]} with the `config` of the same ConfigMap"
             )
             return hint if self.values is not None else ""
-        if self.values is None and "Values" in required_text(self.config):
+        if self.values is None and self.config.is_file() and "Values" in required_text(self.config):
             return f"the templates read values: give {FLAGS[VALUES]} with the `values` of the same ConfigMap"
         return ""
 
     @contextmanager
-    def _chosen(self) -> Iterator[tuple[RawRevision, RevisionList | None]]:
+    def _chosen(self) -> Iterator[tuple[RawRevision, RevisionList | None, Overrides]]:
         overrides = self._overrides()
         if self.config is not None:
-            yield self._file(self.config), None
+            yield self._file(self.config), None, overrides
             return
         sources = RevisionSources(self.revisions_dir, self.istio_namespace, overrides)
         if self.mesh is not None:
@@ -119,7 +121,7 @@ class RevisionOptions:
             refuse_unused(f"with {directory_source()}", *CLUSTER_PARAMETERS, hint="leave one of the two out")
         read = self._read_config_maps if names_map else None
         with chosen_revisions(sources, self.kubeconfig, read) as revisions:
-            yield revisions.find(self.revision or ""), revisions
+            yield revisions.find(self.revision or ""), revisions, overrides
 
     async def _read_config_maps(self, reader: ObjectReader, sources: RevisionSources) -> RevisionList:
         """Return the revision of the named ConfigMaps, which need no labels."""
@@ -136,14 +138,12 @@ class RevisionOptions:
 
     def _overrides(self) -> Overrides:
         given = {key: path for key, path in ((VALUES, self.values), (MESH_KEY, self.mesh)) if path is not None}
-        for key, path in given.items():
-            check_content(required_text(path), key, where=str(path))
         return Overrides(
             istio_version=self.istio_version,
             env=key_values(self.set_env, flag="--set-env"),
             node_versions=self.node_version,
             files={key: str(path) for key, path in given.items()},
-            **{key: required_text(path) for key, path in given.items()},
+            **{key: _text(path, key) for key, path in given.items()},
         )
 
     def _file(self, config: Path) -> RawRevision:
@@ -155,11 +155,19 @@ class RevisionOptions:
             what = "with --injectConfigFile nothing is read from the cluster"
             raise UsageError(what, where="--meshConfigMapName", hint="give --meshConfigFile FILE instead")
         refuse_unused("with --injectConfigFile, which needs no cluster", *CLUSTER_PARAMETERS)
-        check_content(required_text(config), CONFIG, where=str(config))
         # As in istioctl, the revision has no name without --revision. Templates of 1.9 and later then write `default`.
         settings = {"revision": ""} if self.revision is None else {}
         name = DEFAULT_NAME if self.revision is None else self.revision
-        return read_single(config, name=name, settings=settings).revisions[0]
+        return read_single(config, name=name, settings=settings, read=partial(_text, key=CONFIG)).revisions[0]
+
+
+def _text(path: Path, key: str) -> str:
+    """Return the text of a file with a key, which is read once because it may be a pipe. Raises ConfigError if it is something else."""
+    text = required_text(path, partial(read_text, pipes=True))
+    check_content(text, key, where=str(path))
+    if key == CONFIG and not text.strip():
+        raise ConfigError("is empty", where=str(path), hint=f"write the key `{CONFIG}` to it")
+    return text
 
 
 revision_options: Final = option_group(

@@ -6,7 +6,7 @@ and are never revisions.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -131,11 +131,15 @@ def read_single(
     *,
     name: str = DEFAULT_NAME,
     settings: Mapping[str, Any] | None = None,
+    read: Callable[[Path], str | None] = read_nonempty,
 ) -> SourceState:
-    """Read the revision of ``--injectConfig`` and its companions. Raises ConfigError if a file or the name cannot be used."""
+    """Read the revision of ``--injectConfig`` and its companions by ``read``.
+
+    Raises ConfigError if a file or the name cannot be used.
+    """
     checked_name(name, where="--revision")
     files = {key: path for key, path in (("config", config), ("values", values), ("mesh", mesh)) if path is not None}
-    texts = {key: required_text(path, read_nonempty) for key, path in files.items()}
+    texts = {key: required_text(path, read) for key, path in files.items()}
     raw = RawRevision(
         name=name,
         config=texts["config"],

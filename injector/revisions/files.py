@@ -57,8 +57,10 @@ class DaemonThreads(Executor):
 DAEMON_THREADS: Final = DaemonThreads()
 
 
-def read_file(path: Path) -> bytes:
+def read_file(path: Path, *, pipes: bool = False) -> bytes:
     """Return the content of a regular file. Links, as in a mounted ConfigMap, are followed.
+
+    With ``pipes``, it may also be a pipe, as the shell makes of ``<(command)``: for commands, which a user can interrupt.
 
     Raises:
         ConfigError: it is another kind of file, whose read may never end, or larger than ``MAX_FILE``.
@@ -70,7 +72,9 @@ def read_file(path: Path) -> bytes:
         mode = os.fstat(file).st_mode
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if not stat.S_ISREG(mode):
+        if pipes and stat.S_ISFIFO(mode):
+            os.set_blocking(file, True)
+        elif not stat.S_ISREG(mode):
             raise ConfigError("is not a regular file", where=str(path), hint="write a file, or a link to one")
         with os.fdopen(file, "rb", closefd=False) as opened:
             content = opened.read(MAX_FILE + 1)
@@ -81,10 +85,13 @@ def read_file(path: Path) -> bytes:
     return content
 
 
-def read_text(path: Path) -> str | None:
-    """Return the text of a file; None if it does not exist. Raises ConfigError if it cannot be read, or is not UTF-8."""
+def read_text(path: Path, *, pipes: bool = False) -> str | None:
+    """Return the text of a file; None if it does not exist. See ``read_file`` for ``pipes``.
+
+    Raises ConfigError if it cannot be read, or is not UTF-8.
+    """
     try:
-        return _NEWLINE.sub("\n", read_file(path).decode())
+        return _NEWLINE.sub("\n", read_file(path, pipes=pipes).decode())
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -300,6 +300,26 @@ def select(**given: Any) -> Revision:
     return found
 
 
+def test_the_files_of_a_revision_may_be_pipes(files: Path) -> None:
+    """The shell makes ``/dev/fd/N`` of ``<(kubectl get configmap ...)``, which can be read only once."""
+    ends = []
+    for name in ("config", "values"):
+        reader, writer = os.pipe()
+        os.write(writer, (files / name).read_bytes())
+        os.close(writer)
+        ends.append(reader)
+    config, values = (f"/dev/fd/{each}" for each in ends)
+
+    result = invoke(
+        "kube-inject", "-f", str(files / "hello.yaml"), "--injectConfigFile", config, "--valuesFile", values
+    )
+    for each in ends:
+        os.close(each)
+
+    assert result.exit_code == 0, result.output
+    assert result.stdout == kube_inject(files, "-f", str(files / "hello.yaml")).stdout
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A directory of two revisions, with their tags, and files of one more."""
