@@ -59,6 +59,7 @@ FOREIGN_FLAGS = {
         "--executions",
         "--extra",
         "--istioctl",
+        "--istiod",
         "--jobs",
         "--minutes",
         "--only",
