@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 REVIEWS = 4_000
 SAMPLED = 50
 UNAVAILABLE = 69
-"""The exit status if there is no client to measure with."""
+"""The exit status if wrk is not installed."""
 CORES = [str(each) for each in sorted(os.sched_getaffinity(0))]
 SERVER_CORE, CLIENT_CORE = CORES[0], CORES[-1]
 UNITS = {"us": 1e-3, "ms": 1.0, "s": 1e3, "m": 6e4}

@@ -103,7 +103,7 @@ def main() -> int:
 
 
 def template_stages(revision: Revision) -> dict[str, dict[str, float]]:
-    """What building a revision costs for its sidecar template, if it is a Go template."""
+    """Measure how long it takes to build the sidecar template of a revision, if it is a Go template."""
     if revision.engine != "go":
         return {}
     text = revision.config.templates[SIDECAR_TEMPLATE_NAME]

@@ -201,7 +201,7 @@ def similar_format(value: str, formats: Sequence[str]) -> str:
 
 
 def unknown_format(value: str, formats: Sequence[str], more: str = "") -> UsageError:
-    """Return the error for a value of ``--output`` that is none of the formats. ``more`` is the end of its hint."""
+    """Return the error for a value of ``--output`` that is not a format. ``more`` is the end of its hint."""
     known = f"give one of {', '.join(formats)}{more}"
     if not value:
         return UsageError("the output format is empty", where="-o", hint=f"{known}, or leave -o out")

@@ -156,8 +156,7 @@ def _kubeconfig(paths: tuple[Path, ...], context_name: str | None) -> Kubeconfig
 
     The files are those of ``--kubeconfig``, or else of ``KUBECONFIG``, or else ``~/.kube/config``. Without any, it is the service
     account of the pod that the command runs in. As in kubectl (ClientConfigLoadingRules in k8s.io/client-go/tools/clientcmd/loader.go),
-    files of ``KUBECONFIG`` that do not exist are no configuration, and neither are empty names, as in ``:FILE``; a file of
-    ``--kubeconfig`` must exist.
+    files of ``KUBECONFIG`` that do not exist, and empty names, as in ``:FILE``, are ignored. A file of ``--kubeconfig`` must exist.
     """
     if was_given("paths"):
         if Path() in paths:

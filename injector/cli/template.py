@@ -31,7 +31,7 @@ from injector.injection.result import RequestFacts, Skipped
 from injector.istio.config import parse_inject_config
 from injector.kube.escaping import escape_line
 from injector.kube.yaml import dump_yaml, load_yaml
-from injector.revisions.files import read_file, read_text, required_text
+from injector.revisions.files import read_text, read_verbatim, required_text
 from injector.revisions.source import SETTINGS_KEY, Texts, build, parse_settings, parse_texts
 
 if TYPE_CHECKING:
@@ -378,7 +378,7 @@ def fmt(*, names: tuple[str, ...], write: bool, check: bool, diff: bool, engine:
         raise UsageError("--write, --check and --diff exclude each other", hint="give one of them")
     differ = False
     for name in names:
-        before = required_text(Path(name), _verbatim)
+        before = required_text(Path(name), read_verbatim)
         if _config(before) is None:
             check_content(before, TEMPLATE, where=name)
         after = format_file(name, before, engine or _engine_of(Path(name)))
@@ -389,11 +389,6 @@ def fmt(*, names: tuple[str, ...], write: bool, check: bool, diff: bool, engine:
             _report(name, before, after, write=write, diff=diff)
     if differ and (check or diff):
         click.get_current_context().exit(EX_FAILED)
-
-
-def _verbatim(path: Path) -> str | None:
-    """Return the text of a file with its own line breaks."""
-    return None if read_text(path) is None else read_file(path).decode()
 
 
 def _report(name: str, before: str, after: str, *, write: bool, diff: bool) -> None:

@@ -1,4 +1,4 @@
-"""What Istio's analyzer checks: the objects of a cluster or of files, and the facts of the mesh that decide about them."""
+"""The input of Istio's analyzer: the objects of a cluster or of files, and the facts of the mesh that decide about them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What another revision would change in the pods of workloads."""
+"""The changes that another revision would make to the pods of workloads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a command shows the progress of long work, and what it found on the way. The work itself prints nothing."""
+"""The progress of long work and its notes, which a command shows. The work itself prints nothing."""
 
 from __future__ import annotations
 

@@ -330,7 +330,7 @@ class TemplateGuard:
 
 
 def _readable_parts(params: Parameters, seen: c.Pod) -> dict[str, Any]:
-    """Return what templates can read of the pod, ``seen``, of its workload and of its ProxyConfigs, by where a user finds it."""
+    """Return the parts of the pod, ``seen``, of its workload and of its ProxyConfigs that templates can read, by their place."""
     revision, workload, overlays = params.revision, params.workload, params.overlays
     names = ("name", "namespace", "kind", "api_version")
     # The injector decodes this one, whatever templates do.
@@ -463,7 +463,7 @@ def has_constants(real: Any, scalars: Sequence[Any]) -> bool:
 
 
 def _common_parts(texts: Sequence[str]) -> list[str]:
-    """Return what texts have in common: the beginning, what is between the differences, and the end; each may be empty."""
+    """Return the parts that texts share: the beginning, those between the differences, and the end. Each may be empty."""
     start = _common_start(texts)
     if len({len(each) for each in texts}) > 1:
         return [start, _common_start([each[len(start) :][::-1] for each in texts])[::-1]]

@@ -86,12 +86,18 @@ def read_file(path: Path, *, pipes: bool = False) -> bytes:
 
 
 def read_text(path: Path, *, pipes: bool = False) -> str | None:
-    """Return the text of a file; None if it does not exist. See ``read_file`` for ``pipes``.
+    """Return the text of a file as ``read_verbatim``, with each line break as a newline."""
+    text = read_verbatim(path, pipes=pipes)
+    return None if text is None else _NEWLINE.sub("\n", text)
+
+
+def read_verbatim(path: Path, *, pipes: bool = False) -> str | None:
+    """Return the text of a file with its own line breaks; None if it does not exist. See ``read_file`` for ``pipes``.
 
     Raises ConfigError if it cannot be read, or is not UTF-8.
     """
     try:
-        return _NEWLINE.sub("\n", read_file(path, pipes=pipes).decode())
+        return read_file(path, pipes=pipes).decode()
     except FileNotFoundError:
         return None
     except OSError as error:

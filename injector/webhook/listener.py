@@ -353,9 +353,8 @@ class Listener:
         if connection.accepted_by is None:
             return
         connection.accepted_by = None
-        connection.connection_lost(
-            None
-        )  # asyncio does not call it, and aiohttp's parser and handler refer to each other
+        # asyncio does not call it, and aiohttp's parser and handler refer to each other.
+        connection.connection_lost(None)
         if frame is not None:
             _free(frame)
 
