@@ -28,7 +28,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeVar
 
 T = TypeVar("T")
@@ -140,12 +140,6 @@ class MultipleError(DataError):
     def errors(self) -> tuple[DataError, ...]:
         """The errors to report, each on its own line."""
         return self._errors
-
-
-def first_of(names: Sequence[str], most: int) -> str:
-    """Return the first names for a message, and how many more there are."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"{', '.join(names[:most])}{more}"
 
 
 def for_each(items: Iterable[T], function: Callable[[T], U]) -> Iterator[U]:

@@ -44,13 +44,14 @@ from injector.cli.sources import (
     on_each,
     only_one,
 )
-from injector.errors import DataError, UsageError, first_of
+from injector.errors import DataError, UsageError
 from injector.fleet.compare import Comparer, Comparison, NamespaceLabels, Side, check_comparison, compare_injected
 from injector.fleet.dryrun import confirmed
 from injector.fleet.files import open_reader
 from injector.fleet.manifests import SUFFIXES, WorkloadFiles
 from injector.fleet.processes import in_processes
 from injector.fleet.view import read_view
+from injector.hints import first_of
 from injector.injection.result import Answer, Injected
 from injector.injection.tools.podchanges import ABSENT, KINDS, POD_SECURITY, Change, hiding_of
 from injector.kube.escaping import escape_line

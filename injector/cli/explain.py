@@ -1,7 +1,7 @@
 """``injector explain``: why pods are injected or not, step by step, for manifests or for a cluster.
 
-The first steps lead from a pod's labels, a webhook's path or a name to a revision that is not built yet. ``istio.webhooks`` decides which
-webhook the API server calls. The other steps are those of the injection.
+The first steps lead from a pod's labels, a webhook's path or a name to a revision that is not built yet. ``istio.webhooks.matching``
+decides which webhook the API server calls. The other steps are those of the injection.
 """
 
 from __future__ import annotations
@@ -26,10 +26,8 @@ from injector.fleet.workloads import parse_target, read_target, read_targets
 from injector.injection.tools.explain import (
     REFUSED,
 )
-from injector.istio.webhooks import (
-    NAMESPACE,
-    PATH_PREFIX,
-)
+from injector.istio.labels import NAMESPACE
+from injector.istio.webhooks.paths import PATH_PREFIX
 from injector.kube.escaping import escape_line
 from injector.revisions.names import parse_path
 

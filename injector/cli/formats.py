@@ -22,7 +22,7 @@ from urllib.parse import quote
 
 from injector.cli.commands import DISTRIBUTION, own_version
 from injector.cli.output import json_text
-from injector.errors import first_of
+from injector.hints import first_of
 from injector.kube.escaping import escape_line
 
 LIMIT: Final = 60_000

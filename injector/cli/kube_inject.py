@@ -48,10 +48,10 @@ from injector.errors import (
 )
 from injector.fleet.manifests import STDIN, ChangedDocument, changed_documents, read_manifests
 from injector.fleet.sources import IN_DIRECTORY, directory_revisions
+from injector.hints import did_you_mean
 from injector.injection.result import GUARDS
 from injector.injection.tools.manifest import inject_object, injected_parts
 from injector.injection.tools.uninject import uninject_object
-from injector.istio.webhooks import did_you_mean
 from injector.kube.pods import add_place, mapping_at, unread_templates
 from injector.kube.selectors import is_dns_label
 from injector.kube.yaml import dump_yaml, load_yaml

@@ -195,7 +195,7 @@ def is_format(value: str) -> bool:
 
 def similar_format(value: str, formats: Sequence[str]) -> str:
     """Return `` (did you mean X?)`` with the most similar format, or an empty text if none is similar."""
-    from injector.istio.webhooks import did_you_mean  # noqa: PLC0415 -- a server does not need it
+    from injector.hints import did_you_mean  # noqa: PLC0415 -- a server does not need it
 
     return did_you_mean(value, formats)
 

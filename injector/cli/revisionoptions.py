@@ -39,7 +39,7 @@ from injector.errors import (
     UsageError,
 )
 from injector.fleet.sources import RevisionList, RevisionSources
-from injector.istio.webhooks import DEFAULT_NAME
+from injector.istio.labels import DEFAULT_NAME
 from injector.revisions.configmaps import INJECTOR, MESH, named_revision
 from injector.revisions.directory import read_single
 from injector.revisions.files import read_text, required_text

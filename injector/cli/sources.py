@@ -39,7 +39,8 @@ from injector.fleet.sources import (
     RevisionSources,
     directory_revisions,
 )
-from injector.istio.webhooks import ISTIO_NAMESPACE, NAMESPACE, PRECEDENCES, Endpoint
+from injector.istio.labels import ISTIO_NAMESPACE, NAMESPACE, PRECEDENCES
+from injector.istio.webhooks.configurations import Endpoint
 from injector.kube.escaping import escape_line
 from injector.kube.selectors import is_dns_label
 from injector.revisions.directory import EMBEDDED

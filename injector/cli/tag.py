@@ -40,7 +40,8 @@ from injector.cli.sources import (
 from injector.cli.taglocation import DIRECTORY_OPTION, TagLocation, location_options, write_options
 from injector.cli.webhookoptions import WEBHOOK_PARAMETERS
 from injector.errors import UsageError
-from injector.istio.webhooks import WebhookOptions, fitting_names, tag_webhook
+from injector.hints import fitting_names
+from injector.istio.webhooks.configurations import WebhookOptions, tag_webhook
 from injector.kube.selectors import is_dns_label
 from injector.revisions.tags import MAX_WEIGHT, Shadow, Tag, Weights, destination, namespace_weights, tag_annotations
 from injector.revisions.tagstore import DirectoryTags, TagState, checked_tag, remove_tag

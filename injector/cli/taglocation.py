@@ -22,7 +22,7 @@ from injector.cli.sources import (
 )
 from injector.cli.webhookoptions import given_webhook_options, webhook_options
 from injector.errors import NotConfiguredError
-from injector.istio.webhooks import WebhookOptions
+from injector.istio.webhooks.configurations import WebhookOptions
 from injector.kube.selectors import is_subdomain
 from injector.revisions.clustertags import ClusterTags, Placement
 from injector.revisions.tagstore import DirectoryTags

@@ -15,18 +15,12 @@ from injector.cli.webhookoptions import URL_OPTION
 from injector.cluster.resources import SECRETS, SERVICES, WEBHOOKS, Resource
 from injector.cluster.secrets import CA_MANAGER
 from injector.cluster.webhooks import BUNDLE_MANAGER, REVISION_MANAGER, TAG_MANAGER, creators, managers
-from injector.errors import TagError, first_of
+from injector.errors import TagError
+from injector.hints import first_of
 from injector.injection.containers import labels_of
-from injector.istio.webhooks import (
-    DEFAULT_NAME,
-    REVISION_LABEL,
-    TAG_LABEL,
-    Endpoint,
-    has_path_of,
-    is_deactivated,
-    is_unserved_webhook,
-    sidecar_webhooks,
-)
+from injector.istio.labels import DEFAULT_NAME, REVISION_LABEL, TAG_LABEL
+from injector.istio.webhooks.configurations import Endpoint, is_deactivated, is_unserved_webhook, sidecar_webhooks
+from injector.istio.webhooks.paths import has_path_of
 from injector.revisions.clustertags import ClusterTags
 from injector.settings import DEFAULTS
 

@@ -47,11 +47,12 @@ from injector.cli.sources import (
     only_one,
 )
 from injector.cluster.session import open_session
-from injector.errors import ManifestError, UsageError, first_of
+from injector.errors import ManifestError, UsageError
 from injector.fleet.dryrun import confirmed, refusal
 from injector.fleet.files import open_reader
 from injector.fleet.manifests import read_manifests
 from injector.golang.time import utc_text
+from injector.hints import first_of
 from injector.injection.result import Injected
 from injector.injection.tools.podchanges import POD_SECURITY
 from injector.kube.escaping import escape_line

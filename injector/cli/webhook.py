@@ -24,8 +24,8 @@ from injector.cli.sources import (
 from injector.cli.webhookoptions import webhook_options
 from injector.cluster.resources import WEBHOOKS, Resource
 from injector.errors import ClusterError, InjectorError, TagError, UsageError
-from injector.istio.webhooks import (
-    DEFAULT_NAME,
+from injector.istio.labels import DEFAULT_NAME
+from injector.istio.webhooks.configurations import (
     UNSERVED_ACTIONS,
     WebhookOptions,
     deactivated,

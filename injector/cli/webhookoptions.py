@@ -17,14 +17,14 @@ from injector.cli.sources import (
     precedence_option,
 )
 from injector.errors import ConfigError, UsageError
-from injector.istio.webhooks import (
+from injector.istio.webhooks.configurations import (
     FAILURE_POLICIES,
     REINVOCATION_POLICIES,
-    SLASH,
     TIMEOUTS,
     Endpoint,
     WebhookOptions,
 )
+from injector.istio.webhooks.paths import SLASH
 from injector.kube.selectors import is_label_key, is_subdomain
 from injector.revisions.files import required_text
 

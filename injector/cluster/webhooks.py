@@ -24,17 +24,10 @@ from typing import Any, Final
 
 from injector.errors import ConfigError
 from injector.golang.json import load_json
-from injector.istio.webhooks import (
-    ANNOTATIONS,
-    DEFAULT_NAME,
-    REVISION_LABEL,
-    TAG_LABEL,
-    deactivated,
-    fitting_names,
-    has_path_of,
-    is_deactivated,
-    sidecar_webhooks,
-)
+from injector.hints import fitting_names
+from injector.istio.labels import ANNOTATIONS, DEFAULT_NAME, REVISION_LABEL, TAG_LABEL
+from injector.istio.webhooks.configurations import deactivated, is_deactivated, sidecar_webhooks
+from injector.istio.webhooks.paths import has_path_of
 from injector.kube.pods import mapping_at
 
 TAG_MANAGER: Final = "injector-tag"

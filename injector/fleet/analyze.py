@@ -13,7 +13,8 @@ from injector.fleet.sources import RevisionSources, directory_revisions
 from injector.fleet.workloads import LISTED
 from injector.istio import analysis
 from injector.istio.analysis import Item, Mesh
-from injector.istio.webhooks import ISTIO_NAMESPACE, read_configuration
+from injector.istio.labels import ISTIO_NAMESPACE
+from injector.istio.webhooks.reading import read_configuration
 from injector.kube.pods import add_place
 from injector.revisions.clustersource import listed_state
 from injector.revisions.configmaps import INJECTOR

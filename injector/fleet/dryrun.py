@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from injector.cluster.resources import PODS
 from injector.cluster.session import open_session
 from injector.errors import ClusterError
-from injector.istio.webhooks import INJECT_LABEL
+from injector.istio.labels import INJECT_LABEL
 from injector.kube.pods import trial_pod
 
 if TYPE_CHECKING:

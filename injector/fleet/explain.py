@@ -26,7 +26,7 @@ from injector.injection.result import ENFORCE, OFF, Injected, RequestFacts
 from injector.injection.tools.explain import INJECTED, PASSED, UNKNOWN, Step, Trace, refused, trace_pod
 from injector.injection.tools.podchanges import hiding_of
 from injector.istio.analysis import Diagnostic, Item, Mesh, analyze, item_of
-from injector.istio.webhooks import DEFAULT_NAME, NAME_LABEL, REVISION_LABEL
+from injector.istio.labels import DEFAULT_NAME, NAME_LABEL, REVISION_LABEL
 
 if TYPE_CHECKING:
     from injector.cluster.client import KubeClient

@@ -12,7 +12,7 @@ from injector.cluster.session import open_session, run_for_result
 from injector.errors import DataError, ManifestError
 from injector.fleet.manifests import read_manifests
 from injector.golang.json import dump_json
-from injector.istio.webhooks import read_configuration
+from injector.istio.webhooks.reading import read_configuration
 from injector.kube.pods import add_place
 from injector.kube.selectors import EVERYTHING, Selector
 from injector.kube.typed import normalise

@@ -1,6 +1,6 @@
 """The way of a pod to its revision: the webhook that the API server calls, its tag, and the revision that this leads to.
 
-``istio.webhooks`` decides which webhook the API server calls. The revision is not built yet.
+``istio.webhooks.matching`` decides which webhook the API server calls. The revision is not built yet.
 """
 
 from __future__ import annotations
@@ -12,20 +12,9 @@ from typing import TYPE_CHECKING, Final
 from injector.cluster.resources import ready_endpoints
 from injector.errors import ClusterError, DataError, UsageError
 from injector.injection.tools.explain import PASSED, SKIP, SKIPPED, UNKNOWN, WARNING, Step, Trace, ended, refused
-from injector.istio.webhooks import (
-    DEFAULT_NAME,
-    INJECT_LABEL,
-    NAMESPACE,
-    LiveWebhook,
-    LiveWebhooks,
-    Webhook,
-    called,
-    passed_over,
-    precedence_of,
-    unserved,
-    webhooks_of,
-    why_none,
-)
+from injector.istio.labels import DEFAULT_NAME, INJECT_LABEL, NAMESPACE
+from injector.istio.webhooks.matching import Webhook, called, passed_over, unserved, webhooks_of, why_none
+from injector.istio.webhooks.reading import LiveWebhook, LiveWebhooks, precedence_of
 from injector.revisions.names import parse_path
 from injector.revisions.tags import TagWorkload, usable_tags, workload_of_pod
 

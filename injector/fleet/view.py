@@ -12,7 +12,8 @@ from injector.cluster.session import open_session
 from injector.errors import UsageError, no_source
 from injector.fleet.files import FileReader
 from injector.fleet.sources import IN_DIRECTORY, RevisionList, RevisionSources, directory_revisions
-from injector.istio.webhooks import NAME_LABEL, TAG_LABEL, LiveWebhooks, live_webhooks
+from injector.istio.labels import NAME_LABEL, TAG_LABEL
+from injector.istio.webhooks.reading import LiveWebhooks, live_webhooks
 from injector.revisions.clustersource import (
     BuiltRevisions,
     Offload,

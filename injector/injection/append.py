@@ -27,7 +27,7 @@ from injector.injection.steps.status import STATUS, InjectionStatus, added_names
 from injector.istio.annotations import known_annotations, parse_bool
 from injector.istio.behaviours import missing_fields
 from injector.istio.config import SIDECAR_TEMPLATE_NAME
-from injector.istio.webhooks import REVISION_LABEL
+from injector.istio.labels import REVISION_LABEL
 from injector.kube.quantity import parse_quantity
 from injector.kube.typed import normalise, pruned
 from injector.kube.yaml import load_yaml

@@ -30,7 +30,7 @@ import orjson
 from injector.golang.strconv import quote
 from injector.istio.annotations import annotation_fault
 from injector.istio.behaviours import NEWEST, Minor, format_minor
-from injector.istio.webhooks import (
+from injector.istio.labels import (
     DEFAULT_NAME,
     INJECT_LABEL,
     INJECTION_LABEL,
@@ -38,16 +38,9 @@ from injector.istio.webhooks import (
     NAME_LABEL,
     REVISION_LABEL,
     SYSTEM_NAMESPACES,
-    Webhook,
-    Webhooks,
-    called,
-    injecting,
-    is_istios,
-    overlapping,
-    revisions_of,
-    unserved,
-    why_none,
 )
+from injector.istio.webhooks.matching import Webhook, Webhooks, called, unserved, why_none
+from injector.istio.webhooks.overlaps import injecting, is_istios, overlapping, revisions_of
 from injector.kube.pods import OTHER_KINDS, OtherKinds, controller_of, created_pods, workload_of
 from injector.kube.typed import normalise
 

@@ -41,24 +41,11 @@ from injector.cluster.webhooks import (
 )
 from injector.errors import ClusterError, ConfigError, DataError, TagError
 from injector.injection.containers import labels_of
-from injector.istio.webhooks import (
-    ANNOTATIONS,
-    DEFAULT_NAME,
-    INJECTION_LABEL,
-    ISTIO_NAMESPACE,
-    REVISION_LABEL,
-    TAG_LABEL,
-    VALIDATOR_NAME,
-    Endpoint,
-    WebhookOptions,
-    deactivated,
-    default_validator,
-    is_deactivated,
-    options_of,
-    overlaps,
-    tag_service,
-    tag_webhook,
-)
+from injector.istio.labels import ANNOTATIONS, DEFAULT_NAME, INJECTION_LABEL, ISTIO_NAMESPACE, REVISION_LABEL, TAG_LABEL
+from injector.istio.webhooks.configurations import Endpoint, WebhookOptions, deactivated, is_deactivated, tag_webhook
+from injector.istio.webhooks.overlaps import overlaps
+from injector.istio.webhooks.reading import options_of
+from injector.istio.webhooks.tagobjects import VALIDATOR_NAME, default_validator, tag_service
 from injector.revisions.configmaps import istio_config_map, raw_revisions
 from injector.revisions.source import known_minor
 from injector.revisions.tags import Tag, read_tags, tag_annotations, tag_object

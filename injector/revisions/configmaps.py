@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from injector.errors import ConfigError, DataError
 from injector.istio.config import Values, parse_values
-from injector.istio.webhooks import DEFAULT_NAME, REVISION_LABEL
+from injector.istio.labels import DEFAULT_NAME, REVISION_LABEL
 from injector.memo import Memo
 from injector.revisions.names import checked_name
 from injector.revisions.source import SETTINGS_KEY, ClusterFacts, RawRevision, parse_settings

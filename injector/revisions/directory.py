@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from injector.errors import ConfigError, DataError, ManifestError
+from injector.istio.labels import DEFAULT_NAME
 from injector.istio.proxyconfig import GROUP, KIND, ProxyConfigResource, ProxyConfigs, read_proxy_config_resource
-from injector.istio.webhooks import DEFAULT_NAME
 from injector.kube.yaml import objects_in
 from injector.revisions.files import read_nonempty, required_text
 from injector.revisions.names import checked_name

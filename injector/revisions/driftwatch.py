@@ -19,7 +19,8 @@ from injector.cluster.listwatch import ListWatch
 from injector.cluster.resources import NAMESPACES, PODS, RUNNING, Scope
 from injector.injection.containers import labels_of
 from injector.injection.tools.drift import injected_revision, own_revision_label
-from injector.istio.webhooks import INJECT_LABEL, INJECTION_LABEL, MAX_LABEL_VALUE, REVISION_LABEL, called
+from injector.istio.labels import INJECT_LABEL, INJECTION_LABEL, MAX_LABEL_VALUE, REVISION_LABEL
+from injector.istio.webhooks.matching import called
 from injector.memo import Memo
 from injector.revisions.tags import TagWorkload, workload_of_pod
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
-from injector.errors import ConfigError, ReviewError, UnknownRevisionError, first_of
-from injector.istio.webhooks import PATH_PREFIX, SLASH
+from injector.errors import ConfigError, ReviewError, UnknownRevisionError
+from injector.istio.webhooks.paths import PATH_PREFIX, SLASH
 from injector.kube.selectors import is_dns_label
 
 _LEGACY: Final = ":ENV:"
@@ -23,8 +23,6 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _SHOWN: Final = 80
 RESERVED_NAMES: Final = frozenset(_VARIABLES)
 """Names with another meaning in a path: Istio's ``/inject/cluster/C/net/N``."""
-# Keeps an error message readable in kubectl's output; the status page shows all names.
-_MAX_NAMES_IN_MESSAGE: Final = 20
 
 
 def checked_name(name: str, *, where: str, kind: str = "revision") -> str:
@@ -42,11 +40,6 @@ def checked_name(name: str, *, where: str, kind: str = "revision") -> str:
             hint=f"choose another: /inject/{name}/... is Istio's own path",
         )
     return name
-
-
-def list_names(names: Iterable[str]) -> str:
-    """Return names for a message, sorted and shortened."""
-    return first_of(sorted(names), _MAX_NAMES_IN_MESSAGE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from injector.errors import UnknownRevisionError
-from injector.istio.webhooks import DEFAULT_NAME
-from injector.revisions.names import list_names
+from injector.hints import first_of
+from injector.istio.labels import DEFAULT_NAME
 
 if TYPE_CHECKING:
     from injector.istio.revision import Revision
@@ -74,7 +74,7 @@ def default_name(revisions: Collection[str], tags: Collection[str], *, stated: s
 
 
 def _known(revisions: Collection[str], tags: Collection[str]) -> str:
-    names = list_names({*revisions, *tags})
+    names = first_of(sorted({*revisions, *tags}))
     return f"known are {names}" if names else "there are no revisions"
 
 

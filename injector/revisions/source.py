@@ -11,9 +11,9 @@ from injector.errors import ConfigError, DataError, InjectorError
 from injector.istio.behaviours import Minor, parse_minor
 from injector.istio.config import InjectConfig, Values, newer_istio, parse_inject_config, parse_values, tagged_minor
 from injector.istio.frozen import frozen
+from injector.istio.labels import DEFAULT_NAME
 from injector.istio.proxyconfig import ProxyConfigs
 from injector.istio.revision import Revision, RevisionSettings, build_revision, stated_or_inferred_minor
-from injector.istio.webhooks import DEFAULT_NAME
 from injector.kube.yaml import load_yaml
 from injector.revisions.registry import ResolvedName, default_name, resolve_name
 

@@ -29,7 +29,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from injector.errors import ConfigError, DataError
 from injector.golang.json import dump_json, load_json
-from injector.istio.webhooks import ANNOTATIONS, DEFAULT_NAME, REVISION_LABEL, TAG_LABEL
+from injector.istio.labels import ANNOTATIONS, DEFAULT_NAME, REVISION_LABEL, TAG_LABEL
 from injector.kube.pods import workload_of
 from injector.kube.selectors import is_dns_label
 from injector.kube.typed import normalise

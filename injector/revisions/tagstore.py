@@ -15,15 +15,15 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from injector.errors import ConfigError, DataError, TagError, first_of
-from injector.istio.webhooks import DEFAULT_NAME, INJECTION_LABEL, REVISION_LABEL
+from injector.errors import ConfigError, DataError, TagError
+from injector.hints import first_of
+from injector.istio.labels import DEFAULT_NAME, INJECTION_LABEL, REVISION_LABEL
 from injector.kube.pods import mapping_at
 from injector.kube.selectors import is_dns_label
 from injector.kube.yaml import dump_yaml, load_yaml
 from injector.kube.yaml.write import with_entry, without_entry
 from injector.revisions.directory import TAGS_FILE, read_directory
 from injector.revisions.files import read_text, remove_folder, replace_file
-from injector.revisions.names import list_names
 from injector.revisions.tags import Tag, parse_tags
 
 if TYPE_CHECKING:
@@ -304,5 +304,5 @@ def _flow(value: Any) -> str:
 
 
 def _known(kind: str, names: Iterable[str]) -> str:
-    known = list_names(names)
+    known = first_of(sorted(names))
     return f"known {kind} are {known}" if known else f"there are no {kind}"

@@ -1,7 +1,7 @@
 """Watch a cluster for names that nothing serves: labels ``istio.io/rev`` that lead to no revision and no tag.
 
 The API server calls no webhook for such a pod, so it silently starts without a sidecar. The label of a namespace counts unless it also has
-``istio-injection``, and the label of a pod counts if its namespace has neither (``istio.webhooks``).
+``istio-injection``, and the label of a pod counts if its namespace has neither (``istio.webhooks.configurations``).
 
 Memory does not grow with the cluster: the API server selects the namespaces that have one of the two labels and the pods whose name is not
 served, and sends only their metadata. It does not show which pods use the host's network and get no sidecar anyway; they are counted too.
@@ -19,7 +19,7 @@ from injector.cluster.listwatch import ListWatch
 from injector.cluster.resources import NAMESPACES, PODS, Scope
 from injector.injection.containers import labels_of
 from injector.injection.steps.status import STATUS
-from injector.istio.webhooks import INJECT_LABEL, INJECTION_LABEL, MAX_LABEL_VALUE, REVISION_LABEL
+from injector.istio.labels import INJECT_LABEL, INJECTION_LABEL, MAX_LABEL_VALUE, REVISION_LABEL
 
 if TYPE_CHECKING:
     from injector.cluster.client import KubeClient

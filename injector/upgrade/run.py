@@ -28,7 +28,7 @@ from injector.cluster.resources import (
 from injector.errors import ClusterError
 from injector.golang.time import utc_text
 from injector.injection.tools.drift import injected_revision
-from injector.istio.webhooks import TAG_LABEL
+from injector.istio.labels import TAG_LABEL
 from injector.kube.pods import trial_pod
 from injector.revisions.tags import PIN
 from injector.upgrade.gates import evaluate

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from injector.cluster.resources import CONFIG_MAPS, WEBHOOKS, Resource, Scope, find_object
 from injector.errors import ClusterError, ConfigError, DataError, UsageError
 from injector.golang.json import dump_json, load_json
-from injector.istio.webhooks import TAG_LABEL
+from injector.istio.labels import TAG_LABEL
 from injector.revisions.clustertags import ClusterTags
 from injector.revisions.tags import Tag, TagObject, read_tags, tag_annotations, tag_object
 from injector.upgrade.document import API_VERSION, GROUP, KIND, Upgrade, read_upgrade

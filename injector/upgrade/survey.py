@@ -10,11 +10,11 @@ from injector.errors import TagError, UsageError
 from injector.fleet.routing import pod_labels, requested_name
 from injector.fleet.view import ClusterView, read_view, skipped_namespaces
 from injector.fleet.workloads import list_workloads
+from injector.hints import first_of
 from injector.injection.tools.drift import injected_revision
 from injector.kube.pods import has_ended
 from injector.kube.podsecurity import enforced
 from injector.revisions.clustersource import Offload, inline
-from injector.revisions.names import list_names
 from injector.revisions.tags import Tag, workload_key
 from injector.upgrade.plan import Key, Restart, Workload, key_of, restart_of, unknown_restart
 
@@ -49,7 +49,7 @@ async def read_fleet(
     source, target = (_revision(view, name) for name in (document.source, document.target))
     tags = view.revisions.state.tags
     if document.tag and document.tag not in tags:
-        hint = f"known tags are {list_names(tags)}" if tags else "set it with `injector tag set`"
+        hint = f"known tags are {first_of(sorted(tags))}" if tags else "set it with `injector tag set`"
         raise TagError(f'cannot find tag "{document.tag}"', where=view.revisions.tags_where, hint=hint)
     restarts: dict[Key, Restart] = {}
     # By name, because a list can be started again. A pod of a file may have no name.
@@ -88,6 +88,6 @@ async def read_fleet(
 def _revision(view: ClusterView, name: str) -> Revision:
     state = view.revisions.state
     if name not in state.names:
-        hint = f"known revisions are {list_names(state.names)}"
+        hint = f"known revisions are {first_of(sorted(state.names))}"
         raise UsageError(f'no revision is called "{name}"', where=view.revisions.where, hint=hint)
     return view.built.revision(state.revision(name))

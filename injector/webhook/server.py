@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import web
 from aiohttp.hdrs import METH_POST
 
-from injector.istio.webhooks import PATH_PREFIX
+from injector.istio.webhooks.paths import PATH_PREFIX
 from injector.webhook.handler import InjectHandler
 from injector.webhook.lifecycle import Follow, Lifecycle, LoopLag, Phase, Supervisor
 from injector.webhook.listener import Answerer, Listener

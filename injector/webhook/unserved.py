@@ -1,8 +1,8 @@
 """The webhook for unknown names: it warns about, or denies, pods whose labels name an unknown revision or tag.
 
 Pods with a known name are admitted: the webhook of that name injects them. The path says whose label counts, matching the selectors of
-the configuration (``istio.webhooks``): the pod's, which is in the review, or the namespace's, which is known if namespaces are watched
-(``revisions.unservednames``). Every other pod is admitted and counted, in particular before the revisions and tags are read.
+the configuration (``istio.webhooks.configurations``): the pod's, which is in the review, or the namespace's, which is known if namespaces
+are watched (``revisions.unservednames``). Every other pod is admitted and counted, in particular before the revisions and tags are read.
 """
 
 from __future__ import annotations
@@ -15,15 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp import web
 
+from injector.hints import did_you_mean, fitting_names
 from injector.injection.steps.status import STATUS
-from injector.istio.webhooks import (
-    MAX_LABEL_VALUE,
-    REVISION_LABEL,
-    UNSERVED_ACTIONS,
-    UNSERVED_KINDS,
-    did_you_mean,
-    fitting_names,
-)
+from injector.istio.labels import MAX_LABEL_VALUE, REVISION_LABEL
+from injector.istio.webhooks.configurations import UNSERVED_ACTIONS, UNSERVED_KINDS
 from injector.kube import admission
 from injector.kube.pods import mapping_at
 from injector.webhook.lifecycle import Phase

@@ -17,7 +17,7 @@ from injector.cluster.client import KubeClient, Page, meaning_of
 from injector.cluster.resources import Resource, Scope
 from injector.errors import ClusterError
 from injector.fleet.files import FileReader
-from injector.istio.webhooks import WebhookOptions, revision_webhook, tag_webhook
+from injector.istio.webhooks.configurations import WebhookOptions, revision_webhook, tag_webhook
 from tests.cluster.fakeapi import FakeApi
 from tests.e2e.manifests import config_map
 from tests.factories import make_pod, owner_of

@@ -11,7 +11,7 @@ from injector.cli.sources import ISTIO_NAMESPACE_OPTION, kubeconfig_options
 from injector.cli.webhookoptions import given_webhook_options, webhook_options
 from injector.cluster.kubeconfig import Kubeconfig
 from injector.errors import DataError, UsageError
-from injector.istio.webhooks import Endpoint, WebhookOptions
+from injector.istio.webhooks.configurations import Endpoint, WebhookOptions
 from injector.revisions.clustertags import Placement
 from tests.cases import cases
 from tests.cli.clusters import assert_fails, invoke, parsed

@@ -8,7 +8,7 @@ import yaml
 from click.testing import Result
 
 from injector.cluster.resources import WEBHOOKS
-from injector.istio.webhooks import WebhookOptions, revision_webhook, tag_webhook
+from injector.istio.webhooks.configurations import WebhookOptions, revision_webhook, tag_webhook
 from tests.cases import cases
 from tests.cli.clusters import assert_fails, invoke
 from tests.cluster.fakeapi import FakeApi

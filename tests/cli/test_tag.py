@@ -14,7 +14,7 @@ from injector.cli.taglocation import TagLocation, location_options, write_option
 from injector.cluster.kubeconfig import Kubeconfig
 from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, RUNNING, SERVICES, WEBHOOKS
 from injector.errors import InjectorError
-from injector.istio.webhooks import WebhookOptions, revision_webhook, tag_webhook
+from injector.istio.webhooks.configurations import WebhookOptions, revision_webhook, tag_webhook
 from tests.cases import cases
 from tests.cli.clusters import INJECTOR, assert_fails, config_maps, invoke, parsed
 from tests.cluster.fakeapi import FakeApi

@@ -7,16 +7,15 @@ from typing import Any
 import pytest
 
 from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, SERVICES, VALIDATORS, WEBHOOKS
-from injector.istio.webhooks import (
+from injector.istio.webhooks.configurations import (
     Endpoint,
     WebhookOptions,
     deactivated,
-    default_validator,
     revision_webhook,
-    tag_service,
     tag_webhook,
     unserved_webhook,
 )
+from injector.istio.webhooks.tagobjects import default_validator, tag_service
 from tests.cli.clusters import INJECTOR, assert_fails, config_maps, invoke, labelled, namespace
 from tests.cluster.fakeapi import FakeApi
 

@@ -9,7 +9,8 @@ import yaml
 from click.testing import Result
 
 from injector.cluster.resources import CONFIG_MAPS, SERVICES, WEBHOOKS
-from injector.istio.webhooks import WebhookOptions, is_deactivated, revision_webhook, tag_service, tag_webhook
+from injector.istio.webhooks.configurations import WebhookOptions, is_deactivated, revision_webhook, tag_webhook
+from injector.istio.webhooks.tagobjects import tag_service
 from tests.cases import cases
 from tests.cli.clusters import INJECTOR, assert_fails, config_maps, invoke
 from tests.cluster.fakeapi import FakeApi

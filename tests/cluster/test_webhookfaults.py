@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from injector.cluster.webhooks import webhook_facts, webhook_faults
-from injector.istio.webhooks import Endpoint, WebhookOptions, deactivated, revision_webhook, tag_webhook
+from injector.istio.webhooks.configurations import Endpoint, WebhookOptions, deactivated, revision_webhook, tag_webhook
 from tests.webhook.certificates import authority
 
 ISTIOD = {"name": "istiod-1-30", "namespace": "istio-system", "path": "/inject"}

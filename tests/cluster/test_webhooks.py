@@ -17,7 +17,7 @@ from injector.cluster.webhooks import (
     bundle_patch,
     merge_for_apply,
 )
-from injector.istio.webhooks import Endpoint, WebhookOptions, tag_webhook
+from injector.istio.webhooks.configurations import Endpoint, WebhookOptions, tag_webhook
 from tests.cluster.fakeapi import webhook_configuration
 
 TARGET = WebhookSelector("injector", "injector-system")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
-from injector.istio.webhooks import WebhookOptions, revision_webhook, tag_webhook
+from injector.istio.webhooks.configurations import WebhookOptions, revision_webhook, tag_webhook
 from injector.kube.selectors import Selector
 from tests.deploy.rendering import base, of_kind, one
 

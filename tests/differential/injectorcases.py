@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from injector.istio.behaviours import missing_fields, parse_minor
-from injector.istio.webhooks import PATH_PREFIX
+from injector.istio.webhooks.paths import PATH_PREFIX
 from injector.kube.typed import pruned
 from tests.differential.injectors import Answer, Case, ControlPlane, as_served
 from tests.factories import make_container, make_pod

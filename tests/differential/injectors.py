@@ -20,7 +20,7 @@ from injector.injection.result import OFF, Injected, RequestFacts
 from injector.istio.behaviours import format_minor, missing_fields, parse_minor
 from injector.istio.proxyconfig import ProxyConfigs, read_proxy_config_resource
 from injector.istio.revision import Revision, RevisionSettings, build_revision
-from injector.istio.webhooks import PATH_PREFIX
+from injector.istio.webhooks.paths import PATH_PREFIX
 from injector.kube.typed import go_encode, normalise
 from injector.revisions.names import parse_path
 from tests.differential.dice import Dice

@@ -16,7 +16,7 @@ from typing import Any
 
 import aiohttp
 
-from injector.istio.webhooks import PATH_PREFIX
+from injector.istio.webhooks.paths import PATH_PREFIX
 from tests.differential.injectors import NAMESPACE, REFUSED, SKIPPED, Answer, Case, alike, injected
 
 TIMEOUT = 10.0

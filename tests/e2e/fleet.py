@@ -21,7 +21,7 @@ from click.testing import CliRunner, Result
 
 from injector.cli import main
 from injector.injection.tools.drift import injected_revision
-from injector.istio.webhooks import Endpoint, WebhookOptions, revision_webhook, tag_webhook
+from injector.istio.webhooks.configurations import Endpoint, WebhookOptions, revision_webhook, tag_webhook
 from tests.architecture.serving import free_ports
 from tests.e2e.kubelab import Lab
 from tests.e2e.manifests import control_plane, made, namespace_of

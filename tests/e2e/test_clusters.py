@@ -17,7 +17,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from injector.cli import main
-from injector.istio.webhooks import WebhookOptions, revision_webhook, tag_webhook
+from injector.istio.webhooks.configurations import WebhookOptions, revision_webhook, tag_webhook
 from tests.architecture.serving import free_ports
 from tests.e2e.kubelab import Lab, running
 from tests.e2e.manifests import account_of, control_plane, made, namespace_of

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from injector.cli import main
-from injector.istio.webhooks import Endpoint, WebhookOptions, revision_webhook, tag_webhook
+from injector.istio.webhooks.configurations import Endpoint, WebhookOptions, revision_webhook, tag_webhook
 from tests.architecture.serving import free_ports
 from tests.e2e.kubelab import Lab
 from tests.e2e.manifests import account_of, config_map, made, namespace_of

@@ -14,7 +14,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from injector.cli import main
-from injector.istio.webhooks import DEFAULT_NAME, Endpoint, WebhookOptions, revision_webhook
+from injector.istio.labels import DEFAULT_NAME
+from injector.istio.webhooks.configurations import Endpoint, WebhookOptions, revision_webhook
 from tests.e2e.conftest import Figure
 from tests.e2e.kubelab import Lab
 from tests.e2e.load import Load, Pod, created_meanwhile, sidecar

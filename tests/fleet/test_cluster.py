@@ -37,7 +37,7 @@ from injector.fleet.view import read_revisions, read_view
 from injector.fleet.workloads import WorkloadName, list_workloads, parse_target, read_target, read_targets
 from injector.golang.json import dump_json
 from injector.injection.tools.podchanges import ABSENT
-from injector.istio.webhooks import NAME_LABEL
+from injector.istio.labels import NAME_LABEL
 from injector.kube.pods import OTHER_KINDS, has_ended
 from tests.cases import cases
 from tests.cli.clusters import HOME, FakeKube, cluster, deployment, labelled, owned, reached, revision, tag, with_cpus

@@ -24,7 +24,8 @@ from injector.fleet.routing import (
 from injector.fleet.sources import RevisionList, RevisionSources
 from injector.fleet.view import ClusterView, read_view
 from injector.injection.tools.explain import Step, Trace
-from injector.istio.webhooks import Endpoint, LiveWebhook, WebhookOptions, live_webhooks, revision_webhook, tag_webhook
+from injector.istio.webhooks.configurations import Endpoint, WebhookOptions, revision_webhook, tag_webhook
+from injector.istio.webhooks.reading import LiveWebhook, live_webhooks
 from injector.revisions.source import SourceState
 from injector.revisions.tags import TagWorkload, choose, parse_tags
 from tests.cli.clusters import HOME, REV, FakeKube, cluster, labelled, revision, tag

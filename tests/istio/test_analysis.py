@@ -18,14 +18,14 @@ from injector.istio.analysis import (
     suppresses,
 )
 from injector.istio.behaviours import NEWEST, parse_minor
-from injector.istio.webhooks import (
+from injector.istio.webhooks.configurations import (
     WebhookOptions,
     deactivated,
-    read_configuration,
     revision_webhook,
     tag_webhook,
     unserved_webhook,
 )
+from injector.istio.webhooks.reading import read_configuration
 from tests.cases import cases
 from tests.factories import created_by, make_pod, owner_of
 

@@ -6,29 +6,21 @@ import pytest
 
 from injector.errors import ManifestError
 from injector.golang.json import dump_json
-from injector.istio.webhooks import (
+from injector.istio.webhooks.configurations import (
     UNSERVED_ACTIONS,
     UNSERVED_KINDS,
     Endpoint,
-    Service,
     WebhookOptions,
-    called,
     deactivated,
-    default_validator,
     is_deactivated,
-    live_webhooks,
-    options_of,
-    overlaps,
-    passed_over,
-    precedence_of,
     revision_webhook,
-    tag_service,
     tag_webhook,
-    unserved,
     unserved_webhook,
-    webhooks_of,
-    why_none,
 )
+from injector.istio.webhooks.matching import called, passed_over, unserved, webhooks_of, why_none
+from injector.istio.webhooks.overlaps import overlaps
+from injector.istio.webhooks.reading import Service, live_webhooks, options_of, precedence_of
+from injector.istio.webhooks.tagobjects import default_validator, tag_service
 from injector.kube.selectors import Selector
 from tests.cases import cases
 from tests.istio.goldens import REVISIONS, TAGS, copied_annotations, golden, on_istios_path, service_of

@@ -8,15 +8,9 @@ import pytest
 from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, RUNNING, SERVICES, WEBHOOKS, Resource
 from injector.errors import ClusterError, TagError
 from injector.injection.steps.status import STATUS
-from injector.istio.webhooks import (
-    REVISION_LABEL,
-    Endpoint,
-    WebhookOptions,
-    deactivated,
-    revision_webhook,
-    tag_service,
-    tag_webhook,
-)
+from injector.istio.labels import REVISION_LABEL
+from injector.istio.webhooks.configurations import Endpoint, WebhookOptions, deactivated, revision_webhook, tag_webhook
+from injector.istio.webhooks.tagobjects import tag_service
 from injector.revisions.clustertags import ClusterTags, Configurations, Placement, plan_revision, plan_tag
 from injector.revisions.tags import Tag
 from injector.revisions.tagstore import TagStore, check_removable, checked_tag, remove_tag

@@ -31,7 +31,7 @@ from injector.cluster.secrets import SecretStore
 from injector.cluster.webhooks import WebhookSelector
 from injector.errors import UsageError, whereabouts
 from injector.fleet.sources import RevisionSources
-from injector.istio.webhooks import DEFAULT_NAME
+from injector.istio.labels import DEFAULT_NAME
 from injector.kube.escaping import escape_line
 from injector.metrics import Metrics
 from injector.revisions.clustersource import ClusterSource

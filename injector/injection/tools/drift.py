@@ -21,7 +21,7 @@ from injector.injection.steps.probes import APP_PROBERS
 from injector.injection.steps.status import STATUS, read_status, revision_in_status
 from injector.injection.tools.podchanges import ABSENT, KINDS, Change, pod_changes
 from injector.injection.tools.uninject import ANNOTATIONS_ENV, LABELS_ENV, uninject_pod
-from injector.istio.webhooks import REVISION_LABEL
+from injector.istio.labels import REVISION_LABEL
 
 if TYPE_CHECKING:
     Object = dict[str, Any]

@@ -24,7 +24,7 @@ from injector.injection.steps.overrides import AUTO_IMAGE, INTERCEPTION_MODE, OV
 from injector.injection.steps.probes import APP_PROBERS, REWRITE, STATUS_PORT
 from injector.injection.steps.status import STATUS, InjectionStatus, read_status
 from injector.injection.tools.manifest import pod_in
-from injector.istio.webhooks import REVISION_LABEL
+from injector.istio.labels import REVISION_LABEL
 from injector.kube.pods import (
     OTHER_KINDS,
     OtherKinds,

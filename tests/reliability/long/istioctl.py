@@ -27,7 +27,8 @@ import yaml
 from click.testing import CliRunner
 
 from injector.cli import main as injector
-from injector.istio.webhooks import REVISION_LABEL, TAG_LABEL, sidecar_webhooks
+from injector.istio.labels import REVISION_LABEL, TAG_LABEL
+from injector.istio.webhooks.configurations import sidecar_webhooks
 from tests.e2e.controlplane import UNAVAILABLE, missing
 from tests.e2e.kubelab import Lab, running
 from tests.e2e.manifests import made, namespace_of

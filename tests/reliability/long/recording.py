@@ -20,7 +20,7 @@ from pathlib import Path
 
 import yaml
 
-from injector.istio.webhooks import PATH_PREFIX
+from injector.istio.webhooks.paths import PATH_PREFIX
 from tests.differential.injectorcases import Recording, questions, read, write
 from tests.differential.injectors import Case, ControlPlane, random_cases
 from tests.differential.istiods import NoAnswerError, ask

@@ -34,7 +34,7 @@ import yaml
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
 from injector.istio.revision import Revision
-from injector.istio.webhooks import WebhookOptions, revision_webhook, tag_webhook
+from injector.istio.webhooks.configurations import WebhookOptions, revision_webhook, tag_webhook
 from injector.revisions.source import RawRevision, build
 from tests import controlplanes
 from tests.architecture.serving import post

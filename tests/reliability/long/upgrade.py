@@ -28,7 +28,7 @@ from prometheus_client import CollectorRegistry
 from injector.cluster import resources as r
 from injector.cluster.client import Page
 from injector.cluster.resources import Resource, Scope
-from injector.istio.webhooks import WebhookOptions, tag_webhook
+from injector.istio.webhooks.configurations import WebhookOptions, tag_webhook
 from injector.metrics import Metrics
 from injector.revisions.tags import Tag, tag_annotations
 from injector.upgrade.document import Upgrade

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from injector.istio.webhooks import MAX_LABEL_VALUE, did_you_mean, fitting_names
+from injector.hints import did_you_mean, fitting_names
+from injector.istio.labels import MAX_LABEL_VALUE
 from tests.cases import cases
 
 NAMES = ("1-24", "1-30", "default", "prod")
