@@ -21,7 +21,8 @@ The rule:
    more with fillers that are JSON. They have line breaks and tabs between the tokens, so they cannot be mistaken for YAML.
 6. Otherwise the pod is refused. To name the value, the values become real again, the most suspicious first, until one breaks out.
 
-If the templates fail, the pod is refused by name if they do not fail without the dangerous values.
+If the templates fail, the pod is refused by name if they do not fail with fillers, or fail elsewhere and not without the dangerous values.
+If they fail with fillers at the same place, it is the template's own error, which is reported as it is.
 """
 
 from __future__ import annotations
@@ -30,15 +31,17 @@ import base64
 import json
 import re
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from itertools import dropwhile, takewhile
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from injector.errors import BreakOutError, DataError
+from injector.errors import BreakOutError, DataError, TemplateRenderError
 from injector.golang.json import dump_json
+from injector.gotemplate.errors import ExecError
 from injector.injection.data import namespaced_name, template_data
 from injector.injection.result import ENFORCE, OFF
 from injector.istio.annotations import PROXY_CONFIG
+from injector.istio.proto import proxy_config_type, with_numbers
 from injector.kube.typed import struct_type
 from injector.kube.yaml import load_yaml
 
@@ -226,19 +229,32 @@ class TemplateGuard:
     def check_failure(self, cause: DataError) -> None:
         """Check why the templates, or merging what they rendered, failed.
 
-        Raises BreakOutError if they would not fail without a dangerous value, and the guard enforces.
+        Raises BreakOutError if a dangerous value is the reason, and the guard enforces.
         """
+        if not self._values or self._params.guard != ENFORCE:
+            return
+        fillers: list[Filler | None] = [FILLERS[0]]
+        if any(map(is_document, self._values)):
+            fillers.append(replace(FILLERS[0], in_json=True))
+        for filler in (*fillers, None):
+            failure = self._failure(self._values, filler)
+            if failure is None:
+                what = "the value makes the template fail, or render what is not YAML"
+                where = self._blame(partial(self._fails, filler))
+                raise BreakOutError(what, where=where, hint=_HINT) from cause
+            if _is_same_failure(failure, cause):
+                return
 
-        def fails(values: Sequence[str]) -> bool:
-            try:
-                self._templates.merge(self._templates.render(self._data(values, None)))
-            except DataError:
-                return True
-            return False
+    def _fails(self, filler: Filler | None, values: Sequence[str]) -> bool:
+        return self._failure(values, filler) is not None
 
-        if self._values and self._params.guard == ENFORCE and not fails(self._values):
-            what = "the value makes the template fail, or render what is not YAML"
-            raise BreakOutError(what, where=self._blame(fails), hint=_HINT) from cause
+    def _failure(self, values: Sequence[str], filler: Filler | None) -> DataError | None:
+        """Return the error of the templates, and of the merge, with fillers in place of ``values``, or without them; None for none."""
+        try:
+            self._templates.merge(self._templates.render(self._data(values, filler)))
+        except DataError as error:
+            return error
+        return None
 
     def _finding(self, real: Any) -> BreakOutError | None:
         """Return the error for a real rendering; None if no value breaks out."""
@@ -329,12 +345,22 @@ class TemplateGuard:
         return template_data(changed, {**self._seen, "metadata": document["metadata"], "spec": document["spec"]})
 
 
+def _is_same_failure(one: DataError, other: DataError) -> bool:
+    """Return whether two renderings failed at the same place of a template, or have the same error in what they rendered."""
+    if type(one) is not type(other) or one.where != other.where:
+        return False
+    if isinstance(one, ExecError) and isinstance(other, ExecError):
+        return (one.template, one.line, one.column) == (other.template, other.line, other.column)
+    return isinstance(one, TemplateRenderError) or one.what == other.what
+
+
 def _readable_parts(params: Parameters, seen: c.Pod) -> dict[str, Any]:
     """Return the parts of the pod, ``seen``, of its workload and of its ProxyConfigs that templates can read, by their place."""
     revision, workload, overlays = params.revision, params.workload, params.overlays
     names = ("name", "namespace", "kind", "api_version")
-    # The injector decodes this one, whatever templates do.
+    # The injector decodes this one, whatever templates do. A number that is written as a text cannot break out of anything.
     annotation = load_yaml(overlays.annotation) if overlays.annotation else None
+    annotation = with_numbers(proxy_config_type(revision.minor), annotation)
     document = {
         "metadata": seen.get("metadata") or {},
         "spec": seen.get("spec") or {},

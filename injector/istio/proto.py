@@ -178,6 +178,9 @@ _SCALARS: Final = {
 }
 
 
+_NUMBERS: Final = frozenset({"double", "int32", "int64", "uint32", "uint64"})
+
+
 @dataclass(frozen=True, slots=True)
 class _EnumType(_Codec):
     """An enumeration: numbers by name and names by number."""
@@ -536,6 +539,37 @@ def parse_message(
     oneofs = {kind.by_json[name].oneof for name in values} - {""}
     unchanged = {name: value for name, value in (base or {}).items() if kind.by_json[name].oneof not in oneofs}
     return Message(kind, {**unchanged, **values})
+
+
+def with_numbers(type_name: str, data: Any) -> Any:
+    """Return JSON data of a message in which a number that is written as a text, such as ``" 2"``, is a number.
+
+    ``parse_message`` reads both alike. Data of a wrong type stays as it is.
+    """
+    kind = message_type(type_name)
+    if not isinstance(data, dict):
+        return data
+    return {key: _with_number(kind.by_json[key], item) if key in kind.by_json else item for key, item in data.items()}
+
+
+def _with_number(field: Field, value: Any) -> Any:
+    if isinstance(value, list) and field.repeated:
+        return [_one_with_number(field, item) for item in value]
+    if isinstance(value, dict) and field.map_key:
+        return {key: _one_with_number(field, item) for key, item in value.items()}
+    return _one_with_number(field, value)
+
+
+def _one_with_number(field: Field, value: Any) -> Any:
+    if field.kind == "message" and field.type not in (*WRAPPERS, DURATION, STRUCT):
+        return with_numbers(field.type, value)
+    if not isinstance(value, str) or WRAPPERS.get(field.type, field.kind) not in _NUMBERS:
+        return value
+    try:
+        number = field.codec.read(value)
+    except _InvalidFieldError:
+        return value
+    return number if math.isfinite(number) else value
 
 
 class MessagePointer(Pointer):

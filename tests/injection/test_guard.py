@@ -140,7 +140,7 @@ def test_what_is_pasted_of_decoded_json_is_not() -> None:
     assert refused.value.where == "metadata.annotations[volumes]"
 
 
-@pytest.mark.parametrize("annotation", [{"image": "*"}, {"image": "{a"}, {"volumes": "{"}])
+@pytest.mark.parametrize("annotation", [{"image": "*"}, {"image": "{a"}])
 def test_a_value_that_the_template_fails_on_is_named_if_it_is_suspicious(annotation: dict[str, str]) -> None:
     if annotation == {"image": "*"}:
         with pytest.raises(OverlayError):
@@ -150,6 +150,45 @@ def test_a_value_that_the_template_fails_on_is_named_if_it_is_suspicious(annotat
         injected(annotation)
 
     assert refused.value.where == f"metadata.annotations[{next(iter(annotation))}]"
+
+
+@pytest.mark.parametrize(
+    "volumes", ["{", "it's no JSON", '"a: b"', "[1, {}]", '{"a": "b"}', '[{"hostPath": {"path": 1}}]']
+)
+@pytest.mark.parametrize("more", [{}, {"arg": "it's"}, {"unread": HOSTILE}])
+def test_an_error_that_the_template_has_with_fillers_too_is_its_own(volumes: str, more: dict[str, str]) -> None:
+    errors = []
+    for guard in (ENFORCE, OFF):
+        with pytest.raises(DataError) as refused:
+            injected({"volumes": volumes, **more}, guard)
+        errors.append((type(refused.value), str(refused.value)))
+
+    assert errors[0] == errors[1]
+    assert errors[0][0] is not BreakOutError
+
+
+def test_a_value_that_breaks_out_is_named_beside_one_that_fails_with_a_filler() -> None:
+    with pytest.raises(BreakOutError) as refused:
+        injected({"volumes": '{"a": {"emptyDir": {}}}', "image": "{a"})
+
+    assert refused.value.where == "metadata.annotations[image]"
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        'concurrency: " 2"',
+        '{"concurrency": "2 "}',
+        'concurrency: " null "',
+        'tracing: {sampling: " 50 "}',
+        'gatewayTopology: {numTrustedProxies: " 1"}',
+        'statusPort: "15020 "\nproxyMetadata: {A: " 2"}',
+    ],
+)
+def test_a_number_with_spaces_in_a_proxy_config_is_let_through_as_istio_does(config: str) -> None:
+    annotations = {"proxy.istio.io/config": config, "arg": " 2"}
+
+    assert injected(annotations) == injected(annotations, OFF)
 
 
 def test_a_value_with_which_the_template_exceeds_its_budget_is_no_break_out() -> None:

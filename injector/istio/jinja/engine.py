@@ -103,21 +103,26 @@ def resources(annotations: Mapping[str, str], default: Any) -> dict[str, Any]:
 
 
 def named_entries(annotations: Mapping[str, str], name: str) -> list[dict[str, Any]]:
-    """Return the entries of an annotation such as ``sidecar.istio.io/userVolume``: a JSON object of specs by name.
+    """Return the entries of an annotation such as ``sidecar.istio.io/userVolume``: a JSON object of specs by name, or a list of specs.
 
-    Raises AnnotationError if the annotation is not such an object.
+    As with Istio's templates, a spec may have a name of its own, which replaces its key or its index. Raises AnnotationError if the
+    annotation is something else.
     """
     if name not in annotations:
         return []
     where = f"metadata.annotations[{name}]"
-    hint = "make it a JSON object of names and specs"
+    hint = "make it a JSON object of names and specs, or a list of specs with names"
     try:
         entries = load_json(annotations[name])
     except DataError as error:
         raise AnnotationError(error.what, where=where, hint=hint) from error
-    if not isinstance(entries, dict) or not all(isinstance(spec, dict) for spec in entries.values()):
-        raise AnnotationError("not an object of objects", where=where, hint=hint)
-    return [{**entries[key], "name": key} for key in sorted(entries)]
+    named = {} if entries is None else entries
+    if isinstance(entries, list):
+        named = {str(index): spec for index, spec in enumerate(entries)}
+    if not isinstance(named, dict) or not all(isinstance(spec, dict) for spec in named.values()):
+        raise AnnotationError("neither an object of objects nor a list of objects", where=where, hint=hint)
+    keys = named if isinstance(entries, list) else sorted(named)
+    return [{"name": key, **named[key]} for key in keys]
 
 
 def _json(value: Any) -> Any:

@@ -94,13 +94,15 @@ def test_default_resources_are_a_copy() -> None:
 
 
 @cases("text", "expected")
-def test_named_entries_come_by_name_and_keep_it(text: str, expected: list[dict[str, Any]]) -> None:
+def test_named_entries_have_their_key_or_index_as_name_unless_they_have_one(
+    text: str, expected: list[dict[str, Any]]
+) -> None:
     assert named_entries({USER_VOLUME: text}, USER_VOLUME) == expected
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"a": 1}', '{"a": null}', '{"a": []}'])
-def test_entries_that_are_no_object_of_objects_are_refused_by_name(text: str) -> None:
+@pytest.mark.parametrize("text", ["", "{", '""', "0", "[1]", "[null]", '{"a": 1}', '{"a": null}', '{"a": []}'])
+def test_entries_that_are_not_objects_are_refused_by_name(text: str) -> None:
     with pytest.raises(AnnotationError) as caught:
         named_entries({USER_VOLUME: text}, USER_VOLUME)
     assert caught.value.where == f"metadata.annotations[{USER_VOLUME}]"
-    assert caught.value.hint == "make it a JSON object of names and specs"
+    assert caught.value.hint == "make it a JSON object of names and specs, or a list of specs with names"
