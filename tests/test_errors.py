@@ -1,3 +1,5 @@
+"""The errors of the package: text, place, hint and exit code."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""Names in messages: suggestions, and lists that are cut."""
+
 from __future__ import annotations
 
 from injector.hints import did_you_mean, fitting_names

@@ -1,3 +1,5 @@
+"""Bounded memos."""
+
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor

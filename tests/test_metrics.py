@@ -1,3 +1,5 @@
+"""The metrics, as Prometheus scrapes them."""
+
 from __future__ import annotations
 
 import math

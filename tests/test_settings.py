@@ -1,3 +1,5 @@
+"""The settings of the server, and which contradict each other."""
+
 from __future__ import annotations
 
 from dataclasses import fields

@@ -32,10 +32,9 @@ from injector.webhook.lifecycle import Lifecycle, Supervisor
 from injector.webhook.operations import Operations
 from injector.webhook.services import Services
 from injector.webhook.shadow import Shadows
-from tests.architecture.documents import GUIDES, PAGES, ROOT, Block, all_blocks, anchors, blocks, links, prints, prose
+from tests.architecture.documents import GUIDES, PAGES, ROOT, Block, all_blocks, anchors, blocks, links, prose
 from tests.architecture.reference_pages import commands, exposed
 from tests.architecture.running import Reader
-from tests.cases import cases
 from tests.deploy import rendering
 
 README = ROOT / "README.md"
@@ -122,14 +121,6 @@ def test_every_block_is_run_or_read_or_has_a_reason() -> None:
     assert unknown == []
 
 
-@pytest.mark.parametrize("page", GUIDES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_fence_of_a_page_is_a_block(page: Path) -> None:
-    found = blocks(page)
-    answers = sum(block.printed is not None for block in found)
-
-    assert page.read_text().count("```") == 2 * (len(found) + answers)
-
-
 def test_few_blocks_are_not_run() -> None:
     idle = [f"{block}: {block.why_not_run}" for block in all_blocks() if block.why_not_run]
 
@@ -139,11 +130,6 @@ def test_few_blocks_are_not_run() -> None:
 @pytest.mark.parametrize("block", [each for each in all_blocks() if each.language in ("yaml", "json")], ids=str)
 def test_the_files_of_a_page_are_valid(block: Block, tmp_path: Path) -> None:
     READERS[f"{block.language} {block.mark}"](block.text, tmp_path)
-
-
-@cases("expected", "printed", "fits")
-def test_output_is_compared_line_by_line(expected: str, printed: str, *, fits: bool) -> None:
-    assert prints(expected, printed) == fits
 
 
 def named(pattern: str, pages: Iterable[Path] = GUIDES) -> set[tuple[str, str]]:

@@ -1,3 +1,5 @@
+"""``injector template fmt``: the layout of a template, which keeps its meaning."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""``injector template lint``: mistakes in templates, with their place and a hint."""
+
 from __future__ import annotations
 
 import json

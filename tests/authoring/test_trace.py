@@ -1,3 +1,5 @@
+"""The fields that a template reads, by its analysis: another field never changes its output."""
+
 from __future__ import annotations
 
 import copy

@@ -1,3 +1,5 @@
+"""``injector analyze``: messages about files and clusters, thresholds, formats and exit codes."""
+
 from __future__ import annotations
 
 import json

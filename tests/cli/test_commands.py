@@ -1,3 +1,5 @@
+"""All commands: help, exit codes, one line for each error, and completion."""
+
 from __future__ import annotations
 
 import json

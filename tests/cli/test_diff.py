@@ -1,3 +1,5 @@
+"""``injector diff``: how pods differ between two revisions, from files and from a cluster."""
+
 from __future__ import annotations
 
 import json
@@ -397,7 +399,7 @@ def test_the_api_server_checks_a_pod_of_each_group_of_changes_first(monkeypatch:
     assert [each["metadata"]["generateName"] for each in cluster.tried] == ["lone-abc-", "zed-abc-"]
 
 
-def test_the_pod_that_is_checked_is_injected_and_no_webhook_of_istio_is_called_for_it(
+def test_the_checked_pod_is_injected_and_istios_webhooks_are_not_called_for_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cluster = FakeKube(*LIVE)

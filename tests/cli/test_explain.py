@@ -1,3 +1,5 @@
+"""``injector explain``: why a pod is injected or not, from files and from a cluster."""
+
 from __future__ import annotations
 
 import asyncio

@@ -81,7 +81,7 @@ def check_sarif(log: Any) -> list[dict[str, Any]]:
     return found
 
 
-def test_sarif_has_a_result_with_its_place_for_each_workload_that_differs_or_is_refused(folder: Path) -> None:
+def test_sarif_has_a_result_with_a_place_for_each_different_or_refused_workload(folder: Path) -> None:
     result = diff("old", "new", "-o", "sarif")
 
     found = check_sarif(json.loads(result.stdout))

@@ -1,3 +1,5 @@
+"""``injector kube-inject`` and ``uninject``: manifests in, manifests out."""
+
 from __future__ import annotations
 
 import json

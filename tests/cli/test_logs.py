@@ -1,3 +1,5 @@
+"""The lines of the server's log, as text and as JSON."""
+
 from __future__ import annotations
 
 import io

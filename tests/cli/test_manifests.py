@@ -1,3 +1,5 @@
+"""Manifests as input of commands: files, folders, standard input and their errors."""
+
 from __future__ import annotations
 
 import errno

@@ -1,3 +1,5 @@
+"""Options that commands share: kubeconfigs, contexts, namespaces and webhooks."""
+
 from __future__ import annotations
 
 import base64

@@ -1,3 +1,5 @@
+"""Output of commands: control characters are escaped, and questions need a terminal."""
+
 from __future__ import annotations
 
 import re

@@ -1,3 +1,5 @@
+"""``injector probe``: whether a file is fresh, for probes of the kubelet."""
+
 from __future__ import annotations
 
 import os

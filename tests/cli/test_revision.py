@@ -1,3 +1,5 @@
+"""``injector revision``: list, verify, remove and init."""
+
 from __future__ import annotations
 
 import json

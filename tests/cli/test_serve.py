@@ -1,3 +1,5 @@
+"""``injector serve`` as a command: flags, start, errors and its end."""
+
 from __future__ import annotations
 
 import logging

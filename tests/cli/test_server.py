@@ -1,3 +1,5 @@
+"""The parts of the server that ``injector serve`` starts for its settings."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass, replace

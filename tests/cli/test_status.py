@@ -1,3 +1,5 @@
+"""``injector revision status``: pods and workloads of a cluster by revision."""
+
 from __future__ import annotations
 
 import asyncio

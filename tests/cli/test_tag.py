@@ -1,3 +1,5 @@
+"""``injector tag``: set, generate, list and remove tags of folders and clusters."""
+
 from __future__ import annotations
 
 import json
@@ -154,7 +156,7 @@ def test_an_empty_list_is_not_an_error(directory: Path) -> None:
         (["nope", "--force"], "Revision tag nope does not exist\n", TAGS),
     ],
 )
-def test_an_unused_tag_is_removed_without_a_question_and_force_accepts_a_missing_one(
+def test_an_unused_tag_is_removed_without_a_question_and_force_accepts_none(
     directory: Path, arguments: list[str], says: str, left: str
 ) -> None:
     result = run(directory, "remove", *arguments)

@@ -1,3 +1,5 @@
+"""``injector template``: the command's flags, output and exit codes."""
+
 from __future__ import annotations
 
 import json

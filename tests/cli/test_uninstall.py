@@ -1,3 +1,5 @@
+"""``injector uninstall``: which webhooks go, in which order, and what is warned of."""
+
 from __future__ import annotations
 
 import copy
@@ -198,7 +200,7 @@ def test_webhooks_of_istiod_and_of_other_injectors_do_not_count(cluster: FakeApi
     assert "istio-revision-tag-three" not in uninstall(*flags).stdout
 
 
-def test_the_default_tag_goes_with_its_validator_and_names_the_revision_that_it_replaced(cluster: FakeApi) -> None:
+def test_the_default_tag_goes_with_its_validator_and_names_its_old_revision(cluster: FakeApi) -> None:
     cluster.put(WEBHOOKS, of_tag("default", "injector-tag"))
     cluster.put(WEBHOOKS, written_by(deactivated(revision_webhook("default", ISTIOD)), "helm"))
     validator = default_validator("1-31", "istio-system")

@@ -1,3 +1,5 @@
+"""``injector webhook``: generate and apply webhook configurations."""
+
 from __future__ import annotations
 
 from functools import partial
@@ -169,9 +171,7 @@ def test_apply_writes_every_revision_and_tag_of_the_cluster(cluster: FakeApi) ->
     assert all("caBundle" not in each["clientConfig"] for made in cluster.applied for each in made["webhooks"])
 
 
-def test_apply_writes_those_of_a_directory_and_leaves_the_clusters_config_maps_alone(
-    cluster: FakeApi, directory: Path
-) -> None:
+def test_apply_writes_those_of_a_directory_and_no_config_map_of_the_cluster(cluster: FakeApi, directory: Path) -> None:
     cluster.refused["list configmaps"] = "forbidden"
 
     result = apply("--revisions-dir", str(directory), "--tag", "prod", "--timeout", "5s")

@@ -1,3 +1,5 @@
+"""The client of the API server: requests, retries, errors and credentials."""
+
 from __future__ import annotations
 
 import asyncio

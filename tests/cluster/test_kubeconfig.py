@@ -1,3 +1,5 @@
+"""Kubeconfigs: files, contexts, namespaces and errors."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""A resource is listed and watched through the client, also while the API server fails."""
+
 from __future__ import annotations
 
 import asyncio
@@ -205,7 +207,7 @@ def test_a_watch_that_the_api_server_ends_in_its_time_goes_on_where_it_was() -> 
 
 
 @pytest.mark.parametrize("reason", ["unreachable", "server", "throttled", "garbage", "gone", "forbidden"])
-def test_while_nothing_answers_it_asks_less_than_once_in_two_seconds_for_two_watches_to_come_to_one(
+def test_while_nothing_answers_it_asks_less_than_once_in_two_seconds(
     reason: str,
 ) -> None:
     found = ran(FakeClient([failure(reason)]), 300)
@@ -218,7 +220,7 @@ def test_while_nothing_answers_it_asks_less_than_once_in_two_seconds_for_two_wat
     "watch",
     [[], [status(410)], [b"x"], [status(500)], [bookmark(12)], [failure("cut")], [line("ADDED", B), failure("cut")]],
 )
-def test_an_api_server_that_answers_and_breaks_every_watch_is_not_asked_in_a_hot_loop(watch: list[Told]) -> None:
+def test_an_api_server_that_breaks_every_watch_is_not_asked_in_a_hot_loop(watch: list[Told]) -> None:
     found = ran(FakeClient([page(A)], [watch]), 300)
 
     assert len(found.asked) <= 2 * (300 / 4 + 3)
@@ -262,7 +264,7 @@ def test_objects_are_kept_during_an_outage_and_synced_is_false() -> None:
     assert (found.told, found.observed.synced) == ([(0.0, {"a": 1})], {"configmaps": False})
 
 
-def test_an_optional_resource_that_the_cluster_lacks_has_no_objects_until_it_is_installed() -> None:
+def test_a_missing_optional_resource_has_no_objects_until_it_is_installed() -> None:
     found = ran(FakeClient([failure("missing"), failure("missing"), page(A)]), 90, OPTIONAL)
 
     assert (found.told, found.reasons) == ([(0.0, {}), (60.0 + DEBOUNCE, {"a": 1})], [])

@@ -1,3 +1,5 @@
+"""Lists of a resource, page by page, and the kinds that a cluster has."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field

@@ -1,3 +1,5 @@
+"""Secrets in a cluster: read, created and replaced."""
+
 from __future__ import annotations
 
 import pytest

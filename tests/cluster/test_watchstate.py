@@ -1,3 +1,5 @@
+"""The state of a list and watch: pages, events, versions, faults and pauses."""
+
 from __future__ import annotations
 
 import json
@@ -137,7 +139,7 @@ def test_a_watch_that_failed_goes_on_from_the_version_it_had(state: WatchState, 
     assert state.objects == {"a": 1}
 
 
-def test_after_three_faults_in_a_row_it_lists_since_the_version_itself_may_be_the_fault(state: WatchState) -> None:
+def test_after_three_faults_in_a_row_it_lists_again(state: WatchState) -> None:
     for expected in (Watch("10"), Watch("10"), List()):
         state.failed("server")
         assert after_wait(state) == expected
@@ -155,7 +157,7 @@ def test_a_failed_page_is_retried_and_an_expired_list_restarts() -> None:
     assert state.objects == {"b": 1}
 
 
-def test_a_page_that_fails_three_times_restarts_the_list_since_its_token_itself_may_be_the_fault() -> None:
+def test_a_page_that_fails_three_times_restarts_the_list() -> None:
     state = make_state()
     for token in ("more", "rest"):
         state.page(page(item(token, 1, x=1), more=token))

@@ -66,7 +66,7 @@ def test_a_revision_that_helm_took_back_is_named_with_its_remedy() -> None:
     )
 
 
-def test_a_path_of_the_injectors_own_service_that_leads_to_another_revision_is_named() -> None:
+def test_a_path_of_the_own_service_to_another_revision_is_named() -> None:
     (fault,) = faults(
         led_to(
             {

@@ -1,3 +1,5 @@
+"""The webhooks in a cluster that are the injector's own: found, written and patched."""
+
 from __future__ import annotations
 
 import base64

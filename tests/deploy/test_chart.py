@@ -133,7 +133,7 @@ def test_the_match_conditions_are_those_of_the_flag() -> None:
     assert [configuration] == printed("webhook", "generate", "--revision", "1-24", *COMMON.split(), *flags)
 
 
-def test_unless_said_there_is_a_webhook_for_each_revision_and_tag_as_the_command_line_has_them(tmp_path: Path) -> None:
+def test_by_default_each_revision_and_tag_has_the_webhook_of_the_command_line(tmp_path: Path) -> None:
     tags = {"default": {"1-24": 90, "default": 10}, "prod": "1-24"}
     for name in ("1-24", "default"):
         write_revision(tmp_path / name, "policy: enabled\ntemplate: ''\n")
@@ -167,7 +167,7 @@ def test_the_demo_takes_no_name_of_istios_own() -> None:
     assert names == ["demo-stable", "demo-canary"]
 
 
-def test_the_ca_is_in_the_webhooks_where_it_is_given_and_cert_managers_where_that_makes_it() -> None:
+def test_the_webhooks_have_the_given_ca_or_that_of_cert_manager() -> None:
     files = configurations({"tls": {"mode": "files", "caBundle": "eHg="}, "demo": {"enabled": True}})
     managed = rendered({"tls": {"mode": "cert-manager"}, "demo": {"enabled": True}})
 
@@ -181,7 +181,7 @@ def test_the_ca_is_in_the_webhooks_where_it_is_given_and_cert_managers_where_tha
 # --- modes
 
 
-def test_cert_manager_makes_the_certificate_of_the_service_in_the_secret_that_is_mounted() -> None:
+def test_cert_manager_writes_the_services_certificate_into_the_mounted_secret() -> None:
     objects = rendered({"tls": {"mode": "cert-manager"}})
     service = one(objects, "Service")["metadata"]
     authority, leaf = sorted(of_kind(objects, "Certificate"), key=lambda each: not each["spec"].get("isCA"))
@@ -292,7 +292,7 @@ def test_the_memory_of_the_container_fits_what_was_measured() -> None:
     assert max(measured) < request < limit
 
 
-def test_the_notes_of_a_release_from_the_cluster_have_the_command_that_creates_its_webhooks() -> None:
+def test_the_notes_of_a_release_from_the_cluster_have_the_command_for_webhooks() -> None:
     text = (CHART / "templates" / "NOTES.txt").read_text()
     generate = main.get_command(click.Context(main), "webhook")
 

@@ -115,12 +115,6 @@ def queries() -> list[tuple[str, str]]:
     ]
 
 
-def test_a_name_or_label_that_nobody_counts_is_found() -> None:
-    assert faults("sum by (colour) (rate(nobody_total[5m]))") == ["nobody_total", "colour"]
-    assert faults('injector_revision_config_valid{colour="red"}') == ["injector_revision_config_valid: colour"]
-    assert faults("histogram_quantile(0.9, sum by (le) (rate(sidecar_injection_time_seconds_bucket[5m])))") == []
-
-
 @pytest.mark.parametrize("rule", RULES, ids=[rule["alert"] for rule in RULES])
 def test_an_alert_asks_for_what_there_is(rule: dict[str, Any]) -> None:
     assert faults(rule["expr"]) == []

@@ -32,7 +32,7 @@ def matched(webhook: dict[str, Any], namespace: dict[str, str], pod: dict[str, s
     return all(selector.matches(labels) for selector, labels in zip(selectors, (namespace, pod), strict=True))
 
 
-def test_no_webhook_takes_the_injectors_own_pods_however_their_namespace_is_labelled() -> None:
+def test_no_webhook_takes_the_injectors_own_pods_whatever_their_namespace_says() -> None:
     own = one(base("default"), "Deployment")["spec"]["template"]["metadata"]["labels"]
     others = {key: value for key, value in own.items() if key != "sidecar.istio.io/inject"}
     namespaces = [

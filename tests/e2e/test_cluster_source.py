@@ -133,9 +133,7 @@ def test_a_folder_of_the_same_name_wins_and_it_is_said(lab: Lab, tmp_path: Path)
         assert f"ConfigMap {home}/istio-sidecar-injector has the same name" in served.log.read_text()
 
 
-def test_while_the_api_server_is_down_pods_are_injected_and_then_the_next_change_is_seen(
-    lab: Lab, tmp_path: Path
-) -> None:
+def test_pods_are_injected_while_the_api_server_is_down_and_changes_seen_after(lab: Lab, tmp_path: Path) -> None:
     home = "istio-restart"
     lab.apply(namespace_of(home), *control_plane(home, "default", tag="1.24.6"))
 

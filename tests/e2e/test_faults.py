@@ -37,7 +37,7 @@ def invalid(served: Injector) -> bool:
     return served.total("injector_revision_config_valid", revision=REVISION) == 0
 
 
-def test_a_broken_config_map_is_told_and_the_last_good_one_served_until_it_is_repaired(
+def test_a_broken_config_map_is_reported_and_the_last_good_one_is_served(
     lab: Lab, trusted: Certificate, tmp_path: Path, figure: Figure
 ) -> None:
     home, load = "istio-broken", Load(lab, "broken")
@@ -70,7 +70,7 @@ def test_a_broken_config_map_is_told_and_the_last_good_one_served_until_it_is_re
     assert max(told, repaired) < SLOW
 
 
-def test_an_api_server_that_is_away_or_lies_costs_no_pod_and_what_changed_meanwhile_is_served(
+def test_a_missing_or_faulty_api_server_costs_no_pod_and_no_change(
     lab: Lab, trusted: Certificate, tmp_path: Path, figure: Figure
 ) -> None:
     home, load = "istio-faulty", Load(lab, "faulty", rate=50)
@@ -107,7 +107,7 @@ def test_an_api_server_that_is_away_or_lies_costs_no_pod_and_what_changed_meanwh
     assert "" not in {pod.image for pod in load.pods}
 
 
-def test_a_replica_that_starts_while_the_api_server_is_away_is_ready_soon_after_its_return(
+def test_a_replica_that_starts_without_an_api_server_is_ready_soon_after_it(
     lab: Lab, tmp_path: Path, figure: Figure
 ) -> None:
     home = "istio-outage"

@@ -74,9 +74,7 @@ def pod_of(name: str, namespace: str, labels: dict[str, str] | None = None) -> d
 
 
 @pytest.mark.usefixtures("helm")
-def test_what_names_nothing_is_counted_until_a_tag_of_that_name_appears_and_again_when_it_goes(
-    net: Lab, tmp_path: Path
-) -> None:
+def test_an_unserved_name_is_counted_while_no_tag_has_it(net: Lab, tmp_path: Path) -> None:
     chart = rendering.rendered({"fromCluster": {"enabled": True}, "watchUnserved": True, "tls": {"mode": "files"}})
     net.apply(*(each for each in chart if each["kind"] in ACCOUNTS))
     net.apply(pod_of("lost", "plain", NAMED), pod_of("led-by-its-namespace", "shop", {"istio.io/rev": "other"}))
@@ -101,7 +99,7 @@ def test_what_names_nothing_is_counted_until_a_tag_of_that_name_appears_and_agai
         assert "injector_watch_faults_total{" not in served.metrics()
 
 
-def test_kubectl_shows_the_warning_or_the_refusal_and_neither_once_the_name_is_served(net: Lab, tmp_path: Path) -> None:
+def test_kubectl_shows_the_warning_or_refusal_until_the_name_is_served(net: Lab, tmp_path: Path) -> None:
     with over_tls(net, tmp_path, "--from-cluster", "--watch-unserved") as (served, url):
         served.until(lambda: "shop" not in str(shown(served)) and shown(served)["namespaces"] == 1)
 

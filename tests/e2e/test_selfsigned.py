@@ -146,9 +146,7 @@ def test_a_damaged_bundle_in_the_secret_is_repaired_and_no_pod_fails_meanwhile(s
     assert site.bundle() == trusted
 
 
-def test_a_ca_from_a_file_gets_into_the_webhook_and_whoever_owns_it_may_still_delete_an_entry(
-    site: Site, tmp_path: Path
-) -> None:
+def test_a_ca_from_a_file_gets_into_the_webhook_and_an_owner_may_delete_an_entry(site: Site, tmp_path: Path) -> None:
     root, name = authority(), f"injector.{NAMESPACE}.svc"
     chain, key = issue(Order(names=(name,)), root).write(tmp_path)
     (tmp_path / "ca.crt").write_bytes(root.chain_pem)
@@ -171,9 +169,7 @@ def test_a_ca_from_a_file_gets_into_the_webhook_and_whoever_owns_it_may_still_de
         assert bundles() == [root.chain_pem]
 
 
-def test_against_somebody_who_empties_the_bundle_again_and_again_it_keeps_its_pace_and_wins(
-    site: Site, tmp_path: Path
-) -> None:
+def test_a_bundle_that_is_emptied_again_and_again_is_repaired_at_a_steady_pace(site: Site, tmp_path: Path) -> None:
     empty = [{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": ""}]
 
     with serving(site, tmp_path, "--tls-mode", "self-signed") as served:

@@ -91,9 +91,7 @@ def trusted(lab: Lab, name: str) -> None:
         session.run(work)
 
 
-def test_webhooks_that_helm_and_istioctl_take_back_are_reported_until_they_are_written_again(
-    lab: Lab, tmp_path: Path
-) -> None:
+def test_webhooks_that_helm_and_istioctl_take_back_are_reported(lab: Lab, tmp_path: Path) -> None:
     def take_back(item: dict[str, Any], manager: str) -> None:
         for each in item["webhooks"]:
             each["clientConfig"]["caBundle"] = BUNDLE
@@ -307,7 +305,7 @@ def test_the_service_of_a_tag_is_created_from_1_28_on_and_moves_with_it(lab: Lab
     assert services(lab) == {}
 
 
-def test_every_object_of_istioctls_default_tag_moves_and_its_validator_stays_istiods(lab: Lab) -> None:
+def test_every_object_of_istioctls_default_tag_moves_but_its_validator(lab: Lab) -> None:
     theirs = golden("tag-default", "Service")
     theirs["spec"]["selector"] = {
         "app": "istiod",
@@ -612,7 +610,7 @@ def test_after_the_way_back_istiod_has_its_tags_and_nothing_calls_the_injector(l
     lab.apply(namespace_of("shop"))
 
 
-def test_conditions_and_pairs_are_taken_by_the_api_server_and_kept_by_a_tag_that_moves(lab: Lab) -> None:
+def test_conditions_and_pairs_are_accepted_and_kept_by_a_tag_that_moves(lab: Lab) -> None:
     condition = '!has(object.metadata.annotations) || !("kubernetes.io/config.mirror" in object.metadata.annotations)'
     flags = ("--cluster", "one", "--network", "net/one", "--match-condition", f"not-a-mirror-pod={condition}")
     done(lab, "webhook", "apply", "-r", "1-24", *flags)

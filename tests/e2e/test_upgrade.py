@@ -126,7 +126,7 @@ def rolling(item: dict[str, Any]) -> tuple[bool, int]:
     return not (is_seen and is_updated and available == wanted), max(wanted - available, 0)
 
 
-def test_a_fleet_moves_by_namespaces_within_the_limits_though_its_runners_are_killed(
+def test_a_fleet_moves_within_the_limits_though_its_runners_are_killed(
     nodes: Lab, tmp_path: Path, figure: Figure
 ) -> None:
     fleet = fleet_of(PLACES, 60, 20, 10) if LONG else FLEET
@@ -182,7 +182,7 @@ def _has_done(world: World, name: str, fleet: Sequence[dict[str, Any]], count: i
     return not count or (bool(state.get("total")) and len(fleet) - state["left"] >= count)
 
 
-def test_an_injector_that_is_down_stops_the_preflight_and_one_that_is_restarted_loses_no_pod(world: World) -> None:
+def test_a_stopped_injector_stops_the_preflight_and_a_restart_loses_no_pod(world: World) -> None:
     document = world.document("down", {"namespaces": ["dev"]}, {"name": "rest"})
     world.replica.close()
     code, said = world.run(document)

@@ -21,9 +21,7 @@ from tests.factories import make_container, proxy_of
 from tests.revisions.fakes import CONFIG
 
 
-def test_controllers_with_the_permissions_of_the_chart_run_a_resource_although_the_leader_stops(
-    world: World, figure: Figure
-) -> None:
+def test_controllers_with_the_charts_permissions_go_on_if_the_leader_stops(world: World, figure: Figure) -> None:
     lab, home = world.lab, "injector-system"
 
     def grant(*namespaces: str) -> None:

@@ -58,7 +58,7 @@ def test_a_rollout_that_hangs_pauses_the_upgrade_and_a_rollback_brings_all_back(
     assert tag["labels"]["istio.io/rev"] == OLD
 
 
-def test_budgets_are_waited_for_and_a_pod_that_is_refused_stops_the_wave_before_it_moves(world: World) -> None:
+def test_budgets_are_waited_for_and_a_refused_pod_stops_the_wave(world: World) -> None:
     selector = {"matchLabels": {"app": "web-0"}}
     budget = {**made("PodDisruptionBudget", "all", "shop"), "apiVersion": "policy/v1"}
     world.lab.apply({**budget, "spec": {"selector": selector, "maxUnavailable": 0}})
@@ -133,7 +133,7 @@ class Exporter:
 
 
 @pytest.mark.skipif(PROMETHEUS is None, reason="Prometheus is not installed: the Debian package prometheus")
-def test_a_gate_that_fails_or_has_no_data_and_a_control_plane_that_is_down_stop_the_upgrade(world: World) -> None:
+def test_a_failed_gate_or_one_without_data_or_a_stopped_istiod_stops_an_upgrade(world: World) -> None:
     exporter = Exporter(world.folder, ratio=0.5)
     query = 'max(app_error_ratio{namespace="{{ namespace }}"})'
     gates = {"prometheus": exporter.url, "metrics": [{"name": "errors", "query": query, "max": 0.1}]}

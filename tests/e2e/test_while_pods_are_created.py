@@ -115,7 +115,7 @@ def tag_of_the_old_revision(site: Site) -> None:
             site.tag("--revision", OLD, "--no-namespace-weights", tag=tag)
 
 
-def test_a_weighted_tag_serves_while_config_maps_are_replaced_and_after_a_revision_is_deleted(site: Site) -> None:
+def test_a_weighted_tag_serves_through_changes_and_a_deleted_revision(site: Site) -> None:
     maps = control_plane(HOME, NEW, tag="1.30.3")
     with site.losing_nothing():
         site.tag("--revision", OLD, "--weight", f"{NEW}=50")
@@ -257,7 +257,7 @@ def test_workloads_are_compared_and_their_status_is_shown(site: Site) -> None:
     assert {row["name"] for row in rows["workloads"]} >= {f"w{number}" for number in range(WORKLOADS)}
 
 
-def test_a_pod_that_its_injection_makes_invalid_is_denied_with_the_reason_and_no_other(site: Site) -> None:
+def test_only_a_pod_that_its_injection_makes_invalid_is_denied(site: Site) -> None:
     config = CONFIG.replace("name: istio-proxy", 'name: "{{ .ObjectMeta.Labels.app }}"')
     site.lab.apply(namespace_of("odd", {"istio.io/rev": "odd"}), account_of("odd"))
     with site.losing_nothing():

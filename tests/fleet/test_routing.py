@@ -81,7 +81,7 @@ def test_the_labels_lead_to_a_revision(
     assert [(step.step, step.verdict) for step in found.steps] == [("webhook", "passed"), ("tag", "passed")]
 
 
-def test_the_webhook_is_named_with_the_labels_that_ask_for_it_and_those_that_do_not_count() -> None:
+def test_the_webhook_is_named_with_the_labels_that_count_and_those_that_do_not() -> None:
     (webhook, tag) = routed(RequestedName(), labels({REV: "prod"}, {REV: "1-30"})).steps
 
     assert webhook.detail == (

@@ -1,3 +1,5 @@
+"""IP addresses, as Go's net/netip reads them."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""The budget of a rendering: steps, time, memory and output."""
+
 from __future__ import annotations
 
 import itertools

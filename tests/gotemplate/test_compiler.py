@@ -1,3 +1,5 @@
+"""Compiled templates give Go's results and errors."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""Go's fmt: verbs, flags, operands and sizes."""
+
 from __future__ import annotations
 
 import math

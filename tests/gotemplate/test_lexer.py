@@ -1,3 +1,5 @@
+"""Tokens of a template text."""
+
 from __future__ import annotations
 
 import pytest

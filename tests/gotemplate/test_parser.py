@@ -1,3 +1,5 @@
+"""Trees of a template text, and Go's words for what is not a template."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""Values at run time: signatures, fields, methods, ranges and nil."""
+
 from __future__ import annotations
 
 from typing import Any

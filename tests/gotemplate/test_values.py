@@ -1,3 +1,5 @@
+"""Go's types and kinds of values."""
+
 from __future__ import annotations
 
 import pytest

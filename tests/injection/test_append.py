@@ -1,3 +1,5 @@
+"""Injection of Istio 1.0 to 1.8, which appends to the pod."""
+
 from __future__ import annotations
 
 import hashlib

@@ -1,3 +1,5 @@
+"""The data that a template gets of a pod and its revision."""
+
 from __future__ import annotations
 
 from contextlib import suppress

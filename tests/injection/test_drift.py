@@ -1,3 +1,5 @@
+"""Whether a running pod is what its revision makes now."""
+
 from __future__ import annotations
 
 import json
@@ -233,7 +235,7 @@ def test_the_changes_are_of_the_injection_alone() -> None:
 
 
 @pytest.mark.parametrize("revision", [STABLE, CANARY], ids=lambda each: each.name)
-def test_a_pod_without_the_defaults_of_the_api_server_has_the_changes_of_one_that_has_them(revision: Revision) -> None:
+def test_a_pod_without_the_api_servers_defaults_has_the_same_changes(revision: Revision) -> None:
     without = injected(STABLE, created()).pod
     fresh = injected(revision, created()).pod
     assert proxy_of(without) != defaulted_container(proxy_of(without))

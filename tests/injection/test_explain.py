@@ -1,3 +1,5 @@
+"""The steps of a decision, one by one."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""The guard: values of a pod that break out of a template are refused, and no others."""
+
 from __future__ import annotations
 
 import base64
@@ -74,9 +76,7 @@ def test_a_value_that_breaks_out_is_refused_by_name_and_not_shown() -> None:
     assert EVIL not in str(refused.value)
 
 
-def test_a_variable_of_a_proxy_config_resource_that_breaks_out_is_refused_and_one_that_does_not_is_let_through() -> (
-    None
-):
+def test_a_variable_of_a_proxy_config_resource_is_refused_if_it_breaks_out() -> None:
     config = CONFIG.replace("index .ObjectMeta.Annotations `image`", "index .ProxyConfig.ProxyMetadata `IMAGE`")
 
     def inject(*specs: dict[str, Any], **pod: Any) -> Injected:
@@ -338,7 +338,7 @@ def test_json_that_a_template_does_not_decode_does_not_become_structure(value: s
         injected({"context": value}, config=config)
 
 
-def test_json_is_let_through_where_one_annotation_is_decoded_and_another_is_inserted_as_text() -> None:
+def test_json_is_accepted_if_another_annotation_is_inserted_as_text() -> None:
     annotations = {"volumes": '{"data": {"emptyDir": {}}}', "image": '\'{"a": ["b"]}\'', "other": '{"c": "d"}'}
 
     assert injected(annotations) == injected(annotations, OFF)
@@ -347,9 +347,7 @@ def test_json_is_let_through_where_one_annotation_is_decoded_and_another_is_inse
 @pytest.mark.parametrize(
     ("value", "refused"), [("it's: b", False), ('a"]\n    image: ' + EVIL + '\n    args: ["b', True)]
 )
-def test_values_are_guarded_that_show_their_syntax_only_when_a_template_decodes_them(
-    value: str, *, refused: bool
-) -> None:
+def test_values_with_syntax_that_only_a_template_decodes_are_guarded(value: str, *, refused: bool) -> None:
     config = CONFIG.replace("index .ObjectMeta.Annotations `arg`", "index .ObjectMeta.Annotations `arg` | b64dec")
     annotations = {"arg": base64.b64encode(value.encode()).decode(), "image": "registry.example.com/team/proxy:1"}
 
@@ -432,7 +430,7 @@ def test_ordinary_texts_are_not_dangerous_and_stay_as_they_are(text: str) -> Non
 
 
 @given(text=st.text("ax-:?,.#*<{\n \r\0'\u2028", min_size=1))
-def test_fillers_of_any_text_are_harmless_as_long_as_it_and_differ_where_it_is_dangerous(text: str) -> None:
+def test_fillers_are_harmless_as_long_as_the_text_and_differ_where_it_is_dangerous(text: str) -> None:
     filled = [filler.fill(text) for filler in EVERY]
 
     assert not any(map(is_dangerous, filled))

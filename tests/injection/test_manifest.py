@@ -1,3 +1,5 @@
+"""Workloads of manifests are injected in their place."""
+
 from __future__ import annotations
 
 from typing import Any

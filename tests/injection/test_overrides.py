@@ -1,3 +1,5 @@
+"""Records in the pod: the user's settings of the proxy, and what an earlier injection added."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""A whole injection: the patch, the pod and the errors."""
+
 from __future__ import annotations
 
 import json
@@ -177,7 +179,7 @@ def test_a_pod_that_is_injected_again_is_rendered_without_the_first_injection() 
 @pytest.mark.parametrize(
     ("env", "templates", "user"), [({"PLATFORM": "openshift"}, 9, 9), ({"PLATFORM": "openshift"}, None, 7), ({}, 9, 7)]
 )
-def test_on_openshift_a_user_that_was_given_to_all_is_no_override_and_stays_where_no_template_gives_one(
+def test_on_openshift_a_user_of_all_containers_is_not_an_override(
     env: dict[str, str], templates: int | None, user: int
 ) -> None:
     given = [make_container(name, securityContext={"runAsUser": 7}) for name in ("app", "istio-proxy")]
@@ -200,7 +202,7 @@ def test_on_openshift_a_second_patch_is_empty_though_the_users_are_alike() -> No
     assert twice.patch == []
 
 
-def test_annotations_longer_than_kubernetes_permits_are_refused_before_they_are_read() -> None:
+def test_annotations_longer_than_kubernetes_permits_are_refused_unread() -> None:
     longest = {"a": "x" * ((256 << 10) - 1)}
     assert isinstance(inject_pod(revision_of(), make_pod(annotations=longest), UNCHECKED), Injected)
     with pytest.raises(AnnotationError, match="262145 characters, more than the 262144 bytes") as caught:

@@ -1,3 +1,5 @@
+"""The changes between two injected pods, by kind."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""The policy: which pods are injected, and the reason if not."""
+
 from __future__ import annotations
 
 from typing import Any

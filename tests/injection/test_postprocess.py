@@ -1,3 +1,5 @@
+"""The steps after the merge: order, probes, metrics, status and variables."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -176,7 +178,7 @@ def test_the_proxy_is_the_last_container_unless_the_application_waits_for_it(
 
 @pytest.mark.parametrize("mesh", [None, HOLD])
 @cases("given", "expected")
-def test_interception_starts_after_the_users_init_containers_unless_the_proxy_runs_by_then(
+def test_interception_starts_after_init_containers_unless_the_proxy_runs(
     mesh: str | None, given: tuple[str, ...], expected: tuple[str, ...]
 ) -> None:
     pod = make_pod(initContainers=named(*given))
@@ -245,7 +247,7 @@ def test_the_pod_given_is_not_changed() -> None:
     assert pod == _probed({REWRITE: "true", "prometheus.io/port": "80"})
 
 
-def test_a_container_moves_to_the_front_or_the_end_and_of_equal_names_the_last_is_kept() -> None:
+def test_a_container_moves_to_the_front_or_end_and_the_last_of_a_name_is_kept() -> None:
     twice: list[c.Container] = [{"name": "p", "n": 1}, {"name": "a"}, {"name": "p", "n": 2}]
     assert c.moved_first("b", named("a", "b", "d")) == named("b", "a", "d")
     assert c.moved_last("b", named("a", "b", "d")) == named("a", "d", "b")

@@ -1,3 +1,5 @@
+"""Probes of the app are rewritten to the agent."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""Which templates of a revision are rendered for a pod."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -99,7 +101,7 @@ def test_of_two_templates_the_later_wins(names: tuple[str, str], expected: str) 
     assert _rendered(make_pod(), *names).merged["metadata"]["labels"]["by"] == expected
 
 
-def test_an_order_of_containers_in_the_first_template_is_refused_as_istio_refuses_it() -> None:
+def test_an_order_of_containers_in_the_first_template_is_refused() -> None:
     # Go encodes the empty pod that the first template is merged into with `containers: null`.
     with pytest.raises(OverlayError, match=r"expected a \[\]interface \{\}, but received a <nil>"):
         _rendered(make_pod(), "ordered")
@@ -145,7 +147,7 @@ def test_the_pod_given_is_not_changed() -> None:
     assert pod == _user_proxy()
 
 
-def test_a_template_that_the_pod_asks_for_and_the_revision_has_not_is_the_pods_fault() -> None:
+def test_a_template_that_the_revision_lacks_is_the_pods_fault() -> None:
     with pytest.raises(AnnotationError) as caught:
         _rendered(_asking("mine"), "mine")
     known = "empty, fails, gateway, native, notmapping, notyaml, ordered, sidecar, wrongtype"

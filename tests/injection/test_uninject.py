@@ -1,3 +1,5 @@
+"""An injected pod becomes what it was."""
+
 from __future__ import annotations
 
 import json
@@ -110,7 +112,7 @@ def test_a_prober_of_nothing_in_the_pod_is_left_out(probers: object) -> None:
     assert uninject_pod(injected(env={PROBERS: probers})) == make_pod()
 
 
-def test_values_that_injection_does_not_write_into_the_proxys_variables_are_left_out() -> None:
+def test_values_that_injection_does_not_write_into_variables_are_left_out() -> None:
     app = make_container(ports=[{"containerPort": 80, "name": "http"}])
     env = {
         PROBERS: {"/app-health/app/livez": {"httpGet": 5, "grpc": {"port": 80}}},

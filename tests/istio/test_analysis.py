@@ -1,3 +1,5 @@
+"""Messages about Istio's objects, as istioctl analyze has them."""
+
 from __future__ import annotations
 
 import re

@@ -1,3 +1,5 @@
+"""Validation of annotations by minor."""
+
 from __future__ import annotations
 
 from pathlib import Path

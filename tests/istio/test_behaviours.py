@@ -1,3 +1,5 @@
+"""The differences between minors, by name."""
+
 from __future__ import annotations
 
 from dataclasses import Field, fields

@@ -1,3 +1,5 @@
+"""Istio's inject config and values are read, and refused with their place."""
+
 from __future__ import annotations
 
 from typing import Any

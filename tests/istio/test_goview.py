@@ -1,3 +1,5 @@
+"""Plain dicts as Go structs, as templates see them."""
+
 from __future__ import annotations
 
 from typing import Any

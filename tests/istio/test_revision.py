@@ -1,3 +1,5 @@
+"""A revision is built from its texts, with settings and a fingerprint."""
+
 from __future__ import annotations
 
 from dataclasses import FrozenInstanceError, fields

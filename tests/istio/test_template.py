@@ -1,3 +1,5 @@
+"""A compiled template of a revision: functions, data, budget and sharing."""
+
 from __future__ import annotations
 
 import gc
@@ -177,7 +179,7 @@ def test_a_changed_template_is_compiled_and_the_others_are_shared() -> None:
 
 
 @cases("changed", also=[{"delimiters": ("[[", "]]")}])
-def test_a_template_of_another_name_delimiter_minor_or_variable_is_compiled_separately(changed: dict[str, Any]) -> None:
+def test_a_template_with_another_name_or_setting_is_compiled_separately(changed: dict[str, Any]) -> None:
     before, after = _compiled(), _compiled(**changed)
 
     assert next(iter(before.values())) is not next(iter(after.values()))

@@ -1,3 +1,5 @@
+"""Webhook configurations: written as Istio installs them, read back, matched and checked for overlaps."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -77,7 +79,7 @@ def test_the_validator_of_the_default_revision_calls_istiod() -> None:
     assert webhook["clientConfig"]["service"] == {"name": "istiod", "namespace": "mesh", "path": "/validate"}
 
 
-def test_a_validator_that_moves_keeps_its_failure_policy_and_the_address_of_an_istiod_elsewhere() -> None:
+def test_a_validator_that_moves_keeps_its_failure_policy_and_url() -> None:
     client = {"url": "https://istiod.example/validate"}
     current = {"webhooks": [{"name": "validation.istio.io", "failurePolicy": "Fail", "clientConfig": client}]}
 
@@ -227,7 +229,7 @@ def test_the_unserved_name_webhook_is_called_where_istio_reads_names(
 
 
 @pytest.mark.parametrize(("namespace", "pod", "kinds"), [case for case in CALLED if NAME not in case[0]])
-def test_the_unserved_name_webhook_is_called_for_the_same_pods_as_a_served_names_webhook(
+def test_the_webhook_for_unserved_names_is_called_for_the_pods_of_served_names(
     namespace: dict[str, str], pod: dict[str, str], kinds: list[str]
 ) -> None:
     names = sorted({labels[REV] for labels in (namespace, pod) if REV in labels})
@@ -285,7 +287,7 @@ def test_another_istio_namespace_is_a_part_of_the_names() -> None:
     ] == ["istio-sidecar-injector-mesh", "istio-sidecar-injector-1-24-mesh", "istio-revision-tag-prod-mesh", "my-hook"]
 
 
-def test_a_deactivated_configuration_is_recognised_matches_nothing_and_keeps_the_rest() -> None:
+def test_a_deactivated_configuration_matches_nothing_and_keeps_the_rest() -> None:
     configuration = revision_webhook("default", WebhookOptions())
     before = dump_json(configuration)
 

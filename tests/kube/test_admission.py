@@ -1,3 +1,5 @@
+"""AdmissionReviews: decoded, answered and refused."""
+
 from __future__ import annotations
 
 import base64

@@ -1,3 +1,5 @@
+"""The defaults that the API server sets in a pod."""
+
 from __future__ import annotations
 
 from typing import Any

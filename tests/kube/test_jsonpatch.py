@@ -1,3 +1,5 @@
+"""JSON patches that lead from one document to another."""
+
 from __future__ import annotations
 
 from typing import Any

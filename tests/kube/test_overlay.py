@@ -1,3 +1,5 @@
+"""A rendered text merged into a pod."""
+
 from __future__ import annotations
 
 from contextlib import suppress

@@ -1,3 +1,5 @@
+"""Pods of workloads: names, owners, templates and kinds."""
+
 from __future__ import annotations
 
 from typing import Any

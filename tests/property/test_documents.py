@@ -35,9 +35,7 @@ def test_the_command_prints_each_document_as_if_it_was_the_only_one(apart: Apart
 
 
 @pytest.mark.parametrize("name", controlplanes.parameters(("1.14", "1.30")))
-def test_the_command_with_a_control_plane_prints_each_document_as_if_it_was_the_only_one(
-    apart: Apart, name: str
-) -> None:
+def test_with_a_control_plane_each_document_is_printed_as_if_it_was_alone(apart: Apart, name: str) -> None:
     dice = random.Random(name)  # noqa: S311 -- nothing secret
     workloads = [*dice.sample(controlplanes.documents(name), MOST // 2), *documents.generated(dice, MOST // 2)]
 

@@ -33,7 +33,7 @@ def unsteady(expression: str) -> Revision:
 
 
 @cases("expression")
-def test_a_template_that_reads_a_clock_or_random_numbers_is_never_answered_from_the_cache(expression: str) -> None:
+def test_a_template_that_reads_a_clock_or_random_numbers_is_never_cached(expression: str) -> None:
     handler = handler_of(unsteady(expression))
     body = json.dumps(reviews.review_of(replica("web"), "shop", random.Random(0))).encode()  # noqa: S311 -- nothing secret
 

@@ -27,9 +27,7 @@ RATE = 60.0
 SWAPS = 60
 
 
-async def test_no_fault_of_the_api_server_fails_an_admission_and_each_is_counted_and_got_over(
-    stage: Stage, tmp_path: Path
-) -> None:
+async def test_no_fault_of_the_api_server_fails_an_admission_and_each_is_counted(stage: Stage, tmp_path: Path) -> None:
     async with kube_api(tmp_path / "api") as api:
         api.put(CONFIG_MAPS, *config_maps(0))
         replica = await stage.replica(*flags(api))
@@ -69,7 +67,7 @@ async def test_a_crowd_of_pods_is_counted_and_takes_no_memory_to_speak_of(stage:
 
 
 @pytest.mark.parametrize("layout", [Mount, InPlace])
-async def test_the_last_good_version_is_served_whole_whatever_is_broken_and_the_reason_shown(
+async def test_the_last_good_version_is_served_and_the_reason_shown(
     layout: type[Mount | InPlace], stage: Stage, tmp_path: Path
 ) -> None:
     folder = layout(tmp_path / "revisions" / "a")

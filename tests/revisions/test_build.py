@@ -1,3 +1,5 @@
+"""A raw revision becomes a revision, with the facts of the cluster."""
+
 from __future__ import annotations
 
 import pytest

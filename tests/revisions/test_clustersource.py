@@ -1,3 +1,5 @@
+"""Revisions from the ConfigMaps of a cluster."""
+
 from __future__ import annotations
 
 import asyncio
@@ -131,7 +133,7 @@ def test_an_invalid_config_map_fails_only_its_revision(items: tuple[dict[str, An
     assert failures[name].hint
 
 
-def test_each_revision_has_its_own_pair_and_the_default_one_the_pair_that_istiod_reads() -> None:
+def test_each_revision_has_its_pair_and_the_default_one_that_of_istiod() -> None:
     revisions, _ = found(*config_maps("-default", values="other"), *config_maps(), *config_maps("-1-30"))
 
     assert [(texts.name, texts.origin.partition("/")[2], texts.values) for texts in revisions] == [

@@ -1,3 +1,5 @@
+"""Tags as webhook configurations of a cluster: set, moved and removed."""
+
 from __future__ import annotations
 
 from dataclasses import fields, replace
@@ -276,7 +278,7 @@ def test_the_other_objects_of_a_tag_move_with_it_to_any_minor(tags: ClusterTags,
     ("image_tag", "manager", "stays"),
     [("1.24.6", "istioctl", True), ("1.24.6", "injector-tag", False), ("1.28.5", "istioctl", False)],
 )
-def test_below_1_28_the_service_that_a_newer_istioctl_wrote_stays_until_the_tag_has_nothing_else(
+def test_below_1_28_the_service_of_a_newer_istioctl_is_removed_last(
     tags: ClusterTags, api: FakeApi, image_tag: str, manager: str, *, stays: bool
 ) -> None:
     revision_of(api, "new", image_tag)

@@ -1,3 +1,5 @@
+"""Revisions from folders."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -61,7 +63,7 @@ def test_a_mounted_config_map_is_read_through_its_links(tmp_path: Path) -> None:
     assert state.failures == {}
 
 
-def test_a_directory_that_is_itself_a_mounted_config_map_has_tags_and_no_dotted_revisions(tmp_path: Path) -> None:
+def test_a_directory_that_is_a_mounted_config_map_has_tags_and_no_revisions(tmp_path: Path) -> None:
     write(tmp_path / "..2026", tags__yaml="prod: a")
     (tmp_path / "..data").symlink_to("..2026")
     (tmp_path / "tags.yaml").symlink_to("..data/tags.yaml")

@@ -1,3 +1,5 @@
+"""The count of pods that are not what their revision makes now."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""Files that are read and replaced whole, and changes that are reported."""
+
 from __future__ import annotations
 
 import asyncio

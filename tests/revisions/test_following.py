@@ -1,3 +1,5 @@
+"""A source is followed: changes are loaded once it is quiet, and again after a fault."""
+
 from __future__ import annotations
 
 import asyncio
@@ -236,7 +238,7 @@ async def test_the_files_of_one_revision_are_followed_too(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("is_polled", [False, True])
-async def test_a_file_that_is_renamed_onto_another_is_served_with_and_without_a_file_event(
+async def test_a_file_renamed_onto_another_is_served_with_and_without_an_event(
     revisions: Path, is_polled: bool
 ) -> None:
     async with following(revisions) as at_work:
@@ -335,7 +337,7 @@ async def test_an_interval_of_0_follows_nothing(revisions: Path) -> None:
         assert (at_work.watches, at_work.clock.slept) == (0, [])
 
 
-async def test_a_fault_of_the_injector_is_counted_logged_and_shown_and_the_next_change_is_followed(
+async def test_a_fault_of_the_injector_is_counted_and_the_next_change_is_followed(
     revisions: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with following(revisions) as at_work:
@@ -436,7 +438,7 @@ async def test_a_recent_pod_keeps_a_revision_out_no_longer_than_it_is_recent(
 
 
 @in_fake_time
-async def test_changes_of_others_do_not_put_off_the_retry_of_a_revision_that_a_recent_pod_keeps_out(
+async def test_other_changes_do_not_delay_the_retry_of_a_revision(
     revisions: Path,
 ) -> None:
     now = 0.0
@@ -471,7 +473,7 @@ async def test_a_removed_revision_is_dropped_in_time_although_the_clock_was_set_
     assert "b" not in at_work.registry.snapshot.revisions
 
 
-async def test_the_time_of_a_removed_revision_that_ends_during_a_fault_of_the_source_makes_no_further_reads(
+async def test_a_removed_revision_that_ends_during_a_fault_makes_no_more_reads(
     revisions: Path,
 ) -> None:
     async with following(revisions, keep_removed=0.01) as at_work:

@@ -1,3 +1,5 @@
+"""The snapshot of revisions and tags, and what a name resolves to."""
+
 from __future__ import annotations
 
 from functools import partial

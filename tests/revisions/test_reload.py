@@ -1,3 +1,5 @@
+"""A reload builds what has changed, and keeps the last good revision."""
+
 from __future__ import annotations
 
 import logging
@@ -209,7 +211,7 @@ def test_nodes_and_namespaces_that_change_do_not_build_a_revision_again(setup: S
     assert (after.fingerprint, setup.loader.report.revisions["a"].loaded_at) == (before.fingerprint, 1.0)
 
 
-def test_a_changed_proxy_config_is_a_new_snapshot_and_does_not_build_a_revision_again(setup: Setup) -> None:
+def test_a_changed_proxy_config_is_a_new_snapshot_and_builds_no_revision(setup: Setup) -> None:
     setup.becomes(make_raw("a", facts=facts_with({"concurrency": 1})), now=2.0)
     before = setup.registry.snapshot
     setup.becomes(make_raw("a", facts=facts_with({"concurrency": 1})), now=3.0)
@@ -690,7 +692,7 @@ def test_the_log_says_when_a_revision_is_removed_comes_back_and_is_dropped(keepi
     ]
 
 
-def test_a_weighted_tag_loses_only_its_missing_revision_and_keeps_its_weights_if_it_moves_to_one(setup: Setup) -> None:
+def test_a_weighted_tag_loses_its_missing_revision_alone_and_keeps_its_weights(setup: Setup) -> None:
     setup.becomes(make_raw("a"), make_raw("b"), tags="prod: {a: 90, b: 10}")
     before = revisions_of(setup, "prod")
 
@@ -701,7 +703,7 @@ def test_a_weighted_tag_loses_only_its_missing_revision_and_keeps_its_weights_if
     assert set(revisions_of(setup, "prod")) == {"a"}
 
 
-def test_the_weighted_tag_default_loses_only_its_missing_revision_beside_a_revision_of_its_name(setup: Setup) -> None:
+def test_the_weighted_tag_default_loses_its_missing_revision_alone(setup: Setup) -> None:
     weighted = "default: {default: 90, b: 10}"
     setup.becomes(make_raw("default"), make_raw("b"), tags=weighted)
 

@@ -1,3 +1,5 @@
+"""Names of revisions, and the content of a source's state."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""Tags with weights, salt, shadow and namespaces."""
+
 from __future__ import annotations
 
 import subprocess
@@ -148,7 +150,7 @@ def test_yaml_that_cannot_be_read_names_its_line() -> None:
         ("prod: {revision: gone, shadow: {revision: gone}}", ("a",), "", ["tag `prod`: it names `gone`"]),
     ],
 )
-def test_a_tag_is_served_without_a_missing_shadow_or_weight_0_and_not_without_another_revision(
+def test_a_tag_is_served_without_a_missing_shadow_or_revision_of_weight_0(
     text: str, served: tuple[str, ...], usable: str, faults: list[str]
 ) -> None:
     found, errors = usable_tags(parse_tags(text), served)

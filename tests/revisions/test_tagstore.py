@@ -1,3 +1,5 @@
+"""Tags and revisions of a directory: set, removed and refused while they are in use."""
+
 from __future__ import annotations
 
 import os

@@ -1,3 +1,5 @@
+"""Labels of a cluster that name nothing that is served are counted."""
+
 from __future__ import annotations
 
 import asyncio
@@ -56,7 +58,7 @@ def test_a_pods_name_is_remembered_if_it_is_not_served_and_has_no_sidecar(
     assert unserved_name(labelled("a", labels, "shop", annotations=annotations), SERVED) == kept
 
 
-def test_the_api_server_is_asked_for_no_pod_whose_name_is_served_or_that_wants_no_sidecar() -> None:
+def test_only_pods_that_want_a_sidecar_of_an_unserved_name_are_asked_for() -> None:
     assert pod_selector({"prod", "1-24"}) == (f"{REV},{REV} notin (1-24,prod),{INJECT} notin (false)")
 
 

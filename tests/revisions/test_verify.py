@@ -1,3 +1,5 @@
+"""A revision is verified with built-in and recent pods before it is served."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -84,7 +86,7 @@ def test_a_build_that_injects_the_last_pods_is_good() -> None:
     assert verify_recent(built("v2"), built(), RECENT) == ()
 
 
-def test_a_build_that_fails_on_a_pod_that_is_injected_now_is_refused_by_the_names_of_the_pod_alone() -> None:
+def test_a_build_that_fails_on_an_injected_pod_is_refused_with_its_names() -> None:
     fails = built(f'{{{{ fail (printf "no %s" {LABEL}) }}}}')
 
     with pytest.raises(ConfigError) as caught:

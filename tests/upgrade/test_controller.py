@@ -96,7 +96,7 @@ async def test_the_replica_with_the_lease_runs_what_is_due_and_every_replica_sho
 
 
 @in_fake_time
-async def test_an_upgrade_that_cannot_start_says_why_and_is_tried_again_and_holds_up_no_other() -> None:
+async def test_an_upgrade_that_cannot_start_says_why_and_delays_no_other() -> None:
     api = FakeApi()
     runs = Runs(api)
     runs.fault = TagError("no such tag")
@@ -118,7 +118,7 @@ async def test_an_upgrade_that_cannot_start_says_why_and_is_tried_again_and_hold
 
 
 @in_fake_time
-async def test_an_upgrade_that_is_deleted_is_no_fault_and_the_next_of_its_name_starts_at_once(
+async def test_a_deleted_upgrade_is_not_a_fault_and_the_next_of_its_name_starts(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     api = FakeApi()

@@ -78,7 +78,7 @@ def test_a_workload_is_restarted_unless_there_is_a_reason(fields: dict[str, Any]
     assert bool(found.note) == bool(note)
 
 
-def test_workloads_of_other_tags_are_not_in_the_plan_and_those_of_the_revision_are_a_note() -> None:
+def test_workloads_of_other_tags_are_not_in_the_plan_those_of_the_revision_noted() -> None:
     made = planned(
         upgrade(), workload("a", requested="other"), workload("b", requested=OLD), workload("c", requested=None)
     )
@@ -89,7 +89,7 @@ def test_workloads_of_other_tags_are_not_in_the_plan_and_those_of_the_revision_a
     )
 
 
-def test_without_a_tag_the_workloads_that_would_get_the_new_revision_are_in_the_plan() -> None:
+def test_without_a_tag_workloads_that_get_the_new_revision_are_in_the_plan() -> None:
     made = planned(upgrade(tag=None), workload("a", requested=NEW), workload("b", requested=OLD), tag=None)
 
     assert [(each.key.name, each.action) for each in made.entries] == [("a", "restart")]
@@ -114,7 +114,7 @@ def test_the_first_wave_whose_filters_match_has_the_workload() -> None:
     assert made.entries[-1].note == "no wave has it: add a last wave without filters"
 
 
-def test_by_weights_each_workload_moves_in_the_first_wave_whose_weight_gives_it_the_new_revision() -> None:
+def test_a_workload_moves_in_the_first_wave_whose_weight_includes_it() -> None:
     document = upgrade({"weight": 10}, {"weight": 50}, {"weight": 100})
     made = planned(document, *(workload(f"w{number}") for number in range(200)))
 

@@ -172,7 +172,7 @@ async def test_a_tag_does_not_move_after_an_upgrade_was_aborted() -> None:
 
 
 @in_fake_time
-async def test_a_workload_that_another_runner_restarts_after_the_decision_is_not_restarted_again() -> None:
+async def test_a_workload_that_another_runner_restarts_is_not_restarted_again() -> None:
     run = Run(fleet(rival=True), {"soak": "0s"})
 
     assert (await (await run.runner()).run()).phase == COMPLETED
@@ -180,7 +180,7 @@ async def test_a_workload_that_another_runner_restarts_after_the_decision_is_not
 
 
 @in_fake_time
-async def test_a_token_that_expires_during_an_upgrade_is_renewed_and_ends_it_only_if_that_does_not_help() -> None:
+async def test_a_token_that_expires_during_an_upgrade_is_renewed() -> None:
     run = Run(fleet(), {"soak": "0s"})
     runner, now = await run.runner(), asyncio.get_running_loop().time
     run.api.expired = now() + INTERVAL / 2

@@ -288,7 +288,7 @@ def test_new_pods_that_crash_while_soaking_fail_and_late_workloads_are_restarted
     assert (late.step, late.token) == (RESTARTING, soaking.token)
 
 
-def test_a_wave_whose_pods_are_not_available_does_not_end_and_fails_after_the_timeout() -> None:
+def test_a_wave_without_available_pods_does_not_end_and_fails_after_the_timeout() -> None:
     soaking = restarting().at(SOAKING, NOW)
 
     def after(seconds: float, away: float, **fields: Any) -> tuple[str, str]:
@@ -353,7 +353,7 @@ def test_a_rollback_ignores_windows_and_pauses_if_it_fails() -> None:
     assert commanded(late, "resume", document, NOW).phase == ROLLING_BACK
 
 
-def test_a_rollback_begins_with_what_is_broken_and_a_workload_that_stays_broken_holds_up_no_other() -> None:
+def test_a_rollback_begins_with_broken_workloads_and_waits_for_none() -> None:
     document = upgrade(limits={"unavailablePods": 9, "unavailablePodsPerNamespace": 1})
     back = restarting().rolling_back(NOW, "why")
     stuck = seen("stuck", disrupts=1, new=1, old=1, unavailable=2, complete=False)

@@ -1,3 +1,5 @@
+"""The generated certificate authority: renewal, rotation and clocks."""
+
 from __future__ import annotations
 
 import base64
@@ -209,7 +211,7 @@ def test_the_former_one_is_trusted_until_all_that_it_signed_has_expired() -> Non
 
 
 @pytest.mark.parametrize("late", [900.0, 5000.0])
-def test_one_that_expired_is_followed_by_the_next_at_once_even_where_the_bundle_is_not_known_to_be_anywhere(
+def test_an_expired_one_is_followed_at_once_wherever_the_bundle_is(
     late: float,
 ) -> None:
     held = in_phase_one()

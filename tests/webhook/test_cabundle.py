@@ -1,3 +1,5 @@
+"""The caBundle of webhooks is patched, repaired and retried."""
+
 from __future__ import annotations
 
 import asyncio
@@ -227,9 +229,7 @@ async def test_before_the_webhooks_are_known_nothing_has_spread() -> None:
 @pytest.mark.parametrize("objects", [1, 3])
 @pytest.mark.parametrize("every", [0.1, 0.9])
 @in_fake_time
-async def test_against_somebody_else_each_object_is_patched_once_a_second_and_converges_after(
-    objects: int, every: float
-) -> None:
+async def test_beside_another_writer_each_object_is_patched_once_a_second(objects: int, every: float) -> None:
     loop = Loop()
     names = [f"w{number}" for number in range(objects)]
     async with running(loop.run(120.0)):

@@ -145,7 +145,7 @@ def test_the_recording_has_what_makes_replicas_differ() -> None:
     assert [json.loads(body)["request"]["dryRun"] for body in recorded("dry-run")] == [True]
 
 
-def test_an_equal_request_after_a_proxy_config_changed_is_not_answered_from_the_cache(tmp_path: Path) -> None:
+def test_after_a_changed_proxy_config_the_cache_does_not_answer(tmp_path: Path) -> None:
     config = CONFIG.replace("{{ .Values.global.tag }}", "{{ index .ProxyConfig.ProxyMetadata `A` | default `0` }}")
     write_revision(tmp_path / "default", config, VALUES)
     (body, *_) = recorded("deployment")

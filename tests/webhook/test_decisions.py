@@ -1,3 +1,5 @@
+"""Decisions: logged, remembered, and told in warnings and audit annotations."""
+
 from __future__ import annotations
 
 import asyncio
@@ -129,7 +131,7 @@ def test_a_setting_says_which_get_a_line_and_a_fault_always_does(
     assert {fields.get("reason", "") for _, _, fields in told(caplog)} == wanted
 
 
-def test_refusals_are_remembered_once_for_each_workload_and_cause_even_if_they_are_not_logged() -> None:
+def test_refusals_are_remembered_once_for_each_workload_and_cause() -> None:
     times = iter(range(100))
     decisions = Decisions(LOGGED["none"], now=lambda: next(times))
     refused = decided(asked_about(OWNED), Outcome.FAILURE, "annotation", "1-24", "prod", "metadata.annotations[x]")
@@ -223,7 +225,7 @@ def test_a_skipped_pod_is_told_why_and_what_to_do(reason: str) -> None:
     assert audit(response) == {"decision": "skipped", "reason": reason, "revision": "1-24", "tag": "prod"}
 
 
-def test_a_refused_pod_has_its_reason_in_the_audit_log_and_no_warning_beside_its_message() -> None:
+def test_a_refused_pod_has_its_reason_in_the_audit_log_and_no_warning() -> None:
     response = BOTH.refused(ANSWER, "template", TAGGED)
 
     refused = {"decision": "refused", "reason": "template", "revision": "1-24", "tag": "prod"}

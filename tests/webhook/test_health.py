@@ -1,3 +1,5 @@
+"""The operations port: health, readiness, metrics and status."""
+
 from __future__ import annotations
 
 import asyncio
@@ -93,9 +95,7 @@ async def test_nothing_can_be_changed(operations: Client, path: str, method: str
 
 
 @pytest.mark.parametrize("path", PATHS)
-async def test_no_answer_depends_on_the_host_that_a_caller_names_or_lets_other_origins_read_it(
-    operations: Client, path: str
-) -> None:
+async def test_no_answer_depends_on_the_host_header_or_permits_other_origins(operations: Client, path: str) -> None:
     hostile = {"Host": "evil.example", "Origin": "http://evil.example", "X-Forwarded-Host": "evil.example"}
 
     response = await operations.get(path, headers=hostile)
@@ -151,9 +151,7 @@ async def test_it_does_not_live_while_its_loop_is_stuck(operations: Client, part
 
 
 @pytest.mark.parametrize("parts", [Parts(), Parts(unserved={"namespaces": 3})])
-async def test_the_status_has_the_certificate_and_the_names_that_nobody_serves_if_they_are_watched(
-    operations: Client, parts: Parts
-) -> None:
+async def test_the_status_has_the_certificate_and_the_watched_unserved_names(operations: Client, parts: Parts) -> None:
     found = await (await operations.get("/status.json")).json()
 
     assert (found["certificate"], found["unserved"]) == ({"names": ["a.example"]}, parts.unserved)

@@ -1,3 +1,5 @@
+"""The phases of the server: starting, ready, draining."""
+
 from __future__ import annotations
 
 import asyncio

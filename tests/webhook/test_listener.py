@@ -1,3 +1,5 @@
+"""Connections: limits, idle times, half requests and shutdown."""
+
 from __future__ import annotations
 
 import asyncio
@@ -241,7 +243,7 @@ async def test_idle_connections_are_closed_before_one_that_sends_its_request() -
         assert await sending.ask(BODY)
 
 
-async def test_without_an_idle_connection_the_one_that_sends_its_request_for_longest_is_closed() -> None:
+async def test_without_an_idle_connection_the_slowest_sender_is_closed() -> None:
     async with serving(limit=2) as served:
         sending = []
         for number in (1, 2):

@@ -1,3 +1,5 @@
+"""The limit of open files."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""The admission queue: order, fairness and early refusals."""
+
 from __future__ import annotations
 
 import asyncio

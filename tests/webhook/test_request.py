@@ -192,13 +192,6 @@ def own(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
     return [record for record in caplog.records if record.name.startswith("injector")]
 
 
-def test_the_hook_sees_a_file_that_is_opened() -> None:
-    with watched() as opened, open(__file__, "rb"):  # noqa: PTH123 -- what the hook is to see
-        pass
-
-    assert opened == [__file__]
-
-
 @pytest.mark.parametrize("name", HOSTILE, ids=[str(number) for number in range(len(HOSTILE))])
 async def test_a_hostile_name_is_denied_with_the_uid_in_one_line_of_log_and_no_file(
     client: Client, caplog: pytest.LogCaptureFixture, name: str

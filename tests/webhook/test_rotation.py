@@ -162,7 +162,7 @@ def authorities(api: FakeApi) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("slow", [0.0, 0.05, 1.0])
 @in_fake_time
-async def test_64_replicas_that_start_at_once_without_a_secret_serve_one_authority_within_ten_seconds(
+async def test_64_replicas_without_a_secret_serve_one_authority_within_ten_seconds(
     slow: float,
 ) -> None:
     chance = random.Random(7)  # noqa: S311 -- delays
@@ -234,7 +234,7 @@ async def test_through_two_generations_no_api_server_meets_what_it_does_not_trus
 
 
 @in_fake_time
-async def test_a_replica_that_starts_after_the_secret_was_deleted_keeps_the_others_trusted() -> None:
+async def test_a_replica_that_starts_after_the_secret_is_deleted_keeps_others_trusted() -> None:
     api = FakeApi(delay=lambda: 0.02)
     api.put(WEBHOOKS, webhook_configuration())
     server, every = ApiServer(api), 0.25
@@ -399,7 +399,7 @@ async def test_bad_rotations_fail_no_handshake_and_each_is_counted(
 GENERATIONS = 3
 
 
-async def test_an_authority_that_is_replaced_fails_no_handshake_of_clients_that_follow_the_bundle(
+async def test_a_replaced_authority_fails_no_handshake_of_clients_with_the_bundle(
     metrics: Metrics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("injector.webhook.tls.selfsigned.RENEWAL_INTERVAL", POLL)
@@ -452,7 +452,7 @@ asyncio.run(main())
 """
 
 
-def test_a_process_that_is_stopped_over_the_moment_of_renewal_renews_once_it_goes_on() -> None:
+def test_a_process_that_is_stopped_over_its_renewal_renews_once_it_goes_on() -> None:
     with subprocess.Popen([sys.executable, "-c", RENEWING], cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -553,7 +553,7 @@ async def test_a_hundred_swaps_fail_no_request_and_mix_no_two_configurations(
     assert collector.get_sample_value("injector_config_reloads_total") == SWAPS
 
 
-async def test_a_change_that_would_fail_a_pod_which_was_injected_is_refused_and_the_pod_goes_on(served: Served) -> None:
+async def test_a_change_that_fails_an_injected_pod_is_refused(served: Served) -> None:
     assert await image_of(served.client, 7) == "proxy-0:1.24.0"
 
     mounted(served.folder, 1, "{{ if eq .ObjectMeta.Name `hello-7` }}{{ fail .Spec }}{{ end }}")

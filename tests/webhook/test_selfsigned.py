@@ -1,3 +1,5 @@
+"""The Secret of the generated authority, which replicas share."""
+
 from __future__ import annotations
 
 import asyncio
@@ -384,7 +386,7 @@ async def test_a_secret_that_is_deleted_is_made_anew_and_trusts_what_is_still_se
 
 
 @in_fake_time
-async def test_a_secret_that_is_deleted_twice_still_trusts_what_some_other_replica_may_serve() -> None:
+async def test_a_secret_that_is_deleted_twice_still_trusts_other_replicas() -> None:
     api = FakeApi()
     replica = Replica(api)
     former = []
@@ -434,7 +436,7 @@ async def test_a_damaged_bundle_in_the_secret_is_repaired_and_nothing_else_chang
 
 
 @in_fake_time
-async def test_a_damaged_bundle_is_repaired_with_the_retired_authorities_that_the_replica_knows() -> None:
+async def test_a_damaged_bundle_is_repaired_with_the_known_retired_authorities() -> None:
     api = FakeApi()
     replica = Replica(api)
     await replica.secret.reconcile()

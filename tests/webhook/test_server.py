@@ -1,3 +1,5 @@
+"""The server as a whole: routes, errors and background tasks."""
+
 from __future__ import annotations
 
 import asyncio
@@ -286,7 +288,7 @@ async def test_a_client_that_expects_100_continue_is_told_to_send_its_body(
         (request_head("Transfer-Encoding: chunked", version="1.0"), 400),
     ],
 )
-async def test_an_unknown_expectation_or_transfer_coding_is_refused_and_ends_the_connection(
+async def test_an_unknown_expectation_or_transfer_coding_ends_the_connection(
     services: Services, head: bytes, status: int
 ) -> None:
     async with running(LISTENERS, services) as server, asyncio.timeout(LIMIT):
@@ -451,7 +453,7 @@ async def test_a_reload_may_be_asked_for_before_it_is_ready(services: Services) 
 @pytest.mark.parametrize(
     ("task", "ready"), [("shadow", (200, "ok")), ("configuration", (503, "background task down: configuration"))]
 )
-async def test_a_background_task_that_fails_is_named_until_it_is_restarted_if_injection_needs_it(
+async def test_a_failed_background_task_is_named_if_injection_needs_it(
     services: Services, monkeypatch: pytest.MonkeyPatch, collector: CollectorRegistry, task: str, ready: tuple[int, str]
 ) -> None:
     async def fails(*_: object) -> None:

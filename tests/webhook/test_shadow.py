@@ -1,3 +1,5 @@
+"""A shadow revision is compared with the one that answers."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""Slow injections: a thread, predictions and pauses."""
+
 from __future__ import annotations
 
 import asyncio
@@ -208,7 +210,7 @@ async def test_an_error_is_raised_on_either_thread(pool: SlowPool) -> None:
         await in_thread(pool, faulty)
 
 
-async def test_a_template_that_spends_its_budget_again_and_again_is_paused_for_the_namespace_alone(
+async def test_a_template_that_often_spends_its_budget_is_paused_for_one_namespace(
     pool: SlowPool, clock: Clock
 ) -> None:
     for _ in range(FAILURES_TO_PAUSE):

@@ -1,3 +1,5 @@
+"""The status page and its JSON."""
+
 from __future__ import annotations
 
 import json
@@ -310,7 +312,7 @@ def test_a_tag_of_one_revision_is_one_line() -> None:
     assert "svg" not in page
 
 
-def test_many_tags_are_an_index_by_revision_and_only_tags_that_differ_from_the_rest_have_rows() -> None:
+def test_many_tags_are_an_index_by_revision_and_only_special_ones_have_rows() -> None:
     many = [
         {"name": f"t-{number:02}", "revision": f"1-{24 + number % 2 * 6}", "weights": {"x": 1}, "namespaces": {}, "shadow": None}
         for number in range(MAX_ROWS)

@@ -1,3 +1,5 @@
+"""The server's certificate: loaded, replaced and refused."""
+
 from __future__ import annotations
 
 import asyncio
@@ -197,7 +199,7 @@ def test_a_certificate_that_is_not_valid_yet_is_used_once_it_is(secret: MountedS
     assert source.certificate.fingerprint == issued.fingerprint
 
 
-def test_a_certificate_that_expires_in_use_is_told_and_may_be_followed_by_one_of_any_name(
+def test_an_expired_certificate_is_reported_and_may_be_followed_by_any_name(
     secret: MountedSecret,
 ) -> None:
     secret.put()

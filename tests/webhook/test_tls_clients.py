@@ -1,3 +1,5 @@
+"""Client certificates: which API servers may ask."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""The webhook for unknown names: warned of or denied."""
+
 from __future__ import annotations
 
 import json
@@ -78,7 +80,7 @@ def outcomes(collector: CollectorRegistry) -> dict[tuple[str, str], float]:
         ("namespace", asking("1-24", "shop"), "namespace shop"),
     ],
 )
-async def test_a_name_that_nobody_serves_is_warned_of_or_refused_with_the_names_that_are_served(
+async def test_an_unserved_name_is_warned_of_or_denied_with_the_served_names(
     net: Client, collector: CollectorRegistry, kind: str, review: dict[str, Any], whose: str
 ) -> None:
     warned = await answer_of(net, f"/unserved/warn/{kind}", review)

@@ -1,3 +1,5 @@
+"""Sprig's certificates, ciphers and hashes."""
+
 from __future__ import annotations
 
 from datetime import UTC, datetime

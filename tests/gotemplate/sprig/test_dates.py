@@ -1,3 +1,5 @@
+"""Sprig's dates and durations."""
+
 from __future__ import annotations
 
 from datetime import UTC, datetime

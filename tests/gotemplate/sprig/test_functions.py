@@ -1,3 +1,5 @@
+"""All functions of sprig: recorded results, signatures, and what they may read."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""Sprig's lists and ranges, within their limits."""
+
 from __future__ import annotations
 
 import pytest

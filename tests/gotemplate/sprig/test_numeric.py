@@ -1,3 +1,5 @@
+"""Sprig's conversions of numbers."""
+
 from __future__ import annotations
 
 import re

@@ -1,3 +1,5 @@
+"""Sprig's comparisons of versions."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""Sprig's texts: case, sizes and random texts."""
+
 from __future__ import annotations
 
 import uuid

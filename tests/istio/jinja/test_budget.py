@@ -1,3 +1,5 @@
+"""The budget of a Jinja template."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

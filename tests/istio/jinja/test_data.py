@@ -1,3 +1,5 @@
+"""The data of a Jinja template."""
+
 from __future__ import annotations
 
 from typing import Any

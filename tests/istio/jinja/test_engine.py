@@ -1,3 +1,5 @@
+"""Jinja templates: compiled, rendered, and errors with their line."""
+
 from __future__ import annotations
 
 import copy

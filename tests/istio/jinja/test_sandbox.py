@@ -1,3 +1,5 @@
+"""The sandbox of Jinja templates."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
