@@ -432,9 +432,15 @@ class _Struct(_Codec):
         value = value or {}
         result: dict[str, Any] = {}
         for name, field in self.fields.items():
-            if name in value or not (not creation_timestamp if field.field.omitzero else field.omits_zero):
-                result[name] = field.codec.encode(value.get(name), creation_timestamp=creation_timestamp)
-        return {**result, **{name: item for name, item in value.items() if name not in self.fields}}
+            if name in value:
+                item = value[name]
+                is_text = item.__class__ is str  # most values: one call less
+                result[name] = item if is_text else field.codec.encode(item, creation_timestamp=creation_timestamp)
+            elif not field.omits_zero or (creation_timestamp and field.field.omitzero):
+                result[name] = field.codec.encode(None, creation_timestamp=creation_timestamp)
+        if not value.keys() <= self.fields.keys():
+            result |= {name: item for name, item in value.items() if name not in self.fields}
+        return result
 
 
 def _decoded_into(before: Any, value: Any) -> Any:
@@ -455,7 +461,7 @@ def _fields_of(struct: StructType) -> dict[str, _Field]:
                 for name, each in inner.items()
             }
         else:
-            omits_zero = field.omitempty and not _encodes_as_struct(field.type)
+            omits_zero = field.omitzero or (field.omitempty and not _encodes_as_struct(field.type))
             fields[field.json] = _Field(_codec(field.type), field, drops_empty(field), omits_zero, field.json)
     return fields
 

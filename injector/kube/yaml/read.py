@@ -282,6 +282,8 @@ class _Reader:
 
     def value(self, event: Any, depth: int) -> Any:
         """Return the value that begins with ``event``."""
+        if self.decoded > self.most:
+            raise self.error(event, f"more than {self.most} values", "leave some out")
         kind = type(event)
         if kind is yaml.ScalarEvent:
             value = self.scalar(event)
@@ -293,11 +295,6 @@ class _Reader:
             what = f"json: unsupported value: {name_of_non_finite(value)}"
             self.unusable.append(self.error(event, what, "quote it to make it a string"))
         return value
-
-    def check_count(self, event: Any) -> None:
-        """Refuse a document of more values than it may have."""
-        if self.decoded > self.most:
-            raise self.error(event, f"more than {self.most} values", "leave some out")
 
     def scalar(self, event: Any) -> Any:
         """Return a scalar as go-yaml types it."""
@@ -332,7 +329,6 @@ class _Reader:
         if depth >= _MAX_DEPTH:
             raise self.error(event, "exceeded max depth", "nest less deeply")
         self.decoded += 1
-        self.check_count(event)
         anchor = _Anchor() if event.anchor is not None else None
         before = self.decoded
         if anchor is not None:
@@ -352,7 +348,6 @@ class _Reader:
         next_event = self.next_event
         items: list[Any] = []
         while type(event := next_event()) is not yaml.SequenceEndEvent:
-            self.check_count(event)
             items.append(self.value(event, depth))
         return items
 
@@ -360,7 +355,6 @@ class _Reader:
         """Put the pairs up to the end of a mapping into ``target``."""
         next_event = self.next_event
         while type(event := next_event()) is not yaml.MappingEndEvent:
-            self.check_count(event)
             is_text = type(event) is yaml.ScalarEvent
             if is_text and event.value == "<<" and (event.implicit[0] or event.tag == _MERGE_TAG):
                 self.merge(next_event(), target, depth)
@@ -413,7 +407,6 @@ class _StrictReader(_Reader):
         """Put the pairs up to the end of a mapping into ``target``."""
         keys = set()
         while type(event := self.next_event()) is not yaml.MappingEndEvent:
-            self.check_count(event)
             if (
                 type(event) is yaml.ScalarEvent
                 and event.value == "<<"

@@ -23,7 +23,7 @@ from yaml.cyaml import CEmitter  # type: ignore[attr-defined] # its stub names t
 
 from injector.golang.strconv import format_g, go_float
 from injector.kube.escaping import escape_controls, has_controls
-from injector.kube.yaml.read import is_timestamp, resolve_plain
+from injector.kube.yaml.read import HINTED, is_timestamp, resolve_plain
 
 if TYPE_CHECKING:
     Emit = Callable[[yaml.Event], None]
@@ -53,7 +53,7 @@ def dump_yaml(value: Any, *, fold: bool = True, escape: bool = False) -> str:
     try:
         for first in _BEGINNING:
             emitter.emit(first)
-        _emit(value, emitter.emit, escape=escape)
+        _Emitter(emitter.emit, escape=escape).value(value)
         for last in _ENDING:
             emitter.emit(last)
     finally:
@@ -65,26 +65,45 @@ def dump_yaml(value: Any, *, fold: bool = True, escape: bool = False) -> str:
     return escape_controls(text) if escape else text
 
 
-def _emit(value: Any, emit: Emit, *, escape: bool) -> None:
-    if isinstance(value, dict):
-        emit(_MAPPING if value else _EMPTY_MAPPING)
-        for key in _sorted(value):
-            emit(_scalar(key, escape=escape))
-            _emit(value[key], emit, escape=escape)
-        emit(_MAPPING_END)
-    elif isinstance(value, list):
-        emit(_LIST if value else _EMPTY_LIST)
-        for item in value:
-            _emit(item, emit, escape=escape)
-        emit(_LIST_END)
-    else:
-        emit(_scalar(value, escape=escape))
+class _Emitter:
+    """Gives JSON data to libyaml. One event is enough for all scalars, because libyaml copies what it gets."""
 
+    def __init__(self, emit: Emit, *, escape: bool) -> None:
+        self.emit = emit
+        self.escape = escape
+        self.event = yaml.ScalarEvent(None, None, _IMPLICIT, "")
 
-def _scalar(value: Any, *, escape: bool) -> yaml.Event:
-    if isinstance(value, str):
-        return yaml.ScalarEvent(None, None, _IMPLICIT, value, style=_style(value, escape=escape))
-    return yaml.ScalarEvent(None, None, _IMPLICIT, _text(value))
+    def value(self, value: Any) -> None:
+        """Write a value."""
+        if isinstance(value, str):
+            self.text(value)
+        elif isinstance(value, dict):
+            self.emit(_MAPPING if value else _EMPTY_MAPPING)
+            for key in _sorted(value):
+                self.text(key)
+                self.value(value[key])
+            self.emit(_MAPPING_END)
+        elif isinstance(value, list):
+            self.emit(_LIST if value else _EMPTY_LIST)
+            for item in value:
+                self.value(item)
+            self.emit(_LIST_END)
+        else:
+            self.scalar(_text(value), None)
+
+    def text(self, text: str) -> None:
+        """Write a text or a key."""
+        if self.escape and has_controls(text):
+            self.scalar(text, '"')
+        elif "\n" in text:
+            self.scalar(text, "|")
+        else:
+            self.scalar(text, '"' if _quotes(text) else None)
+
+    def scalar(self, text: str, style: str | None) -> None:
+        """Write a scalar."""
+        self.event.value, self.event.style = text, style
+        self.emit(self.event)
 
 
 def _text(value: Any) -> str:
@@ -100,20 +119,14 @@ def _text(value: Any) -> str:
     return str(int(value))
 
 
-def _style(text: str, *, escape: bool) -> str | None:
-    if escape and has_controls(text):
-        return '"'
-    if "\n" in text:
-        return "|"
-    return '"' if _quotes(text) else None
-
-
 _NUMBER_STARTS: Final = frozenset("+-0123456789")
 _BASE60 = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?", re.ASCII)
 
 
 def _quotes(text: str) -> bool:
     """Return whether a text needs quotes to be read as a text."""
+    if text and text[0] not in HINTED:
+        return False
     if type(resolve_plain(text)) is not str:
         return True
     return text[0] in _NUMBER_STARTS and (is_timestamp(text) or _BASE60.fullmatch(text) is not None)
