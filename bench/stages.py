@@ -31,12 +31,10 @@ from injector.injection.pipeline import admitted_pod, check_valid, finished, inj
 from injector.injection.policy import injection_required
 from injector.injection.render import OverlayTemplates
 from injector.injection.result import RequestFacts
-from injector.istio.behaviours import missing_fields
 from injector.istio.config import SIDECAR_TEMPLATE_NAME
 from injector.istio.template import go_functions
 from injector.kube.admission import decode
 from injector.kube.jsonpatch import create_patch
-from injector.kube.overlay import read_overlay
 from injector.metrics import Metrics, Stopwatch
 from injector.revisions.registry import Registry, snapshot_of
 from injector.webhook.handler import InjectHandler
@@ -69,7 +67,6 @@ class Stages:
             return result
 
         revision, names = self.revision, (SIDECAR_TEMPLATE_NAME,)
-        missing = missing_fields(revision.minor)
         review = timed("decode", lambda: decode(body))
         pod = timed("read", lambda: admitted_pod(review.object, NAMESPACE))
         policy = revision.config.policy
@@ -77,11 +74,10 @@ class Stages:
         params = timed("parameters", lambda: webhook_parameters(revision, pod, RequestFacts(NAMESPACE)))
         data = timed("data", lambda: template_data(params, pod))
         text = timed("render", lambda: revision.templates[SIDECAR_TEMPLATE_NAME].render(data))
-        timed("yaml", lambda: read_overlay(text, "v1.Pod", missing))
         templates = OverlayTemplates(revision, pod, names, native=native_sidecar(revision, pod))
-        overlays = templates.render(data)
+        overlays = timed("yaml", lambda: templates.read([text]))
         rendered = timed("merge", lambda: templates.merge(overlays))
-        timed("guard", lambda: TemplateGuard(params, pod, templates).check(overlays))
+        timed("guard", lambda: TemplateGuard(params, pod, templates).check([text], overlays))
         final = timed("postprocess", lambda: finished(params, rendered))
         timed("validate", lambda: check_valid(final, pod))
         timed("patch", lambda: dump_json(create_patch(review.object, final)))

@@ -56,11 +56,14 @@ class ListTemplate:
 
     revision: Revision
 
-    def render(self, data: TemplateData) -> dict[str, Any]:
-        """Return the lists that the template renders. Raises TemplateRenderError, or OverlayError if the text is not a YAML mapping."""
-        text, where = self.revision.templates[SIDECAR_TEMPLATE_NAME].render(data), self._where()
+    def render(self, data: TemplateData) -> list[str]:
+        """Return the text that the template renders. Raises TemplateRenderError if it fails."""
+        return [self.revision.templates[SIDECAR_TEMPLATE_NAME].render(data)]
+
+    def read(self, texts: list[str]) -> dict[str, Any]:
+        """Return the lists of a rendered text. Raises OverlayError if it is not a YAML mapping."""
         try:
-            lists = load_yaml(text, where=where, most=MOST_VALUES) or {}
+            lists = load_yaml(texts[0], where=self._where(), most=MOST_VALUES) or {}
         except ManifestError as error:
             raise self._unreadable(error) from error
         if not isinstance(lists, dict):

@@ -11,8 +11,8 @@ Words:
 The rule:
 
 1. A pod without a dangerous value passes.
-2. The templates are rendered again with fillers in place of all dangerous values. If the result is the same, no template reads one, and
-   the pod passes. Otherwise they are rendered a third time with other fillers.
+2. The templates are rendered again with fillers in place of all dangerous values. If the text is the same, no template reads one, and
+   the pod passes. Otherwise the texts are parsed, and the templates are rendered a third time with other fillers.
 3. Where the two renderings of fillers differ, a value is inserted. Everywhere else the real rendering must equal them: keys, lengths of
    lists, types, scalars. At a place of insertion it may have any scalar that keeps the template's own text around the value: the text that
    the fillers have in common (``difference``).
@@ -187,14 +187,17 @@ _BRANCH_HINT: Final = f"{_HINT}; if the template is meant to decide by them, run
 class PodTemplates(Protocol):
     """The templates of one pod, and what becomes of their texts."""
 
-    def render(self, data: TemplateData) -> Any:
-        """Render the templates for template data, and parse the text."""
+    def render(self, data: TemplateData) -> list[str]:
+        """Render the templates for template data."""
+
+    def read(self, texts: list[str]) -> Any:
+        """Parse rendered texts."""
 
     def trees(self, rendered: Any) -> Any:
-        """Return the JSON data of what ``render`` returned, which is compared."""
+        """Return the JSON data of what ``read`` returned, which is compared."""
 
     def merge(self, rendered: Any) -> Any:
-        """Make the result of what ``render`` returned."""
+        """Make the result of what ``read`` returned."""
 
 
 class Comparison(NamedTuple):
@@ -219,9 +222,12 @@ class TemplateGuard:
         self._document = _readable_parts(params, seen)
         self._values = [] if params.guard == OFF else _dangerous_values(self._document, decoding=self._decoding)
 
-    def check(self, rendered: Any) -> tuple[str, ...]:
-        """Return the findings of a guard that only warns about what templates rendered. Raises BreakOutError if the guard enforces."""
-        error = self._finding(self._templates.trees(rendered)) if self._values else None
+    def check(self, texts: list[str], rendered: Any) -> tuple[str, ...]:
+        """Return the findings of a guard that only warns about rendered texts. Raises BreakOutError if the guard enforces.
+
+        ``rendered`` is what the templates read from the texts.
+        """
+        error = self._finding(texts, self._templates.trees(rendered)) if self._values else None
         if error is not None and self._params.guard == ENFORCE:
             raise error
         return () if error is None else (str(error),)
@@ -251,26 +257,27 @@ class TemplateGuard:
     def _failure(self, values: Sequence[str], filler: Filler | None) -> DataError | None:
         """Return the error of the templates, and of the merge, with fillers in place of ``values``, or without them; None for none."""
         try:
-            self._templates.merge(self._templates.render(self._data(values, filler)))
+            self._templates.merge(self._templates.read(self._templates.render(self._data(values, filler))))
         except DataError as error:
             return error
         return None
 
-    def _finding(self, real: Any) -> BreakOutError | None:
+    def _finding(self, texts: list[str], real: Any) -> BreakOutError | None:
         """Return the error for a real rendering; None if no value breaks out."""
-        comparison = self._comparison(real, in_json=False)
+        comparison = self._comparison(texts, real, in_json=False)
         if comparison is not None and any(map(is_document, self._values)):
-            with_json = self._comparison(real, in_json=True)
+            with_json = self._comparison(texts, real, in_json=True)
             if with_json is None or with_json.difference is not None:
                 comparison = with_json
         return None if comparison is None else self._error(comparison)
 
-    def _comparison(self, real: Any, *, in_json: bool) -> Comparison | None:
-        """Compare a real rendering with fillers. Return None if no value breaks out."""
+    def _comparison(self, texts: list[str], real: Any, *, in_json: bool) -> Comparison | None:
+        """Compare a real rendering, its texts and their trees, with fillers. Return None if no value breaks out."""
         fillers = [replace(filler, in_json=in_json, decoding=self._decoding) for filler in (*FILLERS, *MORE_FILLERS)]
-        first = self._rendering(self._values, fillers[0])
-        if first is not None and not in_json and not self._decoding and difference(real, [first]) is None:
+        first_texts = self._texts(self._values, fillers[0])
+        if first_texts == texts and not in_json and not self._decoding:
             return None
+        first = self._parsed(first_texts)
         second = None if first is None else self._rendering(self._values, fillers[1])
         if second is None:
             return Comparison(fillers[0], [])
@@ -286,9 +293,18 @@ class TemplateGuard:
         return None if found is None else Comparison(fillers[0], renderings, found)
 
     def _rendering(self, values: Sequence[str], filler: Filler) -> Any:
-        """Render the templates with fillers in place of ``values``; None if they fail."""
+        """Render the templates with fillers in place of ``values``, and parse the texts; None if one fails."""
+        return self._parsed(self._texts(values, filler))
+
+    def _texts(self, values: Sequence[str], filler: Filler) -> list[str] | None:
         try:
-            return self._templates.trees(self._templates.render(self._data(values, filler)))
+            return self._templates.render(self._data(values, filler))
+        except DataError:
+            return None
+
+    def _parsed(self, texts: list[str] | None) -> Any:
+        try:
+            return None if texts is None else self._templates.trees(self._templates.read(texts))
         except DataError:
             return None
 
@@ -429,10 +445,7 @@ class Difference(NamedTuple):
 
 
 def difference(real: Any, renderings: Sequence[Any], path: Path = ()) -> Difference | None:
-    """Return the first difference between a real rendering and those of fillers that no inserted value explains, or None.
-
-    A single rendering has no place of insertion: the real one must equal it.
-    """
+    """Return the first difference between a real rendering and those of fillers that no inserted value explains, or None."""
     if all(type(each) is type(real) for each in renderings):
         if isinstance(real, dict):
             return _object_difference(real, renderings, path)

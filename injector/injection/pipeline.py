@@ -301,14 +301,15 @@ def render_guarded(params: Parameters, seen: c.Pod, templates: PodTemplates) -> 
     """
     guard = TemplateGuard(params, seen, templates)
     try:
-        rendered = templates.render(template_data(params, seen))
+        texts = templates.render(template_data(params, seen))
+        rendered = templates.read(texts)
         merged = templates.merge(rendered)
     except TemplateBudgetError:
         raise  # not the syntax of a value: the server pauses templates with this error
     except DataError as error:
         guard.check_failure(error)
         raise
-    return merged, guard.check(rendered)
+    return merged, guard.check(texts, rendered)
 
 
 def finished(params: Parameters, rendered: Rendered) -> c.Pod:

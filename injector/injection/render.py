@@ -64,13 +64,16 @@ class OverlayTemplates:
     names: tuple[str, ...]
     native: bool = False
 
-    def render(self, data: TemplateData) -> list[Overlay]:
-        """Return the overlay that each template renders.
+    def render(self, data: TemplateData) -> list[str]:
+        """Return the text that each template renders.
 
-        Raises AnnotationError if the pod asks for an unknown template, TemplateRenderError if one fails, and OverlayError if a text is not
-        a YAML mapping.
+        Raises AnnotationError if the pod asks for an unknown template, and TemplateRenderError if one fails.
         """
-        return [self._read(name, self._template(name).render(data)) for name in self.names]
+        return [self._template(name).render(data) for name in self.names]
+
+    def read(self, texts: list[str]) -> list[Overlay]:
+        """Return the overlays of rendered texts. Raises OverlayError if a text is not a YAML mapping."""
+        return [self._read(name, text) for name, text in zip(self.names, texts, strict=True)]
 
     def trees(self, overlays: list[Overlay]) -> Any:
         """Return the JSON data of overlays."""

@@ -146,7 +146,7 @@ def read(text: str) -> AppendSpec:
     revision = revision_of(8, config)
     params = webhook_parameters(revision, admitted_pod(make_pod(), "shop"), RequestFacts("shop"))
     template = ListTemplate(revision)
-    return template.merge(template.render(template_data(params, params.pod)))
+    return template.merge(template.read(template.render(template_data(params, params.pod))))
 
 
 def test_every_list_is_read_typed() -> None:

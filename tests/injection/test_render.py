@@ -63,7 +63,7 @@ def _rendered(pod: dict[str, Any], *names: str, native: bool = False, version: s
     revision = _revision(version)
     data = template_data(webhook_parameters(revision, pod, RequestFacts()), pod)
     templates = OverlayTemplates(revision, pod, names, native=native)
-    return templates.merge(templates.render(data))
+    return templates.merge(templates.read(templates.render(data)))
 
 
 def _asking(templates: str) -> dict[str, Any]:
@@ -197,5 +197,6 @@ def test_a_rendered_text_of_very_many_values_is_refused_before_they_are_read() -
     wrapped = config.replace("'{{ range", "'a: [{{ range").replace("{{ end }}'", "{{ end }}]'")
     revision = _revision(config=wrapped.replace("range 10000", "range 30000"))
     data = template_data(webhook_parameters(revision, make_pod(), RequestFacts()), make_pod())
+    templates = OverlayTemplates(revision, make_pod(), ("many",))
     with pytest.raises(OverlayError, match="more than 20000 values"):
-        OverlayTemplates(revision, make_pod(), ("many",)).render(data)
+        templates.read(templates.render(data))
