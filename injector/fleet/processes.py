@@ -35,11 +35,11 @@ def in_processes(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
     reading them and working on them happen at the same time. On systems other than Linux there is only this process.
     """
     cpus = len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
-    left = iter(items)
-    first = list(islice(left, 2 * _PER_PROCESS)) if cpus > 1 else []
-    left = chain(first, left)
+    remaining = iter(items)
+    first = list(islice(remaining, 2 * _PER_PROCESS)) if cpus > 1 else []
+    remaining = chain(first, remaining)
     if len(first) < 2 * _PER_PROCESS:
-        yield from map(function, left)
+        yield from map(function, remaining)
         return
     import multiprocessing  # noqa: PLC0415 -- few commands need it
     from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415
@@ -48,7 +48,7 @@ def in_processes(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
     executor = ProcessPoolExecutor(min(cpus, _MOST_PROCESSES), context, _start, (function,))
     pending: deque[Future[list[R]]] = deque()
     try:
-        while group := list(islice(left, _AT_ONCE)):
+        while group := list(islice(remaining, _AT_ONCE)):
             pending.append(executor.submit(_apply, group))
             if len(pending) > _AHEAD:
                 yield from pending.popleft().result()

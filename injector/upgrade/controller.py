@@ -32,7 +32,7 @@ MAX_UPGRADES: Final = 100
 """How many resources are remembered."""
 RETRY_INTERVAL: Final = 30.0
 """Seconds until an upgrade that cannot start or go on is tried again."""
-SETTLING: Final = 2.0
+PAUSE_BETWEEN_RUNS: Final = 2.0
 """Seconds between the end of a run and the next one of the same upgrade. In this time its last state is seen by the watch."""
 
 
@@ -55,11 +55,11 @@ class Controller:
     _items: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def follow(self, settled: asyncio.Event) -> None:
+    async def follow(self, ready: asyncio.Event) -> None:
         """Show the upgrades, and run them while the lease is held, until cancelled. The server does not wait for it."""
-        settled.set()
+        ready.set()
         scope = Scope(UPGRADES, room=MAX_UPGRADES)
-        watch = ListWatch(self.client, scope, keep=dict, changed=self._changed, metrics=self.metrics)
+        watch = ListWatch(self.client, scope, keep=dict, changed=self._on_change, metrics=self.metrics)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(watch.run())
             tasks.create_task(self.lease.lead(self._run_all))
@@ -91,11 +91,13 @@ class Controller:
             "progressedAt": state.progressed,
         }
 
-    def _changed(self, items: Mapping[str, dict[str, Any]]) -> None:
+    def _on_change(self, items: Mapping[str, dict[str, Any]]) -> None:
         self._items = items
         self._woken.set()
-        found = {name: _read(item) for name, item in items.items()}
-        self.metrics.upgrades({name: _metrics_row(each) for name, each in found.items() if isinstance(each, Stored)})
+        upgrades = {name: _read(item) for name, item in items.items()}
+        self.metrics.upgrades(
+            {name: _metrics_row(upgrade) for name, upgrade in upgrades.items() if isinstance(upgrade, Stored)}
+        )
 
     async def _run_all(self) -> None:
         tasks: dict[str, asyncio.Task[None]] = {}
@@ -120,13 +122,13 @@ class Controller:
 
     async def _run_one(self, name: str) -> None:
         """Run an upgrade, and wait before the next try. An upgrade that fails does not affect the others."""
-        store, wait, uid = ResourceStore(self.client, self.lease.namespace, name), SETTLING, self._uid(name)
+        store, wait, uid = ResourceStore(self.client, self.lease.namespace, name), PAUSE_BETWEEN_RUNS, self._uid(name)
         try:
             raw = await self.client.get(UPGRADES, name)
             if _is_due(raw):  # the watch may be late, and a run lists all workloads
                 await self.run(store, raw, read_upgrade(raw, where=f"Upgrade {name}"))
         except InjectorError as error:
-            await asyncio.sleep(SETTLING)
+            await asyncio.sleep(PAUSE_BETWEEN_RUNS)
             if self._uid(name) != uid:
                 _log.info("upgrade %s was deleted: its tag and pods stay as they are", name)
                 return
@@ -170,5 +172,5 @@ def _metrics_row(stored: Stored) -> UpgradeRow:
         # A soak is progress until its end.
         progressed = state.since + upgrade.soak if state.step == SOAKING and not state.back else state.progressed
     gates = {name: text.partition(":")[0] for name, text in state.gates.items()}
-    left = len(upgrade.waves) - done
-    return UpgradeRow(state.phase, {"done": done, "left": left}, state.counts, state.left, gates, progressed)
+    remaining = len(upgrade.waves) - done
+    return UpgradeRow(state.phase, {"done": done, "left": remaining}, state.counts, state.left, gates, progressed)

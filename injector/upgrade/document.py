@@ -182,16 +182,18 @@ class Upgrade:
         """How the tag moves: by ``weights``, by ``namespaces``, or before the first wave, which then only ``order`` the restarts."""
         if self.waves[0].weight is not None:
             return BY_WEIGHT
-        plain = all(each.selector is None and not each.importance for each in self.waves)
+        plain = all(wave.selector is None and not wave.importance for wave in self.waves)
         return BY_NAMESPACE if plain and self.waves[0].namespaces else ORDER_ONLY
 
     def in_window(self, now: float) -> bool:
         """Return whether workloads may be restarted now."""
-        return not self.windows or any(each.contains(now) for each in self.windows)
+        return not self.windows or any(window.contains(now) for window in self.windows)
 
     def deadline_from(self, now: float) -> float:
         """Return the deadline of an upgrade that starts or goes on now. A wait for its first window does not count."""
-        open_later = [each.not_before or now for each in self.windows if each.not_after is None or each.not_after > now]
+        open_later = [
+            window.not_before or now for window in self.windows if window.not_after is None or window.not_after > now
+        ]
         return max(now, min(open_later, default=now)) + self.deadline
 
 
@@ -210,14 +212,14 @@ def read_upgrade(raw: Any, *, where: str) -> Upgrade:
         tag=spec.name("tag", "tag", default=""),
         source=spec.name("from", "revision"),
         target=spec.name("to", "revision"),
-        waves=tuple(_wave(each, index) for index, each in enumerate(spec.parts("waves", _WAVE), 1)),
+        waves=tuple(_wave(fields, index) for index, fields in enumerate(spec.parts("waves", _WAVE), 1)),
         importance_label=spec.text("importanceLabel", _IMPORTANCE_LABEL),
         limits=_limits(spec.part("limits", _LIMITS)),
         gates=_gates(spec.part("gates", _GATES)),
         soak=spec.duration("soak", SOAK),
         timeout=spec.duration("timeout", TIMEOUT),
         deadline=spec.duration("deadline", DEADLINE),
-        windows=tuple(_window(each) for each in spec.parts("windows", _WINDOW)),
+        windows=tuple(_window(fields) for fields in spec.parts("windows", _WINDOW)),
         on_failure=spec.choice("onFailure", (PAUSE, ROLLBACK)),
     )
     _check(upgrade, spec)
@@ -245,17 +247,17 @@ def _check(upgrade: Upgrade, spec: _Fields) -> None:
         spec.refuse("onFailure", "a rollback needs a tag", "name the tag, or write Pause")
     if not is_label_key(upgrade.importance_label):
         spec.refuse("importanceLabel", "it is not the key of a label", f"write {_IMPORTANCE_LABEL}")
-    names = [each.name for each in upgrade.waves]
+    names = [wave.name for wave in upgrade.waves]
     if len(set(names)) < len(names):
         spec.refuse("waves", "two waves have one name", "give each its own name")
-    weights = [each.weight for each in upgrade.waves]
-    if any(each is not None for each in weights):
-        steps = [0 if each is None else each for each in weights]
+    weights = [wave.weight for wave in upgrade.waves]
+    if any(weight is not None for weight in weights):
+        steps = [0 if weight is None else weight for weight in weights]
         if None in weights or steps != sorted(set(steps)):
             spec.refuse("waves", "the weights do not rise", "give every wave a weight, such as 10, 50 and 100")
         if not upgrade.tag:
             spec.refuse("waves", "a weight needs a tag", "name the tag, or use namespaces or selectors")
-    open_waves = [each.name for each in upgrade.waves[:-1] if each == Wave(each.name)]
+    open_waves = [wave.name for wave in upgrade.waves[:-1] if wave == Wave(wave.name)]
     if open_waves:
         hint = "put it last, or give it namespaces, a selector or an importance"
         spec.refuse("waves", f"wave {open_waves[0]} has all workloads, so that later waves have none", hint)
@@ -264,7 +266,9 @@ def _check(upgrade: Upgrade, spec: _Fields) -> None:
 def _wave(raw: _Fields, number: int) -> Wave:
     weight = None if raw.get("weight") is None else raw.number("weight", 0, minimum=1, maximum=_ALL)
     namespaces = raw.get("namespaces", [])
-    if not isinstance(namespaces, list) or not all(isinstance(each, str) and is_dns_label(each) for each in namespaces):
+    if not isinstance(namespaces, list) or not all(
+        isinstance(namespace, str) and is_dns_label(namespace) for namespace in namespaces
+    ):
         raw.refuse("namespaces", "it is not a list of namespaces", "write `namespaces: [dev, test]`")
     selector = raw.get("selector")
     wave = Wave(
@@ -301,12 +305,12 @@ def _limits(raw: _Fields) -> Limits:
 
 def _gates(raw: _Fields) -> Gates:
     url = raw.text("prometheus", "")
-    metrics = tuple(_metric(each) for each in raw.parts("metrics", _METRIC))
+    metrics = tuple(_metric(fields) for fields in raw.parts("metrics", _METRIC))
     if url and not _is_http_url(url):
         raw.refuse("prometheus", "it is not a URL", "write http://HOST:PORT without credentials")
     if metrics and not url:
         raw.refuse("metrics", "they need a Prometheus", "give `prometheus: http://HOST:PORT`")
-    if len({each.name for each in metrics}) < len(metrics):
+    if len({metric.name for metric in metrics}) < len(metrics):
         raw.refuse("metrics", "two of them have one name", "give each its own name")
     if url and raw.get("metrics") is None:
         metrics = tuple(Metric(name, "", *bounds) for name, bounds in BUILT_IN.items())
@@ -379,10 +383,10 @@ class _Fields:
         return _Fields(self.get(key, {}), where, known)
 
     def parts(self, key: str, known: Collection[str]) -> list[_Fields]:
-        found = self.get(key, [])
-        if not isinstance(found, list):
+        parts = self.get(key, [])
+        if not isinstance(parts, list):
             self.refuse(key, "it is not a list", _EXAMPLE)
-        return [_Fields(each, f"{self.where}.{key}[{index}]", known) for index, each in enumerate(found)]
+        return [_Fields(part, f"{self.where}.{key}[{index}]", known) for index, part in enumerate(parts)]
 
     def text(self, key: str, default: str | None = None) -> str:
         value = self.get(key, default)
@@ -430,7 +434,7 @@ class _Fields:
 
     def time(self, key: str) -> float | None:
         value = self.get(key)
-        found = read_time(value)
-        if value is not None and found is None:
+        time = read_time(value)
+        if value is not None and time is None:
             self.refuse(key, f"it is {value!r}", "write a time such as 2026-03-01T22:00:00Z")
-        return found
+        return time

@@ -99,7 +99,7 @@ class Query:
 
 def parse_queries(upgrade: Upgrade) -> tuple[Query, ...]:
     """Parse the templates of an upgrade. Raises ConfigError if a template does not parse, or uses an unknown variable."""
-    found = []
+    queries = []
     for metric in upgrade.gates.metrics:
         text = metric.query or QUERIES[metric.name]
         sandbox = Sandbox({metric.name: text})
@@ -114,8 +114,8 @@ def parse_queries(upgrade: Upgrade) -> tuple[Query, ...]:
             raise _bad(metric, f"unknown variable {min(unknown)}; known are {', '.join(VARIABLES)}")
         query = Query(metric, template, variables)
         query.render(dict.fromkeys(VARIABLES, "x"))
-        found.append(query)
-    return tuple(found)
+        queries.append(query)
+    return tuple(queries)
 
 
 def _bad(metric: Metric, what: str) -> ConfigError:
@@ -145,22 +145,22 @@ async def evaluate(
 
 
 async def _result(prometheus: _Prometheus, query: Query, shared: Mapping[str, str], keys: Iterable[Key]) -> GateResult:
-    asked: dict[str, dict[str, str]] = {}
+    values_by_query: dict[str, dict[str, str]] = {}
     for key in keys:
         values = {**shared, "namespace": key.namespace, "workload": key.name}
-        asked.setdefault(" ".join(query.render(values).split()), values)
-    answers = await asyncio.gather(*(prometheus.ask(text) for text in asked))
-    results = [_judged(query, values, answer) for values, answer in zip(asked.values(), answers, strict=True)] or [
-        GateResult(query.metric.name, PASSED, "no workload was restarted")
-    ]
+        values_by_query.setdefault(" ".join(query.render(values).split()), values)
+    answers = await asyncio.gather(*(prometheus.ask(text) for text in values_by_query))
+    results = [
+        _judge(query, values, answer) for values, answer in zip(values_by_query.values(), answers, strict=True)
+    ] or [GateResult(query.metric.name, PASSED, "no workload was restarted")]
     ranks = {FAILED: 0, NO_DATA: 1, PASSED: 2}
-    worst = min(results, key=lambda each: ranks[each.result])
-    more = sum(each.result == worst.result for each in results) - 1
+    worst = min(results, key=lambda result: ranks[result.result])
+    more = sum(result.result == worst.result for result in results) - 1
     has_more = more and worst.result != PASSED
     return replace(worst, detail=f"{worst.detail} (and {more} more)") if has_more else worst
 
 
-def _judged(query: Query, values: Mapping[str, str], answer: list[float] | str) -> GateResult:
+def _judge(query: Query, values: Mapping[str, str], answer: list[float] | str) -> GateResult:
     metric = query.metric
     place = ""
     if "workload" in query.variables:
@@ -219,5 +219,5 @@ def _values(answer: Any) -> list[float] | str:
     if answer["status"] != "success":
         return f"Prometheus refuses the query: {' '.join(str(answer.get('error')).split())[:200]}"
     data = answer["data"]
-    samples = [data["result"]] if data["resultType"] == "scalar" else [each["value"] for each in data["result"]]
+    samples = [data["result"]] if data["resultType"] == "scalar" else [sample["value"] for sample in data["result"]]
     return [float(sample[1]) for sample in samples]

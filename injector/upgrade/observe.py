@@ -12,7 +12,7 @@ from injector.kube.selectors import Selector
 from injector.revisions.tags import workload_key
 from injector.upgrade.document import GROUP
 from injector.upgrade.plan import ROLLOUT, Key, key_of, restart_of
-from injector.upgrade.step import Seen
+from injector.upgrade.step import ObservedWorkload
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -41,7 +41,7 @@ _FAULTS: Final = frozenset(
 class WorkloadFacts:
     """A workload as far as its object tells, its version, and the labels of its pod template."""
 
-    seen: Seen
+    observed: ObservedWorkload
     version: str
     pod_labels: Mapping[str, str]
 
@@ -74,7 +74,7 @@ def workload_facts(item: Mapping[str, Any], kind: str) -> WorkloadFacts:
     if kind != "DaemonSet":
         desired = int(1 if spec.get("replicas") is None else spec["replicas"])
     available = int(status.get("numberAvailable" if kind == "DaemonSet" else "availableReplicas") or 0)
-    seen = Seen(
+    workload = ObservedWorkload(
         key=key_of(obj),
         mark=str((meta.get("annotations") or {}).get(MARK, ""))[:_MAX_TEXT],
         complete=_is_complete(kind, meta, spec, status, desired) and available >= desired,
@@ -83,7 +83,9 @@ def workload_facts(item: Mapping[str, Any], kind: str) -> WorkloadFacts:
         unavailable=max(desired - available, 0),
         fault=_progress_fault(status),
     )
-    return WorkloadFacts(seen, str(meta.get("resourceVersion", "")), mapping_at(spec, "template", "metadata", "labels"))
+    return WorkloadFacts(
+        workload, str(meta.get("resourceVersion", "")), mapping_at(spec, "template", "metadata", "labels")
+    )
 
 
 def _is_complete(
@@ -109,8 +111,8 @@ def _is_complete(
 
 
 def _progress_fault(status: Mapping[str, Any]) -> str:
-    for each in status.get("conditions") or ():
-        if each.get("type") == "Progressing" and each.get("reason") == "ProgressDeadlineExceeded":
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "Progressing" and condition.get("reason") == "ProgressDeadlineExceeded":
             return "its progress deadline is exceeded"
     return ""
 
@@ -122,9 +124,9 @@ def pod_facts(pod: Mapping[str, Any]) -> PodFacts | None:
     if revision is None or has_ended(pod):
         return None
     statuses = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
-    reasons = [mapping_at(each, "state", "waiting").get("reason") for each in statuses]
-    fault = next((str(each) for each in reasons if each in _FAULTS), "")
-    restarts = max((int(each.get("restartCount") or 0) for each in statuses), default=0)
+    reasons = [mapping_at(container, "state", "waiting").get("reason") for container in statuses]
+    fault = next((str(reason) for reason in reasons if reason in _FAULTS), "")
+    restarts = max((int(container.get("restartCount") or 0) for container in statuses), default=0)
     key = Key(*workload_key(pod, str(meta.get("namespace", ""))))
     return PodFacts(key, revision[:_MAX_TEXT], restarts, fault)
 
@@ -151,7 +153,7 @@ class Observer:
 
     target: str
     max_restarts: int
-    _changed: dict[Key, tuple[Seen, float]] = field(default_factory=dict)
+    _changed: dict[Key, tuple[ObservedWorkload, float]] = field(default_factory=dict)
     _available: dict[Key, float] = field(default_factory=dict)
 
     def observe(
@@ -161,41 +163,41 @@ class Observer:
         pods: Iterable[PodFacts],
         budgets: Iterable[BudgetFacts],
         now: float,
-    ) -> tuple[list[Seen], frozenset[str]]:
+    ) -> tuple[list[ObservedWorkload], frozenset[str]]:
         """Return the workloads of the plan, and the PodDisruptionBudgets that allow no disruption."""
-        facts = {each.seen.key: each for each in workloads}
+        facts = {workload.observed.key: workload for workload in workloads}
         by_key, by_namespace = defaultdict[Key, list[PodFacts]](list), defaultdict[str, list[BudgetFacts]](list)
         for pod in pods:
             by_key[pod.key].append(pod)
         for budget in budgets:
             by_namespace[budget.namespace].append(budget)
-        found = []
+        observed = []
         for entry in plan.entries:
             known = facts.get(entry.key)
             if known is not None and entry.wave is not None:
                 own = by_namespace.get(entry.key.namespace, ())
-                names = frozenset(each.name for each in own if each.selector.matches(known.pod_labels))
-                seen = replace(known.seen, action=entry.action, wave=entry.wave, budgets=names)
-                found.append(self._with_pods(seen, by_key.get(entry.key, ()), now))
-        exhausted = frozenset(each.name for own in by_namespace.values() for each in own if each.is_exhausted)
-        return found, exhausted
+                names = frozenset(budget.name for budget in own if budget.selector.matches(known.pod_labels))
+                observation = replace(known.observed, action=entry.action, wave=entry.wave, budgets=names)
+                observed.append(self._with_pods(observation, by_key.get(entry.key, ()), now))
+        exhausted = frozenset(budget.name for own in by_namespace.values() for budget in own if budget.is_exhausted)
+        return observed, exhausted
 
-    def _with_pods(self, seen: Seen, pods: Sequence[PodFacts], now: float) -> Seen:
-        new = [each for each in pods if each.revision == self.target]
-        seen = replace(seen, new=len(new), old=len(pods) - len(new), fault=self._fault(new) or seen.fault)
-        before, since = self._changed.get(seen.key, (None, now))
-        if before != seen:
+    def _with_pods(self, workload: ObservedWorkload, pods: Sequence[PodFacts], now: float) -> ObservedWorkload:
+        new = [pod for pod in pods if pod.revision == self.target]
+        workload = replace(workload, new=len(new), old=len(pods) - len(new), fault=self._fault(new) or workload.fault)
+        before, since = self._changed.get(workload.key, (None, now))
+        if before != workload:
             since = now
-        self._changed[seen.key] = seen, since
-        available = self._available.get(seen.key, now) if seen.unavailable else now
-        self._available[seen.key] = available
-        return replace(seen, quiet=now - since, incomplete=now - available)
+        self._changed[workload.key] = workload, since
+        available = self._available.get(workload.key, now) if workload.unavailable else now
+        self._available[workload.key] = available
+        return replace(workload, quiet=now - since, incomplete=now - available)
 
     def _fault(self, new: Sequence[PodFacts]) -> str:
-        crashing = next((each.fault for each in new if each.fault), "")
+        crashing = next((pod.fault for pod in new if pod.fault), "")
         if crashing:
             return f"a new pod does not start: {crashing}"
-        restarts = max((each.restarts for each in new), default=0)
+        restarts = max((pod.restarts for pod in new), default=0)
         if restarts > self.max_restarts:
             return f"a new pod restarted {restarts} times"
         return ""

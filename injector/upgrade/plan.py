@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 ROLLOUT: Final = "Rollout"
 ROLLOUT_GROUP: Final = "argoproj.io"
-RESTARTABLE: Final[Mapping[str, Resource]] = {each.kind: each for each in (DEPLOYMENTS, STATEFUL_SETS, DAEMON_SETS)}
+RESTARTABLE: Final[Mapping[str, Resource]] = {
+    resource.kind: resource for resource in (DEPLOYMENTS, STATEFUL_SETS, DAEMON_SETS)
+}
 """The resources that are restarted by an annotation of their pod template. A Rollout has a field for it."""
 _OTHERS: Final = {
     "Pod": "a bare pod: delete it and create it again",
@@ -216,11 +218,11 @@ class Plan:
 
     def of_wave(self, index: int) -> list[Entry]:
         """Return the workloads of a wave."""
-        return [each for each in self.entries if each.wave == index]
+        return [entry for entry in self.entries if entry.wave == index]
 
     def count(self, entries: Iterable[Entry] | None = None) -> dict[str, int]:
         """Return the number of workloads for each action that occurs."""
-        counts = Counter(each.action for each in (self.entries if entries is None else entries))
+        counts = Counter(entry.action for entry in (self.entries if entries is None else entries))
         return {action: counts[action] for action in ACTIONS if counts[action]}
 
 
@@ -239,21 +241,21 @@ def make_plan(
     """
     if tag is not None:
         check_tag(upgrade, tag)
-    tags = [] if tag is None else [moved_tag(upgrade, tag, index) for index in range(len(upgrade.waves))]
+    tags = [] if tag is None else [tag_in_wave(upgrade, tag, index) for index in range(len(upgrade.waves))]
     entries, direct = [], 0
-    for each in workloads:
-        if each.requested == (upgrade.tag or upgrade.target):
-            entry = _entry(upgrade, each, tags, (source.written, target.written))
+    for workload in workloads:
+        if workload.requested == (upgrade.tag or upgrade.target):
+            entry = _entry(upgrade, workload, tags, (source.written, target.written))
             is_compared = entry.wave is not None and (compared is None or entry.wave in compared)
             if entry.action in (RESTART, BLOCKED) and is_compared:
-                change, kinds, levels = change_of(each, source, target)
+                change, kinds, levels = change_of(workload, source, target)
                 entry = replace(entry, change=change, kinds=kinds, levels=levels)
                 if change == REFUSED_BY_TARGET:
                     entry = refused_entry(upgrade, entry, kinds[0])
             entries.append(entry)
-        elif each.requested == upgrade.source:
+        elif workload.requested == upgrade.source:
             direct += 1
-    entries.sort(key=lambda each: (len(upgrade.waves) if each.wave is None else each.wave, each.key))
+    entries.sort(key=lambda planned: (len(upgrade.waves) if planned.wave is None else planned.wave, planned.key))
     notes = []
     if direct:
         how = "not by the tag" if upgrade.tag else "and do not move"
@@ -279,14 +281,14 @@ def check_tag(upgrade: Upgrade, tag: Tag) -> None:
         )
 
 
-def prepared_tag(upgrade: Upgrade, tag: Tag) -> Tag:
+def prepare_tag(upgrade: Upgrade, tag: Tag) -> Tag:
     """Return the tag with the new revision at weight 0: no workload moves, and a pod can be pinned to the new revision for a test."""
     return tag if upgrade.target in tag.targets else replace(tag, weights=(*tag.weights, (upgrade.target, 0)))
 
 
-def moved_tag(upgrade: Upgrade, tag: Tag, index: int) -> Tag:
+def tag_in_wave(upgrade: Upgrade, tag: Tag, index: int) -> Tag:
     """Return the tag as it is in a wave. ``tag`` is the one before the upgrade."""
-    moved = _moved(upgrade, tag, index)
+    moved = _tag_with_weights(upgrade, tag, index)
     has_all = moved.sole and moved.revision == upgrade.target
     # As with `tag set`, a shadow ends once its candidate receives all workloads.
     if has_all and moved.shadow is not None and moved.shadow.revision == upgrade.target:
@@ -294,14 +296,14 @@ def moved_tag(upgrade: Upgrade, tag: Tag, index: int) -> Tag:
     return moved
 
 
-def _moved(upgrade: Upgrade, tag: Tag, index: int) -> Tag:
+def _tag_with_weights(upgrade: Upgrade, tag: Tag, index: int) -> Tag:
     whole: Weights = ((upgrade.target, 1),)
     wave = upgrade.waves[index]
     if upgrade.moves == BY_WEIGHT and wave.weight is not None:
         rest = 100 - wave.weight
         return replace(tag, weights=((upgrade.source, rest), (upgrade.target, wave.weight)) if rest else whole)
     if upgrade.moves == BY_NAMESPACE:
-        listed = frozenset().union(*(each.namespaces for each in upgrade.waves[: index + 1]))
+        listed = frozenset().union(*(earlier.namespaces for earlier in upgrade.waves[: index + 1]))
         if wave.namespaces:
             return replace(tag, namespaces={**tag.namespaces, **dict.fromkeys(sorted(listed), whole)})
         own = {name: weights for name, weights in tag.namespaces.items() if name not in listed}
@@ -314,18 +316,18 @@ def _entry(upgrade: Upgrade, workload: Workload, tags: Sequence[Tag], written: t
     wave = _wave(upgrade, workload, tags)
     if wave is None:
         return Entry(workload, STAYS, _why_not(upgrade, workload, tags))
-    sidecars = {each for each in workload.pods if each is not None}
+    sidecars = {revision for revision in workload.pods if revision is not None}
     if not sidecars:
         return Entry(workload, DONE, "no pod with a sidecar", wave=wave)
     if sidecars == {written[1]}:
         return Entry(workload, DONE, "its pods have the new revision", wave=wave)
     if workload.restart.obstacle:
         return Entry(workload, BLOCKED, workload.restart.obstacle, wave=wave)
-    fault = over_limit(upgrade, workload.restart.disrupts)
+    fault = limit_fault(upgrade, workload.restart.disrupts)
     return Entry(workload, BLOCKED if fault else RESTART, fault, wave=wave)
 
 
-def over_limit(upgrade: Upgrade, disrupts: int) -> str:
+def limit_fault(upgrade: Upgrade, disrupts: int) -> str:
     """Return why the limits never allow a restart that takes away so many pods; empty if they do."""
     limits = upgrade.limits
     for name, limit in (
@@ -340,12 +342,12 @@ def over_limit(upgrade: Upgrade, disrupts: int) -> str:
 def _wave(upgrade: Upgrade, workload: Workload, tags: Sequence[Tag]) -> int | None:
     """Return the first wave in which a workload gets the new revision; None if it does not move."""
     for index, wave in enumerate(upgrade.waves):
-        if _filtered(upgrade, wave, workload) and (not tags or _revision(tags[index], workload) == upgrade.target):
+        if _is_filtered(upgrade, wave, workload) and (not tags or _revision(tags[index], workload) == upgrade.target):
             return index
     return None
 
 
-def _filtered(upgrade: Upgrade, wave: Wave, workload: Workload) -> bool:
+def _is_filtered(upgrade: Upgrade, wave: Wave, workload: Workload) -> bool:
     return wave.takes(workload.key.namespace, workload.restart.labels, upgrade.importance_label)
 
 
@@ -354,7 +356,7 @@ def _revision(tag: Tag, workload: Workload) -> str:
 
 
 def _why_not(upgrade: Upgrade, workload: Workload, tags: Sequence[Tag]) -> str:
-    if not any(_filtered(upgrade, wave, workload) for wave in upgrade.waves):
+    if not any(_is_filtered(upgrade, wave, workload) for wave in upgrade.waves):
         return "no wave has it: add a last wave without filters"
     if tags and workload.pin in tags[-1].targets:
         return f"its pods are pinned to {workload.pin}"
@@ -367,7 +369,8 @@ def answers_for(workload: Workload, *revisions: Revision) -> list[Answer]:
     """Return the answers of the webhooks of revisions to the pod of a workload."""
     created = workload.created
     requests = (
-        (each, RequestFacts(created.namespace, {}, each.namespaces.get(created.namespace))) for each in revisions
+        (revision, RequestFacts(created.namespace, {}, revision.namespaces.get(created.namespace)))
+        for revision in revisions
     )
     return answers_to(created.pod, *requests, policy=workload.policy)
 
@@ -382,9 +385,9 @@ def change_of(workload: Workload, source: Revision, target: Revision) -> tuple[s
     old, new = answers_for(workload, source, target)
     if isinstance(new, DataError):
         return REFUSED_BY_TARGET, (hiding_of(pod).without_values(" ".join(str(new).split())),), ()
-    found = changes(old, new, pod, (source.written, target.written))
-    kinds = tuple(dict.fromkeys(each.kind for each in found))
-    levels = next(((each.old, each.new) for each in found if each.kind == POD_SECURITY), ())
+    differences = changes(old, new, pod, (source.written, target.written))
+    kinds = tuple(dict.fromkeys(change.kind for change in differences))
+    levels = next(((change.old, change.new) for change in differences if change.kind == POD_SECURITY), ())
     return _class_of(kinds, is_same_decision=decision_of(old) == decision_of(new)), kinds, levels
 
 

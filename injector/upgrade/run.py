@@ -40,7 +40,7 @@ from injector.upgrade.step import (
     INTERVAL,
     PREFLIGHT_GRACE,
     Observation,
-    Seen,
+    ObservedWorkload,
     mark_of,
     step,
     wants_gates,
@@ -97,13 +97,13 @@ class Runner:
     token: BearerToken | None = None
     clock: Callable[[], float] = time.time
     _resources: dict[str, Resource] = field(default_factory=dict)
-    _seen: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    _facts: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     _watches: list[ListWatch] = field(default_factory=list)
     _plan: Plan | None = None
     _observer: Observer | None = None
-    _planned: object = None
+    _planned_for: tuple[int, bool] | None = None
     """The wave that the plan was made for, and whether a window was open: the wait for one may take days."""
-    _asked: dict[str, float] = field(default_factory=dict)
+    _last_time: dict[str, float] = field(default_factory=dict)
     """The time of the last preflight, and of the last evaluation of the gates."""
     _refused: dict[str, str] = field(default_factory=dict)
     _failing: dict[str, float] = field(default_factory=dict)
@@ -120,9 +120,9 @@ class Runner:
         if rollout is not None:
             self._resources[ROLLOUT] = rollout
         self._watches = self._watch()
-        tasks = [asyncio.create_task(each.run()) for each in self._watches]
+        tasks = [asyncio.create_task(watch.run()) for watch in self._watches]
         try:
-            await self._synced()
+            await self._wait_until_synced()
             while True:
                 state = await self._turn()
                 if state is not None and (state.has_ended or state.phase == PAUSED):
@@ -133,33 +133,35 @@ class Runner:
             for task in (*tasks, *self._events):
                 task.cancel()
             await asyncio.gather(*tasks, *self._events, return_exceptions=True)
-            for name in self._seen:
+            for name in self._facts:
                 self.metrics.watch_synced.remove(f"{self.store.name}/{name}")
 
     def _watch(self) -> list[ListWatch]:
-        kept: dict[str, tuple[Resource, Callable[[Mapping[str, Any]], Any]]] = {
+        watched: dict[str, tuple[Resource, Callable[[Mapping[str, Any]], Any]]] = {
             kind: (resource, partial(workload_facts, kind=kind)) for kind, resource in self._resources.items()
         }
-        kept |= {PODS.kind: (PODS, pod_facts), BUDGETS.kind: (BUDGETS, budget_facts)}
-        self._seen = {name: {} for name in kept}
+        watched |= {PODS.kind: (PODS, pod_facts), BUDGETS.kind: (BUDGETS, budget_facts)}
+        self._facts = {name: {} for name in watched}
         return [
             ListWatch(
                 self.client,
                 Scope(resource, watch_name=f"{self.store.name}/{name}"),
                 keep=keep,
-                changed=partial(self._seen.__setitem__, name),
+                changed=partial(self._facts.__setitem__, name),
                 metrics=self.metrics,
             )
-            for name, (resource, keep) in kept.items()
+            for name, (resource, keep) in watched.items()
         ]
 
-    async def _synced(self) -> None:
+    async def _wait_until_synced(self) -> None:
         """Wait until everything has been listed. Raises ClusterError if a list is forbidden."""
-        while not all(each.synced.is_set() for each in self._watches):
+        while not all(watch.synced.is_set() for watch in self._watches):
             await asyncio.sleep(0.05)
-            for each in self._watches:
-                if each.state.last_fault == "forbidden" and not each.synced.is_set():
-                    raise ClusterError(each.fault, hint="grant the permission to list and watch it", reason="forbidden")
+            for watch in self._watches:
+                if watch.state.last_fault == "forbidden" and not watch.synced.is_set():
+                    raise ClusterError(
+                        watch.fault, hint="grant the permission to list and watch it", reason="forbidden"
+                    )
 
     async def _turn(self) -> State | None:
         """Make one step. Return the state; None if the API server cannot be reached, or another runner was faster."""
@@ -168,7 +170,7 @@ class Runner:
             before, tag = tag_before(stored), await read_tag(self.client, stored.upgrade)
             if stored.state.has_ended or stored.state.phase == PAUSED:
                 return stored.state
-            if any(each.fault for each in self._watches):
+            if any(watch.fault for watch in self._watches):
                 return None
             observation = await self._observe(stored, before, tag)
             decision = step(stored.upgrade, stored.state, observation)
@@ -196,9 +198,9 @@ class Runner:
     async def _observe(self, stored: Stored, before: Tag | None, tag: Tag | None) -> Observation:
         upgrade, state = stored.upgrade, stored.state
         is_open = upgrade.in_window(self.clock())
-        if self._plan is None or (wants_preflight(state) and self._planned != (state.wave, is_open)):
+        if self._plan is None or (wants_preflight(state) and self._planned_for != (state.wave, is_open)):
             self._plan = await self.survey(upgrade, before, None if state.back else state.wave)
-            self._planned = state.wave, is_open
+            self._planned_for = state.wave, is_open
         checked = None
         is_wanted = wants_preflight(state) and is_open and (tag is None or upgrade.target in tag.targets)
         if is_wanted and self._is_time("preflight", PREFLIGHT_INTERVAL):
@@ -206,15 +208,17 @@ class Runner:
             checked = await preflight(self.client, self._plan, state.wave, self.istio_namespace, rollout)
         hold = "" if state.back else await control_plane_fault(self.client, upgrade.target, self.istio_namespace)
         now = self.clock()
-        workloads = [each for kind in self._resources for each in self._seen[kind].values()]
+        workloads = [facts for kind in self._resources for facts in self._facts[kind].values()]
         observer = self._observer = self._observer or Observer(self._plan.target, upgrade.gates.max_restarts)
         # In a thread, because the event loop of a server answers admissions: 5,000 workloads take 0.1 s, every two seconds.
-        pods, budgets = self._seen[PODS.kind].values(), self._seen[BUDGETS.kind].values()
-        seen, exhausted = await asyncio.to_thread(observer.observe, self._plan, workloads, pods, budgets, now)
-        gates = await self._gates(upgrade, state, [each.key for each in seen if each.wave == state.wave and each.new])
+        pods, budgets = self._facts[PODS.kind].values(), self._facts[BUDGETS.kind].values()
+        observed, exhausted = await asyncio.to_thread(observer.observe, self._plan, workloads, pods, budgets, now)
+        gates = await self._gates(
+            upgrade, state, [workload.key for workload in observed if workload.wave == state.wave and workload.new]
+        )
         return Observation(
             now=now,
-            workloads=seen,
+            workloads=observed,
             tag=tag,
             tag_before=before,
             exhausted=exhausted,
@@ -234,25 +238,27 @@ class Runner:
 
     def _is_time(self, what: str, interval: float) -> bool:
         now = asyncio.get_running_loop().time()
-        if now - self._asked.get(what, -interval) < interval:
+        if now - self._last_time.get(what, -interval) < interval:
             return False
-        self._asked[what] = now
+        self._last_time[what] = now
         return True
 
-    async def _announce(self, upgrade: Upgrade, state: State, seen: Observation) -> None:
+    async def _announce(self, upgrade: Upgrade, state: State, observation: Observation) -> None:
         """Record a new step or phase as an Event in each namespace that it concerns."""
         if state.phase == RUNNING and state.step not in (RESTARTING, SOAKING):
             return
         # A runner that took over has planned no restart of a workload that is restarted already.
         mark = mark_of(upgrade, state)
-        concerned = (each for each in seen.workloads if each.action == RESTART or each.mark == mark)
+        concerned = (
+            workload for workload in observation.workloads if workload.action == RESTART or workload.mark == mark
+        )
         if state.phase in (RUNNING, PAUSED):
-            concerned = (each for each in concerned if each.wave == state.wave)
+            concerned = (workload for workload in concerned if workload.wave == state.wave)
         reason = f"Upgrade{state.step if state.phase == RUNNING else state.phase}"
         progress = f", {progress_text(upgrade, state)}" if not state.has_ended else ""
         what = f"upgrade {upgrade.name} to {upgrade.target}: {state.phase}{progress}"
         kind = "Normal" if state.phase in (RUNNING, COMPLETED) else "Warning"
-        for place in sorted({each.key.namespace for each in concerned}):
+        for place in sorted({workload.key.namespace for workload in concerned}):
             about = {"apiVersion": "v1", "kind": NAMESPACES.kind, "name": place, "namespace": place}
             await self._record(about, kind, reason, f"{what}; {state.reason}" if state.reason else what)
 
@@ -280,9 +286,9 @@ class Runner:
             await asyncio.to_thread(self.move_tag, decision.tag, tag)
         mark = mark_of(upgrade, decision.state)
         for key in decision.restarts:
-            facts = self._seen[key.kind].get(f"{key.namespace}/{key.name}")
+            facts = self._facts[key.kind].get(f"{key.namespace}/{key.name}")
             # Another runner may have restarted it since the decision; the version would then be a newer one.
-            if facts is not None and facts.seen.mark != mark:
+            if facts is not None and facts.observed.mark != mark:
                 await self._restart(key, facts.version, mark, decision.state.token)
 
     async def _restart(self, key: Key, version: str, mark: str, token: float) -> None:
@@ -313,28 +319,34 @@ class Runner:
                 raise
 
 
-def _with_report(state: State, seen: Observation, upgrade: Upgrade) -> State:
+def _with_report(state: State, observation: Observation, upgrade: Upgrade) -> State:
     """Return the state with the progress and the results of gates, for people."""
     mark = mark_of(upgrade, state)
-    concerned = [each for each in seen.workloads if state.back or each.wave == state.wave]
-    counts = Counter(_progress(each, state, mark) for each in concerned)
+    concerned = [workload for workload in observation.workloads if state.back or workload.wave == state.wave]
+    counts = Counter(_progress(workload, state, mark) for workload in concerned)
     gates = state.gates
-    if seen.gates is not None:
-        gates = {each.name: f"{each.result}: {each.detail}" if each.detail else each.result for each in seen.gates}
-    left = sum(_is_left(each, state) for each in seen.workloads)
-    return replace(state, counts=dict(sorted(counts.items())), gates=gates, left=left, total=max(state.total, left))
+    if observation.gates is not None:
+        gates = {
+            gate.name: f"{gate.result}: {gate.detail}" if gate.detail else gate.result for gate in observation.gates
+        }
+    remaining = sum(_is_left(workload, state) for workload in observation.workloads)
+    return replace(
+        state, counts=dict(sorted(counts.items())), gates=gates, left=remaining, total=max(state.total, remaining)
+    )
 
 
-def _is_left(each: Seen, state: State) -> bool:
-    return bool(each.action != BLOCKED and each.new if state.back else each.action == RESTART and each.old)
+def _is_left(workload: ObservedWorkload, state: State) -> bool:
+    return bool(
+        workload.action != BLOCKED and workload.new if state.back else workload.action == RESTART and workload.old
+    )
 
 
-def _progress(each: Seen, state: State, mark: str) -> str:
-    if str(each.key) in state.restarting:
+def _progress(workload: ObservedWorkload, state: State, mark: str) -> str:
+    if str(workload.key) in state.restarting:
         return "restarting"
-    if each.action in (BLOCKED, STAYS):
-        return each.action
-    return "waiting" if _is_left(each, state) and each.mark != mark else "done"
+    if workload.action in (BLOCKED, STAYS):
+        return workload.action
+    return "waiting" if _is_left(workload, state) and workload.mark != mark else "done"
 
 
 async def control_plane_fault(client: KubeClient, revision: str, istio_namespace: str) -> str:
@@ -349,19 +361,21 @@ async def preflight(
 ) -> tuple[str, ...]:
     """Return the faults that forbid a wave. ``rollout`` is the resource of Argo Rollouts, if the cluster has it."""
     upgrade = plan.upgrade
-    due = [each for each in plan.of_wave(wave) if each.action == RESTART]
+    wave_entries = [entry for entry in plan.of_wave(wave) if entry.action == RESTART]
     fault = await control_plane_fault(client, upgrade.target, istio_namespace)
     # Those of later waves too, so that an upgrade does not stop in the middle.
-    later = [each for each in plan.entries if each.wave is not None and each.wave >= wave and each.action == RESTART]
+    later = [
+        entry for entry in plan.entries if entry.wave is not None and entry.wave >= wave and entry.action == RESTART
+    ]
     missing = [fault] if fault else await _missing_permissions(client, upgrade, later, rollout)
     if missing:
         return tuple(missing)
     faults: list[str] = []
-    for each in due:
+    for entry in wave_entries:
         await asyncio.sleep(PACE)
-        found = await dry_run_fault(client, plan, each)
-        if found:
-            faults.append(f"{each.key}: {found}")
+        fault_of_pod = await dry_run_fault(client, plan, entry)
+        if fault_of_pod:
+            faults.append(f"{entry.key}: {fault_of_pod}")
             if len(faults) == MAX_FAULTS:
                 break
     return tuple(faults)
@@ -375,11 +389,11 @@ async def _missing_permissions(
     if upgrade.tag and not await _can_move(client, upgrade.tag):
         missing.append(f"no permission to patch {WEBHOOKS.plural}")
     needed: dict[tuple[str, Resource], set[str]] = {}
-    for each in entries:
-        resource = RESTARTABLE.get(each.key.kind, rollout)
+    for entry in entries:
+        resource = RESTARTABLE.get(entry.key.kind, rollout)
         if resource is not None:
-            needed.setdefault(("patch", resource), set()).add(each.key.namespace)
-        needed.setdefault(("create", PODS), set()).add(each.key.namespace)
+            needed.setdefault(("patch", resource), set()).add(entry.key.namespace)
+        needed.setdefault(("create", PODS), set()).add(entry.key.namespace)
     for (verb, resource), namespaces in needed.items():
         if not await _is_allowed(client, verb, resource, ""):
             for namespace in sorted(namespaces):
@@ -393,14 +407,14 @@ async def _can_move(client: KubeClient, tag: str) -> bool:
     """Tell whether the webhooks of a tag can be patched: all of the cluster, or those that a role names."""
     if await _is_allowed(client, "patch", WEBHOOKS, ""):
         return True
-    names = await client.all(Scope(WEBHOOKS, labels=f"{TAG_LABEL}={tag}"), lambda each: str(each["metadata"]["name"]))
+    names = await client.all(Scope(WEBHOOKS, labels=f"{TAG_LABEL}={tag}"), lambda item: str(item["metadata"]["name"]))
     return bool(names) and all([await _is_allowed(client, "patch", WEBHOOKS, "", name) for name in names])
 
 
 async def _is_allowed(client: KubeClient, verb: str, resource: Resource, namespace: str, name: str = "") -> bool:
     group = resource.api_version.rpartition("/")[0]
-    asked = {"verb": verb, "group": group, "resource": resource.plural, "namespace": namespace, "name": name}
-    manifest = {"metadata": {}, "spec": {"resourceAttributes": asked}}
+    attributes = {"verb": verb, "group": group, "resource": resource.plural, "namespace": namespace, "name": name}
+    manifest = {"metadata": {}, "spec": {"resourceAttributes": attributes}}
     answer = await client.create(ACCESS_REVIEWS, manifest, manager=MANAGER)
     return bool((answer.get("status") or {}).get("allowed"))
 
@@ -413,14 +427,14 @@ async def dry_run_fault(client: KubeClient, plan: Plan, entry: Entry) -> str:
     pin = {PIN: plan.upgrade.target} if plan.upgrade.tag else {}
     pod = trial_pod(entry.workload.created.pod, entry.key.namespace, annotations=pin)
     try:
-        made = await client.create(PODS, pod, manager=MANAGER, dry_run=True)
+        created = await client.create(PODS, pod, manager=MANAGER, dry_run=True)
     except ClusterError as error:
         if error.reason == "missing" or error.what.endswith(_TERMINATED):
             return ""  # the workload disappears with its namespace
         if error.refuses_object or _WEBHOOK_FAILED in error.what:
             return f"the API server refuses its pod: {error.what}"
         raise
-    found = injected_revision(made)
-    if found == plan.target:
+    revision = injected_revision(created)
+    if revision == plan.target:
         return ""
-    return f"a new pod gets {f'revision {found}' if found else 'no sidecar'} instead of {plan.target}"
+    return f"a new pod gets {f'revision {revision}' if revision else 'no sidecar'} instead of {plan.target}"

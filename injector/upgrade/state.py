@@ -130,7 +130,7 @@ def read_state(raw: Any, upgrade: Upgrade, *, where: str) -> State:
     return state
 
 
-def commanded(state: State, verb: str, upgrade: Upgrade, now: float) -> State:
+def apply_command(state: State, verb: str, upgrade: Upgrade, now: float) -> State:
     """Return the state after a command of a user. Raises UsageError if the command does not fit the state."""
     if state.has_ended and (verb, state.phase) not in (("rollback", COMPLETED), ("rollback", ABORTED)):
         raise UsageError(f"the upgrade {upgrade.name} has ended: it is {state.phase}", hint="start another upgrade")
@@ -138,11 +138,11 @@ def commanded(state: State, verb: str, upgrade: Upgrade, now: float) -> State:
         case "pause":
             return replace(state, phase=PAUSED, reason="paused by a user")
         case "resume":
-            return _resumed(state, upgrade, now)
+            return _resume(state, upgrade, now)
         case "promote":
             if state.back:
                 raise UsageError("a rollback has no gates", hint="resume it, or abort it")
-            return promoted(_resumed(state, upgrade, now), upgrade, now)
+            return promote(_resume(state, upgrade, now), upgrade, now)
         case "abort":
             return replace(
                 state, phase=ABORTED, restarting={}, reason="aborted by a user: the tag and the pods stay as they are"
@@ -156,13 +156,13 @@ def commanded(state: State, verb: str, upgrade: Upgrade, now: float) -> State:
             return replace(state.rolling_back(now, "rolled back by a user"), deadline=now + upgrade.deadline)
 
 
-def _resumed(state: State, upgrade: Upgrade, now: float) -> State:
+def _resume(state: State, upgrade: Upgrade, now: float) -> State:
     phase = ROLLING_BACK if state.back else RUNNING
     restarting = dict.fromkeys(state.restarting, now)
     return replace(state.at(state.step, now, phase=phase, restarting=restarting), deadline=upgrade.deadline_from(now))
 
 
-def promoted(state: State, upgrade: Upgrade, now: float) -> State:
+def promote(state: State, upgrade: Upgrade, now: float) -> State:
     """Return the state after a wave: at the start of the next one, or at the end. Before the tag has moved, only a preflight is skipped."""
     if state.step in (PREFLIGHT, MOVING):
         return state.at(MOVING, now)

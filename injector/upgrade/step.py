@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from injector.upgrade.document import PASS, ROLLBACK
-from injector.upgrade.plan import BLOCKED, RESTART, moved_tag, over_limit, prepared_tag
-from injector.upgrade.state import MOVING, PAUSED, PREFLIGHT, RESTARTING, ROLLED_BACK, RUNNING, SOAKING, State, promoted
+from injector.upgrade.plan import BLOCKED, RESTART, limit_fault, prepare_tag, tag_in_wave
+from injector.upgrade.state import MOVING, PAUSED, PREFLIGHT, RESTARTING, ROLLED_BACK, RUNNING, SOAKING, State, promote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -32,7 +32,7 @@ PREFLIGHT_GRACE: Final = 30.0
 """Seconds after the first fault of a preflight for which it is repeated: the replicas of the injector see a changed tag within a second."""
 GATE_INTERVAL: Final = 30.0
 """Seconds between two evaluations of the gates while a wave soaks."""
-SETTLING: Final = 30.0
+STABLE_AFTER: Final = 30.0
 """Seconds without a change after which a complete rollout has the pods that it will have. Pods are watched apart from workloads."""
 WINDOW: Final = "waiting for a window"
 _PREFLIGHT_FAULT: Final = "preflight: "
@@ -42,7 +42,7 @@ NO_DATA: Final = "no data"
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObservedWorkload:
     """A workload of the plan, as it was observed.
 
     Attributes:
@@ -99,7 +99,7 @@ class Observation:
     """
 
     now: float
-    workloads: Sequence[Seen]
+    workloads: Sequence[ObservedWorkload]
     tag: Tag | None = None
     tag_before: Tag | None = None
     exhausted: frozenset[str] = frozenset()
@@ -133,176 +133,213 @@ def mark_of(upgrade: Upgrade, state: State) -> str:
     return f"{upgrade.name}/{int(state.token)}"
 
 
-def step(upgrade: Upgrade, state: State, seen: Observation) -> Decision:
+def step(upgrade: Upgrade, state: State, observation: Observation) -> Decision:
     """Return the next state and actions."""
     if state.has_ended or state.phase == PAUSED:
         return Decision(state)
-    if seen.now > state.deadline:
-        return _failed(upgrade, state, seen.now, "the deadline has passed")
+    if observation.now > state.deadline:
+        return _fail(upgrade, state, observation.now, "the deadline has passed")
     if state.back:
-        return _back(upgrade, state, seen)
+        return _roll_back(upgrade, state, observation)
     changed = f"tag {upgrade.tag} was changed by another writer"
-    if state.step in (PREFLIGHT, MOVING) and seen.tag not in _tags_until(upgrade, seen.tag_before, state.wave):
+    if state.step in (PREFLIGHT, MOVING) and observation.tag not in _tags_until(
+        upgrade, observation.tag_before, state.wave
+    ):
         return Decision(replace(state, phase=PAUSED, reason=changed))  # a rollback would overwrite the change
     if state.step == PREFLIGHT:
-        return _preflight(upgrade, state, seen)
-    wanted = None if seen.tag_before is None else moved_tag(upgrade, seen.tag_before, state.wave)
+        return _preflight(upgrade, state, observation)
+    wanted = None if observation.tag_before is None else tag_in_wave(upgrade, observation.tag_before, state.wave)
     if state.step == MOVING:
-        if seen.tag != wanted:
+        if observation.tag != wanted:
             return Decision(state, tag=wanted)
-        return Decision(state.at(RESTARTING, seen.now, token=state.next_token(seen.now)))
-    if seen.tag != wanted:
-        return _failed(upgrade, state, seen.now, changed)
-    wave = [each for each in seen.workloads if each.wave == state.wave]
-    faults = [f"{each.key}: {each.fault}" for each in wave if each.fault and each.new]
-    due = [each for each in wave if each.action == RESTART and each.old and each.mark != mark_of(upgrade, state)]
-    if state.step == SOAKING and due:
-        return Decision(state.at(RESTARTING, seen.now))  # a workload that appeared later
+        return Decision(state.at(RESTARTING, observation.now, token=state.next_token(observation.now)))
+    if observation.tag != wanted:
+        return _fail(upgrade, state, observation.now, changed)
+    wave = [workload for workload in observation.workloads if workload.wave == state.wave]
+    faults = [f"{workload.key}: {workload.fault}" for workload in wave if workload.fault and workload.new]
+    overdue = [
+        workload
+        for workload in wave
+        if workload.action == RESTART and workload.old and workload.mark != mark_of(upgrade, state)
+    ]
+    if state.step == SOAKING and overdue:
+        return Decision(state.at(RESTARTING, observation.now))  # a workload that appeared later
     if state.step == SOAKING:
-        return _soaking(upgrade, state, seen, wave, faults)
+        return _soak(upgrade, state, observation, wave, faults)
     if faults:
-        return _failed(upgrade, state, seen.now, _first(faults))
+        return _fail(upgrade, state, observation.now, _first_reason(faults))
     # A workload that is broken already would probably fail the wave, so that the others come first.
-    return _restarted(upgrade, state, seen, wave, sorted(due, key=lambda each: (each.unavailable > 0, each.key)))
+    return _restart(
+        upgrade,
+        state,
+        observation,
+        wave,
+        sorted(overdue, key=lambda workload: (workload.unavailable > 0, workload.key)),
+    )
 
 
 def _tags_until(upgrade: Upgrade, before: Tag | None, wave: int) -> list[Tag | None]:
     """Return the tag before the upgrade, and each form of it that the upgrade itself writes until it has moved it for a wave."""
     if before is None:
         return [None]
-    moved = [before, *(moved_tag(upgrade, before, index) for index in range(wave + 1))]
-    return [*moved, *(prepared_tag(upgrade, each) for each in moved)]
+    moved = [before, *(tag_in_wave(upgrade, before, index) for index in range(wave + 1))]
+    return [*moved, *(prepare_tag(upgrade, tag) for tag in moved)]
 
 
-def _preflight(upgrade: Upgrade, state: State, seen: Observation) -> Decision:
-    prepared = None if seen.tag is None else prepared_tag(upgrade, seen.tag)
-    if not upgrade.in_window(seen.now):
+def _preflight(upgrade: Upgrade, state: State, observation: Observation) -> Decision:
+    prepared = None if observation.tag is None else prepare_tag(upgrade, observation.tag)
+    if not upgrade.in_window(observation.now):
         return Decision(replace(state, reason=WINDOW))
-    if prepared != seen.tag:
+    if prepared != observation.tag:
         return Decision(state, tag=prepared)
-    if seen.preflight is None:
+    if observation.preflight is None:
         return Decision(state)
-    if not seen.preflight:
-        return Decision(state.at(MOVING, seen.now))
-    reason = f"{_PREFLIGHT_FAULT}{_first(seen.preflight)}"
+    if not observation.preflight:
+        return Decision(state.at(MOVING, observation.now))
+    reason = f"{_PREFLIGHT_FAULT}{_first_reason(observation.preflight)}"
     if not state.reason.startswith(_PREFLIGHT_FAULT):
-        return Decision(replace(state, since=seen.now, reason=reason))  # the grace starts with the first fault
-    if seen.now - state.since <= PREFLIGHT_GRACE:
+        return Decision(replace(state, since=observation.now, reason=reason))  # the grace starts with the first fault
+    if observation.now - state.since <= PREFLIGHT_GRACE:
         return Decision(replace(state, reason=reason))
-    return _failed(upgrade, state, seen.now, reason)
+    return _fail(upgrade, state, observation.now, reason)
 
 
-def _back(upgrade: Upgrade, state: State, seen: Observation) -> Decision:
+def _roll_back(upgrade: Upgrade, state: State, observation: Observation) -> Decision:
     """Move the tag back, and then restart the workloads that have the new revision, those with unavailable pods first.
 
     The others follow in the reverse order of the waves. A workload that does not recover holds up no other one.
     """
-    if seen.tag != seen.tag_before:
-        return Decision(state, tag=seen.tag_before)
+    if observation.tag != observation.tag_before:
+        return Decision(state, tag=observation.tag_before)
     mark = mark_of(upgrade, state)
-    due = [each for each in seen.workloads if each.new and each.action != BLOCKED and each.mark != mark]
-    ordered = sorted(due, key=lambda each: (not each.unavailable, -each.wave, each.key))
-    return _restarted(upgrade, state, seen, seen.workloads, ordered)
+    overdue = [
+        workload
+        for workload in observation.workloads
+        if workload.new and workload.action != BLOCKED and workload.mark != mark
+    ]
+    ordered = sorted(overdue, key=lambda workload: (not workload.unavailable, -workload.wave, workload.key))
+    return _restart(upgrade, state, observation, observation.workloads, ordered)
 
 
-def _restarted(
-    upgrade: Upgrade, state: State, seen: Observation, concerned: Iterable[Seen], due: Sequence[Seen]
+def _restart(
+    upgrade: Upgrade,
+    state: State,
+    observation: Observation,
+    concerned: Iterable[ObservedWorkload],
+    overdue: Sequence[ObservedWorkload],
 ) -> Decision:
     """Restart what is due within the limits. The step ends when nothing is due and nothing is being restarted."""
-    by_name = {str(each.key): each for each in concerned}
+    by_name = {str(workload.key): workload for workload in concerned}
     mark = mark_of(upgrade, state)
     under_way = {name: since for name, since in state.restarting.items() if _is_under_way(state, by_name.get(name))}
     for name, since in under_way.items():
-        if by_name[name].mark != mark and seen.now - since > upgrade.timeout:
-            under_way[name] = seen.now  # no runner has made it: the time begins again
-    faults = _faults_of(upgrade, state, seen, by_name, under_way)
-    left = {str(each.key): each for each in due if str(each.key) not in under_way}
+        if by_name[name].mark != mark and observation.now - since > upgrade.timeout:
+            under_way[name] = observation.now  # no runner has made it: the time begins again
+    faults = _faults_of(upgrade, state, observation, by_name, under_way)
+    remaining = {str(workload.key): workload for workload in overdue if str(workload.key) not in under_way}
     # It has become larger since the plan was made, or another writer has moved it.
-    too_large = {name: fault for name, each in left.items() if (fault := over_limit(upgrade, _further_pods(each)))}
-    rest = [each for name, each in left.items() if name not in too_large]
+    too_large = {
+        name: fault for name, workload in remaining.items() if (fault := limit_fault(upgrade, _further_pods(workload)))
+    }
+    rest = [workload for name, workload in remaining.items() if name not in too_large]
     can_go_on = (rest or under_way.keys() - faults) and (state.back or not faults)
     if (faults or too_large) and not can_go_on:
         reasons = [*faults.values(), *(f"{name}: {fault}" for name, fault in too_large.items())]
-        return _failed(upgrade, replace(state, restarting=under_way), seen.now, _first(reasons))
-    hold = "" if state.back else seen.hold and f"waiting for {seen.hold}"
-    if not state.back and not upgrade.in_window(seen.now):
+        return _fail(upgrade, replace(state, restarting=under_way), observation.now, _first_reason(reasons))
+    hold = "" if state.back else observation.hold and f"waiting for {observation.hold}"
+    if not state.back and not upgrade.in_window(observation.now):
         hold = hold or WINDOW
     if hold and rest:
-        chosen, waiting = list[Seen](), hold
+        restarts, waiting = list[ObservedWorkload](), hold
     else:
         working = {name: since for name, since in under_way.items() if name not in faults}
-        concerned_pods = [each for each in seen.workloads if str(each.key) not in faults]
-        chosen, waiting = _chosen(upgrade, replace(seen, workloads=concerned_pods), working, rest, back=state.back)
-    restarting = {**under_way, **{str(each.key): seen.now for each in chosen}}
-    progressed = state.progressed if restarting.keys() == state.restarting.keys() else seen.now
+        concerned_pods = [workload for workload in observation.workloads if str(workload.key) not in faults]
+        restarts, waiting = _choose_restarts(
+            upgrade, replace(observation, workloads=concerned_pods), working, rest, back=state.back
+        )
+    restarting = {**under_way, **{str(workload.key): observation.now for workload in restarts}}
+    progressed = state.progressed if restarting.keys() == state.restarting.keys() else observation.now
     now_state = replace(state, restarting=restarting, progressed=progressed, reason=waiting)
-    if not restarting and not due:
-        ended = state.at(SOAKING, seen.now) if not state.back else state.at(state.step, seen.now, phase=ROLLED_BACK)
-        return Decision(replace(ended, restarting={}))
-    made = [by_name[name] for name in restarting if name not in faults]
-    return Decision(now_state, restarts=tuple(each.key for each in made if each.mark != mark))
+    if not restarting and not overdue:
+        complete = (
+            state.at(SOAKING, observation.now)
+            if not state.back
+            else state.at(state.step, observation.now, phase=ROLLED_BACK)
+        )
+        return Decision(replace(complete, restarting={}))
+    restarted = [by_name[name] for name in restarting if name not in faults]
+    return Decision(now_state, restarts=tuple(workload.key for workload in restarted if workload.mark != mark))
 
 
-def _is_under_way(state: State, each: Seen | None) -> bool:
+def _is_under_way(state: State, workload: ObservedWorkload | None) -> bool:
     """Return whether a restart is not complete; a workload that was deleted, or that restarted by itself, is complete."""
-    if each is None:
+    if workload is None:
         return False
-    right, wrong = (each.old, each.new) if state.back else (each.new, each.old)
-    return not each.complete or wrong > 0 or right < each.desired  # a pod that has no sidecar is neither
+    right, wrong = (workload.old, workload.new) if state.back else (workload.new, workload.old)
+    return not workload.complete or wrong > 0 or right < workload.desired  # a pod that has no sidecar is neither
 
 
-def _further_pods(each: Seen) -> int:
+def _further_pods(workload: ObservedWorkload) -> int:
     """Return the pods that a restart takes away besides those that are not available already."""
-    return max(each.disrupts - each.unavailable, 0)
+    return max(workload.disrupts - workload.unavailable, 0)
 
 
 def _faults_of(
-    upgrade: Upgrade, state: State, seen: Observation, by_name: Mapping[str, Seen], under_way: Mapping[str, float]
+    upgrade: Upgrade,
+    state: State,
+    observation: Observation,
+    by_name: Mapping[str, ObservedWorkload],
+    under_way: Mapping[str, float],
 ) -> dict[str, str]:
     faults = {}
     for name, since in under_way.items():
-        each = by_name[name]
-        if name in seen.refused:
-            faults[name] = f"{name}: the restart is refused: {seen.refused[name]}"
-        elif each.complete and each.mark == mark_of(upgrade, state) and each.quiet >= SETTLING:
+        workload = by_name[name]
+        if name in observation.refused:
+            faults[name] = f"{name}: the restart is refused: {observation.refused[name]}"
+        elif workload.complete and workload.mark == mark_of(upgrade, state) and workload.quiet >= STABLE_AFTER:
             wanted = upgrade.source if state.back else upgrade.target
             faults[name] = f"{name}: its new pods do not have revision {wanted}"
-        elif seen.now - since > upgrade.timeout:
-            left = each.new if state.back else each.old
-            what = f"pods left: {left}, not available: {each.unavailable}"
+        elif observation.now - since > upgrade.timeout:
+            remaining = workload.new if state.back else workload.old
+            what = f"pods left: {remaining}, not available: {workload.unavailable}"
             faults[name] = f"{name}: not complete after {int(upgrade.timeout)} s: {what}"
     return faults
 
 
-def _chosen(
-    upgrade: Upgrade, seen: Observation, under_way: Mapping[str, float], due: Sequence[Seen], *, back: bool
-) -> tuple[list[Seen], str]:
+def _choose_restarts(
+    upgrade: Upgrade,
+    observation: Observation,
+    under_way: Mapping[str, float],
+    overdue: Sequence[ObservedWorkload],
+    *,
+    back: bool,
+) -> tuple[list[ObservedWorkload], str]:
     """Return the workloads that the limits allow to restart now, and the reason why the others wait.
 
     In a rollback, a workload whose pods are away already does not wait for itself.
     """
     limits = upgrade.limits
     away, places, budgets = 0, dict[str, int](), set[str]()
-    for each in seen.workloads:
-        is_restarting = str(each.key) in under_way
-        taken = max(each.unavailable, each.disrupts if is_restarting else 0)
+    for workload in observation.workloads:
+        is_restarting = str(workload.key) in under_way
+        taken = max(workload.unavailable, workload.disrupts if is_restarting else 0)
         away += taken
-        places[each.key.namespace] = places.get(each.key.namespace, 0) + taken
-        budgets |= each.budgets if is_restarting else frozenset()
-    chosen: list[Seen] = []
+        places[workload.key.namespace] = places.get(workload.key.namespace, 0) + taken
+        budgets |= workload.budgets if is_restarting else frozenset()
+    restarts: list[ObservedWorkload] = []
     waiting = ""
-    for each in due:
-        more = _further_pods(each)
-        place = each.key.namespace
-        exhausted = each.budgets & (seen.exhausted | budgets)
-        is_broken = back and each.unavailable > 0 and not more
-        if len(under_way) + len(chosen) >= limits.workloads:
+    for workload in overdue:
+        more = _further_pods(workload)
+        place = workload.key.namespace
+        exhausted = workload.budgets & (observation.exhausted | budgets)
+        is_broken = back and workload.unavailable > 0 and not more
+        if len(under_way) + len(restarts) >= limits.workloads:
             waiting = waiting or f"waiting for one of {limits.workloads} restarts (limits.workloads)"
             break
-        if len(chosen) == BATCH:
+        if len(restarts) == BATCH:
             break  # the others follow in the next steps
         if is_broken:
-            chosen.append(each)
+            restarts.append(workload)
         elif away + more > limits.unavailable_pods:
             waiting = waiting or f"waiting for {away} unavailable pods (limits.unavailablePods)"
         elif places.get(place, 0) + more > limits.unavailable_pods_per_namespace:
@@ -312,50 +349,52 @@ def _chosen(
         elif exhausted:
             waiting = waiting or f"waiting for PodDisruptionBudget {min(exhausted)}"
         else:
-            chosen.append(each)
+            restarts.append(workload)
             away += more
             places[place] = places.get(place, 0) + more
-            budgets |= each.budgets
-    return chosen, waiting
+            budgets |= workload.budgets
+    return restarts, waiting
 
 
-def _soaking(
-    upgrade: Upgrade, state: State, seen: Observation, wave: Sequence[Seen], faults: Sequence[str]
+def _soak(
+    upgrade: Upgrade, state: State, observation: Observation, wave: Sequence[ObservedWorkload], faults: Sequence[str]
 ) -> Decision:
     """Wait for the soak time, and for pods that are not available. A gate without data fails only at the end."""
-    gates, mark = seen.gates or (), mark_of(upgrade, state)
-    unready = [each for each in wave if (each.new or each.mark == mark) and each.incomplete >= SETTLING]
-    stuck = [
-        f"{each.key}: pods not available for {int(upgrade.timeout)} s: {each.unavailable}"
-        for each in unready
-        if each.incomplete > upgrade.timeout
+    gates, mark = observation.gates or (), mark_of(upgrade, state)
+    unready = [
+        workload for workload in wave if (workload.new or workload.mark == mark) and workload.incomplete >= STABLE_AFTER
     ]
-    failed = [*faults, *stuck, *(f"gate {each.name}: {each.detail}" for each in gates if each.result == FAILED)]
+    stuck = [
+        f"{workload.key}: pods not available for {int(upgrade.timeout)} s: {workload.unavailable}"
+        for workload in unready
+        if workload.incomplete > upgrade.timeout
+    ]
+    failed = [*faults, *stuck, *(f"gate {gate.name}: {gate.detail}" for gate in gates if gate.result == FAILED)]
     if failed:
-        return _failed(upgrade, state, seen.now, _first(failed))
-    if seen.now - state.since < upgrade.soak:
+        return _fail(upgrade, state, observation.now, _first_reason(failed))
+    if observation.now - state.since < upgrade.soak:
         return Decision(replace(state, reason="soaking"))
     if unready:
         return Decision(replace(state, reason=f"waiting for the pods of {unready[0].key}"))
-    if seen.gates is None:
+    if observation.gates is None:
         return Decision(state)
-    passes = {each.name for each in upgrade.gates.metrics if each.no_data == PASS}
+    passes = {metric.name for metric in upgrade.gates.metrics if metric.no_data == PASS}
     missing = [
-        f"gate {each.name}: no data: {each.detail}"
-        for each in gates
-        if each.result == NO_DATA and each.name not in passes
+        f"gate {gate.name}: no data: {gate.detail}"
+        for gate in gates
+        if gate.result == NO_DATA and gate.name not in passes
     ]
     if missing:
-        return _failed(upgrade, state, seen.now, _first(missing))
-    return Decision(promoted(state, upgrade, seen.now))
+        return _fail(upgrade, state, observation.now, _first_reason(missing))
+    return Decision(promote(state, upgrade, observation.now))
 
 
-def _failed(upgrade: Upgrade, state: State, now: float, reason: str) -> Decision:
+def _fail(upgrade: Upgrade, state: State, now: float, reason: str) -> Decision:
     if upgrade.on_failure == ROLLBACK and not state.back:
         return Decision(replace(state.rolling_back(now, f"rolling back: {reason}"), deadline=now + upgrade.deadline))
     return Decision(replace(state, phase=PAUSED, reason=reason))
 
 
-def _first(reasons: Sequence[str]) -> str:
+def _first_reason(reasons: Sequence[str]) -> str:
     more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
     return f"{min(reasons)}{more}" if reasons else ""

@@ -18,7 +18,7 @@ from injector.istio.labels import TAG_LABEL
 from injector.revisions.clustertags import ClusterTags
 from injector.revisions.tags import Tag, TagObject, read_tags, tag_annotations, tag_object
 from injector.upgrade.document import API_VERSION, GROUP, KIND, Upgrade, read_upgrade
-from injector.upgrade.state import START_AGAIN, State, TagBefore, commanded, new_state, progress_text, read_state
+from injector.upgrade.state import START_AGAIN, State, TagBefore, apply_command, new_state, progress_text, read_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,13 +88,13 @@ class Store(ABC):
         """Store the next state. Raises ClusterError, reason ``conflict``, if another runner or a user has changed it."""
 
     async def command(self, verb: str, now: float) -> Stored:
-        """Store the state after a command of a user; see ``commanded``. It is tried again if a runner stores a state at the same moment."""
+        """Store the state after a command of a user; see ``apply_command``. Repeat it if a runner stores a state at the same moment."""
         attempts_left = _ATTEMPTS
         while True:
             attempts_left -= 1
             stored = await self.existing()
             try:
-                return await self.save(stored, commanded(stored.state, verb, stored.upgrade, now))
+                return await self.save(stored, apply_command(stored.state, verb, stored.upgrade, now))
             except ClusterError as error:
                 if error.reason != "conflict" or not attempts_left:
                     raise
@@ -215,8 +215,8 @@ async def read_tag(client: KubeClient, upgrade: Upgrade) -> Tag | None:
     """Return the tag of an upgrade as it is now; None if it has none. Raises InjectorError if it is missing or cannot be read."""
     if not upgrade.tag:
         return None
-    found = await client.all(Scope(WEBHOOKS, labels=f"{TAG_LABEL}={upgrade.tag}"), tag_object)
-    tags, faults = read_tags(found)
+    tag_objects = await client.all(Scope(WEBHOOKS, labels=f"{TAG_LABEL}={upgrade.tag}"), tag_object)
+    tags, faults = read_tags(tag_objects)
     if upgrade.tag in faults:
         raise faults[upgrade.tag]
     if upgrade.tag not in tags:

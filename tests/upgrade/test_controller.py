@@ -17,7 +17,7 @@ from injector.errors import TagError
 from injector.metrics import Metrics
 from injector.upgrade.controller import RETRY_INTERVAL, Controller
 from injector.upgrade.document import Upgrade
-from injector.upgrade.state import COMPLETED, PAUSED, RESTARTING, RUNNING, SOAKING, State, commanded, new_state
+from injector.upgrade.state import COMPLETED, PAUSED, RESTARTING, RUNNING, SOAKING, State, apply_command, new_state
 from injector.upgrade.store import UPGRADES, Store
 from tests.cluster.fakeapi import FakeApi
 from tests.cluster.fakes import in_fake_time
@@ -89,7 +89,7 @@ async def test_the_replica_with_the_lease_runs_what_is_due_and_every_replica_sho
         put(api, "up", **paused.to_dict())
         await asyncio.sleep(10)
         assert (runs.now, runs.started) == ([], ["up"])
-        put(api, "up", **commanded(paused, "resume", upgrade(), 200.0).to_dict())
+        put(api, "up", **apply_command(paused, "resume", upgrade(), 200.0).to_dict())
         await asyncio.sleep(10)
         assert (runs.now, runs.started) == (["up"], ["up", "up"])
     assert runs.now == []

@@ -39,13 +39,13 @@ def test_a_rollout_is_complete_as_kubectl_says(
     meta = {"name": "web", "namespace": "shop", "generation": 2}
     found = workload_facts({"metadata": meta, "spec": spec, "status": status}, kind)
 
-    assert (found.seen.complete, found.seen.unavailable) == (complete, unavailable)
+    assert (found.observed.complete, found.observed.unavailable) == (complete, unavailable)
 
 
 def test_a_workload_has_its_version_its_mark_and_the_labels_of_its_pods() -> None:
     found = workload_facts(deployment(), "Deployment")
 
-    assert (found.seen.key, found.version, found.seen.mark, found.pod_labels) == (KEY, "7", "up/1", {"app": "web"})
+    assert (found.observed.key, found.version, found.observed.mark, found.pod_labels) == (KEY, "7", "up/1", {"app": "web"})
 
 
 def test_a_pod_has_the_revision_of_its_sidecar_and_its_restarts() -> None:

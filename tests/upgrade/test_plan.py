@@ -21,9 +21,9 @@ from injector.upgrade.plan import (
     Workload,
     change_of,
     make_plan,
-    moved_tag,
-    prepared_tag,
+    prepare_tag,
     restart_of,
+    tag_in_wave,
 )
 from tests.cases import cases
 from tests.revisions.fakes import CONFIG, VALUES, make_raw
@@ -120,7 +120,7 @@ def test_a_workload_moves_in_the_first_wave_whose_weight_includes_it() -> None:
 
     for each in made.entries:
         chosen = [
-            moved_tag(document, PROD, index).choice_for(partial(TagWorkload, each.key)).revision for index in range(3)
+            tag_in_wave(document, PROD, index).choice_for(partial(TagWorkload, each.key)).revision for index in range(3)
         ]
         assert chosen.index(NEW) == each.wave
     sizes = [len(made.of_wave(index)) for index in range(3)]
@@ -142,7 +142,7 @@ def test_the_tag_moves_by_namespaces_and_then_as_a_whole() -> None:
     document = upgrade({"namespaces": ["dev"]}, {"namespaces": ["test"]}, {"name": "rest"})
     whole = ((NEW, 1),)
 
-    first, second, last = (moved_tag(document, tag, index) for index in range(3))
+    first, second, last = (tag_in_wave(document, tag, index) for index in range(3))
     assert (first.weights, first.namespaces) == (((OLD, 1),), {"pay": ((OLD, 1),), "dev": whole})
     assert (second.weights, second.namespaces) == (((OLD, 1),), {"pay": ((OLD, 1),), "dev": whole, "test": whole})
     assert (last.weights, last.namespaces) == (whole, {"pay": ((OLD, 1),)})
@@ -151,17 +151,17 @@ def test_the_tag_moves_by_namespaces_and_then_as_a_whole() -> None:
 def test_the_tag_moves_by_weights_or_before_the_first_wave() -> None:
     by_weight = upgrade({"weight": 10}, {"weight": 100})
 
-    assert [moved_tag(by_weight, PROD, index).destination for index in range(2)] == ["1-28=90,1-30=10", "1-30"]
-    assert moved_tag(upgrade({"importance": "low"}, {"name": "rest"}), PROD, 0).destination == "1-30"
+    assert [tag_in_wave(by_weight, PROD, index).destination for index in range(2)] == ["1-28=90,1-30=10", "1-30"]
+    assert tag_in_wave(upgrade({"importance": "low"}, {"name": "rest"}), PROD, 0).destination == "1-30"
 
 
 def test_a_prepared_tag_moves_nothing_and_can_be_pinned_to_the_new_revision() -> None:
-    prepared = prepared_tag(upgrade(), PROD)
+    prepared = prepare_tag(upgrade(), PROD)
 
     key = ("shop", "Deployment", "web")
     assert prepared.choice_for(lambda: TagWorkload(key)).revision == OLD
     assert prepared.choice_for(lambda: TagWorkload(key, NEW)).revision == NEW
-    assert prepared_tag(upgrade(), prepared) == prepared
+    assert prepare_tag(upgrade(), prepared) == prepared
 
 
 def test_a_tag_of_another_revision_is_refused() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from injector.errors import ConfigError, UsageError
 from injector.revisions.tags import Tag
 from injector.upgrade.document import Upgrade
-from injector.upgrade.plan import Key, moved_tag, prepared_tag
+from injector.upgrade.plan import Key, prepare_tag, tag_in_wave
 from injector.upgrade.state import (
     ABORTED,
     COMPLETED,
@@ -26,18 +26,18 @@ from injector.upgrade.state import (
     RUNNING,
     SOAKING,
     State,
-    commanded,
+    apply_command,
     new_state,
     read_state,
 )
 from injector.upgrade.step import (
     BATCH,
     PREFLIGHT_GRACE,
-    SETTLING,
+    STABLE_AFTER,
     Decision,
     GateResult,
     Observation,
-    Seen,
+    ObservedWorkload,
     mark_of,
     step,
     wants_gates,
@@ -47,19 +47,19 @@ from tests.upgrade.fleets import NEW, OLD, PROD, upgrade
 
 NOW = 1000.0
 ONE = upgrade(soak="1m")
-MOVED = moved_tag(ONE, PROD, 0)
+MOVED = tag_in_wave(ONE, PROD, 0)
 
 
 def key(name: str, place: str = "shop") -> Key:
     return Key(place, "Deployment", name)
 
 
-def seen(name: str, place: str = "shop", **fields: Any) -> Seen:
+def seen(name: str, place: str = "shop", **fields: Any) -> ObservedWorkload:
     known: dict[str, Any] = {"action": "restart", "wave": 0, "old": 2}
-    return Seen(key(name, place), **known | fields)
+    return ObservedWorkload(key(name, place), **known | fields)
 
 
-def observed(*workloads: Seen, **fields: Any) -> Observation:
+def observed(*workloads: ObservedWorkload, **fields: Any) -> Observation:
     known: dict[str, Any] = {"now": NOW, "tag": MOVED, "tag_before": PROD}
     return Observation(workloads=workloads, **known | fields)
 
@@ -80,7 +80,7 @@ def test_a_wave_begins_with_a_tag_that_names_the_new_revision_and_moves_nothing(
     begun = new_state(ONE, NOW, {})
 
     found = step(ONE, begun, observed(tag=PROD))
-    assert (found.tag, found.state, wants_preflight(found.state)) == (prepared_tag(ONE, PROD), begun, True)
+    assert (found.tag, found.state, wants_preflight(found.state)) == (prepare_tag(ONE, PROD), begun, True)
     waiting = step(ONE, begun, observed(tag=found.tag))
     assert waiting == Decision(begun)
     assert step(ONE, begun, observed(tag=found.tag, preflight=())).state.step == MOVING
@@ -88,7 +88,7 @@ def test_a_wave_begins_with_a_tag_that_names_the_new_revision_and_moves_nothing(
 
 def test_a_preflight_that_fails_is_repeated_and_then_pauses() -> None:
     begun = new_state(ONE, NOW, {})
-    prepared = prepared_tag(ONE, PROD)
+    prepared = prepare_tag(ONE, PROD)
 
     again = step(ONE, begun, observed(tag=prepared, preflight=("b", "a"))).state
     assert (again.phase, again.step, again.reason) == (RUNNING, PREFLIGHT, "preflight: a (and 1 more)")
@@ -100,7 +100,7 @@ def test_a_preflight_that_fails_is_repeated_and_then_pauses() -> None:
 def test_the_tag_moves_before_the_first_restart() -> None:
     moving = new_state(ONE, NOW, {}).at(MOVING, NOW)
 
-    assert step(ONE, moving, observed(seen("a"), tag=prepared_tag(ONE, PROD))) == Decision(moving, tag=MOVED)
+    assert step(ONE, moving, observed(seen("a"), tag=prepare_tag(ONE, PROD))) == Decision(moving, tag=MOVED)
     found = step(ONE, moving, observed(seen("a")))
     assert (found.state.step, found.state.token, found.restarts) == (RESTARTING, NOW, ())
 
@@ -110,13 +110,11 @@ def test_a_tag_that_another_writer_changes_before_a_wave_keeps_the_change() -> N
         {"weight": 10}, {"weight": 100}, onFailure="Rollback", windows=[{"notBefore": "2030-01-01T00:00:00Z"}]
     )
     before = replace(PROD, namespaces={"pay": ((OLD, 1),)})
-    first = moved_tag(document, before, 0)
+    first = tag_in_wave(document, before, 0)
     begun = new_state(document, NOW, {})
     states = begun, begun.at(MOVING, NOW), replace(begun, wave=1), replace(begun.at(MOVING, NOW), wave=1)
     for state in states:
-        own = (
-            [before, prepared_tag(document, before), first] if state.wave else [before, prepared_tag(document, before)]
-        )
+        own = [before, prepare_tag(document, before), first] if state.wave else [before, prepare_tag(document, before)]
         for tag in own:
             assert step(document, state, observed(tag=tag, tag_before=before)).state.phase == RUNNING
         for tag in (PROD, replace(first, namespaces={"pay": ((NEW, 1),)})):
@@ -148,7 +146,7 @@ def test_a_restart_is_stored_before_it_is_made_and_repeated_until_it_is_seen() -
     ],
     ids=["restarted by itself", "restarted in this wave", "blocked", "done", "another wave"],
 )
-def test_a_workload_that_is_not_due_is_not_restarted(each: Seen) -> None:
+def test_a_workload_that_is_not_due_is_not_restarted(each: ObservedWorkload) -> None:
     assert step(ONE, restarting(), observed(each)).state.step == SOAKING
 
 
@@ -227,8 +225,8 @@ def test_nothing_is_restarted_outside_a_window_or_while_the_control_plane_is_dow
             {"now": NOW + 601},
             "not complete after 600 s: pods left: 2, not available: 1",
         ),
-        (seen("a", mark=MARK, quiet=SETTLING), {}, "its new pods do not have revision 1-30"),
-        (seen("a", mark=MARK, quiet=SETTLING, old=0, desired=2), {}, "its new pods do not have revision 1-30"),
+        (seen("a", mark=MARK, quiet=STABLE_AFTER), {}, "its new pods do not have revision 1-30"),
+        (seen("a", mark=MARK, quiet=STABLE_AFTER, old=0, desired=2), {}, "its new pods do not have revision 1-30"),
         (seen("a"), {"refused": {"Deployment shop/a": "no"}}, "Deployment shop/a: the restart is refused: no"),
         (seen("a"), {"tag": PROD}, "tag prod was changed by another writer"),
         (seen("a"), {"now": NOW + 86401}, "the deadline has passed"),
@@ -236,7 +234,7 @@ def test_nothing_is_restarted_outside_a_window_or_while_the_control_plane_is_dow
 )
 @pytest.mark.parametrize("back", [False, True])
 def test_a_failure_pauses_or_rolls_back_and_says_why(
-    each: Seen, fields: dict[str, Any], reason: str, back: bool
+    each: ObservedWorkload, fields: dict[str, Any], reason: str, back: bool
 ) -> None:
     document = upgrade(onFailure="Rollback") if back else ONE
     found = step(document, restarting("a"), observed(each, **fields))
@@ -296,10 +294,10 @@ def test_a_wave_without_available_pods_does_not_end_and_fails_after_the_timeout(
         found = step(ONE, soaking, observed(each, gates=(), now=NOW + seconds)).state
         return found.phase, found.reason
 
-    assert after(60, SETTLING - 1) == (COMPLETED, "")
-    assert after(60, SETTLING) == (RUNNING, "waiting for the pods of Deployment shop/a")
-    assert after(60, SETTLING, new=0, mark=MARK) == (RUNNING, "waiting for the pods of Deployment shop/a")
-    assert after(60, SETTLING, new=0) == (COMPLETED, ""), "it has no pod of the new revision"
+    assert after(60, STABLE_AFTER - 1) == (COMPLETED, "")
+    assert after(60, STABLE_AFTER) == (RUNNING, "waiting for the pods of Deployment shop/a")
+    assert after(60, STABLE_AFTER, new=0, mark=MARK) == (RUNNING, "waiting for the pods of Deployment shop/a")
+    assert after(60, STABLE_AFTER, new=0) == (COMPLETED, ""), "it has no pod of the new revision"
     assert after(900, 601) == (PAUSED, "Deployment shop/a: pods not available for 600 s: 1")
 
 
@@ -323,12 +321,12 @@ def test_a_workload_that_is_larger_than_the_limits_fails_after_the_others() -> N
 def test_after_a_wave_comes_the_next_one_with_a_later_mark() -> None:
     document = upgrade({"weight": 10}, {"weight": 100}, soak="0s")
     soaking = restarting().at(SOAKING, NOW)
-    tag = moved_tag(document, PROD, 0)
+    tag = tag_in_wave(document, PROD, 0)
 
     second = step(document, soaking, observed(gates=(), tag=tag)).state
     assert (second.wave, second.step, second.phase) == (1, PREFLIGHT, RUNNING)
     moving = second.at(MOVING, NOW)
-    assert step(document, moving, observed(tag=moved_tag(document, PROD, 1))).state.token == soaking.token + 1
+    assert step(document, moving, observed(tag=tag_in_wave(document, PROD, 1))).state.token == soaking.token + 1
 
 
 def test_a_rollback_moves_the_tag_and_then_restarts_the_last_wave_first() -> None:
@@ -350,7 +348,7 @@ def test_a_rollback_ignores_windows_and_pauses_if_it_fails() -> None:
     rolling = seen("a", new=2, old=0, mark=mark_of(document, found.state), complete=False)
     late = step(document, found.state, observed(rolling, tag=PROD, now=NOW + 700)).state
     assert (late.phase, late.back) == (PAUSED, True)
-    assert commanded(late, "resume", document, NOW).phase == ROLLING_BACK
+    assert apply_command(late, "resume", document, NOW).phase == ROLLING_BACK
 
 
 def test_a_rollback_begins_with_broken_workloads_and_waits_for_none() -> None:
@@ -380,7 +378,7 @@ def test_a_rollback_begins_with_broken_workloads_and_waits_for_none() -> None:
 def test_a_command_changes_the_state(verb: str) -> None:
     document = upgrade({"weight": 10}, {"weight": 100})
     state = replace(restarting("a"), phase=PAUSED, reason="why", deadline=1.0)
-    found = commanded(state, verb, document, NOW)
+    found = apply_command(state, verb, document, NOW)
 
     assert (found.phase, found.wave, bool(found.restarting)) == {
         "pause": (PAUSED, 0, True),
@@ -401,17 +399,17 @@ def test_a_command_that_does_not_fit_the_state_is_refused() -> None:
         (back, "rollback", "goes back already"),
     ):
         with pytest.raises(UsageError, match=says):
-            commanded(state, verb, ONE, NOW)
-    assert commanded(done, "rollback", ONE, NOW).phase == ROLLING_BACK
+            apply_command(state, verb, ONE, NOW)
+    assert apply_command(done, "rollback", ONE, NOW).phase == ROLLING_BACK
     with pytest.raises(UsageError, match="without a tag cannot go back"):
-        commanded(done, "rollback", upgrade(tag=None), NOW)
-    assert commanded(restarting(), "promote", ONE, NOW).phase == COMPLETED
+        apply_command(done, "rollback", upgrade(tag=None), NOW)
+    assert apply_command(restarting(), "promote", ONE, NOW).phase == COMPLETED
 
 
 def test_a_wave_that_is_promoted_twice_still_moves_the_tag() -> None:
     failed = replace(new_state(ONE, NOW, {}), phase=PAUSED, reason="preflight: a")
 
-    twice = commanded(commanded(failed, "promote", ONE, NOW), "promote", ONE, NOW)
+    twice = apply_command(apply_command(failed, "promote", ONE, NOW), "promote", ONE, NOW)
 
     assert (twice.phase, twice.step) == (RUNNING, MOVING)
 
@@ -434,7 +432,7 @@ def test_a_deadline_begins_with_the_first_window(windows: list[dict[str, str]], 
     begun = new_state(document, NOW, {})
     assert begun.deadline == begins + 3600
     paused = replace(begun, phase=PAUSED, deadline=1.0)
-    assert commanded(paused, "resume", document, NOW).deadline == begins + 3600
+    assert apply_command(paused, "resume", document, NOW).deadline == begins + 3600
 
 
 def test_a_state_is_read_as_it_was_written_and_anything_else_is_refused() -> None:
@@ -474,11 +472,11 @@ class Fleet:
     now: float = NOW
     state: State = field(default_factory=lambda: new_state(ONE, NOW, {}))
     version: int = 0
-    workloads: list[Seen] = field(default_factory=list)
+    workloads: list[ObservedWorkload] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
     left: list[int] = field(default_factory=list)
     restarts: list[list[str]] = field(default_factory=list)
-    history: list[tuple[list[Seen], list[int]]] = field(default_factory=list)
+    history: list[tuple[list[ObservedWorkload], list[int]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.workloads = [
@@ -489,7 +487,7 @@ class Fleet:
         self.restarts = [[] for _ in self.sizes]
         self.history = [self.snapshot()]
 
-    def snapshot(self) -> tuple[list[Seen], list[int]]:
+    def snapshot(self) -> tuple[list[ObservedWorkload], list[int]]:
         return list(self.workloads), list(self.versions)
 
     def restart(self, index: int, mark: str, version: int) -> None:
@@ -513,7 +511,7 @@ class Fleet:
                     self._set(index, replace(each, complete=True, unavailable=0, new=new, old=old))
         self.history = [*self.history, self.snapshot()][-4:]
 
-    def _set(self, index: int, each: Seen) -> None:
+    def _set(self, index: int, each: ObservedWorkload) -> None:
         self.workloads[index] = each
         self.versions[index] += 1
 
@@ -603,7 +601,7 @@ def test_whatever_moment_runners_die_limits_hold_and_no_workload_is_restarted_tw
         else:
             next(runners[move])
     if back and not fleet.state.has_ended:
-        fleet.state, fleet.version = commanded(fleet.state, "rollback", document, fleet.now), fleet.version + 1
+        fleet.state, fleet.version = apply_command(fleet.state, "rollback", document, fleet.now), fleet.version + 1
         for move in moves:
             if move == 0:
                 next(runners[0])  # the others are late
@@ -629,7 +627,7 @@ def test_a_restart_that_arrives_after_a_rollback_has_no_effect() -> None:
     while not fleet.state.restarting:
         next(late)
     fleet.finish()
-    fleet.state, fleet.version = commanded(fleet.state, "rollback", document, fleet.now), fleet.version + 1
+    fleet.state, fleet.version = apply_command(fleet.state, "rollback", document, fleet.now), fleet.version + 1
     fleet.finish()
     assert (fleet.state.phase, len(fleet.restarts[0])) == (ROLLED_BACK, 2)
 
