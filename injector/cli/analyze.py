@@ -10,7 +10,7 @@ from injector.cli.commands import EX_ISSUES, verbose
 from injector.cli.manifests import OTHER_KINDS_OPTION
 from injector.cli.options import ALL_FLAG, ALL_NAMESPACES, FILENAME, output_format, refuse_unused
 from injector.cli.output import data_text, echo, echo_colored, examples
-from injector.cli.sources import chosen_revisions, namespace_option, revision_source_options
+from injector.cli.sources import namespace_option, revision_source_options, select_revisions
 from injector.cluster.kubeconfig import DEFAULT_NAMESPACE
 from injector.errors import ClusterError, DataError, UsageError
 from injector.fleet.analyze import read_items, read_mesh, read_state
@@ -36,15 +36,15 @@ def _codes(_context: click.Context, _option: click.Parameter, wanted: bool) -> N
         click.get_current_context().exit()
 
 
-def _suppressions(_context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
-    for each in given:
-        code, separator, name = each.partition("=")
+def _suppressions(_context: click.Context, option: click.Parameter, names: tuple[str, ...]) -> tuple[str, ...]:
+    for suppression in names:
+        code, separator, name = suppression.partition("=")
         if not separator or not name:
             hint = 'write "IST0103=Pod *.shop"'
-            raise UsageError(f"{each[:80]!r} is not CODE=KIND NAME", where=option.opts[-1], hint=hint)
+            raise UsageError(f"{suppression[:80]!r} is not CODE=KIND NAME", where=option.opts[-1], hint=hint)
         if code not in MESSAGES:
             echo(f"warning: {code[:80]!r} is not a known message code and has no effect", err=True)
-    return given
+    return names
 
 
 def _from_version(_context: click.Context, option: click.Parameter, text: str | None) -> Minor | None:
@@ -132,7 +132,7 @@ def analyze(  # noqa: PLR0913 -- one parameter for each flag
 
     async def work(reader: ObjectReader) -> list[Diagnostic]:
         items = await read_items(reader, "" if files else only or "", namespace or DEFAULT_NAMESPACE, others)
-        if only is not None and not files and not any(each.home == only for each in items):
+        if only is not None and not files and not any(item.home == only for item in items):
             raise ClusterError(f"namespace {only!r} not found", hint="check the name", reason="missing")
         mesh = await read_mesh(reader, state, sources.istio_namespace, items, oldest)
         return analysis.analyze(items, mesh)
@@ -140,24 +140,28 @@ def analyze(  # noqa: PLR0913 -- one parameter for each flag
     with open_reader(files, kubeconfig, recursive=True) as session:
         known = session.run(lambda reader: read_state(reader, sources))
         if known is None:
-            with chosen_revisions(sources, kubeconfig) as revisions:
+            with select_revisions(sources, kubeconfig) as revisions:
                 known = revisions.state
         state = known
         messages = session.run(work)
-    found = [
-        each
-        for each in messages
-        if each.item.home in ("", only or each.item.home)
-        and not any(analysis.suppresses(pattern, each) for pattern in suppress)
+    diagnostics = [
+        diagnostic
+        for diagnostic in messages
+        if diagnostic.item.home in ("", only or diagnostic.item.home)
+        and not any(analysis.suppresses(pattern, diagnostic) for pattern in suppress)
     ]
-    shown = [each for each in found if each.is_at_least(output_threshold)]
+    visible = [diagnostic for diagnostic in diagnostics if diagnostic.is_at_least(output_threshold)]
     if output == "log":
-        echo_colored("".join(f"{each.level} {escape_line(each.line)}\n" for each in shown), _COLORS, with_color=color)
+        echo_colored(
+            "".join(f"{diagnostic.level} {escape_line(diagnostic.line)}\n" for diagnostic in visible),
+            _COLORS,
+            with_color=color,
+        )
     else:
-        echo(data_text([each.data() for each in shown], output, indent="\t"), nl=False)
+        echo(data_text([diagnostic.data() for diagnostic in visible], output, indent="\t"), nl=False)
     target = "all namespaces" if only is None else f"namespace: {only}"
-    if not shown:
+    if not visible:
         echo(f"\u2714 No validation issues found when analyzing {', '.join(files) or target}.", err=True)
-    if output == "log" and any(each.is_at_least(failure_threshold) for each in found):
+    if output == "log" and any(diagnostic.is_at_least(failure_threshold) for diagnostic in diagnostics):
         echo(f"error: Analyzers found issues when analyzing {target}.", err=True)
         click.get_current_context().exit(EX_ISSUES)

@@ -95,7 +95,7 @@ def command_error(error: Exception, *, command: str, verbose: bool) -> CommandEr
     """Return the error to print for an error that ended ``command``."""
     message, code = _message_and_code(error, command)
     trace = "".join(traceback.format_exception(error)) if verbose else ""
-    lines = [str(each) for each in error.errors] if isinstance(error, DataError) else [message]
+    lines = [str(refused) for refused in error.errors] if isinstance(error, DataError) else [message]
     return CommandError("\nerror: ".join(map(one_line, lines)), code, trace=trace)
 
 
@@ -150,15 +150,15 @@ _SELECTORS: Final = ("-l", "--selector", "--field-selector")
 
 def _usage_hint(error: click.UsageError, context: click.Context, path: str) -> str:
     """Return the remedy for a flag of kubectl that a command does not have, or for an argument in the place of a flag."""
-    names = {flag for each in context.command.params for flag in each.opts}
+    names = {flag for param in context.command.params for flag in param.opts}
     if isinstance(error, click.NoSuchOption):
         if isinstance(context.command, click.Group):
             return f"write it after the command: `{path} COMMAND {error.option_name}`"
         return _flag_hint(error.option_name, names, path)
-    found = _EXTRA.fullmatch(error.format_message().rstrip("."))
-    if found is None:
+    match = _EXTRA.fullmatch(error.format_message().rstrip("."))
+    if match is None:
         return ""
-    first = found[1].split()[0]
+    first = match[1].split()[0]
     if is_file_name(first) or Path(first).exists():
         if Path(first).is_dir() and "--revisions-dir" in names and not {"-f", "-R"} & names:
             return f"give the folder by a flag: `--revisions-dir {first}`"
@@ -236,7 +236,9 @@ class Subcommands(click.Group):
         """Write the first sentence of the help of each command."""
         commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
-            formatter.write_dl([(name, each.get_short_help_str(_MAX_SUMMARY)) for name, each in commands if each])
+            formatter.write_dl(
+                [(name, command.get_short_help_str(_MAX_SUMMARY)) for name, command in commands if command]
+            )
 
 
 class LazyGroup(Subcommands):
@@ -276,8 +278,8 @@ class LazyGroup(Subcommands):
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete the name of a command from the table, or an option of the root command."""
         items = [CompletionItem(name, help=summary) for name, (_, summary) in sorted(COMMANDS.items())]
-        found = [item for item in items if item.value.startswith(incomplete)]
-        return found + click.Command.shell_complete(self, ctx, incomplete)
+        matching = [item for item in items if item.value.startswith(incomplete)]
+        return matching + click.Command.shell_complete(self, ctx, incomplete)
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -303,11 +305,11 @@ class LazyGroup(Subcommands):
 
 def _normal_flags(arguments: Sequence[str]) -> list[str]:
     """Return arguments without two habits of kubectl: the value of a short flag after ``=``, and ``--dry-run`` without a value."""
-    found = [_SHORT_FLAG.sub(r"\1", each) for each in arguments]
-    for index, each in enumerate(found):
-        if each == DRY_RUN_FLAG and not _DRY_RUN_VALUES & set(found[index + 1 : index + 2]):
-            found[index] = f"{DRY_RUN_FLAG}={DRY_RUNS[1]}"
-    return found
+    expanded = [_SHORT_FLAG.sub(r"\1", argument) for argument in arguments]
+    for index, argument in enumerate(expanded):
+        if argument == DRY_RUN_FLAG and not _DRY_RUN_VALUES & set(expanded[index + 1 : index + 2]):
+            expanded[index] = f"{DRY_RUN_FLAG}={DRY_RUNS[1]}"
+    return expanded
 
 
 def _remember_verbose(ctx: click.Context, param: click.Parameter, value: bool) -> None:  # noqa: ARG001, FBT001 -- click's signature
@@ -384,8 +386,8 @@ def completions(words: Sequence[str]) -> None:
     1.10.2): whether the shell also completes the names of files. It does if nothing is found.
     """
     *before, incomplete = words or [""]
-    found = ShellComplete(root, {}, "injector", "_INJECTOR_COMPLETE").get_completions(before, incomplete)
-    plain = [item for item in found if item.type == "plain"]
+    candidates = ShellComplete(root, {}, "injector", "_INJECTOR_COMPLETE").get_completions(before, incomplete)
+    plain = [item for item in candidates if item.type == "plain"]
     for item in plain:
         echo("\t".join(map(one_line, filter(None, (item.value, item.help)))))
     echo(f":{_NO_FILES if plain else _FILES_TOO}")
@@ -446,7 +448,7 @@ def arguments_of(arguments: Sequence[str], root: Path = Path("/")) -> list[str]:
     """
     if arguments and not arguments[0].startswith("-"):
         return list(arguments)
-    kept: list[str] = []
+    remaining: list[str] = []
     skips_value = False
     for argument in arguments:
         if skips_value:
@@ -454,13 +456,13 @@ def arguments_of(arguments: Sequence[str], root: Path = Path("/")) -> list[str]:
         elif argument.startswith("--") and _name(argument) in _LOGGING:
             skips_value = "=" not in argument and _name(argument) not in _SWITCHES
         else:
-            kept.append(argument)
-    stated = {_name(argument) for argument in kept if argument.startswith("--")}
+            remaining.append(argument)
+    stated = {_name(argument) for argument in remaining if argument.startswith("--")}
     files = {name: root / path for name, path in _FILES.items()}
     if not files["injectValues"].exists():
         del files["injectValues"]
     defaults = {**files, **_DEFAULTS}
-    return ["serve", *(f"--{name}={value}" for name, value in defaults.items() if name not in stated), *kept]
+    return ["serve", *(f"--{name}={value}" for name, value in defaults.items() if name not in stated), *remaining]
 
 
 def _name(argument: str) -> str:

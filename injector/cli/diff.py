@@ -37,12 +37,12 @@ from injector.cli.output import (
 )
 from injector.cli.sources import (
     ByCluster,
-    chosen_revisions,
     clusters_options,
     complete_names,
     directory_source,
     on_each,
     only_one,
+    select_revisions,
 )
 from injector.errors import DataError, UsageError
 from injector.fleet.compare import Comparer, Comparison, NamespaceLabels, Side, check_comparison, compare_injected
@@ -133,7 +133,7 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
     """
     names = old_name, new_name
     kinds = frozenset(only or KINDS) - frozenset(ignore)
-    shown = output or ("summary" if live else "text")
+    format_name = output or ("summary" if live else "text")
     for name, other in zip(names, reversed(names), strict=True):
         if Path(name).suffix in SUFFIXES:
             more = f" -f {other}" if Path(other).suffix in SUFFIXES else ""
@@ -153,8 +153,8 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
             raise UsageError(f"-n and {ALL_FLAG} exclude each other", hint="give one of the two")
         if sources.revisions_dir is not None:
             refuse_unused(f"with {directory_source()}", "istio_namespace")
-        if shown in REPORTS:
-            only_one(kubeconfigs, f"with -o {shown}")
+        if format_name in REPORTS:
+            only_one(kubeconfigs, f"with -o {format_name}")
 
     def comparer_of(revisions: Iterable[Revision], labels: NamespaceLabels) -> Comparer:
         old, new = map(Side, names, revisions)
@@ -172,7 +172,7 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
 
     def compare_files(kubeconfig: Kubeconfig) -> _Compared:
         workloads = read_workloads(files)
-        with chosen_revisions(sources, kubeconfig) as revisions:
+        with select_revisions(sources, kubeconfig) as revisions:
             comparer = comparer_of(
                 (revisions.build(revisions.find(name)) for name in names), workloads.namespace_labels
             )
@@ -180,12 +180,12 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
         shown_results = with_progress(results, f"{old_name} and {new_name}", length=len(workloads.created))
         return _Compared(comparer.sides, list(shown_results), ())
 
-    found = on_each(kubeconfigs, compare_live if live else compare_files)
-    found.note("note", lambda each: each.notes)
-    found.note("warning", lambda each: _warnings(each.comparisons, each.sides))
-    echo_colored(_text(found, shown), _COLORS.get(shown, {}))
-    differs = any(each.changes for one in found.results.values() for each in one.comparisons)
-    found.exit(found=exit_code and differs)
+    by_cluster = on_each(kubeconfigs, compare_live if live else compare_files)
+    by_cluster.note("note", lambda compared: compared.notes)
+    by_cluster.note("warning", lambda compared: _warnings(compared.comparisons, compared.sides))
+    echo_colored(_text(by_cluster, format_name), _COLORS.get(format_name, {}))
+    differs = any(comparison.changes for one in by_cluster.results.values() for comparison in one.comparisons)
+    by_cluster.exit(has_findings=exit_code and differs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,50 +202,50 @@ class _Compared:
 
     def cells(self) -> tuple[str, ...]:
         """Return the row of a table of clusters."""
-        differing = sum(bool(each.changes) for each in self.comparisons)
-        refused = sum(isinstance(each.new, DataError) for each in self.comparisons)
+        differing = sum(bool(comparison.changes) for comparison in self.comparisons)
+        refused = sum(isinstance(comparison.new, DataError) for comparison in self.comparisons)
         return str(len(self.comparisons)), str(differing), str(refused)
 
 
-def _group_to_check(each: Comparison) -> tuple[str, ...] | None:
-    return _group_of(each) if each.changes and isinstance(each.new, Injected) else None
+def _group_to_check(comparison: Comparison) -> tuple[str, ...] | None:
+    return _group_of(comparison) if comparison.changes and isinstance(comparison.new, Injected) else None
 
 
 def _warnings(comparisons: Sequence[Comparison], sides: tuple[Side, Side]) -> list[str]:
     """Return the pods that both sides refuse, and the findings of a guard that only warns."""
     refused = [
-        (each, f"refused by both: {_without_values(each, str(each.new))}")
-        for each in comparisons
-        if isinstance(each.old, DataError) and isinstance(each.new, DataError)
+        (comparison, f"refused by both: {_without_values(comparison, str(comparison.new))}")
+        for comparison in comparisons
+        if isinstance(comparison.old, DataError) and isinstance(comparison.new, DataError)
     ]
     findings = [
-        (each, f"{side.name}: {_without_values(each, finding)}")
-        for each in comparisons
-        for side, answer in zip(sides, (each.old, each.new), strict=True)
+        (comparison, f"{side.name}: {_without_values(comparison, finding)}")
+        for comparison in comparisons
+        for side, answer in zip(sides, (comparison.old, comparison.new), strict=True)
         if isinstance(answer, Injected)
         for finding in answer.findings
     ]
-    return [f"{each.workload}: {text}" for each, text in (*refused, *findings)]
+    return [f"{comparison.workload}: {text}" for comparison, text in (*refused, *findings)]
 
 
 def _without_values(comparison: Comparison, text: str) -> str:
     return hiding_of(comparison.pod).without_values(one_line(text))
 
 
-def _text(found: ByCluster[_Compared], output: str) -> str:
+def _text(by_cluster: ByCluster[_Compared], output: str) -> str:
     if output in REPORTS:
-        (one,) = found.results.values()
-        return REPORTS[output](one.data(), [_workload_text(each) for each in one.comparisons])
+        (one,) = by_cluster.results.values()
+        return REPORTS[output](one.data(), [_workload_text(comparison) for comparison in one.comparisons])
     if output in ("json", "yaml"):
-        return data_text(found.data(_Compared.data), output)
-    text = found.sections(lambda each: _shown(each, output))
-    columns = found.columns("WORKLOADS", "DIFFER", "REFUSED")
+        return data_text(by_cluster.data(_Compared.data), output)
+    text = by_cluster.sections(lambda compared: _format(compared, output))
+    columns = by_cluster.columns("WORKLOADS", "DIFFER", "REFUSED")
     if output == "unified" or "CLUSTER" not in columns:
         return text
-    return f"{text}\n{table(columns, found.rows(lambda each: [each.cells()]))}"
+    return f"{text}\n{table(columns, by_cluster.rows(lambda compared: [compared.cells()]))}"
 
 
-def _shown(compared: _Compared, output: str) -> str:
+def _format(compared: _Compared, output: str) -> str:
     old, new = compared.sides
     comparisons = compared.comparisons
     match output:
@@ -254,13 +254,15 @@ def _shown(compared: _Compared, output: str) -> str:
         case "summary":
             return comparison_summary(comparisons, str(old), str(new))
         case _:
-            return "".join(_unified(each, old.name, new.name) for each in comparisons if each.changes)
+            return "".join(
+                _unified_diff(comparison, old.name, new.name) for comparison in comparisons if comparison.changes
+            )
 
 
-def _unified(each: Comparison, old: str, new: str) -> str:
+def _unified_diff(comparison: Comparison, old: str, new: str) -> str:
     """Return the unified diff of the two pods. A refused pod has no lines, and a pod that is not injected is unchanged."""
-    before, after = (_pod_lines(each.pod, answer) for answer in (each.old, each.new))
-    labels = [f"{name}/{each.workload}" for name in (old, new)]
+    before, after = (_pod_lines(comparison.pod, answer) for answer in (comparison.old, comparison.new))
+    labels = [f"{name}/{comparison.workload}" for name in (old, new)]
     lines = list(difflib.unified_diff(before, after, labels[0], labels[1]))
     if not lines:
         return f"--- {labels[0]}\n+++ {labels[1]}\n# only hidden values differ\n"
@@ -277,21 +279,24 @@ def _pod_lines(created: dict[str, Any], answer: Answer) -> list[str]:
 
 def tally(comparisons: Iterable[Comparison]) -> dict[str, tuple[int, int]]:
     """Return the number of workloads and of changes for each kind of change that occurs, in the order of ``KINDS``."""
-    kinds = [[change.kind for change in each.changes] for each in comparisons]
+    kinds = [[change.kind for change in comparison.changes] for comparison in comparisons]
     return {
-        kind: (sum(kind in each for each in kinds), sum(each.count(kind) for each in kinds))
+        kind: (
+            sum(kind in workload_kinds for workload_kinds in kinds),
+            sum(workload_kinds.count(kind) for workload_kinds in kinds),
+        )
         for kind in KINDS
-        if any(kind in each for each in kinds)
+        if any(kind in workload_kinds for workload_kinds in kinds)
     }
 
 
 def as_text(comparisons: Sequence[Comparison], old: str, new: str) -> str:
     """Return the workloads that differ with their changes by kind, and a table of the kinds."""
-    differing = [each for each in comparisons if each.changes]
+    differing = [comparison for comparison in comparisons if comparison.changes]
     if not differing:
         return _total(comparisons, old, new)
     counts = [(kind, str(workloads), str(changes)) for kind, (workloads, changes) in tally(differing).items()]
-    details = "".join(f"{_workload_text(each)}\n" for each in differing)
+    details = "".join(f"{_workload_text(comparison)}\n" for comparison in differing)
     return f"{details}{table(COLUMNS, counts)}\n{_total(comparisons, old, new)}"
 
 
@@ -308,7 +313,7 @@ def _group_line(kinds: Sequence[str], workloads: Sequence[Created]) -> str:
 
 
 def _total(comparisons: Sequence[Comparison], old: str, new: str) -> str:
-    differing = sum(bool(each.changes) for each in comparisons)
+    differing = sum(bool(comparison.changes) for comparison in comparisons)
     total = f"{len(comparisons)} workload{'' if len(comparisons) == 1 else 's'}"
     if not differing:
         return f"no difference in {total} between {old} and {new}\n"
@@ -324,20 +329,28 @@ def comparison_data(comparisons: Sequence[Comparison]) -> dict[str, Any]:
     return {
         "workloads": [
             {
-                **_workload_data(each.workload),
-                "podSecurity": {"pod": level_of(each.pod), **each.levels},
-                **({"refused": _without_values(each, str(each.new))} if isinstance(each.new, DataError) else {}),
-                "changes": [_change_data(change) for change in each.changes],
+                **_workload_data(comparison.workload),
+                "podSecurity": {"pod": level_of(comparison.pod), **comparison.levels},
+                **(
+                    {"refused": _without_values(comparison, str(comparison.new))}
+                    if isinstance(comparison.new, DataError)
+                    else {}
+                ),
+                "changes": [_change_data(change) for change in comparison.changes],
             }
-            for each in comparisons
+            for comparison in comparisons
         ],
         "summary": {
             kind: {"workloads": workloads, "changes": changes}
             for kind, (workloads, changes) in tally(comparisons).items()
         },
         "groups": [
-            {"changes": list(kinds), "count": len(found), "workloads": [_workload_data(each) for each in found]}
-            for kinds, found in groups(comparisons)
+            {
+                "changes": list(kinds),
+                "count": len(workloads),
+                "workloads": [_workload_data(workload) for workload in workloads],
+            }
+            for kinds, workloads in groups(comparisons)
         ],
     }
 
@@ -353,10 +366,10 @@ def _change_data(change: Change) -> dict[str, Any]:
     return {"kind": change.kind, **path, **{side: value for side, value in sides.items() if value is not ABSENT}}
 
 
-def _workload_text(each: Comparison) -> str:
-    lines = [str(each.workload)]
+def _workload_text(comparison: Comparison) -> str:
+    lines = [str(comparison.workload)]
     kind = ""
-    for change in each.changes:
+    for change in comparison.changes:
         if change.kind != kind:
             kind = change.kind
             lines.append(f"  {kind}")
@@ -380,15 +393,15 @@ def groups(comparisons: Iterable[Comparison]) -> list[tuple[tuple[str, ...], lis
 
     Gained and lost privileges and containers are kinds of their own here.
     """
-    found: dict[tuple[str, ...], list[Created]] = {}
-    for each in comparisons:
-        if each.changes:
-            found.setdefault(_group_of(each), []).append(each.workload)
-    return sorted(found.items(), key=lambda group: (-len(group[1]), group[0]))
+    workloads_by_kinds: dict[tuple[str, ...], list[Created]] = {}
+    for comparison in comparisons:
+        if comparison.changes:
+            workloads_by_kinds.setdefault(_group_of(comparison), []).append(comparison.workload)
+    return sorted(workloads_by_kinds.items(), key=lambda group: (-len(group[1]), group[0]))
 
 
-def _group_of(each: Comparison) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for change in each.changes for name in _group_names(change)))
+def _group_of(comparison: Comparison) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for change in comparison.changes for name in _group_names(change)))
 
 
 def _group_names(change: Change) -> list[str]:
@@ -398,7 +411,7 @@ def _group_names(change: Change) -> list[str]:
         return [printable(str(change.new) if refused else f"{change.old} -> {change.new}")]
     if change.path.endswith(_CAPABILITIES):
         old, new = (frozenset(side) if isinstance(side, list) else frozenset() for side in (change.old, change.new))
-        return [f"{each} gained" for each in sorted(new - old)] + [f"{each} lost" for each in sorted(old - new)]
+        return [f"{value} gained" for value in sorted(new - old)] + [f"{value} lost" for value in sorted(old - new)]
     if change.path.endswith(_PRIVILEGED):
         return ["privileged gained" if change.new is True else "privileged lost"]
     if change.kind == POD_SECURITY:

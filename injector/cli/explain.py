@@ -16,7 +16,7 @@ from injector.cli.commands import EX_DATAERR, is_file_name, verbose
 from injector.cli.manifests import read_workloads, workload_options
 from injector.cli.options import ALL_FLAG, ALL_NAMESPACES, GUARD, PRECEDENCE_FLAG, REVISION_FLAG, output_format
 from injector.cli.output import data_text, echo, echo_colored, examples, with_progress
-from injector.cli.sources import chosen_revisions, cluster_options, precedence_option, revision_option
+from injector.cli.sources import cluster_options, precedence_option, revision_option, select_revisions
 from injector.cluster.session import open_session
 from injector.errors import UsageError
 from injector.fleet.explain import Explanation, explain_files, explain_live
@@ -111,7 +111,7 @@ def explain(  # noqa: PLR0913 -- one parameter for each flag
         with open_session(kubeconfig) as session:
             if name is None:
                 created = read_targets(
-                    session, namespace, files.others, lambda each: each, selector=files.selector, progress=with_progress
+                    session, namespace, files.others, lambda item: item, selector=files.selector, progress=with_progress
                 )
             else:
                 created = [session.run(lambda client: read_target(client, name, files.others))]
@@ -121,14 +121,14 @@ def explain(  # noqa: PLR0913 -- one parameter for each flag
                 )
             )
     else:
-        requested, labels = replace(_requested(revision, path), precedence=precedence), _labels(namespace_labels)
+        requested, labels = replace(_requested_name(revision, path), precedence=precedence), _labels(namespace_labels)
         workloads = read_workloads(files)
         by_namespace = (
             workloads.namespace_labels
             if labels is None
-            else dict.fromkeys((each.namespace for each in workloads.created), labels)
+            else dict.fromkeys((workload.namespace for workload in workloads.created), labels)
         )
-        with chosen_revisions(sources, kubeconfig) as revisions:
+        with select_revisions(sources, kubeconfig) as revisions:
             explanations = explain_files(workloads.created, requested, by_namespace, revisions, guard)
         notes = _missing_labels(explanations, by_namespace)
     for note in notes:
@@ -137,7 +137,7 @@ def explain(  # noqa: PLR0913 -- one parameter for each flag
         echo_colored("\n".join(map(as_text, explanations)), _COLORS)
     else:
         echo(data_text({"workloads": [as_data(explanation) for explanation in explanations]}, output), nl=False)
-    if any(each.trace.outcome == REFUSED for each in explanations):
+    if any(explanation.trace.outcome == REFUSED for explanation in explanations):
         click.get_current_context().exit(EX_DATAERR)
 
 
@@ -178,10 +178,10 @@ def as_data(explanation: Explanation) -> dict[str, Any]:
 def _check_input(target: str | None, files: WorkloadFiles, *, every: bool) -> None:
     """Refuse a command line that names no workloads, or names them in two ways, by a UsageError."""
     names = {"NAME": target, "-f": files.filenames, ALL_FLAG: every}
-    if len(given := [name for name, value in names.items() if value]) > 1:
+    if len(conflicting := [name for name, value in names.items() if value]) > 1:
         hint = "give NAME, -n or -A for workloads of the cluster, or -f for files"
-        raise UsageError(f"{given[0]} and {given[1]} exclude each other", hint=hint)
-    if not given and not files.namespace:
+        raise UsageError(f"{conflicting[0]} and {conflicting[1]} exclude each other", hint=hint)
+    if not conflicting and not files.namespace:
         hint = "give NAME, -n NAMESPACE or -A for workloads of the cluster, or -f FILE (- for stdin)"
         raise UsageError("no workload is given", hint=hint)
     if every and files.namespace:
@@ -194,13 +194,13 @@ def _check_input(target: str | None, files: WorkloadFiles, *, every: bool) -> No
 
 def _missing_labels(explanations: list[Explanation], known: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
     """Return a note for each namespace without known labels whose pods no webhook is called for."""
-    skipped = {each.workload.namespace for each in explanations if each.trace.reason == NO_WEBHOOK}
+    skipped = {explanation.workload.namespace for explanation in explanations if explanation.trace.reason == NO_WEBHOOK}
     return tuple(
         f"the labels of namespace {name} are not known; give {LABELS_FLAG}" for name in sorted(skipped - known.keys())
     )
 
 
-def _requested(revision: str | None, path: str | None) -> RequestedName:
+def _requested_name(revision: str | None, path: str | None) -> RequestedName:
     if revision is not None and path is not None:
         raise UsageError(f"{REVISION_FLAG} and {PATH_FLAG} exclude each other", hint="give one of the two")
     if revision is not None:
@@ -214,10 +214,10 @@ def _requested(revision: str | None, path: str | None) -> RequestedName:
     return RequestedName(parsed.name, PATH_FLAG, parsed.envs)
 
 
-def _labels(given: tuple[str, ...]) -> dict[str, str] | None:
-    if not given:
+def _labels(labels: tuple[str, ...]) -> dict[str, str] | None:
+    if not labels:
         return None
-    pairs = [pair.partition("=") for text in given for pair in text.split(",") if pair]
+    pairs = [pair.partition("=") for text in labels for pair in text.split(",") if pair]
     for name, separator, value in pairs:
         if not separator or not name:
             hint = "write istio-injection=enabled"

@@ -39,8 +39,8 @@ _BACKTICKS: Final = re.compile("`+")
 def code(text: str) -> str:
     """Return text as code within a line, cut if it is long."""
     line = escape_line(text)
-    shown = _shortened(line, _LONGEST_CODE)
-    return f"<code>{_PLAIN.sub(lambda found: f'&#{ord(found[0])};', shown)}</code>"
+    shortened = _shorten(line, _LONGEST_CODE)
+    return f"<code>{_PLAIN.sub(lambda match: f'&#{ord(match[0])};', shortened)}</code>"
 
 
 def cell(text: str) -> str:
@@ -50,7 +50,7 @@ def cell(text: str) -> str:
 
 def block(text: str) -> str:
     """Return lines as a block of code, whose fence is longer than any row of backticks in it."""
-    fence = "`" * max([3, *(len(found) + 1 for found in _BACKTICKS.findall(text))])
+    fence = "`" * max([3, *(len(backticks) + 1 for backticks in _BACKTICKS.findall(text))])
     return f"{fence}text\n{text.rstrip()}\n{fence}\n"
 
 
@@ -61,20 +61,20 @@ def diff_as_markdown(data: Mapping[str, Any], texts: Sequence[str]) -> str:
     ``texts`` has the text of each of its workloads.
     """
     workloads = data["workloads"]
-    differing = [(each, text) for each, text in zip(workloads, texts, strict=True) if each["changes"]]
-    refused = sum("refused" in each for each in workloads)
+    differing = [(workload, text) for workload, text in zip(workloads, texts, strict=True) if workload["changes"]]
+    refused = sum("refused" in workload for workload in workloads)
     old, new = (f"{code(side['name'])} (Istio {code(side['istioVersion'])})" for side in (data["old"], data["new"]))
     totals = f"Workloads that differ: **{len(differing)} of {len(workloads)}**. Refused: **{refused}**."
     text = f"{MARK}\n### Sidecars: {old} to {new}\n\n{totals}\n"
     if data["groups"]:
         text += "\n| changes | workloads | examples |\n|---|---|---|\n"
         text += _fitting([_row(group) for group in data["groups"]], LIMIT // 2, "rows")
-        text += _fitting([_details(*each) for each in differing], LIMIT - len(text) - _LONGEST_CODE, "workloads")
+        text += _fitting([_details(*pair) for pair in differing], LIMIT - len(text) - _LONGEST_CODE, "workloads")
     return text
 
 
 def _row(group: Mapping[str, Any]) -> str:
-    examples = first_of([code(_name(each)) for each in group["workloads"]], _EXAMPLES)
+    examples = first_of([code(_name(workload)) for workload in group["workloads"]], _EXAMPLES)
     return f"| {code(', '.join(group['changes']))} | {group['count']} | {examples} |\n"
 
 
@@ -89,13 +89,13 @@ def _name(workload: Mapping[str, Any]) -> str:
 
 def _fitting(parts: Sequence[str], room: int, what: str) -> str:
     """Join the parts that have room, and say how many do not."""
-    kept = []
+    fitting = []
     for part in parts:
         if len(part) <= room:
-            kept.append(part)
+            fitting.append(part)
             room -= len(part)
-    left = len(parts) - len(kept)
-    return "".join([*kept, f"\nThe comment has no room for {left} more {what}.\n"] if left else kept)
+    omitted = len(parts) - len(fitting)
+    return "".join([*fitting, f"\nThe comment has no room for {omitted} more {what}.\n"] if omitted else fitting)
 
 
 SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -116,9 +116,11 @@ _LONGEST_MESSAGE: Final = 4_000
 
 def diff_as_sarif(data: Mapping[str, Any], texts: Sequence[str]) -> str:
     """Return a log with one run, from the data of ``injector diff -o json`` and the text of each of its workloads."""
-    found = zip(data["workloads"], texts, strict=True)
+    workloads = zip(data["workloads"], texts, strict=True)
     sides = f"{data['old']['name']} and {data['new']['name']}"
-    results = [_result(each, text, sides) for each, text in found if each["changes"] or "refused" in each]
+    results = [
+        _result(workload, text, sides) for workload, text in workloads if workload["changes"] or "refused" in workload
+    ]
     rules = [
         {"id": rule, "shortDescription": {"text": text}, "defaultConfiguration": {"level": level}}
         for rule, (level, text) in RULES.items()
@@ -147,11 +149,11 @@ def _result(workload: Mapping[str, Any], text: str, sides: str) -> dict[str, Any
 
 def _message(text: str) -> str:
     """Return a message, in which ``[text](target)`` would be a link."""
-    shown = text.rstrip().replace("](", "\\](")
-    return _shortened(shown, _LONGEST_MESSAGE)
+    escaped = text.rstrip().replace("](", "\\](")
+    return _shorten(escaped, _LONGEST_MESSAGE)
 
 
-def _shortened(text: str, most: int) -> str:
+def _shorten(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 

@@ -22,14 +22,14 @@ _DELIMITERS: Final = ("{{", "[[", "{%")
 
 def check_content(text: str, key: str, *, where: str) -> None:
     """Raise ConfigError if a text is something else than ``key``, one of the keys or a template."""
-    found = _content(text)
-    if found is None:
+    content = _content(text)
+    if content is None:
         return
     what = "a template" if key == TEMPLATE else f"the key `{key}`"
-    kind = found.get("kind")
+    kind = content.get("kind")
     if kind == "ConfigMap":
         name = key if key in FLAGS else CONFIG
-        keys = mapping_at(found, "data")
+        keys = mapping_at(content, "data")
         name = MESH if MESH in keys and name not in keys else name
         config_map = _MAPS.get(name, "istio-sidecar-injector")
         command = f"kubectl -n istio-system get configmap {config_map} -o jsonpath='{{.data.{name}}}' > FILE"
@@ -37,12 +37,12 @@ def check_content(text: str, key: str, *, where: str) -> None:
             f"a whole ConfigMap, not {what}", where=where, hint=f"write the key to a file: {command}{_flag(name, key)}"
         )
     is_template = key == TEMPLATE and any(mark in text for mark in _DELIMITERS)  # a gateway's is a whole object
-    if isinstance(kind, str) and isinstance(found.get("apiVersion"), str) and not is_template:
+    if isinstance(kind, str) and isinstance(content.get("apiVersion"), str) and not is_template:
         raise ConfigError(f"a manifest of kind {kind[:80]}, not {what}", where=where, hint="give manifests by -f")
-    if key != CONFIG and ("templates" in found or ("policy" in found and "template" in found)):
+    if key != CONFIG and ("templates" in content or ("policy" in content and "template" in content)):
         hint = f"give it by {FLAGS[CONFIG]} FILE"
         raise ConfigError(f"the key `{CONFIG}` of a revision, not {what}", where=where, hint=hint)
-    if key != VALUES and isinstance(found.get("global"), dict):
+    if key != VALUES and isinstance(content.get("global"), dict):
         hint = f"give it by {FLAGS[VALUES]} FILE"
         raise ConfigError(f"the key `{VALUES}` of a revision, not {what}", where=where, hint=hint)
 
@@ -54,7 +54,7 @@ def _flag(name: str, key: str) -> str:
 def _content(text: str) -> dict[str, Any] | None:
     """Return a mapping of YAML; None for every other text, such as most templates."""
     try:
-        found = load_yaml(text)
+        document = load_yaml(text)
     except DataError:
         return None
-    return found if isinstance(found, dict) else None
+    return document if isinstance(document, dict) else None

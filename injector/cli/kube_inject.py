@@ -179,7 +179,9 @@ def old_options(command: F) -> F:
 @GUARD
 @old_options
 @verbose
-def kube_inject(*, manifest: ManifestOptions, chosen: RevisionOptions, namespace: str | None, guard: str) -> None:
+def kube_inject(
+    *, manifest: ManifestOptions, revision_source: RevisionOptions, namespace: str | None, guard: str
+) -> None:
     """Inject the sidecar into every workload of the FILES and print the result.
 
     FILES can contain workloads of all kinds, also in Lists. Other documents stay byte for byte the same. A pod template of an unknown
@@ -189,7 +191,7 @@ def kube_inject(*, manifest: ManifestOptions, chosen: RevisionOptions, namespace
     the cluster.
     """
     manifests = read_manifests(manifest.names, recursive=manifest.recursive)
-    revision = chosen.build()
+    revision = revision_source.build()
     warnings: list[str] = []
 
     def inject(obj: dict[str, Any]) -> dict[str, Any] | None:
@@ -204,12 +206,12 @@ def kube_inject(*, manifest: ManifestOptions, chosen: RevisionOptions, namespace
             workloads += document.after is not None
             yield document
         if not workloads:
-            names = ", ".join(each.name for each in manifests)
+            names = ", ".join(document.name for document in manifests)
             echo(f"note: {names}: nothing is injected, because no document has a pod", err=True)
         for warning in warnings:
             echo(warning, err=True)
 
-    with chosen.values_named():
+    with revision_source.values_named():
         write_manifests(documents(), manifest.format, manifest.file, fold=revision.behaviours.yaml_folds)
 
 
@@ -238,8 +240,8 @@ def krm(*, revisions_dir: Path | None) -> None:
     text = read_manifests((STDIN,), recursive=False)[0].text
     resources = _read_resource_list(text)
     settings = _read_settings(resources.get("functionConfig"))
-    revision = _chosen_revision(settings, revisions_dir)
-    values, results, errors = _injected_items(revision, resources.get("items") or [], settings)
+    revision = _select_revision(settings, revisions_dir)
+    values, results, errors = _inject_items(revision, resources.get("items") or [], settings)
     if errors:
         values = {}
     write_verbatim([_resource_list_text(text, resources, values, results)])
@@ -282,7 +284,7 @@ def _read_settings(config: Any) -> dict[str, str]:
     return fields
 
 
-def _chosen_revision(settings: Mapping[str, str], folder: Path | None) -> Revision:
+def _select_revision(settings: Mapping[str, str], folder: Path | None) -> Revision:
     """Return the revision of a function.
 
     A folder of the functionConfig must be below the working folder, which is that of the kustomization or package: its author may not
@@ -301,7 +303,7 @@ def _chosen_revision(settings: Mapping[str, str], folder: Path | None) -> Revisi
     return build(overridden(raw, overrides))
 
 
-def _injected_items(
+def _inject_items(
     revision: Revision, items: Sequence[dict[str, Any]], settings: Mapping[str, str]
 ) -> tuple[dict[tuple[str | int, ...], Any], list[dict[str, Any]], list[DataError]]:
     """Return the changed parts of a ResourceList by their paths, the results, and the errors of workloads that are refused."""
@@ -313,14 +315,14 @@ def _injected_items(
         messages: list[str] = []
         try:
             results += (_result(item, WARNING, message) for message in unread_templates(item))
-            found = injected_parts(revision, item, warn=messages.append, guard=guard, namespace=place)
+            parts = injected_parts(revision, item, warn=messages.append, guard=guard, namespace=place)
         except DataError as error:
-            results += (_result(item, ERROR, str(each)) for each in error.errors)
+            results += (_result(item, ERROR, str(fault)) for fault in error.errors)
             add_place(error, item)
             errors += error.errors
             continue
-        results += (_result(item, WARNING if found else INFO, message) for message in messages)
-        values |= {("items", index, *path): value for path, value in found.items()}
+        results += (_result(item, WARNING if parts else INFO, message) for message in messages)
+        values |= {("items", index, *path): value for path, value in parts.items()}
     return values, results, errors
 
 

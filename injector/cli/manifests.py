@@ -104,13 +104,13 @@ def manifest_text(
     """
     match output_format:
         case "json":
-            yield from _json_pieces(each.content for each in documents if each.content is not None)
+            yield from _json_pieces(document.content for document in documents if document.content is not None)
         case "patch":
-            for each in documents:
-                yield f"{json.dumps([] if each.after is None else create_patch(each.before, each.after))}\n"
+            for document in documents:
+                yield f"{json.dumps([] if document.after is None else create_patch(document.before, document.after))}\n"
         case _:
-            for each in documents:
-                yield f"{_document_yaml(each, fold=fold, escape=escape)}{SEPARATOR}"
+            for document in documents:
+                yield f"{_document_yaml(document, fold=fold, escape=escape)}{SEPARATOR}"
 
 
 def _json_pieces(objects: Iterator[Any]) -> Iterator[str]:
@@ -120,8 +120,8 @@ def _json_pieces(objects: Iterator[Any]) -> Iterator[str]:
         return
     head, tail = json_text({"apiVersion": "v1", "kind": "List", "items": []}, indent=4).split("[]")
     comma = f"{head}[\n"
-    for each in chain(first, objects):
-        yield comma + indent(json_text(each, indent=4).removesuffix("\n"), " " * 8)
+    for document in chain(first, objects):
+        yield comma + indent(json_text(document, indent=4).removesuffix("\n"), " " * 8)
         comma = ",\n"
     yield f"\n    ]{tail}" if first else f"{head}[]{tail}"
 

@@ -76,19 +76,19 @@ def was_given(parameter: str) -> bool:
 
 def refuse_unused(why: str, *parameters: str, hint: str = "leave it out") -> None:
     """Raise UsageError if the command line has an option of the parameters. ``why`` says why they have no effect, as in `with -f`."""
-    for each in click.get_current_context().command.params:
-        if each.name in parameters and was_given(each.name):
-            flag = next((text for text in each.opts if text.startswith("--")), each.opts[0])
+    for parameter in click.get_current_context().command.params:
+        if parameter.name in parameters and was_given(parameter.name):
+            flag = next((text for text in parameter.opts if text.startswith("--")), parameter.opts[0])
             raise UsageError(f"{flag} has no effect {why}", hint=hint)
 
 
-def checked(is_valid: Callable[[str], bool], what: str, hint: str) -> Callable[..., str | None]:
+def validator(is_valid: Callable[[str], bool], what: str, hint: str) -> Callable[..., str | None]:
     """Return a callback of click that refuses a value that is not ``what``. No value is valid."""
 
     def check(_context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
         if value is None or is_valid(value):
             return value
-        where = next((each for each in parameter.opts if each.startswith("--")), parameter.opts[0].upper())
+        where = next((flag for flag in parameter.opts if flag.startswith("--")), parameter.opts[0].upper())
         raise UsageError(f"{value[:80]!r} is not {what}", where=where, hint=hint)
 
     return check
@@ -113,7 +113,7 @@ def output_file(_context: click.Context, parameter: click.Parameter, name: str |
     return path
 
 
-def converted(convert: Callable[[Any], Any]) -> Callable[..., Any]:
+def converter(convert: Callable[[Any], Any]) -> Callable[..., Any]:
     """Return a callback of click that converts a value. No value stays None."""
     return lambda _context, _parameter, value: None if value is None else convert(value)
 
@@ -183,7 +183,14 @@ _OF_KUBECTL: Final = frozenset({
 })  # fmt: skip
 """The output formats of kubectl, of istioctl and of the commands, without the expression that follows ``=``."""
 _FILTERED: Final = frozenset(
-    {"name", *(each for each in _OF_KUBECTL if "template" in each or "path" in each or "col" in each)}
+    {
+        "name",
+        *(
+            field_name
+            for field_name in _OF_KUBECTL
+            if "template" in field_name or "path" in field_name or "col" in field_name
+        ),
+    }
 )
 """Those that select a part of the objects."""
 

@@ -62,11 +62,11 @@ def has_color() -> bool:
 def echo_colored(text: str, colors: Mapping[str, str], *, with_color: bool | None = None) -> None:
     """Print text, on a terminal with colors: ANSI codes such as ``1;32`` by the patterns, within a line, that they are for."""
     color = has_color() if with_color is None else with_color
-    shown = _colored(escape_controls(text), colors if color else {})
-    click.echo(shown, nl=False, color=color)  # noqa: TID251 -- the escapes are in
+    colored = _colorize(escape_controls(text), colors if color else {})
+    click.echo(colored, nl=False, color=color)  # noqa: TID251 -- the escapes are in
 
 
-def _colored(text: str, colors: Mapping[str, str]) -> str:
+def _colorize(text: str, colors: Mapping[str, str]) -> str:
     for pattern, color in colors.items():
         text = re.sub(f"(?m){pattern}", rf"\033[{color}m\g<0>\033[0m", text)
     return text
@@ -87,12 +87,12 @@ class LiveText:
     def show(self, text: str) -> None:
         """Print the text in place of the one before."""
         width, height = shutil.get_terminal_size()
-        lines = [part for line in escape_controls(text).splitlines() for part in _wrapped(line, width)]
+        lines = [part for line in escape_controls(text).splitlines() for part in _wrap(line, width)]
         if len(lines) >= height:
             lines = [*lines[: height - 2], "..."]
-        shown = _colored("".join(f"{line}\n" for line in lines), self._colors).replace("\n", f"{_CLEAR_LINE}\n")
+        colored = _colorize("".join(f"{line}\n" for line in lines), self._colors).replace("\n", f"{_CLEAR_LINE}\n")
         start = f"\033[{self._height}F" if self._height else ""
-        click.echo(f"{start}{shown}{_CLEAR_BELOW}", nl=False, color=True)  # noqa: TID251 -- the escapes are in
+        click.echo(f"{start}{colored}{_CLEAR_BELOW}", nl=False, color=True)  # noqa: TID251 -- the escapes are in
         self._height = len(lines)
 
 
@@ -100,7 +100,7 @@ _CLEAR_LINE: Final = "\033[K"
 _CLEAR_BELOW: Final = "\033[J"
 
 
-def _wrapped(line: str, width: int) -> list[str]:
+def _wrap(line: str, width: int) -> list[str]:
     return [line[start : start + width] for start in range(0, len(line), width)] or [""]
 
 
@@ -128,8 +128,8 @@ def is_terminal() -> bool:
 
 def examples(*lines: str) -> str:
     """Return the epilog of a command's help. A line without a program is one of ``injector``."""
-    shown = "\n".join(f"  {line if line.startswith('kubectl ') else f'{PROGRAM} {line}'}" for line in lines)
-    return f"\b\nExamples:\n{shown}"
+    commands = "\n".join(f"  {line if line.startswith('kubectl ') else f'{PROGRAM} {line}'}" for line in lines)
+    return f"\b\nExamples:\n{commands}"
 
 
 def one_line(text: str) -> str:
@@ -185,11 +185,11 @@ def with_progress(items: Iterable[T], label: str, *, length: int | None = None) 
 
     ``length`` is the number of items. If it is None, the bar has no percentage.
     """
-    left = iter(items)
-    first = list(islice(left, _MANY)) if has_cursor(err=True) else []
-    left = chain(first, left)
+    remaining = iter(items)
+    first = list(islice(remaining, _MANY)) if has_cursor(err=True) else []
+    remaining = chain(first, remaining)
     if len(first) < _MANY:
-        yield from left
+        yield from remaining
         return
-    with click.progressbar(left, length, label=escape_line(label), width=0, file=sys.stderr) as progress:
+    with click.progressbar(remaining, length, label=escape_line(label), width=0, file=sys.stderr) as progress:
         yield from progress

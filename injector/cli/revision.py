@@ -37,7 +37,6 @@ from injector.cli.output import (
 )
 from injector.cli.sources import (
     ByCluster,
-    chosen_revisions,
     clusters_options,
     complete_names,
     directory_source,
@@ -45,6 +44,7 @@ from injector.cli.sources import (
     on_each,
     revision_name,
     revision_source_options,
+    select_revisions,
 )
 from injector.cli.taglocation import TagLocation, location_options
 from injector.errors import ConfigError, UsageError
@@ -99,8 +99,8 @@ class Row:
 def rows_of(statuses: Iterable[SidecarStatus]) -> list[Row]:
     """Return the pods by workload. A workload has several rows if its pods differ, as in the middle of a rollout."""
     counts = Counter(statuses)
-    ordered = sorted(counts, key=lambda each: (each.workload, STATES.index(each.drift.state), each.has or ""))
-    return [Row(each, counts[each]) for each in ordered]
+    ordered = sorted(counts, key=lambda status: (status.workload, STATES.index(status.drift.state), status.has or ""))
+    return [Row(status, counts[status]) for status in ordered]
 
 
 @click.command(
@@ -151,23 +151,23 @@ def status(  # noqa: PLR0913 -- one parameter for each flag
         refuse_unused("without -f", "recursive")
     if sources.revisions_dir is not None:
         refuse_unused(f"with {directory_source()}", "istio_namespace")
-    found = on_each(kubeconfigs, read)
-    found.note("note", lambda each: each[1])
-    echo_colored(_text(found, output), HEADINGS)
-    rows = [row for each, _ in found.results.values() for row in each]
-    found.exit(found=exit_code and any(row.status.drift.state != CURRENT for row in rows))
+    by_cluster = on_each(kubeconfigs, read)
+    by_cluster.note("note", lambda result: result[1])
+    echo_colored(_text(by_cluster, output), HEADINGS)
+    rows = [row for cluster_rows, _ in by_cluster.results.values() for row in cluster_rows]
+    by_cluster.exit(has_findings=exit_code and any(row.status.drift.state != CURRENT for row in rows))
 
 
-def _text(found: ByCluster[tuple[list[Row], list[str]]], output: str) -> str:
+def _text(by_cluster: ByCluster[tuple[list[Row], list[str]]], output: str) -> str:
     if output != "table":
-        data = found.data(lambda each: {"workloads": [row.data for row in each[0]], "pods": _pods(each[0])})
+        data = by_cluster.data(lambda result: {"workloads": [row.data for row in result[0]], "pods": _pods(result[0])})
         return data_text(data, output)
-    cells = found.rows(lambda each: [row.cells for row in each[0]])
+    cells = by_cluster.rows(lambda result: [row.cells for row in result[0]])
     if not cells:
-        return "no pod has a sidecar or would get one\n" if found.results else ""
-    pods = _pods([row for rows, _ in found.results.values() for row in rows])
+        return "no pod has a sidecar or would get one\n" if by_cluster.results else ""
+    pods = _pods([row for rows, _ in by_cluster.results.values() for row in rows])
     counts = ", ".join(f"{count} {state}" for state, count in pods.items() if count)
-    return f"{table(found.columns(*STATUS_COLUMNS), cells)}\npods: {counts}\n"
+    return f"{table(by_cluster.columns(*STATUS_COLUMNS), cells)}\npods: {counts}\n"
 
 
 def _pods(rows: Sequence[Row]) -> dict[str, int]:
@@ -282,7 +282,7 @@ def init_revisions(folder: Path) -> None:
 
 def _load(sources: RevisionSources, kubeconfig: Kubeconfig) -> tuple[Registry, LoadReport]:
     """Read and build the revisions. Raises ConfigError if there are none."""
-    with chosen_revisions(sources, kubeconfig) as revisions:
+    with select_revisions(sources, kubeconfig) as revisions:
         registry = Registry()
         report = Loader(lambda: revisions.state, registry).load(time.time())
         if not report.revisions:

@@ -24,11 +24,11 @@ from injector.cli.options import (
 from injector.cli.sources import (
     CLUSTER_PARAMETERS,
     ISTIO_NAMESPACE_OPTION,
-    chosen_revisions,
     directory_source,
     kubeconfig_options,
     revision_option,
     revisions_dir,
+    select_revisions,
 )
 from injector.cluster.resources import CONFIG_MAPS, ObjectReader
 from injector.errors import (
@@ -77,12 +77,12 @@ class RevisionOptions:
             UsageError: the options contradict each other, or the revision does not exist.
             DataError: the revision is not valid.
         """
-        with self._chosen() as (raw, revisions, overrides):
+        with self._select() as (raw, revisions, overrides):
             return build(overridden(raw, overrides)) if revisions is None else revisions.build(raw)
 
     def read(self) -> RawRevision:
         """Read the texts of the revision; see ``build``."""
-        with self._chosen() as (raw, _, overrides):
+        with self._select() as (raw, _, overrides):
             return overridden(raw, overrides)
 
     @contextmanager
@@ -92,9 +92,9 @@ class RevisionOptions:
             yield
         except DataError as error:
             hint = self._hint_of_values()
-            for each in error.errors:
-                if hint and isinstance(each, TemplateRenderError | OverlayError):
-                    each.hint = hint
+            for fault in error.errors:
+                if hint and isinstance(fault, TemplateRenderError | OverlayError):
+                    fault.hint = hint
             raise
 
     def _hint_of_values(self) -> str:
@@ -108,7 +108,7 @@ class RevisionOptions:
         return ""
 
     @contextmanager
-    def _chosen(self) -> Iterator[tuple[RawRevision, RevisionList | None, Overrides]]:
+    def _select(self) -> Iterator[tuple[RawRevision, RevisionList | None, Overrides]]:
         overrides = self._overrides()
         if self.config is not None:
             yield self._file(self.config), None, overrides
@@ -120,7 +120,7 @@ class RevisionOptions:
         if names_map and (was_given("revisions_dir") or was_given("embedded")):
             refuse_unused(f"with {directory_source()}", *CLUSTER_PARAMETERS, hint="leave one of the two out")
         read = self._read_config_maps if names_map else None
-        with chosen_revisions(sources, self.kubeconfig, read) as revisions:
+        with select_revisions(sources, self.kubeconfig, read) as revisions:
             yield revisions.find(self.revision or ""), revisions, overrides
 
     async def _read_config_maps(self, reader: ObjectReader, sources: RevisionSources) -> RevisionList:
@@ -137,13 +137,13 @@ class RevisionOptions:
         return RevisionList(SourceState((raw,), default=raw.name), raw.origin, raw.origin)
 
     def _overrides(self) -> Overrides:
-        given = {key: path for key, path in ((VALUES, self.values), (MESH_KEY, self.mesh)) if path is not None}
+        paths = {key: path for key, path in ((VALUES, self.values), (MESH_KEY, self.mesh)) if path is not None}
         return Overrides(
             istio_version=self.istio_version,
             env=key_values(self.set_env, flag="--set-env"),
             node_versions=self.node_version,
-            files={key: str(path) for key, path in given.items()},
-            **{key: _text(path, key) for key, path in given.items()},
+            files={key: str(path) for key, path in paths.items()},
+            **{key: _text(path, key) for key, path in paths.items()},
         )
 
     def _file(self, config: Path) -> RawRevision:
@@ -171,7 +171,7 @@ def _text(path: Path, key: str) -> str:
 
 
 revision_options: Final = option_group(
-    "chosen",
+    "revision_source",
     RevisionOptions,
     click.option(
         *both_spellings("injectConfigFile"),

@@ -24,9 +24,9 @@ from injector.cli.options import (
     PRECEDENCE_FLAG,
     REVISION_FLAG,
     both_spellings,
-    checked,
     option_group,
     refuse_unused,
+    validator,
     was_given,
 )
 from injector.cli.output import echo, one_line, print_note
@@ -60,7 +60,7 @@ def check_variable(name: str) -> None:
         raise NotConfiguredError("the variable is empty", where=name, hint="set it to a path, or unset it")
 
 
-def chosen_directory(revisions_dir: Path | None, *, embedded: bool = False, is_explicit: bool = False) -> Path | None:
+def select_directory(revisions_dir: Path | None, *, embedded: bool = False, is_explicit: bool = False) -> Path | None:
     """Return the directory of the revisions; None if none is chosen.
 
     The variable does not count if the source ``is_explicit`` otherwise.
@@ -85,7 +85,7 @@ def revisions_dir(default: str, *, has_embedded: bool = True) -> Callable[[F], F
     """
 
     def directory(revisions_dir: Path | None, *, embedded: bool = False) -> Path | None:
-        return chosen_directory(revisions_dir, embedded=embedded, is_explicit=was_given("config"))
+        return select_directory(revisions_dir, embedded=embedded, is_explicit=was_given("config"))
 
     option = click.option(
         *reversed(both_spellings("revisionsDir")),
@@ -106,7 +106,7 @@ def directory_source() -> str:
 
 
 NAMESPACE_HINT: Final = "use at most 63 lower-case letters, digits and `-`, with a letter or digit at both ends"
-_NAMESPACE: Final = checked(is_dns_label, "a valid namespace", NAMESPACE_HINT)
+_NAMESPACE: Final = validator(is_dns_label, "a valid namespace", NAMESPACE_HINT)
 
 
 def namespace_option(text: str) -> Callable[[F], F]:
@@ -122,7 +122,7 @@ SERVICE_OPTION: Final = click.option(
     metavar="NAME",
     default=Endpoint().service,
     show_default=True,
-    callback=checked(
+    callback=validator(
         lambda name: _SERVICE.fullmatch(name) is not None,
         "a valid Service name",
         "use at most 63 lower-case letters, digits and `-`, beginning with a letter",
@@ -167,8 +167,8 @@ def _kubeconfig(paths: tuple[Path, ...], context_name: str | None) -> Kubeconfig
     # Not Path.expanduser, which raises if the user has no home directory, as in many containers.
     known = paths or (Path(os.path.expanduser("~/.kube/config")),)  # noqa: PTH111
     known = tuple(dict.fromkeys(path for path in known if path != Path()))
-    found = tuple(path for path in known if not _is_missing(path))
-    return Kubeconfig(found, context_name, missing=() if found or not paths else known)
+    existing = tuple(path for path in known if not _is_missing(path))
+    return Kubeconfig(existing, context_name, missing=() if existing or not paths else known)
 
 
 def _is_missing(path: Path) -> bool:
@@ -239,9 +239,9 @@ class ByCluster(Generic[T]):
         """Return JSON data: that of the only cluster, or ``clusters`` with the data or the ``error`` of each."""
         if "" in self.results:
             return data_of(self.results[""])
-        found = [{"cluster": name, **data_of(result)} for name, result in self.results.items()]
+        data = [{"cluster": name, **data_of(result)} for name, result in self.results.items()]
         failed = [{"cluster": name, "error": str(error)} for name, error in self.errors.items()]
-        return {"clusters": found + failed}
+        return {"clusters": data + failed}
 
     def columns(self, *columns: str) -> tuple[str, ...]:
         """Return the columns of a table, with one for the cluster if there are several."""
@@ -255,18 +255,20 @@ class ByCluster(Generic[T]):
         """Return the text of the only cluster, or that of each below its name."""
         if "" in self.results:
             return text_of(self.results[""])
-        return "\n".join(escape_line(f"cluster {name}") + f"\n\n{text_of(each)}" for name, each in self.results.items())
+        return "\n".join(
+            escape_line(f"cluster {name}") + f"\n\n{text_of(result)}" for name, result in self.results.items()
+        )
 
     def note(self, kind: str, notes_of: Callable[[T], Iterable[object]]) -> None:
         """Print the notes or warnings of each cluster on stderr."""
         for name, result in self.results.items():
-            for each in notes_of(result):
-                echo(f"{kind}: {name}{': ' if name else ''}{each}", err=True)
+            for note in notes_of(result):
+                echo(f"{kind}: {name}{': ' if name else ''}{note}", err=True)
 
-    def exit(self, *, found: bool) -> None:
+    def exit(self, *, has_findings: bool) -> None:
         """End the command: with the exit code of a cluster that failed, or 1 if something was found."""
         failed = next((error.exit_code for error in self.errors.values()), 0)
-        if failed or found:
+        if failed or has_findings:
             click.get_current_context().exit(failed or EX_FAILED)
 
 
@@ -275,10 +277,10 @@ def on_each(kubeconfigs: Sequence[Kubeconfig], work: Callable[[Kubeconfig], T]) 
     if len(kubeconfigs) == 1:
         return ByCluster({"": work(kubeconfigs[0])}, {})
     results, errors = dict[str, T](), dict[str, InjectorError]()
-    for each in kubeconfigs:
-        name = each.context or ""
+    for kubeconfig in kubeconfigs:
+        name = kubeconfig.context or ""
         try:
-            results[name] = work(each)
+            results[name] = work(kubeconfig)
         except InjectorError as error:
             errors[name] = error
             echo(f"error: {name}: {one_line(str(error))}", err=True)
@@ -324,7 +326,7 @@ def check_cluster(kubeconfig: Kubeconfig) -> None:
 
 
 @contextmanager
-def chosen_revisions(
+def select_revisions(
     sources: RevisionSources, kubeconfig: Kubeconfig, read: ReadRevisions | None = None
 ) -> Iterator[RevisionList]:
     """Choose the revisions of a command that does not read anything else from the cluster.
@@ -336,28 +338,28 @@ def chosen_revisions(
     """
     if read is None and sources.revisions_dir is not None:
         refuse_unused(f"with {directory_source()}", *CLUSTER_PARAMETERS, hint="leave one of the two out")
-        found = directory_revisions(sources.revisions_dir)
-        yield replace(found, build=lambda raw: build(overridden(raw, sources.overrides)))
+        revisions = directory_revisions(sources.revisions_dir)
+        yield replace(revisions, build=lambda raw: build(overridden(raw, sources.overrides)))
         return
     if read is None:
         check_cluster(kubeconfig)
     # Imported here, because it takes as long as an injection, and files alone do not need it.
     from injector.fleet.view import cluster_revisions  # noqa: PLC0415
 
-    with cluster_revisions(sources, kubeconfig, read, note=print_note) as found:
-        yield found
+    with cluster_revisions(sources, kubeconfig, read, note=print_note) as revisions:
+        yield revisions
 
 
 def complete_names(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Complete the name of a revision or tag, from the directory or the cluster of the other flags."""
-    given = ctx.params
+    params = ctx.params
     with ctx.scope(cleanup=False), redirect_stderr(io.StringIO()), suppress(InjectorError):
-        directory = chosen_directory(given.get("revisions_dir"), embedded=bool(given.get("embedded")))
-        sources = RevisionSources(directory, given.get("istio_namespace") or ISTIO_NAMESPACE)
-        context = given.get("context_name") or next(iter(given.get("context_names") or ()), None)
-        kubeconfig = _kubeconfig(given.get("paths") or (), context)
-        with chosen_revisions(sources, kubeconfig) as found:
-            return sorted(name for name in found.state.served_names if name.startswith(incomplete))
+        directory = select_directory(params.get("revisions_dir"), embedded=bool(params.get("embedded")))
+        sources = RevisionSources(directory, params.get("istio_namespace") or ISTIO_NAMESPACE)
+        context = params.get("context_name") or next(iter(params.get("context_names") or ()), None)
+        kubeconfig = _kubeconfig(params.get("paths") or (), context)
+        with select_revisions(sources, kubeconfig) as revisions:
+            return sorted(name for name in revisions.state.served_names if name.startswith(incomplete))
     return []
 
 

@@ -71,7 +71,7 @@ class TagChange:
     keep_shadow: bool = True
     keep_namespaces: bool = True
 
-    def checked(self, state: TagState) -> Tag:
+    def check(self, state: TagState) -> Tag:
         """Return the tag as it is to be written; see ``checked_tag``."""
         keep = {"keep_shadow": self.keep_shadow, "keep_namespaces": self.keep_namespaces}
         return checked_tag(state, self.tag, overwrite=self.overwrite, **keep)
@@ -178,27 +178,27 @@ def _weight(pair: str, flag: str = "--weight") -> tuple[str, int]:
     return revision_name(name, flag=flag), int(number)
 
 
-def _namespace_weights(given: tuple[str, ...]) -> dict[str, Weights]:
-    found: dict[str, dict[str, int]] = {}
-    for text in given:
+def _namespace_weights(options: tuple[str, ...]) -> dict[str, Weights]:
+    by_namespace: dict[str, dict[str, int]] = {}
+    for text in options:
         namespace, slash, pair = text.partition("/")
         if not slash or not is_dns_label(namespace):
             hint = "write NAMESPACE/REVISION, or NAMESPACE/REVISION=N for several revisions"
             raise UsageError(f"{text[:80]!r} is not a weight of a namespace", where=NAMESPACE_WEIGHT, hint=hint)
         name, number = _weight(pair if "=" in pair else f"{pair}={WHOLE}", flag=NAMESPACE_WEIGHT)
-        shares = found.setdefault(namespace, {})
+        shares = by_namespace.setdefault(namespace, {})
         if name in shares:
             what = f"revision {name} has two weights in namespace {namespace}"
             raise UsageError(what, where=NAMESPACE_WEIGHT, hint="give each revision once")
         shares[name] = number
-    for namespace, shares in found.items():
+    for namespace, shares in by_namespace.items():
         if not any(shares.values()):
             what = f"every weight of namespace {namespace} is 0"
             raise UsageError(what, where=NAMESPACE_WEIGHT, hint="give one revision a weight above 0")
         _check_sum(shares, f"{NAMESPACE_WEIGHT}: namespace {namespace}")
     return {
         namespace: tuple(shares.items()) if len(shares) > 1 else ((next(iter(shares)), 1),)
-        for namespace, shares in found.items()
+        for namespace, shares in by_namespace.items()
     }
 
 
@@ -223,7 +223,7 @@ def generate(*, change: TagChange, skip_confirmation: bool, offline: bool, locat
         manifests = [_webhook_of(change.tag, location)]
     else:
         with location.store() as store:
-            new = change.checked(store.list())
+            new = change.check(store.list())
             if isinstance(store, DirectoryTags):
                 manifests = [_webhook_of(new, location)]
             else:
@@ -259,7 +259,7 @@ def set_tag(*, change: TagChange, skip_confirmation: bool, dry_run: str, locatio
     objects: tuple[tuple[Resource, str], ...] = ()
     with location.store() as store:
         state = store.list()
-        new = change.checked(state)
+        new = change.check(state)
         if not isinstance(store, DirectoryTags):
             plan = store.plan(new)
             if plan.conflicts and not skip_confirmation:
@@ -273,8 +273,8 @@ def set_tag(*, change: TagChange, skip_confirmation: bool, dry_run: str, locatio
             raise UsageError("a directory has no API server", where=DRY_RUN_FLAG, hint=f"give {DRY_RUN_FLAG}=client")
         elif dry_run == "none":
             store.set(new)
-    if kept := new.namespaces.keys() - change.tag.namespaces.keys():
-        names = fitting_names(kept, room=_MAX_NAMES)
+    if unchanged := new.namespaces.keys() - change.tag.namespaces.keys():
+        names = fitting_names(unchanged, room=_MAX_NAMES)
         echo(f"note: these namespaces keep their own weights: {names}; --no-namespace-weights removes them", err=True)
     done = _change_of(new, state)
     if dry_run != "none":
@@ -315,20 +315,20 @@ def list_tags(
 ) -> None:
     """List the tags with their revisions, the namespaces that use them, and their shadows."""
     options = WebhookOptions(istio_namespace=istio_namespace)
-    locations = {each: TagLocation(revisions_dir, each, options) for each in kubeconfigs}
+    locations = {kubeconfig: TagLocation(revisions_dir, kubeconfig, options) for kubeconfig in kubeconfigs}
     locations[kubeconfigs[0]].check_unused("paths", "context_names", "istio_namespace")
-    found = on_each(kubeconfigs, lambda each: _listed(locations[each]))
-    found.note("warning", lambda each: each.faults)
-    found.note("note", lambda each: [note for tag in each.tags for note in tag.weight_notes])
-    tags = found.data(lambda each: {"tags": [_data(tag, each.namespaces) for tag in each.tags]})
+    by_cluster = on_each(kubeconfigs, lambda kubeconfig: _list_tags(locations[kubeconfig]))
+    by_cluster.note("warning", lambda result: result.faults)
+    by_cluster.note("note", lambda result: [note for tag in result.tags for note in tag.weight_notes])
+    tags = by_cluster.data(lambda result: {"tags": [_data(tag, result.namespaces) for tag in result.tags]})
     data = tags if "clusters" in tags else tags["tags"]
     if output != "table":
         echo(data_text(data, output, indent="\t"), nl=False)
-    elif any(each.tags for each in found.results.values()):
-        echo_colored(_table(found), HEADINGS)
-    elif found.results:  # a cluster could be read
+    elif any(result.tags for result in by_cluster.results.values()):
+        echo_colored(_table(by_cluster), HEADINGS)
+    elif by_cluster.results:  # a cluster could be read
         echo("No Istio revision tags found.")
-    found.exit(found=False)
+    by_cluster.exit(has_findings=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,41 +340,41 @@ class _Tags:
     faults: Sequence[object]
 
 
-def _listed(location: TagLocation) -> _Tags:
+def _list_tags(location: TagLocation) -> _Tags:
     with location.store() as store:
         state, namespaces = store.list(), store.namespaces()
-    tags = sorted(state.tags.values(), key=lambda each: (each.revision, each.name))
+    tags = sorted(state.tags.values(), key=lambda listed: (listed.revision, listed.name))
     return _Tags(tags, namespaces, (*state.faults.values(), *state.webhook_faults))
 
 
-def _table(found: ByCluster[_Tags]) -> str:
+def _table(by_cluster: ByCluster[_Tags]) -> str:
     """Return the tags in istioctl's columns, and in further ones for shadows and the weights of namespaces if there are any."""
     cells: dict[str, Callable[[Tag, _Tags], str]] = {
         "TAG": lambda tag, _: tag.name,
         "REVISION": lambda tag, _: tag.destination,
-        "NAMESPACES": lambda tag, each: ",".join(each.namespaces.get(tag.name, ())) or "-",
+        "NAMESPACES": lambda tag, result: ",".join(result.namespaces.get(tag.name, ())) or "-",
     }
-    tags = [tag for each in found.results.values() for tag in each.tags]
+    tags = [tag for result in by_cluster.results.values() for tag in result.tags]
     if any(tag.shadow for tag in tags):
         cells["SHADOW"] = lambda tag, _: f"{tag.shadow.revision}={tag.shadow.sample}" if tag.shadow else "-"
     if any(tag.namespaces for tag in tags):
         cells["NAMESPACE-WEIGHTS"] = lambda tag, _: (
             ";".join(f"{name}/{destination(weights)}" for name, weights in tag.namespaces.items()) or "-"
         )
-    rows = found.rows(lambda each: [[cell(tag, each) for cell in cells.values()] for tag in each.tags])
-    return table(found.columns(*cells), rows)
+    rows = by_cluster.rows(lambda result: [[cell(tag, result) for cell in cells.values()] for tag in result.tags])
+    return table(by_cluster.columns(*cells), rows)
 
 
-def _data(each: Tag, namespaces: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
+def _data(tag: Tag, namespaces: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
     """Return a tag as istioctl prints it, with its weights if it has several, its shadow, and the weights of namespaces."""
-    data: dict[str, Any] = {"tag": each.name, "revision": each.revision}
-    data["namespaces"] = list(namespaces.get(each.name, ()))
-    if len(each.weights) > 1:
-        data["weights"] = dict(each.weights)
-    if each.shadow is not None:
-        data["shadow"] = each.shadow.to_dict()
-    if each.namespaces:
-        data["namespaceWeights"] = namespace_weights(each)
+    data: dict[str, Any] = {"tag": tag.name, "revision": tag.revision}
+    data["namespaces"] = list(namespaces.get(tag.name, ()))
+    if len(tag.weights) > 1:
+        data["weights"] = dict(tag.weights)
+    if tag.shadow is not None:
+        data["shadow"] = tag.shadow.to_dict()
+    if tag.namespaces:
+        data["namespaceWeights"] = namespace_weights(tag)
     return data
 
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from injector.cli.options import (
-    checked,
     option_group,
     refuse_unused,
+    validator,
 )
 from injector.cli.sources import (
     ISTIO_NAMESPACE_OPTION,
@@ -20,7 +20,7 @@ from injector.cli.sources import (
     kubeconfig_options,
     revisions_dir,
 )
-from injector.cli.webhookoptions import given_webhook_options, webhook_options
+from injector.cli.webhookoptions import explicit_webhook_options, webhook_options
 from injector.errors import NotConfiguredError
 from injector.istio.webhooks.configurations import WebhookOptions
 from injector.kube.selectors import is_subdomain
@@ -53,7 +53,7 @@ class TagLocation:
             return
         from injector.cluster.session import open_session  # noqa: PLC0415 -- a directory needs no event loop
 
-        placement = Placement(*given_webhook_options(self.options), self.webhook_name)
+        placement = Placement(*explicit_webhook_options(self.options), self.webhook_name)
         try:
             with open_session(self.kubeconfig) as cluster:
                 yield ClusterTags(cluster, self.options.istio_namespace, placement)
@@ -95,7 +95,7 @@ write_options: Final = option_group(
     click.option(
         "--webhook-name",
         metavar="NAME",
-        callback=checked(
+        callback=validator(
             is_subdomain,
             "a valid name of a MutatingWebhookConfiguration",
             "use at most 253 lower-case letters, digits, `-` and `.`, with a letter or digit around each `.`",

@@ -20,7 +20,7 @@ from injector.cli.manifests import OTHER_KINDS_OPTION, SEPARATOR, read_workloads
 from injector.cli.options import FILE, exit_code_option, option_group, output_format
 from injector.cli.output import DIFF_COLORS, HEADINGS, data_text, echo, echo_colored, examples, table, write_verbatim
 from injector.cli.revisionoptions import RevisionOptions, revision_options
-from injector.cli.sources import chosen_revisions, revision_option, revision_source_options
+from injector.cli.sources import revision_option, revision_source_options, select_revisions
 from injector.errors import AnnotationError, ConfigError, DataError, ManifestError, TemplateRenderError, UsageError
 from injector.fleet.manifests import SUFFIXES, WorkloadFiles
 from injector.golang.json import dump_json
@@ -90,14 +90,16 @@ def _by_config(language: str) -> str:
     return f" or {FLAGS[CONFIG]}" if language == "Go" else ""
 
 
-def _chosen(files: tuple[str, ...], named: tuple[str, ...], chosen: RevisionOptions) -> ChosenTemplates:
+def _select_templates(
+    files: tuple[str, ...], named: tuple[str, ...], revision_source: RevisionOptions
+) -> ChosenTemplates:
     """Read the revision, with the files as its default templates if there are any."""
-    found = {name: required_text(Path(name)) for name in files}
-    for name, text in found.items():
+    file_texts = {name: required_text(Path(name)) for name in files}
+    for name, text in file_texts.items():
         check_content(text, TEMPLATE, where=name)
-    raw = chosen.read()
-    if found:
-        raw = _with_files(raw, found)
+    raw = revision_source.read()
+    if file_texts:
+        raw = _with_files(raw, file_texts)
     texts = parse_texts(raw)
     known = texts.config.templates
     unknown = next((name for name in named if name not in known), None)
@@ -107,11 +109,15 @@ def _chosen(files: tuple[str, ...], named: tuple[str, ...], chosen: RevisionOpti
     return ChosenTemplates(raw, texts, named or files or tuple(known), bool(named or files), bool(files))
 
 
-def _with_files(raw: RawRevision, found: Mapping[str, str]) -> RawRevision:
+def _with_files(raw: RawRevision, file_texts: Mapping[str, str]) -> RawRevision:
     config = load_yaml(raw.config, where=f"{raw.origin}: config")
     if not isinstance(config, dict):
         raise ConfigError("`config` is not a mapping", where=raw.origin, hint="give the key `config` unchanged")
-    changed: dict[str, Any] = {**config, "defaultTemplates": list(found), "templates": {**_templates(config), **found}}
+    changed: dict[str, Any] = {
+        **config,
+        "defaultTemplates": list(file_texts),
+        "templates": {**_templates(config), **file_texts},
+    }
     return replace(raw, config=dump_json(changed).decode())
 
 
@@ -128,7 +134,7 @@ def _templates(config: dict[str, Any]) -> dict[str, Any]:
 
 template_options: Final = option_group(
     "templates",
-    _chosen,
+    _select_templates,
     click.argument("files", metavar="[TEMPLATE]...", nargs=-1),
     click.option("-t", "--template", "named", metavar="NAME", multiple=True, help="Only this template. Repeatable."),
     revision_options,
@@ -171,23 +177,23 @@ def lint(*, templates: ChosenTemplates, ignore: tuple[str, ...], exit_code: bool
 
     The exit code is 1 if there are findings, and 65 if a template does not parse.
     """  # noqa: D301 -- click takes the character \b, not the backslash
-    found = [each for each in _findings(templates) if each.rule not in ignore]
+    findings = [finding for finding in _findings(templates) if finding.rule not in ignore]
     if output == "text":
-        echo_colored("".join(map(_finding_text, found)), _LINT_COLORS)
+        echo_colored("".join(map(_finding_text, findings)), _LINT_COLORS)
     else:
-        echo(data_text([each.data() for each in found], output), nl=False)
-    if templates.language and any(each.rule == _SYNTAX for each in found):
+        echo(data_text([finding.data() for finding in findings], output), nl=False)
+    if templates.language and any(finding.rule == _SYNTAX for finding in findings):
         echo(f"note: {templates.language}", err=True)
-    if found and exit_code:
-        does_not_parse = any(each.rule == _SYNTAX for each in found)
+    if findings and exit_code:
+        does_not_parse = any(finding.rule == _SYNTAX for finding in findings)
         click.get_current_context().exit(EX_DATAERR if does_not_parse else EX_FAILED)
 
 
 def _findings(templates: ChosenTemplates) -> list[Finding]:
-    found = [each for name in templates.names for each in _findings_of(templates, name)]
-    if not any(each.rule in (_SYNTAX, "function") for each in found):
-        found += _trials(templates)
-    return sorted(found)
+    findings = [finding for name in templates.names for finding in _findings_of(templates, name)]
+    if not any(finding.rule in (_SYNTAX, "function") for finding in findings):
+        findings += _trials(templates)
+    return sorted(findings)
 
 
 def _findings_of(templates: ChosenTemplates, name: str) -> list[Finding]:
@@ -203,7 +209,7 @@ def _findings_of(templates: ChosenTemplates, name: str) -> list[Finding]:
 def _trials(templates: ChosenTemplates) -> Iterable[Finding]:
     try:
         revision = templates.build()
-        return [each for name in templates.names for each in trials(revision, name)]
+        return [trial for name in templates.names for trial in trials(revision, name)]
     except DataError as error:
         echo(f"note: the rule yaml is not checked: {error}", err=True)
         return []
@@ -236,7 +242,7 @@ class RenderedTemplate:
         return {**names, "template": self.template.name, **fields}
 
 
-def rendered(templates: ChosenTemplates, workloads: tuple[Created, ...]) -> Iterator[RenderedTemplate]:
+def render_templates(templates: ChosenTemplates, workloads: tuple[Created, ...]) -> Iterator[RenderedTemplate]:
     """Render the templates for each workload, even if the policy would skip it. Raises DataError if the revision or a pod is not valid."""
     revision = templates.build()
     known: dict[str, TracedTemplate] = {}
@@ -273,25 +279,27 @@ def render(*, templates: ChosenTemplates, files: WorkloadFiles, output: str) -> 
     first text. The command renders the templates that a pod gets, or the TEMPLATE files, or the templates that --template names. Each
     of them renders a part of the pod. `injector kube-inject` merges the parts into the pod.
     """
-    results = list(rendered(templates, read_workloads(files).created))
+    results = list(render_templates(templates, read_workloads(files).created))
     if output == "text":
-        echo_colored("".join(map(_rendered_text, results)), _RENDER_COLORS)
+        echo_colored("".join(map(_render_text, results)), _RENDER_COLORS)
         return
     data = [
-        each.data(lines=[{"place": f"{line.template}:{line.line}", "text": line.text} for line in each.result.lines])
-        for each in results
+        template.data(
+            lines=[{"place": f"{line.template}:{line.line}", "text": line.text} for line in template.result.lines]
+        )
+        for template in results
     ]
     echo(data_text(data, output), nl=False)
 
 
-def _rendered_text(each: RenderedTemplate) -> str:
-    places = [escape_line(f"{line.template}:{line.line}") for line in each.result.lines]
+def _render_text(template: RenderedTemplate) -> str:
+    places = [escape_line(f"{line.template}:{line.line}") for line in template.result.lines]
     width = max(map(len, places), default=0)
     lines = (
         f"{place.ljust(width)} | {escape_line(line.text)}".rstrip()
-        for place, line in zip(places, each.result.lines, strict=True)
+        for place, line in zip(places, template.result.lines, strict=True)
     )
-    head = f"# {each.workload}, template {escape_line(each.template.name)}"
+    head = f"# {template.workload}, template {escape_line(template.template.name)}"
     return "\n".join((head, *lines)) + "\n"
 
 
@@ -319,8 +327,8 @@ def trace(*, templates: ChosenTemplates, files: WorkloadFiles, output: str) -> N
     """
     if files.filenames:
         traced = [
-            (each.data(), without_repeats(each.template.reads(each.result)))
-            for each in rendered(templates, read_workloads(files).created)
+            (template.data(), without_repeats(template.template.reads(template.result)))
+            for template in render_templates(templates, read_workloads(files).created)
         ]
     else:
         revision = templates.build()
@@ -328,7 +336,7 @@ def trace(*, templates: ChosenTemplates, files: WorkloadFiles, output: str) -> N
             ({"template": name}, without_repeats(TracedTemplate(revision, name).reads())) for name in templates.names
         ]
     if output == "text":
-        echo_colored("\n".join(_reads_text(*each) for each in traced), HEADINGS)
+        echo_colored("\n".join(_reads_text(*reads) for reads in traced), HEADINGS)
         return
     data = [
         {
@@ -393,14 +401,14 @@ def fmt(*, names: tuple[str, ...], write: bool, check: bool, diff: bool, engine:
 
 def _report(name: str, before: str, after: str, *, write: bool, diff: bool) -> None:
     if diff:
-        echo_colored(_unified(before, after, name, f"{name} (formatted)"), DIFF_COLORS)
+        echo_colored(_unified_diff(before, after, name, f"{name} (formatted)"), DIFF_COLORS)
         return
     if write:
         write_file(Path(name), [after])
     echo(name)
 
 
-def _unified(before: str, after: str, old: str, new: str) -> str:
+def _unified_diff(before: str, after: str, old: str, new: str) -> str:
     lines = difflib.unified_diff(before.splitlines(), after.splitlines(), old, new, lineterm="")
     return "".join(f"{escape_line(line)}\n" for line in lines)
 
@@ -422,7 +430,7 @@ def format_file(name: str, text: str, engine: str) -> str:
     parsed = parse_inject_config(text, where=name)
     delimiters = parsed.delimiters
     expected = {
-        key: {each: _format(each, inner, engine, delimiters) for each, inner in value.items()}
+        key: {entry: _format(entry, inner, engine, delimiters) for entry, inner in value.items()}
         if key == "templates" and isinstance(value, dict)
         else _format(key, value, engine, delimiters)
         if key == "template" and isinstance(value, str)
@@ -442,10 +450,10 @@ def format_file(name: str, text: str, engine: str) -> str:
 def _config(text: str) -> dict[str, Any] | None:
     """Return a config of a revision; None if the text is something else."""
     try:
-        found = load_yaml(text)
+        document = load_yaml(text)
     except DataError:
         return None
-    return found if isinstance(found, dict) and {"template", "templates"} & found.keys() else None
+    return document if isinstance(document, dict) and {"template", "templates"} & document.keys() else None
 
 
 def _format(name: str, text: str, engine: str, delimiters: tuple[str, str], *, parses: bool = True) -> str:
@@ -468,7 +476,7 @@ def _format(name: str, text: str, engine: str, delimiters: tuple[str, str], *, p
 
 
 def _tokens(text: str, delimiters: tuple[str, str]) -> list[tuple[Kind, str]]:
-    return [(each.kind, each.text) for each in tokens(text, *delimiters) if each.kind is not Kind.SPACE]
+    return [(token.kind, token.text) for token in tokens(text, *delimiters) if token.kind is not Kind.SPACE]
 
 
 EXPECTED: Final = "expected"
@@ -501,12 +509,12 @@ def test(
     """
     files = _pod_files(folder)
     failed = False
-    with chosen_revisions(sources, kubeconfig) as revisions:
-        for each in revision or _with_goldens(folder):
-            raw = revisions.find(each)
-            name, built = each or raw.name, revisions.build(raw)
+    with select_revisions(sources, kubeconfig) as revisions:
+        for revision_name in revision or _with_goldens(folder):
+            raw = revisions.find(revision_name)
+            name, built = revision_name or raw.name, revisions.build(raw)
             for file in files:
-                expected, result = folder / EXPECTED / name / file.name, _injected(file, built, others)
+                expected, result = folder / EXPECTED / name / file.name, _inject(file, built, others)
                 difference = _difference(expected, result)
                 failed = failed or (bool(difference) and not update)
                 if update and difference:
@@ -534,13 +542,13 @@ def _pod_files(folder: Path) -> list[Path]:
 
 def _with_goldens(folder: Path) -> tuple[str, ...]:
     expected = folder / EXPECTED
-    found = (path.name for path in expected.iterdir() if path.is_dir()) if expected.is_dir() else ()
-    return tuple(sorted(found)) or ("",)
+    folders = (path.name for path in expected.iterdir() if path.is_dir()) if expected.is_dir() else ()
+    return tuple(sorted(folders)) or ("",)
 
 
-def _injected(file: Path, revision: Revision, others: OtherKinds) -> str:
+def _inject(file: Path, revision: Revision, others: OtherKinds) -> str:
     created = read_workloads(WorkloadFiles((str(file),), others=others)).created
-    return SEPARATOR.join(dump_yaml(_result(revision, each)) for each in created)
+    return SEPARATOR.join(dump_yaml(_result(revision, workload)) for workload in created)
 
 
 def _difference(path: Path, result: str) -> str:
@@ -550,7 +558,7 @@ def _difference(path: Path, result: str) -> str:
         return f"there is no {path}; --update writes it\n"
     if expected == result:
         return ""
-    return _unified(expected, result, str(path), "result") or "the line breaks at the end differ\n"
+    return _unified_diff(expected, result, str(path), "result") or "the line breaks at the end differ\n"
 
 
 def _result(revision: Revision, workload: Created) -> dict[str, Any]:

@@ -59,39 +59,44 @@ def plan_removal(cluster: ClusterTags, endpoint: Endpoint, ca_secret: str) -> Re
     """
     faults, configurations = cluster.list().faults, cluster.configurations
     own: list[Mapping[str, Any]] = []
-    kept: list[str] = []
+    remaining: list[str] = []
     users: dict[str, Sequence[str]] = {}
-    calling = [each for each in configurations if _calls(each, endpoint)]
-    for each in calling:
-        if creators(each) and creators(each) <= _OWN:
-            own.append(each)
+    calling = [configuration for configuration in configurations if _calls(configuration, endpoint)]
+    for configuration in calling:
+        if creators(configuration) and creators(configuration) <= _OWN:
+            own.append(configuration)
         else:
-            kept.append(_remedy(each))
+            remaining.append(_remedy(configuration))
     # The webhook for unknown names can refuse pods, so it must not outlive the others.
-    own.sort(key=lambda each: not is_unserved_webhook(each))
+    own.sort(key=lambda configuration: not is_unserved_webhook(configuration))
     objects: list[tuple[Resource, Mapping[str, Any]]] = [(WEBHOOKS, item) for item in own]
     for item in own:
         tag, revision = labels_of(item).get(TAG_LABEL, ""), labels_of(item).get(REVISION_LABEL, "")
         if tag:
-            objects += [found for found in cluster.objects_of(tag) if found[0] is not WEBHOOKS]
+            objects += [own_object for own_object in cluster.objects_of(tag) if own_object[0] is not WEBHOOKS]
         if (tag or revision) and not is_deactivated(item):
             users[_way_back(tag, revision)] = cluster.users(tag or revision)
         if tag == DEFAULT_NAME:
             others = (other for other in configurations if other not in own and is_deactivated(other))
-            kept += [f"{_title(WEBHOOKS, other)}: it selects no pods; install its revision again" for other in others]
+            remaining += [
+                f"{_title(WEBHOOKS, other)}: it selects no pods; install its revision again" for other in others
+            ]
     # If an uninstallation failed, tags can have other objects without webhooks.
-    for tag in sorted(faults.keys() - {labels_of(each).get(TAG_LABEL) for each in configurations}):
-        objects += [found for found in cluster.objects_of(tag) if TAG_MANAGER in managers(found[1])]
+    for tag in sorted(faults.keys() - {labels_of(configuration).get(TAG_LABEL) for configuration in configurations}):
+        objects += [own_object for own_object in cluster.objects_of(tag) if TAG_MANAGER in managers(own_object[1])]
     secret = cluster.find(SECRETS, ca_secret, namespace=endpoint.namespace)
     if secret is not None and CA_MANAGER in managers(secret):
         if cluster.find(SERVICES, endpoint.service, namespace=endpoint.namespace) is None and len(own) == len(calling):
             objects.append((SECRETS, secret))
         else:
-            kept.append(
+            remaining.append(
                 f"{_title(SECRETS, secret)}: the injector still uses it; remove the injector, and run this command again"
             )
     return Removal(
-        tuple(objects), tuple(kept), len(calling) - len(own), {key: each for key, each in users.items() if each}
+        tuple(objects),
+        tuple(remaining),
+        len(calling) - len(own),
+        {key: namespaces for key, namespaces in users.items() if namespaces},
     )
 
 
@@ -102,12 +107,12 @@ def _calls(configuration: Mapping[str, Any], endpoint: Endpoint) -> bool:
     else:
         server = (endpoint.namespace, endpoint.service)
         services = [client.get("service") or {} for client in clients]
-        at_endpoint = any((each.get("namespace"), each.get("name")) == server for each in services)
+        at_endpoint = any((service.get("namespace"), service.get("name")) == server for service in services)
     labels = labels_of(configuration)
     names = [labels[key] for key in (TAG_LABEL, REVISION_LABEL) if key in labels]
-    sidecars = [each["clientConfig"] for each in sidecar_webhooks(configuration)]
+    sidecars = [sidecar_webhook["clientConfig"] for sidecar_webhook in sidecar_webhooks(configuration)]
     return at_endpoint and (
-        is_unserved_webhook(configuration) or any(has_path_of(each, name) for each in sidecars for name in names)
+        is_unserved_webhook(configuration) or any(has_path_of(sidecar, name) for sidecar in sidecars for name in names)
     )
 
 

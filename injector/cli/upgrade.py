@@ -19,11 +19,11 @@ from injector.cli.formats import cell
 from injector.cli.options import (
     FILENAME,
     RECURSIVE,
-    checked,
     confirm_option,
     exit_code_option,
     output_format,
     refuse_unused,
+    validator,
 )
 from injector.cli.output import (
     HEADINGS,
@@ -136,30 +136,30 @@ def plan(  # noqa: PLR0913 -- one parameter for each flag
     FILE contains an Upgrade; - is stdin. NAME is an Upgrade in the cluster. The workloads come from the cluster, or from the files of `-f`.
     The command changes nothing. The exit code is 0 if every workload of a wave can be restarted, else 1.
     """
-    given = None if is_resource_name(document) else read_document(document)[1]
+    from_file = None if is_resource_name(document) else read_document(document)[1]
 
     def read(kubeconfig: Kubeconfig) -> tuple[Plan, tuple[str, ...]]:
-        wanted = given or read_resource(document, kubeconfig)[1]
+        wanted = from_file or read_resource(document, kubeconfig)[1]
         with open_reader(filenames, kubeconfig, recursive=recursive) as session:
             fleet = session.run(lambda reader: read_fleet(reader, sources, wanted))
-        made = make_plan(wanted, fleet.tag, fleet.workloads, fleet.source, fleet.target)
-        notes = *fleet.notes, *made.notes
+        plan = make_plan(wanted, fleet.tag, fleet.workloads, fleet.source, fleet.target)
+        notes = *fleet.notes, *plan.notes
         if filenames:
-            return made, notes
+            return plan, notes
         check = partial(_dry_run, wanted, fleet.target)
-        entries, unconfirmed = confirmed(made.entries, _group_to_check, check, kubeconfig, confirm)
-        return replace(made, entries=tuple(entries)), (*notes, *unconfirmed)
+        entries, unconfirmed = confirmed(plan.entries, _group_to_check, check, kubeconfig, confirm)
+        return replace(plan, entries=tuple(entries)), (*notes, *unconfirmed)
 
     if filenames:
-        unused = ("confirm",) if given is None else ("confirm", "paths", "context_names")
+        unused = ("confirm",) if from_file is None else ("confirm", "paths", "context_names")
         refuse_unused("with -f", *unused)
         only_one(kubeconfigs, "with -f")
     else:
         refuse_unused("without -f", "recursive")
-    found = on_each(kubeconfigs, read)
-    found.note("note", lambda each: each[1])
-    echo_colored(plans_text(found, output), HEADINGS)
-    found.exit(found=exit_code and any(BLOCKED in made.count() for made, _ in found.results.values()))
+    by_cluster = on_each(kubeconfigs, read)
+    by_cluster.note("note", lambda result: result[1])
+    echo_colored(plans_text(by_cluster, output), HEADINGS)
+    by_cluster.exit(has_findings=exit_code and any(BLOCKED in plan.count() for plan, _ in by_cluster.results.values()))
 
 
 def _group_to_check(entry: Entry) -> tuple[str, ...] | None:
@@ -225,7 +225,9 @@ def _live() -> Callable[[Upgrade, State], None] | None:
     return lambda document, state: live.show(status_text(document, state, "table"))
 
 
-_NAME: Final = click.argument("name", callback=checked(is_dns_label, "a name of an upgrade", "write its metadata.name"))
+_NAME: Final = click.argument(
+    "name", callback=validator(is_dns_label, "a name of an upgrade", "write its metadata.name")
+)
 
 
 @upgrade.command("status", epilog=examples("upgrade status to-1-30 --watch"))
@@ -244,12 +246,12 @@ def status(*, name: str, watch: bool, istio_namespace: str, kubeconfig: Kubeconf
     """Show the state of the upgrade NAME: its waves, the progress, the gates, and the reason of a wait."""
 
     async def work(client: KubeClient) -> None:
-        store, shown = await find_store(client, istio_namespace, name), None
+        store, last_state = await find_store(client, istio_namespace, name), None
         while True:
             stored = await store.existing()
-            if stored.state != shown:
+            if stored.state != last_state:
                 say(stored.upgrade, stored.state)
-                shown = stored.state
+                last_state = stored.state
             if not watch or stored.state.has_ended:
                 return
             await asyncio.sleep(INTERVAL)
@@ -275,8 +277,8 @@ def status_text(document: Upgrade, state: State, output: str) -> str:
         rows.append((wave.name, progress))
     gates = [(name, result) for name, result in state.gates.items()]
     gate_text = f"\n{table(('GATE', 'RESULT'), gates)}" if gates else ""
-    left = f"left: {state.left} of {state.total} workloads{_forecast(state)}\n" if state.left else ""
-    return f"{state_line(document, state)}\n{left}\n{table(('WAVE', 'PROGRESS'), rows)}{gate_text}"
+    remaining = f"left: {state.left} of {state.total} workloads{_forecast(state)}\n" if state.left else ""
+    return f"{state_line(document, state)}\n{remaining}\n{table(('WAVE', 'PROGRESS'), rows)}{gate_text}"
 
 
 def _forecast(state: State) -> str:
@@ -318,18 +320,18 @@ def read_document(filename: str) -> tuple[dict[str, Any], Upgrade]:
     """Read an Upgrade from a file, or stdin for ``-``, and return it with its object. Raises DataError if it cannot be read."""
     manifests = read_manifests((filename,), recursive=False)
     documents = (
-        (file.name, load_yaml(each.text, where=file.name, line=each.line, strict=True))
+        (file.name, load_yaml(document.text, where=file.name, line=document.line, strict=True))
         for file in manifests
-        for each in split_documents(file.text, where=file.name)
+        for document in split_documents(file.text, where=file.name)
     )
-    found = [(where, raw) for where, raw in documents if raw is not None]
-    if len(found) > 1:
+    parsed = [(where, raw) for where, raw in documents if raw is not None]
+    if len(parsed) > 1:
         raise ManifestError("it has several documents", where=filename, hint="give a file with one Upgrade")
-    where, raw = found[0] if found else (manifests[0].name, {})
-    return raw, _checked(read_upgrade(raw, where=where))
+    where, raw = parsed[0] if parsed else (manifests[0].name, {})
+    return raw, _check_document(read_upgrade(raw, where=where))
 
 
-def _checked(document: Upgrade) -> Upgrade:
+def _check_document(document: Upgrade) -> Upgrade:
     """Check the queries too, before anything is started."""
     from injector.upgrade.gates import parse_queries  # as in ``run``
 
@@ -346,95 +348,95 @@ def read_resource(name: str, kubeconfig: Kubeconfig) -> tuple[dict[str, Any], Up
     """Read an Upgrade of the cluster. Raises InjectorError if it does not exist, cannot be read, or is not valid."""
     with open_session(kubeconfig) as session:
         raw = session.run(lambda client: client.get(UPGRADES, name))
-    return raw, _checked(read_upgrade(raw, where=f"Upgrade {name}"))
+    return raw, _check_document(read_upgrade(raw, where=f"Upgrade {name}"))
 
 
-def plans_text(found: ByCluster[tuple[Plan, tuple[str, ...]]], output: str) -> str:
+def plans_text(by_cluster: ByCluster[tuple[Plan, tuple[str, ...]]], output: str) -> str:
     """Return the plans of the clusters in one of ``FORMATS``."""
     match output:
         case "summary":
-            return found.sections(lambda each: as_summary(each[0]))
+            return by_cluster.sections(lambda result: as_summary(result[0]))
         case "table":
-            rows = found.rows(lambda each: [_cells(each[0], entry) for entry in each[0].entries])
-            return table(found.columns(*COLUMNS), rows)
+            rows = by_cluster.rows(lambda result: [_cells(result[0], entry) for entry in result[0].entries])
+            return table(by_cluster.columns(*COLUMNS), rows)
         case "markdown":
-            return found.sections(lambda each: as_markdown(each[0]))
+            return by_cluster.sections(lambda result: as_markdown(result[0]))
         case _:
-            return data_text(found.data(lambda each: as_data(each[0])), output)
+            return data_text(by_cluster.data(lambda result: as_data(result[0])), output)
 
 
-def as_data(made: Plan) -> dict[str, Any]:
+def as_data(plan: Plan) -> dict[str, Any]:
     """Return a plan as JSON data."""
     waves = [
-        {"name": wave.name, "workloads": len(entries), "actions": made.count(entries), "changes": _changes(entries)}
-        for wave, entries in _by_wave(made)
+        {"name": wave.name, "workloads": len(entries), "actions": plan.count(entries), "changes": _changes(entries)}
+        for wave, entries in _by_wave(plan)
     ]
     return {
-        **made.upgrade.head,
+        **plan.upgrade.head,
         "waves": waves,
-        "actions": made.count(),
-        "workloads": [_entry_data(made, each) for each in made.entries],
+        "actions": plan.count(),
+        "workloads": [_entry_data(plan, entry) for entry in plan.entries],
     }
 
 
-def _entry_data(made: Plan, each: Entry) -> dict[str, Any]:
-    key = each.key
+def _entry_data(plan: Plan, entry: Entry) -> dict[str, Any]:
+    key = entry.key
     data: dict[str, Any] = {"namespace": key.namespace, "kind": key.kind, "name": key.name}
-    data["pods"] = {revision or "": count for revision, count in sorted(each.workload.pods.items(), key=_by_revision)}
-    data["wave"] = None if each.wave is None else made.upgrade.waves[each.wave].name
-    data["action"] = each.action
-    if each.action in (RESTART, BLOCKED):
-        data |= {"change": each.change, "changes": list(each.kinds)}
-    if each.levels:
-        data["podSecurity"] = dict(zip(("old", "new"), each.levels, strict=True))
-    return {**data, "note": each.note} if each.note else data
+    data["pods"] = {revision or "": count for revision, count in sorted(entry.workload.pods.items(), key=_by_revision)}
+    data["wave"] = None if entry.wave is None else plan.upgrade.waves[entry.wave].name
+    data["action"] = entry.action
+    if entry.action in (RESTART, BLOCKED):
+        data |= {"change": entry.change, "changes": list(entry.kinds)}
+    if entry.levels:
+        data["podSecurity"] = dict(zip(("old", "new"), entry.levels, strict=True))
+    return {**data, "note": entry.note} if entry.note else data
 
 
-def as_summary(made: Plan) -> str:
+def as_summary(plan: Plan) -> str:
     """Return a plan for people: the waves, and the workloads that need attention, by reason."""
-    document = made.upgrade
+    document = plan.upgrade
     head = f"{document.name}: {f'tag {document.tag}, ' if document.tag else ''}{document.source} to {document.target}"
     rows = [
         (
             wave.name,
-            str(made.count(entries).get(RESTART, 0)),
-            *(str(_changes(entries).get(each, 0)) for each in CLASSES),
+            str(plan.count(entries).get(RESTART, 0)),
+            *(str(_changes(entries).get(change_class, 0)) for change_class in CLASSES),
         )
-        for wave, entries in _by_wave(made)
+        for wave, entries in _by_wave(plan)
     ]
-    text = f"{head}\n\n{table(('WAVE', 'RESTARTS', *(each.upper() for each in CLASSES)), rows)}\n"
+    text = f"{head}\n\n{table(('WAVE', 'RESTARTS', *(change_class.upper() for change_class in CLASSES)), rows)}\n"
     reasons: dict[str, list[Entry]] = {}
-    for each in made.entries:
-        if each.action in (BLOCKED, STAYS):
-            detail = f": {each.kinds[0]}" if each.change == REFUSED_BY_TARGET and each.kinds else ""
-            reasons.setdefault(f"{each.note}{detail}", []).append(each)
+    for entry in plan.entries:
+        if entry.action in (BLOCKED, STAYS):
+            detail = f": {entry.kinds[0]}" if entry.change == REFUSED_BY_TARGET and entry.kinds else ""
+            reasons.setdefault(f"{entry.note}{detail}", []).append(entry)
     for reason, entries in sorted(reasons.items(), key=lambda item: (-len(item[1]), item[0])):
         text += escape_line(f"{len(entries)} {entries[0].action}: {reason}: {_names(entries)}") + "\n"
     levels: dict[tuple[str, ...], list[Entry]] = {}
-    for each in made.entries:
-        if each.levels and each.action == RESTART:
-            levels.setdefault(each.levels, []).append(each)
+    for entry in plan.entries:
+        if entry.levels and entry.action == RESTART:
+            levels.setdefault(entry.levels, []).append(entry)
     for (old, new), entries in sorted(levels.items()):
         text += escape_line(f"{len(entries)} {RESTART}: Pod Security {old} to {new}: {_names(entries)}") + "\n"
-    counts = made.count()
+    counts = plan.count()
     total = ", ".join(f"{count} {action}" for action, count in counts.items()) or "none"
     return f"{text}workloads: {total}\n"
 
 
 def _names(entries: Sequence[Entry]) -> str:
-    return first_of([str(each.key) for each in entries], SHOWN)
+    return first_of([str(entry.key) for entry in entries], SHOWN)
 
 
-def as_markdown(made: Plan) -> str:
+def as_markdown(plan: Plan) -> str:
     """Return a plan for a pull request: a table of the waves, and one of the workloads that are not identical or do not move."""
-    document = made.upgrade
+    document = plan.upgrade
     head = f"## Upgrade `{document.name}`: {document.source} to {document.target}\n\n"
     waves = [
         (wave.name, str(len(entries)), ", ".join(f"{count} {name}" for name, count in _changes(entries).items()) or "-")
-        for wave, entries in _by_wave(made)
+        for wave, entries in _by_wave(plan)
     ]
-    listed = [_cells(made, each) for each in made.entries if each.action in (BLOCKED, STAYS) or each.kinds]
-    return f"{head}{_markdown(('Wave', 'Workloads', 'Changes'), waves)}\n{_markdown(tuple(each.capitalize() for each in COLUMNS), listed)}"
+    listed = [_cells(plan, entry) for entry in plan.entries if entry.action in (BLOCKED, STAYS) or entry.kinds]
+    return f"{head}{_markdown(('Wave', 'Workloads', 'Changes'), waves)}\n{_markdown(tuple(map(str.capitalize, COLUMNS)), listed)}"
 
 
 def _markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -442,11 +444,11 @@ def _markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def _cells(made: Plan, each: Entry) -> tuple[str, ...]:
-    key, counts = each.key, each.workload.pods
-    wave = "-" if each.wave is None else made.upgrade.waves[each.wave].name
+def _cells(plan: Plan, entry: Entry) -> tuple[str, ...]:
+    key, counts = entry.key, entry.workload.pods
+    wave = "-" if entry.wave is None else plan.upgrade.waves[entry.wave].name
     has = ", ".join(revision or "-" for revision, _ in sorted(counts.items(), key=_by_revision)) or "-"
-    change = each.change if each.action in (RESTART, BLOCKED) else "-"
+    change = entry.change if entry.action in (RESTART, BLOCKED) else "-"
     names = (key.namespace, f"{key.kind}/{key.name}")
     return (
         wave,
@@ -454,19 +456,19 @@ def _cells(made: Plan, each: Entry) -> tuple[str, ...]:
         str(counts.total()),
         printable(has),
         change,
-        each.action,
-        each.note
-        or ", ".join(f"{kind} {' to '.join(each.levels)}" if kind == POD_SECURITY else kind for kind in each.kinds),
+        entry.action,
+        entry.note
+        or ", ".join(f"{kind} {' to '.join(entry.levels)}" if kind == POD_SECURITY else kind for kind in entry.kinds),
     )
 
 
-def _by_wave(made: Plan) -> list[tuple[Any, list[Entry]]]:
-    return [(wave, made.of_wave(index)) for index, wave in enumerate(made.upgrade.waves)]
+def _by_wave(plan: Plan) -> list[tuple[Any, list[Entry]]]:
+    return [(wave, plan.of_wave(index)) for index, wave in enumerate(plan.upgrade.waves)]
 
 
 def _changes(entries: Iterable[Entry]) -> dict[str, int]:
     """Return the number of workloads that are to be restarted for each class of change that occurs."""
-    counts = Counter(each.change for each in entries if each.action in (RESTART, BLOCKED))
+    counts = Counter(entry.change for entry in entries if entry.action in (RESTART, BLOCKED))
     return {name: counts[name] for name in CLASSES if counts[name]}
 
 

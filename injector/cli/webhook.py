@@ -151,7 +151,7 @@ def generate(
         refuse_unused("with --revision, which needs no cluster", "paths", "context_name")
         revisions, tags = (choice.revision,), ()
     else:
-        revisions, tags = choice.among(_listed(revisions_dir, kubeconfig, options))
+        revisions, tags = choice.among(_list_state(revisions_dir, kubeconfig, options))
         if not revisions and not tags:
             where = str(revisions_dir or f"namespace {options.istio_namespace}")
             hint = "give --revisions-dir, --istio-namespace or --revision"
@@ -162,7 +162,7 @@ def generate(
     echo("---\n".join(map(yaml_text, documents)), nl=False)
 
 
-def _listed(directory: Path | None, kubeconfig: Kubeconfig, options: WebhookOptions) -> TagState:
+def _list_state(directory: Path | None, kubeconfig: Kubeconfig, options: WebhookOptions) -> TagState:
     """Return the revisions and tags of a directory, or else of the cluster. Raises NotConfiguredError without one."""
     if directory is not None:
         return DirectoryTags(directory).list()
@@ -206,8 +206,8 @@ def apply(
 
     lines: list[str] = []
     with open_session(kubeconfig) as session:
-        given = {each.name: getattr(options, each.name) for each in fields(options)}
-        cluster = ClusterTags(session, options.istio_namespace, Placement(given, inherit_bundle=False))
+        values = {field.name: getattr(options, field.name) for field in fields(options)}
+        cluster = ClusterTags(session, options.istio_namespace, Placement(values, inherit_bundle=False))
         if revisions_dir is None:
             state = cluster.list()
         else:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from injector.cli.options import FILE, converted, option_group, seconds_of, was_given
+from injector.cli.options import FILE, converter, option_group, seconds_of, was_given
 from injector.cli.sources import (
     ISTIO_NAMESPACE_OPTION,
     SERVICE_NAMESPACE_OPTION,
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 _CERTIFICATE: Final = "-----BEGIN CERTIFICATE-----"
 _PRIVATE: Final = "PRIVATE KEY-----"
 _ALWAYS: Final = ("istio_namespace", "auto_inject")
-_ENDPOINT_FIELDS: Final = tuple(each.name for each in fields(Endpoint))
-_FIELDS: Final = tuple(each.name for each in fields(WebhookOptions) if each.name != "endpoint")
+_ENDPOINT_FIELDS: Final = tuple(field.name for field in fields(Endpoint))
+_FIELDS: Final = tuple(field.name for field in fields(WebhookOptions) if field.name != "endpoint")
 WEBHOOK_PARAMETERS: Final = (*_ENDPOINT_FIELDS, *_FIELDS)
 """The parameters of ``webhook_options``, which are the fields of ``Endpoint`` and ``WebhookOptions``."""
 
 
-def _checked_url(url: str) -> str:
+def _check_url(url: str) -> str:
     """Check a URL as the API server does (k8s.io/apiserver/pkg/util/webhook/validation.go)."""
     try:
         parts = urlsplit(url)
@@ -79,7 +79,7 @@ def _webhook_timeout(text: str) -> int:
     return int(seconds)
 
 
-def _encoded_bundle(path: Path) -> str:
+def _encode_bundle(path: Path) -> str:
     text, fault = required_text(path), None
     if _PRIVATE in text:
         fault = "the file has a private key, and everyone who can read webhooks could see it"
@@ -90,21 +90,21 @@ def _encoded_bundle(path: Path) -> str:
     return base64.b64encode(text.encode()).decode("ascii")
 
 
-def _webhook_options(**given: Any) -> WebhookOptions:
-    endpoint = Endpoint(**{name: given.pop(name) for name in _ENDPOINT_FIELDS})
+def _webhook_options(**values: Any) -> WebhookOptions:
+    endpoint = Endpoint(**{name: values.pop(name) for name in _ENDPOINT_FIELDS})
     # In the path of a Service, the API server accepts only the letters of DNS names.
     for name in ("cluster", "network") if endpoint.url is None else ():
-        value = given[name]
+        value = values[name]
         if value and not is_subdomain(value.replace("/", SLASH)):
             hint = "use lower-case letters, digits, `-` and `.`, or give --url"
             raise UsageError(f"{value[:80]!r} cannot be in the path of a Service", where=f"--{name}", hint=hint)
-    return WebhookOptions(endpoint, **given)
+    return WebhookOptions(endpoint, **values)
 
 
 URL_OPTION: Final = click.option(
     "--url",
     metavar="URL",
-    callback=converted(_checked_url),
+    callback=converter(_check_url),
     help="URL of the injector for the API server, instead of a Service.",
 )
 webhook_options: Final = option_group(
@@ -126,7 +126,7 @@ webhook_options: Final = option_group(
         "--ca-bundle",
         type=FILE,
         metavar="FILE",
-        callback=converted(_encoded_bundle),
+        callback=converter(_encode_bundle),
         help="PEM file with the CA certificates for the caBundle.",
     ),
     click.option(
@@ -146,7 +146,7 @@ webhook_options: Final = option_group(
     click.option(
         "--timeout",
         metavar="DURATION",
-        callback=converted(_webhook_timeout),
+        callback=converter(_webhook_timeout),
         help="Timeout from 1s to 30s. Default: the API server's own, 10s.",
     ),
     ISTIO_NAMESPACE_OPTION,
@@ -164,7 +164,7 @@ webhook_options: Final = option_group(
         "match_conditions",
         multiple=True,
         metavar="NAME=EXPRESSION",
-        callback=converted(lambda given: tuple(map(_match_condition, given))),
+        callback=converter(lambda values: tuple(map(_match_condition, values))),
         help="Call the webhooks only for pods that meet this CEL expression. Repeatable.",
     ),
     names=WEBHOOK_PARAMETERS,
@@ -172,11 +172,11 @@ webhook_options: Final = option_group(
 """The options of ``WebhookOptions``, as the parameter ``options``."""
 
 
-def given_webhook_options(options: WebhookOptions) -> tuple[dict[str, Any], dict[str, Any]]:
+def explicit_webhook_options(options: WebhookOptions) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the fields of ``options``, and of its endpoint, that are on the command line.
 
     As in istioctl, the Istio namespace and whether to inject pods without a label always come from the command line, or its defaults.
     """
     endpoint = {name: getattr(options.endpoint, name) for name in _ENDPOINT_FIELDS if was_given(name)}
-    given = {name: getattr(options, name) for name in _FIELDS if name in _ALWAYS or was_given(name)}
-    return given, endpoint
+    explicit = {name: getattr(options, name) for name in _FIELDS if name in _ALWAYS or was_given(name)}
+    return explicit, endpoint

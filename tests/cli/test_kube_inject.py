@@ -298,7 +298,7 @@ def select(**given: Any) -> Revision:
         flag = flags.get(name, f"--{name.replace('_', '-')}")
         for each in value if isinstance(value, tuple) else () if value is None else (value,):
             arguments += [flag, str(each)]
-    found: Revision = parsed(revision_options, *arguments, use=lambda chosen: chosen.build())
+    found: Revision = parsed(revision_options, *arguments, use=lambda revision_source: revision_source.build())
     return found
 
 

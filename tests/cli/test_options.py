@@ -10,7 +10,7 @@ import pytest
 
 from injector.cli.options import both_spellings, key_values, seconds_of
 from injector.cli.sources import ISTIO_NAMESPACE_OPTION, kubeconfig_options
-from injector.cli.webhookoptions import given_webhook_options, webhook_options
+from injector.cli.webhookoptions import explicit_webhook_options, webhook_options
 from injector.cluster.kubeconfig import Kubeconfig
 from injector.errors import DataError, UsageError
 from injector.istio.webhooks.configurations import Endpoint, WebhookOptions
@@ -160,7 +160,7 @@ def test_webhook_options_are_checked_as_by_kubernetes(flag: str, value: str, say
 def over(kept: WebhookOptions, *arguments: str) -> WebhookOptions:
     """Return the inherited options, with those of the flags."""
     found: WebhookOptions = parsed(
-        webhook_options, *arguments, use=lambda options: Placement(*given_webhook_options(options)).apply(kept)
+        webhook_options, *arguments, use=lambda options: Placement(*explicit_webhook_options(options)).apply(kept)
     )
     return found
 

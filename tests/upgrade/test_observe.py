@@ -45,7 +45,12 @@ def test_a_rollout_is_complete_as_kubectl_says(
 def test_a_workload_has_its_version_its_mark_and_the_labels_of_its_pods() -> None:
     found = workload_facts(deployment(), "Deployment")
 
-    assert (found.observed.key, found.version, found.observed.mark, found.pod_labels) == (KEY, "7", "up/1", {"app": "web"})
+    assert (found.observed.key, found.version, found.observed.mark, found.pod_labels) == (
+        KEY,
+        "7",
+        "up/1",
+        {"app": "web"},
+    )
 
 
 def test_a_pod_has_the_revision_of_its_sidecar_and_its_restarts() -> None:

@@ -60,9 +60,9 @@ def run(**settings: Any) -> None:
     from injector.cli.serve.server import run_server
     from injector.cli.sources import check_variable
 
-    for each in SETTINGS:
-        if settings[each.name] is None and each.kind == "Path | None":
-            check_variable(each.variable)
+    for setting in SETTINGS:
+        if settings[setting.name] is None and setting.kind == "Path | None":
+            check_variable(setting.variable)
     run_server(Settings(**settings).checked())
 
 
@@ -100,7 +100,7 @@ serve = verbose(
         "serve",
         callback=run,
         help=run.__doc__,
-        params=[option_of(each) for each in SETTINGS],
+        params=[option_of(setting) for setting in SETTINGS],
         epilog=examples(
             "serve --insecure-http --bind 127.0.0.1 --revisions-dir revisions",
             "serve --from-cluster --tls-mode self-signed",

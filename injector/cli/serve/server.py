@@ -142,13 +142,13 @@ def run_server(settings: Settings) -> None:
     if cluster is not None:
         follow["cluster"] = partial(cluster.follow, follower.changed)
 
-    asyncio.run(_connected(client, partial(serve, listeners, services, started=started, follow=follow)))
+    asyncio.run(_run_with_client(client, partial(serve, listeners, services, started=started, follow=follow)))
     if tracing is not None:
         tracing.close()
     _log.info("drained")
 
 
-async def _connected(client: KubeClient | None, work: Callable[[], Awaitable[None]]) -> None:
+async def _run_with_client(client: KubeClient | None, work: Callable[[], Awaitable[None]]) -> None:
     """Do ``work``. If there is a client, read its credentials before, and close it afterwards."""
     if client is None:
         await work()
@@ -185,7 +185,7 @@ def upgrade_controller(settings: Settings, client: KubeClient, metrics: Metrics)
 
 def source_of(settings: Settings, cluster: ReadSource | None = None) -> ReadSource:
     """Return the reader of the revisions. ``cluster`` reads those of --from-cluster, if the settings have it."""
-    sources = [each for each in (_files_of(settings), cluster) if each is not None]
+    sources = [source for source in (_files_of(settings), cluster) if source is not None]
     return lambda: reduce(merged_state, (read() for read in sources))
 
 
@@ -208,8 +208,8 @@ def _files_of(settings: Settings) -> ReadSource | None:
 def watched_paths(settings: Settings) -> tuple[Path, ...]:
     """Return the files and folders of the configuration to check for changes; none for the embedded revisions."""
     files = (settings.inject_config, settings.values_file, settings.mesh_config)
-    given = (settings.revisions_dir,) if settings.inject_config is None else files
-    return tuple(path for path in given if path is not None)
+    paths = (settings.revisions_dir,) if settings.inject_config is None else files
+    return tuple(path for path in paths if path is not None)
 
 
 def _health_file(settings: Settings) -> HealthFile | None:
@@ -299,7 +299,7 @@ class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
         words = [_time(record), record.levelname, record.getMessage()]
-        words += [f"{name}={_quoted(str(value))}" for name, value in _fields(record).items()]
+        words += [f"{name}={_quote(str(value))}" for name, value in _fields(record).items()]
         return escape_line(" ".join(words))
 
 
@@ -335,5 +335,5 @@ def _time(record: logging.LogRecord) -> str:
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03d}Z"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return text if _UNQUOTED.fullmatch(text) else json.dumps(text)
