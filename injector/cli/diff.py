@@ -46,7 +46,7 @@ from injector.cli.sources import (
 )
 from injector.errors import DataError, UsageError
 from injector.fleet.compare import Comparer, Comparison, NamespaceLabels, Side, check_comparison, compare_injected
-from injector.fleet.dryrun import confirmed
+from injector.fleet.dryrun import confirm_items
 from injector.fleet.files import open_reader
 from injector.fleet.manifests import SUFFIXES, WorkloadFiles
 from injector.fleet.processes import in_processes
@@ -167,7 +167,7 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
             comparer = comparer_of(revisions, view.namespaces)
             comparisons = compare_injected(session, view, comparer, files, with_progress)
         check = partial(check_comparison, comparer)
-        comparisons, unconfirmed = confirmed(comparisons, _group_to_check, check, kubeconfig, confirm)
+        comparisons, unconfirmed = confirm_items(comparisons, _group_to_check, check, kubeconfig, confirm)
         return _Compared(comparer.sides, comparisons, view.built.notes + unconfirmed)
 
     def compare_files(kubeconfig: Kubeconfig) -> _Compared:

@@ -19,7 +19,7 @@ from injector.cli.output import data_text, echo, echo_colored, examples, with_pr
 from injector.cli.sources import cluster_options, precedence_option, revision_option, select_revisions
 from injector.cluster.session import open_session
 from injector.errors import UsageError
-from injector.fleet.explain import Explanation, explain_files, explain_live
+from injector.fleet.explain import WorkloadDecision, explain_files, explain_live
 from injector.fleet.manifests import SELECTOR_FLAG, WorkloadFiles
 from injector.fleet.routing import NO_WEBHOOK, RequestedName
 from injector.fleet.workloads import parse_target, read_target, read_targets
@@ -141,7 +141,7 @@ def explain(  # noqa: PLR0913 -- one parameter for each flag
         click.get_current_context().exit(EX_DATAERR)
 
 
-def as_text(explanation: Explanation) -> str:
+def as_text(explanation: WorkloadDecision) -> str:
     """Return an explanation for people: a line for each step and message."""
     trace = explanation.trace
     by = f" by {explanation.revision}" if explanation.revision else ""
@@ -156,7 +156,7 @@ def as_text(explanation: Explanation) -> str:
     return f"{explanation.workload}: {trace.outcome}{by} ({trace.reason})\n{steps}{messages}"
 
 
-def as_data(explanation: Explanation) -> dict[str, Any]:
+def as_data(explanation: WorkloadDecision) -> dict[str, Any]:
     """Return an explanation as JSON data."""
     workload, trace = explanation.workload, explanation.trace
     return {
@@ -192,7 +192,7 @@ def _check_input(target: str | None, files: WorkloadFiles, *, every: bool) -> No
         raise UsageError(f"NAME and {SELECTOR_FLAG} exclude each other", hint="give one of the two")
 
 
-def _missing_labels(explanations: list[Explanation], known: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
+def _missing_labels(explanations: list[WorkloadDecision], known: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
     """Return a note for each namespace without known labels whose pods no webhook is called for."""
     skipped = {explanation.workload.namespace for explanation in explanations if explanation.trace.reason == NO_WEBHOOK}
     return tuple(

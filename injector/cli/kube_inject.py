@@ -46,7 +46,7 @@ from injector.errors import (
     UsageError,
     no_source,
 )
-from injector.fleet.manifests import STDIN, ChangedDocument, changed_documents, read_manifests
+from injector.fleet.manifests import STDIN, ChangedDocument, change_documents, read_manifests
 from injector.fleet.sources import IN_DIRECTORY, directory_revisions
 from injector.hints import did_you_mean
 from injector.injection.result import GUARDS
@@ -200,7 +200,7 @@ def kube_inject(
 
     def documents() -> Iterator[ChangedDocument]:
         workloads = 0
-        for document in changed_documents(
+        for document in change_documents(
             manifests, inject, manifest.others, warn=print_warning, progress=with_progress
         ):
             workloads += document.after is not None
@@ -388,7 +388,7 @@ def uninject(*, manifest: ManifestOptions) -> None:
     Other documents, and workloads without a sidecar, stay as they are.
     """
     manifests = read_manifests(manifest.names, recursive=manifest.recursive)
-    documents = changed_documents(
+    documents = change_documents(
         manifests,
         partial(uninject_object, others=manifest.others),
         manifest.others,

@@ -44,7 +44,7 @@ from injector.istio.webhooks.configurations import Endpoint
 from injector.kube.escaping import escape_line
 from injector.kube.selectors import is_dns_label
 from injector.revisions.directory import EMBEDDED
-from injector.revisions.names import checked_name
+from injector.revisions.names import check_name
 from injector.revisions.source import Overrides, build, overridden
 
 if TYPE_CHECKING:
@@ -388,6 +388,6 @@ def tag_name(name: str) -> str:
 def revision_name(name: str, *, flag: str = REVISION_FLAG, kind: str = "revision") -> str:
     """Return the name of a revision, or of another kind of object. Raises UsageError if the name is not valid."""
     try:
-        return checked_name(name, where=flag, kind=kind)
+        return check_name(name, where=flag, kind=kind)
     except ConfigError as error:
         raise UsageError(error.what, where=error.where, hint=error.hint) from error

@@ -44,7 +44,7 @@ from injector.hints import fitting_names
 from injector.istio.webhooks.configurations import WebhookOptions, tag_webhook
 from injector.kube.selectors import is_dns_label
 from injector.revisions.tags import MAX_WEIGHT, Shadow, Tag, Weights, destination, namespace_weights, tag_annotations
-from injector.revisions.tagstore import DirectoryTags, TagState, checked_tag, remove_tag
+from injector.revisions.tagstore import DirectoryTags, TagState, check_tag, remove_tag
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,9 +72,9 @@ class TagChange:
     keep_namespaces: bool = True
 
     def check(self, state: TagState) -> Tag:
-        """Return the tag as it is to be written; see ``checked_tag``."""
+        """Return the tag as it is to be written; see ``check_tag``."""
         keep = {"keep_shadow": self.keep_shadow, "keep_namespaces": self.keep_namespaces}
-        return checked_tag(state, self.tag, overwrite=self.overwrite, **keep)
+        return check_tag(state, self.tag, overwrite=self.overwrite, **keep)
 
 
 def _tag_change(  # noqa: PLR0913 -- one parameter for each flag
@@ -228,7 +228,7 @@ def generate(*, change: TagChange, skip_confirmation: bool, offline: bool, locat
                 manifests = [_webhook_of(new, location)]
             else:
                 plan = store.plan(new)
-                manifests = [plan.manifest, *(manifest for _, manifest, _ in plan.followers)]
+                manifests = [plan.manifest, *(manifest for _, manifest, _ in plan.dependents)]
                 if not skip_confirmation:
                     _print_conflicts(plan)
     echo("---\n".join(map(yaml_text, manifests)), nl=False)

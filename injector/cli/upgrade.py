@@ -48,7 +48,7 @@ from injector.cli.sources import (
 )
 from injector.cluster.session import open_session
 from injector.errors import ManifestError, UsageError
-from injector.fleet.dryrun import confirmed, refusal
+from injector.fleet.dryrun import confirm_items, refusal
 from injector.fleet.files import open_reader
 from injector.fleet.manifests import read_manifests
 from injector.golang.time import utc_text
@@ -147,7 +147,7 @@ def plan(  # noqa: PLR0913 -- one parameter for each flag
         if filenames:
             return plan, notes
         check = partial(_dry_run, wanted, fleet.target)
-        entries, unconfirmed = confirmed(plan.entries, _group_to_check, check, kubeconfig, confirm)
+        entries, unconfirmed = confirm_items(plan.entries, _group_to_check, check, kubeconfig, confirm)
         return replace(plan, entries=tuple(entries)), (*notes, *unconfirmed)
 
     if filenames:

@@ -47,7 +47,7 @@ class Lease:
         clock = asyncio.get_running_loop().time
         while True:
             began = clock()
-            if not await self._acquired(RENEW_DEADLINE):
+            if not await self._acquire(RENEW_DEADLINE):
                 await asyncio.sleep(RETRY_INTERVAL)
                 continue
             _log.info("%s holds Lease %s/%s", self.identity, self.namespace, self.name)
@@ -57,7 +57,7 @@ class Lease:
             finally:
                 task.cancel()
                 await asyncio.wait([task])
-                await self._released()
+                await self._release()
             if not task.cancelled():
                 task.result()
             _log.warning("%s lost Lease %s/%s", self.identity, self.namespace, self.name)
@@ -70,16 +70,16 @@ class Lease:
             if done:
                 return
             began = loop.time()
-            if await self._acquired(max(renewed + RENEW_DEADLINE - began, 0.0)):
+            if await self._acquire(max(renewed + RENEW_DEADLINE - began, 0.0)):
                 renewed = began
             elif self._record.get("holderIdentity") != self.identity:
                 return
 
-    async def _acquired(self, limit: float) -> bool:
+    async def _acquire(self, limit: float) -> bool:
         """Take or renew the lease within ``limit`` seconds. Return False if another process holds it, or on an error."""
         try:
             async with asyncio.timeout(limit):
-                return await self._written(self.identity)
+                return await self._write(self.identity)
         except (ClusterError, TimeoutError) as error:
             fault = str(error) or _SILENT
             if fault != self._fault and not (isinstance(error, ClusterError) and error.reason == "conflict"):
@@ -87,15 +87,15 @@ class Lease:
             self._fault = fault
             return False
 
-    async def _released(self) -> None:
+    async def _release(self) -> None:
         """Let another process take the lease at once, if this one still holds it."""
         try:
             async with asyncio.timeout(RETRY_INTERVAL):
-                await self._written("")
+                await self._write("")
         except (ClusterError, TimeoutError) as error:
             _log.info("Lease %s/%s is not released, and expires: %s", self.namespace, self.name, str(error) or _SILENT)
 
-    async def _written(self, holder: str) -> bool:
+    async def _write(self, holder: str) -> bool:
         """Write ``holder`` unless another process holds the lease."""
         meta = {"name": self.name, "namespace": self.namespace}
         item = await find_object(self.client, LEASES, self.name, namespace=self.namespace) or {"metadata": meta}

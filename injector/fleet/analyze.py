@@ -16,7 +16,7 @@ from injector.istio.analysis import Item, Mesh
 from injector.istio.labels import ISTIO_NAMESPACE
 from injector.istio.webhooks.reading import read_configuration
 from injector.kube.pods import add_place
-from injector.revisions.clustersource import listed_state
+from injector.revisions.clustersource import list_state
 from injector.revisions.configmaps import INJECTOR
 from injector.revisions.source import known_minor
 
@@ -69,7 +69,7 @@ async def read_state(reader: ObjectReader, sources: RevisionSources) -> SourceSt
     """
     if sources.revisions_dir is not None:
         return directory_revisions(sources.revisions_dir).state
-    state = await listed_state(reader, sources.istio_namespace)
+    state = await list_state(reader, sources.istio_namespace)
     if not isinstance(reader, FileReader) or state.revisions or state.failures:
         return state
     return state if await reader.all(Scope(r.WEBHOOKS), read_configuration) else None

@@ -147,11 +147,11 @@ async def check_comparison(comparer: Comparer, client: KubeClient, comparison: C
     """Compare with the API server's refusal in place of a new pod that it refuses, and of an old one then too."""
     workload = replace(comparison.workload, pod=comparison.pod)
     old, injected = comparer.answers(workload)
-    new = await _tried(client, workload, injected)
-    old = old if new is injected else await _tried(client, workload, old)
+    new = await _dry_run(client, workload, injected)
+    old = old if new is injected else await _dry_run(client, workload, old)
     return comparer.result(workload, (old, new))
 
 
-async def _tried(client: KubeClient, workload: Created, answer: Answer) -> Answer:
+async def _dry_run(client: KubeClient, workload: Created, answer: Answer) -> Answer:
     said = await refusal(client, answer.pod, workload.namespace) if isinstance(answer, Injected) else None
     return answer if said is None else InvalidPodError(said, where="dry run")

@@ -40,7 +40,7 @@ async def refusal(client: KubeClient, pod: Mapping[str, Any], namespace: str) ->
     return None
 
 
-def confirmed(
+def confirm_items(
     items: Sequence[T],
     group_of: Callable[[T], tuple[str, ...] | None],
     check: Callable[[KubeClient, T], Coroutine[Any, Any, T]],

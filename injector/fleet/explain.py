@@ -13,8 +13,8 @@ from injector.fleet.routing import (
     REVISION,
     RequestedName,
     Route,
-    called_last,
     delivery_steps,
+    last_called,
     live_route,
     pod_labels,
     route,
@@ -42,7 +42,7 @@ _API_SERVER: Final = "the API server"
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class WorkloadDecision:
     """The trace of one workload, the revision and tag that it leads to, and what Istio's analyzer says about it."""
 
     workload: Created
@@ -62,19 +62,19 @@ def explain_workload(
     build: Callable[[RawRevision], Revision],
     guard: str = ENFORCE,
     labels: Mapping[str, str] | None = None,
-) -> Explanation:
+) -> WorkloadDecision:
     """Return the trace of one workload, from its webhook to the result. ``build`` builds the revision of ``routed``.
 
     The ``labels`` are those of its namespace, if they are known. Raises DataError if the revision cannot be built.
     """
     if isinstance(routed, Trace):
-        return Explanation(workload, routed, None, None)
+        return WorkloadDecision(workload, routed, None, None)
     revision = build(routed.raw)
     facts = RequestFacts(workload.namespace, routed.envs, revision.namespaces.get(workload.namespace), guard)
     detail = f"{revision.name}: Istio {revision.istio_version} ({revision.version_reason}), engine {revision.engine}"
     step = Step(REVISION, PASSED, detail, revision.origin)
     trace = trace_pod(revision, workload.pod, facts, labels).after(*routed.steps, step)
-    return Explanation(workload, trace, revision.name, routed.tag)
+    return WorkloadDecision(workload, trace, revision.name, routed.tag)
 
 
 def messages_about(
@@ -96,7 +96,7 @@ def explain_files(
     by_namespace: Mapping[str, Mapping[str, str]],
     revisions: RevisionList,
     guard: str,
-) -> list[Explanation]:
+) -> list[WorkloadDecision]:
     """Explain workloads of files by Istio's own webhooks.
 
     ``by_namespace`` has the labels of the known namespaces. A revision is built once, with its first workload.
@@ -133,7 +133,7 @@ async def explain_live(
     workloads: list[Created],
     guard: str = ENFORCE,
     client: KubeClient | None = None,
-) -> tuple[list[Explanation], tuple[str, ...]]:
+) -> tuple[list[WorkloadDecision], tuple[str, ...]]:
     """Return the traces of one workload of a cluster, or of all in a namespace, and notes for the user.
 
     ``wanted`` is the name of the workload, or of the namespace, and ``workloads`` are read from there.
@@ -163,10 +163,10 @@ async def explain_live(
 
 async def _explain_live(
     reader: ObjectReader, workload: Created, view: ClusterView, mesh: Mesh, running: Item | None, guard: str
-) -> Explanation:
+) -> WorkloadDecision:
     labels = pod_labels(workload, view.namespaces[workload.namespace])
     routed = live_route(view, labels)
-    webhook = called_last(view.webhooks, labels)
+    webhook = last_called(view.webhooks, labels)
     delivery = () if webhook is None else await delivery_steps(reader, webhook)
     first, *rest = routed.steps
     routed = replace(routed, steps=(first, *delivery, *rest))
@@ -180,7 +180,9 @@ async def _explain_live(
     return replace(explanation, messages=messages)
 
 
-async def _dry_run(client: KubeClient, revisions: Mapping[str, Revision], explanation: Explanation) -> Explanation:
+async def _dry_run(
+    client: KubeClient, revisions: Mapping[str, Revision], explanation: WorkloadDecision
+) -> WorkloadDecision:
     """Return the trace of a workload with the API server's verdict on the injected pod: its policies, quotas and other webhooks."""
     revision, namespace = revisions.get(explanation.revision or ""), explanation.workload.namespace
     if explanation.trace.outcome != INJECTED or revision is None:

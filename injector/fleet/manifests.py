@@ -99,7 +99,7 @@ class ChangedDocument:
         return self.before if self.after is None else self.after
 
 
-def changed_documents(
+def change_documents(
     manifests: Iterable[Manifest],
     change: ManifestChange,
     others: OtherKinds = OTHER_KINDS,
@@ -121,13 +121,11 @@ def changed_documents(
         for document in split_documents(manifest.text, where=manifest.name)
     ]
     return for_each(
-        progress(documents, "documents", length=len(documents)), lambda named: _changed(*named, change, others, warn)
+        progress(documents, "documents", length=len(documents)), lambda named: _change(*named, change, others, warn)
     )
 
 
-def _changed(
-    document: Document, name: str, change: ManifestChange, others: OtherKinds, warn: Report
-) -> ChangedDocument:
+def _change(document: Document, name: str, change: ManifestChange, others: OtherKinds, warn: Report) -> ChangedDocument:
     content = load_yaml(document.text, where=name, line=document.line)
     _check_lone(document, name)
     if not isinstance(content, dict):
@@ -181,7 +179,7 @@ class WorkloadFiles:
     selector: Selector = EVERYTHING
 
     def read(self, *, warn: Report, progress: Progress = no_progress) -> Workloads:
-        """Read every workload of the files. See ``changed_documents`` for the warnings.
+        """Read every workload of the files. See ``change_documents`` for the warnings.
 
         Raises:
             UsageError: no file is given.
@@ -198,7 +196,7 @@ class WorkloadFiles:
 
         placed: list[Created] = []
         manifests = read_manifests(self.filenames, recursive=self.recursive)
-        for changed in changed_documents(manifests, collect, self.others, warn=warn, progress=progress):
+        for changed in change_documents(manifests, collect, self.others, warn=warn, progress=progress):
             if changed.document is not None and created:
                 line = changed.document.first_line
                 placed += [replace(workload, file=changed.file, line=line) for workload in created]

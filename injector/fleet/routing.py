@@ -92,7 +92,7 @@ def route(revisions: RevisionList, requested: RequestedName, labels: PodLabels) 
     if state.tags_error is not None:
         raise state.tags_error
     if requested.name is not None:
-        return _resolve(revisions, _forced_step(requested, labels), requested, labels.workload)
+        return _resolve(revisions, _force_step(requested, labels), requested, labels.workload)
     names = sorted(state.served_names)
     both, precedence = (labels.namespace, labels.pod), requested.precedence
     webhooks = called(names, *both, precedence)
@@ -166,7 +166,7 @@ def _resolve(revisions: RevisionList, webhook: Step, requested: RequestedName, w
     return Route(raw, None if tag is None else tag.name, steps, requested.envs)
 
 
-def _forced_step(requested: RequestedName, labels: PodLabels) -> Step:
+def _force_step(requested: RequestedName, labels: PodLabels) -> Step:
     """Return the step if a flag selects the webhook, which says whether the labels would select it too."""
     name = requested.name or DEFAULT_NAME
     webhooks = webhooks_of(name, requested.precedence)
@@ -182,7 +182,7 @@ def _call_text(webhook: Webhook, name: str, labels: PodLabels) -> str:
     return f"{webhook.name} of {name} is called for {' and '.join(webhook.asked_by(labels.namespace, labels.pod))}"
 
 
-def called_last(webhooks: LiveWebhooks, labels: PodLabels) -> LiveWebhook | None:
+def last_called(webhooks: LiveWebhooks, labels: PodLabels) -> LiveWebhook | None:
     """Return the webhook that decides about a pod: of several, the last one replaces the injection of the others."""
     return next(reversed(webhooks.called(labels.namespace, labels.pod)), None)
 
@@ -194,7 +194,7 @@ def served_names(webhooks: LiveWebhooks) -> frozenset[str]:
 
 def requested_name(webhooks: LiveWebhooks, labels: PodLabels) -> str | None:
     """Return the revision or tag of the webhook that is called, or the unknown one that the labels name."""
-    webhook = called_last(webhooks, labels)
+    webhook = last_called(webhooks, labels)
     if webhook is not None:
         return _name(webhook)
     return unserved(labels.namespace, labels.pod, served_names(webhooks), precedence_of(webhooks))

@@ -11,7 +11,7 @@ import msgspec
 from injector.cluster.resources import PODS, RUNNING, Scope
 from injector.errors import DataError
 from injector.fleet.routing import PodLabels, Route, requested_name, route_by
-from injector.fleet.view import ClusterView, read_view, skipped_namespaces
+from injector.fleet.view import ClusterView, notes_of_unknown_namespaces, read_view
 from injector.fleet.workloads import read_running, results_of_texts
 from injector.golang.json import load_json
 from injector.injection import containers as c
@@ -169,7 +169,7 @@ def read_statuses(
     notes = list(view.built.notes)
     if not view.webhooks:
         notes.append("no webhook calls an injector: none has a path /inject and a rule for pods")
-    notes += skipped_namespaces(unknown)
+    notes += notes_of_unknown_namespaces(unknown)
     notes += [f"a revision cannot be used: {error}" for error in view.built.failures.values()]
     notes += [f"a tag cannot be used: {error}" for error in view.revisions.state.tag_faults.values()]
     notes += view.revisions.state.webhook_faults

@@ -19,7 +19,7 @@ from injector.revisions.clustersource import (
     Offload,
     build_all,
     inline,
-    listed_state,
+    list_state,
     openshift_annotations,
 )
 
@@ -57,7 +57,7 @@ async def read_revisions(reader: ObjectReader, sources: RevisionSources, offload
         DataError: the tags cannot be read.
     """
     if sources.revisions_dir is None:
-        state = await listed_state(reader, sources.istio_namespace, offload)
+        state = await list_state(reader, sources.istio_namespace, offload)
         where = f"the {CONFIG_MAPS.plural} of namespace {sources.istio_namespace}"
         revisions = RevisionList(state, where, f"the label {TAG_LABEL} of the {WEBHOOKS.plural}")
     else:
@@ -129,7 +129,7 @@ async def read_view(
     return ClusterView(revisions, built, webhooks, labels, configurations)
 
 
-def skipped_namespaces(names: Iterable[str]) -> list[str]:
+def notes_of_unknown_namespaces(names: Iterable[str]) -> list[str]:
     """Return a note for each namespace whose labels are not known. The name is empty for objects of a file without one."""
     return [
         f"skipped namespace {name}: its labels are not known" if name else "skipped objects without a namespace"

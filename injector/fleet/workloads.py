@@ -119,10 +119,12 @@ def read_targets(
         return results_of_texts(session, scope, lambda: _first_of_each(scope, read, function, selector), progress)
 
     workloads: dict[_Key, R] = {}
-    for resource in session.run(lambda reader: _listed_resources(reader, others)):
+    for resource in session.run(lambda reader: _resources_to_list(reader, others)):
         workloads |= read_scope(Scope(resource, namespace or ""), lambda item: _workload(item, others))
     listed = frozenset(workloads)
-    for key, result in read_scope(Scope(r.PODS, namespace or "", fields=r.RUNNING), lambda pod: _unlisted(pod, listed)):
+    for key, result in read_scope(
+        Scope(r.PODS, namespace or "", fields=r.RUNNING), lambda pod: _reduce_unlisted(pod, listed)
+    ):
         workloads.setdefault(key, result)
     return [workloads[key] for key in sorted(workloads)]
 
@@ -145,10 +147,10 @@ async def list_workloads(
         return await _results_of_pages(reader, scope, lambda: _first_of_each(scope, read_and_note, _itself), offload)
 
     workloads: dict[_Key, Created] = {}
-    for resource in await _listed_resources(reader, OTHER_KINDS):
+    for resource in await _resources_to_list(reader, OTHER_KINDS):
         workloads |= await read_scope(Scope(resource), lambda item: _workload(item, OTHER_KINDS))
     listed = frozenset(workloads)
-    for key, pod in await read_scope(Scope(r.PODS, fields=r.RUNNING), lambda pod: _unlisted(pod, listed)):
+    for key, pod in await read_scope(Scope(r.PODS, fields=r.RUNNING), lambda pod: _reduce_unlisted(pod, listed)):
         workloads.setdefault(key, pod)
     return [workloads[key] for key in sorted(workloads)]
 
@@ -186,7 +188,7 @@ def _first_of_each(
     return result
 
 
-async def _listed_resources(reader: ObjectReader, others: OtherKinds) -> tuple[Resource, ...]:
+async def _resources_to_list(reader: ObjectReader, others: OtherKinds) -> tuple[Resource, ...]:
     known = [await reader.find_resource(kind, group) for kind, group in others if group != KNATIVE]
     return *LISTED, *filter(None, known)
 
@@ -254,7 +256,7 @@ def _workload(item: dict[str, Any], others: OtherKinds) -> Created | None:
     return next(created_pods(item, str(item["metadata"].get("namespace", "")), others), None)
 
 
-def _unlisted(pod: dict[str, Any], listed: AbstractSet[_Key]) -> Created | None:
+def _reduce_unlisted(pod: dict[str, Any], listed: AbstractSet[_Key]) -> Created | None:
     """Return the pod as it would be created again, or None if it has ended or belongs to a workload that is listed."""
     if has_ended(pod):
         return None

@@ -2,7 +2,7 @@
 
 ``ClusterSource`` follows a cluster for the server: ``read`` returns the last known state, ``follow`` keeps it up to date. If all ConfigMaps
 are deleted, the state has no revisions, and the loader keeps what it serves. Nodes are watched only if the native sidecars of a revision
-depend on them, namespaces only if a revision is for OpenShift, and ProxyConfigs only if a revision's Istio reads them. ``listed_state``
+depend on them, namespaces only if a revision is for OpenShift, and ProxyConfigs only if a revision's Istio reads them. ``list_state``
 and ``build_all`` are for commands, which read once.
 """
 
@@ -40,7 +40,7 @@ P = ParamSpec("P")
 _log = logging.getLogger(__name__)
 
 
-def seen_webhooks(item: Mapping[str, Any]) -> tuple[TagObject | None, WebhookFacts | None]:
+def reduce_webhooks(item: Mapping[str, Any]) -> tuple[TagObject | None, WebhookFacts | None]:
     """Return the tag of a MutatingWebhookConfiguration, if it has one, and where it leads."""
     return tag_object(item), webhook_facts(item)
 
@@ -48,8 +48,8 @@ def seen_webhooks(item: Mapping[str, Any]) -> tuple[TagObject | None, WebhookFac
 def openshift_annotations(item: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the annotations that OpenShift gives a namespace; None if it has none."""
     annotations = item["metadata"].get("annotations") or {}
-    kept = {key: annotations[key] for key in (UID_RANGE, SUPPLEMENTAL_GROUPS) if key in annotations}
-    return frozen({"annotations": kept}) if kept else None
+    ranges = {key: annotations[key] for key in (UID_RANGE, SUPPLEMENTAL_GROUPS) if key in annotations}
+    return frozen({"annotations": ranges}) if ranges else None
 
 
 def proxy_config(item: Mapping[str, Any]) -> ProxyConfigResource | None:
@@ -68,8 +68,8 @@ def kubelet_version(item: Mapping[str, Any]) -> str | None:
 
 
 def _with_name(keep: Callable[[Mapping[str, Any]], T | None], item: Mapping[str, Any]) -> tuple[str, T] | None:
-    found = keep(item)
-    return None if found is None else (item["metadata"]["name"], found)
+    reduced = keep(item)
+    return None if reduced is None else (item["metadata"]["name"], reduced)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def watched_resources(istio_namespace: str) -> dict[str, Watched]:
     """Return the resources to watch by their plural."""
     return {
         CONFIG_MAPS.plural: Watched(Scope(CONFIG_MAPS, istio_namespace, REVISION_LABEL), istio_config_map),
-        WEBHOOKS.plural: Watched(Scope(WEBHOOKS, labels=REVISION_LABEL), seen_webhooks),
+        WEBHOOKS.plural: Watched(Scope(WEBHOOKS, labels=REVISION_LABEL), reduce_webhooks),
         NODES.plural: Watched(Scope(NODES), kubelet_version, lambda revision: revision.asks_nodes),
         NAMESPACES.plural: Watched(Scope(NAMESPACES), openshift_annotations, lambda revision: revision.openshift),
         PROXY_CONFIGS.plural: Watched(Scope(PROXY_CONFIGS, optional=True), proxy_config, reads_proxy_configs),
@@ -108,7 +108,7 @@ class ClusterSource:
     registry: Registry
     metrics: Metrics
     namespace: str = ISTIO_NAMESPACE
-    seen: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    objects: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """The objects of each resource that was listed, by resource and name."""
     _last: tuple[Mapping[str, Mapping[str, Any]], SourceState] | None = None
     """The objects that were read last, and their state."""
@@ -120,14 +120,14 @@ class ClusterSource:
 
     def read(self) -> SourceState:
         """Return the last known state, empty before the first list is complete. It may be called on any thread."""
-        seen, last = self.seen, self._last
-        if last is None or last[0] is not seen:
+        objects, last = self.objects, self._last
+        if last is None or last[0] is not objects:
             # Tags that are listed before the revisions would all lead to nothing.
-            state = cluster_state(seen if CONFIG_MAPS.plural in seen else {}, self.namespace)
-            self._last = last = seen, state
+            state = cluster_state(objects if CONFIG_MAPS.plural in objects else {}, self.namespace)
+            self._last = last = objects, state
         return last[1]
 
-    async def follow(self, changed: Callable[[], None], settled: asyncio.Event) -> None:
+    async def follow(self, changed: Callable[[], None], ready: asyncio.Event) -> None:
         """Watch until cancelled.
 
         ``changed`` is called after each change, when ``read`` returns the new state. ``settled`` is set once everything that the revisions
@@ -137,8 +137,8 @@ class ClusterSource:
         async with asyncio.TaskGroup() as tasks:
             for _ in range(2):  # the first list has the revisions
                 self._watch(tasks, changed)
-                await self._synced()
-            settled.set()
+                await self._wait_until_synced()
+            ready.set()
             while True:
                 self._watch(tasks, changed)
                 await self._served_changed.wait()
@@ -160,11 +160,11 @@ class ClusterSource:
                 tasks.create_task(self._watches[name].run())
 
     def _store(self, name: str, changed: Callable[[], None], objects: Mapping[str, Any]) -> None:
-        self.seen = {**self.seen, name: objects}
-        if CONFIG_MAPS.plural in self.seen:
+        self.objects = {**self.objects, name: objects}
+        if CONFIG_MAPS.plural in self.objects:
             changed()
 
-    async def _synced(self) -> None:
+    async def _wait_until_synced(self) -> None:
         for watch in self._watches.values():
             await watch.synced.wait()
 
@@ -174,12 +174,12 @@ class ClusterSource:
         return next((fault or f"listing {name}" for name, fault in missing), "")
 
 
-def cluster_state(seen: Mapping[str, Mapping[str, Any]], namespace: str) -> SourceState:
+def cluster_state(objects: Mapping[str, Mapping[str, Any]], namespace: str) -> SourceState:
     """Return the state of a source from the remembered objects of a cluster."""
-    proxy_configs = ProxyConfigs.of(seen.get(PROXY_CONFIGS.plural, {}).values())
-    facts = ClusterFacts.of(seen.get(NODES.plural, {}), frozen(seen.get(NAMESPACES.plural, {})), proxy_configs)
-    revisions, failures = raw_revisions(seen.get(CONFIG_MAPS.plural, {}).values(), namespace=namespace, facts=facts)
-    webhooks: Iterable[tuple[TagObject | None, WebhookFacts | None]] = seen.get(WEBHOOKS.plural, {}).values()
+    proxy_configs = ProxyConfigs.of(objects.get(PROXY_CONFIGS.plural, {}).values())
+    facts = ClusterFacts.of(objects.get(NODES.plural, {}), frozen(objects.get(NAMESPACES.plural, {})), proxy_configs)
+    revisions, failures = raw_revisions(objects.get(CONFIG_MAPS.plural, {}).values(), namespace=namespace, facts=facts)
+    webhooks: Iterable[tuple[TagObject | None, WebhookFacts | None]] = objects.get(WEBHOOKS.plural, {}).values()
     tags, faults = read_tags(tag for tag, _ in webhooks if tag is not None)
     webhook_errors = webhook_faults(led for _, led in webhooks)
     return SourceState(revisions, failures, tags, tag_faults=faults, facts=facts, webhook_faults=webhook_errors)
@@ -197,15 +197,15 @@ async def inline(work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> 
     return work(*args, **kwargs)
 
 
-async def listed_state(reader: ObjectReader, istio_namespace: str, offload: Offload = inline) -> SourceState:
+async def list_state(reader: ObjectReader, istio_namespace: str, offload: Offload = inline) -> SourceState:
     """Return the revisions and tags that Istio installed in a cluster."""
-    seen: dict[str, dict[str, Any]] = {}
+    objects: dict[str, dict[str, Any]] = {}
     for name, resource in watched_resources(istio_namespace).items():
         if resource.needed_by is None:
-            seen[name] = {
-                str(number): each for number, each in enumerate(await reader.all(resource.scope, resource.keep))
+            objects[name] = {
+                str(number): item for number, item in enumerate(await reader.all(resource.scope, resource.keep))
             }
-    return await offload(cluster_state, seen, istio_namespace)
+    return await offload(cluster_state, objects, istio_namespace)
 
 
 @dataclass(frozen=True, slots=True)

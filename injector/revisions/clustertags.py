@@ -49,7 +49,7 @@ from injector.istio.webhooks.tagobjects import VALIDATOR_NAME, default_validator
 from injector.revisions.configmaps import istio_config_map, raw_revisions
 from injector.revisions.source import known_minor
 from injector.revisions.tags import Tag, read_tags, tag_annotations, tag_object
-from injector.revisions.tagstore import TagState, followers
+from injector.revisions.tagstore import TagState, namespaces_by_name
 
 if TYPE_CHECKING:
     from injector.cluster.client import KubeClient
@@ -68,7 +68,7 @@ _WRITES: Final = 3
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 """The manifest that kubectl applied to an object; on a copy of the object it would mislead kubectl."""
 
-Follower: TypeAlias = "tuple[Resource, dict[str, Any], dict[str, Any] | None]"
+DependentObject: TypeAlias = "tuple[Resource, dict[str, Any], dict[str, Any] | None]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,19 +113,19 @@ class TagPlan:
     options: WebhookOptions
     conflicts: tuple[str, ...]
     deactivation: dict[str, Any] | None
-    followers: tuple[Follower, ...] = ()
+    dependents: tuple[DependentObject, ...] = ()
 
     @property
     def objects(self) -> tuple[tuple[Resource, str], ...]:
         """The resources and names of the objects that change."""
-        return tuple((resource, _name(each)) for resource, each in ((WEBHOOKS, self.manifest), *self.later))
+        return tuple((resource, _name(manifest)) for resource, manifest in ((WEBHOOKS, self.manifest), *self.later))
 
     @property
     def later(self) -> tuple[tuple[Resource, dict[str, Any]], ...]:
         """The manifests to apply after that of the tag: the deactivation, if there is one, and the followers."""
         return (
             *(() if self.deactivation is None else ((WEBHOOKS, self.deactivation),)),
-            *((what, merge_for_apply(new, current, manager=TAG_MANAGER)) for what, new, current in self.followers),
+            *((what, merge_for_apply(new, current, manager=TAG_MANAGER)) for what, new, current in self.dependents),
         )
 
     @property
@@ -145,23 +145,23 @@ class Configurations:
     services: tuple[dict[str, Any], ...] = ()
     validator: dict[str, Any] | None = None
 
-    def named(self, name: str) -> dict[str, Any] | None:
+    def find(self, name: str) -> dict[str, Any] | None:
         """Return the configuration with this name."""
-        return next((each for each in self.items if _name(each) == name), None)
+        return next((item for item in self.items if _name(item) == name), None)
 
     def of_tag(self, name: str) -> list[dict[str, Any]]:
         """Return the configurations of a tag."""
-        return [each for each in self.items if labels_of(each).get(TAG_LABEL) == name]
+        return [item for item in self.items if labels_of(item).get(TAG_LABEL) == name]
 
     def services_of(self, name: str) -> list[dict[str, Any]]:
         """Return the Services of a tag."""
-        return [each for each in self.services if labels_of(each)[TAG_LABEL] == name]
+        return [service for service in self.services if labels_of(service)[TAG_LABEL] == name]
 
     def service_faults(self, tags: Mapping[str, Tag]) -> dict[str, DataError]:
         """Return the errors of Services that lead to another revision than their tag, by tag. istioctl lists such a tag twice."""
-        found: dict[str, DataError] = {}
-        for each in self.services:
-            name, revision = labels_of(each)[TAG_LABEL], labels_of(each).get(REVISION_LABEL)
+        faults: dict[str, DataError] = {}
+        for service in self.services:
+            name, revision = labels_of(service)[TAG_LABEL], labels_of(service).get(REVISION_LABEL)
             tag = tags.get(name)
             if tag is None:
                 what = "it has no MutatingWebhookConfiguration, so pods of the tag get no sidecar"
@@ -172,16 +172,16 @@ class Configurations:
                 hint = "set the tag again with --overwrite"
             else:
                 continue
-            found[name] = ConfigError(what, where=f"tag `{name}`: Service {_name(each)}", hint=hint)
-        return found
+            faults[name] = ConfigError(what, where=f"tag `{name}`: Service {_name(service)}", hint=hint)
+        return faults
 
     def of_revision(self, name: str) -> list[dict[str, Any]]:
         """Return the configurations of a revision, without those of tags."""
-        return [each for each in self._of_revisions() if labels_of(each)[REVISION_LABEL] == name]
+        return [item for item in self._of_revisions() if labels_of(item)[REVISION_LABEL] == name]
 
     def revisions(self) -> tuple[set[str], dict[str, DataError]]:
         """Return the revisions that have one configuration, and the errors of those that have several."""
-        counted = Counter(name for each in self._of_revisions() if (name := labels_of(each)[REVISION_LABEL]))
+        counted = Counter(name for item in self._of_revisions() if (name := labels_of(item)[REVISION_LABEL]))
         several: dict[str, DataError] = {name: self.several(name) for name, count in counted.items() if count > 1}
         return counted.keys() - several.keys(), several
 
@@ -192,12 +192,12 @@ class Configurations:
         return ConfigError(what, hint="delete all but one")
 
     def _of_revisions(self) -> list[dict[str, Any]]:
-        return [each for each in self.items if REVISION_LABEL in labels_of(each) and TAG_LABEL not in labels_of(each)]
+        return [item for item in self.items if REVISION_LABEL in labels_of(item) and TAG_LABEL not in labels_of(item)]
 
 
 def plan_tag(
     tag: Tag,
-    seen: Configurations,
+    configurations: Configurations,
     placement: Placement,
     *,
     istio_namespace: str = ISTIO_NAMESPACE,
@@ -210,28 +210,32 @@ def plan_tag(
     Raises:
         TagError: the object's name is taken, or there is more than one object to change.
     """
-    current, replaced = _current(tag.name, seen, placement), _replaced(tag.name, seen)
-    options, annotations = _derived(tag, current, next(iter(seen.of_revision(tag.revision)), None), placement)
+    current, replaced = _current(tag.name, configurations, placement), _find_replaced(tag.name, configurations)
+    options, annotations = _derive_options(
+        tag, current, next(iter(configurations.of_revision(tag.revision)), None), placement
+    )
     name = placement.name if current is None else _name(current)
     manifest = tag_webhook(tag.name, tag.revision, options, webhook_name=name, annotations=annotations)
-    if current is None and seen.named(_name(manifest)) is not None:
+    if current is None and configurations.find(_name(manifest)) is not None:
         what = f"MutatingWebhookConfiguration {_name(manifest)} exists and does not belong to this tag"
         raise TagError(what, hint="give another --webhook-name")
-    others = [each for each in seen.items if each is not current and each is not replaced]
+    others = [item for item in configurations.items if item is not current and item is not replaced]
     deactivation = None if replaced is None else _deactivation(replaced)
-    followers = tuple(_followers(tag, seen, istio_namespace, minor))
+    followers = tuple(_dependent_objects(tag, configurations, istio_namespace, minor))
     return TagPlan(manifest, current, options, overlaps(manifest, others), deactivation, followers)
 
 
-def _followers(tag: Tag, seen: Configurations, istio_namespace: str, minor: Minor | None) -> Iterator[Follower]:
-    if seen.services_of(tag.name) or (minor is not None and minor >= _HAS_SERVICE):
+def _dependent_objects(
+    tag: Tag, configurations: Configurations, istio_namespace: str, minor: Minor | None
+) -> Iterator[DependentObject]:
+    if configurations.services_of(tag.name) or (minor is not None and minor >= _HAS_SERVICE):
         yield SERVICES, tag_service(tag.name, tag.revision, istio_namespace), None
-    if tag.name == DEFAULT_NAME and (seen.validator or (minor is not None and minor >= _HAS_VALIDATOR)):
-        manifest = default_validator(tag.revision, istio_namespace, seen.validator)
-        yield VALIDATORS, manifest, seen.validator
+    if tag.name == DEFAULT_NAME and (configurations.validator or (minor is not None and minor >= _HAS_VALIDATOR)):
+        manifest = default_validator(tag.revision, istio_namespace, configurations.validator)
+        yield VALIDATORS, manifest, configurations.validator
 
 
-def _derived(
+def _derive_options(
     tag: Tag, current: dict[str, Any] | None, canonical: dict[str, Any] | None, placement: Placement
 ) -> tuple[WebhookOptions, dict[str, str]]:
     """Return the options and the annotations of a tag's object.
@@ -244,40 +248,40 @@ def _derived(
     options = placement.apply(mine or theirs or WebhookOptions())
     own = blank_stale_annotations(tag_annotations(tag), current, manager=TAG_MANAGER, prefix=ANNOTATIONS)
     if canonical is None or theirs is None:
-        return options, {**(_copied(current) if current is not None and mine is not None else {}), **own}
+        return options, {**(_copy_annotations(current) if current is not None and mine is not None else {}), **own}
     same_server = current is None and options.endpoint == theirs.endpoint
     if placement.inherit_bundle and same_server and not options.ca_bundle:
         options = replace(options, ca_bundle=_bundle(canonical))
-    return options, {**_copied(canonical), **own}
+    return options, {**_copy_annotations(canonical), **own}
 
 
-def plan_revision(manifest: dict[str, Any], seen: Configurations) -> dict[str, Any]:
+def plan_revision(manifest: dict[str, Any], configurations: Configurations) -> dict[str, Any]:
     """Return the manifest to apply for a revision's configuration. Raises TagError if an object with its name belongs to something else."""
-    current = seen.named(_name(manifest))
-    if current is not None and current not in seen.of_revision(labels_of(manifest)[REVISION_LABEL]):
+    current = configurations.find(_name(manifest))
+    if current is not None and current not in configurations.of_revision(labels_of(manifest)[REVISION_LABEL]):
         what = f"MutatingWebhookConfiguration {_name(manifest)} exists and does not belong to this revision"
         raise TagError(what, hint="rename or delete it")
     return merge_for_apply(manifest, current, manager=REVISION_MANAGER)
 
 
-def _current(tag: str, seen: Configurations, placement: Placement) -> dict[str, Any] | None:
-    found = seen.of_tag(tag)
-    names, doing = [_name(each) for each in found], f'cannot modify tag "{tag}"'
-    if len(found) > 1:
+def _current(tag: str, configurations: Configurations, placement: Placement) -> dict[str, Any] | None:
+    own = configurations.of_tag(tag)
+    names, doing = [_name(item) for item in own], f'cannot modify tag "{tag}"'
+    if len(own) > 1:
         what = f"{doing}: several MutatingWebhookConfigurations have it: {', '.join(names)}"
         raise TagError(what, hint="delete all but one")
-    if found and placement.name not in (None, *names):
+    if own and placement.name not in (None, *names):
         hint = "leave out --webhook-name, or remove the tag first"
         raise TagError(f"{doing}: it is in MutatingWebhookConfiguration {names[0]}", hint=hint)
-    return found[0] if found else None
+    return own[0] if own else None
 
 
-def _replaced(tag: str, seen: Configurations) -> dict[str, Any] | None:
+def _find_replaced(tag: str, configurations: Configurations) -> dict[str, Any] | None:
     """Return the default revision's configuration if the tag replaces it and it is still active."""
-    found = seen.of_revision(DEFAULT_NAME) if tag == DEFAULT_NAME else []
-    if len(found) > 1:
-        raise TagError("expected a single webhook for default revision", hint=str(seen.several(DEFAULT_NAME)))
-    return found[0] if found and not is_deactivated(found[0]) else None
+    own = configurations.of_revision(DEFAULT_NAME) if tag == DEFAULT_NAME else []
+    if len(own) > 1:
+        raise TagError("expected a single webhook for default revision", hint=str(configurations.several(DEFAULT_NAME)))
+    return own[0] if own and not is_deactivated(own[0]) else None
 
 
 def _deactivation(configuration: Mapping[str, Any]) -> dict[str, Any]:
@@ -291,13 +295,13 @@ def _name(configuration: Mapping[str, Any]) -> str:
     return str(configuration["metadata"]["name"])
 
 
-def _described(resource: Resource, item: Mapping[str, Any]) -> str:
+def _describe(resource: Resource, item: Mapping[str, Any]) -> str:
     metadata = item["metadata"]
     place = f"{metadata['namespace']}/" if resource.namespaced else ""
     return f"{resource.kind.lower()} {place}{metadata['name']}"
 
 
-def _copied(configuration: Mapping[str, Any]) -> dict[str, str]:
+def _copy_annotations(configuration: Mapping[str, Any]) -> dict[str, str]:
     """Return the annotations of a configuration that also apply to a copy, such as those of cert-manager."""
     annotations = configuration["metadata"].get("annotations") or {}
     return {key: text for key, text in annotations.items() if key != _LAST_APPLIED and not key.startswith(ANNOTATIONS)}
@@ -318,7 +322,7 @@ class ClusterTags:
     cluster: Session
     istio_namespace: str
     placement: Placement = field(default_factory=Placement)
-    _seen: Configurations = field(default_factory=Configurations)
+    _configurations: Configurations = field(default_factory=Configurations)
     _stored: Mapping[str, RawRevision] = field(default_factory=dict)
 
     def list(self) -> TagState:
@@ -326,27 +330,33 @@ class ClusterTags:
         self.refresh()
         scope = Scope(CONFIG_MAPS, self.istio_namespace, REVISION_LABEL)
         config_maps = self.cluster.run(lambda client: client.all(scope, istio_config_map))
-        tags, faults = read_tags(found for each in self._seen.items if (found := tag_object(each)) is not None)
+        tags, faults = read_tags(
+            object_of_tag for item in self._configurations.items if (object_of_tag := tag_object(item)) is not None
+        )
         stored, failures = raw_revisions(config_maps, namespace=self.istio_namespace)
         self._stored = {raw.name: raw for raw in stored}
-        installed, several = self._seen.revisions()
+        installed, several = self._configurations.revisions()
         broken = {**failures, **several}
         known = {*self._stored, *installed} - broken.keys()
-        tag_faults = {**self._seen.service_faults(tags), **faults}
+        tag_faults = {**self._configurations.service_faults(tags), **faults}
         return TagState(
-            tags, tuple(sorted(known)), broken, tag_faults, webhook_faults(map(webhook_facts, self._seen.items))
+            tags,
+            tuple(sorted(known)),
+            broken,
+            tag_faults,
+            webhook_faults(map(webhook_facts, self._configurations.items)),
         )
 
     def refresh(self) -> Configurations:
         """Read the MutatingWebhookConfigurations and the Services of tags, and return them."""
         services = Scope(SERVICES, self.istio_namespace, TAG_LABEL)
-        self._seen = Configurations(tuple(self._all(Scope(WEBHOOKS))), tuple(self._all(services)))
-        return self._seen
+        self._configurations = Configurations(tuple(self._all(Scope(WEBHOOKS))), tuple(self._all(services)))
+        return self._configurations
 
     @property
     def configurations(self) -> Sequence[dict[str, Any]]:
         """The MutatingWebhookConfigurations that were read last."""
-        return self._seen.items
+        return self._configurations.items
 
     def find(self, resource: Resource, name: str, *, namespace: str) -> dict[str, Any] | None:
         """Return one object; None if it does not exist."""
@@ -355,9 +365,12 @@ class ClusterTags:
     def _with_validator(self, tag: str) -> Configurations:
         """Return the objects, with the ValidatingWebhookConfiguration if ``tag`` has one."""
         if tag != DEFAULT_NAME:
-            return self._seen
-        found = self._all(Scope(VALIDATORS, labels=REVISION_LABEL))
-        return replace(self._seen, validator=next((each for each in found if _name(each) == VALIDATOR_NAME), None))
+            return self._configurations
+        validators = self._all(Scope(VALIDATORS, labels=REVISION_LABEL))
+        return replace(
+            self._configurations,
+            validator=next((validator for validator in validators if _name(validator) == VALIDATOR_NAME), None),
+        )
 
     def _minor(self, revision: str) -> Minor | None:
         raw = self._stored.get(revision)
@@ -367,7 +380,7 @@ class ClusterTags:
         """Return the namespaces that name each revision or tag."""
         # Two lists, because a selector cannot combine two labels with "or".
         scopes = [Scope(NAMESPACES, labels=labels) for labels in (REVISION_LABEL, f"{INJECTION_LABEL}=enabled")]
-        return followers((_name(each), labels_of(each)) for scope in scopes for each in self._all(scope))
+        return namespaces_by_name((_name(item), labels_of(item)) for scope in scopes for item in self._all(scope))
 
     def users(self, name: str) -> Sequence[str]:
         """Return the namespaces and pods whose labels name a revision or tag. istiod's own pods are not users."""
@@ -382,21 +395,21 @@ class ClusterTags:
         from injector.injection.tools.drift import injected_revision  # noqa: PLC0415
 
         def keep(pod: Mapping[str, Any]) -> str | None:
-            return _described(PODS, pod) if injected_revision(pod) == revision else None
+            return _describe(PODS, pod) if injected_revision(pod) == revision else None
 
         return self.cluster.run(lambda client: client.all(Scope(PODS, metadata_only=True, fields=RUNNING), keep))
 
     def _users(self, resource: Resource, labels: str) -> Sequence[str]:
         scope = Scope(resource, labels=labels, fields=RUNNING if resource is PODS else "")
-        return self.cluster.run(lambda client: client.all(scope, lambda item: _described(resource, item)))
+        return self.cluster.run(lambda client: client.all(scope, lambda item: _describe(resource, item)))
 
     def _all(self, scope: Scope) -> Sequence[dict[str, Any]]:
         return self.cluster.run(lambda client: client.all(scope, lambda item: item))
 
     def plan(self, tag: Tag) -> TagPlan:
         """Return the changes that write ``tag``; see ``plan_tag``."""
-        seen, minor = self._with_validator(tag.name), self._minor(tag.revision)
-        plan = plan_tag(tag, seen, self.placement, istio_namespace=self.istio_namespace, minor=minor)
+        configurations, minor = self._with_validator(tag.name), self._minor(tag.revision)
+        plan = plan_tag(tag, configurations, self.placement, istio_namespace=self.istio_namespace, minor=minor)
         return replace(plan, conflicts=(*plan.conflicts, *self._missing_service(plan.options.endpoint)))
 
     def _missing_service(self, endpoint: Endpoint) -> tuple[str, ...]:
@@ -405,13 +418,13 @@ class ClusterTags:
         if endpoint.url is not None:
             return ()
         try:
-            found = self.find(SERVICES, name, namespace=namespace)
+            service = self.find(SERVICES, name, namespace=namespace)
         except ClusterError as error:
             if error.reason != "forbidden":  # the check needs a permission that setting a tag does not
                 raise
             return ()
         what = f"Injector refers to a control plane service that does not exist: {namespace}/{name}."
-        return (what,) if found is None else ()
+        return (what,) if service is None else ()
 
     def write(self, plan: TagPlan, *, force: bool = True, dry_run: bool = False) -> None:
         """Write a plan. A tag that moves takes over fields of other managers unless ``force`` is false.
@@ -447,7 +460,7 @@ class ClusterTags:
 
     def write_revision(self, manifest: dict[str, Any], *, force: bool = False, dry_run: bool = False) -> None:
         """Write the configuration of a revision; ``force`` takes over fields of other managers. Raises TagError as ``plan_revision``."""
-        applied = plan_revision(manifest, self._seen)
+        applied = plan_revision(manifest, self._configurations)
         self.cluster.run(
             lambda client: client.apply(WEBHOOKS, applied, manager=REVISION_MANAGER, force=force, dry_run=dry_run)
         )
@@ -457,18 +470,18 @@ class ClusterTags:
 
         Below 1.28, an istioctl leaves the Service of a newer one. Without webhooks, the tag has nothing else to delete.
         """
-        seen = self._with_validator(name)
-        webhooks, validator = seen.of_tag(name), seen.validator
-        found = [(WEBHOOKS, each) for each in webhooks]
+        configurations = self._with_validator(name)
+        webhooks, validator = configurations.of_tag(name), configurations.validator
+        own_objects = [(WEBHOOKS, webhook) for webhook in webhooks]
         if validator is not None and labels_of(validator).get(TAG_LABEL) == name:
-            found += [(VALIDATORS, validator)] if self._is_since(_REMOVES_VALIDATOR, validator) else []
+            own_objects += [(VALIDATORS, validator)] if self._is_since(_REMOVES_VALIDATOR, validator) else []
         # Services come last: while there is one, a removal that failed can be repeated.
-        found += [
-            (SERVICES, each)
-            for each in seen.services_of(name)
-            if not webhooks or TAG_MANAGER in managers(each) or self._is_since(_HAS_SERVICE, each)
+        own_objects += [
+            (SERVICES, service)
+            for service in configurations.services_of(name)
+            if not webhooks or TAG_MANAGER in managers(service) or self._is_since(_HAS_SERVICE, service)
         ]
-        return found
+        return own_objects
 
     def remove(self, name: str) -> None:
         """Delete the objects of a tag."""
@@ -481,13 +494,13 @@ class ClusterTags:
 
     def remove_revision(self, name: str) -> None:
         """Delete the configuration of a revision. The ConfigMaps of its control plane stay. Raises TagError if it has none."""
-        found = self._seen.of_revision(name)
-        if not found:
+        webhooks = self._configurations.of_revision(name)
+        if not webhooks:
             raise TagError(
                 f'cannot remove revision "{name}": it has no MutatingWebhookConfiguration',
                 hint="uninstall its control plane with `istioctl uninstall --revision`",
             )
-        self.delete([(WEBHOOKS, each) for each in found])
+        self.delete([(WEBHOOKS, webhook) for webhook in webhooks])
 
     def delete(self, objects: Sequence[tuple[Resource, Mapping[str, Any]]], *, dry_run: bool = False) -> None:
         """Delete objects in order, each only if it has not changed since it was read. One that is gone already is skipped.
@@ -496,8 +509,8 @@ class ClusterTags:
         """
 
         async def work(client: KubeClient) -> None:
-            for resource, each in objects:
-                metadata = each["metadata"]
+            for resource, item in objects:
+                metadata = item["metadata"]
                 namespace, version = metadata.get("namespace", ""), metadata["resourceVersion"]
                 try:
                     await client.delete(

@@ -16,7 +16,7 @@ from injector.errors import ConfigError, DataError
 from injector.istio.config import Values, parse_values
 from injector.istio.labels import DEFAULT_NAME, REVISION_LABEL
 from injector.memo import Memo
-from injector.revisions.names import checked_name
+from injector.revisions.names import check_name
 from injector.revisions.source import SETTINGS_KEY, ClusterFacts, RawRevision, parse_settings
 
 INJECTOR: Final = "istio-sidecar-injector"
@@ -61,7 +61,7 @@ class IstioConfigMap:
 def istio_config_map(item: Mapping[str, Any]) -> IstioConfigMap | None:
     """Return the keys of a ConfigMap that belong to a revision; None for any other ConfigMap."""
     name = str(item["metadata"].get("name", ""))
-    kind = next((each for each in _KEYS if name == each or name.startswith(f"{each}-")), None)
+    kind = next((key for key in _KEYS if name == key or name.startswith(f"{key}-")), None)
     if kind is None:
         return None
     texts = _texts(kind, item)
@@ -85,8 +85,8 @@ def raw_revisions(
     """Pair the ConfigMaps, and return the revision of each pair and the errors of the others, by name."""
     halves: dict[str, dict[str, IstioConfigMap]] = {}
     # `istio-sidecar-injector` takes precedence over `istio-sidecar-injector-default`, as in istiod.
-    for each in sorted(config_maps, key=lambda half: len(half.name)):
-        halves.setdefault(each.revision, {}).setdefault(each.kind, each)
+    for config_map in sorted(config_maps, key=lambda half: len(half.name)):
+        halves.setdefault(config_map.revision, {}).setdefault(config_map.kind, config_map)
     revisions: list[RawRevision] = []
     failures: dict[str, DataError] = {}
     for name, pair in sorted(halves.items()):
@@ -120,7 +120,7 @@ def _raw_revision(name: str, pair: Mapping[str, IstioConfigMap], namespace: str,
         error.where = f"{origin}: {error.where}"
         raise
     return RawRevision(
-        name=checked_name(name, where=origin),
+        name=check_name(name, where=origin),
         config=injector.data["config"],
         values=injector.data.get("values"),
         mesh=mesh.data.get("mesh"),

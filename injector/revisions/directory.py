@@ -16,7 +16,7 @@ from injector.istio.labels import DEFAULT_NAME
 from injector.istio.proxyconfig import GROUP, KIND, ProxyConfigResource, ProxyConfigs, read_proxy_config_resource
 from injector.kube.yaml import objects_in
 from injector.revisions.files import read_nonempty, required_text
-from injector.revisions.names import checked_name
+from injector.revisions.names import check_name
 from injector.revisions.source import SETTINGS_KEY, ClusterFacts, RawRevision, SourceState, parse_settings
 from injector.revisions.tags import Tag, parse_tags
 
@@ -89,24 +89,24 @@ def read_proxy_configs(path: Path) -> ProxyConfigs:
     Raises:
         ConfigError: a resource is not valid, or the file cannot be read.
     """
-    found: dict[str, ProxyConfigResource] = {}
+    resources: dict[str, ProxyConfigResource] = {}
     try:
-        for where, each in objects_in(read_nonempty(path) or "", where=str(path)):
-            if each.get("kind") != KIND or not str(each.get("apiVersion")).startswith(f"{GROUP}/"):
+        for where, item in objects_in(read_nonempty(path) or "", where=str(path)):
+            if item.get("kind") != KIND or not str(item.get("apiVersion")).startswith(f"{GROUP}/"):
                 raise ConfigError("an object of another kind", where=where, hint=f"keep only {GROUP} {KIND} objects")
-            resource = read_proxy_config_resource(each, where=where)
-            if (fault := resource.fault()) or str(resource) in found:
+            resource = read_proxy_config_resource(item, where=where)
+            if (fault := resource.fault()) or str(resource) in resources:
                 what = fault or "it occurs twice"
                 raise ConfigError(what, where=f"{where}: {KIND} {resource}", hint="correct it, or delete it")
-            found[str(resource)] = resource
+            resources[str(resource)] = resource
     except ManifestError as error:
         raise ConfigError(error.what, where=error.where, hint=error.hint) from error
-    return ProxyConfigs.of(found.values())
+    return ProxyConfigs.of(resources.values())
 
 
 def read_folder(folder: Path) -> RawRevision:
     """Read one revision's folder. Raises DataError if its name cannot name a revision, it has no config, or a file cannot be read."""
-    name = checked_name(folder.name, where=str(folder))
+    name = check_name(folder.name, where=str(folder))
     config = next((text for file in CONFIG_FILES if (text := read_nonempty(folder / file)) is not None), None)
     if config is None:
         raise ConfigError(
@@ -137,7 +137,7 @@ def read_single(
 
     Raises ConfigError if a file or the name cannot be used.
     """
-    checked_name(name, where="--revision")
+    check_name(name, where="--revision")
     files = {key: path for key, path in (("config", config), ("values", values), ("mesh", mesh)) if path is not None}
     texts = {key: required_text(path, read) for key, path in files.items()}
     raw = RawRevision(
@@ -152,7 +152,7 @@ def read_single(
     return SourceState((raw,), default=name)
 
 
-def merged_state(first: SourceState, second: SourceState) -> SourceState:
+def merge_states(first: SourceState, second: SourceState) -> SourceState:
     """Return two states as one. The first takes precedence; a note says which revisions and tags of the second are hidden.
 
     An operator can thus put a revision of the cluster into a folder to try a change. The facts of both, of which the second is a cluster,
@@ -165,18 +165,18 @@ def merged_state(first: SourceState, second: SourceState) -> SourceState:
     return replace(
         first,
         revisions=tuple(replace(raw, facts=facts) for raw in raws),
-        failures={**_unnamed(second.failures, own), **first.failures},
+        failures={**_without_names(second.failures, own), **first.failures},
         tags={**second.tags, **first.tags},
         tags_error=first.tags_error or second.tags_error,
         default=first.default or second.default,
         notes=_notes(first, second, hidden),
-        tag_faults={**_unnamed(second.tag_faults, first.tags), **first.tag_faults},
+        tag_faults={**_without_names(second.tag_faults, first.tags), **first.tag_faults},
         facts=facts,
         webhook_faults=(*first.webhook_faults, *second.webhook_faults),
     )
 
 
-def _unnamed(errors: Mapping[str, DataError], own: Collection[str]) -> dict[str, DataError]:
+def _without_names(errors: Mapping[str, DataError], own: Collection[str]) -> dict[str, DataError]:
     """Return the errors of the second source whose names the first does not have."""
     return {name: error for name, error in errors.items() if name not in own}
 

@@ -54,10 +54,10 @@ def sidecar_of(pod: Mapping[str, Any]) -> Sidecar | None:
     if revision is None:
         return None
     labels = {REVISION_LABEL: own_revision_label(pod), INJECT_LABEL: labels_of(pod).get(INJECT_LABEL)}
-    given = tuple((key, value) for key, value in labels.items() if value is not None)
+    present = tuple((key, value) for key, value in labels.items() if value is not None)
     # Users can write longer ones. The revision becomes the label of a metric, and a cut pin names no revision.
     key, pin = workload_of_pod(pod, pod["metadata"]["namespace"])
-    return Sidecar(TagWorkload(key, pin[: MAX_LABEL_VALUE + 1]), revision[:MAX_LABEL_VALUE], given)
+    return Sidecar(TagWorkload(key, pin[: MAX_LABEL_VALUE + 1]), revision[:MAX_LABEL_VALUE], present)
 
 
 def injection_labels(namespace: Mapping[str, Any]) -> dict[str, str] | None:
@@ -75,18 +75,18 @@ def count_drift(
     ``namespaces`` has the labels of the namespaces that have any.
     """
     names: dict[tuple[str, tuple[tuple[str, str], ...]], str | None] = {}
-    found: set[tuple[str, str, tuple[str, str, str]]] = set()
-    for each in set(sidecars):
-        place = each.workload.key[0]
-        if (place, each.labels) not in names:
-            webhooks = called(sorted(snapshot.names), namespaces.get(place, {}), dict(each.labels))
-            names[place, each.labels] = webhooks[0][0] if webhooks else None
-        name, workload = names[place, each.labels], each.workload
+    counted: set[tuple[str, str, tuple[str, str, str]]] = set()
+    for sidecar in set(sidecars):
+        place = sidecar.workload.key[0]
+        if (place, sidecar.labels) not in names:
+            webhooks = called(sorted(snapshot.names), namespaces.get(place, {}), dict(sidecar.labels))
+            names[place, sidecar.labels] = webhooks[0][0] if webhooks else None
+        name, workload = names[place, sidecar.labels], sidecar.workload
         if name is not None:
             wanted = snapshot.resolve(name, partial(TagWorkload, *workload)).revision
-            if each.revision != (wanted.written if wanted.behaviours.names_revision else ""):
-                found.add((each.revision or UNNAMED, wanted.name, workload.key))
-    return Counter((has, gets, key[0]) for has, gets, key in found)
+            if sidecar.revision != (wanted.written if wanted.behaviours.names_revision else ""):
+                counted.add((sidecar.revision or UNNAMED, wanted.name, workload.key))
+    return Counter((has, gets, key[0]) for has, gets, key in counted)
 
 
 @dataclass
@@ -103,9 +103,9 @@ class DriftWatch:
     def __post_init__(self) -> None:
         self.registry.subscribe(self._woken.set)
 
-    async def follow(self, settled: asyncio.Event) -> None:
+    async def follow(self, ready: asyncio.Event) -> None:
         """Watch and count until cancelled. The server does not wait for it."""
-        settled.set()
+        ready.set()
         pods = self._watch(Scope(PODS, fields=RUNNING, room=MAX_PODS), self._keep)
         namespaces = self._watch(Scope(NAMESPACES), injection_labels)
         async with asyncio.TaskGroup() as tasks:
@@ -125,8 +125,8 @@ class DriftWatch:
         self.metrics.drifted(counts)
 
     def _keep(self, pod: Mapping[str, Any]) -> Sidecar | None:
-        found = sidecar_of(pod)
-        return None if found is None else self._shared.get(found, lambda sidecar: sidecar)
+        pod_sidecar = sidecar_of(pod)
+        return None if pod_sidecar is None else self._shared.get(pod_sidecar, lambda sidecar: sidecar)
 
     def _watch(self, scope: Scope, keep: Callable[[Mapping[str, Any]], Any]) -> ListWatch:
         scope = replace(scope, metadata_only=True, watch_name=f"drift/{scope.resource.plural}")

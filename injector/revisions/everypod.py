@@ -42,11 +42,11 @@ _CONTAINERS: Final = frozenset({".Spec.Containers", "$.Spec.Containers"})
 def fails_for_every_pod(revision: Revision, errors: Sequence[DataError]) -> bool:
     """Return whether ``errors``, one of each built-in pod, mean that the revision can inject no pod."""
     first = errors[0]
-    if any(isinstance(each, ConfigError) for each in errors):
+    if any(isinstance(error, ConfigError) for error in errors):
         return True
-    if all(isinstance(each, TemplateBudgetError) for each in errors):
+    if all(isinstance(error, TemplateBudgetError) for error in errors):
         return True
-    if any(_place_of(each) != _place_of(first) for each in errors):
+    if any(_place_of(error) != _place_of(first) for error in errors):
         return False
     if isinstance(first, ExecError):
         return _UNKNOWN.match(first.reason) is not None or _reads_only_configuration(revision, first)
@@ -63,10 +63,10 @@ def _place_of(error: DataError) -> tuple[object, ...]:
 
 def _is_undefined(revision: Revision, error: TemplateRenderError) -> bool:
     """Return whether a name of a Jinja2 template is undefined, and no statement defines it."""
-    found = _UNDEFINED.fullmatch(error.what)
-    if found is None:
+    match = _UNDEFINED.fullmatch(error.what)
+    if match is None:
         return False
-    binding = re.compile(rf"\{{%-?\s*(?:set|for|macro|from|import|call)\b[^%]*\b{found[1]}\b")
+    binding = re.compile(rf"\{{%-?\s*(?:set|for|macro|from|import|call)\b[^%]*\b{match[1]}\b")
     return not any(binding.search(text) for text in revision.config.templates.values())
 
 
@@ -114,8 +114,8 @@ def _steps(node: n.Node, *, is_reached: bool = True) -> Iterator[tuple[n.PipeNod
     """Yield the pipelines in a list, each with whether every pod reaches it."""
     match node:
         case n.ListNode():
-            for each in node.nodes:
-                yield from _steps(each, is_reached=is_reached)
+            for child in node.nodes:
+                yield from _steps(child, is_reached=is_reached)
         case n.BranchNode():
             yield node.pipe, is_reached
             decides = _is_configuration(node.pipe)

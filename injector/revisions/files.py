@@ -76,8 +76,8 @@ def read_file(path: Path, *, pipes: bool = False) -> bytes:
             os.set_blocking(file, True)
         elif not stat.S_ISREG(mode):
             raise ConfigError("is not a regular file", where=str(path), hint="write a file, or a link to one")
-        with os.fdopen(file, "rb", closefd=False) as opened:
-            content = opened.read(MAX_FILE + 1)
+        with os.fdopen(file, "rb", closefd=False) as reader:
+            content = reader.read(MAX_FILE + 1)
     finally:
         os.close(file)
     if len(content) > MAX_FILE:
@@ -198,8 +198,8 @@ def file_states(paths: Sequence[Path]) -> dict[Path, tuple[int, int, int]]:
         files, level = level, []
         for path in files:
             with suppress(OSError):  # it is missing, a link without a target, or cannot be read
-                found = path.stat()
-                states[path] = found.st_ino, found.st_ctime_ns, found.st_size
-                if stat.S_ISDIR(found.st_mode):
+                status = path.stat()
+                states[path] = status.st_ino, status.st_ctime_ns, status.st_size
+                if stat.S_ISDIR(status.st_mode):
                     level += path.iterdir()
     return states

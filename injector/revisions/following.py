@@ -55,10 +55,10 @@ class Trigger(Enum):
 
 
 @dataclass
-class Follower:
+class Reloader:
     """Serves the current state of a source. Nothing else may use the ``loader`` meanwhile.
 
-    ``watch`` reports changes; None for a source that reports them by ``changed``, or has none. Every source is polled, since a reload may
+    ``watch`` reports changes; None for a source that reports them by ``on_change``, or has none. Every source is polled, since a reload may
     have failed. With ``interval`` 0 it is neither polled nor watched.
     """
 
@@ -93,7 +93,7 @@ class Follower:
         """Reload at once, and retry revisions that were refused; return before it is done."""
         self._triggers.put_nowait(Trigger.SIGNAL)
 
-    def changed(self) -> None:
+    def on_change(self) -> None:
         """Read the source once it is quiet; return before it is done. Before ``run``, load it at once."""
         if self._running:
             self._triggers.put_nowait(Trigger.CHANGE)
@@ -131,7 +131,7 @@ class Follower:
         while True:
             triggers = {await self._triggers.get(), *self._pending()}
             try:
-                prepared = await self._prepared(triggers)
+                prepared = await self._prepare(triggers)
                 if prepared is not None:
                     self._adopt(prepared)
                 elif Trigger.SIGNAL in triggers:
@@ -145,11 +145,11 @@ class Follower:
     def _pending(self) -> set[Trigger]:
         return {self._triggers.get_nowait() for _ in range(self._triggers.qsize())}
 
-    async def _prepared(self, triggers: set[Trigger]) -> Prepared | None:
+    async def _prepare(self, triggers: set[Trigger]) -> Prepared | None:
         """Return the new state of the source, or its error; None if nothing changed."""
         try:
             if Trigger.SIGNAL not in triggers:
-                triggers |= await self._settled()
+                triggers |= await self._wait_until_quiet()
             again = not triggers.isdisjoint((Trigger.SIGNAL, Trigger.RETRY))
             pods = self.recent.snapshot()
             prepare = partial(self.loader.prepare, self.now(), pods, again=again)
@@ -158,18 +158,18 @@ class Follower:
             _log.error("failed to reload: %s", whereabouts(error))
             kind = type(error).__name__
             failure = InternalError(f"internal error ({kind}) while reloading", hint="see the log")
-            return self.loader.failed(failure, self.now())
+            return self.loader.fail(failure, self.now())
 
-    async def _settled(self) -> set[Trigger]:
+    async def _wait_until_quiet(self) -> set[Trigger]:
         """Wait until the source is quiet or a reload is requested; return the triggers in between."""
-        found: set[Trigger] = set()
+        collected: set[Trigger] = set()
         for _ in range(MAX_SETTLES):
             await self.sleep(SETTLE)
             triggers = self._pending()
-            found |= triggers
+            collected |= triggers
             if Trigger.SIGNAL in triggers or Trigger.CHANGE not in triggers:
                 break
-        return found
+        return collected
 
     def _adopt(self, prepared: Prepared) -> None:
         before = self.loader.report

@@ -25,7 +25,7 @@ RESERVED_NAMES: Final = frozenset(_VARIABLES)
 """Names with another meaning in a path: Istio's ``/inject/cluster/C/net/N``."""
 
 
-def checked_name(name: str, *, where: str, kind: str = "revision") -> str:
+def check_name(name: str, *, where: str, kind: str = "revision") -> str:
     """Return ``name`` if it can name a revision or a tag. Raises ConfigError if it is not a DNS-1123 label, or is reserved."""
     if not is_dns_label(name):
         raise ConfigError(

@@ -52,12 +52,12 @@ def resolve_name(
     """
     wanted = name if name in tags or name in revisions or name not in ("", DEFAULT_NAME) else default
     if wanted is None:
-        hint = f"name a revision, or create the tag `default`; {_known(revisions, tags)}"
+        hint = f"name a revision, or create the tag `default`; {_known_names(revisions, tags)}"
         raise UnknownRevisionError("no default revision", where="path /inject", hint=hint)
     tag = tags.get(wanted)
     revision, reason = (wanted, "") if tag is None else tag.choice_for(workload)
     if revision not in revisions:
-        raise UnknownRevisionError(f"there is no revision or tag {revision!r}", hint=_known(revisions, tags))
+        raise UnknownRevisionError(f"there is no revision or tag {revision!r}", hint=_known_names(revisions, tags))
     return ResolvedName(revision, tag, reason)
 
 
@@ -73,7 +73,7 @@ def default_name(revisions: Collection[str], tags: Collection[str], *, stated: s
     return stated if stated in revisions else None
 
 
-def _known(revisions: Collection[str], tags: Collection[str]) -> str:
+def _known_names(revisions: Collection[str], tags: Collection[str]) -> str:
     names = first_of(sorted({*revisions, *tags}))
     return f"known are {names}" if names else "there are no revisions"
 

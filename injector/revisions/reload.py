@@ -48,22 +48,24 @@ def report_changes(before: LoadReport, after: LoadReport) -> Iterator[tuple[int,
         if name not in after.revisions:
             yield logging.INFO, f"revision {name}: removed"
     for name, state in after.revisions.items():
-        yield from _served(before.revisions.get(name), state, recovered=before.source_error is None, at=after.at)
+        yield from _served_changes(
+            before.revisions.get(name), state, recovered=before.source_error is None, at=after.at
+        )
     yield from _tags(before.tags, after.tags)
     yield from ((logging.WARNING, fault) for fault in after.webhook_faults if fault not in before.webhook_faults)
 
 
 def _errors(before: LoadReport, after: LoadReport) -> Iterator[tuple[int, str]]:
     known = {str(error) for error in before.errors}
-    kept = {str(state.error) for state in after.revisions.values() if state.served is not None}
+    serving_errors = {str(state.error) for state in after.revisions.values() if state.served is not None}
     for error in after.errors:
         if str(error) not in known:
-            which = "not served, keeping the last good one" if str(error) in kept else "not served"
+            which = "not served, keeping the last good one" if str(error) in serving_errors else "not served"
             line = f" ({error.origin})" if isinstance(error, InternalError) and error.origin else ""
             yield logging.ERROR, f"{which}: {error}{line}"
 
 
-def _served(
+def _served_changes(
     before: RevisionState | None, state: RevisionState, *, recovered: bool, at: float
 ) -> Iterator[tuple[int, str]]:
     revision = state.served
@@ -164,8 +166,8 @@ class LoadReport:
     @property
     def errors(self) -> tuple[InjectorError, ...]:
         """All errors, each once, revisions first."""
-        found = (self.source_error, *(state.error for state in self.revisions.values()), *self.tag_errors)
-        return tuple(dict.fromkeys(error for error in found if error is not None))
+        errors = (self.source_error, *(state.error for state in self.revisions.values()), *self.tag_errors)
+        return tuple(dict.fromkeys(error for error in errors if error is not None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +178,7 @@ class _Built:
     tried: RawRevision | None
     state: RevisionState
 
-    def failed(self, tried: RawRevision | None, error: InjectorError) -> _Built:
+    def fail(self, tried: RawRevision | None, error: InjectorError) -> _Built:
         return _Built(self.good, tried, replace(self.state, error=error))
 
 
@@ -231,22 +233,22 @@ class Loader:
         try:
             state = self._read_stable()
         except ConfigError as error:
-            return None if str(error) == self._content else self.failed(error, now)
+            return None if str(error) == self._content else self.fail(error, now)
         same = state.content == self._content and now < self.expires_at
         if same and not (again and self.report.errors):
             return None
         built = {raw.name: self._load_one(raw, now, pods, again=again) for raw in state.revisions}
         for name, failure in state.failures.items():
-            built[name] = self._last(name, state.facts).failed(None, failure)
-        removed = self._removed(built, now, state.facts)
+            built[name] = self._last(name, state.facts).fail(None, failure)
+        removed = self._keep_removed(built, now, state.facts)
         built |= removed
-        served = [each.state.served for each in built.values() if each.state.served]
+        served = [candidate.state.served for candidate in built.values() if candidate.state.served]
         tags, tag_errors = self._tags(state, {revision.name for revision in served}, removed)
         states = {
-            name: replace(each.state, notes=(*each.state.notes, *state.notes.get(name, ())))
-            for name, each in sorted(built.items())
+            name: replace(candidate.state, notes=(*candidate.state.notes, *state.notes.get(name, ())))
+            for name, candidate in sorted(built.items())
         }
-        report = _reported(LoadReport(states, tag_errors, tags=tags, at=now, webhook_faults=state.webhook_faults))
+        report = _detach_errors(LoadReport(states, tag_errors, tags=tags, at=now, webhook_faults=state.webhook_faults))
         snapshot = snapshot_of(served, tags, default=state.default, removed=removed)
         return Prepared(state.content, built, snapshot, report)
 
@@ -258,10 +260,10 @@ class Loader:
         """
         if self.report.source_error is not None:
             return math.inf
-        times = (each.state.removed_until for each in self._built.values() if each.state.removed_until)
+        times = (candidate.state.removed_until for candidate in self._built.values() if candidate.state.removed_until)
         return min(times, default=math.inf)
 
-    def _removed(self, built: Mapping[str, _Built], now: float, facts: ClusterFacts) -> dict[str, _Built]:
+    def _keep_removed(self, built: Mapping[str, _Built], now: float, facts: ClusterFacts) -> dict[str, _Built]:
         """Return the revisions that are served although the source no longer has them."""
         removed = {}
         for name, before in self._built.items():
@@ -276,10 +278,10 @@ class Loader:
         self._built, self._content, self.report = prepared.built, prepared.content, prepared.report
         return self.report
 
-    def failed(self, error: InjectorError, now: float) -> Prepared:
+    def fail(self, error: InjectorError, now: float) -> Prepared:
         """Return the state to adopt if a load fails as a whole: the last state, with the error for each revision."""
         states = {name: replace(state, error=error) for name, state in self.report.revisions.items()}
-        report = _reported(replace(self.report, revisions=states, source_error=error, at=now))
+        report = _detach_errors(replace(self.report, revisions=states, source_error=error, at=now))
         return Prepared(str(error), self._built, self.registry.snapshot, report)
 
     def _read_stable(self) -> SourceState:
@@ -314,13 +316,17 @@ class Loader:
         An invalid tag keeps its last state if it can still be served, else what is left of it.
         """
         last = self.registry.snapshot.tags
-        kept, _ = usable_tags(last, served)
+        last_usable, _ = usable_tags(last, served)
         if state.tags_error is not None:
-            return kept, (state.tags_error,)
+            return last_usable, (state.tags_error,)
         usable, faults = usable_tags(state.tags, served)
-        preferred = {**_left(last, served), **_left(state.tags, served), **kept, **usable}
-        found = {name: preferred[name] for name in (*state.tags, *state.tag_faults) if name in preferred}
-        return found, (*faults, *_leading_to_removed(found.values(), removed), *state.tag_faults.values())
+        preferred = {**_tags_among(last, served), **_tags_among(state.tags, served), **last_usable, **usable}
+        preferred_tags = {name: preferred[name] for name in (*state.tags, *state.tag_faults) if name in preferred}
+        return preferred_tags, (
+            *faults,
+            *_leading_to_removed(preferred_tags.values(), removed),
+            *state.tag_faults.values(),
+        )
 
     def _load_one(self, raw: RawRevision, now: float, pods: Pods, *, again: bool) -> _Built:
         last = self._last(raw.name, raw.facts)
@@ -338,11 +344,11 @@ class Loader:
             return _Built(raw, raw, RevisionState(raw.name, revision, None, now, notes, failed=verified.failed))
         except InjectorError as error:
             explain_newer(error, raw)
-            return last.failed(raw, error)
+            return last.fail(raw, error)
         except Exception as error:  # noqa: BLE001 -- an internal error in one revision must not affect the others
             what = f"it cannot be built: internal error ({type(error).__name__})"
             hint = "report it, with the log line"
-            return last.failed(raw, InternalError(what, where=raw.origin, hint=hint, origin=whereabouts(error)))
+            return last.fail(raw, InternalError(what, where=raw.origin, hint=hint, origin=whereabouts(error)))
 
     def _last(self, name: str, facts: ClusterFacts) -> _Built:
         """Return the last build of a revision with the current facts. It is not compiled again for them."""
@@ -355,10 +361,10 @@ class Loader:
         return replace(last, good=good, state=replace(last.state, served=with_facts(last.state.served, good)))
 
 
-def _left(tags: Mapping[str, Tag], served: set[str]) -> dict[str, Tag]:
+def _tags_among(tags: Mapping[str, Tag], served: set[str]) -> dict[str, Tag]:
     """Return what is left of the tags without the revisions that are not served."""
-    left = {name: tag.among(served) for name, tag in tags.items()}
-    return usable_tags({name: tag for name, tag in left.items() if tag is not None}, served)[0]
+    remaining = {name: tag.among(served) for name, tag in tags.items()}
+    return usable_tags({name: tag for name, tag in remaining.items() if tag is not None}, served)[0]
 
 
 def _leading_to_removed(tags: Iterable[Tag], removed: Collection[str]) -> Iterator[ConfigError]:
@@ -368,7 +374,7 @@ def _leading_to_removed(tags: Iterable[Tag], removed: Collection[str]) -> Iterat
             yield ConfigError(what, where=f"tag `{tag.name}`", hint="add the revision again, or move the tag")
 
 
-def _reported(report: LoadReport) -> LoadReport:
+def _detach_errors(report: LoadReport) -> LoadReport:
     """Return a report whose errors have only their texts, so that it keeps no other objects alive."""
     for error in report.errors:
         detach(error)

@@ -34,7 +34,7 @@ from injector.kube.pods import workload_of
 from injector.kube.selectors import is_dns_label
 from injector.kube.typed import normalise
 from injector.kube.yaml import load_yaml
-from injector.revisions.names import checked_name
+from injector.revisions.names import check_name
 
 _HASH_BYTES: Final = 8
 # A float holds 53 bits: 52 of the hash, and the half that keeps a number off 0 and 1, where the logarithm cannot be used.
@@ -113,7 +113,7 @@ class Tag:
     @property
     def sole(self) -> bool:
         """Whether one revision receives all workloads that are not pinned."""
-        return {name for each in self.shares for name, weight in each if weight} == {self.revision}
+        return {name for share in self.shares for name, weight in share if weight} == {self.revision}
 
     @property
     def destination(self) -> str:
@@ -125,12 +125,14 @@ class Tag:
         """A note for weights that do not sum to 100, so that they are not the percentages that they seem to be."""
         whose = {f"tag {self.name}": self.weights}
         whose |= {f"tag {self.name}, namespace {name}": weights for name, weights in self.namespaces.items()}
-        return tuple(_note(place, each) for place, each in whose.items() if len(each) > 1 and _sum(each) != _ALL)
+        return tuple(
+            _note(place, weights) for place, weights in whose.items() if len(weights) > 1 and _sum(weights) != _ALL
+        )
 
     @property
     def targets(self) -> tuple[str, ...]:
         """Every revision that the weights name, those of namespaces included."""
-        return tuple(dict.fromkeys(name for each in self.shares for name, _ in each))
+        return tuple(dict.fromkeys(name for share in self.shares for name, _ in share))
 
     @property
     def shares(self) -> tuple[Weights, ...]:
@@ -146,8 +148,8 @@ class Tag:
     def options(self) -> dict[str, Any]:
         """Its salt, its shadow and the weights of its namespaces as they are written, without those that it does not have."""
         shadow = None if self.shadow is None else self.shadow.to_dict()
-        found = {"salt": self.salt, "shadow": shadow, "namespaces": namespace_weights(self)}
-        return {key: value for key, value in found.items() if value}
+        options = {"salt": self.salt, "shadow": shadow, "namespaces": namespace_weights(self)}
+        return {key: value for key, value in options.items() if value}
 
     def among(self, revisions: Collection[str]) -> Tag | None:
         """Return the tag without the revisions that are missing among ``revisions``; None if no weight is left.
@@ -157,10 +159,12 @@ class Tag:
         """
         if all(name in revisions for name in self.revisions):
             return self
-        left = _among(self.weights, revisions)
+        remaining = _among(self.weights, revisions)
         shadow = self.shadow if self.shadow is not None and self.shadow.revision in revisions else None
-        namespaces = {name: kept for name, each in self.namespaces.items() if (kept := _among(each, revisions))}
-        return replace(self, weights=left, shadow=shadow, namespaces=namespaces) if left else None
+        namespaces = {
+            name: served for name, weights in self.namespaces.items() if (served := _among(weights, revisions))
+        }
+        return replace(self, weights=remaining, shadow=shadow, namespaces=namespaces) if remaining else None
 
     def choice_for(self, workload: Callable[[], TagWorkload] | None) -> Choice:
         """Return the revision for a workload; without one, the revision with the largest weight."""
@@ -194,8 +198,8 @@ def destination(weights: Weights) -> str:
 
 def _among(weights: Weights, revisions: Collection[str]) -> Weights:
     """Return the weights of these revisions; none if no weight is left."""
-    left = tuple(pair for pair in weights if pair[0] in revisions)
-    return left if any(weight for _, weight in left) else ()
+    remaining = tuple(pair for pair in weights if pair[0] in revisions)
+    return remaining if any(weight for _, weight in remaining) else ()
 
 
 def workload_key(pod: Mapping[str, Any], namespace: str) -> tuple[str, str, str]:
@@ -206,10 +210,10 @@ def workload_key(pod: Mapping[str, Any], namespace: str) -> tuple[str, str, str]
     Raises:
         ManifestError: the pod's metadata is invalid.
     """
-    given = pod.get("metadata")
-    if isinstance(given, dict):
-        given = {key: value for key, value in given.items() if key != "managedFields"}
-    return key_of_normal_pod(normalise({"metadata": given}, "v1.Pod"), namespace)
+    metadata = pod.get("metadata")
+    if isinstance(metadata, dict):
+        metadata = {key: value for key, value in metadata.items() if key != "managedFields"}
+    return key_of_normal_pod(normalise({"metadata": metadata}, "v1.Pod"), namespace)
 
 
 def key_of_normal_pod(pod: Mapping[str, Any], namespace: str) -> tuple[str, str, str]:
@@ -239,7 +243,7 @@ def choose(weights: Sequence[tuple[str, int]], salt: str, key: Sequence[str]) ->
     return min((-math.log(draw(salt, *key, name)) / weight, name) for name, weight in weights if weight > 0)[1]
 
 
-def sampled(uid: str, percent: float) -> bool:
+def is_sampled(uid: str, percent: float) -> bool:
     """Tell whether the request ``uid`` belongs to a sample of ``percent``."""
     return draw(uid) * _ALL < percent
 
@@ -262,7 +266,7 @@ def parse_tags(text: str, *, where: str = "tags.yaml") -> dict[str, Tag]:
         return {}
     if not isinstance(raw, dict):
         raise ConfigError("not a mapping of tags", where=where, hint="write lines such as `prod: 1-24`")
-    return {checked_name(name, where=where, kind="tag"): _read_tag(name, target, where) for name, target in raw.items()}
+    return {check_name(name, where=where, kind="tag"): _read_tag(name, target, where) for name, target in raw.items()}
 
 
 def usable_tags(tags: Mapping[str, Tag], revisions: Collection[str]) -> tuple[dict[str, Tag], tuple[ConfigError, ...]]:
@@ -276,14 +280,14 @@ def usable_tags(tags: Mapping[str, Tag], revisions: Collection[str]) -> tuple[di
     faults: list[ConfigError] = []
     for name, tag in tags.items():
         where = f"tag `{name}`"
-        shares = (pair for each in tag.shares for pair in each)
-        if needed := dict.fromkeys(each for each, weight in shares if weight and each not in revisions):
+        shares = (pair for share in tag.shares for pair in share)
+        if needed := dict.fromkeys(revision for revision, weight in shares if weight and revision not in revisions):
             faults.append(_not_served(needed, where, "move the tag"))
             continue
         if name in revisions and name != DEFAULT_NAME:
             faults.append(ConfigError("a revision has the same name", where=where, hint="rename the tag"))
             continue
-        if missing := [each for each in tag.targets if each not in revisions]:
+        if missing := [target for target in tag.targets if target not in revisions]:
             faults.append(_not_served(missing, f"{where}: weight 0", "drop it from the weights"))
         if tag.shadow is not None and tag.shadow.revision not in revisions:
             faults.append(_not_served((tag.shadow.revision,), f"{where}: shadow", "drop the shadow"))
@@ -303,7 +307,7 @@ def _read_tag(name: str, value: Any, where: str) -> Tag:
         value = {"revision": value}
     if not isinstance(value, dict) or not value:
         raise _no_revision(name, where)
-    if not any(isinstance(each, str | dict) for each in value.values()):
+    if not any(isinstance(weight, str | dict) for weight in value.values()):
         value = {"weights": value}
     at = f"{where}: {name}"
     _check_keys(value, _KEYS, at)
@@ -314,8 +318,8 @@ def _read_tag(name: str, value: Any, where: str) -> Tag:
         raise ConfigError(f"`salt` is {salt!r}", where=at, hint="make it a text; quote what reads as a number")
     target = revision if isinstance(revision, str) else weights if isinstance(weights, dict) else None
     shares = _shares(name, target, where, at)
-    found = None if shadow is None else _shadow(shadow, f"{at}: shadow")
-    return Tag(name, shares, salt or "", found, _namespaces(name, namespaces, f"{at}: namespaces"))
+    shadow_revision = None if shadow is None else _shadow(shadow, f"{at}: shadow")
+    return Tag(name, shares, salt or "", shadow_revision, _namespaces(name, namespaces, f"{at}: namespaces"))
 
 
 def _namespaces(tag: str, value: Any, at: str) -> dict[str, Weights]:
@@ -325,19 +329,19 @@ def _namespaces(tag: str, value: Any, at: str) -> dict[str, Weights]:
     if not isinstance(value, dict):
         hint = "write `namespaces: {NAMESPACE: REVISION}` or `namespaces: {NAMESPACE: {REVISION: WEIGHT}}`"
         raise ConfigError("it is not a mapping", where=at, hint=hint)
-    found: dict[str, Weights] = {}
+    by_namespace: dict[str, Weights] = {}
     for namespace, target in value.items():
         if not isinstance(namespace, str) or not is_dns_label(namespace):
             what = f"{str(namespace)[:80]!r} is not a namespace"
             raise ConfigError(what, where=at, hint="use the name of a namespace")
-        found[namespace] = _shares(tag, target, f"{at}: {namespace}", f"{at}: {namespace}")
-    return found
+        by_namespace[namespace] = _shares(tag, target, f"{at}: {namespace}", f"{at}: {namespace}")
+    return by_namespace
 
 
 def _shares(tag: str, target: Any, where: str, at: str) -> Weights:
     """Read a revision, whose place is ``at``, or a mapping of weights, whose place is ``where``."""
     if isinstance(target, str):
-        return ((checked_name(target, where=at), 1),)
+        return ((check_name(target, where=at), 1),)
     if isinstance(target, dict) and target:
         return _weights(tag, target, where)
     raise _no_revision(tag, where)
@@ -358,7 +362,7 @@ def _shadow(target: Any, at: str) -> Shadow:
     sample = target.get("sample", _ALL)
     if isinstance(sample, bool) or not isinstance(sample, int | float) or not 0 <= sample <= _ALL:
         raise ConfigError(f"`sample` is {sample!r}", where=at, hint=f"make it a percentage from 0 to {_ALL}")
-    return Shadow(checked_name(target["revision"], where=at), sample)
+    return Shadow(check_name(target["revision"], where=at), sample)
 
 
 def _check_keys(target: Mapping[str, Any], known: tuple[str, ...], at: str) -> None:
@@ -377,7 +381,7 @@ def _weights(tag: str, target: Mapping[str, Any], where: str) -> Weights:
             )
     if not any(target.values()):
         raise ConfigError("every weight of a tag is 0", where=where, hint="give one revision a weight")
-    return tuple((checked_name(revision, where=f"{where}: {tag}"), weight) for revision, weight in target.items())
+    return tuple((check_name(revision, where=f"{where}: {tag}"), weight) for revision, weight in target.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,8 +402,8 @@ class TagObject:
             DataError: a name or an annotation is invalid.
         """
         where = f"MutatingWebhookConfiguration {self.name}"
-        name = checked_name(self.tag, where=where, kind="tag")
-        revision = checked_name(self.revision, where=f"{where}: label {REVISION_LABEL}")
+        name = check_name(self.tag, where=where, kind="tag")
+        revision = check_name(self.revision, where=f"{where}: label {REVISION_LABEL}")
         read = (WEIGHTS, SALT, SHADOW, NAMESPACES)
         values = {key: self._value(key, where) for key in read if self.annotations.get(key)}
         rest = {key.removeprefix(ANNOTATIONS): value for key, value in values.items() if key != WEIGHTS}
@@ -420,12 +424,12 @@ class TagObject:
         if key not in _JSON_EXAMPLES:
             return text
         try:
-            found = load_json(text)
+            document = load_json(text)
         except DataError:
-            found = None
-        if not isinstance(found, dict) or not found:
+            document = None
+        if not isinstance(document, dict) or not document:
             raise ConfigError("not a JSON object", where=f"{where}: {key}", hint=f"write it as '{_JSON_EXAMPLES[key]}'")
-        return found
+        return document
 
 
 def tag_object(item: Mapping[str, Any]) -> TagObject | None:
@@ -445,19 +449,22 @@ def read_tags(objects: Iterable[TagObject]) -> tuple[dict[str, Tag], dict[str, D
     Several objects of one tag must agree: the API server calls one or the other depending on their selectors.
     """
     by_tag: dict[str, list[TagObject]] = {}
-    for each in sorted(objects, key=lambda found: found.name):
-        by_tag.setdefault(each.tag, []).append(each)
+    for candidate in sorted(objects, key=lambda item: item.name):
+        by_tag.setdefault(candidate.tag, []).append(candidate)
     tags: dict[str, Tag] = {}
     faults: dict[str, DataError] = {}
-    for name, found in by_tag.items():
+    for name, same_name in by_tag.items():
         fault: DataError | None
-        if any((each.revision, each.annotations) != (found[0].revision, found[0].annotations) for each in found):
-            shown = ", ".join(f"{each.name} ({each.revision})" for each in found)
-            what = f"several MutatingWebhookConfigurations have it: {shown}"
+        if any(
+            (candidate.revision, candidate.annotations) != (same_name[0].revision, same_name[0].annotations)
+            for candidate in same_name
+        ):
+            names = ", ".join(f"{candidate.name} ({candidate.revision})" for candidate in same_name)
+            what = f"several MutatingWebhookConfigurations have it: {names}"
             fault = ConfigError(what, where=f"tag `{name}`", hint="delete all but one")
         else:
             try:
-                tags[name], fault = found[0].read()
+                tags[name], fault = same_name[0].read()
             except DataError as error:
                 fault = error
         if fault is not None:
@@ -467,11 +474,14 @@ def read_tags(objects: Iterable[TagObject]) -> tuple[dict[str, Tag], dict[str, D
 
 def namespace_weights(tag: Tag) -> dict[str, str | dict[str, int]]:
     """Return the weights of namespaces as they are written: a revision, or a mapping of weights."""
-    return {name: each[0][0] if each == ((each[0][0], 1),) else dict(each) for name, each in tag.namespaces.items()}
+    return {
+        name: weights[0][0] if weights == ((weights[0][0], 1),) else dict(weights)
+        for name, weights in tag.namespaces.items()
+    }
 
 
 def tag_annotations(tag: Tag) -> dict[str, str]:
     """Return the annotations of a tag's object; none if the label is sufficient."""
-    found = {"weights": dict(tag.weights), **tag.options} if len(tag.weights) > 1 else tag.options
-    texts = {key: value if isinstance(value, str) else dump_json(value).decode() for key, value in found.items()}
+    data = {"weights": dict(tag.weights), **tag.options} if len(tag.weights) > 1 else tag.options
+    texts = {key: value if isinstance(value, str) else dump_json(value).decode() for key, value in data.items()}
     return {f"{ANNOTATIONS}{key}": text for key, text in texts.items()}

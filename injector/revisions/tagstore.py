@@ -46,17 +46,17 @@ def check_unused(users: Sequence[str], *, doing: str) -> None:
         raise TagError(f"{doing}: it is in use by {first_of(users, SHOWN)}", hint=hint)
 
 
-def followers(namespaces: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, tuple[str, ...]]:
+def namespaces_by_name(namespaces: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, tuple[str, ...]]:
     """Return the namespaces that name each revision or tag, from all namespaces with their labels.
 
     ``istio-injection=enabled`` names the default.
     """
-    found: dict[str, set[str]] = {}
+    namespaces_of: dict[str, set[str]] = {}
     for namespace, labels in namespaces:
         for name in (labels.get(REVISION_LABEL), DEFAULT_NAME if labels.get(INJECTION_LABEL) == "enabled" else None):
             if isinstance(name, str):
-                found.setdefault(name, set()).add(namespace)
-    return {name: tuple(sorted(each)) for name, each in found.items()}
+                namespaces_of.setdefault(name, set()).add(namespace)
+    return {name: tuple(sorted(values)) for name, values in namespaces_of.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class TagState:
             raise TagError(f'tag "{name}" cannot be read', hint=str(self.faults[name]))
         if name not in self.tags:
             what = f"{doing}: cannot find {_OBJECTS} for tag" if doing else f'cannot find {_OBJECTS} for tag "{name}"'
-            raise TagError(what, hint=_known("tags", self.tags))
+            raise TagError(what, hint=_known_names("tags", self.tags))
         return self.tags[name]
 
     def check_revision(self, name: str, *, doing: str = "") -> None:
@@ -96,7 +96,7 @@ class TagState:
         if name in self.broken:
             raise TagError(f'{what}revision "{name}" cannot be read', hint=str(self.broken[name]))
         if name not in self.revisions:
-            hint = _known("revisions", self.revisions)
+            hint = _known_names("revisions", self.revisions)
             raise TagError(f'{what}cannot find {_OBJECTS} with revision "{name}"', hint=hint)
 
 
@@ -116,7 +116,7 @@ class TagStore(Protocol):
         """Remove a tag if it exists."""
 
 
-def checked_tag(
+def check_tag(
     state: TagState, tag: Tag, *, overwrite: bool = False, keep_shadow: bool = True, keep_namespaces: bool = True
 ) -> Tag:
     """Return ``tag`` as it is to be written. A tag that moves keeps its salt, its shadow and the weights of namespaces.
@@ -196,16 +196,16 @@ class DirectoryTags:
 
     def list(self) -> TagState:
         """Return the tags and the revisions."""
-        found = read_directory(self.path)
-        if found.tags_error is not None:
-            raise found.tags_error
-        names = tuple(raw.name for raw in found.revisions)
-        return TagState(found.tags, names, found.failures)
+        state = read_directory(self.path)
+        if state.tags_error is not None:
+            raise state.tags_error
+        names = tuple(raw.name for raw in state.revisions)
+        return TagState(state.tags, names, state.failures)
 
     def namespaces(self) -> Mapping[str, tuple[str, ...]]:
         """Return the namespaces in the ``revision.yaml`` of any revision, by the revision or tag that their labels name."""
         # `revision verify` reports a value that is not a mapping.
-        return followers(
+        return namespaces_by_name(
             (namespace, mapping_at(facts, "labels"))
             for raw in read_directory(self.path).revisions
             for namespace, facts in mapping_at(raw.settings, "namespaces").items()
@@ -230,13 +230,13 @@ class DirectoryTags:
 
     def remove_revision(self, name: str) -> None:
         """Delete a revision's folder; readers of the directory see it disappear at once."""
-        with self._locked(self.path / name):
+        with self._lock(self.path / name):
             remove_folder(self.path / name)
 
     def _change(self, name: str, tag: Tag | None) -> None:
         # A link stays a link: its target is replaced.
         path = (self.path / TAGS_FILE).resolve()
-        with self._locked(path):
+        with self._lock(path):
             text = (read_text(path) or "").removeprefix(NO_TAGS)
             before = parse_tags(text, where=str(path))
             after = _with(before, name, tag)
@@ -247,7 +247,7 @@ class DirectoryTags:
                 replace_file(path, [edited if edited.strip() else NO_TAGS])
 
     @contextmanager
-    def _locked(self, path: Path) -> Iterator[None]:
+    def _lock(self, path: Path) -> Iterator[None]:
         """Hold a lock on the directory, which ends with the process at the latest, for a change of ``path``."""
         try:
             handle = os.open(self.path, os.O_RDONLY)
@@ -264,7 +264,7 @@ class DirectoryTags:
 def _with(entries: Mapping[str, T], name: str, entry: T | None) -> dict[str, T]:
     if entry is not None:
         return {**entries, name: entry}
-    return {other: kept for other, kept in entries.items() if other != name}
+    return {other: value for other, value in entries.items() if other != name}
 
 
 def _rewritten(text: str, name: str, tag: Tag | None) -> str:
@@ -303,6 +303,6 @@ def _flow(value: Any) -> str:
     return dump_yaml(value).rstrip("\n")
 
 
-def _known(kind: str, names: Iterable[str]) -> str:
+def _known_names(kind: str, names: Iterable[str]) -> str:
     known = first_of(sorted(names))
     return f"known {kind} are {known}" if known else f"there are no {kind}"

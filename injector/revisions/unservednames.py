@@ -64,7 +64,7 @@ class UnservedCount:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON data, the most frequent names first. Names are cut, because users write them."""
-        ordered = sorted(self.names.items(), key=lambda each: (-sum(each[1]), each[0]))
+        ordered = sorted(self.names.items(), key=lambda named: (-sum(named[1]), named[0]))
         return {
             "namespaces": self.namespaces,
             "pods": self.pods,
@@ -133,18 +133,18 @@ class UnservedNames:
         """Return the revision or tag that a namespace names; None if it names none, or is not known yet."""
         if REVISION_LABEL not in self._namespaces:
             return None
-        found: str | None = self._namespaces[REVISION_LABEL].state.objects.get(namespace)
-        return found
+        label: str | None = self._namespaces[REVISION_LABEL].state.objects.get(namespace)
+        return label
 
     def to_dict(self) -> dict[str, Any]:
         """Return the last count as JSON data; ``podsAtLeast`` is true if there may be more pods."""
-        found = UnservedCount(0, None, {}) if self._count is None else self._count
+        unserved = UnservedCount(0, None, {}) if self._count is None else self._count
         full = self._pods is not None and self._pods.watch.state.full
-        return {"counted": self._count is not None, **found.to_dict(), "podsAtLeast": full}
+        return {"counted": self._count is not None, **unserved.to_dict(), "podsAtLeast": full}
 
-    async def follow(self, settled: asyncio.Event) -> None:
+    async def follow(self, ready: asyncio.Event) -> None:
         """Watch and count until cancelled. Counting starts once revisions are served, and the server does not wait for it."""
-        settled.set()
+        ready.set()
         self._namespaces, self._pods, self._next = {}, None, None  # the watches of a run that failed have ended
         async with asyncio.TaskGroup() as tasks:
             while True:

@@ -77,22 +77,22 @@ class RecentPods:
         if len(review) > MAX_REVIEW:
             return
         owner = _owner(pod)
-        kept = self._pods.setdefault(revision, OrderedDict())
-        kept[namespace, owner] = RecentPod(review, envs, namespace, owner, self._clock())
-        kept.move_to_end((namespace, owner))
-        if len(kept) > MAX_PODS:
-            kept.popitem(last=False)
+        recent = self._pods.setdefault(revision, OrderedDict())
+        recent[namespace, owner] = RecentPod(review, envs, namespace, owner, self._clock())
+        recent.move_to_end((namespace, owner))
+        if len(recent) > MAX_PODS:
+            recent.popitem(last=False)
 
     def snapshot(self) -> dict[str, tuple[RecentPod, ...]]:
         """Return the pods of every revision that are not forgotten, the oldest first, as an immutable copy."""
         since = self._clock() - KEEP
         return {
-            revision: tuple(pod for pod in kept.values() if pod.at > since) for revision, kept in self._pods.items()
+            revision: tuple(pod for pod in recent.values() if pod.at > since) for revision, recent in self._pods.items()
         }
 
     def forget_others(self, revisions: Collection[str]) -> None:
         """Drop the pods of every revision that is not one of ``revisions``."""
-        self._pods = {name: kept for name, kept in self._pods.items() if name in revisions}
+        self._pods = {name: recent for name, recent in self._pods.items() if name in revisions}
 
 
 def _owner(pod: Mapping[str, Any]) -> str:
@@ -180,20 +180,22 @@ def verify(revision: Revision) -> Verified:
     Raises:
         DataError: the templates fail on every pod.
     """
-    results = {name: _tried_built_in(revision, pod) for name, pod in BUILT_IN_PODS.items()}
-    lacking = [each for each in results.values() if isinstance(each, InvalidPodError) and each.lacks_volumes]
-    errors = {name: each for name, each in results.items() if isinstance(each, DataError) and each not in lacking}
+    results = {name: _try_built_in(revision, pod) for name, pod in BUILT_IN_PODS.items()}
+    lacking = [result for result in results.values() if isinstance(result, InvalidPodError) and result.lacks_volumes]
+    errors = {
+        name: result for name, result in results.items() if isinstance(result, DataError) and result not in lacking
+    }
     if len(errors) == len(results) and fails_for_every_pod(revision, tuple(errors.values())):
         raise next(iter(errors.values()))
     newer = newer_istio(revision.values)
     stage = " in development" if revision.minor > NEWEST else ""
     notes = [f"{newer}: pods are injected as by Istio {revision.istio_version}{stage}"] if newer else []
-    notes += [f"{each.reason}: {each.detail}" for each in results.values() if isinstance(each, Skipped)]
-    notes += [f"other pods must have volumes that built-in pods lack: {each}" for each in lacking]
+    notes += [f"{result.reason}: {result.detail}" for result in results.values() if isinstance(result, Skipped)]
+    notes += [f"other pods must have volumes that built-in pods lack: {error}" for error in lacking]
     return Verified(tuple(dict.fromkeys(notes)), {name: str(error) for name, error in errors.items()})
 
 
-def _tried_built_in(revision: Revision, pod: dict[str, Any]) -> Injected | Skipped | DataError:
+def _try_built_in(revision: Revision, pod: dict[str, Any]) -> Injected | Skipped | DataError:
     """Inject a built-in pod, or return why it is refused."""
     try:
         return inject_pod(revision, pod, RequestFacts(namespace=NAMESPACE))
@@ -214,7 +216,7 @@ def verify_recent(revision: Revision, served: Revision, pods: Sequence[RecentPod
     notes = []
     for pod in pods:
         try:
-            result = _tried(revision, pod)
+            result = _try_recent(revision, pod)
         except _POD_ERRORS as error:
             if _injects(served, pod):
                 notes.append(f"it refuses the pod of {pod}, which was injected before: {type(error).__name__}")
@@ -232,7 +234,7 @@ _POD_ERRORS: Final = (AnnotationError, ManifestError, ReviewError)
 """Errors in the pod itself."""
 
 
-def _tried(revision: Revision, pod: RecentPod) -> Injected | Skipped:
+def _try_recent(revision: Revision, pod: RecentPod) -> Injected | Skipped:
     review = admission.decode(pod.review)
     # Without the guard: a revision must not be refused because of the content of a pod.
     facts = RequestFacts(review.namespace, pod.envs, revision.namespaces.get(review.namespace), OFF)
@@ -241,7 +243,7 @@ def _tried(revision: Revision, pod: RecentPod) -> Injected | Skipped:
 
 def _injects(revision: Revision, pod: RecentPod) -> bool:
     try:
-        return isinstance(_tried(revision, pod), Injected)
+        return isinstance(_try_recent(revision, pod), Injected)
     except Exception:  # noqa: BLE001 -- requests for such pods already fail
         return False
 

@@ -27,7 +27,7 @@ from urllib.parse import urlsplit
 from injector.errors import ConfigError, DataError
 from injector.golang.time import parse_duration
 from injector.kube.selectors import Selector, is_dns_label, is_label_key
-from injector.revisions.names import checked_name
+from injector.revisions.names import check_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -398,7 +398,7 @@ class _Fields:
 
     def name(self, key: str, kind: str, default: str | None = None) -> str:
         value = self.text(key, default)
-        return value if value == default else checked_name(value, where=f"{self.where}.{key}", kind=kind)
+        return value if value == default else check_name(value, where=f"{self.where}.{key}", kind=kind)
 
     def choice(self, key: str, choices: tuple[str, ...]) -> str:
         value = self.text(key, choices[0])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from injector.errors import TagError, UsageError
 from injector.fleet.routing import pod_labels, requested_name
-from injector.fleet.view import ClusterView, read_view, skipped_namespaces
+from injector.fleet.view import ClusterView, notes_of_unknown_namespaces, read_view
 from injector.fleet.workloads import list_workloads
 from injector.hints import first_of
 from injector.injection.tools.drift import injected_revision
@@ -78,7 +78,7 @@ async def read_fleet(
         name = requested_name(view.webhooks, labels)
         return Workload(pod, name, labels.workload.pin, pods.get(key, Counter()), restart, enforced(labels.namespace))
 
-    skipped = skipped_namespaces({workload.namespace for workload in created} - view.namespaces.keys())
+    skipped = notes_of_unknown_namespaces({workload.namespace for workload in created} - view.namespaces.keys())
     known = [workload for workload in created if workload.namespace in view.namespaces]
     workloads = await offload(lambda: tuple(map(workload_of, known)))
     notes = (*view.built.notes, *view.revisions.state.webhook_faults, *skipped)

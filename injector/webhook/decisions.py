@@ -94,8 +94,8 @@ class Decisions:
             self._remember(fields)
         if answer.outcome not in self.logged and answer.reason != FAULT:
             return
-        shown = {name: value for name, value in fields.items() if value != ""}
-        _log.log(_level(answer), "%s", _WORDS[answer.outcome], extra={FIELDS: shown})
+        values = {name: value for name, value in fields.items() if value != ""}
+        _log.log(_level(answer), "%s", _WORDS[answer.outcome], extra={FIELDS: values})
 
     def log_refusal(self, reason: str, status: int) -> None:
         """Log a request that got an HTTP error; many in a second as one line with their number. Only on the event loop."""
@@ -160,24 +160,24 @@ REMEDIES: Final[dict[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Explained:
+class DecisionNotes:
     """Adds the decision to responses as a warning, as audit annotations, or both."""
 
     warns: bool
     audits: bool
 
-    def injected(self, response: Response, result: Injected, resolved: Resolved) -> Response:
+    def note_injected(self, response: Response, result: Injected, resolved: Resolved) -> Response:
         """Add the revision that injected the pod."""
         facts = (("decision", "injected"), *_by(resolved), ("templates", ",".join(result.templates)))
-        return self._add(response, f"injected by {_named(resolved)}", facts)
+        return self._add(response, f"injected by {_name_revision(resolved)}", facts)
 
-    def skipped(self, response: Response, result: Skipped, resolved: Resolved) -> Response:
+    def note_skipped(self, response: Response, result: Skipped, resolved: Resolved) -> Response:
         """Add why the pod was skipped, and the remedy."""
         facts = (("decision", "skipped"), ("reason", result.reason), *_by(resolved))
         remedy = REMEDIES.get(result.reason, result.reason)
-        return self._add(response, f"not injected by {_named(resolved)}: {remedy}", facts)
+        return self._add(response, f"not injected by {_name_revision(resolved)}: {remedy}", facts)
 
-    def refused(self, response: Response, reason: str, resolved: Resolved | None) -> Response:
+    def note_refused(self, response: Response, reason: str, resolved: Resolved | None) -> Response:
         """Add the reason of a denial, whose text is in the message of the response."""
         by = () if resolved is None else _by(resolved)
         return self._add(response, "", (("decision", "refused"), ("reason", reason), *by))
@@ -188,11 +188,11 @@ class Explained:
         return replace(response, warnings=warnings, audit=audit)
 
 
-EXPLAINED: Final[dict[str, Explained | None]] = {
+DECISION_NOTES: Final[dict[str, DecisionNotes | None]] = {
     "off": None,
-    "warnings": Explained(warns=True, audits=False),
-    "audit": Explained(warns=False, audits=True),
-    "both": Explained(warns=True, audits=True),
+    "warnings": DecisionNotes(warns=True, audits=False),
+    "audit": DecisionNotes(warns=False, audits=True),
+    "both": DecisionNotes(warns=True, audits=True),
 }
 """By the value of ``--explain``."""
 
@@ -202,7 +202,7 @@ def _by(resolved: Resolved) -> tuple[tuple[str, str], ...]:
     return (revision,) if resolved.tag is None else (revision, ("tag", resolved.tag))
 
 
-def _named(resolved: Resolved) -> str:
+def _name_revision(resolved: Resolved) -> str:
     reason = f", {resolved.reason}" if resolved.reason else ""
     tag = "" if resolved.tag is None else f" (tag {resolved.tag}{reason})"
     return f"revision {resolved.revision.name}{tag}"

@@ -34,11 +34,11 @@ from injector.injection.result import Injected, RequestFacts, Skipped
 from injector.kube import admission
 from injector.metrics import GUARD_REFUSED, GUARD_WARNED, TOTAL, Metrics, Outcome, Stopwatch
 from injector.revisions.names import parse_path
-from injector.revisions.tags import sampled, workload_of_pod
+from injector.revisions.tags import is_sampled, workload_of_pod
 from injector.settings import DEFAULTS, DENY
 from injector.webhook.answer import ReviewAnswer
 from injector.webhook.cache import AnswerCache, CachedAnswer, CacheKey
-from injector.webhook.decisions import FAULT, Decisions, Explained
+from injector.webhook.decisions import FAULT, DecisionNotes, Decisions
 from injector.webhook.queue import AdmissionQueue, Refusal
 from injector.webhook.reading import JSON, Reader, timeout_of
 from injector.webhook.shadow import Admission, InjectionOutcome, Shadows
@@ -70,7 +70,7 @@ OTHER_REASON: Final = "other"
 
 
 class PendingInjection(NamedTuple):
-    """A review whose pod has to be injected. ``sampled`` is whether the shadow of the tag compares it."""
+    """A review whose pod has to be injected. ``is_sampled`` is whether the shadow of the tag compares it."""
 
     body: bytes
     review: admission.Request
@@ -98,7 +98,7 @@ class HandlerOptions:
 
     queue: AdmissionQueue = field(default_factory=AdmissionQueue)
     decisions: Decisions = field(default_factory=Decisions)
-    explained: Explained | None = None
+    explained: DecisionNotes | None = None
     guard: str = DEFAULTS.guard
     deny_invalid: bool = DEFAULTS.invalid_pods == DENY
     tracing: Tracing | None = None
@@ -139,18 +139,18 @@ class InjectHandler:
                 if isinstance(answer, PendingInjection):
                     answer = await self._inject(answer, deadline, watch)
             finally:
-                self.reader.done(body)
+                self.reader.release(body)
         except Refusal as refusal:
             self._metrics.requests.count(Outcome.FAILURE, watch.total(), refusal.reason)
             self._options.decisions.log_refusal(refusal.reason, refusal.status)
             self._trace(request, refusal, watch)
-            return self.reader.refused(refusal)
+            return self.reader.refuse(refusal)
         self._count(answer, watch)
         self._trace(request, answer, watch)
         if answer.shadowed is not None and self._shadows is not None:
             # In the next pass of the event loop, so that the answer is sent first.
             asyncio.get_running_loop().call_soon(self._shadows.offer, answer.shadowed)
-        return self.reader.closing(web.Response(body=answer.body, content_type=JSON))
+        return self.reader.close_unless_serving(web.Response(body=answer.body, content_type=JSON))
 
     def answer(self, raw_path: str, body: bytes, watch: Stopwatch) -> ReviewAnswer:
         """Answer a review without the queue and the worker thread. Raises Refusal if ``body`` is not an AdmissionReview."""
@@ -164,27 +164,27 @@ class InjectHandler:
         except admission.BrokenReviewError as error:
             if not error.broken.uid:
                 raise Refusal(400, "undecodable", error.what) from error
-            return self._failed(error.broken, error, None)
+            return self._answer_error(error.broken, error, None)
         watch.lap("decode")
         snapshot, key = self._registry.snapshot, CacheKey(raw_path, review.namespace, review.object_json)
-        if (answer := self._cached(snapshot, key, review)) is not None:
+        if (answer := self._find_cached(snapshot, key, review)) is not None:
             return answer
         try:
             pod = review.object
         except admission.BrokenReviewError as error:
-            return self._failed(error.broken, error, None)
+            return self._answer_error(error.broken, error, None)
         try:
             path = parse_path(raw_path)
             resolved = snapshot.resolve(path.name, partial(workload_of_pod, pod, review.namespace))
         except Exception as error:  # noqa: BLE001 -- every error is answered and counted
-            answer = self._failed(review, error, None)
+            answer = self._answer_error(review, error, None)
             return answer._replace(where=answer.where or f"path {raw_path}")
         metadata = resolved.revision.namespaces.get(review.namespace)
         options = self._options
         facts = RequestFacts(review.namespace, path.envs, metadata, options.guard, options.deny_invalid)
         return PendingInjection(body, review, key, snapshot, resolved, facts, _is_sampled(review, resolved))
 
-    def _cached(self, snapshot: Snapshot, key: CacheKey, review: admission.Request) -> ReviewAnswer | None:
+    def _find_cached(self, snapshot: Snapshot, key: CacheKey, review: admission.Request) -> ReviewAnswer | None:
         """Return the cached answer to an equal request; None if it is not cached, or if a shadow compares this request."""
         cached = self.cache.get(snapshot, key)
         if cached is None or _is_sampled(review, cached.resolved):
@@ -205,7 +205,7 @@ class InjectHandler:
             async with turn:
                 watch.lap("wait")
                 # An equal request may have been answered while this one waited.
-                if (answer := self._cached(injection.snapshot, injection.key, injection.review)) is not None:
+                if (answer := self._find_cached(injection.snapshot, injection.key, injection.review)) is not None:
                     return answer
                 if is_slow:
                     result: InjectionOutcome = await self.slow.run_in_thread(revision, namespace, injection.run)
@@ -227,12 +227,12 @@ class InjectHandler:
         review, resolved = injection.review, injection.resolved
         watch.lap("inject")
         if isinstance(result, Exception):
-            answer = self._failed(review, result, resolved)
+            answer = self._answer_error(review, result, resolved)
         else:
             try:
-                answer = self._succeeded(injection, result)
+                answer = self._answer_result(injection, result)
             except Exception as error:  # noqa: BLE001 -- every error is answered and counted
-                answer = self._failed(review, error, resolved)
+                answer = self._answer_error(review, error, resolved)
             watch.lap("encode")
         if not injection.sampled or resolved.candidate is None or resolved.tag is None:
             return answer
@@ -242,19 +242,19 @@ class InjectHandler:
         admitted = Admission(resolved.tag, resolved.revision, candidate, review.object, facts, result, size)
         return answer._replace(shadowed=admitted)
 
-    def _succeeded(self, injection: PendingInjection, result: Injected | Skipped) -> ReviewAnswer:
+    def _answer_result(self, injection: PendingInjection, result: Injected | Skipped) -> ReviewAnswer:
         review, resolved, explained = injection.review, injection.resolved, self._options.explained
         outcome, reason, findings = Outcome.SUCCESS, "", tuple[str, ...]()
         if isinstance(result, Skipped):
             outcome, reason = Outcome.SKIP, result.reason
             response = admission.allowed(warnings=result.warnings)
             if explained is not None:
-                response = explained.skipped(response, result, resolved)
+                response = explained.note_skipped(response, result, resolved)
         else:
             findings = result.findings
             response = admission.patched(result.patch_json, warnings=result.warnings)
             if explained is not None:
-                response = explained.injected(response, result, resolved)
+                response = explained.note_injected(response, result, resolved)
             if self._recent is not None and not review.dry_run:
                 name, envs = resolved.revision.name, injection.facts.proxy_envs
                 self._recent.keep(name, injection.body, pod=review.object, namespace=review.namespace, envs=envs)
@@ -267,7 +267,7 @@ class InjectHandler:
         body = admission.encode_review(review, cached.content_for(review))
         return ReviewAnswer(body, outcome, reason, review, resolved, findings=findings)
 
-    def _failed(
+    def _answer_error(
         self, review: admission.Request | admission.Broken, error: Exception, resolved: Resolved | None
     ) -> ReviewAnswer:
         if isinstance(error, InjectorError):
@@ -279,7 +279,7 @@ class InjectHandler:
             message = f"internal error ({type(error).__name__}); the injector's log has the uid {review.uid}"
         response = admission.errored(message)
         if self._options.explained is not None:
-            response = self._options.explained.refused(response, reason, resolved)
+            response = self._options.explained.note_refused(response, reason, resolved)
         return ReviewAnswer(response.encode(review), Outcome.FAILURE, reason, review, resolved, where)
 
     def _count(self, answer: ReviewAnswer, watch: Stopwatch) -> None:
@@ -296,8 +296,8 @@ class InjectHandler:
         """Make the spans of a request if there is tracing, after its answer is sent."""
         tracing = self._options.tracing
         if tracing is not None:
-            ended, seconds = time.time_ns(), watch.total()
-            asyncio.get_running_loop().call_soon(tracing.record, ended, request.headers, seconds, answer)
+            end_time, seconds = time.time_ns(), watch.total()
+            asyncio.get_running_loop().call_soon(tracing.record, end_time, request.headers, seconds, answer)
 
 
 def _is_sampled(review: admission.Request, resolved: Resolved) -> bool:
@@ -305,7 +305,7 @@ def _is_sampled(review: admission.Request, resolved: Resolved) -> bool:
     candidate = resolved.candidate
     if candidate is None or candidate.revision is resolved.revision or review.dry_run:
         return False
-    return sampled(review.uid, candidate.sample)
+    return is_sampled(review.uid, candidate.sample)
 
 
 def reason_of(error: InjectorError) -> str:

@@ -82,14 +82,14 @@ class Supervisor:
         """Run ``work`` until ``stop``."""
         self._tasks.add(asyncio.create_task(self._run(name, work, None), name=name))
 
-    async def settle(self, works: Mapping[str, Follow]) -> None:
+    async def wait_until_ready(self, works: Mapping[str, Follow]) -> None:
         """Run ``works`` until ``stop``; return when each has set its event, or raise the error of one that fails before."""
         waits = []
         for name, work in works.items():
-            settled = asyncio.Event()
-            task = asyncio.create_task(self._run(name, partial(work, settled), settled), name=name)
+            ready = asyncio.Event()
+            task = asyncio.create_task(self._run(name, partial(work, ready), ready), name=name)
             self._tasks.add(task)
-            waits.append(_until(settled, task))
+            waits.append(_until(ready, task))
         await asyncio.gather(*waits)
 
     async def stop(self) -> None:
@@ -99,7 +99,7 @@ class Supervisor:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
 
-    async def _run(self, name: str, work: Work, settled: asyncio.Event | None) -> None:
+    async def _run(self, name: str, work: Work, ready: asyncio.Event | None) -> None:
         """Run ``work`` and restart it after errors. An error before it has set ``settled``, or after ``stop``, is raised."""
         task, clock, failures = asyncio.current_task(), asyncio.get_running_loop().time, 0
         while True:
@@ -107,7 +107,7 @@ class Supervisor:
             try:
                 await work()
             except Exception as error:
-                if (settled is not None and not settled.is_set()) or (task is not None and task.cancelling()):
+                if (ready is not None and not ready.is_set()) or (task is not None and task.cancelling()):
                     raise
                 if clock() - began >= STABLE:
                     failures = 0

@@ -118,7 +118,7 @@ class Connection(web.RequestHandler):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start serving, unless the client's certificate is not allowed."""
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 -- a server's connections are, for the type checker
-        self._listener.opened(self)
+        self._listener.add_open(self)
         clients = self._listener.clients
         if clients is not None and not clients.admits(transport):
             transport.abort()
@@ -141,7 +141,7 @@ class Connection(web.RequestHandler):
             self._enter(ConnectionState.RECEIVING, REQUEST_TIMEOUT)
         super().data_received(data)
 
-    def received(self) -> None:
+    def enter_handler(self) -> None:
         """Note that the request is complete."""
         self._enter(ConnectionState.IN_HANDLER)
 
@@ -187,7 +187,7 @@ class HttpRequest(web.BaseRequest):
         response.headers.pop(SERVER, None)
 
 
-def _checked(answer: Answerer, request: web.BaseRequest) -> Awaitable[web.StreamResponse]:
+def _check_and_answer(answer: Answerer, request: web.BaseRequest) -> Awaitable[web.StreamResponse]:
     """Answer a request, unless it has an expectation or a transfer coding that the server does not support."""
     if EXPECT in request.headers and request.version >= HttpVersion11 and not _members(request, EXPECT) <= {CONTINUE}:
         raise _closing(web.HTTPExpectationFailed(text=f"the only supported expectation is {CONTINUE}"))
@@ -233,7 +233,7 @@ class Listener:
 
     def __init__(self, answer: Answerer, clients: ClientAuthority | None = None, limit: int = MAX_CONNECTIONS) -> None:
         self.server = web.Server(
-            partial(_checked, answer), request_factory=partial(HttpRequest, loop=asyncio.get_running_loop())
+            partial(_check_and_answer, answer), request_factory=partial(HttpRequest, loop=asyncio.get_running_loop())
         )
         self.clients = clients
         self._limit = limit
@@ -263,8 +263,8 @@ class Listener:
                 where=f"{bind}:{port}",
                 hint="choose another --bind, --port or --ops-port",
             ) from error
-        for each in self._listening.sockets:
-            _configure(each)
+        for listening in self._listening.sockets:
+            _configure(listening)
         return int(self._listening.sockets[-1].getsockname()[1])
 
     async def drain(self) -> int:
@@ -278,12 +278,12 @@ class Listener:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + DRAIN_TIMEOUT
         while True:
-            if not readable(each.fileno() for each in self._listening.sockets):
+            if not readable(listening.fileno() for listening in self._listening.sockets):
                 self._listening.close()
             self.close_idle()
-            left = self.left()
-            if not (left or self._listening.sockets) or loop.time() >= deadline:
-                return left
+            remaining = self.count_open()
+            if not (remaining or self._listening.sockets) or loop.time() >= deadline:
+                return remaining
             await asyncio.sleep(DRAIN_INTERVAL)
 
     async def close(self) -> None:
@@ -306,10 +306,10 @@ class Listener:
         self._make_room(task)
         self.handshakes[task] = asyncio.get_running_loop().time()
         connection = Connection(self, task)
-        task.add_done_callback(partial(self._accepted, connection, _frame_of(task)))
+        task.add_done_callback(partial(self._on_accept_end, connection, _frame_of(task)))
         return connection
 
-    def opened(self, connection: Connection) -> None:
+    def add_open(self, connection: Connection) -> None:
         """Note the end of a handshake."""
         if connection.accepted_by is not None:
             self._forget(connection.accepted_by)
@@ -327,15 +327,15 @@ class Listener:
         The kernel is asked about each connection just before it is closed: a request that arrives in between is lost.
         """
         now = asyncio.get_running_loop().time()
-        for connection in [each for each in self.open if each.is_quiet(now)]:
+        for connection in [candidate for candidate in self.open if candidate.is_quiet(now)]:
             if not readable([_file_of(connection)]):
                 connection.force_close()
 
-    def left(self) -> int:
+    def count_open(self) -> int:
         """Return the number of open connections and recent handshakes."""
         now = asyncio.get_running_loop().time()
         recent = sum(now - since <= QUIET_TIME for since in self.handshakes.values())
-        return recent + sum(each.connected for each in self.open)
+        return recent + sum(connection.connected for connection in self.open)
 
     def _check_deadlines(self) -> None:
         """Close the connections that missed their deadline, and check again later if others have one."""
@@ -347,7 +347,7 @@ class Listener:
             elif connection.deadline < math.inf:
                 self.check_later()
 
-    def _accepted(self, connection: Connection, frame: FrameType | None, task: asyncio.Task[Any]) -> None:
+    def _on_accept_end(self, connection: Connection, frame: FrameType | None, task: asyncio.Task[Any]) -> None:
         """Note the end of a task that accepts a connection. If the handshake failed, free its objects."""
         self._forget(task)
         if connection.accepted_by is None:
@@ -427,7 +427,11 @@ def _configure(listening: Any) -> None:
 
 def _oldest(connections: Iterable[Connection], state: ConnectionState) -> Connection | None:
     """Return the connection that has been in ``state`` for longest."""
-    return min((each for each in connections if each.state is state), key=lambda each: each.since, default=None)
+    return min(
+        (connection for connection in connections if connection.state is state),
+        key=lambda connection: connection.since,
+        default=None,
+    )
 
 
 def _file_of(connection: Connection) -> int:

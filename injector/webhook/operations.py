@@ -171,12 +171,12 @@ def status_page(status: Mapping[str, Any], *, refresh: bool = False) -> str:
     colours = _Colours(status)
     tags: list[dict[str, Any]] = status["tags"]
     moving = [tag for tag in tags if len(tag["weights"]) > 1 or tag["namespaces"] or tag["shadow"]]
-    settled = [tag for tag in tags if tag not in moving]
+    stable = [tag for tag in tags if tag not in moving]
     few = len(tags) <= MAX_ROWS
     page = {
         "problems": _problems(status),
-        "tags": [*moving, *settled] if few else moving,
-        "index": [] if few else settled,
+        "tags": [*moving, *stable] if few else moving,
+        "index": [] if few else stable,
         "tag_requests": tag_requests(status["requests"]),
         "rev": colours.name,
         "bar": colours.bar,
@@ -187,13 +187,13 @@ def status_page(status: Mapping[str, Any], *, refresh: bool = False) -> str:
 
 @cache
 def _template() -> Template:
-    sections = {each.name: each.read_text("utf-8") for each in _FOLDER.joinpath("sections").iterdir()}
+    sections = {file.name: file.read_text("utf-8") for file in _FOLDER.joinpath("sections").iterdir()}
     pages = {**sections, "status.html": _FOLDER.joinpath("status.html").read_text("utf-8")}
     environment = Environment(
         loader=DictLoader(pages), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     filters = (when, ago, shares, percent, number, rate, milliseconds, reasons)
-    environment.filters.update({each.__name__: each for each in filters})
+    environment.filters.update({function.__name__: function for function in filters})
     return environment.get_template("status.html")
 
 
@@ -218,7 +218,7 @@ class _Colours:
     """The colour of each revision, which is the same in all sections. Unknown and former revisions have none."""
 
     def __init__(self, status: Mapping[str, Any]) -> None:
-        names = sorted(each["name"] for each in status["revisions"])
+        names = sorted(revision["name"] for revision in status["revisions"])
         self._classes = {name: f"c{place % COLOURS}" for place, name in enumerate(names)}
 
     def name(self, name: str) -> Markup:
@@ -227,13 +227,13 @@ class _Colours:
 
     def bar(self, parts: Mapping[str, float]) -> Markup:
         """Return a bar with a part for each revision, as long as its percentage."""
-        found, start = Markup(), 0.0
+        markup, start = Markup(), 0.0
         for name, share in parts.items():
             part = Markup('<rect class="part {}" x="{:.2f}" width="{:.2f}" height="10"/>')
-            found += part.format(self._classes.get(name, "other"), start, share)
+            markup += part.format(self._classes.get(name, "other"), start, share)
             start += share
         head = '<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true" focusable="false">'
-        return Markup(head + "{}</svg>").format(found)  # noqa: S704 -- its own text
+        return Markup(head + "{}</svg>").format(markup)  # noqa: S704 -- its own text
 
 
 def when(seconds: float) -> str:
@@ -257,10 +257,10 @@ def shares(counts: Mapping[str, int]) -> dict[str, float]:
 
 def tag_requests(requests: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
     """Return the requests since the start of each tag by revision, also of its former revisions."""
-    found: dict[str, dict[str, int]] = {}
-    for each in requests:
-        found.setdefault(each["tag"], {})[each["revision"]] = each["requests"]
-    return found
+    requested: dict[str, dict[str, int]] = {}
+    for request in requests:
+        requested.setdefault(request["tag"], {})[request["revision"]] = request["requests"]
+    return requested
 
 
 def percent(share: float) -> str:

@@ -155,13 +155,13 @@ class AdmissionQueue:
         """Raise ``Rejected`` unless a request may wait behind ``waiters``, those of its namespace."""
         if len(waiters) >= self._max_waiting - self.waiting():
             raise Rejected(OVERLOAD)
-        waiting_bytes = sum(sum(each.values()) for each in self._namespaces.values())
+        waiting_bytes = sum(sum(sizes.values()) for sizes in self._namespaces.values())
         if waiting_bytes and sum(waiters.values()) + size > self._max_bytes - waiting_bytes:
             raise Rejected(OVERLOAD)
-        left = (deadline - self.clock()) / _MARGIN
+        remaining = (deadline - self.clock()) / _MARGIN
         # The namespaces take turns: of each one, at most as many requests go before as there are of this one.
-        ahead = sum(min(len(each), len(waiters) + 1) for each in self._namespaces.values())
-        if (ahead + 1) * self._cost > left:
+        ahead = sum(min(len(waiting), len(waiters) + 1) for waiting in self._namespaces.values())
+        if (ahead + 1) * self._cost > remaining:
             raise Rejected(DEADLINE)
 
     def _remove(self, namespace: str, granted: asyncio.Future[None]) -> None:

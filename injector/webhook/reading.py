@@ -55,7 +55,7 @@ class Reader:
     queue: AdmissionQueue
 
     async def read(self, request: web.BaseRequest) -> bytes:
-        """Return the body of a request. Its bytes are reserved in the queue until ``done``.
+        """Return the body of a request. Its bytes are reserved in the queue until ``release``.
 
         Raises:
             Refusal: the request cannot be a review, is too large, or did not arrive.
@@ -79,10 +79,10 @@ class Reader:
                 raise Refusal(400, "undecodable", "the body is not valid HTTP") from error
             raise
         if isinstance(request.protocol, Connection):
-            request.protocol.received()
+            request.protocol.enter_handler()
         return body
 
-    def done(self, body: bytes) -> None:
+    def release(self, body: bytes) -> None:
         """Release a body that ``read`` returned."""
         self.queue.release(len(body))
 
@@ -118,14 +118,14 @@ class Reader:
             raise _too_large()
         return size
 
-    def refused(self, refusal: Refusal) -> web.Response:
+    def refuse(self, refusal: Refusal) -> web.Response:
         """Return the response for a refusal."""
         response = web.Response(text=refusal.message, status=refusal.status)
         if refusal.retry:
             response.headers["Retry-After"] = RETRY_AFTER
-        return self.closing(response)
+        return self.close_unless_serving(response)
 
-    def closing(self, response: web.Response) -> web.Response:
+    def close_unless_serving(self, response: web.Response) -> web.Response:
         """Return the response; it closes its connection unless the server is serving."""
         if self.lifecycle.phase is not Phase.SERVING:
             response.force_close()

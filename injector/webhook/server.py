@@ -31,7 +31,7 @@ from injector.webhook.tls.certificatesource import SelfCheck
 from injector.webhook.unserved import UnservedHandler, unserved_path
 
 if TYPE_CHECKING:
-    from injector.revisions.following import Follower
+    from injector.revisions.following import Reloader
     from injector.webhook.services import Services
 
 _log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ SWITCH_INTERVAL: Final = 0.0001
 
 
 @dataclass(frozen=True, slots=True)
-class Listeners:
+class ListenOptions:
     """Where to listen, and how long after a signal. Port 0 means any free port."""
 
     bind: str
@@ -52,7 +52,7 @@ class Listeners:
 
 
 async def serve(
-    listeners: Listeners,
+    listeners: ListenOptions,
     services: Services,
     *,
     started: Callable[[int, int], None],
@@ -80,7 +80,7 @@ async def serve(
         ops_port = await ops.listen(listeners.bind, listeners.ops_port)
         port = await webhook.listen(listeners.bind, listeners.port, context)
         _start_tasks(supervisor, services, lag, listeners.bind, port)
-        if await _settled(supervisor, follow or {}, stop):
+        if await _wait_for_followers(supervisor, follow or {}, stop):
             supervisor.start("shadow", shadows.run)
             if services.follower is not None:
                 supervisor.start("configuration", services.follower.run)
@@ -89,8 +89,8 @@ async def serve(
             received = await stop.get()
             lifecycle.phase = Phase.DRAINING
             await _delay(stop, listeners.shutdown_delay, received)
-            if left := await webhook.drain():
-                _log.warning("drain timed out with %d open connections, whose requests are incomplete", left)
+            if remaining := await webhook.drain():
+                _log.warning("drain timed out with %d open connections, whose requests are incomplete", remaining)
     finally:
         lifecycle.phase = Phase.CLOSING
         await supervisor.stop()
@@ -120,9 +120,11 @@ def _start_tasks(supervisor: Supervisor, services: Services, lag: LoopLag, bind:
         supervisor.start("health-file", partial(services.health_file.follow, lag.fault))
 
 
-async def _settled(supervisor: Supervisor, follow: Mapping[str, Follow], stop: asyncio.Queue[signal.Signals]) -> bool:
+async def _wait_for_followers(
+    supervisor: Supervisor, follow: Mapping[str, Follow], stop: asyncio.Queue[signal.Signals]
+) -> bool:
     """Start the tasks that follow the cluster. Return False if a signal arrives before each has its initial state."""
-    settling, stopped = asyncio.create_task(supervisor.settle(follow)), asyncio.create_task(stop.get())
+    settling, stopped = asyncio.create_task(supervisor.wait_until_ready(follow)), asyncio.create_task(stop.get())
     try:
         await asyncio.wait([settling, stopped], return_when=asyncio.FIRST_COMPLETED)
         if settling.done():
@@ -141,7 +143,7 @@ async def _delay(stop: asyncio.Queue[signal.Signals], seconds: float, received: 
             await stop.get()
 
 
-def _signals(follower: Follower | None) -> asyncio.Queue[signal.Signals]:
+def _signals(follower: Reloader | None) -> asyncio.Queue[signal.Signals]:
     """Handle signals: SIGHUP reloads, those that end the server are put into the returned queue."""
     received: asyncio.Queue[signal.Signals] = asyncio.Queue()
     loop = asyncio.get_running_loop()

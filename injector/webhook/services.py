@@ -10,7 +10,7 @@ from injector.webhook.handler import HandlerOptions
 
 if TYPE_CHECKING:
     from injector.metrics import Metrics
-    from injector.revisions.following import Follower
+    from injector.revisions.following import Reloader
     from injector.revisions.registry import Registry
     from injector.revisions.reload import Loader
     from injector.revisions.unservednames import UnservedNames
@@ -37,7 +37,7 @@ class Services:
     metrics: Metrics
     version: str
     recent: RecentPods | None = None
-    follower: Follower | None = None
+    follower: Reloader | None = None
     certificates: CertificateSource | None = None
     health_file: HealthFile | None = None
     unserved: UnservedNames | None = None

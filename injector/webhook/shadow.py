@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-REST: Final = 4.0
+IDLE_PER_WORK: Final = 4.0
 """How long the worker rests after an admission, as a multiple of its work: it uses at most a fifth of one core."""
 MAX_WAITING: Final = 100
 """Admissions, so that a deployment of a hundred pods is compared completely."""
@@ -85,14 +85,14 @@ class Tally:
 
     def add(self, differences: list[Change]) -> tuple[str, set[str]]:
         """Count one admission; return its outcome and the kinds of its differences."""
-        kinds = {each.kind for each in differences}
+        kinds = {difference.kind for difference in differences}
         outcome = ERROR if ERROR in kinds else DIFFERENT if kinds else SAME
         self.outcomes[outcome] += 1
         self.kinds.update(kinds)
-        for each in differences:
-            places = self.last.setdefault(each.kind, {})
-            places.pop(each.path, None)
-            places[each.path] = _example(each)
+        for difference in differences:
+            places = self.last.setdefault(difference.kind, {})
+            places.pop(difference.path, None)
+            places[difference.path] = _example(difference)
             if len(places) > MAX_EXAMPLES:
                 del places[next(iter(places))]
         return outcome, kinds
@@ -102,7 +102,7 @@ class Tally:
         return {
             "requests": dict(sorted(self.outcomes.items())),
             "differences": dict(sorted(self.kinds.items())),
-            "last": [each for _, places in sorted(self.last.items()) for each in reversed(places.values())],
+            "last": [place for _, places in sorted(self.last.items()) for place in reversed(places.values())],
         }
 
 
@@ -137,10 +137,10 @@ class Shadows:
 
     def tally(self, tag: str, candidate: Revision) -> Tally:
         """Return the results of a tag's shadow with this candidate, in its current configuration."""
-        found = self._tallies.get(tag)
-        if found is None or (found.revision, found.fingerprint) != (candidate.name, candidate.fingerprint):
+        tally = self._tallies.get(tag)
+        if tally is None or (tally.revision, tally.fingerprint) != (candidate.name, candidate.fingerprint):
             return Tally(candidate.name, candidate.fingerprint)
-        return found
+        return tally
 
     async def run(self) -> None:
         """Compare admissions until cancelled."""
@@ -160,7 +160,7 @@ class Shadows:
                 self.count(admission, await _compare(admission))
             except Exception as error:  # noqa: BLE001 -- the worker goes on with the next admission
                 _log_fault(admission, error)
-            await asyncio.sleep(REST * (clock() - began))
+            await asyncio.sleep(IDLE_PER_WORK * (clock() - began))
 
     def count(self, admission: Admission, differences: list[Change]) -> None:
         """Count one comparison."""
@@ -193,9 +193,9 @@ def differences_of(admission: Admission) -> list[Change]:
     except Exception as error:  # noqa: BLE001 -- an error of the candidate is a result
         after = error
     if isinstance(before, Injected) and isinstance(after, Injected):
-        found = changes(before, after, admission.pod, (served.written, candidate.written))
+        differences = changes(before, after, admission.pod, (served.written, candidate.written))
         names = _names_of(admission.pod).union(*(_words_of(text) for text in _texts_of(served, candidate)))
-        return [replace(each, path=shown_path(each.path, names)) for each in found]
+        return [replace(change, path=mask_path(change.path, names)) for change in differences]
     if isinstance(before, Exception) or isinstance(after, Exception):
         alike = type(before) is type(after)
         return [] if alike else [Change(ERROR, _where(after) or _where(before), _describe(before), _describe(after))]
@@ -225,7 +225,7 @@ _WRITTEN: Final = frozenset(
 """Names that the injector itself writes."""
 
 
-def shown_path(path: str, names: Collection[str]) -> str:
+def mask_path(path: str, names: Collection[str]) -> str:
     """Return a path with ``*`` in place of each part that is not a field of a pod or one of ``names``.
 
     The names of entries, and the keys of annotations that hold JSON, can be values of annotations.
@@ -243,7 +243,7 @@ def _names_of(pod: Mapping[str, Any]) -> frozenset[str]:
     """Return the names of what a pod has: no values of annotations and variables."""
     meta, spec = pod.get("metadata") or {}, pod.get("spec") or {}
     items = [item for key in _LISTS for item in spec.get(key) or () if isinstance(item, dict)]
-    inner = [each for item in items for key in _LISTS for each in item.get(key) or () if isinstance(each, dict)]
+    inner = [nested for item in items for key in _LISTS for nested in item.get(key) or () if isinstance(nested, dict)]
     named = (str(item.get(key, "")) for item in (*items, *inner) for key in ("name", "mountPath"))
     return c.ISTIOS.union(meta.get("labels") or (), meta.get("annotations") or (), named)
 

@@ -39,7 +39,7 @@ QUICK_WEIGHT: Final = 0.1
 """The same for an injection that took less than the average, so that a namespace with one slow pod among ten quick ones stays slow."""
 LARGE: Final = 256 * 1024
 """Bytes from which a review is predicted to be slow: twenty times the usual size."""
-REST: Final = 9.0
+REST_PER_SECOND: Final = 9.0
 """The longest rest of the thread after an injection, as a multiple of its CPU time."""
 
 FAILURES_TO_PAUSE: Final = 3
@@ -105,7 +105,7 @@ class SlowPool:
         record = self._records.get(key)
         if record is not None:
             return record.is_slow
-        return sum(each[:2] == key[:2] and other.is_slow for each, other in self._records.items()) > 1
+        return sum(record_key[:2] == key[:2] and other.is_slow for record_key, other in self._records.items()) > 1
 
     def run_inline(self, revision: Revision, namespace: str, work: Callable[[], _T]) -> _T:
         """Run ``work``, which injects a pod, on the calling thread, and return its result.
@@ -114,7 +114,7 @@ class SlowPool:
             PausedError: the template is paused for this namespace.
         """
         self._check(revision, namespace)
-        return self._learn(revision, namespace, *_timed(work, self._cpu_clock))
+        return self._learn(revision, namespace, *_time_call(work, self._cpu_clock))
 
     @asynccontextmanager
     async def turn(self, revision: Revision, namespace: str, size: int, deadline: float) -> AsyncIterator[None]:
@@ -146,15 +146,15 @@ class SlowPool:
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "slow")
         loop = asyncio.get_running_loop()
-        outcome, seconds = await loop.run_in_executor(self._thread, _timed, work, self._cpu_clock)
-        self._rests_until = self._clock() + REST * seconds
+        outcome, seconds = await loop.run_in_executor(self._thread, _time_call, work, self._cpu_clock)
+        self._rests_until = self._clock() + REST_PER_SECOND * seconds
         return self._learn(revision, namespace, outcome, seconds)
 
     async def _rest(self) -> None:
-        left = self._rests_until - self._clock()
-        if left > 0:
+        remaining = self._rests_until - self._clock()
+        if remaining > 0:
             with suppress(TimeoutError):
-                async with asyncio.timeout(left):
+                async with asyncio.timeout(remaining):
                     await self._others.idle()
 
     def _record(self, revision: Revision, namespace: str) -> _Record:
@@ -187,11 +187,11 @@ class SlowPool:
         record = self._records.get(_key(revision, namespace))
         if record is None or not record.paused_for:
             return
-        left = record.paused_until - self._clock()
-        if left > 0:
+        remaining = record.paused_until - self._clock()
+        if remaining > 0:
             raise PausedError(
                 f"its templates took too long {record.failures} times in a row for pods of this namespace; "
-                f"the next try is in {left:.0f} s",
+                f"the next try is in {remaining:.0f} s",
                 where=f"revision {revision.name}",
                 hint="correct the template or the pods, as said in the messages before this one",
             )
@@ -201,7 +201,7 @@ def _key(revision: Revision, namespace: str) -> _Key:
     return revision.name, revision.fingerprint, namespace
 
 
-def _timed(work: Callable[[], _T], cpu_clock: Callable[[], float]) -> tuple[_T | Exception, float]:
+def _time_call(work: Callable[[], _T], cpu_clock: Callable[[], float]) -> tuple[_T | Exception, float]:
     """Return the result or the error of ``work``, and its CPU seconds."""
     began = cpu_clock()
     try:

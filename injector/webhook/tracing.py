@@ -46,10 +46,10 @@ class Tracing:
         self._kind, self._error, self._status = SpanKind.SERVER, StatusCode.ERROR, Status
 
     def record(
-        self, ended: int, headers: Mapping[str, str], seconds: Mapping[str, float], answer: ReviewAnswer | Refusal
+        self, end_time: int, headers: Mapping[str, str], seconds: Mapping[str, float], answer: ReviewAnswer | Refusal
     ) -> None:
         """Make the spans of a request. ``ended`` is in nanoseconds since the epoch, and the seconds are those of ``Stopwatch.total``."""
-        began = ended - _nanoseconds(seconds[TOTAL])
+        began = end_time - _nanoseconds(seconds[TOTAL])
         span = self._tracer.start_span(NAME, self._extract(headers), self._kind, start_time=began)
         if span.is_recording():
             attributes = attributes_of(answer)
@@ -62,7 +62,7 @@ class Tracing:
                     child = self._tracer.start_span(stage, within, start_time=start)
                     start += _nanoseconds(duration)
                     child.end(start)
-        span.end(ended)
+        span.end(end_time)
 
     def close(self) -> None:
         """Export the spans that are left. If the collector does not answer, that takes until ``OTEL_EXPORTER_OTLP_TIMEOUT``."""

@@ -54,8 +54,8 @@ _FORBIDDEN: Final = web.HTTPForbidden.status_code
 
 def unserved_path(path: str) -> tuple[str, str] | None:
     """Return the action and the kind in the path of a request; None if it is another path."""
-    found = _PATH.fullmatch(path)
-    return (found[1], found[2]) if found is not None else None
+    match = _PATH.fullmatch(path)
+    return (match[1], match[2]) if match is not None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +78,17 @@ class UnservedHandler:
             try:
                 review = _review(body)
             finally:
-                self.reader.done(body)
+                self.reader.release(body)
         except Refusal as refusal:
             self.metrics.unserved_reviews.labels(kind, FAILED).inc()
-            return self.reader.refused(refusal)
+            return self.reader.refuse(refusal)
         response, outcome = self._answer(review, action, kind)
         self.metrics.unserved_reviews.labels(kind, outcome).inc()
-        return self.reader.closing(web.Response(body=response.encode(review), content_type=JSON))
+        return self.reader.close_unless_serving(web.Response(body=response.encode(review), content_type=JSON))
 
     def _answer(self, review: admission.Request, action: str, kind: str) -> tuple[admission.Response, str]:
         name, served = self._name(review, kind), self.registry.snapshot.names | self.elsewhere
-        admitted = self._admitted(review, kind, name, served)
+        admitted = self._outcome_without_warning(review, kind, name, served)
         if name is None or admitted:
             return admission.allowed(), admitted
         whose = "the pod" if kind == POD else f"namespace {review.namespace[:MAX_LABEL_VALUE]}"
@@ -98,7 +98,9 @@ class UnservedHandler:
         warning = message(name, whose, served, longest=admission.MAX_WARNING)
         return admission.allowed(warnings=(warning,)), WARNED
 
-    def _admitted(self, review: admission.Request, kind: str, name: str | None, served: frozenset[str]) -> str:
+    def _outcome_without_warning(
+        self, review: admission.Request, kind: str, name: str | None, served: frozenset[str]
+    ) -> str:
         """Return the outcome of a pod that is admitted without a warning; empty if its name is unknown."""
         if kind != POD and self.names is None:
             return UNWATCHED

@@ -15,7 +15,7 @@ from click.testing import Result
 from injector.cli.explain import as_text
 from injector.cluster.resources import PODS
 from injector.errors import DataError
-from injector.fleet.explain import Explanation, explain_live
+from injector.fleet.explain import WorkloadDecision, explain_live
 from injector.fleet.routing import pod_labels
 from injector.fleet.sources import RevisionSources
 from injector.fleet.view import read_view
@@ -393,7 +393,7 @@ def workload() -> Created:
 
 
 def test_the_text_is_a_line_for_each_step() -> None:
-    found = Explanation(workload(), Trace(STEPS_trace, "injected", "policy_enabled"), "1-24", "prod")
+    found = WorkloadDecision(workload(), Trace(STEPS_trace, "injected", "policy_enabled"), "1-24", "prod")
 
     assert as_text(found) == (
         "Pod shop/web: injected by 1-24 (policy_enabled)\n"
@@ -417,7 +417,7 @@ OBJECTS = (
 SOURCES = RevisionSources(None, HOME)
 
 
-async def explanation(place: str, *more: dict[str, Any], guard: str = "enforce") -> Explanation:
+async def explanation(place: str, *more: dict[str, Any], guard: str = "enforce") -> WorkloadDecision:
     reader, wanted = cluster(*OBJECTS, *more), WorkloadName(PODS, "web-abc-1", place)
     found, _ = await explain_live(reader, SOURCES, wanted, [await read_target(reader, wanted)], guard)
     return found[0]

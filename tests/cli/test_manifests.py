@@ -21,7 +21,7 @@ from injector.fleet.manifests import (
     Manifest,
     WorkloadFiles,
     Workloads,
-    changed_documents,
+    change_documents,
     read_manifests,
 )
 from injector.kube.pods import for_each_item
@@ -102,7 +102,7 @@ def refused(obj: dict[str, Any]) -> dict[str, Any] | None:
 def test_each_document_of_each_manifest_is_changed_or_kept() -> None:
     manifests = [Manifest("a", "kind: Pod\n---\n# kept\nkind: Service\n"), Manifest("b", "kind: Pod\n")]
 
-    found = list(changed_documents(manifests, marked, warn=print_warning))
+    found = list(change_documents(manifests, marked, warn=print_warning))
 
     assert [(each.text, each.after) for each in found] == [
         ("kind: Pod\n", {"kind": "Pod", "marked": True}),
@@ -113,20 +113,20 @@ def test_each_document_of_each_manifest_is_changed_or_kept() -> None:
 
 @pytest.mark.parametrize("text", ["# nothing\n", "- 1\n", "text\n", "42\n"])
 def test_documents_that_are_not_objects_pass_through(text: str) -> None:
-    (found,) = changed_documents([Manifest("a", text)], refused, warn=print_warning)
+    (found,) = change_documents([Manifest("a", text)], refused, warn=print_warning)
 
     assert (found.text, found.after) == (text, None)
 
 
 def test_yaml_that_cannot_be_read_names_the_file_and_its_line_there() -> None:
     with pytest.raises(ManifestError, match=r"^a\.yaml: yaml: line 5: "):
-        list(changed_documents([Manifest("a.yaml", "kind: Pod\n---\n\n# x\n\ta: 1\n")], marked, warn=print_warning))
+        list(change_documents([Manifest("a.yaml", "kind: Pod\n---\n\n# x\n\ta: 1\n")], marked, warn=print_warning))
 
 
 def test_a_document_is_changed_when_it_is_asked_for() -> None:
     """So 20,000 workloads are never in memory at once."""
     seen: list[dict[str, Any]] = []
-    documents = changed_documents([Manifest("a", "kind: Pod\n---\nkind: Job\n")], seen.append, warn=print_warning)
+    documents = change_documents([Manifest("a", "kind: Pod\n---\nkind: Job\n")], seen.append, warn=print_warning)
 
     next(documents)
 
@@ -141,7 +141,7 @@ def test_every_faulty_object_is_named_also_in_lists_and_at_most_twenty() -> None
         return {"items": list(for_each_item(obj, change))} if "items" in obj else refused(obj)
 
     with pytest.raises(MultipleError) as caught:
-        list(changed_documents([Manifest("a.yaml", text)], change, warn=print_warning))
+        list(change_documents([Manifest("a.yaml", text)], change, warn=print_warning))
 
     said = str(caught.value).splitlines()
     assert said[:2] == ["a.yaml:1: Pod first: is wrong; correct it", "a.yaml:4: Pod p0: is wrong; correct it"]
@@ -154,7 +154,7 @@ def test_an_object_that_cannot_be_changed_is_named_with_file_and_line(text: str,
         return None if "x" in obj else refused(obj)
 
     with pytest.raises(AnnotationError) as caught:
-        list(changed_documents([Manifest("a.yaml", text)], change, warn=print_warning))
+        list(change_documents([Manifest("a.yaml", text)], change, warn=print_warning))
 
     assert str(caught.value) == says
 

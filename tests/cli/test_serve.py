@@ -26,7 +26,7 @@ from injector.revisions.directory import EMBEDDED, read_directory, read_single
 from injector.revisions.source import SourceState
 from injector.settings import SETTINGS, Setting, Settings
 from injector.webhook.lifecycle import Follow, HealthFile
-from injector.webhook.server import Listeners
+from injector.webhook.server import ListenOptions
 from injector.webhook.services import Services
 from tests.cases import cases
 from tests.cli.clusters import assert_fails, invoke
@@ -306,7 +306,7 @@ def test_unserved_names_are_watched_on_request(tmp_path: Path, monkeypatch: pyte
     served: list[tuple[Services, Mapping[str, Follow]]] = []
 
     async def fake_serve(
-        _listeners: Listeners, services: Services, *, started: object, follow: Mapping[str, Follow]
+        _listeners: ListenOptions, services: Services, *, started: object, follow: Mapping[str, Follow]
     ) -> None:
         del started
         served.append((services, follow))

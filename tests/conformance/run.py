@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from injector.cli.manifests import manifest_text
 from injector.errors import InjectorError
-from injector.fleet.manifests import changed_documents, read_manifests
+from injector.fleet.manifests import change_documents, read_manifests
 from injector.injection.tools.manifest import inject_object
 from tests.conformance import compare, core, corpus, doors, undone
 from tests.conformance.page import Tally, complete, counted, page
@@ -62,7 +62,7 @@ def text_fault(case: corpus.Case) -> str:
     """Why what is printed of a file differs from Istio's by a byte; empty when it does not."""
     assert case.expected is not None
     revision = core.revision_of(case.settings)
-    documents = changed_documents(
+    documents = change_documents(
         read_manifests([str(case.source)], recursive=False),
         lambda each: inject_object(revision, each, warn=lambda _: None),
         warn=lambda _: None,

@@ -14,8 +14,8 @@ from injector.fleet.routing import (
     PodLabels,
     RequestedName,
     Route,
-    called_last,
     delivery_steps,
+    last_called,
     live_route,
     requested_name,
     route,
@@ -331,7 +331,7 @@ def test_the_requested_name_comes_from_webhook_or_labels(given: PodLabels, name:
     webhooks = around(*OBJECTS, labelled("shop", "prod")).webhooks
 
     assert requested_name(webhooks, given) == name
-    assert (called_last(webhooks, given) is not None) == (name == "prod")
+    assert (last_called(webhooks, given) is not None) == (name == "prod")
 
 
 SOURCE = "MutatingWebhookConfiguration istio-sidecar-injector-1-30"

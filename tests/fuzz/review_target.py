@@ -27,7 +27,7 @@ from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.source import build
 from injector.revisions.tags import parse_tags
 from injector.revisions.verify import RecentPods
-from injector.webhook.decisions import Explained
+from injector.webhook.decisions import DecisionNotes
 from injector.webhook.handler import HandlerOptions, InjectHandler
 from injector.webhook.lifecycle import Lifecycle, Phase
 from injector.webhook.listener import Listener
@@ -197,7 +197,7 @@ async def _until(done: Callable[[], bool], most: int) -> None:
 @cache
 def injector(*, tells: bool) -> Injector:
     """One for all inputs, as one serves all pods; and one that says more in its answers."""
-    return Injector(explained=Explained(warns=True, audits=True), guard=WARN) if tells else Injector()
+    return Injector(explained=DecisionNotes(warns=True, audits=True), guard=WARN) if tells else Injector()
 
 
 def run(data: bytes) -> None:

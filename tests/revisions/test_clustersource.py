@@ -19,7 +19,7 @@ from injector.revisions.clustersource import (
     build_all,
     cluster_state,
     kubelet_version,
-    listed_state,
+    list_state,
     openshift_annotations,
     watched_resources,
 )
@@ -314,18 +314,18 @@ def test_other_resources_are_watched_only_where_a_revision_needs_them(values: st
 
 def test_tags_without_their_revisions_are_not_read() -> None:
     source = ClusterSource(FakeClient([page()]), Registry(), Observed())
-    source.seen = {"mutatingwebhookconfigurations": {"w": TagObject("prod", "default", "w")}}
+    source.objects = {"mutatingwebhookconfigurations": {"w": TagObject("prod", "default", "w")}}
 
     assert source.read() == SourceState(())
 
 
 def test_the_state_is_computed_once_for_each_change() -> None:
     source = ClusterSource(FakeClient([page()]), Registry(), Observed(), HOME)
-    source.seen = seen(*small_pair())
+    source.objects = seen(*small_pair())
     before = source.read()
     assert source.read() is before
 
-    source.seen = seen(*small_pair(), *small_pair("-1-24"))
+    source.objects = seen(*small_pair(), *small_pair("-1-24"))
 
     assert [raw.name for raw in source.read().revisions] == ["1-24", "default"]
 
@@ -334,9 +334,9 @@ def test_a_cluster_whose_config_maps_are_all_deleted_keeps_what_is_served() -> N
     registry = Registry()
     source = ClusterSource(FakeClient([page()]), registry, Observed(), HOME)
     loader = Loader(source.read, registry)
-    source.seen = seen(*small_pair())
+    source.objects = seen(*small_pair())
     loader.load(1.0)
-    source.seen = seen()
+    source.objects = seen()
 
     prepared = loader.prepare(2.0)
 
@@ -416,7 +416,7 @@ ASKS = make_raw("1-30", values=VALUES.replace("1.24.6", "1.30.1"))
 async def test_revisions_and_tags_are_those_of_the_cluster() -> None:
     objects = (*revision("1-24", "1.24.6"), *revision("1-30", "1.30.1")[:1], tag("prod", "1-24"))
 
-    state = await listed_state(reader_of(*objects), HOME)
+    state = await list_state(reader_of(*objects), HOME)
 
     assert [raw.name for raw in state.revisions] == ["1-24"]
     assert list(state.failures) == ["1-30"]
@@ -424,7 +424,7 @@ async def test_revisions_and_tags_are_those_of_the_cluster() -> None:
 
 
 async def test_another_namespace_has_no_revisions() -> None:
-    assert (await listed_state(reader_of(*revision("1-24", "1.24.6")), "elsewhere")).revisions == ()
+    assert (await list_state(reader_of(*revision("1-24", "1.24.6")), "elsewhere")).revisions == ()
 
 
 async def test_the_nodes_are_asked_where_a_revision_depends_on_them() -> None:
@@ -488,7 +488,7 @@ async def test_facts_of_the_source_are_those_of_now() -> None:
 async def test_a_cluster_is_asked_for_no_more_than_config_maps_and_webhooks() -> None:
     client = FakeKube(*revision("1-24", "1.24.6"))
 
-    await listed_state(client, HOME)
+    await list_state(client, HOME)
 
     assert client.asked == [
         "list configmaps in istio-system istio.io/rev",

@@ -15,7 +15,7 @@ from injector.istio.webhooks.configurations import Endpoint, WebhookOptions, dea
 from injector.istio.webhooks.tagobjects import tag_service
 from injector.revisions.clustertags import ClusterTags, Configurations, Placement, plan_revision, plan_tag
 from injector.revisions.tags import Tag
-from injector.revisions.tagstore import TagStore, check_removable, checked_tag, remove_tag
+from injector.revisions.tagstore import TagStore, check_removable, check_tag, remove_tag
 from tests.cli.clusters import INJECTOR, config_maps, labelled, namespace
 from tests.cluster.fakeapi import Direct, FakeApi
 from tests.e2e.manifests import config_map
@@ -329,7 +329,7 @@ def write(tags: ClusterTags, tag: Tag) -> None:
 
 def set_tag(tags: ClusterTags, tag: Tag, *, overwrite: bool = False) -> None:
     """Set a tag as the command does."""
-    write(tags, checked_tag(tags.list(), tag, overwrite=overwrite))
+    write(tags, check_tag(tags.list(), tag, overwrite=overwrite))
 
 
 def test_revisions_are_those_of_config_maps_and_of_webhooks(tags: ClusterTags) -> None:

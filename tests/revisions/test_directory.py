@@ -11,7 +11,7 @@ import pytest
 
 from injector.errors import ConfigError
 from injector.istio.proxyconfig import ProxyConfigs, read_proxy_config_resource
-from injector.revisions.directory import EMBEDDED, merged_state, read_directory, read_folder, read_single
+from injector.revisions.directory import EMBEDDED, merge_states, read_directory, read_folder, read_single
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
 from injector.revisions.source import ClusterFacts, SourceState
@@ -211,24 +211,24 @@ def tag(revision: str) -> dict[str, Tag]:
 
 
 def test_revisions_of_either_source_are_merged() -> None:
-    state = merged_state(SourceState((OWN,), {"x": BROKEN}, tag("a")), SourceState((OTHER,), {"y": BROKEN}))
+    state = merge_states(SourceState((OWN,), {"x": BROKEN}, tag("a")), SourceState((OTHER,), {"y": BROKEN}))
 
     assert [raw.name for raw in state.revisions] == ["a", "b"]
     assert (set(state.failures), set(state.tags), dict(state.notes)) == ({"x", "y"}, {"prod"}, {})
 
 
 def test_the_first_source_takes_precedence_with_a_note() -> None:
-    state = merged_state(SourceState((OWN,)), SourceState((THEIRS, OTHER)))
+    state = merge_states(SourceState((OWN,)), SourceState((THEIRS, OTHER)))
 
     assert [raw.origin for raw in state.revisions] == ["revisions/a", "revisions/b"]
     assert state.notes == {"a": ("ConfigMap x/a has the same name and is not served",)}
 
 
 def test_a_failure_in_the_first_source_hides_the_second() -> None:
-    state = merged_state(SourceState((), {"a": BROKEN}), SourceState((THEIRS,)))
+    state = merge_states(SourceState((), {"a": BROKEN}), SourceState((THEIRS,)))
 
     assert (state.revisions, dict(state.failures)) == ((), {"a": BROKEN})
-    assert merged_state(SourceState((OWN,)), SourceState((), {"a": BROKEN})).failures == {}
+    assert merge_states(SourceState((OWN,)), SourceState((), {"a": BROKEN})).failures == {}
 
 
 @pytest.mark.parametrize(
@@ -238,14 +238,14 @@ def test_a_failure_in_the_first_source_hides_the_second() -> None:
 def test_the_first_sources_tag_takes_precedence_and_a_difference_is_noted(
     theirs: str, notes: dict[str, tuple[str, ...]]
 ) -> None:
-    state = merged_state(SourceState((OWN,), tags=tag("a")), SourceState((OTHER,), tags=tag(theirs)))
+    state = merge_states(SourceState((OWN,), tags=tag("a")), SourceState((OTHER,), tags=tag(theirs)))
 
     assert (state.tags["prod"].revision, dict(state.notes)) == ("a", notes)
 
 
 def test_facts_of_the_cluster_apply_to_both_sources() -> None:
     facts = ClusterFacts(node_versions=("v1.33.0",))
-    state = merged_state(SourceState((OWN,)), SourceState((make_raw("b", facts=facts),), facts=facts))
+    state = merge_states(SourceState((OWN,)), SourceState((make_raw("b", facts=facts),), facts=facts))
 
     assert [raw.facts for raw in state.revisions] == [facts, facts]
 
@@ -258,7 +258,7 @@ def proxy_configs(*names: str, **spec: Any) -> ProxyConfigs:
 def test_proxy_configs_of_a_file_replace_those_of_the_cluster_by_name() -> None:
     own = ClusterFacts(proxy_configs=proxy_configs("a", concurrency=1))
     theirs = ClusterFacts(("v1.33.0",), proxy_configs=proxy_configs("a", "b", concurrency=2))
-    state = merged_state(SourceState((OWN,), facts=own), SourceState((OTHER,), facts=theirs))
+    state = merge_states(SourceState((OWN,), facts=own), SourceState((OTHER,), facts=theirs))
 
     expected = proxy_configs("a", concurrency=1).over(proxy_configs("b", concurrency=2))
     assert state.facts == ClusterFacts(("v1.33.0",), proxy_configs=expected)
@@ -316,7 +316,7 @@ def test_faults_of_both_are_kept_unless_the_first_has_the_tag() -> None:
     own, theirs = ConfigError("own"), ConfigError("theirs")
     first = SourceState((), tags=tag("a"), tags_error=own)
     second = SourceState((), tag_faults={"t": theirs, "prod": theirs}, default="b", webhook_faults=("x",))
-    state = merged_state(first, second)
+    state = merge_states(first, second)
 
     assert (state.tags_error, state.tag_faults, state.default) == (own, {"t": theirs}, "b")
     assert state.webhook_faults == ("x",)

@@ -22,7 +22,7 @@ from injector.istio.revision import Revision
 from injector.metrics import Metrics, RevisionRow
 from injector.revisions import following as following_module
 from injector.revisions.directory import read_directory, read_single
-from injector.revisions.following import MAX_SETTLES, RETRY, SETTLE, Follower, failure_of
+from injector.revisions.following import MAX_SETTLES, RETRY, SETTLE, Reloader, failure_of
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader, LoadReport, RevisionState
 from injector.revisions.source import ReadSource, SourceState
@@ -91,7 +91,7 @@ class Following:
         self.source.readers.clear()
         self.metrics = Shown(self.collector, self.show)
         sources = self.loader, self.watch, self.interval, self.recent, self.metrics
-        self.follower = Follower(*sources, sleep=self.clock.sleep, now=lambda: self.now)
+        self.follower = Reloader(*sources, sleep=self.clock.sleep, now=lambda: self.now)
 
     async def watch(self) -> AsyncIterator[None]:
         self.watches += 1
@@ -359,7 +359,7 @@ async def test_after_a_fault_of_the_injector_a_source_without_a_watch_is_read_ag
     async with asyncio.timeout(LIMIT), running(at_work.follower.run()):
         await at_work.clock.asleep(INTERVAL)
         at_work.source.fault = MemoryError()
-        at_work.follower.changed()
+        at_work.follower.on_change()
         assert isinstance((await at_work.shown.get()).source_error, InternalError)
         at_work.source.fault = None
         await at_work.clock.wake(INTERVAL)
@@ -402,7 +402,7 @@ async def test_a_reported_change_is_read_even_without_a_watch(tmp_path: Path) ->
 
     async with asyncio.timeout(LIMIT), following(tmp_path, interval=0.0) as at_work:
         (tmp_path / "a" / "values").write_text(NEWER)
-        at_work.follower.changed()
+        at_work.follower.on_change()
         await at_work.shown.get()
 
         assert at_work.version() == "1.30"
@@ -495,7 +495,7 @@ async def test_a_removed_revision_that_ends_during_a_fault_makes_no_more_reads(
 async def test_a_revision_that_was_removed_before_the_server_was_ready_is_dropped_in_time(revisions: Path) -> None:
     at_work = Following(Spy(partial(read_directory, revisions)), interval=0.0, keep_removed=0.01)
     shutil.rmtree(revisions / "b")
-    at_work.follower.changed()
+    at_work.follower.on_change()
     assert at_work.shown.get_nowait().revisions["b"].removed_until == 7.01
 
     async with running(at_work.follower.run()), asyncio.timeout(LIMIT):

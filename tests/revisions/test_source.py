@@ -6,7 +6,7 @@ import pytest
 
 from injector.errors import ConfigError
 from injector.kube.selectors import is_dns_label
-from injector.revisions.names import checked_name
+from injector.revisions.names import check_name
 from injector.revisions.source import ClusterFacts, SourceState
 from injector.revisions.tags import parse_tags
 from tests.revisions.fakes import make_raw
@@ -14,7 +14,7 @@ from tests.revisions.fakes import make_raw
 
 @pytest.mark.parametrize("name", ["default", "1-24", "a", "a" * 63, "0"])
 def test_a_dns_label_names_a_revision(name: str) -> None:
-    assert checked_name(name, where="x") == name
+    assert check_name(name, where="x") == name
 
 
 @pytest.mark.parametrize(
@@ -23,18 +23,18 @@ def test_a_dns_label_names_a_revision(name: str) -> None:
 def test_anything_else_does_not(name: str) -> None:
     assert not is_dns_label(name)
     with pytest.raises(ConfigError, match="cannot name a revision"):
-        checked_name(name, where="x")
+        check_name(name, where="x")
 
 
 @pytest.mark.parametrize("name", ["cluster", "net"])
 def test_names_that_the_path_uses_are_refused_with_the_reason(name: str) -> None:
     with pytest.raises(ConfigError, match=f"x: `{name}` cannot name a tag; .*Istio's own path"):
-        checked_name(name, where="x", kind="tag")
+        check_name(name, where="x", kind="tag")
 
 
 def test_a_long_name_is_cut_in_the_message() -> None:
     with pytest.raises(ConfigError) as caught:
-        checked_name("A" * 5000, where="x")
+        check_name("A" * 5000, where="x")
 
     assert len(str(caught.value)) < 300
 

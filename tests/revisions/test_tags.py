@@ -20,9 +20,9 @@ from injector.revisions.tags import (
     TagWorkload,
     choose,
     draw,
+    is_sampled,
     parse_tags,
     read_tags,
-    sampled,
     tag_annotations,
     tag_object,
     usable_tags,
@@ -410,8 +410,8 @@ def test_draws_depend_on_word_boundaries() -> None:
 def test_a_sample_is_its_percentage_of_requests(percent: float) -> None:
     uids = [f"6f1d3c9e-{number}" for number in range(20_000)]
 
-    assert sum(sampled(uid, percent) for uid in uids) / 200 == pytest.approx(percent, abs=1)
-    assert percent not in {0, 100} or {sampled(uid, percent) for uid in uids} == {percent == 100}
+    assert sum(is_sampled(uid, percent) for uid in uids) / 200 == pytest.approx(percent, abs=1)
+    assert percent not in {0, 100} or {is_sampled(uid, percent) for uid in uids} == {percent == 100}
 
 
 @cases("pod", "kind", "name")

@@ -19,9 +19,9 @@ from injector.revisions.tagstore import (
     TagState,
     TagStore,
     check_removable,
+    check_tag,
     check_unused,
-    checked_tag,
-    followers,
+    namespaces_by_name,
     remove_tag,
 )
 from tests.cases import cases
@@ -70,7 +70,7 @@ class Memory:
 
 def set_tag(store: Memory, tag: Tag, *, overwrite: bool = False) -> None:
     """Set a tag as the command does."""
-    store.set(checked_tag(store.list(), tag, overwrite=overwrite))
+    store.set(check_tag(store.list(), tag, overwrite=overwrite))
 
 
 def test_any_store_will_do() -> None:
@@ -115,7 +115,7 @@ def test_a_tag_that_istioctl_refuses_is_refused_in_its_words(tag: Tag, overwrite
 
 
 def test_the_default_tag_may_have_the_name_of_a_revision() -> None:
-    assert checked_tag(TagState({}, ("default", "1-24")), Tag("default", (("1-24", 1),))).name == "default"
+    assert check_tag(TagState({}, ("default", "1-24")), Tag("default", (("1-24", 1),))).name == "default"
 
 
 def test_a_missing_tag_is_not_removed() -> None:
@@ -364,7 +364,7 @@ def test_a_tag_that_moves_keeps_its_options_unless_they_end(
     store = DirectoryTags(directory)
     (directory / "tags.yaml").write_text(f"prod: {before}\n")
 
-    store.set(checked_tag(store.list(), replace(tag, name="prod"), overwrite=True, **options))
+    store.set(check_tag(store.list(), replace(tag, name="prod"), overwrite=True, **options))
 
     assert (directory / "tags.yaml").read_text() == f"prod: {after}\n"
 
@@ -392,4 +392,4 @@ def test_namespaces_follow_what_their_labels_name() -> None:
         ("shop", {"istio.io/rev": "prod"}),
     ]
 
-    assert followers(labelled) == {"prod": ("bank", "both", "shop"), "default": ("both", "old")}
+    assert namespaces_by_name(labelled) == {"prod": ("bank", "both", "shop"), "default": ("both", "old")}

@@ -21,15 +21,15 @@ from injector.metrics import Outcome
 from injector.revisions.registry import Resolved
 from injector.settings import SETTINGS
 from injector.webhook.decisions import (
-    EXPLAINED,
+    DECISION_NOTES,
     FAULT,
     FIELDS,
     LOGGED,
     MAX_RECENT,
     MAX_VALUE,
     REMEDIES,
+    DecisionNotes,
     Decisions,
-    Explained,
 )
 from tests.cluster.fakes import in_fake_time
 from tests.factories import UID, created_by, make_pod, make_review
@@ -195,7 +195,11 @@ def test_nothing_is_said_of_those_who_are_turned_away_where_failures_are_not_log
     assert caplog.records == []
 
 
-BOTH, TAGGED, PLAIN = Explained(True, True), Resolved(fake_revision("1-24"), "prod"), Resolved(fake_revision("1-24"))
+BOTH, TAGGED, PLAIN = (
+    DecisionNotes(True, True),
+    Resolved(fake_revision("1-24"), "prod"),
+    Resolved(fake_revision("1-24")),
+)
 ANSWER = Response(allowed=True, warnings=("policy: odd",))
 INJECTED = Injected({}, b"[]", ("sidecar", "custom"))
 # k8s.io/apiserver/pkg/audit, checkAnnotationKey: the part behind the webhook's name is that of a qualified name.
@@ -207,50 +211,50 @@ def audit(response: Response) -> dict[str, str]:
 
 
 def test_an_injected_pod_is_told_its_revision_tag_and_templates() -> None:
-    response = BOTH.injected(ANSWER, INJECTED, TAGGED)
+    response = BOTH.note_injected(ANSWER, INJECTED, TAGGED)
 
     assert response.warnings == ("injected by revision 1-24 (tag prod)", "policy: odd")
     said = {"decision": "injected", "revision": "1-24", "templates": "sidecar,custom"}
     assert audit(response) == {**said, "tag": "prod"}
 
-    without_tag = BOTH.injected(ANSWER, INJECTED, PLAIN)
+    without_tag = BOTH.note_injected(ANSWER, INJECTED, PLAIN)
     assert (without_tag.warnings[0], audit(without_tag)) == ("injected by revision 1-24", said)
 
 
 @pytest.mark.parametrize("reason", REMEDIES)
 def test_a_skipped_pod_is_told_why_and_what_to_do(reason: str) -> None:
-    response = BOTH.skipped(ANSWER, Skipped(reason, "x"), TAGGED)
+    response = BOTH.note_skipped(ANSWER, Skipped(reason, "x"), TAGGED)
 
     assert response.warnings[0] == f"not injected by revision 1-24 (tag prod): {REMEDIES[reason]}"
     assert audit(response) == {"decision": "skipped", "reason": reason, "revision": "1-24", "tag": "prod"}
 
 
 def test_a_refused_pod_has_its_reason_in_the_audit_log_and_no_warning() -> None:
-    response = BOTH.refused(ANSWER, "template", TAGGED)
+    response = BOTH.note_refused(ANSWER, "template", TAGGED)
 
     refused = {"decision": "refused", "reason": "template", "revision": "1-24", "tag": "prod"}
     assert (response.warnings, audit(response)) == (ANSWER.warnings, refused)
-    unknown = audit(BOTH.refused(ANSWER, "unknown_revision", None))
+    unknown = audit(BOTH.note_refused(ANSWER, "unknown_revision", None))
     assert unknown == {"decision": "refused", "reason": "unknown_revision"}
 
 
 def test_every_value_of_the_flag_means_something_and_off_means_nothing() -> None:
     (setting,) = (each for each in SETTINGS if each.name == "explain")
-    assert tuple(EXPLAINED) == setting.choices
-    assert EXPLAINED["off"] is None
+    assert tuple(DECISION_NOTES) == setting.choices
+    assert DECISION_NOTES["off"] is None
     shown = {
         name: (len(response.warnings), bool(response.audit))
-        for name, each in EXPLAINED.items()
+        for name, each in DECISION_NOTES.items()
         if each is not None
-        for response in (each.injected(ANSWER, INJECTED, PLAIN),)
+        for response in (each.note_injected(ANSWER, INJECTED, PLAIN),)
     }
     assert shown == {"warnings": (2, False), "audit": (1, True), "both": (2, True)}
 
 
 def test_what_is_said_fits_into_what_kubernetes_takes() -> None:
     longest = Resolved(fake_revision("r" * 63), "t" * 63)
-    warnings = [BOTH.skipped(ANSWER, Skipped(reason, ""), longest).warnings[0] for reason in REMEDIES]
-    many = BOTH.injected(ANSWER, Injected({}, b"[]", ("name",) * 100_000), longest)
+    warnings = [BOTH.note_skipped(ANSWER, Skipped(reason, ""), longest).warnings[0] for reason in REMEDIES]
+    many = BOTH.note_injected(ANSWER, Injected({}, b"[]", ("name",) * 100_000), longest)
 
     assert max(map(len, warnings)) <= MAX_WARNING
     assert max(len(value) for value in audit(many).values()) == MAX_VALUE

@@ -36,7 +36,7 @@ from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts, Skipped
 from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.source import build
-from injector.revisions.tags import parse_tags, sampled
+from injector.revisions.tags import is_sampled, parse_tags
 from injector.revisions.verify import RecentPods
 from injector.webhook.decisions import FIELDS
 from injector.webhook.handler import InjectHandler, reason_of
@@ -598,7 +598,7 @@ async def test_a_sample_is_chosen_by_the_uid_of_the_request(shadowed: Client, ta
             await answer_of(shadowed, "/inject/half", make_review(uid=f"uid-{number}"))
 
     assert 2 * 4 <= len(taken) <= 2 * 16
-    assert len(taken) == 2 * sum(sampled(f"uid-{number}", 50) for number in range(20))
+    assert len(taken) == 2 * sum(is_sampled(f"uid-{number}", 50) for number in range(20))
 
 
 async def test_the_shadow_is_offered_an_admission_only_once_its_answer_is_sent(

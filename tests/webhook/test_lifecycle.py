@@ -28,7 +28,7 @@ class Work:
     def __init__(self) -> None:
         self.starts: list[float] = []
         self.runs = False
-        self.settle = asyncio.Event()
+        self.wait_until_ready = asyncio.Event()
         self.end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def run(self, settled: asyncio.Event | None = None) -> None:
@@ -36,7 +36,7 @@ class Work:
         self.runs = True
         try:
             if settled is not None:
-                await self.settle.wait()
+                await self.wait_until_ready.wait()
                 settled.set()
             await self.end
         finally:
@@ -164,12 +164,12 @@ async def test_a_task_that_returns_is_done(supervisor: Supervisor) -> None:
 @in_fake_time
 async def test_works_have_settled_with_the_last_one(supervisor: Supervisor) -> None:
     works = {"a": Work(), "b": Work(), "c": Work()}
-    settling = asyncio.create_task(supervisor.settle({name: work.run for name, work in works.items()}))
+    settling = asyncio.create_task(supervisor.wait_until_ready({name: work.run for name, work in works.items()}))
     for name in ("b", "a"):
-        works[name].settle.set()
+        works[name].wait_until_ready.set()
         await asyncio.sleep(MOMENT)
         assert not settling.done()
-    works["c"].settle.set()
+    works["c"].wait_until_ready.set()
 
     async with asyncio.timeout(LIMIT):
         await settling
@@ -181,7 +181,7 @@ async def test_works_have_settled_with_the_last_one(supervisor: Supervisor) -> N
 @in_fake_time
 async def test_without_works_there_is_nothing_to_wait_for(supervisor: Supervisor) -> None:
     async with asyncio.timeout(LIMIT):
-        await supervisor.settle({})
+        await supervisor.wait_until_ready({})
 
 
 @pytest.mark.parametrize("failing", [0, 1])
@@ -195,7 +195,7 @@ async def test_a_failure_before_it_has_settled_is_raised(supervisor: Supervisor,
     works = {"a": work.run, "b": fails} if failing else {"a": fails, "b": work.run}
 
     with pytest.raises(ConfigError, match="no permission"):
-        await supervisor.settle(works)
+        await supervisor.wait_until_ready(works)
     await supervisor.stop()
     assert not work.runs
 
@@ -203,8 +203,8 @@ async def test_a_failure_before_it_has_settled_is_raised(supervisor: Supervisor,
 @in_fake_time
 async def test_a_failure_after_it_has_settled_is_followed_by_a_restart(supervisor: Supervisor) -> None:
     work = Work()
-    work.settle.set()
-    await supervisor.settle({"cluster": work.run})
+    work.wait_until_ready.set()
+    await supervisor.wait_until_ready({"cluster": work.run})
     await work.fail()
     assert supervisor.fault() == "background task down: cluster"
     await asyncio.sleep(RESTARTS[0])

@@ -125,7 +125,7 @@ async def serving(limit: int = 1000, tls: tuple[Path, Path] | None = None) -> As
             case "/":
                 bodies.append(await request.read())
                 assert isinstance(request.protocol, Connection)
-                request.protocol.received()
+                request.protocol.enter_handler()
                 await go.wait()
                 return web.Response(text="ok")
             case "/large":
@@ -612,9 +612,9 @@ async def test_a_handshake_that_goes_on_is_waited_for_a_moment(tmp_path: Path, h
         _, writer = await asyncio.open_connection("127.0.0.1", served.port)
         await until(lambda: served.listener.handshakes)
 
-        assert served.listener.left() == 1
+        assert served.listener.count_open() == 1
         await hurry.by(module.QUIET_TIME + 0.1)
-        assert served.listener.left() == 0
+        assert served.listener.count_open() == 0
         writer.close()
 
 

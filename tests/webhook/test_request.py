@@ -65,7 +65,7 @@ async def test_a_body_is_read_in_full_and_counts_until_its_request_is_answered(l
     assert body == b"abcdefghi"
     assert (await refusal_of(reader, sent(b"xy"))).status == 429
 
-    reader.done(body)
+    reader.release(body)
     assert await reader.read(sent(b"abcdefghij")) == b"abcdefghij"
 
 

@@ -21,16 +21,16 @@ from prometheus_client import CollectorRegistry
 
 from injector.errors import InjectorError
 from injector.metrics import Metrics
-from injector.revisions.following import Follower
+from injector.revisions.following import Reloader
 from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.reload import Loader, LoadReport
 from injector.revisions.tags import parse_tags
 from injector.webhook import lifecycle, listener, shadow
-from injector.webhook.decisions import EXPLAINED
+from injector.webhook.decisions import DECISION_NOTES
 from injector.webhook.handler import HandlerOptions
 from injector.webhook.lifecycle import Follow, HealthFile
 from injector.webhook.reading import MAX_BODY
-from injector.webhook.server import Listeners, serve
+from injector.webhook.server import ListenOptions, serve
 from injector.webhook.services import Services
 from injector.webhook.shadow import Shadows
 from injector.webhook.tls.certificate import CertificateFiles, ClientAuthority
@@ -41,7 +41,7 @@ from tests.tasks import until
 from tests.webhook.certificates import Order, authority, issue, write_certificate
 from tests.webhook.conftest import Core
 
-LISTENERS = Listeners("127.0.0.1", 0, 0, 0.0)
+LISTENERS = ListenOptions("127.0.0.1", 0, 0, 0.0)
 LIMIT = 20.0
 
 
@@ -84,7 +84,7 @@ def services(core: Core, registry: Registry, metrics: Metrics) -> Services:
 
 @asynccontextmanager
 async def running(
-    listeners: Listeners, services: Services, follow: Mapping[str, Follow] | None = None
+    listeners: ListenOptions, services: Services, follow: Mapping[str, Follow] | None = None
 ) -> AsyncIterator[Running]:
     """Run a server for as long as a test needs it."""
     ports: asyncio.Future[tuple[int, int]] = asyncio.get_running_loop().create_future()
@@ -130,7 +130,9 @@ async def test_no_response_tells_the_versions_of_its_software(services: Services
 
 
 async def test_names_served_elsewhere_and_the_decision_are_told_in_answers(services: Services) -> None:
-    told = replace(services, elsewhere=frozenset({"1-18"}), options=HandlerOptions(explained=EXPLAINED["warnings"]))
+    told = replace(
+        services, elsewhere=frozenset({"1-18"}), options=HandlerOptions(explained=DECISION_NOTES["warnings"])
+    )
 
     async with running(LISTENERS, told) as server:
 
@@ -436,7 +438,7 @@ async def test_what_it_cannot_follow_at_all_ends_it_with_the_reason(services: Se
 
 async def test_a_reload_may_be_asked_for_before_it_is_ready(services: Services) -> None:
     follower = FakeFollower()
-    followed = replace(services, follower=cast("Follower", follower))
+    followed = replace(services, follower=cast("Reloader", follower))
 
     async def follow(settled: asyncio.Event) -> None:
         os.kill(os.getpid(), signal.SIGHUP)
@@ -461,7 +463,7 @@ async def test_a_failed_background_task_is_named_if_injection_needs_it(
 
     monkeypatch.setattr(Shadows if task == "shadow" else FakeFollower, "run", fails)
     monkeypatch.setattr(lifecycle, "RESTARTS", (LIMIT,))
-    async with running(LISTENERS, replace(services, follower=cast("Follower", FakeFollower()))) as server:
+    async with running(LISTENERS, replace(services, follower=cast("Reloader", FakeFollower()))) as server:
         answer = await server.get("/readyz")
         assert (answer.status, await answer.text()) == ready
         assert (await server.post()).status == 200
@@ -494,7 +496,7 @@ class FakeFollower:
 
 async def test_the_configuration_is_followed_until_the_end_and_reloaded_on_a_signal(services: Services) -> None:
     follower = FakeFollower()
-    followed = replace(services, follower=cast("Follower", follower))
+    followed = replace(services, follower=cast("Reloader", follower))
 
     async with asyncio.timeout(LIMIT), running(replace(LISTENERS, shutdown_delay=LIMIT), followed) as server:
         await follower.running.wait()
@@ -508,7 +510,7 @@ async def test_the_configuration_is_followed_until_the_end_and_reloaded_on_a_sig
 
 async def test_it_is_unready_before_what_follows_the_configuration_is_closed(services: Services) -> None:
     follower, seen = FakeFollower(), asyncio.Queue[int]()
-    followed = replace(services, follower=cast("Follower", follower))
+    followed = replace(services, follower=cast("Reloader", follower))
 
     async with running(LISTENERS, followed) as server:
 

@@ -19,10 +19,10 @@ from injector.istio.revision import Revision
 from injector.metrics import Metrics
 from injector.webhook import shadow
 from injector.webhook.shadow import (
+    IDLE_PER_WORK,
     MAX_EXAMPLES,
     MAX_WAITING,
     MAX_WAITING_BYTES,
-    REST,
     Admission,
     InjectionOutcome,
     Shadows,
@@ -66,7 +66,7 @@ WORK = 0.5
 
 async def worked(times: int = 1) -> None:
     """Wait until so many admissions were looked at, with the rest after each."""
-    await asyncio.sleep(times * WORK * (1 + REST) + 0.1)
+    await asyncio.sleep(times * WORK * (1 + IDLE_PER_WORK) + 0.1)
 
 
 @pytest.fixture
@@ -142,7 +142,7 @@ async def test_it_rests_in_proportion_to_its_work(core: Core, shadows: Shadows) 
         shadows.offer(admission())
         shadows.offer(admission())
 
-        await asyncio.sleep(WORK * (1 + REST) - 0.1)
+        await asyncio.sleep(WORK * (1 + IDLE_PER_WORK) - 0.1)
         assert len(core.asked) == 1
         await asyncio.sleep(0.2)
         assert len(core.asked) == 2

@@ -20,7 +20,7 @@ from injector.webhook.slow import (
     MAX_PAUSE,
     MAX_RECORDS,
     MAX_WAITING,
-    REST,
+    REST_PER_SECOND,
     SLOW,
     WEIGHT,
     SlowPool,
@@ -329,7 +329,7 @@ async def test_the_thread_rests_while_requests_wait_for_the_event_loop(pool: Slo
 
 
 async def test_a_rest_has_an_end(pool: SlowPool, others: AdmissionQueue) -> None:
-    await in_thread(pool, partial(taking, 0.05 / REST))
+    await in_thread(pool, partial(taking, 0.05 / REST_PER_SECOND))
     async with others.turn("blog", 1):
         assert await in_thread(pool, quick) == "done"
 

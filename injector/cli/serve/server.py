@@ -35,10 +35,10 @@ from injector.istio.labels import DEFAULT_NAME
 from injector.kube.escaping import escape_line
 from injector.metrics import Metrics
 from injector.revisions.clustersource import ClusterSource
-from injector.revisions.directory import EMBEDDED, merged_state, read_directory, read_single
+from injector.revisions.directory import EMBEDDED, merge_states, read_directory, read_single
 from injector.revisions.driftwatch import DriftWatch
 from injector.revisions.files import file_changes
-from injector.revisions.following import Follower
+from injector.revisions.following import Reloader
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
 from injector.revisions.source import Overrides
@@ -49,11 +49,11 @@ from injector.upgrade.controller import LEASE_NAME, Controller
 from injector.upgrade.gates import read_token
 from injector.upgrade.launch import Launcher
 from injector.upgrade.state import state_line
-from injector.webhook.decisions import EXPLAINED, FIELDS, LOGGED, Decisions
+from injector.webhook.decisions import DECISION_NOTES, FIELDS, LOGGED, Decisions
 from injector.webhook.handler import HandlerOptions
 from injector.webhook.lifecycle import HealthFile
 from injector.webhook.queue import AdmissionQueue
-from injector.webhook.server import Listeners, serve
+from injector.webhook.server import ListenOptions, serve
 from injector.webhook.services import Services
 from injector.webhook.tls.cabundle import CaBundles
 from injector.webhook.tls.certificate import CertificateFiles, ClientAuthority
@@ -96,7 +96,7 @@ def run_server(settings: Settings) -> None:
         cluster = ClusterSource(client, registry, metrics, settings.istio_namespace)
     loader = Loader(source_of(settings, None if cluster is None else cluster.read), registry, settings.keep_removed)
     watch = partial(file_changes, paths) if (paths := watched_paths(settings)) else None
-    follower = Follower(loader, watch, settings.reload_interval, recent, metrics)
+    follower = Reloader(loader, watch, settings.reload_interval, recent, metrics)
     follower.load(required=cluster is None)
 
     def started(port: int, ops_port: int) -> None:
@@ -116,7 +116,7 @@ def run_server(settings: Settings) -> None:
     if client is not None and settings.watch_drift:
         follow["drift"] = DriftWatch(client, registry, metrics).follow
     tracing = tracing_of(os.environ, version=version)
-    listeners = Listeners(settings.bind, settings.port, settings.ops_port, settings.shutdown_delay)
+    listeners = ListenOptions(settings.bind, settings.port, settings.ops_port, settings.shutdown_delay)
     services = Services(
         registry,
         loader,
@@ -131,7 +131,7 @@ def run_server(settings: Settings) -> None:
         options=HandlerOptions(
             AdmissionQueue(settings.max_waiting),
             Decisions(LOGGED[settings.log_decisions]),
-            explained=EXPLAINED[settings.explain],
+            explained=DECISION_NOTES[settings.explain],
             guard=settings.guard,
             deny_invalid=settings.invalid_pods == DENY,
             tracing=tracing,
@@ -140,7 +140,7 @@ def run_server(settings: Settings) -> None:
         upgrades=None if controller is None else controller.to_list,
     )
     if cluster is not None:
-        follow["cluster"] = partial(cluster.follow, follower.changed)
+        follow["cluster"] = partial(cluster.follow, follower.on_change)
 
     asyncio.run(_run_with_client(client, partial(serve, listeners, services, started=started, follow=follow)))
     if tracing is not None:
@@ -186,7 +186,7 @@ def upgrade_controller(settings: Settings, client: KubeClient, metrics: Metrics)
 def source_of(settings: Settings, cluster: ReadSource | None = None) -> ReadSource:
     """Return the reader of the revisions. ``cluster`` reads those of --from-cluster, if the settings have it."""
     sources = [source for source in (_files_of(settings), cluster) if source is not None]
-    return lambda: reduce(merged_state, (read() for read in sources))
+    return lambda: reduce(merge_states, (read() for read in sources))
 
 
 def _files_of(settings: Settings) -> ReadSource | None:

@@ -78,9 +78,9 @@ class CaBundles:
             del self._retries[name]
         self._woken.set()
 
-    async def follow(self, settled: asyncio.Event) -> None:
+    async def follow(self, ready: asyncio.Event) -> None:
         """Watch the webhooks and patch outdated ones until cancelled. The server does not wait for it."""
-        settled.set()
+        ready.set()
         scope = Scope(WEBHOOKS, name=self.selector.configuration, watch_name=WATCH)
         watch = ListWatch(
             self.client,
@@ -105,28 +105,28 @@ class CaBundles:
     async def step(self) -> float | None:
         """Patch the webhooks that are due. Return the seconds until the next try, or None if all are up to date."""
         bundle, pause = self.bundle(), math.inf
-        outdated = self._outdated(bundle)
+        outdated = self._find_outdated(bundle)
         if outdated:
             self.rollout.note(None)
         if self.refresh is not None and any(self._wait(name) <= 0 for name in outdated):
             await self.refresh()
             if self.bundle() != bundle:
                 return 0.0
-            outdated = self._outdated(bundle)
+            outdated = self._find_outdated(bundle)
         for name in outdated:
             if self._wait(name) <= 0:
                 await self._patch(name, bundle)
             pause = min(pause, max(self._wait(name), 0.0))
-        left = self._outdated(bundle)
-        self.metrics.cabundle_outdated.set(len(left))
-        self.rollout.note(None if self._webhooks is None or left else bundle)
+        still_outdated = self._find_outdated(bundle)
+        self.metrics.cabundle_outdated.set(len(still_outdated))
+        self.rollout.note(None if self._webhooks is None or still_outdated else bundle)
         return None if math.isinf(pause) else pause
 
     def _wait(self, name: str) -> float:
         """Return the seconds until an object may be patched."""
         return self._retries[name].earliest - asyncio.get_running_loop().time()
 
-    def _outdated(self, bundle: bytes | None) -> list[str]:
+    def _find_outdated(self, bundle: bytes | None) -> list[str]:
         if bundle is None or self._webhooks is None:
             return []
         return [name for name, own in self._webhooks.items() if own.outdated(bundle)]

@@ -106,7 +106,7 @@ def trust(context: ssl.SSLContext, certificates: Iterable[x509.Certificate]) -> 
     """Make a context trust each of these certificates, also an intermediate CA, as Go does."""
     # Not as PEM: Python refuses comments that are not ASCII, which such files often have.
     context.load_verify_locations(
-        cadata=b"".join(each.public_bytes(serialization.Encoding.DER) for each in certificates)
+        cadata=b"".join(certificate.public_bytes(serialization.Encoding.DER) for certificate in certificates)
     )
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
 
@@ -127,12 +127,12 @@ def not_after(certificate: x509.Certificate) -> float:
 
 
 def _certificates(text: bytes, path: Path, hint: str = "give a certificate chain") -> tuple[x509.Certificate, ...]:
-    found = read_certificates(text)
-    if not found:
+    certificates = read_certificates(text)
+    if not certificates:
         raise ConfigError("not a PEM certificate", where=str(path), hint=hint)
-    if len(found) != len(_BEGIN.findall(text)):
+    if len(certificates) != len(_BEGIN.findall(text)):
         raise ConfigError("the PEM file is truncated", where=str(path), hint="write the file again")
-    return found
+    return certificates
 
 
 def _check_key(text: bytes, certificate: x509.Certificate, files: CertificateFiles) -> None:
@@ -164,7 +164,7 @@ def _names(certificate: x509.Certificate) -> tuple[str, ...]:
 def _check_authority(
     chain: Sequence[x509.Certificate], authority: Sequence[x509.Certificate], files: CertificateFiles
 ) -> None:
-    if not any(one == root or _issued(one, root) for one in chain for root in authority):
+    if not any(one == root or _is_issued_by(one, root) for one in chain for root in authority):
         raise ConfigError(
             f"it did not sign the certificate of {files.chain}",
             where=str(files.authority),
@@ -172,7 +172,7 @@ def _check_authority(
         )
 
 
-def _issued(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
+def _is_issued_by(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(issuer)
     except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):

@@ -232,7 +232,7 @@ class FileSource(CertificateSource):
         metrics.certificate(self.certificate.not_after)
         clients = self.clients
         files = self._files.chain, self._files.key, self._files.authority, None if clients is None else clients.path
-        paths = [each for each in files if each is not None]
+        paths = [file for file in files if file is not None]
         states = None
         while self._interval:
             await asyncio.sleep(self._interval)
@@ -349,7 +349,7 @@ class SelfCheck:
             return str(reason or type(error).__name__)
         # The certificate may have been renewed during the handshake.
         current = (certificate, self.certificates.certificate)
-        own = {each.fingerprint for each in current if each is not None}
+        own = {known.fingerprint for known in current if known is not None}
         return "" if fingerprint in own else "the port serves another certificate than the injector's"
 
 

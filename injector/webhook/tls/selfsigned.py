@@ -94,7 +94,7 @@ class Authority:
         """Issue a certificate for ``names`` with a new key; it expires with the CA at the latest."""
         key = ec.generate_private_key(ec.SECP256R1())
         # The names may exceed the 64 letters of a common name, which API servers ignore anyway.
-        builder = _builder(_named("revision-injector"), key, now, min(now + life, not_after(self.certificate)))
+        builder = _builder(_x509_name("revision-injector"), key, now, min(now + life, not_after(self.certificate)))
         certificate = (
             builder.issuer_name(self.certificate.subject)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -112,7 +112,7 @@ def new_authority(now: float, life: float) -> Authority:
     key = ec.generate_private_key(ec.SECP256R1())
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     # A unique name, by which clients find the issuer among several CAs.
-    name = _named(f"revision-injector CA {identifier.digest.hex()[:16]}")
+    name = _x509_name(f"revision-injector CA {identifier.digest.hex()[:16]}")
     certificate = (
         _builder(name, key, now, now + life)
         .issuer_name(name)
@@ -128,12 +128,12 @@ def read_authority(certificate: bytes, key: bytes, *, where: str) -> Authority:
     """Read a CA from its PEM certificate and PEM key. Raises ConfigError if they are not PEM, or the key belongs to another certificate."""
     try:
         read = x509.load_pem_x509_certificate(certificate)
-        found = serialization.load_pem_private_key(key, password=None)
+        private_key = serialization.load_pem_private_key(key, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise _unreadable(where) from error
-    if not isinstance(found, ec.EllipticCurvePrivateKey) or found.public_key() != read.public_key():
+    if not isinstance(private_key, ec.EllipticCurvePrivateKey) or private_key.public_key() != read.public_key():
         raise _unreadable(where)
-    return Authority(read, found)
+    return Authority(read, private_key)
 
 
 def _unreadable(where: str) -> ConfigError:
@@ -153,7 +153,7 @@ def _builder(subject: x509.Name, key: ec.EllipticCurvePrivateKey, now: float, un
     )
 
 
-def _named(common_name: str) -> x509.Name:
+def _x509_name(common_name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 
 
@@ -208,7 +208,9 @@ class CaRotation:
         """The PEM bundle that API servers have to trust. The order does not change when the next CA begins to sign."""
         following = () if self.next is None else (self.next.certificate,)
         known = {self.signing.certificate, *following, *self.retired}
-        return b"".join(pem for _, pem in sorted((not_before(each), pem_of(each)) for each in known))
+        return b"".join(
+            pem for _, pem in sorted((not_before(certificate), pem_of(certificate)) for certificate in known)
+        )
 
 
 def new_ca(now: float, times: Lifetimes, retired: Iterable[x509.Certificate] = ()) -> CaRotation:
@@ -225,19 +227,21 @@ def advance(held: CaRotation, times: Lifetimes, *, now: float, trusted: bool) ->
     if not held.signing.usable(now):
         if following is None:
             return new_ca(now, times, (held.signing.certificate, *held.retired))
-        return _promoted(held, following, now)
+        return _promote(held, following, now)
     if held.next is None and now >= held.signing.renewal(times.share):
         return replace(held, next=new_authority(now, times.authority))
     if following is not None and trusted and now >= following.created + times.overlap:
-        return _promoted(held, following, now)
-    kept = _distinct(held.retired, now) if now < held.since + times.leaf else ()
-    return held if kept == held.retired else replace(held, retired=kept)
+        return _promote(held, following, now)
+    retired = _distinct(held.retired, now) if now < held.since + times.leaf else ()
+    return held if retired == held.retired else replace(held, retired=retired)
 
 
 def restore(held: CaRotation, known: Iterable[x509.Certificate], *, now: float) -> CaRotation:
     """Return a rotation with the CAs that a replica knows to have signed certificates lately, if its bundle lacks them."""
-    own = {each.certificate for each in (held.signing, held.next) if each is not None}
-    return replace(held, retired=_distinct((each for each in (*held.retired, *known) if each not in own), now))
+    own = {authority.certificate for authority in (held.signing, held.next) if authority is not None}
+    return replace(
+        held, retired=_distinct((certificate for certificate in (*held.retired, *known) if certificate not in own), now)
+    )
 
 
 def data_of(held: CaRotation) -> dict[str, str]:
@@ -265,18 +269,18 @@ def read_rotation(data: Mapping[str, str], *, where: str) -> CaRotation | None:
         following = read_authority(*(plain[name] for name in NEXT), where=where) if NEXT[0] in plain else None
     except (binascii.Error, ValueError, KeyError, ConfigError):
         return None
-    own = {each.certificate for each in (signing, following) if each is not None}
-    others = tuple(each for each in read_certificates(plain.get(BUNDLE, b"")) if each not in own)
+    own = {authority.certificate for authority in (signing, following) if authority is not None}
+    others = tuple(certificate for certificate in read_certificates(plain.get(BUNDLE, b"")) if certificate not in own)
     return CaRotation(signing, since, following, others)
 
 
-def _promoted(held: CaRotation, following: Authority, now: float) -> CaRotation:
+def _promote(held: CaRotation, following: Authority, now: float) -> CaRotation:
     return CaRotation(following, float(int(now)), retired=_distinct((held.signing.certificate, *held.retired), now))
 
 
 def _distinct(certificates: Iterable[x509.Certificate], now: float) -> tuple[x509.Certificate, ...]:
     """Return each certificate once, without expired ones."""
-    return tuple(dict.fromkeys(each for each in certificates if not_after(each) > now))
+    return tuple(dict.fromkeys(certificate for certificate in certificates if not_after(certificate) > now))
 
 
 PATCHED_DELAY: Final = 5.0
@@ -457,7 +461,7 @@ class CaSecret:
     metrics: Metrics
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def follow(self, settled: asyncio.Event) -> None:
+    async def follow(self, ready: asyncio.Event) -> None:
         """Reconcile until cancelled; ``settled`` is set after the first success.
 
         Raises:
@@ -468,7 +472,7 @@ class CaSecret:
             try:
                 await self.reconcile()
             except Exception as error:
-                if not settled.is_set() and _is_permanent(error):
+                if not ready.is_set() and _is_permanent(error):
                     raise
                 fault = error if isinstance(error, InjectorError) else InternalError(whereabouts(error))
                 detach(fault)
@@ -485,7 +489,7 @@ class CaSecret:
                 if failures:
                     _log.info("%s: reading it again", self.store)
                 failures, wait = 0, SECRET_INTERVAL
-                settled.set()
+                ready.set()
             await asyncio.sleep(wait * (1 + _JITTER * random.random()))  # noqa: S311 -- jitter
 
     async def refresh(self) -> None:
@@ -496,9 +500,9 @@ class CaSecret:
     async def reconcile(self) -> None:
         """Read the Secret, write the next state if one is due, and use it. Raises ConfigError if the Secret is not the injector's."""
         async with self._lock:
-            self.certificates.use_rotation(await self._reconciled())
+            self.certificates.use_rotation(await self._reconcile_secret())
 
-    async def _reconciled(self) -> CaRotation:
+    async def _reconcile_secret(self) -> CaRotation:
         for attempt in range(MAX_CONFLICTS):
             stored = await self.store.read()
             data = (stored or {}).get("data") or {}
