@@ -12,9 +12,9 @@ import pytest
 from _pytest.terminal import TerminalReporter
 
 from tests.deploy import rendering
+from tests.e2e.cluster import Cluster, running
 from tests.e2e.controlplane import missing
 from tests.e2e.fleet import FLEET, World, world_of
-from tests.e2e.kubelab import Lab, running
 from tests.e2e.served import Certificate, certificate
 
 Figure: TypeAlias = Callable[[str], None]
@@ -73,7 +73,7 @@ def helm() -> None:
 
 
 @pytest.fixture(scope="session")
-def shared_lab(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+def shared_cluster(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """An API server without controllers, for all modules of this process. It writes what webhooks say of pods to an audit log."""
     del built
     folder = tmp_path_factory.mktemp("plain")
@@ -81,46 +81,46 @@ def shared_lab(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     rule = {"level": "Metadata", "resources": [{"group": "", "resources": ["pods"]}], "namespaces": [AUDITED]}
     policy.write_text(json.dumps({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [rule]}))
     flags = f"--audit-policy-file={policy} --audit-log-path={folder / AUDIT_LOG} --audit-log-mode=blocking-strict"
-    with running(Lab(folder, flags=flags)) as made:
+    with running(Cluster(folder, flags=flags)) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def lab(shared_lab: Lab) -> Lab:
+def cluster(shared_cluster: Cluster) -> Cluster:
     """The API server without controllers, as it was when it started. In a module, each test has namespaces of its own."""
-    shared_lab.restore()
-    return shared_lab
+    shared_cluster.restore()
+    return shared_cluster
 
 
 @pytest.fixture(scope="session")
-def shared_controlled_lab(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+def shared_controlled_cluster(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """An API server where Deployments make pods, for all modules of this process."""
     del built
     if reason := missing(controllers=True):
         pytest.skip(reason)
-    with running(Lab(tmp_path_factory.mktemp("controlled"), controllers=True)) as made:
+    with running(Cluster(tmp_path_factory.mktemp("controlled"), controllers=True)) as made:
         yield made
 
 
 @pytest.fixture
-def controlled_lab(shared_controlled_lab: Lab) -> Lab:
+def controlled_cluster(shared_controlled_cluster: Cluster) -> Cluster:
     """The API server where Deployments make pods, as it was when it started."""
-    shared_controlled_lab.restore()
-    return shared_controlled_lab
+    shared_controlled_cluster.restore()
+    return shared_controlled_cluster
 
 
 @pytest.fixture(scope="session")
-def shared_nodes(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+def shared_nodes(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A cluster with three nodes, for all modules of this process."""
     del built
     if reason := missing(nodes=True):
         pytest.skip(reason)
-    with running(Lab(tmp_path_factory.mktemp("nodes"), controllers=True, nodes=3)) as lab:
-        yield lab
+    with running(Cluster(tmp_path_factory.mktemp("nodes"), controllers=True, nodes=3)) as cluster:
+        yield cluster
 
 
 @pytest.fixture
-def nodes(shared_nodes: Lab) -> Lab:
+def nodes(shared_nodes: Cluster) -> Cluster:
     """The cluster with three nodes, as it was when it started."""
     shared_nodes.delete_namespaces()
     shared_nodes.restore()
@@ -128,7 +128,7 @@ def nodes(shared_nodes: Lab) -> Lab:
 
 
 @pytest.fixture
-def world(nodes: Lab, tmp_path: Path) -> Iterator[World]:
+def world(nodes: Cluster, tmp_path: Path) -> Iterator[World]:
     """The small fleet."""
     with world_of(nodes, FLEET, tmp_path) as made:
         yield made

@@ -7,8 +7,6 @@ builds the same programs, if it is beside the project. Certificates, keys and da
 from __future__ import annotations
 
 import base64
-import datetime as dt
-import ipaddress
 import json
 import os
 import shutil
@@ -20,12 +18,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from cryptography.hazmat.primitives import serialization
 
 from tests.architecture.serving import free_ports
+from tests.webhook.certificates import Order, authority, ec_key, issue, pem_of
 
 ASSETS: Final = "KUBEBUILDER_ASSETS"
 """The environment variable that names the folder with the programs."""
@@ -52,8 +48,9 @@ SERVICES: Final = "127.96.0.0/16"
 """The addresses of Services. They belong to the loopback interface, so a webhook with a fixed address can listen on it."""
 FIRST_SERVICE: Final = "127.96.0.1"
 ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
-NAMES: Final = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
-LIFETIME: Final = dt.timedelta(days=10)
+NAMES: Final = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "127.0.0.1", FIRST_SERVICE)
+LIFETIME: Final = 240.0
+"""Hours."""
 START_LIMIT: Final = 1200.0
 """Seconds until a program must be ready; on an idle machine all are within five."""
 STOP_LIMIT: Final = 15.0
@@ -128,21 +125,17 @@ class ControlPlane:
 
     def _write_keys(self) -> None:
         """Write the certificates, the keys of service accounts, and the administrator's kubeconfig."""
-        authority = _certificate(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "ca")]))
-        admin = [(NameOID.ORGANIZATION_NAME, "system:masters"), (NameOID.COMMON_NAME, "admin")]
-        addresses = [x509.IPAddress(ipaddress.ip_address(each)) for each in ("127.0.0.1", FIRST_SERVICE)]
-        server = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kube-apiserver")])
-        pairs = {
-            "ca": authority,
-            "apiserver": _certificate(server, authority, [*map(x509.DNSName, NAMES), *addresses]),
-            "admin": _certificate(x509.Name([x509.NameAttribute(*each) for each in admin]), authority),
+        signer = authority("ca")
+        issued = {
+            "ca": signer,
+            "apiserver": issue(Order(NAMES, until=LIFETIME, common_name="kube-apiserver"), signer),
+            "admin": issue(Order((), until=LIFETIME, common_name="admin", organization="system:masters"), signer),
         }
-        files = {}
-        for name, (certificate, key) in pairs.items():
-            files[f"{name}.crt"] = certificate.public_bytes(serialization.Encoding.PEM)
-            files[f"{name}.key"] = _private_pem(key)
-        accounts = ec.generate_private_key(ec.SECP256R1())
-        files["accounts.key"] = _private_pem(accounts)
+        files: dict[str, bytes] = {}
+        for name, each in issued.items():
+            files |= {f"{name}.crt": each.chain_pem, f"{name}.key": each.key_pem}
+        accounts = ec_key()
+        files["accounts.key"] = pem_of(accounts, serialization.NoEncryption())
         files["accounts.pub"] = accounts.public_key().public_bytes(
             serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
         )
@@ -154,7 +147,7 @@ class ControlPlane:
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [
-                {"name": "lab", "cluster": {"server": self.url, "certificate-authority-data": text["ca.crt"]}}
+                {"name": "cluster", "cluster": {"server": self.url, "certificate-authority-data": text["ca.crt"]}}
             ],
             "users": [
                 {
@@ -162,8 +155,8 @@ class ControlPlane:
                     "user": {"client-certificate-data": text["admin.crt"], "client-key-data": text["admin.key"]},
                 }
             ],
-            "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": "admin"}}],
-            "current-context": "lab",
+            "contexts": [{"name": "cluster", "context": {"cluster": "cluster", "user": "admin"}}],
+            "current-context": "cluster",
         }
         self.kubeconfig.write_text(json.dumps(config))
 
@@ -176,9 +169,13 @@ class ControlPlane:
         peer = f"http://127.0.0.1:{self._etcd_peer}"
         self._run(
             "etcd",
-            *("--name=lab", f"--data-dir={self.home / 'etcd'}", "--unsafe-no-fsync", "--log-level=warn"),
+            *("--name=cluster", f"--data-dir={self.home / 'etcd'}", "--unsafe-no-fsync", "--log-level=warn"),
             *(f"--listen-client-urls={self.etcd}", f"--advertise-client-urls={self.etcd}"),
-            *(f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}", f"--initial-cluster=lab={peer}"),
+            *(
+                f"--listen-peer-urls={peer}",
+                f"--initial-advertise-peer-urls={peer}",
+                f"--initial-cluster=cluster={peer}",
+            ),
             f"--quota-backend-bytes={4 << 30}",
         )
         self._wait("etcd", lambda: self._says_ok(f"{self.etcd}/health"))
@@ -298,42 +295,6 @@ class ControlPlane:
         with urllib.request.urlopen(request, context=context, timeout=START_LIMIT) as answer:  # noqa: S310 -- loopback
             content: bytes = answer.read()
             return content
-
-
-def _certificate(
-    subject: x509.Name,
-    issuer: tuple[x509.Certificate, ec.EllipticCurvePrivateKey] | None = None,
-    names: list[x509.GeneralName] | None = None,
-) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
-    """Make a certificate and its key: an authority, unless another one signs it."""
-    key, now, is_authority = ec.generate_private_key(ec.SECP256R1()), dt.datetime.now(dt.UTC), issuer is None
-    signer = key if issuer is None else issuer[1]
-    uses = dict.fromkeys(("data_encipherment", "key_agreement", "content_commitment", "key_encipherment"), False)
-    rare = dict.fromkeys(("encipher_only", "decipher_only"), False)
-    usage = x509.KeyUsage(digital_signature=True, key_cert_sign=is_authority, crl_sign=is_authority, **uses, **rare)
-    builder = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject if issuer is None else issuer[0].subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(hours=1))
-        .not_valid_after(now + LIFETIME)
-        .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
-        .add_extension(usage, critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False)
-    )
-    if names:
-        builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-    return builder.sign(signer, hashes.SHA256()), key
-
-
-def _private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    """Return a key in the format that every program of Kubernetes reads."""
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
-    )
 
 
 def _node(name: str) -> dict[str, Any]:

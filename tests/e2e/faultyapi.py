@@ -20,7 +20,7 @@ import aiohttp
 from aiohttp import web
 
 from tests.cluster.fakes import kubeconfig_of
-from tests.e2e.kubelab import Lab
+from tests.e2e.cluster import Cluster
 from tests.e2e.served import LIMIT
 from tests.reliability.kubeapi import GARBAGE, GONE, HALF, Asked
 
@@ -46,7 +46,7 @@ Told: TypeAlias = "asyncio.Queue[tuple[bytes, Then]]"
 class FaultyApi:
     """The proxy; its methods may be called by any thread."""
 
-    lab: Lab
+    cluster: Cluster
     kubeconfig: Path
     asked: list[Asked] = field(default_factory=list)
     _down: bool = False
@@ -93,7 +93,7 @@ class FaultyApi:
         listening = await self._loop.create_server(lambda: _Silent(self) if self._down else server(), "127.0.0.1", 0)
         port = listening.sockets[0].getsockname()[1]
         self.kubeconfig.write_text(kubeconfig_of(f"http://127.0.0.1:{port}"))
-        connector = aiohttp.TCPConnector(ssl=self.lab.tls)
+        connector = aiohttp.TCPConnector(ssl=self.cluster.tls)
         never = aiohttp.ClientTimeout(total=None)
         async with aiohttp.ClientSession(connector=connector, timeout=never, read_bufsize=LONGEST_LINE) as self._api:
             self._server = server
@@ -143,7 +143,7 @@ class FaultyApi:
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         self.note(request.path_qs, answered=True)
-        async with self._api.get(f"{self.lab.url}{request.path_qs}") as answer:
+        async with self._api.get(f"{self.cluster.url}{request.path_qs}") as answer:
             if answer.status != 200 or "watch=true" not in request.query_string:
                 body = await answer.read()
                 return web.Response(body=body, status=answer.status, content_type="application/json")
@@ -197,9 +197,9 @@ def _resource(path: str) -> str:
 
 
 @contextmanager
-def between(lab: Lab, folder: Path) -> Iterator[FaultyApi]:
+def between(cluster: Cluster, folder: Path) -> Iterator[FaultyApi]:
     """The proxy, as long as the block runs."""
-    api = FaultyApi(lab, folder / "faulty.kubeconfig")
+    api = FaultyApi(cluster, folder / "faulty.kubeconfig")
     thread = threading.Thread(target=api.work)
     thread.start()
     try:

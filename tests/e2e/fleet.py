@@ -23,7 +23,7 @@ from injector.cli import main
 from injector.injection.tools.drift import injected_revision
 from injector.istio.webhooks.configurations import Endpoint, WebhookOptions, revision_webhook, tag_webhook
 from tests.architecture.serving import free_ports
-from tests.e2e.kubelab import Lab
+from tests.e2e.cluster import Cluster
 from tests.e2e.manifests import control_plane, made, namespace_of
 from tests.e2e.served import ROOT, Injector, injector, of_cluster, until
 from tests.factories import make_container
@@ -41,7 +41,7 @@ RUN_LIMIT = 2400.0
 class World:
     """A cluster with two revisions, an injector, and the tag prod, which three namespaces use."""
 
-    lab: Lab
+    cluster: Cluster
     webhooks: WebhookOptions
     folder: Path
     places: AbstractSet[str]
@@ -55,7 +55,7 @@ class World:
         self.server = self.replica.enter_context(self.serve())
 
     def injector(self, *arguments: str) -> Result:
-        return CliRunner().invoke(main, [*arguments, "--kubeconfig", str(self.lab.kubeconfig)])
+        return CliRunner().invoke(main, [*arguments, "--kubeconfig", str(self.cluster.kubeconfig)])
 
     def document(self, name: str, *waves: dict[str, Any], **spec: Any) -> Path:
         path = self.folder / f"{name}.yaml"
@@ -66,14 +66,16 @@ class World:
 
     def resource(self, name: str, *waves: dict[str, Any], **spec: Any) -> str:
         """The same as a resource of the cluster; its name."""
-        self.lab.kubectl("apply", "-f", str(CRD))
-        self.lab.kubectl("wait", "--for=condition=Established", "--timeout=1200s", "crd/upgrades.revision-injector.dev")
-        self.lab.apply(yaml.safe_load(self.document(name, *waves, **spec).read_text()))
+        self.cluster.kubectl("apply", "-f", str(CRD))
+        self.cluster.kubectl(
+            "wait", "--for=condition=Established", "--timeout=1200s", "crd/upgrades.revision-injector.dev"
+        )
+        self.cluster.apply(yaml.safe_load(self.document(name, *waves, **spec).read_text()))
         return name
 
     def start(self, document: Path | str) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "injector", "upgrade", "run", str(document)]
-        command += ["--kubeconfig", str(self.lab.kubeconfig)]
+        command += ["--kubeconfig", str(self.cluster.kubeconfig)]
         return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def run(self, document: Path | str) -> tuple[int, str]:
@@ -87,7 +89,7 @@ class World:
         return json.loads(done.stdout) if done.exit_code == 0 else {}
 
     def items(self, kind: str) -> list[dict[str, Any]]:
-        found = self.lab.items(f"/api/v1/{kind}" if kind == "pods" else f"/apis/apps/v1/{kind}")
+        found = self.cluster.items(f"/api/v1/{kind}" if kind == "pods" else f"/apis/apps/v1/{kind}")
         return [each for each in found if each["metadata"]["namespace"] in self.places]
 
     def revisions(self) -> Counter[str | None]:
@@ -159,7 +161,7 @@ PODS_OF_DEV = pods_of([each for each in FLEET if each["metadata"]["namespace"] =
 
 
 @contextmanager
-def world_of(lab: Lab, fleet: Sequence[dict[str, Any]], folder: Path) -> Iterator[World]:
+def world_of(cluster: Cluster, fleet: Sequence[dict[str, Any]], folder: Path) -> Iterator[World]:
     """A fleet on the old revision, on a cluster that holds nothing else."""
     pods = pods_of(fleet)
     (port,) = free_ports(1)
@@ -167,15 +169,17 @@ def world_of(lab: Lab, fleet: Sequence[dict[str, Any]], folder: Path) -> Iterato
     bundle = base64.b64encode(issued.chain_pem).decode()
     options = WebhookOptions(Endpoint(url=f"https://127.0.0.1:{port}"), ca_bundle=bundle)
     certificate, key = map(str, issued.write(folder))
-    flags = ("--tlsCertFile", certificate, "--tlsKeyFile", key, "--watch-drift", *of_cluster(lab, HOME))
+    flags = ("--tlsCertFile", certificate, "--tlsKeyFile", key, "--watch-drift", *of_cluster(cluster, HOME))
     places = {each["metadata"]["namespace"] for each in fleet}
-    world = World(lab, options, folder, places, partial(injector, folder, *flags, port=port))
+    world = World(cluster, options, folder, places, partial(injector, folder, *flags, port=port))
     with world.replica:
-        lab.apply(namespace_of(HOME), *control_plane(HOME, OLD, tag="1.28.0"), *control_plane(HOME, NEW, tag="1.30.1"))
-        lab.apply(tag_webhook("prod", OLD, options), *(revision_webhook(name, options) for name in (OLD, NEW)))
-        lab.apply(*(namespace_of(place, {"istio.io/rev": "prod"}) for place in places))
+        cluster.apply(
+            namespace_of(HOME), *control_plane(HOME, OLD, tag="1.28.0"), *control_plane(HOME, NEW, tag="1.30.1")
+        )
+        cluster.apply(tag_webhook("prod", OLD, options), *(revision_webhook(name, options) for name in (OLD, NEW)))
+        cluster.apply(*(namespace_of(place, {"istio.io/rev": "prod"}) for place in places))
         world.start_injector()
         for start in range(0, len(fleet), 100):
-            lab.apply(*fleet[start : start + 100])
+            cluster.apply(*fleet[start : start + 100])
         until(lambda: world.settled() and world.revisions() == {OLD: pods})
         yield world

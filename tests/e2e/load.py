@@ -13,7 +13,7 @@ from typing import Any
 
 import aiohttp
 
-from tests.e2e.kubelab import Lab
+from tests.e2e.cluster import Cluster
 from tests.e2e.served import LIMIT
 from tests.factories import make_pod
 
@@ -44,7 +44,7 @@ class Load:
     Each workload's pods are created one after another, so their order is that of the answers.
     """
 
-    lab: Lab
+    cluster: Cluster
     namespace: str
     workloads: int = 100
     rate: float = 100.0
@@ -87,8 +87,8 @@ class Load:
     async def run(self) -> None:
         """Create until told to stop."""
         limits = aiohttp.ClientTimeout(total=LONGEST_ANSWER)
-        connector = aiohttp.TCPConnector(ssl=self.lab.tls)
-        async with aiohttp.ClientSession(self.lab.url, connector=connector, timeout=limits) as session:
+        connector = aiohttp.TCPConnector(ssl=self.cluster.tls)
+        async with aiohttp.ClientSession(self.cluster.url, connector=connector, timeout=limits) as session:
             await asyncio.gather(*(self._work(session, worker) for worker in range(WORKERS)))
 
     async def _work(self, session: aiohttp.ClientSession, worker: int) -> None:

@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from injector.cli import main
 from tests.architecture.serving import free_ports, post, wait_until_ready
-from tests.e2e.kubelab import Lab
+from tests.e2e.cluster import Cluster
 from tests.factories import make_pod, make_review, proxy_of
 from tests.handlers import patched
 from tests.webhook.certificates import Order, authority, issue
@@ -164,9 +164,15 @@ def ended(process: subprocess.Popen[bytes]) -> int:
         process.wait()
 
 
-def of_cluster(lab: Lab, istio_namespace: str, *, kubeconfig: Path | None = None) -> tuple[str, ...]:
+def of_cluster(cluster: Cluster, istio_namespace: str, *, kubeconfig: Path | None = None) -> tuple[str, ...]:
     """The flags by which the injector follows a cluster."""
-    return ("--from-cluster", "--kubeconfig", str(kubeconfig or lab.kubeconfig), "--istio-namespace", istio_namespace)
+    return (
+        "--from-cluster",
+        "--kubeconfig",
+        str(kubeconfig or cluster.kubeconfig),
+        "--istio-namespace",
+        istio_namespace,
+    )
 
 
 def command(*arguments: str | Path) -> str:

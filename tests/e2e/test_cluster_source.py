@@ -9,7 +9,7 @@ import pytest
 
 from tests.architecture.serving import wait_until_ready
 from tests.deploy import rendering
-from tests.e2e.kubelab import Lab
+from tests.e2e.cluster import Cluster
 from tests.e2e.manifests import BROKEN, config_map, control_plane, namespace_of, tag_of
 from tests.e2e.served import injector, of_cluster
 from tests.revisions.fakes import write_revision
@@ -17,66 +17,66 @@ from tests.revisions.fakes import write_revision
 PLAIN = "--insecure-http"
 
 
-def test_a_revision_is_found_swapped_kept_when_broken_and_gone(lab: Lab, tmp_path: Path) -> None:
+def test_a_revision_is_found_swapped_kept_when_broken_and_gone(cluster: Cluster, tmp_path: Path) -> None:
     home = "istio-life"
     noise = config_map("istio-cni-config", home, "default", CNI_NETWORK_CONFIG="x")
-    lab.apply(namespace_of(home), *control_plane(home, "default", tag="1.24.6"), noise, tag_of("prod", "default"))
+    cluster.apply(namespace_of(home), *control_plane(home, "default", tag="1.24.6"), noise, tag_of("prod", "default"))
 
-    with injector(tmp_path, PLAIN, "--keep-removed", "1s", *of_cluster(lab, home)) as served:
+    with injector(tmp_path, PLAIN, "--keep-removed", "1s", *of_cluster(cluster, home)) as served:
         assert (served.image("default"), served.image("prod")) == ("proxy:1.24.6", "proxy:1.24.6")
 
-        lab.apply(*control_plane(home, "canary", tag="1.28.1"))
+        cluster.apply(*control_plane(home, "canary", tag="1.28.1"))
         served.until(lambda: served.image("canary") == "proxy:1.28.1")
 
-        lab.apply(*control_plane(home, "canary", tag="1.28.2"))
+        cluster.apply(*control_plane(home, "canary", tag="1.28.2"))
         served.until(lambda: served.image("canary") == "proxy:1.28.2")
 
-        lab.apply(*control_plane(home, "canary", tag="1.28.3", config=BROKEN))
+        cluster.apply(*control_plane(home, "canary", tag="1.28.3", config=BROKEN))
         served.until(lambda: served.error("canary") != "")
         assert served.image("canary") == "proxy:1.28.2"
 
-        lab.apply(*control_plane(home, "canary", tag="1.28.4"), tag_of("prod", "canary"))
+        cluster.apply(*control_plane(home, "canary", tag="1.28.4"), tag_of("prod", "canary"))
         served.until(lambda: served.image("prod") == "proxy:1.28.4")
 
-        lab.delete("configmap", "istio-canary", home)
+        cluster.delete("configmap", "istio-canary", home)
         served.until(lambda: "has no ConfigMap istio-canary" in served.error("canary"))
         assert served.image("canary") == "proxy:1.28.4"
 
-        lab.delete("configmap", "istio-sidecar-injector-canary", home)
+        cluster.delete("configmap", "istio-sidecar-injector-canary", home)
         served.until(lambda: "there is no revision or tag 'canary'" in served.image("canary"))
         assert served.image("default") == "proxy:1.24.6"
 
         for name in ("istio", "istio-sidecar-injector"):
-            lab.delete("configmap", name, home)
+            cluster.delete("configmap", name, home)
         served.until(lambda: "all revisions have been removed" in served.error("default"))
         assert served.image("default") == "proxy:1.24.6"
 
-        lab.apply(*control_plane(home, "default", tag="1.24.7"))
+        cluster.apply(*control_plane(home, "default", tag="1.24.7"))
         served.until(lambda: served.image("default") == "proxy:1.24.7")
 
 
-def test_a_tag_that_is_moved_before_its_revision_is_there_stays_until_it_is(lab: Lab, tmp_path: Path) -> None:
+def test_a_tag_that_is_moved_before_its_revision_is_there_stays_until_it_is(cluster: Cluster, tmp_path: Path) -> None:
     home = "istio-early"
-    lab.apply(namespace_of(home), *control_plane(home, "default", tag="1.24.6"), tag_of("early", "default"))
+    cluster.apply(namespace_of(home), *control_plane(home, "default", tag="1.24.6"), tag_of("early", "default"))
 
-    with injector(tmp_path, PLAIN, *of_cluster(lab, home)) as served:
-        lab.apply(tag_of("early", "next"))
+    with injector(tmp_path, PLAIN, *of_cluster(cluster, home)) as served:
+        cluster.apply(tag_of("early", "next"))
         served.until(lambda: "tag `early`: it names `next`" in "".join(served.status()["tagErrors"]))
         assert served.image("early") == "proxy:1.24.6"
 
-        lab.apply(*control_plane(home, "next", tag="1.28.1"))
+        cluster.apply(*control_plane(home, "next", tag="1.28.1"))
         served.until(lambda: served.image("early") == "proxy:1.28.1")
 
 
-def test_the_nodes_are_asked_where_native_sidecars_depend_on_them(lab: Lab, tmp_path: Path) -> None:
+def test_the_nodes_are_asked_where_native_sidecars_depend_on_them(cluster: Cluster, tmp_path: Path) -> None:
     home = "istio-nodes"
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}}
-    lab.apply(namespace_of(home), *control_plane(home, "default", tag="1.24.6"), node)
+    cluster.apply(namespace_of(home), *control_plane(home, "default", tag="1.24.6"), node)
 
-    with injector(tmp_path, PLAIN, *of_cluster(lab, home)) as served:
+    with injector(tmp_path, PLAIN, *of_cluster(cluster, home)) as served:
         assert 'injector_watch_synced{resource="nodes"}' not in served.metrics()
 
-        lab.apply(*control_plane(home, "canary", tag="1.28.1"))
+        cluster.apply(*control_plane(home, "canary", tag="1.28.1"))
 
         served.until(lambda: 'injector_watch_synced{resource="nodes"} 1.0' in served.metrics())
 
@@ -89,23 +89,23 @@ def permissions(*, namespaces: bool) -> list[dict[str, Any]]:
 
 
 @pytest.mark.usefixtures("helm")
-def test_a_missing_permission_is_named_and_those_of_deploy_are_enough(lab: Lab, tmp_path: Path) -> None:
-    lab.apply(namespace_of("istio-system"), namespace_of("injector-system"))
+def test_a_missing_permission_is_named_and_those_of_deploy_are_enough(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.apply(namespace_of("istio-system"), namespace_of("injector-system"))
     given = permissions(namespaces=False)
-    lab.apply(*(each for each in given if each["kind"] != "ClusterRole"))
-    lab.apply(*control_plane("istio-system", "default", tag="1.28.1"))
+    cluster.apply(*(each for each in given if each["kind"] != "ClusterRole"))
+    cluster.apply(*control_plane("istio-system", "default", tag="1.28.1"))
 
-    account = lab.kubeconfig_of("injector", "injector-system")
+    account = cluster.kubeconfig_of("injector", "injector-system")
     (tmp_path / "early").mkdir()
-    flags = (PLAIN, *of_cluster(lab, "istio-system", kubeconfig=account))
+    flags = (PLAIN, *of_cluster(cluster, "istio-system", kubeconfig=account))
     with injector(tmp_path / "early", *flags, ready=False) as early:
         early.until(lambda: "mutatingwebhookconfigurations" in early.readiness())
         assert "starting: " in early.readiness()
         assert "forbidden" in early.readiness()
-        lab.apply(*given)
+        cluster.apply(*given)
         early.until(lambda: early.readiness() == "ok")
 
-    with injector(tmp_path, PLAIN, *of_cluster(lab, "istio-system", kubeconfig=account)) as served:
+    with injector(tmp_path, PLAIN, *of_cluster(cluster, "istio-system", kubeconfig=account)) as served:
         synced = [line for line in served.metrics().splitlines() if line.startswith("injector_watch_synced{")]
         assert sorted(synced) == [
             'injector_watch_synced{resource="configmaps"} 1.0',
@@ -115,39 +115,41 @@ def test_a_missing_permission_is_named_and_those_of_deploy_are_enough(lab: Lab, 
         ]
         assert "injector_watch_faults_total{" not in served.metrics()
 
-        lab.apply(*control_plane("istio-system", "default", tag="1.28.2", platform="openshift"))
+        cluster.apply(*control_plane("istio-system", "default", tag="1.28.2", platform="openshift"))
         served.until(lambda: 'reason="forbidden",resource="namespaces"' in served.metrics())
         assert served.image("default") == "proxy:1.28.2"
-        lab.apply(*permissions(namespaces=True))
+        cluster.apply(*permissions(namespaces=True))
         served.until(lambda: 'injector_watch_synced{resource="namespaces"} 1.0' in served.metrics())
 
 
-def test_a_folder_of_the_same_name_wins_and_it_is_said(lab: Lab, tmp_path: Path) -> None:
+def test_a_folder_of_the_same_name_wins_and_it_is_said(cluster: Cluster, tmp_path: Path) -> None:
     home, folder = "istio-both", tmp_path / "revisions" / "default"
     write_revision(folder, values='{"global": {"tag": "own"}}')
-    lab.apply(namespace_of(home), *control_plane(home, "default", tag="1.24.6"))
-    lab.apply(*control_plane(home, "canary", tag="1.28.1"))
+    cluster.apply(namespace_of(home), *control_plane(home, "default", tag="1.24.6"))
+    cluster.apply(*control_plane(home, "canary", tag="1.28.1"))
 
-    with injector(tmp_path, PLAIN, *of_cluster(lab, home), "--revisions-dir", str(folder.parent)) as served:
+    with injector(tmp_path, PLAIN, *of_cluster(cluster, home), "--revisions-dir", str(folder.parent)) as served:
         assert (served.image("default"), served.image("canary")) == ("proxy:own", "proxy:1.28.1")
         assert f"ConfigMap {home}/istio-sidecar-injector has the same name" in served.log.read_text()
 
 
-def test_pods_are_injected_while_the_api_server_is_down_and_changes_seen_after(lab: Lab, tmp_path: Path) -> None:
+def test_pods_are_injected_while_the_api_server_is_down_and_changes_seen_after(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     home = "istio-restart"
-    lab.apply(namespace_of(home), *control_plane(home, "default", tag="1.24.6"))
+    cluster.apply(namespace_of(home), *control_plane(home, "default", tag="1.24.6"))
 
-    with injector(tmp_path, PLAIN, *of_cluster(lab, home)) as served:
-        lab.stop()
+    with injector(tmp_path, PLAIN, *of_cluster(cluster, home)) as served:
+        cluster.stop()
         served.until(lambda: 'reason="unreachable",resource="configmaps"' in served.metrics())
         assert served.image("default") == "proxy:1.24.6"
         # One that starts now has nothing to serve; it waits rather than fail.
         (tmp_path / "second").mkdir()
-        with injector(tmp_path / "second", PLAIN, *of_cluster(lab, home), ready=False) as second:
+        with injector(tmp_path / "second", PLAIN, *of_cluster(cluster, home), ready=False) as second:
             second.until(lambda: "cannot be reached" in second.log.read_text())
 
-            lab.start()
-            lab.apply(*control_plane(home, "default", tag="1.24.7"))
+            cluster.start()
+            cluster.apply(*control_plane(home, "default", tag="1.24.7"))
 
             served.until(lambda: served.image("default") == "proxy:1.24.7")
             assert wait_until_ready(f"http://127.0.0.1:{second.ops_port}/readyz", second.process)

@@ -19,7 +19,7 @@ from click.testing import CliRunner, Result
 from injector.cli import main
 from injector.istio.webhooks.configurations import WebhookOptions, revision_webhook, tag_webhook
 from tests.architecture.serving import free_ports
-from tests.e2e.kubelab import Lab, running
+from tests.e2e.cluster import Cluster, running
 from tests.e2e.manifests import account_of, control_plane, made, namespace_of
 from tests.e2e.served import ROOT, Certificate, injector
 from tests.e2e.webhooks import calling, written
@@ -38,21 +38,21 @@ UPGRADE = {
 
 
 @pytest.fixture(scope="module")
-def west(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+def west(built: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Another API server."""
     del built
     folder = tmp_path_factory.mktemp("west")
     config = {"apiVersion": "apiserver.config.k8s.io/v1beta1", "kind": "TracingConfiguration"}
     (folder / "tracing.json").write_text(json.dumps({**config, "samplingRatePerMillion": 1_000_000}))
     flags = f"--tracing-config-file={folder / 'tracing.json'}" if LONG else ""
-    with running(Lab(folder / "lab", flags=flags)) as lab:
-        yield lab
+    with running(Cluster(folder / "cluster", flags=flags)) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="module")
-def kubeconfig(lab: Lab, west: Lab, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def kubeconfig(cluster: Cluster, west: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A kubeconfig with three contexts: two API servers with a workload each, and an address where none is."""
-    labs = {"east": lab, "west": west}
+    labs = {"east": cluster, "west": west}
     for name, each in labs.items():
         fill(each, name)
     (port,) = free_ports(1)
@@ -76,18 +76,18 @@ def kubeconfig(lab: Lab, west: Lab, tmp_path_factory: pytest.TempPathFactory) ->
     return path
 
 
-def fill(lab: Lab, name: str) -> None:
+def fill(cluster: Cluster, name: str) -> None:
     """Write two revisions, a tag, a Deployment and a pod without a sidecar, named after the cluster."""
     planes = (*control_plane(HOME, "1-24", tag="1.24.6"), *control_plane(HOME, "1-30", tag="1.30.1"))
-    lab.apply(namespace_of(HOME), namespace_of("shop", {"istio.io/rev": "prod"}), account_of("shop"), *planes)
+    cluster.apply(namespace_of(HOME), namespace_of("shop", {"istio.io/rev": "prod"}), account_of("shop"), *planes)
     template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [make_container()]}}
     spec = {"selector": {"matchLabels": {"app": name}}, "template": template}
     pod = made("Pod", f"lone-{name}", "shop", spec={"containers": [make_container()]})
     # Before the webhooks, whose injector does not exist.
-    lab.apply(made("Deployment", f"web-{name}", "shop", spec=spec), pod)
+    cluster.apply(made("Deployment", f"web-{name}", "shop", spec=spec), pod)
     options = WebhookOptions(ca_bundle="")
     target = "1-24" if name == "east" else "1-30"
-    lab.apply(*(revision_webhook(each, options) for each in ("1-24", "1-30")), tag_webhook("prod", target, options))
+    cluster.apply(*(revision_webhook(each, options) for each in ("1-24", "1-30")), tag_webhook("prod", target, options))
 
 
 def run(kubeconfig: Path, *arguments: str, contexts: tuple[str, ...] = CONTEXTS) -> Result:
@@ -172,7 +172,7 @@ def test_one_context_has_the_output_of_one_cluster(kubeconfig: Path) -> None:
 
 @pytest.mark.skipif(not LONG, reason="the API server takes ten seconds longer to end: set E2E_LONG=1")
 def test_the_spans_of_a_request_are_part_of_the_trace_of_the_api_server(
-    west: Lab, trusted: Certificate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    west: Cluster, trusted: Certificate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     west.apply(namespace_of("traced", {"istio.io/rev": "canary"}), account_of("traced"))
     pod = made("Pod", "web", "traced", spec={"containers": [make_container()]})

@@ -11,7 +11,7 @@ import pytest
 from tests.cases import cases
 from tests.deploy import rendering
 from tests.deploy.rendering import BASES, NAMESPACE, Object, base, of_kind, one, pod_spec
-from tests.e2e.kubelab import Lab
+from tests.e2e.cluster import Cluster
 from tests.e2e.manifests import account_of, namespace_of
 from tests.factories import make_pod
 
@@ -33,37 +33,37 @@ KIND = "mutatingwebhookconfiguration"
 
 
 @pytest.fixture(scope="module")
-def lab(lab: Lab) -> Lab:
+def cluster(cluster: Cluster) -> Cluster:
     """An API server with the namespaces that deploy/ speaks of; the injector's own demands the restricted standard."""
-    lab.apply(one(base("default"), "Namespace"), namespace_of("istio-system"), account_of(NAMESPACE))
-    return lab
+    cluster.apply(one(base("default"), "Namespace"), namespace_of("istio-system"), account_of(NAMESPACE))
+    return cluster
 
 
 def known(objects: list[Object]) -> list[Object]:
     return [each for each in objects if not each["apiVersion"].startswith(FOREIGN)]
 
 
-def taken(lab: Lab, objects: list[Object]) -> None:
+def taken(cluster: Cluster, objects: list[Object]) -> None:
     """Hold the API server's answer: it would take them all, and has no warning.
 
     Raises:
         AssertionError: it refuses one, or warns.
     """
     listed = {"apiVersion": "v1", "kind": "List", "items": known(objects)}
-    done = lab.kubectl("apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", "-", given=listed)
+    done = cluster.kubectl("apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", "-", given=listed)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     assert len(done.stdout.splitlines()) == len(known(objects))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_object_of_a_base_is_taken(lab: Lab, name: str) -> None:
-    taken(lab, base(name))
+def test_every_object_of_a_base_is_taken(cluster: Cluster, name: str) -> None:
+    taken(cluster, base(name))
 
 
 @pytest.mark.usefixtures("helm")
-def test_every_object_of_the_chart_with_everything_on_is_taken(lab: Lab) -> None:
+def test_every_object_of_the_chart_with_everything_on_is_taken(cluster: Cluster) -> None:
     for mode in ("self-signed", "files", "cert-manager"):
-        taken(lab, rendering.rendered({**EVERYTHING, "tls": {"mode": mode}}))
+        taken(cluster, rendering.rendered({**EVERYTHING, "tls": {"mode": mode}}))
 
 
 def pod_of(objects: list[Object]) -> Object:
@@ -74,38 +74,38 @@ def pod_of(objects: list[Object]) -> Object:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_pod_of_a_base_is_created_under_the_restricted_standard(lab: Lab, name: str) -> None:
-    lab.apply(one(base(name), "ServiceAccount"))
+def test_the_pod_of_a_base_is_created_under_the_restricted_standard(cluster: Cluster, name: str) -> None:
+    cluster.apply(one(base(name), "ServiceAccount"))
 
-    done = lab.kubectl("create", "-f", "-", given=pod_of(base(name)))
+    done = cluster.kubectl("create", "-f", "-", given=pod_of(base(name)))
 
     assert (done.returncode, done.stderr) == (0, "")
-    lab.delete("pod", "tried", NAMESPACE)
+    cluster.delete("pod", "tried", NAMESPACE)
 
 
 @pytest.mark.usefixtures("helm")
-def test_the_pod_of_helm_test_is_created_under_the_restricted_standard(lab: Lab) -> None:
-    done = lab.kubectl("create", "-f", "-", given=one(rendering.rendered({"demo": {"enabled": True}}), "Pod"))
+def test_the_pod_of_helm_test_is_created_under_the_restricted_standard(cluster: Cluster) -> None:
+    done = cluster.kubectl("create", "-f", "-", given=one(rendering.rendered({"demo": {"enabled": True}}), "Pod"))
 
     assert (done.returncode, done.stderr) == (0, "")
 
 
 @cases("name", "may", "may_not")
 def test_the_account_of_a_base_may_do_what_it_does_and_no_more(
-    lab: Lab, name: str, may: list[str], may_not: list[str]
+    cluster: Cluster, name: str, may: list[str], may_not: list[str]
 ) -> None:
     kinds = ("ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
     given = [each for each in base(name) if each["kind"] in kinds]
     account = f"system:serviceaccount:{NAMESPACE}:{pod_spec(base(name))['serviceAccountName']}"
-    lab.apply(*given)
+    cluster.apply(*given)
 
     answers = {
-        asked: lab.kubectl("auth", "can-i", *asked.split(), "--as", account).stdout.strip()
+        asked: cluster.kubectl("auth", "can-i", *asked.split(), "--as", account).stdout.strip()
         for asked in (*may, *may_not)
     }
 
     for each in given:
-        lab.delete(each["kind"], each["metadata"]["name"], each["metadata"].get("namespace", "default"))
+        cluster.delete(each["kind"], each["metadata"]["name"], each["metadata"].get("namespace", "default"))
     assert answers == {**dict.fromkeys(may, "yes"), **dict.fromkeys(may_not, "no")}
 
 
@@ -117,10 +117,10 @@ def asking(namespace: str, **annotations: str) -> Object:
     return pod
 
 
-def test_an_injector_that_is_down_holds_up_no_pod_that_must_start_without(lab: Lab) -> None:
+def test_an_injector_that_is_down_holds_up_no_pod_that_must_start_without(cluster: Cluster) -> None:
     objects = base("demo")
     label = {"istio.io/rev": "stable"}
-    lab.apply(
+    cluster.apply(
         namespace_of("asks", label),
         namespace_of("silent"),
         namespace_of("kube-system", label),
@@ -129,10 +129,10 @@ def test_an_injector_that_is_down_holds_up_no_pod_that_must_start_without(lab: L
         one(objects, "Service"),
         *of_kind(objects, "MutatingWebhookConfiguration"),
     )
-    lab.apply(*(account_of(name) for name in ("asks", "silent", "kube-system", "kube-node-lease")))
+    cluster.apply(*(account_of(name) for name in ("asks", "silent", "kube-system", "kube-node-lease")))
 
     def created(pod: Object) -> str:
-        return lab.kubectl("create", "--dry-run=server", "-f", "-", given=pod).stderr
+        return cluster.kubectl("create", "--dry-run=server", "-f", "-", given=pod).stderr
 
     try:
         assert "failed calling webhook" in created(asking("asks"))
@@ -149,14 +149,14 @@ def test_an_injector_that_is_down_holds_up_no_pod_that_must_start_without(lab: L
         assert created(own) == "", "the label of the injector's own pods keeps every webhook off, wherever they are"
     finally:
         for each in of_kind(objects, "MutatingWebhookConfiguration"):
-            lab.delete(each["kind"], each["metadata"]["name"])
+            cluster.delete(each["kind"], each["metadata"]["name"])
 
 
 @pytest.mark.usefixtures("helm")
-def test_a_release_is_installed_upgraded_with_its_patches_kept_and_removed(lab: Lab) -> None:
+def test_a_release_is_installed_upgraded_with_its_patches_kept_and_removed(cluster: Cluster) -> None:
     name = "demo-canary"
-    at = (f"--kubeconfig={lab.kubeconfig}", "--namespace=released")
-    lab.apply(namespace_of("released"))
+    at = (f"--kubeconfig={cluster.kubeconfig}", "--namespace=released")
+    cluster.apply(namespace_of("released"))
 
     def helm(*arguments: str) -> str:
         done = rendering.helm(*arguments, *at)
@@ -165,15 +165,15 @@ def test_a_release_is_installed_upgraded_with_its_patches_kept_and_removed(lab: 
 
     assert "istio.io/rev=canary" in helm("install", "injector", str(rendering.CHART), "--set=demo.enabled=true")
     patch = [{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": "eHg="}]
-    lab.kubectl("patch", KIND, name, "--type=json", "-p", json.dumps(patch), "--field-manager=injector-ca-bundle")
+    cluster.kubectl("patch", KIND, name, "--type=json", "-p", json.dumps(patch), "--field-manager=injector-ca-bundle")
     helm("upgrade", "injector", str(rendering.CHART), "--set=timeoutSeconds=7", "--set=demo.enabled=true")
 
-    first = json.loads(lab.kubectl("get", KIND, name, "-o", "json").stdout)["webhooks"][0]
+    first = json.loads(cluster.kubectl("get", KIND, name, "-o", "json").stdout)["webhooks"][0]
     assert (first["clientConfig"]["caBundle"], first["timeoutSeconds"]) == ("eHg=", 7)
 
     helm("uninstall", "injector")
-    assert "NotFound" in lab.kubectl("get", KIND, name).stderr, "a webhook that is left refuses every pod"
-    left = lab.kubectl(
+    assert "NotFound" in cluster.kubectl("get", KIND, name).stderr, "a webhook that is left refuses every pod"
+    left = cluster.kubectl(
         "get", "clusterroles,clusterrolebindings", "-o", "name", "-l", "app.kubernetes.io/instance=injector"
     )
     assert left.stdout == ""
@@ -195,9 +195,11 @@ NOTES: list[tuple[tuple[str, ...], str]] = [
 
 @pytest.mark.usefixtures("helm")
 @pytest.mark.parametrize(("values", "said"), NOTES, ids=[said for _, said in NOTES])
-def test_the_notes_say_what_is_served_and_what_is_left_to_do(lab: Lab, values: tuple[str, ...], said: str) -> None:
+def test_the_notes_say_what_is_served_and_what_is_left_to_do(
+    cluster: Cluster, values: tuple[str, ...], said: str
+) -> None:
     given = [f"--set={value}" for value in values]
-    at = (f"--kubeconfig={lab.kubeconfig}", "--namespace=noted")
+    at = (f"--kubeconfig={cluster.kubeconfig}", "--namespace=noted")
 
     done = rendering.helm("install", "injector", str(rendering.CHART), "--dry-run=client", *given, *at)
 

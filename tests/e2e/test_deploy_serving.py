@@ -16,7 +16,7 @@ import pytest
 from tests.architecture.serving import free_ports
 from tests.deploy.mounts import config_maps, mount, volume
 from tests.deploy.rendering import BASES, DEPLOY, NAMESPACE, ROOT, Object, container, documents, of_kind, one, pod_spec
-from tests.e2e.kubelab import Lab
+from tests.e2e.cluster import Cluster
 from tests.e2e.manifests import account_of, namespace_of
 from tests.e2e.served import LIMIT, started
 from tests.factories import make_pod
@@ -28,22 +28,22 @@ pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl
 
 
 @pytest.fixture
-def lab(shared_lab: Lab) -> Lab:
+def cluster(shared_cluster: Cluster) -> Cluster:
     """An empty API server for each test."""
-    shared_lab.restore()
-    return shared_lab
+    shared_cluster.restore()
+    return shared_cluster
 
 
-def kustomized(lab: Lab, folder: Path) -> list[Object]:
-    return documents(lab.kubectl("kustomize", str(folder)).stdout)
+def kustomized(cluster: Cluster, folder: Path) -> list[Object]:
+    return documents(cluster.kubectl("kustomize", str(folder)).stdout)
 
 
-def from_files(lab: Lab, folder: Path) -> list[Object]:
+def from_files(cluster: Cluster, folder: Path) -> list[Object]:
     """The objects of deploy/ after deploy/certificate."""
     for source in (DEPLOY, ROOT / "revisions"):
         shutil.copytree(source, folder / source.name)
     subprocess.run([str(folder / "deploy" / "certificate")], check=True)
-    return kustomized(lab, folder / "deploy")
+    return kustomized(cluster, folder / "deploy")
 
 
 def reachable(objects: list[Object], address: str, port: int) -> list[Object]:
@@ -76,40 +76,40 @@ def lay_out(objects: list[Object], folder: Path) -> None:
             (folder / "tls" / key).write_bytes(base64.b64decode(value))
 
 
-def created(lab: Lab, namespace: str) -> Object:
+def created(cluster: Cluster, namespace: str) -> Object:
     """A pod of a namespace, or why there is none: the webhook may not be trusted yet."""
     pod = {**make_pod(), "metadata": {"generateName": "a-", "namespace": namespace}}
-    done = lab.kubectl("create", "-f", "-", "-o", "json", given=pod)
+    done = cluster.kubectl("create", "-f", "-", "-o", "json", given=pod)
     found: Object = json.loads(done.stdout) if done.returncode == 0 else {"error": done.stderr}
     return found
 
 
-def injected(lab: Lab, namespace: str, log: Path) -> Object:
+def injected(cluster: Cluster, namespace: str, log: Path) -> Object:
     """A pod of a namespace, once one can be created."""
     deadline = time.monotonic() + LIMIT
-    while "error" in (pod := created(lab, namespace)):
+    while "error" in (pod := created(cluster, namespace)):
         assert time.monotonic() < deadline, f"{pod['error']}\n{log.read_text()}"
         time.sleep(0.1)
     return pod
 
 
 @pytest.mark.parametrize("name", ["files", "demo"])
-def test_a_pod_gets_its_sidecar_by_what_is_deployed(lab: Lab, tmp_path: Path, name: str) -> None:
-    plain = from_files(lab, tmp_path) if name == "files" else kustomized(lab, BASES / name)
+def test_a_pod_gets_its_sidecar_by_what_is_deployed(cluster: Cluster, tmp_path: Path, name: str) -> None:
+    plain = from_files(cluster, tmp_path) if name == "files" else kustomized(cluster, BASES / name)
     port, ops_port = free_ports(2)
     objects = reachable(plain, ADDRESSES[name], port)
     mounted, log = tmp_path / "mounted", tmp_path / "log"
     command = arguments(objects, mounted)
     lay_out(objects, mounted)
     command += [f"--port={port}", f"--ops-port={ops_port}", "--shutdown-delay=0"]
-    lab.apply(one(objects, "Namespace"), namespace_of("asks", {"istio.io/rev": "canary"}), account_of("asks"))
-    lab.apply(*(each for each in objects if each["kind"] != "Namespace"))
+    cluster.apply(one(objects, "Namespace"), namespace_of("asks", {"istio.io/rev": "canary"}), account_of("asks"))
+    cluster.apply(*(each for each in objects if each["kind"] != "Namespace"))
     if pod_spec(objects)["automountServiceAccountToken"]:
-        token = lab.kubeconfig_of(pod_spec(objects)["serviceAccountName"], NAMESPACE)
+        token = cluster.kubeconfig_of(pod_spec(objects)["serviceAccountName"], NAMESPACE)
         command.append(f"--kubeconfig={token}")
 
     with started([sys.executable, "-m", "injector", *command], log, f"http://127.0.0.1:{ops_port}/readyz"):
-        pod = injected(lab, "asks", log)
+        pod = injected(cluster, "asks", log)
 
     assert "istio-proxy" in [each["name"] for each in pod["spec"]["containers"]]
     assert json.loads(pod["metadata"]["annotations"]["sidecar.istio.io/status"])["revision"] == "canary"

@@ -17,7 +17,7 @@ import pytest
 from tests.architecture.documents import GUIDES, ROOT, Block, blocks
 from tests.architecture.running import OPERATIONS, Reader
 from tests.architecture.serving import wait_until_ready
-from tests.e2e.kubelab import Lab
+from tests.e2e.cluster import Cluster
 from tests.e2e.manifests import control_plane, namespace_of
 from tests.e2e.served import until
 from tests.istio.goldens import golden
@@ -42,7 +42,7 @@ class Kubelet:
     The pods of other Deployments are only reported as ready, so that rollouts end.
     """
 
-    lab: Lab
+    cluster: Cluster
     folder: Path
     process: subprocess.Popen[bytes] | None = None
     arguments: tuple[str, ...] = ()
@@ -54,8 +54,8 @@ class Kubelet:
         if wanted == self.arguments:
             return
         self.end()
-        self.address = self.lab.get("service", NAME, NAMESPACE)["spec"]["clusterIP"]
-        account = self.lab.kubeconfig_of(NAME, NAMESPACE)
+        self.address = self.cluster.get("service", NAME, NAMESPACE)["spec"]["clusterIP"]
+        account = self.cluster.kubeconfig_of(NAME, NAMESPACE)
         here = [
             f"--bind={self.address}",
             "--port=443",
@@ -76,11 +76,11 @@ class Kubelet:
         until(self._is_rolled_out)
 
     def _is_rolled_out(self) -> bool:
-        for pod in self.lab.pods():
+        for pod in self.cluster.pods():
             place, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
             if place != NAMESPACE and pod["status"]["phase"] == "Pending":
-                self.lab.merge(f"/api/v1/namespaces/{place}/pods/{name}/status", READY)
-        found = self.lab.items("/apis/apps/v1/deployments")
+                self.cluster.merge(f"/api/v1/namespaces/{place}/pods/{name}/status", READY)
+        found = self.cluster.items("/apis/apps/v1/deployments")
         return all(_is_current(each) for each in found if each["metadata"]["namespace"] != NAMESPACE)
 
     def end(self) -> None:
@@ -96,7 +96,7 @@ class Kubelet:
 
     def _deployed(self) -> tuple[str, ...]:
         """The arguments of the Deployment; nothing where there is none."""
-        deployment = self.lab.get("deployment", NAME, NAMESPACE)
+        deployment = self.cluster.get("deployment", NAME, NAMESPACE)
         return tuple(deployment["spec"]["template"]["spec"]["containers"][0]["args"]) if deployment else ()
 
 
@@ -107,19 +107,19 @@ def _is_current(deployment: dict[str, Any]) -> bool:
 
 
 @pytest.fixture
-def lab(controlled_lab: Lab) -> Lab:
+def cluster(controlled_cluster: Cluster) -> Cluster:
     """A cluster with two control planes, where Deployments make pods."""
-    controlled_lab.apply(namespace_of("istio-system"))
-    controlled_lab.apply(
+    controlled_cluster.apply(namespace_of("istio-system"))
+    controlled_cluster.apply(
         *control_plane("istio-system", "1-24", tag="1.24.6"), *control_plane("istio-system", "1-30", tag="1.30.3")
     )
-    return controlled_lab
+    return controlled_cluster
 
 
 @contextmanager
-def kubelet(lab: Lab, folder: Path) -> Iterator[Kubelet]:
+def kubelet(cluster: Cluster, folder: Path) -> Iterator[Kubelet]:
     folder.mkdir()
-    made = Kubelet(lab, folder)
+    made = Kubelet(cluster, folder)
     try:
         yield made
     finally:
@@ -138,18 +138,20 @@ def may_listen() -> bool:
 
 @pytest.mark.skipif(not may_listen(), reason="port 443 cannot be listened on")
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
-def test_a_page_can_be_followed_on_a_cluster(lab: Lab, commands_folder: Path, tmp_path: Path, page: Path) -> None:
+def test_a_page_can_be_followed_on_a_cluster(
+    cluster: Cluster, commands_folder: Path, tmp_path: Path, page: Path
+) -> None:
     found = [block for block in blocks(page) if block.runs_on_a_cluster]
     if page.name in GIVEN:
-        lab.apply(golden(GIVEN[page.name]))
+        cluster.apply(golden(GIVEN[page.name]))
     home = tmp_path / "reader"
-    reader = Reader(home, [commands_folder, lab.home / "bin"], {"KUBECONFIG": str(lab.kubeconfig)})
+    reader = Reader(home, [commands_folder, cluster.home / "bin"], {"KUBECONFIG": str(cluster.kubeconfig)})
 
-    with kubelet(lab, tmp_path / "kubelet") as cluster:
+    with kubelet(cluster, tmp_path / "kubelet") as nodes:
         if not any(DEPLOYED in block.text for block in found):
             reader.run(Block(page, 0, "sh", "cluster", f"{DEPLOYED}ha"))
         for block in found:
-            cluster.look()
-            cluster.finish_rollouts()
-            reader.addresses[OPERATIONS] = f"{cluster.address}:8080"
+            nodes.look()
+            nodes.finish_rollouts()
+            reader.addresses[OPERATIONS] = f"{nodes.address}:8080"
             reader.run(block)

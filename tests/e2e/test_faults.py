@@ -8,9 +8,9 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
+from tests.e2e.cluster import Cluster
 from tests.e2e.conftest import Figure
 from tests.e2e.faultyapi import FaultyApi, between
-from tests.e2e.kubelab import Lab
 from tests.e2e.load import Load, created_meanwhile
 from tests.e2e.manifests import BROKEN, account_of, control_plane, namespace_of
 from tests.e2e.served import LIMIT, Certificate, Injector, injector, of_cluster
@@ -38,20 +38,20 @@ def invalid(served: Injector) -> bool:
 
 
 def test_a_broken_config_map_is_reported_and_the_last_good_one_is_served(
-    lab: Lab, trusted: Certificate, tmp_path: Path, figure: Figure
+    cluster: Cluster, trusted: Certificate, tmp_path: Path, figure: Figure
 ) -> None:
-    home, load = "istio-broken", Load(lab, "broken")
-    lab.apply(namespace_of(home), *control_plane(home, REVISION, tag="1.28.1"))
-    lab.apply(namespace_of(load.namespace, {"istio.io/rev": REVISION}), account_of(load.namespace))
+    home, load = "istio-broken", Load(cluster, "broken")
+    cluster.apply(namespace_of(home), *control_plane(home, REVISION, tag="1.28.1"))
+    cluster.apply(namespace_of(load.namespace, {"istio.io/rev": REVISION}), account_of(load.namespace))
 
-    with injector(tmp_path, *trusted.flags, *of_cluster(lab, home)) as served:
+    with injector(tmp_path, *trusted.flags, *of_cluster(cluster, home)) as served:
         webhooks = written("webhook", "--revision", REVISION, port=served.port, trusted=trusted)
-        with calling(lab, webhooks), created_meanwhile(load):
+        with calling(cluster, webhooks), created_meanwhile(load):
             load.more(100)
             assert not invalid(served)
 
             broken_at = time.monotonic()
-            lab.apply(*control_plane(home, REVISION, tag="1.28.2", config=BROKEN))
+            cluster.apply(*control_plane(home, REVISION, tag="1.28.2", config=BROKEN))
             served.until(lambda: invalid(served))
             told = time.monotonic() - broken_at
             assert f"ConfigMap {home}/istio-sidecar-injector-{REVISION}" in served.error(REVISION)
@@ -59,7 +59,7 @@ def test_a_broken_config_map_is_reported_and_the_last_good_one_is_served(
             assert {pod.image for pod in load.pods} == {"proxy:1.28.1"}
 
             repaired_at = time.monotonic()
-            lab.apply(*control_plane(home, REVISION, tag="1.28.3"))
+            cluster.apply(*control_plane(home, REVISION, tag="1.28.3"))
             served.until(lambda: not invalid(served))
             repaired = time.monotonic() - repaired_at
             assert {pod.image for pod in load.more(100)} == {"proxy:1.28.3"}
@@ -71,30 +71,30 @@ def test_a_broken_config_map_is_reported_and_the_last_good_one_is_served(
 
 
 def test_a_missing_or_faulty_api_server_costs_no_pod_and_no_change(
-    lab: Lab, trusted: Certificate, tmp_path: Path, figure: Figure
+    cluster: Cluster, trusted: Certificate, tmp_path: Path, figure: Figure
 ) -> None:
-    home, load = "istio-faulty", Load(lab, "faulty", rate=50)
-    lab.apply(namespace_of(home), *control_plane(home, REVISION, tag="1.28.0"))
-    lab.apply(namespace_of(load.namespace, {"istio.io/rev": REVISION}), account_of(load.namespace))
+    home, load = "istio-faulty", Load(cluster, "faulty", rate=50)
+    cluster.apply(namespace_of(home), *control_plane(home, REVISION, tag="1.28.0"))
+    cluster.apply(namespace_of(load.namespace, {"istio.io/rev": REVISION}), account_of(load.namespace))
 
     with (
-        between(lab, tmp_path) as api,
-        injector(tmp_path, *trusted.flags, *of_cluster(lab, home, kubeconfig=api.kubeconfig)) as served,
+        between(cluster, tmp_path) as api,
+        injector(tmp_path, *trusted.flags, *of_cluster(cluster, home, kubeconfig=api.kubeconfig)) as served,
     ):
         webhooks = written("webhook", "--revision", REVISION, port=served.port, trusted=trusted)
-        with calling(lab, webhooks), created_meanwhile(load):
+        with calling(cluster, webhooks), created_meanwhile(load):
             served.until(proxy_of(load, "1.28.0"))
             served.until(lambda: api.watched() == sorted(WATCHED))
             for number, (fault, lists) in enumerate(((api.gone, True), (api.cut, False), (api.garbage, True)), 1):
                 broken_at = fault()
-                lab.apply(*control_plane(home, REVISION, tag=f"1.28.{number}"))
+                cluster.apply(*control_plane(home, REVISION, tag=f"1.28.{number}"))
                 served.until(proxy_of(load, f"1.28.{number}"))
                 served.until(lambda: api.watched() == sorted(WATCHED))
                 again = [asked_again(api, resource, broken_at, lists=lists) for resource in WATCHED]
                 assert served.total("injector_watch_faults_total", reason=fault.__name__) == len(WATCHED)
                 figure(f"{load.namespace}: {fault.__name__}, asked again after {max(again):.2f} s")
             down_at = api.down()
-            lab.apply(*control_plane(home, REVISION, tag="1.29.0"))
+            cluster.apply(*control_plane(home, REVISION, tag="1.29.0"))
             served.until(lambda: time.monotonic() - down_at > AWAY, within=AWAY + LIMIT)
             assert {pod.image for pod in load.since(down_at)} == {"proxy:1.28.3"}
             up_at = api.up()
@@ -108,14 +108,20 @@ def test_a_missing_or_faulty_api_server_costs_no_pod_and_no_change(
 
 
 def test_a_replica_that_starts_without_an_api_server_is_ready_soon_after_it(
-    lab: Lab, tmp_path: Path, figure: Figure
+    cluster: Cluster, tmp_path: Path, figure: Figure
 ) -> None:
     home = "istio-outage"
-    lab.apply(namespace_of(home), *control_plane(home, REVISION, tag="1.28.0"))
+    cluster.apply(namespace_of(home), *control_plane(home, REVISION, tag="1.28.0"))
 
-    with between(lab, tmp_path) as api:
+    with between(cluster, tmp_path) as api:
         api.down()
-        flags = (*of_cluster(lab, home, kubeconfig=api.kubeconfig), "--tls-mode", "self-signed", "--namespace", home)
+        flags = (
+            *of_cluster(cluster, home, kubeconfig=api.kubeconfig),
+            "--tls-mode",
+            "self-signed",
+            "--namespace",
+            home,
+        )
         with injector(tmp_path, *flags, ready=False) as served:
             served.until(lambda: len(api.since(0.0, answered=False)) > 20)
             assert served.readiness() != "ok"

@@ -15,8 +15,8 @@ from injector.injection.result import Injected, RequestFacts
 from injector.kube.podvalidation import new_faults
 from tests import controlplanes
 from tests.conformance import core, corpus, workloads
+from tests.e2e.cluster import Cluster
 from tests.e2e.conftest import Figure
-from tests.e2e.kubelab import Lab
 from tests.e2e.manifests import account_of, namespace_of
 from tests.e2e.served import Certificate, injector
 from tests.e2e.webhooks import calling, written
@@ -29,29 +29,31 @@ REV = "istio.io/rev"
 
 
 @pytest.fixture
-def place(lab: Lab) -> str:
+def place(cluster: Cluster) -> str:
     """A namespace that pods can be created in."""
-    lab.apply(namespace_of(PLACE, {REV: "1-30"}), account_of(PLACE))
+    cluster.apply(namespace_of(PLACE, {REV: "1-30"}), account_of(PLACE))
     return PLACE
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_the_api_server_refuses_the_pod_of_each_case(lab: Lab, place: str, name: str) -> None:
+def test_the_api_server_refuses_the_pod_of_each_case(cluster: Cluster, place: str, name: str) -> None:
     added, _ = REFUSED[name]
 
-    assert lab.refusal(with_added(added), place)
+    assert cluster.refusal(with_added(added), place)
 
 
 @pytest.mark.parametrize("name", ACCEPTED)
-def test_the_api_server_accepts_the_pod_of_each_case_without_a_fault(lab: Lab, place: str, name: str) -> None:
-    assert not lab.refusal(with_added(ACCEPTED[name]), place)
+def test_the_api_server_accepts_the_pod_of_each_case_without_a_fault(cluster: Cluster, place: str, name: str) -> None:
+    assert not cluster.refusal(with_added(ACCEPTED[name]), place)
 
 
-def test_no_injected_pod_is_called_invalid_that_the_api_server_accepts(lab: Lab, place: str, figure: Figure) -> None:
+def test_no_injected_pod_is_called_invalid_that_the_api_server_accepts(
+    cluster: Cluster, place: str, figure: Figure
+) -> None:
     counts = Counter[str]()
     wrong = []
     for name, before, after in injected_pods():
-        faults, refusal = new_faults(after, before), lab.refusal(as_created(after), place)
+        faults, refusal = new_faults(after, before), cluster.refusal(as_created(after), place)
         counts["invalid" if faults else "refused for another reason" if refusal else "accepted"] += 1
         if faults and not refusal:
             wrong.append((name, faults))
@@ -62,7 +64,7 @@ def test_no_injected_pod_is_called_invalid_that_the_api_server_accepts(lab: Lab,
 
 
 def test_a_pod_that_the_injection_makes_invalid_is_denied_with_the_reason(
-    lab: Lab, place: str, trusted: Certificate, tmp_path: Path
+    cluster: Cluster, place: str, trusted: Certificate, tmp_path: Path
 ) -> None:
     folder = tmp_path / "revisions"
     write_revision(folder / "1-30", CONFIG.replace("name: istio-proxy", 'name: "{{ .ObjectMeta.Labels.app }}"'))
@@ -71,10 +73,10 @@ def test_a_pod_that_the_injection_makes_invalid_is_denied_with_the_reason(
 
     with injector(tmp_path, *trusted.flags, "--revisions-dir", str(folder)) as served:
         webhooks = written("webhook", "--revisions-dir", str(folder), port=served.port, trusted=trusted)
-        with calling(lab, webhooks):
-            assert lab.refusal(valid, place) == ""
-            denied = lab.refusal(twice, place)
-    plain = lab.refusal(make_pod("plain", containers=[make_container(), make_container("App")]), place)
+        with calling(cluster, webhooks):
+            assert cluster.refusal(valid, place) == ""
+            denied = cluster.refusal(twice, place)
+    plain = cluster.refusal(make_pod("plain", containers=[make_container(), make_container("App")]), place)
 
     assert "denied the request: spec.containers[App].name: Invalid value" in denied
     assert "denied the request" not in plain

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from injector.cli import main
 from injector.istio.webhooks.configurations import Endpoint, WebhookOptions, revision_webhook, tag_webhook
 from tests.architecture.serving import free_ports
-from tests.e2e.kubelab import Lab
+from tests.e2e.cluster import Cluster
 from tests.e2e.manifests import account_of, config_map, made, namespace_of
 from tests.e2e.policies import admission_policy
 from tests.e2e.served import ROOT, injector, of_cluster, until
@@ -31,12 +31,12 @@ REV = "istio.io/rev"
 class Live:
     """An API server whose pods are injected by this very code, with the revisions that the project ships."""
 
-    lab: Lab
+    cluster: Cluster
     webhooks: WebhookOptions
 
     def injector(self, *arguments: str, kubeconfig: Path | None = None) -> Result:
         """Run a command on the cluster."""
-        return CliRunner().invoke(main, [*arguments, "--kubeconfig", str(kubeconfig or self.lab.kubeconfig)])
+        return CliRunner().invoke(main, [*arguments, "--kubeconfig", str(kubeconfig or self.cluster.kubeconfig)])
 
     def stands(self, place: str) -> tuple[int, list[dict[str, Any]]]:
         """The exit code of `revision status` on a namespace, and its rows."""
@@ -50,15 +50,15 @@ class Live:
 
     def tagged(self, revision: str) -> None:
         """Let the tag prod mean a revision."""
-        self.lab.apply(tag_webhook("prod", revision, self.webhooks))
+        self.cluster.apply(tag_webhook("prod", revision, self.webhooks))
 
     def calls(self, place: str) -> bool:
         """Whether the API server calls the webhook for pods of a namespace already."""
-        return "istio-proxy" in json.dumps(self.lab.tried(pod("trial", place)))
+        return "istio-proxy" in json.dumps(self.cluster.tried(pod("trial", place)))
 
 
 @pytest.fixture(scope="module")
-def live(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+def live(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """A cluster with two revisions and the tag prod of the first, in which namespace shop is labelled with the tag."""
     folder = tmp_path_factory.mktemp("live")
     (port,) = free_ports(1)
@@ -66,14 +66,14 @@ def live(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     options = WebhookOptions(
         Endpoint(url=f"https://127.0.0.1:{port}"), ca_bundle=base64.b64encode(issued.chain_pem).decode()
     )
-    live = Live(lab, options)
+    live = Live(cluster, options)
     certificate, key = map(str, issued.write(folder))
-    flags = ("--tlsCertFile", certificate, "--tlsKeyFile", key, *of_cluster(lab, HOME))
-    lab.apply(namespace(HOME), *config_maps("stable"), *config_maps("canary"))
-    lab.apply(namespace("shop", **{REV: "prod"}), account_of("shop"))
+    flags = ("--tlsCertFile", certificate, "--tlsKeyFile", key, *of_cluster(cluster, HOME))
+    cluster.apply(namespace(HOME), *config_maps("stable"), *config_maps("canary"))
+    cluster.apply(namespace("shop", **{REV: "prod"}), account_of("shop"))
     live.tagged("stable")
     with injector(folder, *flags, port=port):
-        lab.apply(*(revision_webhook(name, options) for name in ("stable", "canary")))
+        cluster.apply(*(revision_webhook(name, options) for name in ("stable", "canary")))
         until(lambda: live.calls("shop"))
         yield live
 
@@ -108,7 +108,7 @@ def deployment(name: str, place: str) -> dict[str, Any]:
 
 
 def test_a_pod_is_current_until_tag_template_or_labels_say_otherwise(live: Live) -> None:
-    live.lab.apply(pod("web", "shop"), pod("quiet", "shop", **{"sidecar.istio.io/inject": "false"}))
+    live.cluster.apply(pod("web", "shop"), pod("quiet", "shop", **{"sidecar.istio.io/inject": "false"}))
 
     code, rows = live.stands("shop")
     assert code == 0
@@ -120,34 +120,34 @@ def test_a_pod_is_current_until_tag_template_or_labels_say_otherwise(live: Live)
 
     live.tagged("stable")
     values = (ROOT / "revisions" / "stable" / "values").read_text().replace("1.24.6", "1.24.7")
-    live.lab.apply(*config_maps("stable", values=values))
+    live.cluster.apply(*config_maps("stable", values=values))
     code, (row,) = live.stands("shop")
     assert (code, row["state"], row["changes"]) == (1, "older template", ["image"])
 
-    live.lab.apply(*config_maps("stable"), namespace("shop", **{REV: "gone"}))
+    live.cluster.apply(*config_maps("stable"), namespace("shop", **{REV: "gone"}))
     assert live.states("shop") == {"web": "unknown revision"}
 
-    live.lab.apply(namespace("shop"))
+    live.cluster.apply(namespace("shop"))
     assert live.states("shop") == {"web": "unexpected sidecar"}
 
-    live.lab.apply(namespace("shop", **{REV: "prod"}))
+    live.cluster.apply(namespace("shop", **{REV: "prod"}))
     assert live.states("shop") == {"web": "current"}
 
 
 def test_a_pod_that_came_before_its_namespaces_label_misses_its_sidecar(live: Live) -> None:
-    live.lab.apply(namespace("early"), account_of("early"), pod("web", "early"))
+    live.cluster.apply(namespace("early"), account_of("early"), pod("web", "early"))
     assert live.states("early") == {}
 
-    live.lab.apply(namespace("early", **{REV: "canary"}))
+    live.cluster.apply(namespace("early", **{REV: "canary"}))
 
     assert live.states("early") == {"web": "missing sidecar"}
 
 
 def test_workloads_are_compared_once_each_and_only_where_a_webhook_is_called(live: Live) -> None:
-    live.lab.apply(namespace("fleet", **{REV: "prod"}), account_of("fleet"), namespace("dark"), account_of("dark"))
-    live.lab.apply(deployment("web", "fleet"), deployment("idle", "fleet"), deployment("web", "dark"))
+    live.cluster.apply(namespace("fleet", **{REV: "prod"}), account_of("fleet"), namespace("dark"), account_of("dark"))
+    live.cluster.apply(deployment("web", "fleet"), deployment("idle", "fleet"), deployment("web", "dark"))
     until(lambda: live.calls("fleet"))
-    live.lab.apply(pod("web", "fleet"), pod("lone", "fleet"))
+    live.cluster.apply(pod("web", "fleet"), pod("lone", "fleet"))
 
     done = live.injector("diff", "stable", "canary", "--live", "-n", "fleet", "-o", "json")
     everywhere = live.injector("diff", "stable", "canary", "--live", "--exit-code=false", "-o", "json")
@@ -164,12 +164,12 @@ def test_workloads_are_compared_once_each_and_only_where_a_webhook_is_called(liv
 
 
 def test_an_injected_pod_that_the_api_server_refuses_is_refused(live: Live) -> None:
-    live.lab.apply(namespace("checked", **{REV: "prod"}), account_of("checked"), deployment("web", "checked"))
+    live.cluster.apply(namespace("checked", **{REV: "prod"}), account_of("checked"), deployment("web", "checked"))
     variable = "        env: [{name: A, valueFrom: {fieldRef: {fieldPath: metadata.nope}}}]\n"
     for name, more in (("unknown-field", variable), ("no-image", "      - {name: extra}\n")):
         config = CONFIG.replace("{{ .Values.global.tag }}", "v1")
         maps = config_maps("canary", config=config + more)
-        live.lab.apply(*(json.loads(json.dumps(each).replace("canary", name)) for each in maps))
+        live.cluster.apply(*(json.loads(json.dumps(each).replace("canary", name)) for each in maps))
     until(lambda: live.calls("checked"))
 
     asked = live.injector("diff", "stable", "unknown-field", "--live", "-n", "checked", "--exit-code=false")
@@ -205,9 +205,9 @@ def test_files_are_injected_with_the_revision_of_the_cluster(live: Live) -> None
 
 
 def test_a_pod_is_explained_by_the_webhooks_that_are_there(live: Live) -> None:
-    live.lab.apply(namespace("why", **{REV: "prod"}), account_of("why"))
+    live.cluster.apply(namespace("why", **{REV: "prod"}), account_of("why"))
     until(lambda: live.calls("why"))
-    live.lab.apply(pod("web", "why"))
+    live.cluster.apply(pod("web", "why"))
 
     done = live.injector("explain", "web-x.why")
     of_deployment = live.injector("explain", "deploy/nope", "-n", "why")
@@ -221,9 +221,9 @@ def test_a_pod_is_explained_by_the_webhooks_that_are_there(live: Live) -> None:
 
 
 def test_a_policy_of_the_cluster_is_part_of_the_verdict(live: Live) -> None:
-    live.lab.apply(namespace("policed", **{REV: "prod"}), account_of("policed"), *admission_policy("policed"))
-    live.lab.apply(deployment("web", "policed"))
-    until(lambda: live.lab.refusal(pod("trial", "policed"), "policed"))
+    live.cluster.apply(namespace("policed", **{REV: "prod"}), account_of("policed"), *admission_policy("policed"))
+    live.cluster.apply(deployment("web", "policed"))
+    until(lambda: live.cluster.refusal(pod("trial", "policed"), "policed"))
 
     explained = live.injector("explain", "deploy/web.policed")
     compared = live.injector("diff", "stable", "canary", "--live", "-n", "policed")
@@ -237,9 +237,9 @@ def test_a_policy_of_the_cluster_is_part_of_the_verdict(live: Live) -> None:
 
 
 def test_without_a_permission_one_line_says_which(live: Live) -> None:
-    live.lab.apply(namespace("poor"), account_of("poor", "reader"))
+    live.cluster.apply(namespace("poor"), account_of("poor", "reader"))
 
-    done = live.injector("revision", "status", kubeconfig=live.lab.kubeconfig_of("reader", "poor"))
+    done = live.injector("revision", "status", kubeconfig=live.cluster.kubeconfig_of("reader", "poor"))
 
     assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert 'cannot list resource "configmaps"' in done.stderr

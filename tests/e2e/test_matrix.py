@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from injector.revisions.tags import PIN
-from tests.e2e.kubelab import Lab
+from tests.e2e.cluster import Cluster
 from tests.e2e.manifests import made, namespace_of
 from tests.e2e.served import LIMIT, Certificate, command, injector
 from tests.e2e.webhooks import calling, written
@@ -137,16 +137,16 @@ def revision_of(pod: dict[str, Any]) -> str:
     return str(status["revision"])
 
 
-def created(lab: Lab) -> dict[tuple[str, str], dict[str, Any]]:
+def created(cluster: Cluster) -> dict[tuple[str, str], dict[str, Any]]:
     """The pods of the matrix."""
-    return until_created(lab, NAMESPACES, len(NAMESPACES) * len(PODS))
+    return until_created(cluster, NAMESPACES, len(NAMESPACES) * len(PODS))
 
 
-def until_created(lab: Lab, namespaces: Collection[str], count: int) -> dict[tuple[str, str], dict[str, Any]]:
+def until_created(cluster: Cluster, namespaces: Collection[str], count: int) -> dict[tuple[str, str], dict[str, Any]]:
     """The pods that the controllers made of the Deployments, once all are there, by the names of namespace and Deployment."""
     deadline = time.monotonic() + LIMIT
     while True:
-        pods = [pod for pod in lab.pods() if pod["metadata"]["namespace"] in namespaces]
+        pods = [pod for pod in cluster.pods() if pod["metadata"]["namespace"] in namespaces]
         if len(pods) >= count or time.monotonic() > deadline:
             break
         time.sleep(0.5)
@@ -156,9 +156,9 @@ def until_created(lab: Lab, namespaces: Collection[str], count: int) -> dict[tup
 
 
 def test_a_pinned_pod_and_a_namespace_with_its_own_weights_get_their_revision(
-    controlled_lab: Lab, trusted: Certificate, revisions: Path, tmp_path: Path
+    controlled_cluster: Cluster, trusted: Certificate, revisions: Path, tmp_path: Path
 ) -> None:
-    lab, directory = controlled_lab, ("--revisions-dir", str(revisions))
+    cluster, directory = controlled_cluster, ("--revisions-dir", str(revisions))
     tag = {"weights": {NEW: 100, OLD: 0}, "namespaces": {"payments": OLD}}
     (revisions / "tags.yaml").write_text(yaml.safe_dump({"late": tag}))
     namespaces = [namespace_of(name, {REV: "late"}) for name in ("payments", "trade")]
@@ -171,10 +171,10 @@ def test_a_pinned_pod_and_a_namespace_with_its_own_weights_get_their_revision(
     ]
 
     with injector(tmp_path, *trusted.flags, *directory) as served:
-        lab.apply(*namespaces)
-        with calling(lab, written("webhook", *directory, port=served.port, trusted=trusted)):
-            lab.apply(*wanted)
-            pods = until_created(lab, {"payments", "trade"}, len(wanted))
+        cluster.apply(*namespaces)
+        with calling(cluster, written("webhook", *directory, port=served.port, trusted=trusted)):
+            cluster.apply(*wanted)
+            pods = until_created(cluster, {"payments", "trade"}, len(wanted))
 
     assert {cell: revision_of(pod) for cell, pod in pods.items()} == {
         ("trade", "plain"): NEW,
@@ -202,11 +202,11 @@ def revisions(tmp_path: Path) -> Path:
     return folder
 
 
-def explained_live(lab: Lab, revisions: Path) -> dict[tuple[str, str], str]:
+def explained_live(cluster: Cluster, revisions: Path) -> dict[tuple[str, str], str]:
     """The revision of each Deployment as `explain` finds it by the webhooks of the cluster."""
     found = {}
     for namespace in NAMESPACES:
-        where = ("-n", namespace, "--revisions-dir", str(revisions), "--kubeconfig", str(lab.kubeconfig))
+        where = ("-n", namespace, "--revisions-dir", str(revisions), "--kubeconfig", str(cluster.kubeconfig))
         for each in json.loads(command("explain", *where, "-o", "json"))["workloads"]:
             found[namespace, each["name"]] = each["revision"] if each["outcome"] == "injected" else NONE
     return found
@@ -214,10 +214,10 @@ def explained_live(lab: Lab, revisions: Path) -> dict[tuple[str, str], str]:
 
 @pytest.mark.parametrize("precedence", MATRICES)
 def test_each_pod_gets_the_sidecar_of_istios_own_choice_and_explain_says_the_same(
-    controlled_lab: Lab, trusted: Certificate, revisions: Path, tmp_path: Path, precedence: str
+    controlled_cluster: Cluster, trusted: Certificate, revisions: Path, tmp_path: Path, precedence: str
 ) -> None:
     flag = ("--revision-label-precedence", precedence)
-    lab, directory = controlled_lab, ("--revisions-dir", str(revisions))
+    cluster, directory = controlled_cluster, ("--revisions-dir", str(revisions))
     namespaces = [namespace_of(name, labels) for name, labels in NAMESPACES.items()]
 
     with injector(tmp_path, *trusted.flags, *directory) as served:
@@ -225,13 +225,13 @@ def test_each_pod_gets_the_sidecar_of_istios_own_choice_and_explain_says_the_sam
         assert len(webhooks) == len((OLD, NEW)) + len(TAGS)
         for tag, revision in TAGS.items():
             assert written("tag", tag, "--revision", revision, *flag, port=served.port, trusted=trusted)[0] in webhooks
-        lab.apply(*namespaces)
-        with calling(lab, webhooks):
-            lab.apply(*workloads())
-            pods = created(lab)
-            live = explained_live(lab, revisions)
+        cluster.apply(*namespaces)
+        with calling(cluster, webhooks):
+            cluster.apply(*workloads())
+            pods = created(cluster)
+            live = explained_live(cluster, revisions)
         for namespace in NAMESPACES:
-            lab.kubectl("delete", "deployments,pods", "--all", "-n", namespace, "--force", "--grace-period=0")
+            cluster.kubectl("delete", "deployments,pods", "--all", "-n", namespace, "--force", "--grace-period=0")
 
         assert {cell: revision_of(pod) for cell, pod in pods.items()} == live == expected(precedence)
         owners = {pod["metadata"]["ownerReferences"][0]["kind"] for pod in pods.values()}

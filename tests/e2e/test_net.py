@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from tests.deploy import rendering
+from tests.e2e.cluster import Cluster
 from tests.e2e.conftest import AUDIT_LOG, AUDITED
-from tests.e2e.kubelab import Lab
 from tests.e2e.manifests import account_of, control_plane, namespace_of, tag_of
 from tests.e2e.served import Injector, command, injector, of_cluster
 from tests.factories import make_pod
@@ -26,13 +26,13 @@ ACCOUNTS = ("ServiceAccount", "Role", "ClusterRole", "RoleBinding", "ClusterRole
 
 
 @pytest.fixture(scope="module")
-def net(lab: Lab) -> Lab:
+def net(cluster: Cluster) -> Cluster:
     """An API server whose namespaces `shop`, which names `prdo`, and `plain`, which names nothing, can hold pods."""
-    lab.apply(namespace_of("istio-system"), namespace_of("injector-system"))
+    cluster.apply(namespace_of("istio-system"), namespace_of("injector-system"))
     for name, labels in (("shop", NAMED), (AUDITED, {})):
-        lab.apply(namespace_of(name, labels), account_of(name))
-    lab.apply(*control_plane("istio-system", "default", tag="1.28.1"))
-    return lab
+        cluster.apply(namespace_of(name, labels), account_of(name))
+    cluster.apply(*control_plane("istio-system", "default", tag="1.28.1"))
+    return cluster
 
 
 def counted(served: Injector) -> tuple[str, ...]:
@@ -55,11 +55,11 @@ def gauges(namespaces: int, pods: int) -> tuple[str, ...]:
 
 
 @contextmanager
-def over_tls(lab: Lab, folder: Path, *flags: str) -> Iterator[tuple[Injector, tuple[str, ...]]]:
+def over_tls(cluster: Cluster, folder: Path, *flags: str) -> Iterator[tuple[Injector, tuple[str, ...]]]:
     """The injector as the API server can call it, and the flags of `webhook generate` that say where."""
     certificate, key = issue(Order(names=("127.0.0.1",))).write(folder)
     tls = ("--tlsCertFile", str(certificate), "--tlsKeyFile", str(key))
-    with injector(folder, *tls, "--kubeconfig", str(lab.kubeconfig), *flags) as served:
+    with injector(folder, *tls, "--kubeconfig", str(cluster.kubeconfig), *flags) as served:
         yield served, ("--url", f"https://127.0.0.1:{served.port}", "--ca-bundle", str(certificate))
 
 
@@ -74,14 +74,14 @@ def pod_of(name: str, namespace: str, labels: dict[str, str] | None = None) -> d
 
 
 @pytest.mark.usefixtures("helm")
-def test_an_unserved_name_is_counted_while_no_tag_has_it(net: Lab, tmp_path: Path) -> None:
+def test_an_unserved_name_is_counted_while_no_tag_has_it(net: Cluster, tmp_path: Path) -> None:
     chart = rendering.rendered({"fromCluster": {"enabled": True}, "watchUnserved": True, "tls": {"mode": "files"}})
     net.apply(*(each for each in chart if each["kind"] in ACCOUNTS))
     net.apply(pod_of("lost", "plain", NAMED), pod_of("led-by-its-namespace", "shop", {"istio.io/rev": "other"}))
     account = net.kubeconfig_of("injector", "injector-system")
 
-    cluster = of_cluster(net, "istio-system", kubeconfig=account)
-    with injector(tmp_path, "--insecure-http", "--watch-unserved", *cluster) as served:
+    flags = of_cluster(net, "istio-system", kubeconfig=account)
+    with injector(tmp_path, "--insecure-http", "--watch-unserved", *flags) as served:
         served.until(lambda: counted(served) == gauges(1, 1))
         assert shown(served)["names"] == {"prdo": {"namespaces": 1, "pods": 1}}
         assert "<code>prdo</code>" in served.text("/status")
@@ -99,7 +99,7 @@ def test_an_unserved_name_is_counted_while_no_tag_has_it(net: Lab, tmp_path: Pat
         assert "injector_watch_faults_total{" not in served.metrics()
 
 
-def test_kubectl_shows_the_warning_or_refusal_until_the_name_is_served(net: Lab, tmp_path: Path) -> None:
+def test_kubectl_shows_the_warning_or_refusal_until_the_name_is_served(net: Cluster, tmp_path: Path) -> None:
     with over_tls(net, tmp_path, "--from-cluster", "--watch-unserved") as (served, url):
         served.until(lambda: "shop" not in str(shown(served)) and shown(served)["namespaces"] == 1)
 
@@ -132,21 +132,21 @@ def test_kubectl_shows_the_warning_or_refusal_until_the_name_is_served(net: Lab,
     net.delete("mutatingwebhookconfiguration", "injector-unserved")
 
 
-def attempted(lab: Lab, served: Injector, namespace: str) -> str:
+def attempted(cluster: Cluster, served: Injector, namespace: str) -> str:
     """The metrics after one more pod was tried, and not kept."""
-    lab.create({**pod_of("", namespace), "metadata": {"generateName": "try-", "namespace": namespace}})
+    cluster.create({**pod_of("", namespace), "metadata": {"generateName": "try-", "namespace": namespace}})
     return served.metrics()
 
 
-def audited(lab: Lab, webhook: str) -> dict[str, str]:
+def audited(cluster: Cluster, webhook: str) -> dict[str, str]:
     """What the audit log has last of what a webhook said."""
-    events = [json.loads(line) for line in (lab.home / AUDIT_LOG).read_text().splitlines()]
+    events = [json.loads(line) for line in (cluster.home / AUDIT_LOG).read_text().splitlines()]
     notes = (event.get("annotations", {}) for event in events)
     noted = [{key: value for key, value in note.items() if key.startswith(f"{webhook}/")} for note in notes]
     return [each for each in noted if each][-1]
 
 
-def test_a_folder_of_revisions_is_enough_to_know_what_is_served(net: Lab, tmp_path: Path) -> None:
+def test_a_folder_of_revisions_is_enough_to_know_what_is_served(net: Cluster, tmp_path: Path) -> None:
     folder = tmp_path / "revisions"
     write_revision(folder / "1-28")
 
@@ -157,7 +157,7 @@ def test_a_folder_of_revisions_is_enough_to_know_what_is_served(net: Lab, tmp_pa
         served.until(lambda: "prdo" not in shown(served)["names"])
 
 
-def test_kubectl_and_the_audit_log_show_which_revision_injected_a_pod(net: Lab, tmp_path: Path) -> None:
+def test_kubectl_and_the_audit_log_show_which_revision_injected_a_pod(net: Cluster, tmp_path: Path) -> None:
     with over_tls(net, tmp_path, "--from-cluster", "--explain", "both") as (served, url):
         net.apply(configuration("--revision", "default", *url))
         labels = {"sidecar.istio.io/inject": "true"}

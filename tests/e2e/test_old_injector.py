@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.architecture.serving import free_ports
-from tests.e2e.kubelab import Lab
+from tests.e2e.cluster import Cluster
 from tests.e2e.manifests import account_of, made, namespace_of, pod_webhook
 from tests.e2e.served import ROOT, started, until
 from tests.factories import make_pod
@@ -76,7 +76,9 @@ def written(root: Path, files: dict[str, Path | bytes]) -> None:
 
 
 @pytest.mark.parametrize("minor", CHARTS)
-def test_the_deployment_of_an_old_chart_works_with_its_own_arguments(lab: Lab, tmp_path: Path, minor: str) -> None:
+def test_the_deployment_of_an_old_chart_works_with_its_own_arguments(
+    cluster: Cluster, tmp_path: Path, minor: str
+) -> None:
     root, port, ops_port = tmp_path / "root", *free_ports(2)
     signer = authority()
     chain, key = issue(Order(names=(f"{SERVICE}.{HOME}.svc",)), signer).write(tmp_path)
@@ -84,36 +86,38 @@ def test_the_deployment_of_an_old_chart_works_with_its_own_arguments(lab: Lab, t
     written(root, {f"etc/istio/certs/{name}": content for name, content in certificates.items()})
     written(root, {f"etc/istio/{name}": text.encode() for name, text in FILES[minor].items()})
     written(root, {"etc/istio/config/mesh": b"defaultConfig: {discoveryAddress: istio-pilot.istio-system:15011}\n"})
-    lab.apply(namespace_of(HOME), namespace_of(f"old-{minor[-1]}", {"istio-injection": "enabled"}))
-    lab.apply(account_of(f"old-{minor[-1]}"))
-    lab.apply(made("Service", SERVICE, HOME, spec={"clusterIP": ADDRESS, "ports": [{"port": port}]}))
+    cluster.apply(namespace_of(HOME), namespace_of(f"old-{minor[-1]}", {"istio-injection": "enabled"}))
+    cluster.apply(account_of(f"old-{minor[-1]}"))
+    cluster.apply(made("Service", SERVICE, HOME, spec={"clusterIP": ADDRESS, "ports": [{"port": port}]}))
     client = {"service": {"name": SERVICE, "namespace": HOME, "path": "/inject", "port": port}}
     selector = {"matchLabels": {"istio-injection": "enabled"}}
     entry = pod_webhook("sidecar-injector.istio.io", client, namespaceSelector=selector)
-    lab.apply(made("MutatingWebhookConfiguration", CONFIGURATION, webhooks=[entry]))
+    cluster.apply(made("MutatingWebhookConfiguration", CONFIGURATION, webhooks=[entry]))
 
     def bundle() -> bytes:
-        (webhook,) = lab.get(KIND, CONFIGURATION)["webhooks"]
+        (webhook,) = cluster.get(KIND, CONFIGURATION)["webhooks"]
         return base64.b64decode(webhook["clientConfig"].get("caBundle", ""))
 
     def containers(name: str) -> list[str]:
-        lab.apply(make_pod(name, namespace=f"old-{minor[-1]}"))
-        return [each["name"] for each in lab.get("pod", name, f"old-{minor[-1]}")["spec"]["containers"]]
+        cluster.apply(make_pod(name, namespace=f"old-{minor[-1]}"))
+        return [each["name"] for each in cluster.get("pod", name, f"old-{minor[-1]}")["spec"]["containers"]]
 
-    extra = (f"--port={port}", f"--monitoringPort={ops_port}", f"--kubeconfig={lab.kubeconfig}")
+    extra = (f"--port={port}", f"--monitoringPort={ops_port}", f"--kubeconfig={cluster.kubeconfig}")
     server = [*command(root, *CHARTS[minor]), *extra]
     with started(server, tmp_path / "log", f"http://127.0.0.1:{ops_port}/readyz"):
         until(lambda: bundle() == signer.chain_pem)
         assert containers("first") == ["app", "istio-proxy"]
 
-        lab.patch(KIND, CONFIGURATION, [{"op": "replace", "path": "/webhooks/0/clientConfig/caBundle", "value": ""}])
+        cluster.patch(
+            KIND, CONFIGURATION, [{"op": "replace", "path": "/webhooks/0/clientConfig/caBundle", "value": ""}]
+        )
         until(lambda: bundle() == signer.chain_pem)
         assert containers("second") == ["app", "istio-proxy"]
         assert subprocess.run(command(root, *PROBE), check=True, capture_output=True, text=True).stdout == "OK\n"
     os.utime(root / "health", (0, 0))
     assert subprocess.run(command(root, *PROBE), check=False, capture_output=True).returncode == 1
-    lab.delete(KIND, CONFIGURATION)
-    lab.delete("service", SERVICE, HOME)
+    cluster.delete(KIND, CONFIGURATION)
+    cluster.delete("service", SERVICE, HOME)
 
 
 def test_sidecar_injector_is_installed_beside_injector() -> None:

@@ -23,8 +23,8 @@ from injector.kube.podsecurity import BASELINE, CHECKS, LEVELS, PRIVILEGED, REST
 from injector.kube.yaml import load_yaml
 from injector.revisions.directory import EMBEDDED, read_directory
 from injector.revisions.source import Overrides, build, overridden
+from tests.e2e.cluster import Cluster
 from tests.e2e.conftest import Figure
-from tests.e2e.kubelab import Lab
 from tests.e2e.manifests import account_of, namespace_of
 from tests.e2e.policies import admission_policy
 from tests.e2e.served import until
@@ -114,15 +114,15 @@ def created(pod: dict[str, Any]) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", **pod, "metadata": meta}
 
 
-def test_pod_security_admission_agrees_on_generated_pods(lab: Lab, figure: Figure) -> None:
+def test_pod_security_admission_agrees_on_generated_pods(cluster: Cluster, figure: Figure) -> None:
     for name, labels in POLICIES.items():
-        lab.apply(namespace_of(name, labels), account_of(name))
+        cluster.apply(namespace_of(name, labels), account_of(name))
     counts, wrong = Counter[tuple[str, str]](), []
 
     for pod, place in zip(pods(), itertools.cycle(POLICIES), strict=False):
         policy = enforced(POLICIES[place])
         expected = {each.reason for each in violations(pod, policy.level, policy.version)}
-        said = lab.refusal(created(pod), place)
+        said = cluster.refusal(created(pod), place)
         assert not said or "violates PodSecurity" in said, said
         found = {rule.reason for rule in CHECKS if re.search(rf"[:,] {re.escape(rule.reason)}s? \(", said)}
         counts[level_of(pod), "refused" if said else "accepted"] += 1
@@ -135,15 +135,15 @@ def test_pod_security_admission_agrees_on_generated_pods(lab: Lab, figure: Figur
     assert min(counts[RESTRICTED, "accepted"], counts[BASELINE, "refused"], counts[PRIVILEGED, "refused"]) > 10
 
 
-def test_a_dry_run_tells_what_a_validating_admission_policy_says(lab: Lab, figure: Figure) -> None:
-    lab.apply(namespace_of(PLACE, {}), account_of(PLACE), *admission_policy(PLACE))
+def test_a_dry_run_tells_what_a_validating_admission_policy_says(cluster: Cluster, figure: Figure) -> None:
+    cluster.apply(namespace_of(PLACE, {}), account_of(PLACE), *admission_policy(PLACE))
     with_init = next(pod for pod in pods() if adds_net_admin(pod))
-    until(lambda: lab.refusal(created(with_init), PLACE))
+    until(lambda: cluster.refusal(created(with_init), PLACE))
 
     async def ask(client: KubeClient) -> list[str | None]:
         return [await refusal(client, pod, PLACE) for pod in pods()]
 
-    with open_session(Kubeconfig((lab.kubeconfig,))) as session:
+    with open_session(Kubeconfig((cluster.kubeconfig,))) as session:
         said = session.run(ask)
 
     figure(f"refused by a ValidatingAdmissionPolicy: {sum(map(bool, said))} of {len(said)}")

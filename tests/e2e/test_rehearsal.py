@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.cluster import Cluster
 from tests.e2e.conftest import Figure
-from tests.e2e.kubelab import Lab
 from tests.e2e.load import Load, Pod, created_meanwhile
 from tests.e2e.manifests import BROKEN, account_of, namespace_of
 from tests.e2e.served import ROOT, Certificate, Injector, command, injector
@@ -32,21 +32,21 @@ def revisions(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def served(lab: Lab, trusted: Certificate, revisions: Path, tmp_path: Path) -> Iterator[Injector]:
+def served(cluster: Cluster, trusted: Certificate, revisions: Path, tmp_path: Path) -> Iterator[Injector]:
     """The injector; the API server calls it for the namespaces with the tag, and creates nothing without it."""
     with injector(tmp_path, *trusted.flags, "--revisions-dir", str(revisions), "--keep-removed", "0") as running:
         webhooks = written("tag", TAG, "--revision", OLD, port=running.port, trusted=trusted)
         assert {each["failurePolicy"] for each in webhooks[0]["webhooks"]} == {"Fail"}
-        with calling(lab, webhooks):
+        with calling(cluster, webhooks):
             yield running
 
 
 @pytest.fixture
-def load(lab: Lab, request: pytest.FixtureRequest) -> Load:
+def load(cluster: Cluster, request: pytest.FixtureRequest) -> Load:
     """Pods of many workloads, in a namespace with the tag."""
     home = request.node.name.split("_")[1]
-    lab.apply(namespace_of(home, {"istio.io/rev": TAG}), account_of(home))
-    return Load(lab, home)
+    cluster.apply(namespace_of(home, {"istio.io/rev": TAG}), account_of(home))
+    return Load(cluster, home)
 
 
 class Rehearsal:

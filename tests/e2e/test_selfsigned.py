@@ -16,7 +16,7 @@ import pytest
 
 from tests.architecture.serving import free_ports
 from tests.deploy import rendering
-from tests.e2e.kubelab import Lab
+from tests.e2e.cluster import Cluster
 from tests.e2e.load import Load, created_meanwhile
 from tests.e2e.manifests import account_of, made, namespace_of, pod_webhook
 from tests.e2e.served import LIMIT, ROOT, Injector, injector, until
@@ -38,13 +38,13 @@ pytestmark = pytest.mark.usefixtures("helm")
 class Site:
     """An API server with a Service and a webhook for the injector, which no bundle is in yet."""
 
-    lab: Lab
+    cluster: Cluster
     port: int
     kubeconfig: Path
 
     def bundle(self, name: str = CONFIGURATION) -> bytes:
         """What the API server trusts now."""
-        (webhook,) = self.lab.get("mutatingwebhookconfiguration", name)["webhooks"]
+        (webhook,) = self.cluster.get("mutatingwebhookconfiguration", name)["webhooks"]
         return base64.b64decode(webhook["clientConfig"].get("caBundle", ""))
 
     def authority(self) -> bytes:
@@ -53,27 +53,27 @@ class Site:
 
     def secret(self) -> dict[str, str]:
         """The data of the Secret; none where there is none."""
-        found: dict[str, str] = self.lab.get("secret", "injector-ca", NAMESPACE).get("data", {})
+        found: dict[str, str] = self.cluster.get("secret", "injector-ca", NAMESPACE).get("data", {})
         return found
 
     def pod(self, name: str) -> list[str]:
         """The containers of a pod that is created."""
-        self.lab.apply(make_pod(name))
-        spec = self.lab.get("pod", name)["spec"]
+        self.cluster.apply(make_pod(name))
+        spec = self.cluster.get("pod", name)["spec"]
         return [each["name"] for each in (*spec["containers"], *spec.get("initContainers", ()))]
 
 
 @pytest.fixture(scope="module")
-def site(lab: Lab) -> Site:
+def site(cluster: Cluster) -> Site:
     (port,) = free_ports(1)
-    lab.apply(namespace_of(NAMESPACE), namespace_of("istio-system"), account_of("default"))
+    cluster.apply(namespace_of(NAMESPACE), namespace_of("istio-system"), account_of("default"))
     chart = rendering.rendered({"tls": {"mode": "self-signed", "extraWebhookNames": ["*"]}})
-    lab.apply(*(each for each in chart if each["kind"] in ACCOUNTS))
+    cluster.apply(*(each for each in chart if each["kind"] in ACCOUNTS))
     spec = {"clusterIP": ADDRESS, "ports": [{"port": port, "protocol": "TCP"}]}
-    lab.apply(made("Service", "injector", NAMESPACE, spec=spec))
+    cluster.apply(made("Service", "injector", NAMESPACE, spec=spec))
     # Whoever is called by another Service is left alone, and selects nothing.
-    lab.apply(webhook(CONFIGURATION, "injector", port), webhook(OTHER, "other", port, never=True))
-    return Site(lab, port, lab.kubeconfig_of("injector", NAMESPACE))
+    cluster.apply(webhook(CONFIGURATION, "injector", port), webhook(OTHER, "other", port, never=True))
+    return Site(cluster, port, cluster.kubeconfig_of("injector", NAMESPACE))
 
 
 def webhook(name: str, service: str, port: int, *, never: bool = False) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def test_pods_get_their_sidecar_and_what_is_deleted_or_emptied_heals(site: Site,
         assert site.bundle(OTHER) == b""
 
         first = site.authority()
-        site.lab.patch(
+        site.cluster.patch(
             "mutatingwebhookconfiguration",
             CONFIGURATION,
             [{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}],
@@ -106,7 +106,7 @@ def test_pods_get_their_sidecar_and_what_is_deleted_or_emptied_heals(site: Site,
         until(lambda: site.bundle() == first)
         assert "istio-proxy" in site.pod("after-the-bundle")
 
-        site.lab.delete("secret", "injector-ca", NAMESPACE)
+        site.cluster.delete("secret", "injector-ca", NAMESPACE)
         until(lambda: site.authority() not in (b"", first))
         # In between neither of the two authorities is missing where a certificate of it may be shown.
         until(lambda: site.bundle() == site.authority())
@@ -127,8 +127,8 @@ def test_pods_get_their_sidecar_and_what_is_deleted_or_emptied_heals(site: Site,
 
 
 def test_a_damaged_bundle_in_the_secret_is_repaired_and_no_pod_fails_meanwhile(site: Site, tmp_path: Path) -> None:
-    load = Load(site.lab, "damaged", rate=20)
-    site.lab.apply(namespace_of(load.namespace), account_of(load.namespace))
+    load = Load(site.cluster, "damaged", rate=20)
+    site.cluster.apply(namespace_of(load.namespace), account_of(load.namespace))
 
     with serving(site, tmp_path, "--tls-mode", "self-signed"):
         until(lambda: site.bundle() == site.authority() != b"")
@@ -137,7 +137,7 @@ def test_a_damaged_bundle_in_the_secret_is_repaired_and_no_pod_fails_meanwhile(s
             load.more(20)
             for damaged in ("", base64.b64encode(b"not PEM").decode()):
                 damage = {"op": "replace", "path": "/data/ca.crt", "value": damaged}
-                site.lab.patch("secret", "injector-ca", [damage], NAMESPACE)
+                site.cluster.patch("secret", "injector-ca", [damage], NAMESPACE)
                 until(lambda: site.authority() == trusted)
                 load.more(20)
 
@@ -152,11 +152,11 @@ def test_a_ca_from_a_file_gets_into_the_webhook_and_an_owner_may_delete_an_entry
     (tmp_path / "ca.crt").write_bytes(root.chain_pem)
     owned = webhook("owned", "injector", site.port, never=True)
     second = {**owned["webhooks"][0], "name": "second.test.io"}
-    site.lab.apply({**owned, "webhooks": [*owned["webhooks"], second]})
+    site.cluster.apply({**owned, "webhooks": [*owned["webhooks"], second]})
     files = ("--tlsCertFile", str(chain), "--tlsKeyFile", str(key), "--caCertFile", str(tmp_path / "ca.crt"))
 
     def bundles() -> list[bytes]:
-        hooks = site.lab.get("mutatingwebhookconfiguration", "owned")["webhooks"]
+        hooks = site.cluster.get("mutatingwebhookconfiguration", "owned")["webhooks"]
         return [base64.b64decode(each["clientConfig"].get("caBundle", "")) for each in hooks]
 
     with serving(site, tmp_path, *files, "--patch-webhooks"):
@@ -165,7 +165,7 @@ def test_a_ca_from_a_file_gets_into_the_webhook_and_an_owner_may_delete_an_entry
         assert "istio-proxy" in site.pod("by-files")
 
         # Server-side apply by its owner; had the injector applied too, what it owns of the entry would stay, and be invalid.
-        site.lab.apply(owned)
+        site.cluster.apply(owned)
         assert bundles() == [root.chain_pem]
 
 
@@ -176,7 +176,7 @@ def test_a_bundle_that_is_emptied_again_and_again_is_repaired_at_a_steady_pace(s
         until(lambda: site.bundle() == site.authority() != b"")
         began, before, writes = time.monotonic(), served.total("injector_cabundle_patches_total"), 0
         while time.monotonic() - began < SECONDS:
-            site.lab.patch("mutatingwebhookconfiguration", CONFIGURATION, empty)
+            site.cluster.patch("mutatingwebhookconfiguration", CONFIGURATION, empty)
             writes += 1
             time.sleep(0.1)
         during = served.total("injector_cabundle_patches_total") - before
@@ -189,8 +189,8 @@ def test_a_bundle_that_is_emptied_again_and_again_is_repaired_at_a_steady_pace(s
 
 
 def test_without_permissions_it_ends_with_one_line_that_says_which(site: Site) -> None:
-    site.lab.apply(account_of("default", "nobody"))
-    kubeconfig = site.lab.kubeconfig_of("nobody", "default")
+    site.cluster.apply(account_of("default", "nobody"))
+    kubeconfig = site.cluster.kubeconfig_of("nobody", "default")
     (ops_port,) = free_ports(1)
     command = [
         sys.executable,

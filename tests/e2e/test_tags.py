@@ -19,7 +19,7 @@ from injector.cluster.resources import WEBHOOKS
 from injector.cluster.session import open_session
 from tests.architecture.serving import free_ports
 from tests.deploy import rendering
-from tests.e2e.kubelab import Lab
+from tests.e2e.cluster import Cluster
 from tests.e2e.manifests import account_of, control_plane, made, namespace_of
 from tests.e2e.served import command as printed_by
 from tests.e2e.served import injector, of_cluster
@@ -38,65 +38,67 @@ SERVICE = made("Service", "injector", "injector-system", spec={"ports": [{"port"
 
 
 @pytest.fixture(scope="module")
-def lab(lab: Lab) -> Lab:
+def cluster(cluster: Cluster) -> Cluster:
     """An API server with two revisions and the injector's Service."""
-    lab.apply(namespace_of("istio-system"), namespace_of("injector-system"), SERVICE)
-    lab.apply(*control_plane("istio-system", "1-24", tag="1.24.6"))
-    lab.apply(*control_plane("istio-system", "1-30", tag="1.30.3"))
-    return lab
+    cluster.apply(namespace_of("istio-system"), namespace_of("injector-system"), SERVICE)
+    cluster.apply(*control_plane("istio-system", "1-24", tag="1.24.6"))
+    cluster.apply(*control_plane("istio-system", "1-30", tag="1.30.3"))
+    return cluster
 
 
 @pytest.fixture(autouse=True)
-def empty(lab: Lab) -> Iterator[None]:
+def empty(cluster: Cluster) -> Iterator[None]:
     """Each test begins with the webhooks that it makes itself."""
     yield
     for arguments in ((f"{KIND}s", "--all"), (f"services,{VALIDATOR}s", "-A", "-l", "istio.io/tag")):
-        gone = lab.kubectl("delete", *arguments)
+        gone = cluster.kubectl("delete", *arguments)
         assert gone.returncode == 0, gone.stderr
 
 
-def command(lab: Lab, *arguments: str, kubeconfig: Path | None = None) -> Result:
-    where = ["--kubeconfig", str(kubeconfig or lab.kubeconfig)]
+def command(cluster: Cluster, *arguments: str, kubeconfig: Path | None = None) -> Result:
+    where = ["--kubeconfig", str(kubeconfig or cluster.kubeconfig)]
     return CliRunner().invoke(main, [*arguments, *where])
 
 
-def done(lab: Lab, *arguments: str) -> str:
+def done(cluster: Cluster, *arguments: str) -> str:
     """What a command says that works. Most webhooks here have no caBundle, which it may warn of."""
-    result = command(lab, *arguments)
+    result = command(cluster, *arguments)
     warnings = [line for line in result.stderr.splitlines() if "without a caBundle" not in line]
     assert (result.exit_code, warnings) == (0, [])
     return str(result.stdout)
 
 
-def webhooks(lab: Lab, name: str) -> dict[str, dict[str, Any]]:
+def webhooks(cluster: Cluster, name: str) -> dict[str, dict[str, Any]]:
     """The webhooks of an object by the first part of their name."""
-    found = lab.get(KIND, name)["webhooks"]
+    found = cluster.get(KIND, name)["webhooks"]
     return {each["name"].removesuffix(".sidecar-injector.istio.io"): each for each in found}
 
 
-def services(lab: Lab) -> dict[str, dict[str, Any]]:
+def services(cluster: Cluster) -> dict[str, dict[str, Any]]:
     """The Services of tags with what they select, by name."""
-    found = lab.kubectl("get", "services", "-n", HOME, "-l", "istio.io/tag", "-o", "json")
+    found = cluster.kubectl("get", "services", "-n", HOME, "-l", "istio.io/tag", "-o", "json")
     return {each["metadata"]["name"]: each["spec"]["selector"] for each in json.loads(found.stdout)["items"]}
 
 
-def trusted(lab: Lab, name: str) -> None:
+def trusted(cluster: Cluster, name: str) -> None:
     """Let another manager set the caBundle of each webhook of an object, and nothing else."""
-    bundles = [{"name": each["name"], "clientConfig": {"caBundle": BUNDLE}} for each in lab.get(KIND, name)["webhooks"]]
+    bundles = [
+        {"name": each["name"], "clientConfig": {"caBundle": BUNDLE}} for each in cluster.get(KIND, name)["webhooks"]
+    ]
 
     async def work(client: KubeClient) -> None:
         await client.apply(WEBHOOKS, {"metadata": {"name": name}, "webhooks": bundles}, manager="rotator")
 
-    with open_session(Kubeconfig((lab.kubeconfig,))) as session:
+    with open_session(Kubeconfig((cluster.kubeconfig,))) as session:
         session.run(work)
 
 
-def test_webhooks_that_helm_and_istioctl_take_back_are_reported(lab: Lab, tmp_path: Path) -> None:
+def test_webhooks_that_helm_and_istioctl_take_back_are_reported(cluster: Cluster, tmp_path: Path) -> None:
     def take_back(item: dict[str, Any], manager: str) -> None:
         for each in item["webhooks"]:
             each["clientConfig"]["caBundle"] = BUNDLE
         flags = ("--server-side", "--force-conflicts", f"--field-manager={manager}")
-        assert lab.kubectl("apply", *flags, "-f", "-", given=item).returncode == 0
+        assert cluster.kubectl("apply", *flags, "-f", "-", given=item).returncode == 0
 
     revision, tag = "istio-sidecar-injector-1-24", "istio-revision-tag-prod"
     remedies = {
@@ -105,10 +107,10 @@ def test_webhooks_that_helm_and_istioctl_take_back_are_reported(lab: Lab, tmp_pa
     }
     (tmp_path / "ca.crt").write_bytes(authority().chain_pem)
     bundle = ("--ca-bundle", str(tmp_path / "ca.crt"))
-    done(lab, "webhook", "apply", "--revision", "1-24", *bundle)
-    done(lab, "tag", "set", "prod", "--revision", "1-24", *bundle)
+    done(cluster, "webhook", "apply", "--revision", "1-24", *bundle)
+    done(cluster, "tag", "set", "prod", "--revision", "1-24", *bundle)
 
-    with injector(tmp_path, "--insecure-http", *of_cluster(lab, HOME)) as served:
+    with injector(tmp_path, "--insecure-http", *of_cluster(cluster, HOME)) as served:
         assert served.total("injector_webhook_faults") == 0
         for name, manager in ((revision, "helm"), (tag, "istioctl")):
             taken = golden("revision-1-24" if name == revision else "tag-prod")
@@ -123,15 +125,17 @@ def test_webhooks_that_helm_and_istioctl_take_back_are_reported(lab: Lab, tmp_pa
             )
             assert fault.startswith(f"MutatingWebhookConfiguration {name}: ")
             for listing in (("tag", "list"), ("revision", "list"), ("revision", "status")):
-                assert fault in command(lab, *listing).stderr
+                assert fault in command(cluster, *listing).stderr
 
-            done(lab, *remedies[name], *bundle)
+            done(cluster, *remedies[name], *bundle)
             served.until(lambda: served.total("injector_webhook_faults") == 0)
-            assert command(lab, "tag", "list").stderr == ""
+            assert command(cluster, "tag", "list").stderr == ""
 
 
 @pytest.mark.usefixtures("helm")
-def test_helm_upgrade_takes_webhooks_back_unless_its_chart_writes_the_injectors_url(lab: Lab, tmp_path: Path) -> None:
+def test_helm_upgrade_takes_webhooks_back_unless_its_chart_writes_the_injectors_url(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     (tmp_path / "ca.crt").write_bytes(authority().chain_pem)
     bundle = base64.b64encode((tmp_path / "ca.crt").read_bytes()).decode()
     istiods = golden("revision-1-24")
@@ -147,14 +151,21 @@ def test_helm_upgrade_takes_webhooks_back_unless_its_chart_writes_the_injectors_
         (chart / "templates").mkdir(parents=True, exist_ok=True)
         (chart / "Chart.yaml").write_text(f"apiVersion: v2\nname: istiod\nversion: {version}\n")
         (chart / "templates" / "webhook.yaml").write_text(json.dumps(item))
-        where = (f"--kubeconfig={lab.kubeconfig}", f"--namespace={HOME}")
+        where = (f"--kubeconfig={cluster.kubeconfig}", f"--namespace={HOME}")
         upgraded = rendering.helm("upgrade", "--install", "istiod-1-24", str(chart), *where)
         assert upgraded.returncode == 0, upgraded.stderr
 
-    with injector(tmp_path, "--insecure-http", *of_cluster(lab, HOME)) as served:
+    with injector(tmp_path, "--insecure-http", *of_cluster(cluster, HOME)) as served:
         upgrade(istiods, "1.24.6")
         done(
-            lab, "webhook", "apply", "--revision", "1-24", "--force-conflicts", "--ca-bundle", str(tmp_path / "ca.crt")
+            cluster,
+            "webhook",
+            "apply",
+            "--revision",
+            "1-24",
+            "--force-conflicts",
+            "--ca-bundle",
+            str(tmp_path / "ca.crt"),
         )
         istiods["webhooks"][0]["clientConfig"]["service"]["port"] = (
             15017  # the chart of a patch release differs in something
@@ -166,25 +177,25 @@ def test_helm_upgrade_takes_webhooks_back_unless_its_chart_writes_the_injectors_
         upgrade(native, "1.24.8")
         served.until(lambda: served.total("injector_webhook_faults") == 0)
         upgrade({**native, "metadata": {**native["metadata"], "annotations": {"helm": "again"}}}, "1.24.9")
-        found = webhooks(lab, "istio-sidecar-injector-1-24").values()
+        found = webhooks(cluster, "istio-sidecar-injector-1-24").values()
         assert [each["clientConfig"] for each in found] == [each["clientConfig"] for each in native["webhooks"]]
-        assert command(lab, "tag", "list").stderr == ""
-    gone = rendering.helm("uninstall", "istiod-1-24", f"--kubeconfig={lab.kubeconfig}", f"--namespace={HOME}")
+        assert command(cluster, "tag", "list").stderr == ""
+    gone = rendering.helm("uninstall", "istiod-1-24", f"--kubeconfig={cluster.kubeconfig}", f"--namespace={HOME}")
     assert gone.returncode == 0, gone.stderr
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_the_api_server_takes_what_webhook_generate_prints_and_it_is_istios(lab: Lab, revision: str) -> None:
+def test_the_api_server_takes_what_webhook_generate_prints_and_it_is_istios(cluster: Cluster, revision: str) -> None:
     service = ["--service", service_of(revision), "--service-namespace", "istio-system"]
     printed = printed_by("webhook", "generate", "-r", revision, *service)
 
     expected = golden(f"revision-{revision}")
-    assert lab.dry_run(printed) == f"{PREFIX}/{expected['metadata']['name']} created (server dry run)\n"
+    assert cluster.dry_run(printed) == f"{PREFIX}/{expected['metadata']['name']} created (server dry run)\n"
     assert on_istios_path(yaml.safe_load(printed), revision) == expected
 
 
 @pytest.mark.parametrize("file", TAGS)
-def test_the_api_server_takes_what_tag_generate_prints_and_it_is_istios(lab: Lab, file: str) -> None:
+def test_the_api_server_takes_what_tag_generate_prints_and_it_is_istios(cluster: Cluster, file: str) -> None:
     tag, revision, options, arguments = TAGS[file]
     flags = [*(["--auto-inject-namespaces"] if options else []), *(["--webhook-name", "my-hook"] if arguments else [])]
     service = ["--service", service_of(revision), "--service-namespace", "istio-system"]
@@ -192,39 +203,39 @@ def test_the_api_server_takes_what_tag_generate_prints_and_it_is_istios(lab: Lab
 
     expected = golden(file)
     del expected["metadata"]["annotations"]  # copied from a revision's object, and here is none
-    assert lab.dry_run(printed) == f"{PREFIX}/{expected['metadata']['name']} created (server dry run)\n"
+    assert cluster.dry_run(printed) == f"{PREFIX}/{expected['metadata']['name']} created (server dry run)\n"
     assert on_istios_path(yaml.safe_load(printed), tag) == expected
 
 
-def test_a_tag_is_set_listed_moved_by_one_write_and_removed(lab: Lab) -> None:
-    lab.apply(namespace_of("shop"), *pod_of("web", "shop", "prod"))
-    said = done(lab, "tag", "set", "prod", "-r", "1-24")
+def test_a_tag_is_set_listed_moved_by_one_write_and_removed(cluster: Cluster) -> None:
+    cluster.apply(namespace_of("shop"), *pod_of("web", "shop", "prod"))
+    said = done(cluster, "tag", "set", "prod", "-r", "1-24")
     assert said.startswith('Revision tag "prod" created, referencing control plane revision "1-24".')
-    before = lab.get(KIND, "istio-revision-tag-prod")["metadata"]
+    before = cluster.get(KIND, "istio-revision-tag-prod")["metadata"]
     assert [entry["manager"] for entry in before["managedFields"]] == ["injector-tag"]
 
-    refused = command(lab, "tag", "set", "prod", "-r", "1-30")
+    refused = command(cluster, "tag", "set", "prod", "-r", "1-30")
     assert (refused.exit_code, refused.stdout) == (1, "")
     assert 'revision tag "prod" already exists, and --overwrite is false; it leads to 1-24' in refused.stderr
 
-    done(lab, "tag", "set", "prod", "-r", "1-30", "--overwrite")
-    after = lab.get(KIND, "istio-revision-tag-prod")["metadata"]
+    done(cluster, "tag", "set", "prod", "-r", "1-30", "--overwrite")
+    after = cluster.get(KIND, "istio-revision-tag-prod")["metadata"]
     assert (after["uid"], after["labels"]["istio.io/rev"]) == (before["uid"], "1-30")
     assert after["generation"] == before["generation"]  # the label alone moved: one write, no webhook changed
 
-    lab.apply(namespace_of("shop", {"istio.io/rev": "prod"}))
+    cluster.apply(namespace_of("shop", {"istio.io/rev": "prod"}))
     row = {"tag": "prod", "revision": "1-30", "namespaces": ["shop"]}
-    assert json.loads(done(lab, "tag", "list", "-o", "json")) == [row]
-    assert yaml.safe_load(done(lab, "tag", "list", "-o", "yaml")) == [row]
-    assert done(lab, "tag", "list") == "TAG    REVISION   NAMESPACES\nprod   1-30       shop\n"
+    assert json.loads(done(cluster, "tag", "list", "-o", "json")) == [row]
+    assert yaml.safe_load(done(cluster, "tag", "list", "-o", "yaml")) == [row]
+    assert done(cluster, "tag", "list") == "TAG    REVISION   NAMESPACES\nprod   1-30       shop\n"
 
-    refused = command(lab, "tag", "remove", "prod", "-y")
+    refused = command(cluster, "tag", "remove", "prod", "-y")
     assert (refused.exit_code, refused.stdout) == (1, "")
     assert 'cannot remove tag "prod": it is in use by namespace shop, pod shop/web; ' in refused.stderr
-    assert done(lab, "tag", "remove", "prod", "--force") == "Revision tag prod removed\n"
-    assert done(lab, "tag", "list") == "No Istio revision tags found.\n"
-    lab.delete("pod", "web", "shop")
-    lab.apply(namespace_of("shop"))
+    assert done(cluster, "tag", "remove", "prod", "--force") == "Revision tag prod removed\n"
+    assert done(cluster, "tag", "list") == "No Istio revision tags found.\n"
+    cluster.delete("pod", "web", "shop")
+    cluster.apply(namespace_of("shop"))
 
 
 def pod_of(name: str, namespace: str, revision: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -232,174 +243,180 @@ def pod_of(name: str, namespace: str, revision: str) -> tuple[dict[str, Any], di
     return account_of(namespace), pod
 
 
-def test_a_bundle_that_another_manager_set_stays_where_the_tag_moves(lab: Lab) -> None:
-    done(lab, "tag", "set", "prod", "-r", "1-24")
-    trusted(lab, "istio-revision-tag-prod")
+def test_a_bundle_that_another_manager_set_stays_where_the_tag_moves(cluster: Cluster) -> None:
+    done(cluster, "tag", "set", "prod", "-r", "1-24")
+    trusted(cluster, "istio-revision-tag-prod")
 
-    done(lab, "tag", "set", "prod", "-r", "1-30", "--overwrite", "--failure-policy", "Ignore")
-    done(lab, "webhook", "apply", "--tag", "prod")
+    done(cluster, "tag", "set", "prod", "-r", "1-30", "--overwrite", "--failure-policy", "Ignore")
+    done(cluster, "webhook", "apply", "--tag", "prod")
 
-    found = webhooks(lab, "istio-revision-tag-prod")
+    found = webhooks(cluster, "istio-revision-tag-prod")
     assert [each["clientConfig"]["caBundle"] for each in found.values()] == [BUNDLE, BUNDLE]
     assert [each["failurePolicy"] for each in found.values()] == ["Fail", "Fail"]
 
 
-def test_a_bundle_that_was_given_once_stays_until_another_is_given(lab: Lab, tmp_path: Path) -> None:
+def test_a_bundle_that_was_given_once_stays_until_another_is_given(cluster: Cluster, tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).write_text(f"-----BEGIN CERTIFICATE-----\n{name}\n-----END CERTIFICATE-----\n")
     bundles = set()
     for flags in (["--ca-bundle", str(tmp_path / "one")], [], ["--ca-bundle", str(tmp_path / "two")]):
-        done(lab, "webhook", "apply", "-r", "1-24", *flags)
-        found = webhooks(lab, "istio-sidecar-injector-1-24").values()
+        done(cluster, "webhook", "apply", "-r", "1-24", *flags)
+        found = webhooks(cluster, "istio-sidecar-injector-1-24").values()
         bundles.add(tuple(each["clientConfig"]["caBundle"] for each in found))
 
     assert len(bundles) == 2
 
 
-def test_the_default_tag_takes_the_place_of_the_default_revision(lab: Lab) -> None:
-    lab.apply(*control_plane("istio-system", "default", tag="1.24.6"))
-    done(lab, "webhook", "apply", "-r", "default")
+def test_the_default_tag_takes_the_place_of_the_default_revision(cluster: Cluster) -> None:
+    cluster.apply(*control_plane("istio-system", "default", tag="1.24.6"))
+    done(cluster, "webhook", "apply", "-r", "default")
     assert [
-        each for each in webhooks(lab, "istio-sidecar-injector").values() if each["namespaceSelector"] == NEVER
+        each for each in webhooks(cluster, "istio-sidecar-injector").values() if each["namespaceSelector"] == NEVER
     ] == []
 
-    done(lab, "tag", "set", "default", "-r", "1-30", "--auto-inject-namespaces")
-    assert {str(each["namespaceSelector"]) for each in webhooks(lab, "istio-sidecar-injector").values()} == {str(NEVER)}
-    assert list(webhooks(lab, "istio-revision-tag-default"))[-1] == "auto"
+    done(cluster, "tag", "set", "default", "-r", "1-30", "--auto-inject-namespaces")
+    assert {str(each["namespaceSelector"]) for each in webhooks(cluster, "istio-sidecar-injector").values()} == {
+        str(NEVER)
+    }
+    assert list(webhooks(cluster, "istio-revision-tag-default"))[-1] == "auto"
 
     # Another manager has a part in `auto`, so the API server would keep the rest of it: it stays, and takes no pod.
-    trusted(lab, "istio-revision-tag-default")
-    done(lab, "tag", "set", "default", "-r", "1-24", "--overwrite")
-    found = webhooks(lab, "istio-revision-tag-default")
+    trusted(cluster, "istio-revision-tag-default")
+    done(cluster, "tag", "set", "default", "-r", "1-24", "--overwrite")
+    found = webhooks(cluster, "istio-revision-tag-default")
     assert [name for name, each in found.items() if each["objectSelector"] == NEVER] == ["auto"]
     assert "rev" not in [name for name in found if found[name]["namespaceSelector"] == NEVER]
 
-    refused = command(lab, "webhook", "apply", "-r", "default", "--service", "other")
+    refused = command(cluster, "webhook", "apply", "-r", "default", "--service", "other")
     assert refused.exit_code == 0  # its own fields, and it stays deactivated
-    assert {str(each["namespaceSelector"]) for each in webhooks(lab, "istio-sidecar-injector").values()} == {str(NEVER)}
+    assert {str(each["namespaceSelector"]) for each in webhooks(cluster, "istio-sidecar-injector").values()} == {
+        str(NEVER)
+    }
     for name in ("istio-sidecar-injector", "istio"):
-        lab.delete("configmap", name, "istio-system")
+        cluster.delete("configmap", name, "istio-system")
 
 
-def test_the_service_of_a_tag_is_created_from_1_28_on_and_moves_with_it(lab: Lab) -> None:
-    done(lab, "tag", "set", "prod", "-r", "1-24")
-    assert services(lab) == {}
+def test_the_service_of_a_tag_is_created_from_1_28_on_and_moves_with_it(cluster: Cluster) -> None:
+    done(cluster, "tag", "set", "prod", "-r", "1-24")
+    assert services(cluster) == {}
 
     move = ("tag", "set", "prod", "-r", "1-30", "--shadow", "1-24=5", "--overwrite")
-    assert done(lab, *move, "--dry-run") == (
+    assert done(cluster, *move, "--dry-run") == (
         'Revision tag "prod" would be moved, referencing control plane revision "1-30".\n'
         "MutatingWebhookConfiguration istio-revision-tag-prod would be written\n"
         "Service istiod-revision-tag-prod would be written\n"
     )
-    assert lab.get(KIND, "istio-revision-tag-prod")["metadata"]["labels"]["istio.io/rev"] == "1-24"
-    assert services(lab) == {}
+    assert cluster.get(KIND, "istio-revision-tag-prod")["metadata"]["labels"]["istio.io/rev"] == "1-24"
+    assert services(cluster) == {}
 
-    assert done(lab, *move).startswith('Revision tag "prod" created, referencing control plane revision "1-30".')
-    assert done(lab, "tag", "list").splitlines()[1].split() == ["prod", "1-30", "-", "1-24=5"]
-    assert services(lab) == {"istiod-revision-tag-prod": {"app": "istiod", "istio.io/rev": "1-30"}}
+    assert done(cluster, *move).startswith('Revision tag "prod" created, referencing control plane revision "1-30".')
+    assert done(cluster, "tag", "list").splitlines()[1].split() == ["prod", "1-30", "-", "1-24=5"]
+    assert services(cluster) == {"istiod-revision-tag-prod": {"app": "istiod", "istio.io/rev": "1-30"}}
 
-    done(lab, "tag", "set", "prod", "-r", "1-24", "--weight", "1-30=10", "--overwrite")
-    assert services(lab) == {"istiod-revision-tag-prod": {"app": "istiod", "istio.io/rev": "1-24"}}
+    done(cluster, "tag", "set", "prod", "-r", "1-24", "--weight", "1-30=10", "--overwrite")
+    assert services(cluster) == {"istiod-revision-tag-prod": {"app": "istiod", "istio.io/rev": "1-24"}}
 
-    done(lab, "tag", "remove", "prod")
-    assert services(lab) == {}
+    done(cluster, "tag", "remove", "prod")
+    assert services(cluster) == {}
 
 
-def test_every_object_of_istioctls_default_tag_moves_but_its_validator(lab: Lab) -> None:
+def test_every_object_of_istioctls_default_tag_moves_but_its_validator(cluster: Cluster) -> None:
     theirs = golden("tag-default", "Service")
     theirs["spec"]["selector"] = {
         "app": "istiod",
         "istio": "pilot",
     }  # as Istio's chart selects an istiod without a revision
     validator = golden("tag-default", "ValidatingWebhookConfiguration")
-    lab.apply(golden("tag-default"), theirs, validator)
+    cluster.apply(golden("tag-default"), theirs, validator)
     patched = [
         {"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Fail"},
         {"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": BUNDLE},
     ]
-    lab.patch(VALIDATOR, DEFAULT_VALIDATOR, patched)  # as istiod does
+    cluster.patch(VALIDATOR, DEFAULT_VALIDATOR, patched)  # as istiod does
 
-    warned = command(lab, "tag", "set", "default", "-r", "1-30", "--overwrite")
+    warned = command(cluster, "tag", "set", "default", "-r", "1-30", "--overwrite")
     assert warned.exit_code == 0
 
-    assert services(lab) == {"istiod-revision-tag-default": {"app": "istiod", "istio.io/rev": "1-30"}}
-    moved = lab.get(VALIDATOR, DEFAULT_VALIDATOR)
+    assert services(cluster) == {"istiod-revision-tag-default": {"app": "istiod", "istio.io/rev": "1-30"}}
+    moved = cluster.get(VALIDATOR, DEFAULT_VALIDATOR)
     (webhook,) = moved["webhooks"]
     assert moved["metadata"]["labels"]["istio.io/rev"] == "1-30"
     assert webhook["clientConfig"]["service"] == {
         "name": "istiod-1-30", "namespace": HOME, "path": "/validate", "port": 443,
     }  # fmt: skip
     assert (webhook["failurePolicy"], webhook["clientConfig"]["caBundle"]) == ("Fail", BUNDLE)
-    assert done(lab, "tag", "list") == "TAG       REVISION   NAMESPACES\ndefault   1-30       -\n"
+    assert done(cluster, "tag", "list") == "TAG       REVISION   NAMESPACES\ndefault   1-30       -\n"
 
-    done(lab, "tag", "remove", "default")
-    assert (services(lab), lab.names(KIND)) == ({}, [])
-    assert lab.names(VALIDATOR) != []  # the istioctl of 1.30 leaves it
+    done(cluster, "tag", "remove", "default")
+    assert (services(cluster), cluster.names(KIND)) == ({}, [])
+    assert cluster.names(VALIDATOR) != []  # the istioctl of 1.30 leaves it
 
 
-def test_what_istioctl_made_moves_over_to_the_injector(lab: Lab) -> None:
+def test_what_istioctl_made_moves_over_to_the_injector(cluster: Cluster) -> None:
     theirs = golden("tag-prod")
     for each in theirs["webhooks"]:
         each["clientConfig"] = {"url": "https://istiod.example/inject", "caBundle": BUNDLE}
     theirs["metadata"]["annotations"] = {"revision-injector/weights": '{"1-24": 1, "1-30": 1}'}
-    lab.apply(theirs)
+    cluster.apply(theirs)
 
-    done(lab, "tag", "set", "prod", "-r", "1-24", "--overwrite")
+    done(cluster, "tag", "set", "prod", "-r", "1-24", "--overwrite")
 
-    moved = lab.get(KIND, "istio-revision-tag-prod")
+    moved = cluster.get(KIND, "istio-revision-tag-prod")
     assert [each["clientConfig"] for each in moved["webhooks"]] == [
         {
             "service": {"name": "injector", "namespace": "injector-system", "path": "/inject/prod", "port": 443},
             "caBundle": BUNDLE,
         }
     ] * 2
-    assert json.loads(done(lab, "tag", "list", "-o", "json")) == [{"tag": "prod", "revision": "1-24", "namespaces": []}]
+    assert json.loads(done(cluster, "tag", "list", "-o", "json")) == [
+        {"tag": "prod", "revision": "1-24", "namespaces": []}
+    ]
 
 
-def test_webhook_apply_says_what_it_did_and_a_dry_run_does_nothing(lab: Lab) -> None:
+def test_webhook_apply_says_what_it_did_and_a_dry_run_does_nothing(cluster: Cluster) -> None:
     name = "istio-sidecar-injector-1-24"
     for flags, said in (
         (["--dry-run=client"], "serverside-applied (dry run)"),
         (["--dry-run=server"], "serverside-applied (server dry run)"),
     ):
-        assert done(lab, "webhook", "apply", "-r", "1-24", *flags) == f"{PREFIX}/{name} {said}\n"
-        assert lab.names(KIND) == []
+        assert done(cluster, "webhook", "apply", "-r", "1-24", *flags) == f"{PREFIX}/{name} {said}\n"
+        assert cluster.names(KIND) == []
 
-    done(lab, "tag", "set", "prod", "-r", "1-24")
-    assert done(lab, "webhook", "apply") == "".join(
+    done(cluster, "tag", "set", "prod", "-r", "1-24")
+    assert done(cluster, "webhook", "apply") == "".join(
         f"{PREFIX}/{each} serverside-applied\n"
         for each in ("istio-revision-tag-prod", "istio-sidecar-injector-1-24", "istio-sidecar-injector-1-30")
     )
-    refused = command(lab, "webhook", "apply", "-r", "1-99")
+    refused = command(cluster, "webhook", "apply", "-r", "1-99")
     assert (refused.exit_code, refused.stdout) == (1, "")
 
 
-def test_what_another_manages_is_a_conflict_unless_it_is_forced(lab: Lab) -> None:
-    lab.apply(golden("revision-1-24"))
+def test_what_another_manages_is_a_conflict_unless_it_is_forced(cluster: Cluster) -> None:
+    cluster.apply(golden("revision-1-24"))
 
-    refused = command(lab, "webhook", "apply", "-r", "1-24")
+    refused = command(cluster, "webhook", "apply", "-r", "1-24")
     assert (refused.exit_code, refused.stdout) == (1, "")
     assert "(HTTP 409): Apply failed with" in refused.stderr
     assert "--force-conflicts" in refused.stderr
     assert len(refused.stderr.splitlines()) == 1
 
-    done(lab, "webhook", "apply", "-r", "1-24", "--force-conflicts")
-    found = webhooks(lab, "istio-sidecar-injector-1-24").values()
+    done(cluster, "webhook", "apply", "-r", "1-24", "--force-conflicts")
+    found = webhooks(cluster, "istio-sidecar-injector-1-24").values()
     assert {each["clientConfig"]["service"]["path"] for each in found} == {"/inject/1-24"}
 
 
-def test_a_revision_in_use_is_not_removed_and_its_users_are_named(lab: Lab) -> None:
-    done(lab, "webhook", "apply", "-r", "1-24")
-    done(lab, "tag", "set", "prod", "-r", "1-30", "--weight", "1-24=10")
+def test_a_revision_in_use_is_not_removed_and_its_users_are_named(cluster: Cluster) -> None:
+    done(cluster, "webhook", "apply", "-r", "1-24")
+    done(cluster, "tag", "set", "prod", "-r", "1-30", "--weight", "1-24=10")
 
-    refused = command(lab, "revision", "remove", "1-24", "-y")
+    refused = command(cluster, "revision", "remove", "1-24", "-y")
     assert (refused.exit_code, refused.stdout) == (1, "")
     assert 'cannot remove revision "1-24": it is in use by tag prod; ' in refused.stderr
-    assert done(lab, "revision", "remove", "1-24", "--force") == "Revision 1-24 removed\n"
-    assert lab.names(KIND) == [f"{PREFIX}/istio-revision-tag-prod"]
+    assert done(cluster, "revision", "remove", "1-24", "--force") == "Revision 1-24 removed\n"
+    assert cluster.names(KIND) == [f"{PREFIX}/istio-revision-tag-prod"]
 
 
-def test_a_revision_is_in_use_until_no_pod_has_its_sidecar_whatever_its_istiod(lab: Lab) -> None:
+def test_a_revision_is_in_use_until_no_pod_has_its_sidecar_whatever_its_istiod(cluster: Cluster) -> None:
     account, istiod = pod_of("istiod-1-24", HOME, "1-24")
     istiod["metadata"]["labels"] |= {"app": "istiod", "istio": "istiod", "sidecar.istio.io/inject": "false"}
     old = make_pod("old", namespace="shop", automountServiceAccountToken=False)
@@ -407,79 +424,79 @@ def test_a_revision_is_in_use_until_no_pod_has_its_sidecar_whatever_its_istiod(l
         "labels": {"istio.io/rev": "prod"},
         "annotations": {"sidecar.istio.io/status": '{"containers":["istio-proxy"],"revision":"1-24"}'},
     }
-    lab.apply(namespace_of("shop"), account_of("shop"), account, istiod, old)
-    done(lab, "webhook", "apply", "-r", "1-24")
-    done(lab, "tag", "set", "prod", "-r", "1-30")
+    cluster.apply(namespace_of("shop"), account_of("shop"), account, istiod, old)
+    done(cluster, "webhook", "apply", "-r", "1-24")
+    done(cluster, "tag", "set", "prod", "-r", "1-30")
 
-    refused = command(lab, "revision", "remove", "1-24", "-y")
+    refused = command(cluster, "revision", "remove", "1-24", "-y")
     assert (refused.exit_code, refused.stdout) == (1, "")
     assert 'cannot remove revision "1-24": it is in use by pod shop/old; move, relabel or restart' in refused.stderr
 
-    lab.delete("pod", "old", "shop")
-    assert done(lab, "revision", "remove", "1-24", "-y") == "Revision 1-24 removed\n"
-    lab.delete("pod", "istiod-1-24", HOME)
+    cluster.delete("pod", "old", "shop")
+    assert done(cluster, "revision", "remove", "1-24", "-y") == "Revision 1-24 removed\n"
+    cluster.delete("pod", "istiod-1-24", HOME)
 
 
-def test_what_serves_from_the_cluster_follows_a_tag_with_its_weights(lab: Lab, tmp_path: Path) -> None:
-    done(lab, "tag", "set", "prod", "-r", "1-24")
+def test_what_serves_from_the_cluster_follows_a_tag_with_its_weights(cluster: Cluster, tmp_path: Path) -> None:
+    done(cluster, "tag", "set", "prod", "-r", "1-24")
 
-    with injector(tmp_path, "--insecure-http", *of_cluster(lab, "istio-system")) as served:
+    with injector(tmp_path, "--insecure-http", *of_cluster(cluster, "istio-system")) as served:
         assert served.image("prod") == "proxy:1.24.6"
-        done(lab, "tag", "set", "prod", "--weight", "1-24=0", "--weight", "1-30=100", "--overwrite")
+        done(cluster, "tag", "set", "prod", "--weight", "1-24=0", "--weight", "1-30=100", "--overwrite")
         served.until(lambda: served.image("prod") == "proxy:1.30.3")
 
-        done(lab, "tag", "set", "prod", "--weight", "1-24=90", "--weight", "1-30=10", "--salt", "s", "--overwrite")
+        done(cluster, "tag", "set", "prod", "--weight", "1-24=90", "--weight", "1-30=10", "--salt", "s", "--overwrite")
         served.until(lambda: "90" in json.dumps(served.tag("prod")))
 
-        broken = lab.get(KIND, "istio-revision-tag-prod")["metadata"]
+        broken = cluster.get(KIND, "istio-revision-tag-prod")["metadata"]
         annotated = {"name": broken["name"], "annotations": {"revision-injector/weights": "{"}}
-        lab.apply({**made("MutatingWebhookConfiguration", ""), "metadata": annotated})
-        done(lab, "tag", "set", "blue", "-r", "1-30")
+        cluster.apply({**made("MutatingWebhookConfiguration", ""), "metadata": annotated})
+        done(cluster, "tag", "set", "blue", "-r", "1-30")
         served.until(lambda: served.image("blue") == "proxy:1.30.3")
         assert "90" in json.dumps(served.tag("prod"))
         assert "revision-injector/weights: not a JSON object" in served.log.read_text()
 
-        done(lab, "tag", "set", "prod", "-r", "1-30", "--overwrite")
+        done(cluster, "tag", "set", "prod", "-r", "1-30", "--overwrite")
         served.until(lambda: served.image("prod") == "proxy:1.30.3" and "90" not in json.dumps(served.tag("prod")))
 
 
-def test_a_tag_has_the_precedence_of_its_revision_and_keeps_it(lab: Lab) -> None:
+def test_a_tag_has_the_precedence_of_its_revision_and_keeps_it(cluster: Cluster) -> None:
     def first_of(tag: str) -> str:
         keys = [
             each["key"]
-            for each in webhooks(lab, f"istio-revision-tag-{tag}")["rev.object"]["namespaceSelector"][
+            for each in webhooks(cluster, f"istio-revision-tag-{tag}")["rev.object"]["namespaceSelector"][
                 "matchExpressions"
             ]
         ]
         return "namespace" if "istio.io/rev" in keys else "pod"
 
     flag = "--revision-label-precedence"
-    done(lab, "webhook", "apply", "--revision", "1-24", flag, "pod")
-    done(lab, "webhook", "apply", "--revision", "1-30", flag, "pod")
-    done(lab, "tag", "set", "prod", "-r", "1-24")
+    done(cluster, "webhook", "apply", "--revision", "1-24", flag, "pod")
+    done(cluster, "webhook", "apply", "--revision", "1-30", flag, "pod")
+    done(cluster, "tag", "set", "prod", "-r", "1-24")
     assert first_of("prod") == "pod"
-    done(lab, "tag", "set", "prod", "-r", "1-30", "--overwrite")
+    done(cluster, "tag", "set", "prod", "-r", "1-30", "--overwrite")
     assert first_of("prod") == "pod"
 
-    mixed = command(lab, "tag", "set", "blue", "-r", "1-30", flag, "namespace", "--dry-run")
+    mixed = command(cluster, "tag", "set", "blue", "-r", "1-30", flag, "namespace", "--dry-run")
     assert "Webhook overlaps with others: [istio-revision-tag-prod/rev.object.sidecar-injector.istio.io" in mixed.stderr
-    done(lab, "tag", "set", "prod", "-r", "1-30", flag, "namespace", "--overwrite", "-y")
+    done(cluster, "tag", "set", "prod", "-r", "1-30", flag, "namespace", "--overwrite", "-y")
     assert first_of("prod") == "namespace"
 
 
-def test_what_is_not_permitted_and_what_is_away_is_one_line(lab: Lab, tmp_path: Path) -> None:
-    lab.apply(account_of("default", "nobody"))
-    admin = yaml.safe_load(lab.kubeconfig.read_text())
+def test_what_is_not_permitted_and_what_is_away_is_one_line(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.apply(account_of("default", "nobody"))
+    admin = yaml.safe_load(cluster.kubeconfig.read_text())
     away = tmp_path / "away"
-    (cluster,) = admin["clusters"]
-    address = {**cluster["cluster"], "server": f"https://127.0.0.1:{free_ports(1)[0]}"}
-    away.write_text(json.dumps({**admin, "clusters": [{**cluster, "cluster": address}]}))
+    (entry,) = admin["clusters"]
+    address = {**entry["cluster"], "server": f"https://127.0.0.1:{free_ports(1)[0]}"}
+    away.write_text(json.dumps({**admin, "clusters": [{**entry, "cluster": address}]}))
     unknown = tmp_path / "unknown"
     unknown.write_text(json.dumps({**admin, "users": [{"name": "admin", "user": {"token": "nonsense"}}]}))
 
     for kubeconfig, says in (
         (
-            lab.kubeconfig_of("nobody", "default"),
+            cluster.kubeconfig_of("nobody", "default"),
             "(HTTP 403): mutatingwebhookconfigurations.admissionregistration.k8s.io",
         ),
         (unknown, "does not know the credentials (HTTP 401); log in again"),
@@ -491,28 +508,28 @@ def test_what_is_not_permitted_and_what_is_away_is_one_line(lab: Lab, tmp_path: 
             ["webhook", "apply"],
             ["tag", "set", "a", "-r", "b"],
         ):
-            result = command(lab, *arguments, kubeconfig=kubeconfig)
+            result = command(cluster, *arguments, kubeconfig=kubeconfig)
             assert (result.exit_code, result.stdout, len(result.stderr.splitlines())) == (1, "", 1)
             assert says in result.stderr
-    chosen = command(lab, "tag", "list", "--context", "nope")
+    chosen = command(cluster, "tag", "list", "--context", "nope")
     assert (chosen.exit_code, chosen.stdout) == (65, "")
     assert "there is no context 'nope'; give --context one of " in chosen.stderr
 
 
-def test_what_generate_prints_from_a_cluster_goes_where_its_revision_goes(lab: Lab, tmp_path: Path) -> None:
+def test_what_generate_prints_from_a_cluster_goes_where_its_revision_goes(cluster: Cluster, tmp_path: Path) -> None:
     (tmp_path / "ca").write_text("-----BEGIN CERTIFICATE-----\nQQ==\n-----END CERTIFICATE-----\n")
-    done(lab, "webhook", "apply", "-r", "1-24", "--url", "https://here:9443", "--ca-bundle", str(tmp_path / "ca"))
+    done(cluster, "webhook", "apply", "-r", "1-24", "--url", "https://here:9443", "--ca-bundle", str(tmp_path / "ca"))
 
-    printed = done(lab, "tag", "generate", "prod", "-r", "1-24", "--weight", "1-30=10")
+    printed = done(cluster, "tag", "generate", "prod", "-r", "1-24", "--weight", "1-30=10")
 
-    assert lab.dry_run(printed) == f"{PREFIX}/istio-revision-tag-prod created (server dry run)\n"
+    assert cluster.dry_run(printed) == f"{PREFIX}/istio-revision-tag-prod created (server dry run)\n"
     client = yaml.safe_load(printed)["webhooks"][0]["clientConfig"]
     assert client["url"] == "https://here:9443/inject/prod"
     assert client["caBundle"].startswith("LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t")
-    assert lab.names(KIND) == [f"{PREFIX}/istio-sidecar-injector-1-24"]
+    assert cluster.names(KIND) == [f"{PREFIX}/istio-sidecar-injector-1-24"]
 
 
-def test_the_api_server_takes_every_configuration_of_a_folder(lab: Lab) -> None:
+def test_the_api_server_takes_every_configuration_of_a_folder(cluster: Cluster) -> None:
     printed = printed_by(
         "webhook",
         "generate",
@@ -525,7 +542,7 @@ def test_the_api_server_takes_every_configuration_of_a_folder(lab: Lab) -> None:
     )
 
     names = ("istio-sidecar-injector-canary", "istio-sidecar-injector-stable", "istio-revision-tag-default")
-    assert lab.dry_run(printed) == "".join(f"{PREFIX}/{name} created (server dry run)\n" for name in names)
+    assert cluster.dry_run(printed) == "".join(f"{PREFIX}/{name} created (server dry run)\n" for name in names)
 
 
 def rule(group: str, resource: str, *verbs: str) -> dict[str, Any]:
@@ -540,11 +557,11 @@ def granted(kind: str, name: str, namespace: str, *rules: dict[str, Any]) -> tup
     return made(kind, name, namespace, rules=list(rules)), binding
 
 
-def test_the_permissions_of_the_docs_are_enough(lab: Lab) -> None:
+def test_the_permissions_of_the_docs_are_enough(cluster: Cluster) -> None:
     written = ("list", "patch", "create", "delete")
     configurations = rule("admissionregistration.k8s.io", f"{KIND}s", *written)
     validators = rule("admissionregistration.k8s.io", f"{VALIDATOR}s", *written)
-    lab.apply(
+    cluster.apply(
         account_of("default", "operator"),
         *granted(
             "ClusterRole", "operator", "", configurations, rule("", "namespaces", "list"), rule("", "pods", "list")
@@ -553,7 +570,7 @@ def test_the_permissions_of_the_docs_are_enough(lab: Lab) -> None:
         *granted("ClusterRole", "services", "", rule("", "services", "get")),
         *granted("Role", "operator", HOME, rule("", "configmaps", "list"), rule("", "services", *written)),
     )
-    kubeconfig = lab.kubeconfig_of("operator", "default")
+    kubeconfig = cluster.kubeconfig_of("operator", "default")
 
     for arguments in (
         ["webhook", "apply", "--dry-run=server"],
@@ -567,23 +584,23 @@ def test_the_permissions_of_the_docs_are_enough(lab: Lab) -> None:
         ["tag", "remove", "default"],
         ["revision", "remove", "1-24", "-y"],
     ):
-        result = command(lab, *arguments, kubeconfig=kubeconfig)
+        result = command(cluster, *arguments, kubeconfig=kubeconfig)
         assert (result.exit_code, "forbidden" in result.stderr) == (0, False), (arguments, result.stderr)
-    assert lab.names(KIND) == [f"{PREFIX}/istio-sidecar-injector-1-30"]
+    assert cluster.names(KIND) == [f"{PREFIX}/istio-sidecar-injector-1-30"]
 
-    lab.delete("clusterrolebinding", "validators", "")
-    refused = command(lab, "tag", "set", "default", "-r", "1-30", "--overwrite", kubeconfig=kubeconfig)
+    cluster.delete("clusterrolebinding", "validators", "")
+    refused = command(cluster, "tag", "set", "default", "-r", "1-30", "--overwrite", kubeconfig=kubeconfig)
     assert (refused.exit_code, refused.stdout, len(refused.stderr.splitlines())) == (1, "", 1)
     assert f'cannot list resource "{VALIDATOR}s"' in refused.stderr
 
 
-def test_after_the_way_back_istiod_has_its_tags_and_nothing_calls_the_injector(lab: Lab) -> None:
-    lab.apply(golden("tag-prod"), namespace_of("shop", {"istio.io/rev": "canary"}))
-    done(lab, "tag", "set", "prod", "-r", "1-24", "--overwrite")
-    done(lab, "tag", "set", "canary", "-r", "1-30")
-    done(lab, "webhook", "apply", "-r", "1-30")
+def test_after_the_way_back_istiod_has_its_tags_and_nothing_calls_the_injector(cluster: Cluster) -> None:
+    cluster.apply(golden("tag-prod"), namespace_of("shop", {"istio.io/rev": "canary"}))
+    done(cluster, "tag", "set", "prod", "-r", "1-24", "--overwrite")
+    done(cluster, "tag", "set", "canary", "-r", "1-30")
+    done(cluster, "webhook", "apply", "-r", "1-30")
 
-    plan = command(lab, "uninstall", "--dry-run")
+    plan = command(cluster, "uninstall", "--dry-run")
     deleted = (
         f"delete {WEBHOOKS.kind} istio-revision-tag-canary\n"
         f"delete {WEBHOOKS.kind} istio-sidecar-injector-1-30\n"
@@ -594,44 +611,46 @@ def test_after_the_way_back_istiod_has_its_tags_and_nothing_calls_the_injector(l
         "warning: without an injector: namespace shop; "
         "`istioctl tag set canary --revision 1-30 --overwrite` leads them to istiod without a gap\n"
     )
-    refused = command(lab, "uninstall", "-y")
-    assert (refused.exit_code, len(lab.names(KIND))) == (1, 3)
+    refused = command(cluster, "uninstall", "-y")
+    assert (refused.exit_code, len(cluster.names(KIND))) == (1, 3)
 
     for tag in ("tag-prod", "tag-canary"):  # as `istioctl tag set --overwrite` writes them
         flags = ("--server-side", "--force-conflicts", "--field-manager=istioctl")
-        assert lab.kubectl("apply", *flags, "-f", "-", given=golden(tag)).returncode == 0
-    done_again = command(lab, "uninstall", "-y")
+        assert cluster.kubectl("apply", *flags, "-f", "-", given=golden(tag)).returncode == 0
+    done_again = command(cluster, "uninstall", "-y")
 
     assert (done_again.exit_code, done_again.stderr) == (0, "")
     assert done_again.stdout.startswith(f"delete {WEBHOOKS.kind} istio-sidecar-injector-1-30\n1 objects deleted\n")
     for name in ("istio-revision-tag-canary", "istio-revision-tag-prod"):
-        assert {each["clientConfig"]["service"]["path"] for each in webhooks(lab, name).values()} == {"/inject"}
-    assert len(lab.names(KIND)) == 2
-    lab.apply(namespace_of("shop"))
+        assert {each["clientConfig"]["service"]["path"] for each in webhooks(cluster, name).values()} == {"/inject"}
+    assert len(cluster.names(KIND)) == 2
+    cluster.apply(namespace_of("shop"))
 
 
-def test_conditions_and_pairs_are_accepted_and_kept_by_a_tag_that_moves(lab: Lab) -> None:
+def test_conditions_and_pairs_are_accepted_and_kept_by_a_tag_that_moves(cluster: Cluster) -> None:
     condition = '!has(object.metadata.annotations) || !("kubernetes.io/config.mirror" in object.metadata.annotations)'
     flags = ("--cluster", "one", "--network", "net/one", "--match-condition", f"not-a-mirror-pod={condition}")
-    done(lab, "webhook", "apply", "-r", "1-24", *flags)
-    done(lab, "tag", "set", "prod", "-r", "1-24")
-    done(lab, "tag", "set", "prod", "-r", "1-30", "--overwrite")
+    done(cluster, "webhook", "apply", "-r", "1-24", *flags)
+    done(cluster, "tag", "set", "prod", "-r", "1-24")
+    done(cluster, "tag", "set", "prod", "-r", "1-30", "--overwrite")
 
     for name, path in (("istio-revision-tag-prod", "prod"), ("istio-sidecar-injector-1-24", "1-24")):
-        for each in webhooks(lab, name).values():
+        for each in webhooks(cluster, name).values():
             assert each["clientConfig"]["service"]["path"] == f"/inject/{path}/cluster/one/net/net--slash--one"
             assert each["matchConditions"] == [{"name": "not-a-mirror-pod", "expression": condition}]
-    refused = command(lab, "webhook", "apply", "-r", "1-24", "--match-condition", "x=no such CEL", "--force-conflicts")
+    refused = command(
+        cluster, "webhook", "apply", "-r", "1-24", "--match-condition", "x=no such CEL", "--force-conflicts"
+    )
     assert (refused.exit_code, "expression" in refused.stderr) == (1, True)
 
 
-def test_the_mistakes_of_a_cluster_are_found(lab: Lab) -> None:
-    lab.apply(namespace_of("shop", {"istio.io/rev": "prod"}), namespace_of("edge", {"istio.io/rev": "prd"}))
-    lab.apply(*pod_of("till", "shop", "prod"))
-    done(lab, "tag", "set", "prod", "-r", "1-24")
-    done(lab, "webhook", "apply", "-r", "1-30", "--service", "gone")
+def test_the_mistakes_of_a_cluster_are_found(cluster: Cluster) -> None:
+    cluster.apply(namespace_of("shop", {"istio.io/rev": "prod"}), namespace_of("edge", {"istio.io/rev": "prd"}))
+    cluster.apply(*pod_of("till", "shop", "prod"))
+    done(cluster, "tag", "set", "prod", "-r", "1-24")
+    done(cluster, "webhook", "apply", "-r", "1-30", "--service", "gone")
 
-    found = command(lab, "analyze", "-A", "--output-threshold", "Warning")
+    found = command(cluster, "analyze", "-A", "--output-threshold", "Warning")
 
     assert (found.exit_code, found.stderr) == (79, "error: Analyzers found issues when analyzing all namespaces.\n")
     # Other tests of this cluster leave namespaces and pods of their own.
@@ -643,5 +662,5 @@ def test_the_mistakes_of_a_cluster_are_found(lab: Lab) -> None:
         "Warning [IST0103] (Pod shop/till)",
     ]
     assert "names `prd`, which is not served (did you mean prod?); known are 1-30, prod." in found.stdout
-    lab.delete("pod", "till", "shop")
-    lab.apply(namespace_of("shop"), namespace_of("edge"))
+    cluster.delete("pod", "till", "shop")
+    cluster.apply(namespace_of("shop"), namespace_of("edge"))

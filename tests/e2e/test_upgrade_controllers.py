@@ -22,12 +22,12 @@ from tests.revisions.fakes import CONFIG
 
 
 def test_controllers_with_the_charts_permissions_go_on_if_the_leader_stops(world: World, figure: Figure) -> None:
-    lab, home = world.lab, "injector-system"
+    cluster, home = world.cluster, "injector-system"
 
     def grant(*namespaces: str) -> None:
         values = {"fromCluster": {"enabled": True}, "upgrades": {"enabled": True, "namespaces": list(namespaces)}}
         granted = [each for each in rendered(values) if each["kind"] == "ServiceAccount" or "Role" in each["kind"]]
-        lab.apply(namespace_of(home), *granted)
+        cluster.apply(namespace_of(home), *granted)
 
     def shows_the_pause(server: Injector) -> bool:
         rows = [(each["name"], each["phase"], each["left"]) for each in server.status()["upgrades"]]
@@ -35,13 +35,13 @@ def test_controllers_with_the_charts_permissions_go_on_if_the_leader_stops(world
         return rows == [("up", "Paused", 13)] and metric in server.text("/metrics")
 
     def events() -> Counter[tuple[str, str]]:
-        found = lab.items("/api/v1/events")
+        found = cluster.items("/api/v1/events")
         return Counter((each["reason"], each["involvedObject"]["kind"]) for each in found)
 
     grant("dev", "shop")
-    account = lab.kubeconfig_of("injector", home)
-    flags = ("--insecure-http", "--upgrades", *of_cluster(lab, HOME, kubeconfig=account))
-    lab.kubectl("apply", "-f", str(CRD))
+    account = cluster.kubeconfig_of("injector", home)
+    flags = ("--insecure-http", "--upgrades", *of_cluster(cluster, HOME, kubeconfig=account))
+    cluster.kubectl("apply", "-f", str(CRD))
     with ExitStack() as replicas:
         servers = []
         for name in ("a", "b"):
@@ -57,7 +57,9 @@ def test_controllers_with_the_charts_permissions_go_on_if_the_leader_stops(world
         grant("dev", "shop", "pay")
         world.injector("upgrade", "resume", "up")
         until(lambda: world.state("up").get("step") == "Restarting" and world.state("up")["counts"].get("done", 0) > 1)
-        lease = json.loads(lab.kubectl("get", "lease", "injector-upgrades", "-n", HOME, "-o", "json").stdout)["spec"]
+        lease = json.loads(cluster.kubectl("get", "lease", "injector-upgrades", "-n", HOME, "-o", "json").stdout)[
+            "spec"
+        ]
         leader = next(each for each in servers if f"{lease['holderIdentity']} holds" in each.log.read_text())
         leader.process.send_signal(signal.SIGSTOP)
         stopped = time.monotonic()
@@ -90,7 +92,7 @@ class Script:
 
     def pods(self, name: str) -> list[dict[str, Any]]:
         meta = self.workloads[name]["metadata"]
-        pods = self.world.lab.items(f"/api/v1/namespaces/{meta['namespace']}/pods?labelSelector=app={meta['name']}")
+        pods = self.world.cluster.items(f"/api/v1/namespaces/{meta['namespace']}/pods?labelSelector=app={meta['name']}")
         return [each for each in pods if not each["metadata"].get("deletionTimestamp")]
 
     def expected(self, name: str) -> str:
@@ -99,7 +101,9 @@ class Script:
         template = obj["spec"]["template"]
         meta = {**template["metadata"], "generateName": "x-", "namespace": obj["metadata"]["namespace"]}
         return str(
-            proxy_of(self.world.lab.tried({**template, "apiVersion": "v1", "kind": "Pod", "metadata": meta}))["image"]
+            proxy_of(self.world.cluster.tried({**template, "apiVersion": "v1", "kind": "Pod", "metadata": meta}))[
+                "image"
+            ]
         )
 
     def outdated(self) -> set[str]:
@@ -113,16 +117,18 @@ class Script:
             meta, at = self.workloads[name]["metadata"], {"fortsa.scaffidi.net/restartedAt": str(time.time())}
             patch = json.dumps({"spec": {"template": {"metadata": {"annotations": at}}}})
             kind = self.workloads[name]["kind"]
-            self.world.lab.kubectl("patch", kind, meta["name"], "-n", meta["namespace"], "--type=merge", "-p", patch)
+            self.world.cluster.kubectl(
+                "patch", kind, meta["name"], "-n", meta["namespace"], "--type=merge", "-p", patch
+            )
         return found
 
 
 def test_a_plain_restart_script_restarts_too_much_and_too_little(world: World, figure: Figure) -> None:
-    lab = world.lab
+    cluster = world.cluster
     image = '"{{ annotation .ObjectMeta `sidecar.istio.io/proxyImage` (printf `proxy:%s` .Values.global.tag) }}"'
     config = CONFIG.replace("proxy:{{ .Values.global.tag }}", image)
     for revision, tag in ((OLD, "1.28.0"), (NEW, "1.30.1")):
-        lab.apply(*control_plane(HOME, revision, tag=tag, config=config))
+        cluster.apply(*control_plane(HOME, revision, tag=tag, config=config))
     own = workload("Deployment", "own-image", "shop")
     own["spec"]["template"]["metadata"]["annotations"] = {"sidecar.istio.io/proxyImage": "proxy:own"}
     halted = workload("Deployment", "halted", "pay")
@@ -130,16 +136,16 @@ def test_a_plain_restart_script_restarts_too_much_and_too_little(world: World, f
         own,
         halted,
         workload("StatefulSet", "on-delete", "shop", updateStrategy={"type": "OnDelete"}),
-        workload("Deployment", "slow", "pay", pod={"nodeSelector": {"lab": "open"}}),
+        workload("Deployment", "slow", "pay", pod={"nodeSelector": {"cluster": "open"}}),
         made("Pod", "bare", "shop", {"app": "bare"}, spec={"containers": [make_container()]}),
     )
     script = Script(world, {name_of(each): each for each in (*FLEET, *special)})
     until(lambda: script.expected(name_of(own)) == "proxy:own")
-    lab.kubectl("label", "nodes", "--all", "lab=open")
-    lab.apply(*special)
+    cluster.kubectl("label", "nodes", "--all", "cluster=open")
+    cluster.apply(*special)
     until(lambda: world.settled() and world.revisions() == {OLD: PODS + 9})
-    lab.apply({**halted, "spec": {**halted["spec"], "paused": True}})
-    lab.kubectl("label", "nodes", "--all", "lab-")  # new pods of `slow` have no place
+    cluster.apply({**halted, "spec": {**halted["spec"], "paused": True}})
+    cluster.kubectl("label", "nodes", "--all", "cluster-")  # new pods of `slow` have no place
     stuck = {"StatefulSet shop/on-delete", "Deployment pay/halted"}
     bare = {"Pod shop/bare"}
 

@@ -29,10 +29,10 @@ PROMETHEUS = os.environ.get("PROMETHEUS") or shutil.which("prometheus")
 
 
 def test_a_rollout_that_hangs_pauses_the_upgrade_and_a_rollback_brings_all_back(world: World) -> None:
-    world.lab.kubectl("label", "nodes", "--all", "lab=open")
-    world.lab.apply(workload("Deployment", "stuck", "shop", 3, pod={"nodeSelector": {"lab": "open"}}))
+    world.cluster.kubectl("label", "nodes", "--all", "cluster=open")
+    world.cluster.apply(workload("Deployment", "stuck", "shop", 3, pod={"nodeSelector": {"cluster": "open"}}))
     until(world.settled)
-    world.lab.kubectl("label", "nodes", "--all", "lab-")  # new pods have no place, running ones stay
+    world.cluster.kubectl("label", "nodes", "--all", "cluster-")  # new pods have no place, running ones stay
     document = world.document("stuck", {"namespaces": ["dev"]}, {"name": "rest"}, timeout="20s")
 
     code, said = world.run(document)
@@ -48,33 +48,33 @@ def test_a_rollout_that_hangs_pauses_the_upgrade_and_a_rollback_brings_all_back(
     assert world.server.total("injector_drift_workloads", namespace="dev") == 0
 
     before = world.templates()
-    world.lab.kubectl("label", "nodes", "--all", "lab=open")
+    world.cluster.kubectl("label", "nodes", "--all", "cluster=open")
     assert world.injector("upgrade", "rollback", "stuck").exit_code == 0
     code, said = world.run(document)
     assert (code, world.state("stuck")["phase"]) == (1, "RolledBack"), said
     until(lambda: world.revisions() == {OLD: PODS + 3})
     assert all(count <= before[name] + 1 for name, count in world.templates().items())
-    tag = world.lab.get("mutatingwebhookconfiguration", "istio-revision-tag-prod")["metadata"]
+    tag = world.cluster.get("mutatingwebhookconfiguration", "istio-revision-tag-prod")["metadata"]
     assert tag["labels"]["istio.io/rev"] == OLD
 
 
 def test_budgets_are_waited_for_and_a_refused_pod_stops_the_wave(world: World) -> None:
     selector = {"matchLabels": {"app": "web-0"}}
     budget = {**made("PodDisruptionBudget", "all", "shop"), "apiVersion": "policy/v1"}
-    world.lab.apply({**budget, "spec": {"selector": selector, "maxUnavailable": 0}})
+    world.cluster.apply({**budget, "spec": {"selector": selector, "maxUnavailable": 0}})
     process = world.start(world.document("budget"))
     try:
         until(lambda: "waiting for PodDisruptionBudget shop/all" in world.state("budget").get("reason", ""))
         time.sleep(HOLD)
         assert world.templates()["Deployment shop/web-0"] == 1
-        world.lab.apply({**budget, "spec": {"selector": selector, "maxUnavailable": 1}})
+        world.cluster.apply({**budget, "spec": {"selector": selector, "maxUnavailable": 1}})
         said, _ = process.communicate(timeout=RUN_LIMIT)
     finally:
         process.kill()
     assert world.state("budget")["phase"] == "Completed", said
 
-    world.lab.apply(*admission_policy("pay", "false"))
-    until(lambda: "no-net-admin" in world.lab.refusal(make_pod(namespace="pay"), "pay"))
+    world.cluster.apply(*admission_policy("pay", "false"))
+    until(lambda: "no-net-admin" in world.cluster.refusal(make_pod(namespace="pay"), "pay"))
     back = world.document("back", {"namespaces": ["pay"]}, {"name": "rest"}, **{"from": NEW, "to": OLD})
     code, said = world.run(back)
     assert (code, world.state("back")["phase"]) == (1, "Paused"), said
@@ -147,7 +147,7 @@ def test_a_failed_gate_or_one_without_data_or_a_stopped_istiod_stops_an_upgrade(
     def istiod(*endpoints: dict[str, Any]) -> None:
         labels = {"kubernetes.io/service-name": f"istiod-{NEW}"}
         own = {"apiVersion": "discovery.k8s.io/v1", "addressType": "IPv4", "endpoints": list(endpoints)}
-        world.lab.apply({**made("EndpointSlice", f"istiod-{NEW}", HOME, labels), **own})
+        world.cluster.apply({**made("EndpointSlice", f"istiod-{NEW}", HOME, labels), **own})
 
     with exporter.serving():
         with exporter.prometheus():

@@ -16,8 +16,8 @@ from click.testing import CliRunner, Result
 from injector.cli import main
 from injector.istio.labels import DEFAULT_NAME
 from injector.istio.webhooks.configurations import Endpoint, WebhookOptions, revision_webhook
+from tests.e2e.cluster import Cluster
 from tests.e2e.conftest import Figure
-from tests.e2e.kubelab import Lab
 from tests.e2e.load import Load, Pod, created_meanwhile, sidecar
 from tests.e2e.manifests import account_of, control_plane, namespace_of
 from tests.e2e.served import Certificate, Injector, injector, of_cluster
@@ -39,14 +39,14 @@ TAG_OBJECT = f"istio-revision-tag-{TAG}"
 class Site:
     """A cluster with two revisions and two tags, an injector that serves it, and pods that keep being created in two namespaces."""
 
-    lab: Lab
+    cluster: Cluster
     served: Injector
     loads: tuple[Load, ...]
     endpoint: tuple[str, ...]
 
     def run(self, *arguments: str) -> Result:
         """Run a command on the cluster."""
-        return CliRunner().invoke(main, [*arguments, "--kubeconfig", str(self.lab.kubeconfig)])
+        return CliRunner().invoke(main, [*arguments, "--kubeconfig", str(self.cluster.kubeconfig)])
 
     def done(self, *arguments: str) -> str:
         """Run a command that must succeed; return its output."""
@@ -84,25 +84,25 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def site(lab: Lab, trusted: Certificate, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    lab.apply(*(namespace_of(name) for name in (HOME, BUSY, USUAL, QUIET)))
-    lab.apply(*(account_of(name) for name in (BUSY, USUAL, QUIET)))
+def site(cluster: Cluster, trusted: Certificate, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    cluster.apply(*(namespace_of(name) for name in (HOME, BUSY, USUAL, QUIET)))
+    cluster.apply(*(account_of(name) for name in (BUSY, USUAL, QUIET)))
     for revision in (OLD, NEW):
-        lab.apply(*control_plane(HOME, revision, tag=IMAGES[revision].partition(":")[2]))
-    flags = (*trusted.flags, *of_cluster(lab, HOME), "--keep-removed", "3s")
+        cluster.apply(*control_plane(HOME, revision, tag=IMAGES[revision].partition(":")[2]))
+    flags = (*trusted.flags, *of_cluster(cluster, HOME), "--keep-removed", "3s")
     with injector(tmp_path_factory.mktemp("served"), *flags, ready=False) as served:
         url = f"https://127.0.0.1:{served.port}"
         endpoint = ("--url", url, "--ca-bundle", str(trusted.authority), "--timeout", "30s")
-        loads = tuple(Load(lab, name, workloads=WORKLOADS, rate=WORKLOADS) for name in (BUSY, USUAL))
-        made = Site(lab, served, loads, endpoint)
+        loads = tuple(Load(cluster, name, workloads=WORKLOADS, rate=WORKLOADS) for name in (BUSY, USUAL))
+        made = Site(cluster, served, loads, endpoint)
         for revision in (OLD, NEW):
             made.done("webhook", "apply", "--revision", revision, *endpoint)
         for tag in (TAG, DEFAULT_NAME):
             made.done("tag", "set", tag, "--revision", OLD)
-        lab.apply(*(namespace_of(name, {"istio.io/rev": TAG}) for name in (BUSY, QUIET)))
-        lab.apply(namespace_of(USUAL, {"istio-injection": "enabled"}))
+        cluster.apply(*(namespace_of(name, {"istio.io/rev": TAG}) for name in (BUSY, QUIET)))
+        cluster.apply(namespace_of(USUAL, {"istio-injection": "enabled"}))
         served.until(lambda: served.readiness() == "ok")
-        served.until(lambda: all(calls(lab, name) for name in (BUSY, USUAL)))
+        served.until(lambda: all(calls(cluster, name) for name in (BUSY, USUAL)))
         with created_meanwhile(loads[0]), created_meanwhile(loads[1]):
             yield made
 
@@ -123,17 +123,17 @@ def test_a_weighted_tag_serves_through_changes_and_a_deleted_revision(site: Site
         assert set(before.values()) == set(IMAGES.values())
 
         for each in maps:
-            assert site.lab.kubectl("replace", "--force", "-f", "-", given=each).returncode == 0
+            assert site.cluster.kubectl("replace", "--force", "-f", "-", given=each).returncode == 0
         assert {pod.workload: pod.image for pod in site.pods()} == before
 
         for each in maps:
-            site.lab.delete("configmap", each["metadata"]["name"], HOME)
+            site.cluster.delete("configmap", each["metadata"]["name"], HOME)
         site.served.until(lambda: site.served.total("injector_revision_removed", revision=NEW) == 1)
         assert "which was removed" in "".join(site.served.status()["tagErrors"])
         site.served.until(lambda: NEW not in {row["name"] for row in site.served.status()["revisions"]})
         assert site.images() == {IMAGES[OLD]}
 
-        site.lab.apply(*maps)
+        site.cluster.apply(*maps)
         site.served.until(lambda: NEW in {row["name"] for row in site.served.status()["revisions"]})
 
 
@@ -152,9 +152,10 @@ def test_every_object_of_a_tag_moves_and_a_dry_run_moves_none(site: Site, figure
         }  # fmt: skip
         for tag in (TAG, DEFAULT_NAME):
             assert (
-                site.lab.get("service", f"istiod-revision-tag-{tag}", HOME)["spec"]["selector"]["istio.io/rev"] == NEW
+                site.cluster.get("service", f"istiod-revision-tag-{tag}", HOME)["spec"]["selector"]["istio.io/rev"]
+                == NEW
             )
-        validator = site.lab.get("validatingwebhookconfiguration", "istiod-default-validator")
+        validator = site.cluster.get("validatingwebhookconfiguration", "istiod-default-validator")
         assert validator["metadata"]["labels"]["istio.io/rev"] == NEW
         for tag in (TAG, DEFAULT_NAME):
             site.tag("--revision", OLD, "--no-shadow", tag=tag)
@@ -162,12 +163,12 @@ def test_every_object_of_a_tag_moves_and_a_dry_run_moves_none(site: Site, figure
 
 def test_a_webhook_that_is_taken_back_is_reported_until_it_is_written_again(site: Site) -> None:
     with site.losing_nothing():
-        taken = site.lab.get(KIND, TAG_OBJECT)
+        taken = site.cluster.get(KIND, TAG_OBJECT)
         del taken["metadata"]["managedFields"], taken["metadata"]["resourceVersion"]
         for each in taken["webhooks"]:  # to where istiod's path is, which the tag `default` serves here
             each["clientConfig"]["url"] = each["clientConfig"]["url"].removesuffix(f"/{TAG}")
         flags = ("--server-side", "--force-conflicts", "--field-manager=helm")
-        assert site.lab.kubectl("apply", *flags, "-f", "-", given=taken).returncode == 0
+        assert site.cluster.kubectl("apply", *flags, "-f", "-", given=taken).returncode == 0
         site.served.until(lambda: "as `helm` wrote it; run `injector tag set prod" in site.faults())
         assert "as `helm` wrote it" in site.run("tag", "list").stderr
         site.pods()
@@ -186,7 +187,7 @@ def test_a_revision_is_removed_once_no_pod_has_its_sidecar(site: Site) -> None:
         assert f"pod {BUSY}/" in refused.stderr
 
         for name in (BUSY, USUAL):
-            assert site.lab.kubectl("delete", "--raw", f"/api/v1/namespaces/{name}/pods").returncode == 0
+            assert site.cluster.kubectl("delete", "--raw", f"/api/v1/namespaces/{name}/pods").returncode == 0
         assert site.done("revision", "remove", OLD, "-y") == f"Revision {OLD} removed\n"
         assert site.images(0) == site.images(1) == {IMAGES[NEW]}
         site.done("webhook", "apply", "--revision", OLD, *site.endpoint)
@@ -197,10 +198,10 @@ def test_a_webhook_without_a_bundle_is_reported_and_disturbs_no_other(site: Site
     for each in fresh["webhooks"]:
         each["clientConfig"]["service"]["path"] = "/inject"  # as Istio's chart renders it
     with site.losing_nothing():
-        site.lab.apply(fresh)
+        site.cluster.apply(fresh)
         site.served.until(lambda: "INJECTION_WEBHOOK_CONFIG_NAME is empty" in site.faults())
         site.pods()
-        site.lab.delete(KIND, fresh["metadata"]["name"])
+        site.cluster.delete(KIND, fresh["metadata"]["name"])
         site.served.until(lambda: site.faults() == "")
 
 
@@ -209,8 +210,8 @@ def test_a_namespace_has_its_own_weights_and_a_pod_its_pin(site: Site) -> None:
     with site.losing_nothing():
         site.tag("--weight", f"{OLD}=0", "--weight", f"{NEW}=100", "--namespace-weight", f"{BUSY}/{OLD}")
         assert site.images() == {IMAGES[OLD]}
-        assert image_of(site.lab.tried(make_pod("free", namespace=QUIET))) == IMAGES[NEW]
-        assert image_of(site.lab.tried(pinned)) == IMAGES[OLD]
+        assert image_of(site.cluster.tried(make_pod("free", namespace=QUIET))) == IMAGES[NEW]
+        assert image_of(site.cluster.tried(pinned)) == IMAGES[OLD]
 
         site.tag("--weight", f"{OLD}=0", "--weight", f"{NEW}=100", "--no-namespace-weights")
         assert site.images() == {IMAGES[NEW]}
@@ -227,17 +228,17 @@ def test_the_label_of_a_pod_counts_before_that_of_its_namespace_if_asked_to(site
             site.done("tag", "set", tag, "--revision", OLD, "--overwrite", "-y", *flags)
 
     with site.losing_nothing():
-        assert image_of(site.lab.tried(labelled)) == IMAGES[OLD]
+        assert image_of(site.cluster.tried(labelled)) == IMAGES[OLD]
         precedence("pod")
-        site.served.until(lambda: image_of(site.lab.tried(labelled)) == IMAGES[NEW])
+        site.served.until(lambda: image_of(site.cluster.tried(labelled)) == IMAGES[NEW])
         assert site.images() == {IMAGES[OLD]}
         precedence("namespace")
-        site.served.until(lambda: image_of(site.lab.tried(labelled)) == IMAGES[OLD])
+        site.served.until(lambda: image_of(site.cluster.tried(labelled)) == IMAGES[OLD])
 
 
 def test_a_replica_without_permissions_is_not_ready_and_says_why(site: Site, tmp_path: Path) -> None:
-    site.lab.apply(account_of(HOME, "nobody"))
-    flags = of_cluster(site.lab, HOME, kubeconfig=site.lab.kubeconfig_of("nobody", HOME))
+    site.cluster.apply(account_of(HOME, "nobody"))
+    flags = of_cluster(site.cluster, HOME, kubeconfig=site.cluster.kubeconfig_of("nobody", HOME))
     with site.losing_nothing(), injector(tmp_path, "--insecure-http", *flags, ready=False) as second:
         second.until(lambda: "forbidden" in second.readiness())
         site.pods()
@@ -259,22 +260,22 @@ def test_workloads_are_compared_and_their_status_is_shown(site: Site) -> None:
 
 def test_only_a_pod_that_its_injection_makes_invalid_is_denied(site: Site) -> None:
     config = CONFIG.replace("name: istio-proxy", 'name: "{{ .ObjectMeta.Labels.app }}"')
-    site.lab.apply(namespace_of("odd", {"istio.io/rev": "odd"}), account_of("odd"))
+    site.cluster.apply(namespace_of("odd", {"istio.io/rev": "odd"}), account_of("odd"))
     with site.losing_nothing():
-        site.lab.apply(*control_plane(HOME, "odd", tag="1.30.3", config=config))
+        site.cluster.apply(*control_plane(HOME, "odd", tag="1.30.3", config=config))
         site.served.until(lambda: "odd" in {row["name"] for row in site.served.status()["revisions"] if row["served"]})
         site.done("webhook", "apply", "--revision", "odd", *site.endpoint)
         denied = "denied the request: spec.containers[App].name: Invalid value"
         site.served.until(
-            lambda: denied in site.lab.refusal(make_pod("a", namespace="odd", labels={"app": "App"}), "odd")
+            lambda: denied in site.cluster.refusal(make_pod("a", namespace="odd", labels={"app": "App"}), "odd")
         )
         site.pods()
-        site.lab.delete(KIND, "istio-sidecar-injector-odd")
+        site.cluster.delete(KIND, "istio-sidecar-injector-odd")
 
 
-def calls(lab: Lab, namespace: str) -> bool:
+def calls(cluster: Cluster, namespace: str) -> bool:
     """Tell whether the API server calls the injector for the pods of a namespace already."""
-    return bool(sidecar(lab.tried(make_pod("a", namespace=namespace)))[1])
+    return bool(sidecar(cluster.tried(make_pod("a", namespace=namespace)))[1])
 
 
 def image_of(pod: dict[str, Any]) -> str:

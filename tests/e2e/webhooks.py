@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from tests.e2e.kubelab import Lab
+from tests.e2e.cluster import Cluster
 from tests.e2e.served import Certificate, command
 
 
@@ -20,11 +20,11 @@ def written(what: str, *arguments: str, port: int, trusted: Certificate) -> list
 
 
 @contextmanager
-def calling(lab: Lab, configurations: list[dict[str, Any]]) -> Iterator[None]:
+def calling(cluster: Cluster, configurations: list[dict[str, Any]]) -> Iterator[None]:
     """Let the API server call these webhooks while the block runs."""
-    lab.apply(*configurations)
+    cluster.apply(*configurations)
     try:
         yield
     finally:
         for each in configurations:
-            lab.delete("mutatingwebhookconfiguration", each["metadata"]["name"])
+            cluster.delete("mutatingwebhookconfiguration", each["metadata"]["name"])

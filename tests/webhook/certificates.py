@@ -64,6 +64,7 @@ class Order:
     until: float = 24
     key: Callable[[], Any] = ec_key
     common_name: str = "tls"
+    organization: str = ""
     extension: x509.ExtensionType | None = None
     now: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC))
 
@@ -72,7 +73,8 @@ def issue(order: Order | None = None, issuer: Issued | None = None) -> Issued:
     """Make a certificate, signed by ``issuer`` or by itself."""
     order = order or Order()
     key = order.key()
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, order.common_name)])
+    names = {NameOID.ORGANIZATION_NAME: order.organization, NameOID.COMMON_NAME: order.common_name}
+    subject = x509.Name([x509.NameAttribute(oid, name) for oid, name in names.items() if name])
     builder = (
         x509.CertificateBuilder()
         .subject_name(subject)

@@ -34,8 +34,8 @@ from bench.serving import add_revision_option, revision_in, revisions_folder
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
 from tests.architecture.serving import free_ports
+from tests.e2e.cluster import Cluster, running
 from tests.e2e.controlplane import UNAVAILABLE, missing
-from tests.e2e.kubelab import Lab, running
 from tests.e2e.manifests import account_of, made, namespace_of, pod_webhook
 from tests.reliability.long.rows import Row, ended, parser
 from tests.reliability.replicas import ROOT, processor_time
@@ -110,23 +110,23 @@ def measured(folder: Path, revisions: Path, pods: int, rounds: int, core: int | 
     certificate, key = map(str, issued.write(folder))
     found: dict[str, list[dict[str, float]]] = {"injector": [], "constant patch": []}
     with ExitStack() as stack:
-        lab = stack.enter_context(running(Lab(folder / "cluster", environment={})))
+        cluster = stack.enter_context(running(Cluster(folder / "cluster", environment={})))
         for namespace in ("plain", "injected", "constant"):
-            lab.apply(namespace_of(namespace), account_of(namespace))
+            cluster.apply(namespace_of(namespace), account_of(namespace))
         patch = folder / "patch.json"
-        patch.write_bytes(patch_of(revisions / "r0", lab.tried(pod_in("plain"))))
+        patch.write_bytes(patch_of(revisions / "r0", cluster.tried(pod_in("plain"))))
         tls = ["--tls-cert-file", certificate, "--tls-key-file", key]
         webhooks = {
             "injector": stack.enter_context(serving("injected", injector_command(tls, revisions), core)),
             "constant patch": stack.enter_context(serving("constant", constant_command(tls, patch), core)),
         }
-        lab.apply(configuration(webhooks.values(), issued.chain_pem))
+        cluster.apply(configuration(webhooks.values(), issued.chain_pem))
         for each in webhooks.values():
-            wait_until_called(lab, each)
-            created(lab, each, pods)
+            wait_until_called(cluster, each)
+            created(cluster, each, pods)
         for number in range(rounds):
             for name in sorted(webhooks, reverse=number % 2 == 0):
-                found[name].append(created(lab, webhooks[name], pods))
+                found[name].append(created(cluster, webhooks[name], pods))
                 print(f"round {number}, {name}: {found[name][-1]['pods_s']:.0f} pods/s", file=sys.stderr, flush=True)
     return {name: median_row(runs) for name, runs in found.items()}
 
@@ -193,7 +193,7 @@ def configuration(webhooks: Any, authority: bytes) -> dict[str, Any]:
     return made("MutatingWebhookConfiguration", "bench", webhooks=entries)
 
 
-def wait_until_called(lab: Lab, webhook: Webhook) -> None:
+def wait_until_called(cluster: Cluster, webhook: Webhook) -> None:
     """Return once pods of the webhook's namespace are injected.
 
     Raises:
@@ -202,7 +202,7 @@ def wait_until_called(lab: Lab, webhook: Webhook) -> None:
     deadline, said = time.monotonic() + START_LIMIT, ""
     while time.monotonic() < deadline and webhook.process.poll() is None:
         try:
-            if LABEL in lab.tried(pod_in(webhook.namespace))["metadata"]["labels"]:
+            if LABEL in cluster.tried(pod_in(webhook.namespace))["metadata"]["labels"]:
                 return
         except AssertionError as error:
             said = str(error)
@@ -210,21 +210,21 @@ def wait_until_called(lab: Lab, webhook: Webhook) -> None:
     raise SystemExit(f"pods of namespace {webhook.namespace} are not injected: {said}")
 
 
-def created(lab: Lab, webhook: Webhook, pods: int) -> dict[str, float]:
+def created(cluster: Cluster, webhook: Webhook, pods: int) -> dict[str, float]:
     """Create pods in the webhook's namespace; return the figures.
 
     Raises:
         SystemExit: one of the pods was not created, or not injected.
     """
     spent, began = processor_time(webhook.process.pid), time.monotonic()
-    taken = sorted(asyncio.run(_created(lab, webhook.namespace, pods)))
+    taken = sorted(asyncio.run(_created(cluster, webhook.namespace, pods)))
     rate = pods / (time.monotonic() - began)
     spent = processor_time(webhook.process.pid) - spent
     times = {"p50_ms": 1e3 * taken[len(taken) // 2], "p99_ms": 1e3 * taken[len(taken) * 99 // 100]}
     return {"pods_s": rate, **times, "cpu_ms_a_pod": 1e3 * spent / pods}
 
 
-async def _created(lab: Lab, namespace: str, pods: int) -> list[float]:
+async def _created(cluster: Cluster, namespace: str, pods: int) -> list[float]:
     """Create pods with some workers at once, and return the seconds that each pod took.
 
     Raises:
@@ -244,9 +244,9 @@ async def _created(lab: Lab, namespace: str, pods: int) -> list[float]:
             if answer.status != HTTPStatus.CREATED or LABEL.encode() not in text:
                 raise SystemExit(f"a pod of {namespace} was not created or not injected: {text[:400]!r}")
 
-    connector = aiohttp.TCPConnector(ssl=lab.tls)
+    connector = aiohttp.TCPConnector(ssl=cluster.tls)
     headers = {"Content-Type": "application/json"}
-    async with aiohttp.ClientSession(lab.url, connector=connector, timeout=limits, headers=headers) as session:
+    async with aiohttp.ClientSession(cluster.url, connector=connector, timeout=limits, headers=headers) as session:
         await asyncio.gather(*(work(session) for _ in range(WORKERS)))
     return taken
 

@@ -29,8 +29,8 @@ from click.testing import CliRunner
 from injector.cli import main as injector
 from injector.istio.labels import REVISION_LABEL, TAG_LABEL
 from injector.istio.webhooks.configurations import sidecar_webhooks
+from tests.e2e.cluster import Cluster, running
 from tests.e2e.controlplane import UNAVAILABLE, missing
-from tests.e2e.kubelab import Lab, running
 from tests.e2e.manifests import made, namespace_of
 from tests.istio.goldens import LAST_APPLIED, OWNERS
 from tests.reliability.long.istioctlpage import NOTES, Cell, page
@@ -70,17 +70,17 @@ class Done:
 
 
 @dataclass
-class Cluster:
+class TaggedCluster:
     """An API server, and both tools on it.
 
     Args:
-        lab: the API server.
+        cluster: the API server.
         istioctl: the program.
         version: its version.
         installed: the objects of the two revisions.
     """
 
-    lab: Lab
+    cluster: Cluster
     istioctl: Path
     version: str
     installed: list[dict[str, Any]] = field(default_factory=list)
@@ -98,7 +98,7 @@ class Cluster:
             printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
             self.installed += [each for each in yaml.safe_load_all(printed) if each and _is_needed(each, revision)]
         service = made("Service", SERVICE, "injector-system", spec={"ports": [{"port": 443}]})
-        self.lab.apply(namespace_of(HOME), namespace_of("injector-system"), service)
+        self.cluster.apply(namespace_of(HOME), namespace_of("injector-system"), service)
 
     def restore(self, leads: str) -> None:
         """Leave both revisions, as Helm writes them, and no tag; then let the webhooks of the revisions lead somewhere."""
@@ -133,16 +133,16 @@ class Cluster:
 
     def objects(self, tag: str) -> dict[str, dict[str, Any]]:
         """Return every object of a tag by its kind."""
-        printed = self.lab.kubectl("get", ",".join(KINDS), "-A", "-l", f"{TAG_LABEL}={tag}", "-o", "json").stdout
+        printed = self.cluster.kubectl("get", ",".join(KINDS), "-A", "-l", f"{TAG_LABEL}={tag}", "-o", "json").stdout
         return {each["kind"]: each for each in json.loads(printed)["items"]}
 
     def _kubectl(self, *arguments: str, given: Sequence[dict[str, Any]] = ()) -> None:
         items = {"apiVersion": "v1", "kind": "List", "items": list(given)}
-        done = self.lab.kubectl(*arguments, given=items)
+        done = self.cluster.kubectl(*arguments, given=items)
         assert done.returncode == 0, done.stderr
 
     def _run(self, tool: str, *arguments: str) -> Done:
-        where = ("--kubeconfig", str(self.lab.kubeconfig))
+        where = ("--kubeconfig", str(self.cluster.kubeconfig))
         if tool == INJECTOR:
             result = CliRunner().invoke(injector, [*arguments, *where])
             return Done(result.exit_code, result.stdout, result.stderr)
@@ -157,7 +157,7 @@ def _is_needed(item: dict[str, Any], revision: str) -> bool:
     return item["kind"] in kinds and labels.get(REVISION_LABEL) == revision and TAG_LABEL not in labels
 
 
-def seen(cluster: Cluster, first: str, second: str, pair: tuple[str, str], tag: str) -> Iterator[str]:
+def seen(cluster: TaggedCluster, first: str, second: str, pair: tuple[str, str], tag: str) -> Iterator[str]:
     """Yield what is not as one expects after an operation of the first tool and one of the second."""
     revision, (_, operation) = cluster.prepare(first, pair[0], tag), pair
     before = cluster.objects(tag)
@@ -181,7 +181,7 @@ def seen(cluster: Cluster, first: str, second: str, pair: tuple[str, str], tag: 
         yield "the lists of both tools differ"
 
 
-def generated(cluster: Cluster, tool: str, tag: str, done: Done) -> Iterator[str]:
+def generated(cluster: TaggedCluster, tool: str, tag: str, done: Done) -> Iterator[str]:
     """Yield what a tool generates and the other one does not, or otherwise."""
     other = cluster.operate(next(each for each in TOOLS if each != tool), "generate", tag)
     mine, theirs = (
@@ -210,7 +210,7 @@ def _end(client: dict[str, Any]) -> str:
     return "istiod" if is_istiods else "a Service that does not exist"
 
 
-def _listed(cluster: Cluster, tool: str) -> frozenset[tuple[str, str]]:
+def _listed(cluster: TaggedCluster, tool: str) -> frozenset[tuple[str, str]]:
     """Return the tags and their revisions that a tool lists."""
     done = cluster.operate(tool, "list", "")
     found = json.loads(done.text) if done.text.startswith("[") else []
@@ -248,7 +248,7 @@ def _essence(objects: dict[str, dict[str, Any]]) -> str:
     return json.dumps(kept, sort_keys=True)
 
 
-def cells(cluster: Cluster, leads: Sequence[str]) -> Iterator[Cell]:
+def cells(cluster: TaggedCluster, leads: Sequence[str]) -> Iterator[Cell]:
     """Try every pair."""
     cluster.install()
     tools = ((ISTIOCTL, INJECTOR), (INJECTOR, ISTIOCTL))
@@ -287,8 +287,8 @@ def main() -> int:
         return UNAVAILABLE
     tried: list[Cell] = []
     for version, program in wanted.items():
-        with tempfile.TemporaryDirectory() as folder, running(Lab(Path(folder) / "cluster")) as lab:
-            for cell in cells(Cluster(lab, program, version), options.leads or tuple(LEADS)):
+        with tempfile.TemporaryDirectory() as folder, running(Cluster(Path(folder) / "cluster")) as cluster:
+            for cell in cells(TaggedCluster(cluster, program, version), options.leads or tuple(LEADS)):
                 tried.append(cell)
                 print(cell, flush=True)
     unknown = sorted({text for cell in tried for text in cell.found} - NOTES.keys())

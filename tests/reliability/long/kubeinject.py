@@ -22,8 +22,8 @@ from click.testing import CliRunner
 
 from injector.cli import main as injector
 from injector.istio.behaviours import format_minor, parse_minor
+from tests.e2e.cluster import Cluster, running
 from tests.e2e.controlplane import UNAVAILABLE, missing
-from tests.e2e.kubelab import Lab, running
 from tests.reliability.long.rows import ROOT, Row, ended, parser
 
 NAMESPACE = "istio-system"
@@ -58,9 +58,9 @@ def versions(folder: Path, prefix: str, only: Sequence[str] | None) -> dict[str,
 
 
 @contextmanager
-def installed(lab: Lab, checkout: Path, version: str) -> Iterator[None]:
+def installed(cluster: Cluster, checkout: Path, version: str) -> Iterator[None]:
     """Install the chart of a checkout as the default revision, and uninstall it at the end."""
-    helm = [str(ROOT / "scripts" / "helm"), "--kubeconfig", str(lab.kubeconfig), "--namespace", NAMESPACE]
+    helm = [str(ROOT / "scripts" / "helm"), "--kubeconfig", str(cluster.kubeconfig), "--namespace", NAMESPACE]
     install = ["install", "istiod", str(checkout / CHART), "--create-namespace", "--set", f"global.tag={version}"]
     subprocess.run([*helm, *install], check=True, capture_output=True)
     try:
@@ -69,12 +69,14 @@ def installed(lab: Lab, checkout: Path, version: str) -> Iterator[None]:
         subprocess.run([*helm, "uninstall", "istiod", "--wait"], check=True, capture_output=True)
 
 
-def flags(lab: Lab, folder: Path) -> list[str]:
+def flags(cluster: Cluster, folder: Path) -> list[str]:
     """Write the keys of the cluster's ConfigMaps into a folder; return the flags that name the files."""
     found = []
     for flag, (config_map, key) in FILES.items():
         file = folder / key
-        text = lab.kubectl("get", "configmap", "-n", NAMESPACE, config_map, "-o", f"jsonpath={{.data.{key}}}").stdout
+        text = cluster.kubectl(
+            "get", "configmap", "-n", NAMESPACE, config_map, "-o", f"jsonpath={{.data.{key}}}"
+        ).stdout
         file.write_text(text)
         found += [flag, str(file)]
     return found
@@ -86,9 +88,11 @@ def samples(checkout: Path) -> list[Path]:
     return [path for path in found if WORKLOAD.search(path.read_text())]
 
 
-def compare(lab: Lab, istioctl: Path, files: Iterable[str], more: Iterable[str], paths: Iterable[Path]) -> Tally:
+def compare(
+    cluster: Cluster, istioctl: Path, files: Iterable[str], more: Iterable[str], paths: Iterable[Path]
+) -> Tally:
     """Inject samples with an istioctl, with the injector and the same files, and with the injector and the cluster."""
-    where = ["--kubeconfig", str(lab.kubeconfig)]
+    where = ["--kubeconfig", str(cluster.kubeconfig)]
     tally = Tally()
     for path in paths:
         command = ["kube-inject", "-f", str(path), *where]
@@ -125,17 +129,17 @@ def main() -> int:
     programs = versions(options.binaries, "istioctl-", options.istioctl)
     checkouts = versions(options.checkouts, "istio-", options.chart)
     runs = {}
-    with tempfile.TemporaryDirectory() as name, running(Lab(Path(name, "lab"))) as lab:
+    with tempfile.TemporaryDirectory() as name, running(Cluster(Path(name, "cluster"))) as cluster:
         for version, checkout in checkouts.items():
             able = [each for each in programs if parse_minor(each) >= parse_minor(version)]
             if not able:
                 continue
-            with installed(lab, checkout, version):
-                files = flags(lab, Path(name))
+            with installed(cluster, checkout, version):
+                files = flags(cluster, Path(name))
                 for each in able:
                     minor = parse_minor(each)
                     more = [] if minor == parse_minor(version) else ["--istio-version", format_minor(minor)]
-                    tally = compare(lab, programs[each], files, more, samples(checkout))
+                    tally = compare(cluster, programs[each], files, more, samples(checkout))
                     print("\n".join(tally.wrong[:SHOWN]), file=sys.stderr)
                     command = f"scripts/reliability kubeinject --istioctl {each} --chart {version}"
                     runs[command] = [row(each, version, tally)]

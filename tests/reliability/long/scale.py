@@ -38,8 +38,8 @@ from injector.istio.webhooks.configurations import WebhookOptions, revision_webh
 from injector.revisions.source import RawRevision, build
 from tests import controlplanes
 from tests.architecture.serving import post
+from tests.e2e.cluster import Cluster, running
 from tests.e2e.controlplane import UNAVAILABLE, missing
-from tests.e2e.kubelab import Lab, running
 from tests.e2e.load import owned_pod
 from tests.e2e.manifests import account_of, config_map, namespace_of
 from tests.factories import make_container, make_review
@@ -100,9 +100,9 @@ def main() -> int:
         print(f"error: {reason}", file=sys.stderr)
         return UNAVAILABLE
     size = Size(options.revisions, options.tags, options.namespaces, options.pods, options.replicas)
-    with tempfile.TemporaryDirectory() as folder, running(Lab(Path(folder) / "cluster")) as lab:
-        asyncio.run(filled(lab, size))
-        rows = [*asyncio.run(served(lab, size, Path(folder))), *commands(lab, size)]
+    with tempfile.TemporaryDirectory() as folder, running(Cluster(Path(folder) / "cluster")) as cluster:
+        asyncio.run(filled(cluster, size))
+        rows = [*asyncio.run(served(cluster, size, Path(folder))), *commands(cluster, size)]
     print(f"load of the machine: {os.getloadavg()[0]:.2f}")
     return ended({"scripts/reliability scale": rows}, record=options.record)
 
@@ -166,14 +166,14 @@ def pods(size: Size) -> Iterator[dict[str, Any]]:
         yield result.pod
 
 
-async def filled(lab: Lab, size: Size) -> None:
+async def filled(cluster: Cluster, size: Size) -> None:
     """Create everything. The webhooks come last, since nothing serves them."""
     revisions = [raw_of(number) for number in range(size.revisions)]
     homes = [f"team-{number:04}" for number in range(min(POD_NAMESPACES, size.namespaces))]
     options = WebhookOptions()
     core, webhooks = "/api/v1", "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
-    connector = aiohttp.TCPConnector(ssl=lab.tls, limit=WRITERS)
-    async with aiohttp.ClientSession(lab.url, connector=connector) as session:
+    connector = aiohttp.TCPConnector(ssl=cluster.tls, limit=WRITERS)
+    async with aiohttp.ClientSession(cluster.url, connector=connector) as session:
 
         async def create(objects: Iterable[dict[str, Any]], path: str) -> None:
             left = iter(objects)
@@ -230,15 +230,15 @@ class Server:
         return Spent(wall, processor_time(pid) - processor)
 
 
-async def served(lab: Lab, size: Size, folder: Path) -> list[Row]:
+async def served(cluster: Cluster, size: Size, folder: Path) -> list[Row]:
     """Return the rows of a server: its start, its memory, moved tags and changed ConfigMaps."""
-    flags = ("--insecure-http", "--from-cluster", "--kubeconfig", str(lab.kubeconfig), "--watch-unserved")
+    flags = ("--insecure-http", "--from-cluster", "--kubeconfig", str(cluster.kubeconfig), "--watch-unserved")
     replica = Replica(folder / "log", (*flags, "--log-decisions", "none"))
     replica.start()
     try:
         wall = await replica.until_ready()
         start, at_start = Spent(wall, processor_time(replica.pid)), resident(replica.pid)
-        async with aiohttp.ClientSession(lab.url, connector=aiohttp.TCPConnector(ssl=lab.tls)) as session:
+        async with aiohttp.ClientSession(cluster.url, connector=aiohttp.TCPConnector(ssl=cluster.tls)) as session:
             server = Server(replica, session)
             tag = _median([await server.moved(number, size) for number in range(CHANGES)])
             config = _median([await server.changed(number) for number in range(CHANGES)])
@@ -259,12 +259,14 @@ def _median(found: Sequence[Spent]) -> Spent:
     return Spent(statistics.median(each.wall for each in found), statistics.median(each.processor for each in found))
 
 
-def commands(lab: Lab, size: Size) -> list[Row]:
+def commands(cluster: Cluster, size: Size) -> list[Row]:
     """Return the rows of the commands that read all pods."""
     old, new = name_of(0), name_of(2)
     workloads = math.ceil(size.pods / size.replicas)
-    diff = _ran(lab, ("diff", "--live", old, new), lambda status, text: status == 1 and f"of {workloads} work" in text)
-    status = _ran(lab, ("revision", "status"), lambda status, text: status == 1 and " older template" in text)
+    diff = _ran(
+        cluster, ("diff", "--live", old, new), lambda status, text: status == 1 and f"of {workloads} work" in text
+    )
+    status = _ran(cluster, ("revision", "status"), lambda status, text: status == 1 and " older template" in text)
     what = f"over {size.pods} pods of {workloads} workloads"
     met = diff.wall < MOST_DIFF and diff.peak * 2**20 < MOST_DIFF_MB * 1e6
     targets = f"< {MOST_DIFF:g} s, < {MOST_DIFF_MB:g} MB", f"< {MOST_STATUS:g} s"
@@ -279,9 +281,9 @@ def commands(lab: Lab, size: Size) -> list[Row]:
     ]
 
 
-def _ran(lab: Lab, arguments: Sequence[str], fits: Callable[[int, str], bool]) -> Spent:
+def _ran(cluster: Cluster, arguments: Sequence[str], fits: Callable[[int, str], bool]) -> Spent:
     """Run a command whose exit status and output must fit."""
-    command = [sys.executable, "-m", "injector", *arguments, "--kubeconfig", str(lab.kubeconfig)]
+    command = [sys.executable, "-m", "injector", *arguments, "--kubeconfig", str(cluster.kubeconfig)]
     begun, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     peak = 0
     with tempfile.TemporaryFile("w+") as printed, tempfile.TemporaryFile("w+") as said:

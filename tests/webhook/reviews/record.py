@@ -24,8 +24,8 @@ from typing import Any
 from aiohttp import web
 
 from tests.architecture.serving import free_ports
+from tests.e2e.cluster import Cluster, running
 from tests.e2e.controlplane import missing
-from tests.e2e.kubelab import Lab, running
 from tests.e2e.manifests import made, namespace_of, pod_webhook
 from tests.webhook.certificates import Order, issue
 
@@ -194,7 +194,7 @@ def webhook(url: str, authority: bytes) -> dict[str, Any]:
     return made("MutatingWebhookConfiguration", "recorder", webhooks=[entry])
 
 
-def wait_until_called(lab: Lab, recorder: Recorder) -> None:
+def wait_until_called(cluster: Cluster, recorder: Recorder) -> None:
     """Return once the API server calls the webhook.
 
     Raises:
@@ -204,26 +204,26 @@ def wait_until_called(lab: Lab, recorder: Recorder) -> None:
     while not recorder.bodies:
         if time.monotonic() > deadline:
             raise TimeoutError("the API server does not call the webhook")
-        lab.tried(bare_pod("trial"))
+        cluster.tried(bare_pod("trial"))
         time.sleep(0.2)
     time.sleep(0.5)
     recorder.bodies.clear()
 
 
-def recorded(lab: Lab, recorder: Recorder) -> dict[str, list[bytes]]:
+def recorded(cluster: Cluster, recorder: Recorder) -> dict[str, list[bytes]]:
     """Create the workloads and return the reviews of each."""
     reviews: dict[str, list[bytes]] = {"deployment": []}
     for replicas in (2, 4, 6):
-        lab.apply(deployment(replicas))
+        cluster.apply(deployment(replicas))
         reviews["deployment"] += recorder.taken(2)
         time.sleep(PAUSE)
-    lab.apply(job())
+    cluster.apply(job())
     reviews["job"] = recorder.taken(2)
-    lab.apply(stateful_set())
+    cluster.apply(stateful_set())
     reviews["statefulset"] = recorder.taken(2)
-    lab.tried(bare_pod("tool"))
+    cluster.tried(bare_pod("tool"))
     reviews["dry-run"] = recorder.taken(1)
-    lab.apply(bare_pod("tool"))
+    cluster.apply(bare_pod("tool"))
     reviews["pod"] = recorder.taken(1)
     return reviews
 
@@ -248,14 +248,14 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         tls.load_cert_chain(*issued.write(Path(folder)))
-        lab = Lab(Path(folder) / "cluster", controllers=True)
-        with running(lab), Recorder(port, tls).running() as recorder:
+        cluster = Cluster(Path(folder) / "cluster", controllers=True)
+        with running(cluster), Recorder(port, tls).running() as recorder:
             secrets = [{"name": "registry"}]
-            lab.apply(namespace_of(NAMESPACE), made("ServiceAccount", "web", NAMESPACE, imagePullSecrets=secrets))
-            lab.apply(webhook(f"https://127.0.0.1:{port}/record", issued.chain_pem))
-            wait_until_called(lab, recorder)
-            reviews = recorded(lab, recorder)
-            version = lab.version()
+            cluster.apply(namespace_of(NAMESPACE), made("ServiceAccount", "web", NAMESPACE, imagePullSecrets=secrets))
+            cluster.apply(webhook(f"https://127.0.0.1:{port}/record", issued.chain_pem))
+            wait_until_called(cluster, recorder)
+            reviews = recorded(cluster, recorder)
+            version = cluster.version()
     write(reviews, version)
     for name, bodies in reviews.items():
         sys.stderr.write(f"{name}: {len(bodies)} reviews\n")

@@ -45,7 +45,7 @@ class Stored(NamedTuple):
     value: str
 
 
-class Lab:
+class Cluster:
     """One API server; what it holds is kept while it is down.
 
     With ``controllers`` Deployments make ReplicaSets and these make pods; without, objects stay as they were created. With ``nodes``
@@ -240,14 +240,14 @@ class Lab:
 
 
 @contextmanager
-def running(lab: Lab) -> Iterator[Lab]:
+def running(cluster: Cluster) -> Iterator[Cluster]:
     """Give an API server started, which remembers what it holds; end it whatever happens."""
     try:
-        lab.start()
-        lab.remember()
-        yield lab
+        cluster.start()
+        cluster.remember()
+        yield cluster
     finally:
-        lab.end()
+        cluster.end()
 
 
 def _base64(text: bytes) -> str:
