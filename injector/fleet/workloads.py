@@ -15,7 +15,9 @@ from injector.fleet.manifests import is_selected
 from injector.fleet.processes import in_processes
 from injector.fleet.progress import Progress, no_progress
 from injector.golang.json import load_json
-from injector.injection.tools.drift import as_created
+from injector.injection import containers as c
+from injector.injection.tools.drift import as_created, injected_revision
+from injector.istio.labels import INJECT_LABEL
 from injector.kube.pods import KNATIVE, OTHER_KINDS, Created, OtherKinds, controller_of, created_pods, has_ended
 from injector.kube.selectors import EVERYTHING, Selector
 from injector.kube.typed import normalise
@@ -28,7 +30,9 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 _Key: TypeAlias = "tuple[str, ...]"
-"""The namespace, kind and name of a workload."""
+"""The namespace, kind and name of a workload, and a word for each kind of its pods."""
+_KeyOf: TypeAlias = "Callable[[dict[str, Any], Created], _Key]"
+"""Returns the key of an object and its workload."""
 _Read: TypeAlias = "Callable[[dict[str, Any]], Created | None]"
 """Returns the workload of an object, or None."""
 TYPES: Final[Mapping[str, Resource | tuple[str, str]]] = {
@@ -108,23 +112,22 @@ def read_targets(
 
     The ``selector`` is that of their pods.
 
-    A Knative Service counts as a workload by its pods, because Knative adds a container to its pod template. Of several pods of one
-    workload the first one counts. Many workloads are divided among processes, each of which reads its part and calls ``function``.
+    A Knative Service counts as a workload by its pods, because Knative adds a container to its pod template. Of several equal pods of
+    one workload the first one counts. Many workloads are divided among processes, each of which reads its part and calls ``function``.
 
     Raises:
         DataError: a workload cannot be read.
     """
 
-    def read_scope(scope: Scope, read: _Read) -> list[tuple[_Key, R]]:
-        return results_of_texts(session, scope, lambda: _first_of_each(scope, read, function, selector), progress)
+    def read_scope(scope: Scope, read: _Read, key_of: _KeyOf = _key_of) -> list[tuple[_Key, R]]:
+        start = partial(_first_of_each, scope, read, key_of, function, selector)
+        return results_of_texts(session, scope, start, progress)
 
     workloads: dict[_Key, R] = {}
     for resource in session.run(lambda reader: _resources_to_list(reader, others)):
         workloads |= read_scope(Scope(resource, namespace or ""), lambda item: _workload(item, others))
-    listed = frozenset(workloads)
-    for key, result in read_scope(
-        Scope(r.PODS, namespace or "", fields=r.RUNNING), lambda pod: _reduce_unlisted(pod, listed)
-    ):
+    listed, pods = frozenset(workloads), Scope(r.PODS, namespace or "", fields=r.RUNNING)
+    for key, result in read_scope(pods, lambda pod: _reduce_unlisted(pod, listed), _key_with_role):
         workloads.setdefault(key, result)
     return [workloads[key] for key in sorted(workloads)]
 
@@ -134,25 +137,46 @@ async def list_workloads(
 ) -> list[Created]:
     """Return every workload of a cluster, as ``read_targets``, on the event loop of the reader and in this process.
 
+    Of the pods of one workload, the first one with a sidecar counts: the head of a Ray cluster, for example, may have declined it.
     ``note`` is called with every object that is read: first the workloads, then all pods. If a list has to be read again, it is called
     again.
     """
 
-    async def read_scope(scope: Scope, read: _Read) -> list[tuple[_Key, Created]]:
+    async def read_scope(scope: Scope, read: _Read, key_of: _KeyOf = _key_of) -> list[tuple[_Key, Created]]:
         def read_and_note(item: dict[str, Any]) -> Created | None:
             workload = read(item)
             note(item)
             return workload
 
-        return await _results_of_pages(reader, scope, lambda: _first_of_each(scope, read_and_note, _itself), offload)
+        start = partial(_first_of_each, scope, read_and_note, key_of, _itself)
+        return await _results_of_pages(reader, scope, start, offload)
 
     workloads: dict[_Key, Created] = {}
     for resource in await _resources_to_list(reader, OTHER_KINDS):
         workloads |= await read_scope(Scope(resource), lambda item: _workload(item, OTHER_KINDS))
-    listed = frozenset(workloads)
-    for key, pod in await read_scope(Scope(r.PODS, fields=r.RUNNING), lambda pod: _reduce_unlisted(pod, listed)):
-        workloads.setdefault(key, pod)
+    listed, pods = frozenset(workloads), Scope(r.PODS, fields=r.RUNNING)
+    running = await read_scope(pods, lambda pod: _reduce_unlisted(pod, listed), _key_with_sidecar)
+    for (*key, _), pod in sorted(running, key=lambda pair: pair[0]):
+        workloads.setdefault(tuple(key), pod)
     return [workloads[key] for key in sorted(workloads)]
+
+
+def _key_of(_item: dict[str, Any], workload: Created) -> _Key:
+    return workload.namespace, workload.kind, workload.name
+
+
+def _key_with_sidecar(pod: dict[str, Any], workload: Created) -> _Key:
+    """Return the key of a pod, with which the pods that have a sidecar are sorted before others."""
+    return *_key_of(pod, workload), "without" if injected_revision(pod) is None else "injected"
+
+
+def _key_with_role(pod: dict[str, Any], workload: Created) -> _Key:
+    """Return the key of a pod, which differs for the kinds of pods that a controller of another group than Kubernetes' creates."""
+    controller = controller_of(pod["metadata"]) or {}
+    if "." not in str(controller.get("apiVersion")).partition("/")[0]:
+        return _key_of(pod, workload)
+    decision = c.labels_of(workload.pod).get(INJECT_LABEL, "")
+    return *_key_of(pod, workload), decision, *(item.get("name", "") for item in c.containers_of(workload.pod))
 
 
 def _itself(workload: Created) -> Created:
@@ -160,7 +184,7 @@ def _itself(workload: Created) -> Created:
 
 
 def _first_of_each(
-    scope: Scope, read: _Read, function: Callable[[Created], R], selector: Selector = EVERYTHING
+    scope: Scope, read: _Read, key_of: _KeyOf, function: Callable[[Created], R], selector: Selector = EVERYTHING
 ) -> Callable[[bytes], tuple[_Key, R] | None]:
     """Return a function of the JSON of an object, which returns the workload's key and the result of ``function``.
 
@@ -179,7 +203,7 @@ def _first_of_each(
             raise
         if workload is None or not is_selected(selector, workload):
             return None
-        key = workload.namespace, workload.kind, workload.name
+        key = key_of(item, workload)
         if key in keys:
             return None
         keys.add(key)
@@ -267,7 +291,9 @@ def _reduce_unlisted(pod: dict[str, Any], listed: AbstractSet[_Key]) -> Created 
     if key in listed or (namespace, owner.get("kind"), owner.get("name")) in listed:
         return None
     _, kind, name = key
-    return Created(kind, namespace, name, as_created({**read, **_spec_of_running(pod)}))
+    created = as_created({**read, **_spec_of_running(pod)})
+    part = created["metadata"].get("name", "") if kind != r.PODS.kind else ""
+    return Created(kind, namespace, name, created, part)
 
 
 def read_running(pod: Mapping[str, Any]) -> dict[str, Any]:

@@ -41,7 +41,7 @@ from injector.istio.labels import (
 )
 from injector.istio.webhooks.matching import Webhook, Webhooks, called, unserved, why_none
 from injector.istio.webhooks.overlaps import injecting, is_istios, overlapping, revisions_of
-from injector.kube.pods import OTHER_KINDS, OtherKinds, controller_of, created_pods, workload_of
+from injector.kube.pods import OTHER_KINDS, OtherKinds, controller_of, created_pods, identity_of
 from injector.kube.typed import normalise
 
 if TYPE_CHECKING:
@@ -360,7 +360,7 @@ def _of_templates(items: Sequence[Item]) -> Iterator[Diagnostic]:
 
 
 def _workload_of(item: Item) -> tuple[str, str, str]:
-    workload = workload_of(item.pod or {})
+    workload = identity_of(item.pod or {})
     return workload.kind, item.namespace, workload.name
 
 

@@ -37,6 +37,13 @@ _PATHS: Final[dict[str, tuple[str, ...]]] = {
 OtherKinds: TypeAlias = "Mapping[tuple[str, str], tuple[str, ...]]"
 """The keys that lead to the pod template, by kind and group, for kinds that Istio does not know."""
 
+_KUBERNETES_GROUPS: Final = frozenset({"", "apps", "batch", "extensions"})
+_NODE: Final = "Node"
+_SPARK_APPLICATION: Final = "sparkoperator.k8s.io/app-name"
+"""The label that the Spark operator gives to drivers and executors."""
+_SPARK_VERSION: Final = "sparkoperator.k8s.io/v1beta2"
+_CRON_JOB_TIME: Final = re.compile(r"-(?:(?:2[6-9]|[3-9][0-9])[0-9]{6}|1[0-9]{9})\Z", re.ASCII)
+"""The time at the end of the name of a CronJob's Job: in minutes, from 2019 on, or in seconds. As minutes, a date is before 2019."""
 _LONGEST_TRIAL_NAME: Final = 50
 KNATIVE: Final = "serving.knative.dev"
 OTHER_KINDS: Final[OtherKinds] = {
@@ -233,6 +240,27 @@ def workload_of(pod: Mapping[str, Any], rules: OwnerRules = NEWEST_RULES) -> Wor
     return WorkloadMeta(name or own, namespace, kind, version)
 
 
+def identity_of(pod: Mapping[str, Any]) -> WorkloadMeta:
+    """Return the workload that a pod belongs to, for weights, status, plans and drift.
+
+    Istio's ``workload_of`` decides about the variables of the proxy, and passes over a controller that names its pods itself. Here every
+    controller counts, but for a node, which only runs a static pod. Without a controller, the generated name stands for all pods with
+    it. The naming conventions hold only for the controllers of Kubernetes itself, and a Job that ends with a date is not a CronJob's.
+    """
+    meta = pod.get("metadata") or {}
+    owner, namespace = controller_of(meta) or {}, meta.get("namespace") or ""
+    kind, name = owner.get("kind") or "", owner.get("name") or ""
+    if not name or kind == _NODE:
+        return WorkloadMeta(meta.get("generateName") or meta.get("name") or "", namespace)
+    labels = meta.get("labels") or {}
+    if kind == "Pod" and labels.get(_SPARK_APPLICATION):  # a driver, which creates the executors
+        return WorkloadMeta(labels[_SPARK_APPLICATION], namespace, "SparkApplication", _SPARK_VERSION)
+    version = owner.get("apiVersion") or ""
+    if version.rpartition("/")[0] in _KUBERNETES_GROUPS and (kind != "Job" or _CRON_JOB_TIME.search(name)):
+        name, kind, version = _seen_through(owner, labels, NEWEST_RULES)
+    return WorkloadMeta(name, namespace, kind, version)
+
+
 def controller_of(meta: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the owner that controls an object, by the object's metadata; None if there is none."""
     return next((owner for owner in meta.get("ownerReferences") or () if owner.get("controller")), None)
@@ -267,18 +295,20 @@ def _job_name(digits: tuple[int, int]) -> re.Pattern[str]:
 class Created:
     """A workload of a manifest, and the pod that it would create.
 
-    ``file`` and ``line`` are the place of its document, if it was read from a file.
+    ``part`` tells the pods of one workload apart: it is the place of the pod template, if there are several, or the name of the running
+    pod, if its controller named it. ``file`` and ``line`` are the place of its document, if it was read from a file.
     """
 
     kind: str
     namespace: str
     name: str
     pod: dict[str, Any]
+    part: str = ""
     file: str = ""
     line: int = 0
 
     def __str__(self) -> str:
-        return escape_line(f"{self.kind} {self.namespace}/{self.name}")
+        return escape_line(f"{self.kind} {self.namespace}/{self.name}{f' ({self.part})' if self.part else ''}")
 
 
 def created_pods(obj: dict[str, Any], namespace: str, others: OtherKinds = OTHER_KINDS) -> Iterator[Created]:

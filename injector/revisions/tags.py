@@ -30,7 +30,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from injector.errors import ConfigError, DataError
 from injector.golang.json import dump_json, load_json
 from injector.istio.labels import ANNOTATIONS, DEFAULT_NAME, REVISION_LABEL, TAG_LABEL
-from injector.kube.pods import workload_of
+from injector.kube.pods import identity_of
 from injector.kube.selectors import is_dns_label
 from injector.kube.typed import normalise
 from injector.kube.yaml import load_yaml
@@ -203,9 +203,7 @@ def _among(weights: Weights, revisions: Collection[str]) -> Weights:
 
 
 def workload_key(pod: Mapping[str, Any], namespace: str) -> tuple[str, str, str]:
-    """Return namespace, kind and name of the workload that ``pod``, the object of a review, belongs to.
-
-    A pod without a controller is identified by its ``generateName``, else by its own name.
+    """Return namespace, kind and name of the workload that ``pod``, the object of a review, belongs to, see ``identity_of``.
 
     Raises:
         ManifestError: the pod's metadata is invalid.
@@ -218,10 +216,8 @@ def workload_key(pod: Mapping[str, Any], namespace: str) -> tuple[str, str, str]
 
 def key_of_normal_pod(pod: Mapping[str, Any], namespace: str) -> tuple[str, str, str]:
     """Return the ``workload_key`` of a pod whose metadata is as ``normalise`` returns it."""
-    meta = pod.get("metadata") or {}
-    workload = workload_of(pod)
-    name = (workload.kind == "Pod" and meta.get("generateName")) or workload.name
-    return workload.namespace or namespace, workload.kind, name
+    workload = identity_of(pod)
+    return workload.namespace or namespace, workload.kind, workload.name
 
 
 def workload_of_pod(

@@ -30,7 +30,7 @@ from injector.injection.result import OFF, Injected, RequestFacts, Skipped
 from injector.istio.behaviours import NEWEST
 from injector.istio.config import newer_istio
 from injector.kube import admission
-from injector.kube.pods import workload_of
+from injector.kube.pods import identity_of
 from injector.revisions.everypod import fails_for_every_pod
 
 if TYPE_CHECKING:
@@ -98,11 +98,10 @@ class RecentPods:
 def _owner(pod: Mapping[str, Any]) -> str:
     """Return the kind and name of a pod's workload, or of the pod if it has none."""
     try:
-        workload = workload_of(pod)
-        name = workload.name or (pod.get("metadata") or {}).get("generateName")
+        workload = identity_of(pod)
     except (AttributeError, TypeError):  # the owner is malformed, but the pod was admitted
         return "a pod without a name"
-    return f"{workload.kind} {name or 'without a name'}"
+    return f"{workload.kind} {workload.name or 'without a name'}"
 
 
 def _printable(text: str) -> str:

@@ -17,7 +17,7 @@ from injector.injection.result import RequestFacts
 from injector.injection.tools.podchanges import POD_SECURITY, changes, decision_of, hiding_of
 from injector.kube.pods import KNATIVE, controller_of
 from injector.kube.podsecurity import UNRESTRICTED, LevelVersion
-from injector.revisions.tags import Tag, TagWorkload, Weights
+from injector.revisions.tags import Tag, TagWorkload, Weights, key_of_normal_pod
 from injector.upgrade.document import BY_NAMESPACE, BY_WEIGHT, Upgrade, Wave
 
 if TYPE_CHECKING:
@@ -31,11 +31,19 @@ RESTARTABLE: Final[Mapping[str, Resource]] = {
     resource.kind: resource for resource in (DEPLOYMENTS, STATEFUL_SETS, DAEMON_SETS)
 }
 """The resources that are restarted by an annotation of their pod template. A Rollout has a field for it."""
-_OTHERS: Final = {
-    "Pod": "a bare pod: delete it and create it again",
-    "Job": "a Job is not restarted: its pods keep their sidecar until it ends",
-    "CronJob": "a CronJob is not restarted: its next Job gets the new sidecar",
+_UNTIL_ITS_END: Final = "its pods keep their sidecar until it ends"
+_BARE_POD: Final = "a bare pod: delete it and create it again"
+_RECREATES: Final = "delete its pods, which it creates again"
+_REMEDIES: Final = {
+    "CronJob": "its next Job gets the new sidecar",
+    "DeploymentConfig": "run `oc rollout latest` for it",
+    "ReplicaSet": _RECREATES,
+    "ReplicationController": _RECREATES,
+    "SparkApplication": _UNTIL_ITS_END,
+    "StrimziPodSet": "annotate it with strimzi.io/manual-rolling-update=true",
 }
+_ENDING: Final = ("Job", "Run", "Workflow")
+"""The ends of the names of kinds that run until their work is done, such as PyTorchJob and TaskRun."""
 _DEFAULT_SHARE: Final = "25%"
 
 
@@ -98,22 +106,29 @@ def key_of(obj: Mapping[str, Any]) -> Key:
 def restart_of(obj: Mapping[str, Any]) -> Restart:
     """Return the consequences of restarting a workload, from the object itself."""
     spec, kind, meta = obj.get("spec") or {}, str(obj.get("kind")), obj["metadata"]
-    return Restart(
-        _obstacle(kind, spec, meta), _disrupts(kind, spec, obj.get("status") or {}), meta.get("labels") or {}
-    )
+    obstacle = _obstacle(kind, str(obj.get("apiVersion", "")), spec, meta)
+    return Restart(obstacle, _disrupts(kind, spec, obj.get("status") or {}), meta.get("labels") or {})
 
 
-def unknown_restart(kind: str) -> Restart:
+def unknown_restart(workload: Created) -> Restart:
     """Return the consequences of a restart for a workload that is only known by its pods."""
-    return Restart(_obstacle(kind, {}, {}))
+    meta = workload.pod["metadata"]
+    owner: Mapping[str, Any] = controller_of(meta) or next(iter(meta.get("ownerReferences") or ()), {})
+    name = f"{owner.get('kind')} {owner.get('name')}"
+    if workload.kind == "Pod" and owner.get("kind") == "Node":
+        return Restart(f"a static pod of {name}: change its file there")
+    if workload.kind == "Pod" and owner:
+        return Restart(f"a pod of {name}: restart that, or delete the pod if that creates it again")
+    version = owner.get("apiVersion", "") if owner.get("kind") == workload.kind else ""
+    return Restart(_obstacle(workload.kind, version, {}, {}))
 
 
-def _obstacle(kind: str, spec: Mapping[str, Any], meta: Mapping[str, Any]) -> str:
+def _obstacle(kind: str, api_version: str, spec: Mapping[str, Any], meta: Mapping[str, Any]) -> str:
     # `checkAndUpdateDeployment` in knative/serving, pkg/reconciler/revision/cruds.go, replaces the whole spec.
     if (controller_of(meta) or {}).get("apiVersion", "").startswith(f"{KNATIVE}/"):
         return "Knative undoes a restart: delete its pods yourself, or deploy its Service again"
-    if kind not in RESTARTABLE and kind != ROLLOUT:
-        return _OTHERS.get(kind, f"{kind} is a kind whose restart is not known: restart it yourself")
+    if not _can_restart(kind, api_version):
+        return _why_no_restart(kind, api_version.rpartition("/")[0])
     strategy = spec.get("updateStrategy") or {}
     if kind in ("StatefulSet", "DaemonSet") and strategy.get("type") == "OnDelete":
         return "its update strategy is OnDelete: delete its pods yourself"
@@ -122,6 +137,24 @@ def _obstacle(kind: str, spec: Mapping[str, Any], meta: Mapping[str, Any]) -> st
     if kind in ("Deployment", ROLLOUT) and spec.get("paused"):
         return "its rollout is paused: resume it"
     return ""
+
+
+def _can_restart(kind: str, api_version: str) -> bool:
+    """Return whether the tool restarts a kind; an empty ``api_version`` is that of Kubernetes or Argo."""
+    if kind == ROLLOUT:
+        return api_version.startswith(ROLLOUT_GROUP) or not api_version
+    return kind in RESTARTABLE and api_version in ("", RESTARTABLE[kind].api_version)
+
+
+def _why_no_restart(kind: str, group: str) -> str:
+    if kind == "Pod":
+        return _BARE_POD
+    title = f"{kind} ({group})" if "." in group else kind
+    if kind in _REMEDIES or kind.endswith(_ENDING):
+        return f"{title} is not restarted: {_REMEDIES.get(kind, _UNTIL_ITS_END)}"
+    return (
+        f"the restart of {title} is not known: follow its operator's guide, or delete its pods if it creates them again"
+    )
 
 
 def _disrupts(kind: str, spec: Mapping[str, Any], status: Mapping[str, Any]) -> int:
@@ -352,7 +385,10 @@ def _is_filtered(upgrade: Upgrade, wave: Wave, workload: Workload) -> bool:
 
 
 def _revision(tag: Tag, workload: Workload) -> str:
-    return tag.choice_for(lambda: TagWorkload(workload.key, workload.pin)).revision
+    def of_tag() -> TagWorkload:
+        return TagWorkload(key_of_normal_pod(workload.created.pod, workload.key.namespace), workload.pin)
+
+    return tag.choice_for(of_tag).revision
 
 
 def _why_not(upgrade: Upgrade, workload: Workload, tags: Sequence[Tag]) -> str:

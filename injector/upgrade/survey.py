@@ -74,9 +74,11 @@ async def read_fleet(
     def workload_of(pod: Created) -> Workload:
         labels = pod_labels(pod, view.namespaces[pod.namespace])
         key = Key(pod.namespace, pod.kind, pod.name)
-        restart = restarts.get(key) or unknown_restart(pod.kind)
+        restart = restarts.get(key) or unknown_restart(pod)
         name = requested_name(view.webhooks, labels)
-        return Workload(pod, name, labels.workload.pin, pods.get(key, Counter()), restart, enforced(labels.namespace))
+        # The pods of a Job whose name looks like that of a CronJob's Job are those of the CronJob.
+        own = pods.get(key) or pods.get(Key(*labels.workload.key)) or Counter()
+        return Workload(pod, name, labels.workload.pin, own, restart, enforced(labels.namespace))
 
     skipped = notes_of_unknown_namespaces({workload.namespace for workload in created} - view.namespaces.keys())
     known = [workload for workload in created if workload.namespace in view.namespaces]

@@ -38,6 +38,7 @@ from tests.cli.clusters import (
 )
 from tests.cluster.fakeapi import FakeApi
 from tests.cluster.fakes import failure
+from tests.factories import owner_of
 from tests.revisions.fakes import CONFIG
 from tests.upgrade.fleets import DOCUMENT, upgrade
 
@@ -93,6 +94,62 @@ def document(tmp_path: Path) -> str:
 
 
 run = partial(invoke, "upgrade")
+
+
+def planned(document: str) -> list[dict[str, Any]]:
+    """The workloads of the plan."""
+    workloads: list[dict[str, Any]] = json.loads(run("plan", document, "-o", "json").stdout)["workloads"]
+    return workloads
+
+
+def named_by(name: str, kind: str, version: str, pod: str, rev: str | None = "1-28") -> dict[str, Any]:
+    """A pod with the name ``pod``, which its controller gave it; with the sidecar of a revision, or without one if it declined."""
+    made = pod_of(name, "shop", rev or "")
+    meta = {**made["metadata"], "name": pod, "generateName": "", "ownerReferences": [owner_of(name, kind, version)]}
+    if rev is None:
+        meta |= {"annotations": {}, "labels": {"sidecar.istio.io/inject": "false"}}
+    return {**made, "metadata": meta}
+
+
+def test_pods_that_their_controller_names_are_one_blocked_workload(
+    document: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    revisions = ("1-28", "1-28", "1-30")
+    brokers = [
+        named_by("kafka", "StrimziPodSet", "core.strimzi.io/v1beta2", f"kafka-{number}", rev)
+        for number, rev in enumerate(revisions)
+    ]
+    reached(monkeypatch, FakeKube(*CLUSTER, *brokers))
+
+    (found,) = [each for each in planned(document) if each["name"].startswith("kafka")]
+
+    assert (found["kind"], found["name"], found["pods"]) == ("StrimziPodSet", "kafka", {"1-28": 2, "1-30": 1})
+    assert (found["action"], found["note"]) == (
+        "blocked",
+        "StrimziPodSet (core.strimzi.io) is not restarted: annotate it with strimzi.io/manual-rolling-update=true",
+    )
+
+
+def test_a_workload_with_several_kinds_of_pods_counts_if_one_has_a_sidecar(
+    document: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head = named_by("ray", "RayCluster", "ray.io/v1", "ray-a-head", None)
+    worker = named_by("ray", "RayCluster", "ray.io/v1", "ray-b-worker")
+    reached(monkeypatch, FakeKube(*CLUSTER, head, worker))
+
+    (found,) = [each for each in planned(document) if each["name"] == "ray"]
+
+    assert (found["kind"], found["action"], found["pods"]) == ("RayCluster", "blocked", {"": 1, "1-28": 1})
+
+
+def test_a_job_with_the_name_of_a_cron_jobs_job_has_its_pods(document: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = {**deployment("move-28912345", "shop", kind="Job"), "apiVersion": "batch/v1"}
+    pod = named_by("move-28912345", "Job", "batch/v1", "move-28912345-x")
+    reached(monkeypatch, FakeKube(*CLUSTER, job, pod))
+
+    (found,) = [each for each in planned(document) if each["name"].startswith("move")]
+
+    assert (found["kind"], found["action"], found["pods"]) == ("Job", "blocked", {"1-28": 1})
 
 
 def test_the_summary_counts_each_wave_and_names_what_does_not_move(document: str) -> None:

@@ -37,13 +37,13 @@ from injector.fleet.view import read_revisions, read_view
 from injector.fleet.workloads import WorkloadName, list_workloads, parse_target, read_target, read_targets
 from injector.golang.json import dump_json
 from injector.injection.tools.podchanges import ABSENT
-from injector.istio.labels import NAME_LABEL
+from injector.istio.labels import INJECT_LABEL, NAME_LABEL
 from injector.kube.pods import OTHER_KINDS, has_ended
 from tests.cases import cases
 from tests.cli.clusters import HOME, FakeKube, cluster, deployment, labelled, owned, reached, revision, tag, with_cpus
 from tests.cluster.fakeapi import Direct
 from tests.cluster.fakes import failure
-from tests.factories import make_pod
+from tests.factories import make_container, make_pod, owner_of
 from tests.revisions.fakes import write_revision
 
 PODS_HERE = [make_pod("a", namespace="shop"), make_pod("b", namespace="other", labels={"app": "x"})]
@@ -266,6 +266,32 @@ def test_workloads_of_other_kinds_are_listed_once() -> None:
     ]
 
     assert listed(*objects) == ["Deployment shop/hello-00001-deployment", "Deployment shop/web", "Rollout shop/roll"]
+
+
+def named_by(name: str, kind: str, version: str, pod: str, *containers: str, **labels: str) -> dict[str, Any]:
+    """A pod with the name ``pod``, which its controller gave it."""
+    made = make_pod(pod, namespace="shop", labels=labels, containers=[make_container(each) for each in containers])
+    made["metadata"]["ownerReferences"] = [owner_of(name, kind, version)]
+    return made
+
+
+def test_pods_that_their_controller_names_are_one_workload_for_each_kind_of_pod() -> None:
+    objects = [
+        *(named_by("kafka", "StrimziPodSet", "core.strimzi.io/v1beta2", f"kafka-{n}", "kafka") for n in range(3)),
+        named_by("ray", "RayCluster", "ray.io/v1", "ray-head", "head"),
+        *(named_by("ray", "RayCluster", "ray.io/v1", f"ray-worker-{n}", "worker") for n in range(2)),
+        named_by("train", "PyTorchJob", "kubeflow.org/v1", "train-master-0", "app", **{INJECT_LABEL: "false"}),
+        named_by("train", "PyTorchJob", "kubeflow.org/v1", "train-worker-0", "app"),
+        named_by("train", "PyTorchJob", "kubeflow.org/v1", "train-worker-1", "app"),
+    ]
+
+    assert listed(*objects) == [
+        "PyTorchJob shop/train (train-worker-0)",
+        "PyTorchJob shop/train (train-master-0)",
+        "RayCluster shop/ray (ray-head)",
+        "RayCluster shop/ray (ray-worker-0)",
+        "StrimziPodSet shop/kafka (kafka-0)",
+    ]
 
 
 def test_jobs_of_a_cron_job_and_what_has_ended_are_left_out() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from injector.errors import TagError
+from injector.kube.pods import Created
 from injector.kube.podsecurity import enforced
 from injector.revisions.source import build
 from injector.revisions.tags import Tag, TagWorkload
@@ -24,8 +25,10 @@ from injector.upgrade.plan import (
     prepare_tag,
     restart_of,
     tag_in_wave,
+    unknown_restart,
 )
 from tests.cases import cases
+from tests.factories import make_pod
 from tests.revisions.fakes import CONFIG, VALUES, make_raw
 from tests.upgrade.fleets import NEW, OLD, PROD, SOURCE, TARGET, upgrade, workload
 
@@ -207,3 +210,16 @@ def test_what_a_restart_means_follows_from_the_workload(obj: dict[str, Any], obs
     assert obstacle in found.obstacle
     assert bool(found.obstacle) == bool(obstacle)
     assert found.disrupts == disrupts
+
+
+@cases("kind", "owner", "obstacle")
+def test_a_workload_that_is_only_known_by_its_pods_is_blocked_with_its_owner(
+    kind: str, owner: dict[str, Any] | None, obstacle: str
+) -> None:
+    pod = make_pod("x-1")
+    pod["metadata"]["ownerReferences"] = [owner] if owner else []
+
+    found = unknown_restart(Created(kind, "shop", "x", pod)).obstacle
+
+    assert obstacle in found
+    assert bool(obstacle) == bool(found)
