@@ -35,7 +35,7 @@ from tests.revisions.fakes import embedded, revision_of
 from tests.sizes import sized
 
 SAMPLE = sized(10, 25)
-PODS = int(os.environ.get("GUARD_PODS", sized(8, 20)))
+PODS = int(os.environ.get("GUARD_PODS", sized(24, 40)))
 VALUES = int(os.environ.get("GUARD_VALUES", str(SAMPLE)))
 MERGED = ("1.10", "1.12", "1.14", "1.17", "1.20", "1.24", "1.28", "1.30")
 """Minors that merge overlays into the pod."""
