@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import Generic, TypeVar
 
 from injector.hints import did_you_mean
@@ -85,7 +85,7 @@ class Webhooks(Generic[W]):
         return [each for each in found if each.object.matches(labels)]
 
 
-@cache
+@lru_cache(maxsize=1024)
 def webhooks_of(name: str, precedence: str = NAMESPACE) -> tuple[Webhook, ...]:
     """Return the webhooks of a revision or tag; those of ``default`` are also called for ``istio-injection``."""
     return tuple(
