@@ -27,7 +27,7 @@ from injector.gotemplate.lexer import tokens
 from injector.gotemplate.parser import parse_template
 from injector.injection.data import native_sidecar, template_data
 from injector.injection.guard import TemplateGuard
-from injector.injection.pipeline import admitted_pod, check_valid, finished, inject_pod, webhook_parameters
+from injector.injection.pipeline import admitted_pod, check_valid, finish, inject_pod, webhook_parameters
 from injector.injection.policy import injection_required
 from injector.injection.render import OverlayTemplates
 from injector.injection.result import RequestFacts
@@ -78,7 +78,7 @@ class Stages:
         overlays = timed("yaml", lambda: templates.read([text]))
         rendered = timed("merge", lambda: templates.merge(overlays))
         timed("guard", lambda: TemplateGuard(params, pod, templates).check([text], overlays))
-        final = timed("postprocess", lambda: finished(params, rendered))
+        final = timed("postprocess", lambda: finish(params, rendered))
         timed("validate", lambda: check_valid(final, pod))
         timed("patch", lambda: dump_json(create_patch(review.object, final)))
         return times

@@ -10,7 +10,7 @@ The library::
 - ``load_revision(path)``, ``load_revisions(path)``: read and compile revisions.
 - ``inject(revision, pod)``: inject a pod. Returns an ``Injection``.
 - ``diff(old, new, pod)``: the changes between two revisions. Returns ``Change`` objects; a side without a value is ``ABSENT``.
-- ``explain(revision, pod)``: the steps of the decision. Returns a ``Trace`` of ``Step`` objects.
+- ``explain(revision, pod)``: the steps of the decision. Returns a ``Decision`` of ``Step`` objects.
 
 All functions raise a subclass of ``InjectorError`` for input that cannot be used::
 
@@ -102,10 +102,10 @@ if TYPE_CHECKING:
     from injector.library import (
         ABSENT,
         Change,
+        Decision,
         Injection,
         Revision,
         Step,
-        Trace,
         diff,
         explain,
         inject,
@@ -120,6 +120,7 @@ __all__ = [
     "Change",
     "ConfigError",
     "DataError",
+    "Decision",
     "Injection",
     "InjectorError",
     "InvalidPodError",
@@ -128,7 +129,6 @@ __all__ = [
     "Revision",
     "Step",
     "TemplateRenderError",
-    "Trace",
     "diff",
     "explain",
     "inject",

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from injector.errors import ConfigError, DataError, ManifestError
 from injector.injection.pipeline import answers_to, inject_pod, without_namespace
 from injector.injection.result import RequestFacts, Skipped
-from injector.injection.tools.explain import Step, Trace, trace_pod
+from injector.injection.tools.explain import Decision, Step, explain_pod
 from injector.injection.tools.podchanges import ABSENT, Change, changes
 from injector.istio.revision import Revision
 from injector.kube.selectors import is_dns_label
@@ -26,10 +26,10 @@ from injector.revisions.source import build
 __all__ = [
     "ABSENT",
     "Change",
+    "Decision",
     "Injection",
     "Revision",
     "Step",
-    "Trace",
     "diff",
     "explain",
     "inject",
@@ -135,13 +135,15 @@ def diff(
     return changes(before, after, pod, (old.written, new.written))
 
 
-def explain(revision: Revision, pod: dict[str, Any], *, namespace: str = "default", guard: Guard = "enforce") -> Trace:
+def explain(
+    revision: Revision, pod: dict[str, Any], *, namespace: str = "default", guard: Guard = "enforce"
+) -> Decision:
     """Return each step of the decision on a pod: the policy, the annotations, the templates, the guard and the result.
 
     Raises:
-        ManifestError: the pod cannot be read. All other refusals are part of the trace.
+        ManifestError: the pod cannot be read. All other refusals are part of the decision.
     """
-    return trace_pod(revision, pod, _facts(revision, pod, namespace, guard))
+    return explain_pod(revision, pod, _facts(revision, pod, namespace, guard))
 
 
 def _facts(

@@ -20,7 +20,7 @@ from injector.gotemplate import nodes as n
 from injector.gotemplate.builtins import BUILTINS
 from injector.gotemplate.parser import parse_template
 from injector.injection.data import Parameters, template_data
-from injector.injection.pipeline import admitted_pod, seen_by_templates, validated, webhook_parameters
+from injector.injection.pipeline import admitted_pod, pod_for_templates, validate, webhook_parameters
 from injector.injection.render import select_templates
 from injector.istio.config import SIDECAR_TEMPLATE_NAME
 from injector.istio.template import GoTextTemplate, TemplateData, go_functions
@@ -187,7 +187,7 @@ class PodData:
     def of(cls, revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> PodData:
         """Return the data for a pod, whether a policy would inject it or not. Raises DataError if the pod or an annotation is refused."""
         admitted = admitted_pod(pod, facts.namespace)
-        validated(revision, admitted)
+        validate(revision, admitted)
         params = webhook_parameters(revision, admitted, facts)
         if revision.config.appends:
             return cls(params, (SIDECAR_TEMPLATE_NAME,))
@@ -195,7 +195,7 @@ class PodData:
 
     def data(self) -> TemplateData:
         """Return the data for one rendering: a template may change it."""
-        return template_data(self.params, seen_by_templates(self.params, webhook=True))
+        return template_data(self.params, pod_for_templates(self.params, webhook=True))
 
 
 class TracedTemplate:

@@ -137,39 +137,39 @@ def explain(  # noqa: PLR0913 -- one parameter for each flag
         echo_colored("\n".join(map(as_text, explanations)), _COLORS)
     else:
         echo(data_text({"workloads": [as_data(explanation) for explanation in explanations]}, output), nl=False)
-    if any(explanation.trace.outcome == REFUSED for explanation in explanations):
+    if any(explanation.decision.outcome == REFUSED for explanation in explanations):
         click.get_current_context().exit(EX_DATAERR)
 
 
 def as_text(explanation: WorkloadDecision) -> str:
     """Return an explanation for people: a line for each step and message."""
-    trace = explanation.trace
+    decision = explanation.decision
     by = f" by {explanation.revision}" if explanation.revision else ""
     names, verdicts = (
-        max(map(len, column)) for column in zip(*((s.step, s.verdict) for s in trace.steps), strict=True)
+        max(map(len, column)) for column in zip(*((s.step, s.verdict) for s in decision.steps), strict=True)
     )
     steps = "".join(
         f"  {step.step:{names}}  {step.verdict:{verdicts}}  {escape_line(explanation.detail(step))}  [{escape_line(step.source)}]\n"
-        for step in trace.steps
+        for step in decision.steps
     )
     messages = "".join(f"  {message.level} {escape_line(message.line)}\n" for message in explanation.messages)
-    return f"{explanation.workload}: {trace.outcome}{by} ({trace.reason})\n{steps}{messages}"
+    return f"{explanation.workload}: {decision.outcome}{by} ({decision.reason})\n{steps}{messages}"
 
 
 def as_data(explanation: WorkloadDecision) -> dict[str, Any]:
     """Return an explanation as JSON data."""
-    workload, trace = explanation.workload, explanation.trace
+    workload, decision = explanation.workload, explanation.decision
     return {
         "kind": workload.kind,
         "namespace": workload.namespace,
         "name": workload.name,
-        "outcome": trace.outcome,
-        "reason": trace.reason,
+        "outcome": decision.outcome,
+        "reason": decision.reason,
         "revision": explanation.revision,
         "tag": explanation.tag,
         "steps": [
             {"step": step.step, "verdict": step.verdict, "detail": explanation.detail(step), "source": step.source}
-            for step in trace.steps
+            for step in decision.steps
         ],
         "messages": [message.data() for message in explanation.messages],
     }
@@ -194,7 +194,9 @@ def _check_input(target: str | None, files: WorkloadFiles, *, every: bool) -> No
 
 def _missing_labels(explanations: list[WorkloadDecision], known: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
     """Return a note for each namespace without known labels whose pods no webhook is called for."""
-    skipped = {explanation.workload.namespace for explanation in explanations if explanation.trace.reason == NO_WEBHOOK}
+    skipped = {
+        explanation.workload.namespace for explanation in explanations if explanation.decision.reason == NO_WEBHOOK
+    }
     return tuple(
         f"the labels of namespace {name} are not known; give {LABELS_FLAG}" for name in sorted(skipped - known.keys())
     )

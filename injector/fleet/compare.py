@@ -128,7 +128,7 @@ def compare_injected(
         labels = view.namespaces.get(workload.namespace)
         if labels is None:
             return _UNKNOWN
-        if not view.webhooks.called(labels, c.labels_of(workload.pod)):
+        if not view.webhooks.find_called(labels, c.labels_of(workload.pod)):
             return _NOT_INJECTED
         return comparer.result(workload)
 

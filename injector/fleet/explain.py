@@ -23,7 +23,7 @@ from injector.fleet.view import ClusterView, read_view
 from injector.fleet.workloads import WorkloadName
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import ENFORCE, OFF, Injected, RequestFacts
-from injector.injection.tools.explain import INJECTED, PASSED, UNKNOWN, Step, Trace, refused, trace_pod
+from injector.injection.tools.explain import INJECTED, PASSED, UNKNOWN, Decision, Step, explain_pod, refuse
 from injector.injection.tools.podchanges import hiding_of
 from injector.istio.analysis import Diagnostic, Item, Mesh, analyze, item_of
 from injector.istio.labels import DEFAULT_NAME, NAME_LABEL, REVISION_LABEL
@@ -43,10 +43,10 @@ _API_SERVER: Final = "the API server"
 
 @dataclass(frozen=True, slots=True)
 class WorkloadDecision:
-    """The trace of one workload, the revision and tag that it leads to, and what Istio's analyzer says about it."""
+    """The decision of one workload, the revision and tag that it leads to, and what Istio's analyzer says about it."""
 
     workload: Created
-    trace: Trace
+    decision: Decision
     revision: str | None
     tag: str | None
     messages: tuple[Diagnostic, ...] = ()
@@ -58,23 +58,23 @@ class WorkloadDecision:
 
 def explain_workload(
     workload: Created,
-    routed: Route | Trace,
+    routed: Route | Decision,
     build: Callable[[RawRevision], Revision],
     guard: str = ENFORCE,
     labels: Mapping[str, str] | None = None,
 ) -> WorkloadDecision:
-    """Return the trace of one workload, from its webhook to the result. ``build`` builds the revision of ``routed``.
+    """Return the decision of one workload, from its webhook to the result. ``build`` builds the revision of ``routed``.
 
     The ``labels`` are those of its namespace, if they are known. Raises DataError if the revision cannot be built.
     """
-    if isinstance(routed, Trace):
+    if isinstance(routed, Decision):
         return WorkloadDecision(workload, routed, None, None)
     revision = build(routed.raw)
     facts = RequestFacts(workload.namespace, routed.envs, revision.namespaces.get(workload.namespace), guard)
     detail = f"{revision.name}: Istio {revision.istio_version} ({revision.version_reason}), engine {revision.engine}"
     step = Step(REVISION, PASSED, detail, revision.origin)
-    trace = trace_pod(revision, workload.pod, facts, labels).after(*routed.steps, step)
-    return WorkloadDecision(workload, trace, revision.name, routed.tag)
+    decision = explain_pod(revision, workload.pod, facts, labels).after(*routed.steps, step)
+    return WorkloadDecision(workload, decision, revision.name, routed.tag)
 
 
 def messages_about(
@@ -183,21 +183,21 @@ async def _explain_live(
 async def _dry_run(
     client: KubeClient, revisions: Mapping[str, Revision], explanation: WorkloadDecision
 ) -> WorkloadDecision:
-    """Return the trace of a workload with the API server's verdict on the injected pod: its policies, quotas and other webhooks."""
+    """Return the decision of a workload with the API server's verdict on the injected pod: its policies, quotas and other webhooks."""
     revision, namespace = revisions.get(explanation.revision or ""), explanation.workload.namespace
-    if explanation.trace.outcome != INJECTED or revision is None:
+    if explanation.decision.outcome != INJECTED or revision is None:
         return explanation
     facts = RequestFacts(namespace, {}, revision.namespaces.get(namespace), OFF)
     result = inject_pod(revision, explanation.workload.pod, facts)
-    if not isinstance(result, Injected):  # pragma: no cover -- the trace says that it is injected
+    if not isinstance(result, Injected):  # pragma: no cover -- the decision says that it is injected
         return explanation
-    *steps, last = explanation.trace.steps
+    *steps, last = explanation.decision.steps
     try:
         fault = await refusal(client, result.pod, namespace)
     except ClusterError as error:
         step = Step(DRY_RUN, UNKNOWN, f"the API server did not check the injected pod: {error}", _API_SERVER)
-        return replace(explanation, trace=replace(explanation.trace, steps=(*steps, step, last)))
+        return replace(explanation, decision=replace(explanation.decision, steps=(*steps, step, last)))
     if fault is not None:
-        return replace(explanation, trace=refused(DRY_RUN, fault, _API_SERVER).after(*steps))
+        return replace(explanation, decision=refuse(DRY_RUN, fault, _API_SERVER).after(*steps))
     step = Step(DRY_RUN, PASSED, "the API server accepts the injected pod", _API_SERVER)
-    return replace(explanation, trace=replace(explanation.trace, steps=(*steps, step, last)))
+    return replace(explanation, decision=replace(explanation.decision, steps=(*steps, step, last)))

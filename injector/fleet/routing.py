@@ -11,9 +11,16 @@ from typing import TYPE_CHECKING, Final
 
 from injector.cluster.resources import ready_endpoints
 from injector.errors import ClusterError, DataError, UsageError
-from injector.injection.tools.explain import PASSED, SKIP, SKIPPED, UNKNOWN, WARNING, Step, Trace, ended, refused
+from injector.injection.tools.explain import PASSED, SKIP, SKIPPED, UNKNOWN, WARNING, Decision, Step, conclude, refuse
 from injector.istio.labels import DEFAULT_NAME, INJECT_LABEL, NAMESPACE
-from injector.istio.webhooks.matching import Webhook, called, passed_over, unserved, webhooks_of, why_none
+from injector.istio.webhooks.matching import (
+    Webhook,
+    called_webhooks,
+    labels_without_effect,
+    unserved_name,
+    webhooks_of,
+    why_none,
+)
 from injector.istio.webhooks.reading import LiveWebhook, LiveWebhooks, precedence_of
 from injector.revisions.names import parse_path
 from injector.revisions.tags import TagWorkload, usable_tags, workload_of_pod
@@ -81,8 +88,8 @@ class Route:
     envs: Mapping[str, str] = field(default_factory=dict)
 
 
-def route(revisions: RevisionList, requested: RequestedName, labels: PodLabels) -> Route | Trace:
-    """Return the revision that a pod gets by Istio's own webhooks, or the complete trace if it gets none.
+def route(revisions: RevisionList, requested: RequestedName, labels: PodLabels) -> Route | Decision:
+    """Return the revision that a pod gets by Istio's own webhooks, or the complete decision if it gets none.
 
     Raises:
         UsageError: the requested name must exist, and does not.
@@ -95,28 +102,28 @@ def route(revisions: RevisionList, requested: RequestedName, labels: PodLabels) 
         return _resolve(revisions, _force_step(requested, labels), requested, labels.workload)
     names = sorted(state.served_names)
     both, precedence = (labels.namespace, labels.pod), requested.precedence
-    webhooks = called(names, *both, precedence)
+    webhooks = called_webhooks(names, *both, precedence)
     if not webhooks:
         detail = f"no webhook is called: {why_none(*both, names, precedence)}"
         if INJECT_LABEL in labels.annotations and INJECT_LABEL not in labels.pod:
             detail += f"; selectors match the label {INJECT_LABEL}, not the annotation"
         return _not_called(Step(WEBHOOK, SKIP, detail, _SELECTORS), _SELECTORS)
     name, webhook = webhooks[0]
-    details = _call_text(webhook, name, labels), *passed_over(*both, precedence)
+    details = _call_text(webhook, name, labels), *labels_without_effect(*both, precedence)
     return _resolve(
         revisions, Step(WEBHOOK, PASSED, "; ".join(details), _SELECTORS), RequestedName(name), labels.workload
     )
 
 
-def live_route(view: ClusterView, labels: PodLabels) -> Route | Trace:
-    """Return the revision that a pod gets by a cluster's webhooks, or the trace if it gets none. Raises DataError if it cannot be read."""
-    matching = view.webhooks.called(labels.namespace, labels.pod)
+def live_route(view: ClusterView, labels: PodLabels) -> Route | Decision:
+    """Return the revision that a pod gets by a cluster's webhooks, or the decision if it gets none. Raises DataError if it cannot be read."""
+    matching = view.webhooks.find_called(labels.namespace, labels.pod)
     if not matching:
         return _not_called(_no_live_webhook(view.webhooks, labels), _WEBHOOKS)
     return route_by(matching, view, labels)
 
 
-def route_by(matching: list[LiveWebhook], view: ClusterView, labels: PodLabels) -> Route | Trace:
+def route_by(matching: list[LiveWebhook], view: ClusterView, labels: PodLabels) -> Route | Decision:
     """Return the same for a pod for which the API server calls the webhooks ``matching``, at least one."""
     *others, webhook = matching
     source = _configuration(webhook)
@@ -124,18 +131,20 @@ def route_by(matching: list[LiveWebhook], view: ClusterView, labels: PodLabels) 
     try:
         parsed = parse_path(webhook.path)
     except DataError as error:
-        return refused(WEBHOOK, str(error), source).after(step)
+        return refuse(WEBHOOK, str(error), source).after(step)
     requested = RequestedName(parsed.name or webhook.revision, envs=parsed.envs)
     return _resolve(view.revisions, step, requested, labels.workload)
 
 
-def _not_called(step: Step, source: str) -> Trace:
+def _not_called(step: Step, source: str) -> Decision:
     detail = "not injected: the API server calls no webhook for the pod"
-    return ended(SKIPPED, NO_WEBHOOK, detail, source).after(step)
+    return conclude(SKIPPED, NO_WEBHOOK, detail, source).after(step)
 
 
-def _resolve(revisions: RevisionList, webhook: Step, requested: RequestedName, workload: TagWorkload) -> Route | Trace:
-    """Return the revision that a requested name leads to for a workload, or the complete trace if it leads to none."""
+def _resolve(
+    revisions: RevisionList, webhook: Step, requested: RequestedName, workload: TagWorkload
+) -> Route | Decision:
+    """Return the revision that a requested name leads to for a workload, or the complete decision if it leads to none."""
     state, tags_where = revisions.state, revisions.tags_where
     name = requested.name or ""
     if name == DEFAULT_NAME and name not in {*state.names, *state.tags}:
@@ -145,7 +154,7 @@ def _resolve(revisions: RevisionList, webhook: Step, requested: RequestedName, w
     if tag is not None:
         usable, faults = usable_tags({wanted: tag}, state.names)
         if not usable:
-            return refused(TAG, str(faults[0]), tags_where).after(webhook)
+            return refuse(TAG, str(faults[0]), tags_where).after(webhook)
     detail = f"{wanted} is a revision, not a tag" if wanted in state.names else f"{wanted} is not a tag"
     try:
         resolved = revisions.resolve(name, lambda: workload)
@@ -154,7 +163,7 @@ def _resolve(revisions: RevisionList, webhook: Step, requested: RequestedName, w
         if requested.must_exist:
             raise
         detail = detail if wanted else "there is no default"
-        return refused(REVISION, str(error), revisions.where).after(webhook, Step(TAG, PASSED, detail, tags_where))
+        return refuse(REVISION, str(error), revisions.where).after(webhook, Step(TAG, PASSED, detail, tags_where))
     if tag is not None:
         detail = f"{tag.name} is a tag of {raw.name if tag.sole else tag.destination}"
         if not tag.sole or resolved.reason:
@@ -184,7 +193,7 @@ def _call_text(webhook: Webhook, name: str, labels: PodLabels) -> str:
 
 def last_called(webhooks: LiveWebhooks, labels: PodLabels) -> LiveWebhook | None:
     """Return the webhook that decides about a pod: of several, the last one replaces the injection of the others."""
-    return next(reversed(webhooks.called(labels.namespace, labels.pod)), None)
+    return next(reversed(webhooks.find_called(labels.namespace, labels.pod)), None)
 
 
 def served_names(webhooks: LiveWebhooks) -> frozenset[str]:
@@ -197,7 +206,7 @@ def requested_name(webhooks: LiveWebhooks, labels: PodLabels) -> str | None:
     webhook = last_called(webhooks, labels)
     if webhook is not None:
         return _name(webhook)
-    return unserved(labels.namespace, labels.pod, served_names(webhooks), precedence_of(webhooks))
+    return unserved_name(labels.namespace, labels.pod, served_names(webhooks), precedence_of(webhooks))
 
 
 def _name(webhook: LiveWebhook) -> str:

@@ -82,7 +82,7 @@ def sidecar_status(pod: Mapping[str, Any], view: ClusterView) -> SidecarStatus |
 
 def _compare(running: c.Pod, created: c.Pod | None, labels: PodLabels, view: ClusterView) -> tuple[str | None, Drift]:
     """Return the revision that a new pod would get, None for no sidecar, and how the running one differs."""
-    matching = view.webhooks.called(labels.namespace, labels.pod)
+    matching = view.webhooks.find_called(labels.namespace, labels.pod)
     if not matching:
         wanted = requested_name(view.webhooks, labels)
         return wanted, drift_of(running, None) if wanted is None else Drift(UNKNOWN_REVISION)

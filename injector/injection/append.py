@@ -154,25 +154,25 @@ _UNNOTED: Final[InjectionStatus] = {
 }
 
 
-def appended(params: Parameters, seen: c.Pod, spec: AppendSpec, *, webhook: bool) -> c.Pod:
+def append_sidecar(params: Parameters, visible_pod: c.Pod, spec: AppendSpec, *, webhook: bool) -> c.Pod:
     """Return the pod with what the template of 1.0 to 1.8 rendered; ``webhook`` is False for kube-inject.
 
-    ``seen`` is the pod as ``seen_by_template`` returned it.
+    ``seen`` is the pod as ``pod_for_template`` returned it.
     """
     behaviours, envs = params.revision.behaviours, _cluster_envs(params)
     added = with_concurrency(spec.pod) if behaviours.concurrency_args else spec.pod
     proxy = _proxy_in(added)
     if proxy is not None and envs:
-        added = c.with_container(added, c.env_replaced(proxy, envs))
+        added = c.with_container(added, c.replace_env(proxy, envs))
     if _patches(params, webhook=webhook):
-        final = _patched(params, seen, added, _rewrite(params, spec))
+        final = _patch(params, visible_pod, added, _rewrite(params, spec))
     else:
-        final = _with_fs_group(_assembled(params, spec, added), params)
+        final = _with_fs_group(_assemble(params, spec, added), params)
     pod: c.Pod = normalise(final, "v1.Pod")
     return pod
 
 
-def seen_by_template(params: Parameters, *, webhook: bool) -> c.Pod:
+def pod_for_template(params: Parameters, *, webhook: bool) -> c.Pod:
     """Return the pod as the template sees it: with the group that may read the proxy's token."""
     return _with_fs_group(params.pod, params) if _patches(params, webhook=webhook) else params.pod
 
@@ -203,22 +203,22 @@ def _with_fs_group(pod: c.Pod, params: Parameters) -> c.Pod:
     how = params.revision.behaviours.fs_group
     if not wanted[how]:
         return pod
-    kept = (pod["spec"].get("securityContext") or {}) if how in ("sds", "feature") else {}
-    return c.with_spec(pod, securityContext={**kept, "fsGroup": DEFAULT_PROXY_ID})
+    context = (pod["spec"].get("securityContext") or {}) if how in ("sds", "feature") else {}
+    return c.with_spec(pod, securityContext={**context, "fsGroup": DEFAULT_PROXY_ID})
 
 
-def _patched(params: Parameters, pod: c.Pod, added: c.Pod, rewrite: probes.Rewrite | None) -> c.Pod:
+def _patch(params: Parameters, pod: c.Pod, added: c.Pod, rewrite: probes.Rewrite | None) -> c.Pod:
     """Return the pod as Istio's patch makes it: without an earlier injection, with the lists, annotations and labels."""
     behaviours = params.revision.behaviours
     annotations = {**c.annotations_of(pod), STATUS: _status_text(params, added)}
     if rewrite is not None:
-        port = _probed_port(params, added)
+        port = _probe_port(params, added)
         added = _with_probers(added, rewrite, c.containers_of(pod), port)
-        pod = c.with_spec(pod, containers=rewrite.redirected(c.containers_of(pod), c.annotations_of(pod), port))
+        pod = c.with_spec(pod, containers=rewrite.redirect(c.containers_of(pod), c.annotations_of(pod), port))
     pod, before = _without_earlier(pod), pod
     if behaviours.injected_annotations:
         annotations.update(params.injected_annotations)
-    if behaviours.prometheus_merge and prometheus.enabled(annotations, mesh_setting=params.mesh.prometheus_merge):
+    if behaviours.prometheus_merge and prometheus.is_enabled(annotations, mesh_setting=params.mesh.prometheus_merge):
         proxy, config = _proxy_in(added), prometheus.scrape_config_json(c.annotations_of(pod))
         if proxy is not None and config is not None:
             added = c.with_container(added, c.env_appended(proxy, prometheus.ENV, config))
@@ -227,27 +227,27 @@ def _patched(params: Parameters, pod: c.Pod, added: c.Pod, rewrite: probes.Rewri
         added = with_token_mount(added, before)
     pod = c.with_spec(
         pod,
-        **{kind: _placed(pod, added, kind, hold=params.hold_application) for kind in ("initContainers", "containers")},
-        **{kind: _joined(pod, added, kind) for kind in ("volumes", "imagePullSecrets")},
+        **{kind: _insert(pod, added, kind, hold=params.hold_application) for kind in ("initContainers", "containers")},
+        **{kind: _join(pod, added, kind) for kind in ("volumes", "imagePullSecrets")},
     )
     dns_config = added["spec"].get("dnsConfig")
     if behaviours.dns_config and dns_config is not None:
         pod = c.with_spec(pod, dnsConfig=dns_config)
-    return c.with_metadata(pod, annotations=annotations, labels=_labelled(params, pod, added))
+    return c.with_metadata(pod, annotations=annotations, labels=_labels_with_added(params, pod, added))
 
 
 def _rewrite(params: Parameters, spec: AppendSpec) -> probes.Rewrite | None:
     """Return how probes are rewritten; None if they are not."""
     behaviours = params.revision.behaviours
-    asked = None
+    annotated = None
     if behaviours.probe_rewrite_annotation:
-        asked = parse_bool(c.annotations_of(params.pod).get(probes.REWRITE, ""))
-    if not behaviours.probe_rewrite or not (spec.rewrite_probes if asked is None else asked):
+        annotated = parse_bool(c.annotations_of(params.pod).get(probes.REWRITE, ""))
+    if not behaviours.probe_rewrite or not (spec.rewrite_probes if annotated is None else annotated):
         return None
     return probes.Rewrite.of(behaviours, params.revision.env)
 
 
-def _probed_port(params: Parameters, added: c.Pod) -> int:
+def _probe_port(params: Parameters, added: c.Pod) -> int:
     return status_port(added) if params.revision.behaviours.probe_port_from_args else params.mesh.status_port
 
 
@@ -262,23 +262,23 @@ def _with_probers(holder: c.Pod, rewrite: probes.Rewrite, probed: list[c.Contain
 def _without_earlier(pod: c.Pod) -> c.Pod:
     status = read_status(pod)
     noted = status if status is not None and any(status.values()) else _UNNOTED
-    kept = {
+    remaining = {
         kind: [item for item in c.containers_of(pod, kind) if item.get("name") not in names]
         for kind, names in noted.items()
     }
-    return c.with_spec(pod, **kept)
+    return c.with_spec(pod, **remaining)
 
 
-def _joined(pod: c.Pod, added: c.Pod, kind: str) -> list[dict[str, Any]]:
+def _join(pod: c.Pod, added: c.Pod, kind: str) -> list[dict[str, Any]]:
     return [*c.containers_of(pod, kind), *c.containers_of(added, kind)]
 
 
-def _placed(pod: c.Pod, added: c.Pod, kind: str, *, hold: bool) -> list[c.Container]:
-    found = c.containers_of(pod, kind)
+def _insert(pod: c.Pod, added: c.Pod, kind: str, *, hold: bool) -> list[c.Container]:
+    containers = c.containers_of(pod, kind)
     for container in c.containers_of(added, kind):
         is_first = container.get("name") == c.VALIDATION or (hold and container.get("name") == c.PROXY)
-        found = [container, *found] if is_first else [*found, container]
-    return found
+        containers = [container, *containers] if is_first else [*containers, container]
+    return containers
 
 
 def _status_text(params: Parameters, added: c.Pod) -> str:
@@ -286,7 +286,7 @@ def _status_text(params: Parameters, added: c.Pod) -> str:
     return go_json({"version": hashlib.sha256(template.encode()).hexdigest(), **added_names(added)})
 
 
-def _labelled(params: Parameters, pod: c.Pod, added: c.Pod) -> dict[str, str]:
+def _labels_with_added(params: Parameters, pod: c.Pod, added: c.Pod) -> dict[str, str]:
     labels = c.labels_of(pod)
     wanted: dict[str, str] = {}
     which = params.revision.behaviours.added_labels
@@ -311,27 +311,27 @@ def _first_label(labels: Mapping[str, str], names: Iterable[str], default: str) 
     return next((labels[name] for name in names if name in labels), default)
 
 
-def _assembled(params: Parameters, spec: AppendSpec, added: c.Pod) -> c.Pod:
+def _assemble(params: Parameters, spec: AppendSpec, added: c.Pod) -> c.Pod:
     """Return the pod as kube-inject of 1.0 to 1.7 puts it together: nothing removed, no mount copied."""
     behaviours, pod = params.revision.behaviours, params.pod
     annotations: dict[str, str] = {}
-    if behaviours.hold_application and prometheus.enabled(
+    if behaviours.hold_application and prometheus.is_enabled(
         c.annotations_of(pod), mesh_setting=params.mesh.prometheus_merge
     ):
         annotations.update(prometheus.agent_annotations(params.mesh.status_port))
-    changes: dict[str, Any] = {kind: _joined(pod, added, kind) for kind in ("initContainers", "containers", "volumes")}
+    changes: dict[str, Any] = {kind: _join(pod, added, kind) for kind in ("initContainers", "containers", "volumes")}
     if params.hold_application:
         proxies = [item for item in c.containers_of(added) if item.get("name") == c.PROXY]
         changes["containers"] = [*proxies, *c.containers_of(pod), *c.without(c.PROXY, c.containers_of(added))]
     if behaviours.dns_config:
         changes["dnsConfig"] = added["spec"].get("dnsConfig")
     if behaviours.kube_inject_pull_secrets:
-        changes["imagePullSecrets"] = _joined(pod, added, "imagePullSecrets")
+        changes["imagePullSecrets"] = _join(pod, added, "imagePullSecrets")
     pod = c.with_spec(pod, **changes)
-    rewrite, port = _rewrite(params, spec), _probed_port(params, added)
+    rewrite, port = _rewrite(params, spec), _probe_port(params, added)
     if rewrite is not None and not (behaviours.probe_port_from_args and port < 0):
         pod = _with_probers(pod, rewrite, c.containers_of(pod), port)
-        pod = c.with_spec(pod, containers=rewrite.redirected(c.containers_of(pod), c.annotations_of(pod), port))
+        pod = c.with_spec(pod, containers=rewrite.redirect(c.containers_of(pod), c.annotations_of(pod), port))
     if behaviours.kube_inject_redirect_annotations:
         known = known_annotations(params.revision.minor)
         annotations.update({key: value for key, value in spec.redirect_annotations.items() if value and key in known})

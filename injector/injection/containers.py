@@ -42,12 +42,12 @@ def without(name: str, containers: Iterable[Container]) -> list[Container]:
     return [item for item in containers if item.get("name") != name]
 
 
-def moved_first(name: str, containers: Sequence[Container]) -> list[Container]:
+def move_first(name: str, containers: Sequence[Container]) -> list[Container]:
     """Return the containers with the one of that name first; of several equal names the last stays, as in Istio."""
     return [*_last_of(name, containers), *without(name, containers)]
 
 
-def moved_last(name: str, containers: Sequence[Container]) -> list[Container]:
+def move_last(name: str, containers: Sequence[Container]) -> list[Container]:
     """Return the containers with the one of that name last; of several equal names the last stays, as in Istio."""
     return [*without(name, containers), *_last_of(name, containers)]
 
@@ -102,8 +102,8 @@ def env_appended(container: Container, name: str, value: str) -> Container:
     return {**container, "env": [*(container.get("env") or ()), {"name": name, "value": value}]}
 
 
-def env_replaced(container: Container, values: Mapping[str, str]) -> Container:
+def replace_env(container: Container, values: Mapping[str, str]) -> Container:
     """Return the container with these env variables at the end, in place of its own; Go leaves an empty value out of the JSON."""
-    kept = [item for item in container.get("env") or () if item.get("name") not in values]
+    others = [item for item in container.get("env") or () if item.get("name") not in values]
     added = [{"name": name, "value": value} if value else {"name": name} for name, value in values.items()]
-    return {**container, "env": kept + added}
+    return {**container, "env": others + added}

@@ -70,11 +70,11 @@ class ProxyOverlays(NamedTuple):
 
         Raises AnnotationError if the annotation is not one.
         """
-        below, above = ([dump_json(each).decode() for each in some.values()] for some in (self.below, self.above))
+        below, above = ([dump_json(config).decode() for config in some.values()] for some in (self.below, self.above))
         texts = [*below, *([] if self.annotation is None else [self.annotation]), *above]
         if not texts and not self.merge:
             return revision.mesh
-        return overlaid_mesh_config(texts, revision.mesh.mesh_config, revision.minor, self.merge).derived(mesh_facts)
+        return overlaid_mesh_config(texts, revision.mesh.mesh_config, revision.minor, self.merge).derive(mesh_facts)
 
 
 class Parameters(NamedTuple):
@@ -115,11 +115,11 @@ class Parameters(NamedTuple):
 def cluster_envs(revision: Revision, pod: c.Pod, proxy_envs: Mapping[str, str]) -> dict[str, str]:
     """Return the env variables of the URL completed with cluster and network: label over URL over values."""
     values = revision.values
-    found = {
+    own = {
         CLUSTER: proxy_envs.get(CLUSTER) or values.cluster_name,
         NETWORK: c.labels_of(pod).get(NETWORK_LABEL, proxy_envs.get(NETWORK) or values.network),
     }
-    return {**proxy_envs, **{name: value for name, value in found.items() if value}}
+    return {**proxy_envs, **{name: value for name, value in own.items() if value}}
 
 
 _DEFAULT: Final = 2
@@ -127,7 +127,7 @@ _FIRST_FILLED: Final[Minor] = (1, 11)
 _ANNOTATIONS: Final = ("sidecar.istio.io/proxyCPULimit", "sidecar.istio.io/proxyCPU")
 
 
-def estimated_concurrency(params: Parameters) -> int:
+def estimate_concurrency(params: Parameters) -> int:
     """Return the ProxyConfig's concurrency; where that is 0, the CPUs that annotations or values give the proxy, rounded up."""
     if params.revision.minor < _FIRST_FILLED:
         return 0
@@ -170,7 +170,7 @@ _KNOWN_IMAGE_TYPES: Final = ("distroless", "debug")
 
 
 def template_data(params: Parameters, stripped: c.Pod) -> TemplateData:
-    """Return the template data for one injection; ``stripped`` is the pod without the additions of an earlier injection."""
+    """Return the template data for one injection; ``strip_injected`` is the pod without the additions of an earlier injection."""
     revision, workload, values = params.revision, params.workload, params.revision.values
     uid, gid = proxy_ids(params.namespace_meta)
     image_type = params.proxy_config.image_type
@@ -180,14 +180,16 @@ def template_data(params: Parameters, stripped: c.Pod) -> TemplateData:
         {
             "TypeMeta": GoStruct("v1.TypeMeta", {"kind": workload.kind, "apiVersion": workload.api_version}),
             "DeploymentMeta": _deployment_meta(params),
-            "ObjectMeta": GoStruct("v1.ObjectMeta", _seen(stripped.get("metadata") or {}, params.hidden_label)),
+            "ObjectMeta": GoStruct(
+                "v1.ObjectMeta", _without_hidden_label(stripped.get("metadata") or {}, params.hidden_label)
+            ),
             "Spec": GoStruct("v1.PodSpec", stripped.get("spec") or {}),
             "ProxyConfig": params.proxy_config.proxy_config,
             "MeshConfig": params.mesh_in_data.mesh_pointer,
             "Values": revision.template_values,
             "Revision": revision.written,
             "NativeSidecars": native_sidecar(revision, params.pod),
-            "EstimatedConcurrency": estimated_concurrency(params),
+            "EstimatedConcurrency": estimate_concurrency(params),
             "ProxyImage": _image(revision, stripped, values.proxy_image, image_type),
             "ProxyInitImage": _image(revision, stripped, values.proxy_init_image, None),
             "ProxyUID": Int64(uid),
@@ -200,21 +202,21 @@ def template_data(params: Parameters, stripped: c.Pod) -> TemplateData:
     )
 
 
-def _seen(metadata: dict[str, Any], hidden_label: str) -> dict[str, Any]:
+def _without_hidden_label(metadata: dict[str, Any], hidden_label: str) -> dict[str, Any]:
     labels = metadata.get("labels") or {}
     if not hidden_label or hidden_label not in labels:
         return metadata
     return {**metadata, "labels": {key: value for key, value in labels.items() if key != hidden_label}}
 
 
-def namespaced_name(revision: Revision) -> bool:
+def has_only_name(revision: Revision) -> bool:
     """Return whether templates get no more of the workload's metadata than its name and namespace."""
     return revision.minor >= _NAMESPACED_NAME_SINCE
 
 
 def _deployment_meta(params: Parameters) -> Struct:
     workload = params.workload
-    if namespaced_name(params.revision):
+    if has_only_name(params.revision):
         return NamespacedName(workload.namespace, workload.name)
     return GoStruct("v1.ObjectMeta", dict(params.owner_meta))
 
@@ -299,8 +301,8 @@ def forget_assigned_user(pod: c.Pod, *, with_init_containers: bool) -> c.Pod:
     proxies = [item for item in containers if item.get("name") == c.PROXY]
     if context is None or _user_of(proxies) != _user_of(others):
         return pod
-    kept = {key: value for key, value in context.items() if key not in ("runAsUser", "runAsGroup")}
-    return c.with_container(pod, {**proxy, "securityContext": kept})
+    other_fields = {key: value for key, value in context.items() if key not in ("runAsUser", "runAsGroup")}
+    return c.with_container(pod, {**proxy, "securityContext": other_fields})
 
 
 def _user_of(containers: Iterable[c.Container]) -> int:

@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from injector.errors import BreakOutError, DataError, TemplateRenderError
 from injector.golang.json import dump_json
 from injector.gotemplate.errors import ExecError
-from injector.injection.data import namespaced_name, template_data
+from injector.injection.data import has_only_name, template_data
 from injector.injection.result import ENFORCE, OFF
 from injector.istio.annotations import PROXY_CONFIG
 from injector.istio.proto import proxy_config_type, with_numbers
@@ -92,11 +92,11 @@ def is_encoded(text: str) -> bool:
     if is_dangerous(text):
         return True
     if _WORD.fullmatch(text):
-        return is_dangerous(_decoded(text) or "")
+        return is_dangerous(_decode(text) or "")
     return _ENCODED.search(text) is not None
 
 
-def _decoded(text: str) -> str | None:
+def _decode(text: str) -> str | None:
     if len(text) % _GROUP:
         return None
     try:
@@ -142,8 +142,8 @@ class Filler:
             return self._inert(text)
         return self.space + _JSON_TOKEN.sub(self._token, text) + self.space
 
-    def _token(self, found: re.Match[str]) -> str:
-        token = found[0]
+    def _token(self, match: re.Match[str]) -> str:
+        token = match[0]
         if token.isspace():
             return ""
         if not token.startswith('"'):
@@ -155,14 +155,14 @@ class Filler:
         if self.whole:
             return self.letter * len(text)
         while is_dangerous(text):
-            text = _SYNTAX.sub(lambda found: self.letter * len(found[0]), text)
+            text = _SYNTAX.sub(lambda match: self.letter * len(match[0]), text)
         if self.decoding and not _WORD.fullmatch(text):
             text = _ENCODED.sub(self._inert_when_decoded, text)
         return text
 
-    def _inert_when_decoded(self, found: re.Match[str]) -> str:
+    def _inert_when_decoded(self, match: re.Match[str]) -> str:
         """Return inert base64. In a text that is not base64, more likely a path or an image, the slashes stay."""
-        text, is_base64 = found[0], _decoded(found[0]) is not None
+        text, is_base64 = match[0], _decode(match[0]) is not None
         return "".join("/" if char == "/" and not is_base64 else self.base64[n % _GROUP] for n, char in enumerate(text))
 
 
@@ -200,7 +200,7 @@ class PodTemplates(Protocol):
         """Make the result of what ``read`` returned."""
 
 
-class Comparison(NamedTuple):
+class GuardComparison(NamedTuple):
     """Renderings of fillers, and how the real one differs from them; ``difference`` is None if the templates fail with a filler."""
 
     filler: Filler
@@ -214,12 +214,12 @@ class TemplateGuard:
     ``seen`` is the pod as templates see it.
     """
 
-    def __init__(self, params: Parameters, seen: c.Pod, templates: PodTemplates) -> None:
+    def __init__(self, params: Parameters, visible_pod: c.Pod, templates: PodTemplates) -> None:
         self._params = params
-        self._seen = seen
+        self._pod = visible_pod
         self._templates = templates
         self._decoding = decodes(params.revision)
-        self._document = _readable_parts(params, seen)
+        self._document = _readable_parts(params, visible_pod)
         self._values = [] if params.guard == OFF else _dangerous_values(self._document, decoding=self._decoding)
 
     def check(self, texts: list[str], rendered: Any) -> tuple[str, ...]:
@@ -271,30 +271,30 @@ class TemplateGuard:
                 comparison = with_json
         return None if comparison is None else self._error(comparison)
 
-    def _comparison(self, texts: list[str], real: Any, *, in_json: bool) -> Comparison | None:
+    def _comparison(self, texts: list[str], real: Any, *, in_json: bool) -> GuardComparison | None:
         """Compare a real rendering, its texts and their trees, with fillers. Return None if no value breaks out."""
         fillers = [replace(filler, in_json=in_json, decoding=self._decoding) for filler in (*FILLERS, *MORE_FILLERS)]
         first_texts = self._texts(self._values, fillers[0])
         if first_texts == texts and not in_json and not self._decoding:
             return None
-        first = self._parsed(first_texts)
+        first = self._parse(first_texts)
         second = None if first is None else self._rendering(self._values, fillers[1])
         if second is None:
-            return Comparison(fillers[0], [])
+            return GuardComparison(fillers[0], [])
         renderings = [first, second]
-        found = difference(real, renderings)
+        first_difference = difference(real, renderings)
         for filler in fillers[2:]:
-            if found is None or not found.inserted:
+            if first_difference is None or not first_difference.inserted:
                 break
             rendering = self._rendering(self._values, filler)
             narrower = None if rendering is None else difference(real, [*renderings, rendering])
             if rendering is not None and (narrower is None or narrower.inserted):
-                found, renderings = narrower, [*renderings, rendering]
-        return None if found is None else Comparison(fillers[0], renderings, found)
+                first_difference, renderings = narrower, [*renderings, rendering]
+        return None if first_difference is None else GuardComparison(fillers[0], renderings, first_difference)
 
     def _rendering(self, values: Sequence[str], filler: Filler) -> Any:
         """Render the templates with fillers in place of ``values``, and parse the texts; None if one fails."""
-        return self._parsed(self._texts(values, filler))
+        return self._parse(self._texts(values, filler))
 
     def _texts(self, values: Sequence[str], filler: Filler) -> list[str] | None:
         try:
@@ -302,25 +302,25 @@ class TemplateGuard:
         except DataError:
             return None
 
-    def _parsed(self, texts: list[str] | None) -> Any:
+    def _parse(self, texts: list[str] | None) -> Any:
         try:
             return None if texts is None else self._templates.trees(self._templates.read(texts))
         except DataError:
             return None
 
-    def _error(self, comparison: Comparison) -> BreakOutError:
-        filler, renderings, found = comparison
+    def _error(self, comparison: GuardComparison) -> BreakOutError:
+        filler, renderings, first_difference = comparison
 
         def breaks_out(values: Sequence[str]) -> bool:
             rendering = self._rendering(values, filler)
-            if found is None:
+            if first_difference is None:
                 return rendering is not None
             return rendering is None or difference(rendering, renderings) is not None
 
-        if found is None:
+        if first_difference is None:
             what = "the value cannot be checked: the template fails without its special characters"
         else:
-            what = f"the value breaks out of the template: it changes {shown(found.path) or 'more than its own text'}"
+            what = f"the value breaks out of the template: it changes {format_path(first_difference.path) or 'more than its own text'}"
         return BreakOutError(what, where=self._blame(breaks_out), hint=_BRANCH_HINT)
 
     def _blame(self, breaks_out: Callable[[Sequence[str]], bool]) -> str:
@@ -346,7 +346,7 @@ class TemplateGuard:
         Raises DataError if with them the annotation ``proxy.istio.io/config`` is not a ProxyConfig.
         """
         inert = {value: (filler or FILLERS[0]).fill(value) for value in values}
-        document = _replaced(self._document if filler else _without(self._document, inert.keys()), inert)
+        document = _replace(self._document if filler else _without(self._document, inert.keys()), inert)
         params, overlaid = self._params, self._params.proxy_config
         configs = document["proxyConfigs"]
         if configs != self._document["proxyConfigs"]:
@@ -358,7 +358,7 @@ class TemplateGuard:
             proxy_config=overlaid,
             mesh_in_data=overlaid if params.mesh_in_data is params.proxy_config else params.mesh_in_data,
         )
-        return template_data(changed, {**self._seen, "metadata": document["metadata"], "spec": document["spec"]})
+        return template_data(changed, {**self._pod, "metadata": document["metadata"], "spec": document["spec"]})
 
 
 def _is_same_failure(one: DataError, other: DataError) -> bool:
@@ -370,7 +370,7 @@ def _is_same_failure(one: DataError, other: DataError) -> bool:
     return isinstance(one, TemplateRenderError) or one.what == other.what
 
 
-def _readable_parts(params: Parameters, seen: c.Pod) -> dict[str, Any]:
+def _readable_parts(params: Parameters, visible_pod: c.Pod) -> dict[str, Any]:
     """Return the parts of the pod, ``seen``, of its workload and of its ProxyConfigs that templates can read, by their place."""
     revision, workload, overlays = params.revision, params.workload, params.overlays
     names = ("name", "namespace", "kind", "api_version")
@@ -378,12 +378,12 @@ def _readable_parts(params: Parameters, seen: c.Pod) -> dict[str, Any]:
     annotation = load_yaml(overlays.annotation) if overlays.annotation else None
     annotation = with_numbers(proxy_config_type(revision.minor), annotation)
     document = {
-        "metadata": seen.get("metadata") or {},
-        "spec": seen.get("spec") or {},
+        "metadata": visible_pod.get("metadata") or {},
+        "spec": visible_pod.get("spec") or {},
         "workload": {name: getattr(workload, name) for name in names},
         "proxyConfigs": {"below": overlays.below, "annotation": annotation, "above": overlays.above},
     }
-    if not namespaced_name(revision):
+    if not has_only_name(revision):
         document["owner"] = params.owner_meta
     return document
 
@@ -416,13 +416,13 @@ def _dangerous_values(document: dict[str, Any], *, decoding: bool) -> list[str]:
     return sorted(values, key=lambda text: is_document(text) or "\n" not in text)
 
 
-def _replaced(value: Any, inert: dict[str, str]) -> Any:
+def _replace(value: Any, inert: dict[str, str]) -> Any:
     """Return JSON data with other texts, and other keys where they are dangerous as they are."""
     if isinstance(value, str):
         return inert.get(value, value)
     if isinstance(value, dict):
-        return {inert[k] if k in inert and is_dangerous(k) else k: _replaced(v, inert) for k, v in value.items()}
-    return [_replaced(item, inert) for item in value] if isinstance(value, list) else value
+        return {inert[k] if k in inert and is_dangerous(k) else k: _replace(v, inert) for k, v in value.items()}
+    return [_replace(item, inert) for item in value] if isinstance(value, list) else value
 
 
 def _without(document: dict[str, Any], values: Any) -> dict[str, Any]:
@@ -432,8 +432,8 @@ def _without(document: dict[str, Any], values: Any) -> dict[str, Any]:
         for name in _MAPS:
             entries = shorter.get(kind, {}).get(name)
             if entries:
-                kept = {key: text for key, text in entries.items() if text not in values and key not in values}
-                shorter[kind] = {**shorter[kind], name: kept}
+                constant = {key: text for key, text in entries.items() if text not in values and key not in values}
+                shorter[kind] = {**shorter[kind], name: constant}
     return shorter
 
 
@@ -446,38 +446,38 @@ class Difference(NamedTuple):
 
 def difference(real: Any, renderings: Sequence[Any], path: Path = ()) -> Difference | None:
     """Return the first difference between a real rendering and those of fillers that no inserted value explains, or None."""
-    if all(type(each) is type(real) for each in renderings):
+    if all(type(rendering) is type(real) for rendering in renderings):
         if isinstance(real, dict):
             return _object_difference(real, renderings, path)
         if isinstance(real, list):
-            if any(len(each) != len(real) for each in renderings):
+            if any(len(rendering) != len(real) for rendering in renderings):
                 return Difference(path)
             items = (difference(one, others, (*path, n)) for n, (one, *others) in enumerate(zip(real, *renderings)))  # noqa: B905
-            return next((found for found in items if found is not None), None)
-        if all(each == real for each in renderings):
+            return next((item for item in items if item is not None), None)
+        if all(rendering == real for rendering in renderings):
             return None
-    if any(isinstance(each, dict | list) for each in (real, *renderings)):
+    if any(isinstance(value, dict | list) for value in (real, *renderings)):
         return Difference(path)
     first = renderings[0]
-    if all(type(each) is type(first) and each == first for each in renderings):
+    if all(type(rendering) is type(first) and rendering == first for rendering in renderings):
         return Difference(path)  # the template's own, which the real rendering does not have
     return None if has_constants(real, renderings) else Difference(path, inserted=True)
 
 
 def _object_difference(real: dict[str, Any], renderings: Sequence[dict[str, Any]], path: Path) -> Difference | None:
-    constant = dict.fromkeys(key for key in renderings[0] if all(key in each for each in renderings))
+    constant = dict.fromkeys(key for key in renderings[0] if all(key in rendering for rendering in renderings))
     for key in constant:
         if key not in real:
             return Difference((*path, key))
-        found = difference(real[key], [each[key] for each in renderings], (*path, key))
-        if found is not None:
-            return found
+        inner = difference(real[key], [rendering[key] for rendering in renderings], (*path, key))
+        if inner is not None:
+            return inner
     # The other keys are inserted. They may be in another order: look for each real one among the next few.
-    remaining, *inserted = ([key for key in each if key not in constant] for each in (real, *renderings))
+    remaining, *inserted = ([key for key in tree if key not in constant] for tree in (real, *renderings))
     if any(len(keys) != len(remaining) for keys in inserted):
         return Difference(path)
     for keys in zip(*inserted, strict=True):
-        values = [each[key] for each, key in zip(renderings, keys, strict=True)]
+        values = [rendering[key] for rendering, key in zip(renderings, keys, strict=True)]
         fitting = (k for k in remaining[:8] if has_constants(k, keys) and difference(real[k], values) is None)
         fit = next(fitting, None)
         if fit is None:
@@ -488,24 +488,24 @@ def _object_difference(real: dict[str, Any], renderings: Sequence[dict[str, Any]
 
 def has_constants(real: Any, scalars: Sequence[Any]) -> bool:
     """Return whether a scalar has the texts that others have in common, in the same order: those of the template around a value."""
-    text, texts = _text(real), [_text(each) for each in scalars]
+    text, texts = _text(real), [_text(scalar) for scalar in scalars]
     start, *between, end = _common_parts(texts)
     if len(text) < len(start) + len(end) or not (text.startswith(start) and text.endswith(end)):
         return False
     position = len(start)
     for part in between:
-        found = text.find(part, position)
-        if found < 0:
+        start_of_part = text.find(part, position)
+        if start_of_part < 0:
             return False
-        position = found + len(part)
+        position = start_of_part + len(part)
     return position <= len(text) - len(end)
 
 
 def _common_parts(texts: Sequence[str]) -> list[str]:
     """Return the parts that texts share: the beginning, those between the differences, and the end. Each may be empty."""
     start = _common_start(texts)
-    if len({len(each) for each in texts}) > 1:
-        return [start, _common_start([each[len(start) :][::-1] for each in texts])[::-1]]
+    if len({len(text) for text in texts}) > 1:
+        return [start, _common_start([text[len(start) :][::-1] for text in texts])[::-1]]
     gap = "\0"
     same = "".join(chars[0] if len(set(chars)) == 1 else gap for chars in zip(*texts, strict=True))
     return [*re.split(f"{gap}+", same), *([] if gap in same else [""])]
@@ -520,10 +520,10 @@ def _text(scalar: Any) -> str:
     return scalar if isinstance(scalar, str) else json.dumps(scalar)
 
 
-def shown(path: Path) -> str:
+def format_path(path: Path) -> str:
     """Return a path up to the first key that is not a field of a pod or container, since others may have texts of the pod's values."""
     known = takewhile(lambda part: isinstance(part, int) or part in _fields(), path)
-    return _dotted(list(dropwhile(lambda part: isinstance(part, int), known)))
+    return _dotted_path(list(dropwhile(lambda part: isinstance(part, int), known)))
 
 
 @cache
@@ -536,10 +536,10 @@ def _place(document: dict[str, Any], value: str) -> str:
     path = next(path for path, text in _texts_by_path(document, ()) if text == value)
     if path[:2] == ("proxyConfigs", "annotation"):
         path = ("metadata", "annotations", PROXY_CONFIG, *path[2:])
-    return _dotted([FILLERS[0].fill(part) if isinstance(part, str) else part for part in path])
+    return _dotted_path([FILLERS[0].fill(part) if isinstance(part, str) else part for part in path])
 
 
-def _dotted(path: Sequence[str | int]) -> str:
+def _dotted_path(path: Sequence[str | int]) -> str:
     text = ""
     for index, part in enumerate(path):
         in_brackets = isinstance(part, int) or (index > 1 and path[index - 1] in _MAPS)

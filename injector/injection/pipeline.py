@@ -14,7 +14,7 @@ from injector.golang.json import dump_json, go_json, load_json
 from injector.gotemplate.budget import DEFAULT_BUDGET, Budget, metered_by
 from injector.gotemplate.budget import Rendering as GoRendering
 from injector.injection import containers as c
-from injector.injection.append import ListTemplate, appended, seen_by_template
+from injector.injection.append import ListTemplate, append_sidecar, pod_for_template
 from injector.injection.data import (
     NETWORK,
     NETWORK_LABEL,
@@ -30,8 +30,8 @@ from injector.injection.policy import injection_required
 from injector.injection.render import OverlayTemplates, Rendered, select_templates
 from injector.injection.result import Injected, RequestFacts, Skipped
 from injector.injection.steps import probes, prometheus
-from injector.injection.steps.overrides import init_user_adjusted, reapplied, reinserted
-from injector.injection.steps.status import STATUS, read_status, status_annotation, stripped
+from injector.injection.steps.overrides import init_user_adjusted, reapply_overrides, reinsert_overrides
+from injector.injection.steps.status import STATUS, read_status, status_annotation, strip_injected
 from injector.istio.annotations import LONGEST_LIST, PROXY_CONFIG, annotation_fault, list_too_long, validate_annotations
 from injector.istio.config import SIDECAR_TEMPLATE_NAME
 from injector.kube.escaping import escape_line
@@ -65,11 +65,11 @@ def inject_pod(revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> 
     Returns:
         The injected pod with the patch from ``pod`` to it, or why it is left alone.
     """
-    return inject_admitted(revision, admitted_pod(pod, facts.namespace), facts, given=pod)
+    return inject_admitted(revision, admitted_pod(pod, facts.namespace), facts, original=pod)
 
 
 def inject_admitted(
-    revision: Revision, admitted: c.Pod, facts: RequestFacts, *, given: dict[str, Any] | None = None
+    revision: Revision, admitted: c.Pod, facts: RequestFacts, *, original: dict[str, Any] | None = None
 ) -> Injected | Skipped:
     """Inject a pod as ``admitted_pod`` returns it.
 
@@ -82,25 +82,25 @@ def inject_admitted(
     if not decision.inject:
         return Skipped(decision.reason, decision.detail, warnings)
     check_annotations_size(admitted)
-    seen = admitted
+    visible_pod = admitted
     if revision.openshift and revision.behaviours.openshift:
         with_init = revision.behaviours.openshift_init_containers
-        seen = forget_assigned_user(admitted, with_init_containers=with_init)
-    outcome = run_injection(webhook_parameters(revision, seen, facts), webhook=True)
+        visible_pod = forget_assigned_user(admitted, with_init_containers=with_init)
+    outcome = run_injection(webhook_parameters(revision, visible_pod, facts), webhook=True)
     result = outcome.shared_pod
-    if seen is not admitted:
+    if visible_pod is not admitted:
         # Istio's patch starts from the pod without OpenShift's user, which therefore stays if no template sets another.
         # Through JSON: the library changes objects in place, and an object in two places would change in both.
-        copy, difference = load_json(dump_json(admitted)), load_json(dump_json(create_patch(seen, result)))
+        copy, difference = load_json(dump_json(admitted)), load_json(dump_json(create_patch(visible_pod, result)))
         result = jsonpatch.apply_patch(copy, difference, in_place=True)
     if facts.deny_invalid:
         check_valid(result, admitted)
-    patch = [] if given is None else _patch(given, result)
+    patch = [] if original is None else _patch(original, result)
     return Injected(result, dump_json(patch), outcome.templates, warnings + outcome.findings, outcome.findings)
 
 
-def _patch(given: dict[str, Any], result: c.Pod) -> list[Operation]:
-    before = patched_object(given)
+def _patch(original: dict[str, Any], result: c.Pod) -> list[Operation]:
+    before = patched_object(original)
     return create_patch(before, without_namespace(result, before))
 
 
@@ -159,12 +159,14 @@ def patched_object(pod: dict[str, Any]) -> c.Pod:
     return {**pod, "metadata": meta}
 
 
-def without_namespace(final: c.Pod, given: c.Pod) -> c.Pod:
+def without_namespace(final: c.Pod, original: c.Pod) -> c.Pod:
     """Return the injected pod without the namespace that was only filled in for the templates, and without metadata that is null."""
-    filled_in = "namespace" not in (given.get("metadata") or {})
+    filled_in = "namespace" not in (original.get("metadata") or {})
     meta = final["metadata"]
-    kept = {key: value for key, value in meta.items() if value is not None and not (filled_in and key == "namespace")}
-    return final if len(kept) == len(meta) else {**final, "metadata": kept}
+    remaining = {
+        key: value for key, value in meta.items() if value is not None and not (filled_in and key == "namespace")
+    }
+    return final if len(remaining) == len(meta) else {**final, "metadata": remaining}
 
 
 def webhook_parameters(revision: Revision, pod: c.Pod, facts: RequestFacts) -> Parameters:
@@ -205,11 +207,12 @@ def proxy_overlays(revision: Revision, pod: c.Pod) -> ProxyOverlays:
     """Return the ProxyConfigs of a pod, as its webhook merges them. Raises AnnotationError if Istio refuses one of its annotations."""
     behaviours, applying = revision.behaviours, revision.proxy_configs_of(pod["metadata"])
     below, above = (
-        {str(each): each.proxy_config(behaviours) for each in some} for some in (applying.below, applying.above)
+        {str(resource): resource.proxy_config(behaviours) for resource in some}
+        for some in (applying.below, applying.above)
     )
     annotation = c.annotations_of(pod).get(PROXY_CONFIG) if behaviours.proxy_config_annotation else None
     if annotation is not None:
-        validated(revision, pod)
+        validate(revision, pod)
     return ProxyOverlays(behaviours.proxy_config_merge, below, annotation, above)
 
 
@@ -255,7 +258,7 @@ def _names_of(pod: c.Pod) -> frozenset[str]:
     return c.ISTIOS.union(str(item.get("name", "")) for items in lists for item in items)
 
 
-def validated(revision: Revision, pod: c.Pod) -> None:
+def validate(revision: Revision, pod: c.Pod) -> None:
     """Raise AnnotationError, with Istio's words, for annotations that Istio refuses, and for a list too long for istio-init's arguments."""
     too_long = list_too_long(c.annotations_of(pod), revision.minor)
     if too_long is not None:
@@ -280,28 +283,28 @@ def run_injection(params: Parameters, *, webhook: bool) -> Injected:
         The injected pod with an empty patch.
     """
     revision, pod = params.revision, params.pod
-    validated(revision, pod)
+    validate(revision, pod)
     with metered_by(GoRendering(_BUDGET)):
-        seen = seen_by_templates(params, webhook=webhook)
+        visible_pod = pod_for_templates(params, webhook=webhook)
         if revision.config.appends:
-            spec, findings = render_guarded(params, seen, ListTemplate(revision))
-            pod = appended(params, seen, spec, webhook=webhook)
+            spec, findings = render_guarded(params, visible_pod, ListTemplate(revision))
+            pod = append_sidecar(params, visible_pod, spec, webhook=webhook)
             return Injected(pod, b"[]", (SIDECAR_TEMPLATE_NAME,), findings, findings)
         names = select_templates(revision, pod, params.default_templates)
         templates = OverlayTemplates(revision, pod, names, native=native_sidecar(revision, pod))
-        rendered, findings = render_guarded(params, seen, templates)
-    return Injected(finished(params, rendered), b"[]", names, findings, findings)
+        rendered, findings = render_guarded(params, visible_pod, templates)
+    return Injected(finish(params, rendered), b"[]", names, findings, findings)
 
 
-def render_guarded(params: Parameters, seen: c.Pod, templates: PodTemplates) -> tuple[Any, tuple[str, ...]]:
+def render_guarded(params: Parameters, visible_pod: c.Pod, templates: PodTemplates) -> tuple[Any, tuple[str, ...]]:
     """Return the merged result of the templates of a pod, and the findings of a guard that only warns.
 
     ``seen`` is the pod as templates see it. Raises BreakOutError if a value of the pod breaks out of the templates and the guard enforces,
     and DataError if the templates fail or what they render cannot be merged.
     """
-    guard = TemplateGuard(params, seen, templates)
+    guard = TemplateGuard(params, visible_pod, templates)
     try:
-        texts = templates.render(template_data(params, seen))
+        texts = templates.render(template_data(params, visible_pod))
         rendered = templates.read(texts)
         merged = templates.merge(rendered)
     except TemplateBudgetError:
@@ -312,25 +315,25 @@ def render_guarded(params: Parameters, seen: c.Pod, templates: PodTemplates) -> 
     return merged, guard.check(texts, rendered)
 
 
-def finished(params: Parameters, rendered: Rendered) -> c.Pod:
+def finish(params: Parameters, rendered: Rendered) -> c.Pod:
     """Apply the steps after the templates to a pod with its overlays."""
     revision, pod = params.revision, params.pod
-    final = reapplied(rendered.merged, pod, rendered.template, revision.behaviours)
+    final = reapply_overrides(rendered.merged, pod, rendered.template, revision.behaviours)
     if revision.behaviours.adjust_init_user:
         final = init_user_adjusted(final, pod, mesh_interception_mode=params.proxy_config.interception_mode)
-    return post_processed(final, rendered.template, params)
+    return post_process(final, rendered.template, params)
 
 
-def seen_by_templates(params: Parameters, *, webhook: bool) -> c.Pod:
+def pod_for_templates(params: Parameters, *, webhook: bool) -> c.Pod:
     """Return the pod as the templates see it, for ``template_data``: without the additions of an earlier injection."""
     if params.revision.config.appends:
-        return seen_by_template(params, webhook=webhook)
+        return pod_for_template(params, webhook=webhook)
     pod, status = params.pod, read_status(params.pod)
     if status is not None:
         pod = prometheus.without_agent_annotations(
-            stripped(pod, status), params.revision.behaviours, status_port=params.mesh.status_port
+            strip_injected(pod, status), params.revision.behaviours, status_port=params.mesh.status_port
         )
-    return reinserted(pod)
+    return reinsert_overrides(pod)
 
 
 def cluster_info(pod: c.Pod, params: Parameters) -> c.Pod:
@@ -338,13 +341,13 @@ def cluster_info(pod: c.Pod, params: Parameters) -> c.Pod:
     sidecar = c.find_in_pod(c.PROXY, pod)
     if sidecar is None or not params.proxy_envs:
         return pod
-    return c.with_container(pod, c.env_replaced(sidecar, dict(sorted(params.proxy_envs.items()))))
+    return c.with_container(pod, c.replace_env(sidecar, dict(sorted(params.proxy_envs.items()))))
 
 
 def prometheus_merge(pod: c.Pod, params: Parameters) -> c.Pod:
     """Let the agent serve the application's metrics with the proxy's."""
     behaviours, facts = params.revision.behaviours, params.mesh
-    pod = prometheus.merged(pod, behaviours, mesh_setting=facts.prometheus_merge, status_port=facts.status_port)
+    pod = prometheus.merge_metrics(pod, behaviours, mesh_setting=facts.prometheus_merge, status_port=facts.status_port)
     return prometheus.with_secure_port(pod) if behaviours.prometheus_secure_port else pod
 
 
@@ -372,15 +375,15 @@ def reorder(pod: c.Pod, params: Parameters) -> c.Pod:
     A native sidecar comes right after Istio's own init containers, so that the user's init containers are in the mesh. Otherwise
     interception starts after the user's init containers, which have no proxy.
     """
-    move_proxy = c.moved_first if params.hold_application else c.moved_last
+    move_proxy = c.move_first if params.hold_application else c.move_last
     init = c.containers_of(pod, "initContainers")
     if params.revision.behaviours.sidecar_among_init and c.find(c.PROXY, init) is not None:
         for name in (c.ENABLE_CORE_DUMP, c.PROXY, c.VALIDATION, c.INIT):
-            init = c.moved_first(name, init)
+            init = c.move_first(name, init)
     else:
-        init = c.moved_first(c.VALIDATION, init)
-        init = c.moved_last(c.INIT, init)
-        init = c.moved_last(c.ENABLE_CORE_DUMP, init)
+        init = c.move_first(c.VALIDATION, init)
+        init = c.move_last(c.INIT, init)
+        init = c.move_last(c.ENABLE_CORE_DUMP, init)
     return c.with_spec(pod, containers=move_proxy(c.PROXY, c.containers_of(pod)), initContainers=init)
 
 
@@ -399,10 +402,10 @@ def keep_env_order(pod: c.Pod, params: Parameters) -> c.Pod:
 
 
 def _sorted_json(variables: list[dict[str, Any]]) -> list[str]:
-    return sorted(go_json(each, sort_keys=True) for each in variables)
+    return sorted(go_json(variable, sort_keys=True) for variable in variables)
 
 
-def post_processed(pod: c.Pod, template: c.Pod, params: Parameters) -> c.Pod:
+def post_process(pod: c.Pod, template: c.Pod, params: Parameters) -> c.Pod:
     """Return the merged pod after all steps; ``template`` has the additions of the templates, as a pod."""
     pod = cluster_info(pod, params)
     pod = prometheus_merge(pod, params)

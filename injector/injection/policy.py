@@ -57,7 +57,7 @@ def _decisions(
 ) -> Iterator[PolicyDecision | None]:
     """Yield the decision of every rule on ``pod``, in Istio's order; None for a rule that does not apply."""
     labels = c.labels_of(pod)
-    place, value = _asked(behaviours, pod)
+    place, value = _request_of(behaviours, pod)
     wanted, invalid = behaviours.wants_injection(value), _invalid(behaviours, place, value)
 
     def skipped(reason: str, detail: str, warning: str = invalid) -> PolicyDecision:
@@ -76,13 +76,15 @@ def _decisions(
         fault = f"policy {policy.policy!r} is neither `{ENABLED}` nor `{DISABLED}`: nothing is injected"
         yield skipped("illegal_policy", fault, fault)
 
-    found = None if wanted is None else PolicyDecision(wanted, place, f"{place} {INJECT} is {value!r}", invalid)
-    yield found if place == "label" else None
-    yield found if place == "annotation" else None
+    stated = None if wanted is None else PolicyDecision(wanted, place, f"{place} {INJECT} is {value!r}", invalid)
+    yield stated if place == "label" else None
+    yield stated if place == "annotation" else None
 
     for name, selectors, inject in (("never", policy.never, False), ("always", policy.always, True)):
         # An empty selector would match everything; in Istio it matches nothing.
-        matches = behaviours.selectors and any(not each.is_empty and each.matches(labels) for each in selectors)
+        matches = behaviours.selectors and any(
+            not selector.is_empty and selector.matches(labels) for selector in selectors
+        )
         detail = f"the pod's labels match {name}InjectSelector"
         yield PolicyDecision(inject, f"{name}_selector", detail, invalid) if matches else None
 
@@ -90,7 +92,7 @@ def _decisions(
     yield PolicyDecision(is_enabled, f"policy_{policy.policy}", f"the policy is {policy.policy}", invalid)
 
 
-def _asked(behaviours: Behaviours, pod: Mapping[str, Any]) -> tuple[str, str]:
+def _request_of(behaviours: Behaviours, pod: Mapping[str, Any]) -> tuple[str, str]:
     """Return where a pod may ask for injection or refuse it, and the value there."""
     labels = c.labels_of(pod)
     if behaviours.inject_label and INJECT in labels:
@@ -107,7 +109,7 @@ def _invalid(behaviours: Behaviours, place: str, value: str) -> str:
 
 def verdicts(policy: Policy, behaviours: Behaviours, pod: Mapping[str, Any], namespace: str) -> Iterator[Verdict]:
     """Yield the verdict of every rule on ``pod``, in Istio's order; the first decision counts."""
-    place, value = _asked(behaviours, pod)
+    place, value = _request_of(behaviours, pod)
     invalid = _invalid(behaviours, place, value)
     no_label = invalid or f"this Istio does not read the label {INJECT}"
     if INJECT not in c.labels_of(pod):

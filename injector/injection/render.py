@@ -39,8 +39,8 @@ def select_templates(revision: Revision, pod: c.Pod, defaults: tuple[str, ...]) 
 
     Raises AnnotationError if the pod asks for so many that rendering them would take long.
     """
-    asked = c.annotations_of(pod).get(TEMPLATES)
-    names = defaults if asked is None else tuple(name.strip() for name in asked.split(","))
+    requested = c.annotations_of(pod).get(TEMPLATES)
+    names = defaults if requested is None else tuple(name.strip() for name in requested.split(","))
     if len(names) > _MOST_TEMPLATES:
         raise AnnotationError(
             f"more than {_MOST_TEMPLATES} templates",
@@ -84,10 +84,10 @@ class OverlayTemplates:
         merged = self.pod
         template: c.Pod = {"spec": {"containers": None}}  # as Go encodes an empty pod
         for name, overlay in zip(self.names, overlays, strict=True):
-            template = self._applied(name, template, overlay)
+            template = self._apply(name, template, overlay)
             if self._is_native(merged):
                 merged = _proxy_among_init(merged, template)
-            merged = self._applied(name, merged, overlay)
+            merged = self._apply(name, merged, overlay)
         return Rendered(merged, template)
 
     def _template(self, name: str) -> Template:
@@ -117,7 +117,7 @@ class OverlayTemplates:
             raise OverlayError("the rendered text is not a mapping", where=where, hint=hint)
         return overlay
 
-    def _applied(self, name: str, pod: c.Pod, overlay: Overlay) -> c.Pod:
+    def _apply(self, name: str, pod: c.Pod, overlay: Overlay) -> c.Pod:
         try:
             return overlay.over(pod)
         except DataError as error:

@@ -39,7 +39,7 @@ from injector.istio.labels import (
     REVISION_LABEL,
     SYSTEM_NAMESPACES,
 )
-from injector.istio.webhooks.matching import Webhook, Webhooks, called, unserved, why_none
+from injector.istio.webhooks.matching import Webhook, Webhooks, called_webhooks, unserved_name, why_none
 from injector.istio.webhooks.overlaps import injecting, is_istios, overlapping, revisions_of
 from injector.kube.pods import OTHER_KINDS, OtherKinds, controller_of, created_pods, identity_of
 from injector.kube.typed import normalise
@@ -244,9 +244,9 @@ class Mesh:
     def calls(self, namespace: Labels, pod: Labels) -> bool:
         """Tell whether a webhook is called for a pod with these labels."""
         if self._webhooks:
-            return bool(self._webhooks.called(namespace, pod))
-        names = {DEFAULT_NAME, *(each[REVISION_LABEL] for each in (namespace, pod) if REVISION_LABEL in each)}
-        return bool(called(names if self.names is None else self.names, namespace, pod))
+            return bool(self._webhooks.find_called(namespace, pod))
+        names = {DEFAULT_NAME, *(labels[REVISION_LABEL] for labels in (namespace, pod) if REVISION_LABEL in labels)}
+        return bool(called_webhooks(names if self.names is None else self.names, namespace, pod))
 
 
 def injects_by_default(config_map: Mapping[str, Any]) -> bool:
@@ -263,18 +263,18 @@ def analyze(items: Iterable[Item], mesh: Mesh) -> list[Diagnostic]:
 
     As for istioctl, objects in the system namespaces do not count, nor messages that an annotation of the object suppresses.
     """
-    known = [each for each in items if each.home not in SYSTEM_NAMESPACES]
-    namespaces = {each.name: each for each in known if each.kind == "Namespace"}
+    known = [item for item in items if item.home not in SYSTEM_NAMESPACES]
+    namespaces = {item.name: item for item in known if item.kind == "Namespace"}
     messages = [
-        *(message for each in namespaces.values() for message in _of_namespace(each, mesh)),
-        *(message for each in known for message in _of_annotations(each.kind, each, each.annotations, each.labels)),
-        *(message for each in known if each.pod is not None for message in _of_pod(each, namespaces, mesh)),
+        *(message for namespace in namespaces.values() for message in _of_namespace(namespace, mesh)),
+        *(message for item in known for message in _of_annotations(item.kind, item, item.annotations, item.labels)),
+        *(message for item in known if item.pod is not None for message in _of_pod(item, namespaces, mesh)),
         *_of_templates(known),
         *_of_webhooks(mesh),
         *_of_upgrade(mesh),
     ]
-    kept = {message.line: message for message in messages if not _is_suppressed(message)}
-    return sorted(kept.values(), key=_order)
+    unsuppressed = {message.line: message for message in messages if not _is_suppressed(message)}
+    return sorted(unsuppressed.values(), key=_order)
 
 
 def _order(message: Diagnostic) -> tuple[int, str, str, str]:
@@ -291,15 +291,15 @@ def suppresses(pattern: str, message: Diagnostic) -> bool:
     """Tell whether ``CODE=KIND NAME``, in which ``*`` stands for any text, suppresses a message."""
     code, _, name = pattern.partition("=")
     glob = ".*".join(map(re.escape, name.split("*")))
-    return code == message.code and any(re.fullmatch(glob, each, re.DOTALL) for each in message.item.names())
+    return code == message.code and any(re.fullmatch(glob, item_name, re.DOTALL) for item_name in message.item.names())
 
 
 def _of_namespace(item: Item, mesh: Mesh) -> Iterator[Diagnostic]:
     if item.name == mesh.istio_namespace:
         return
     labels, injection = item.labels, item.labels.get(INJECTION_LABEL)
-    given = [INJECTION_LABEL, REVISION_LABEL, _AMBIENT_LABEL]
-    counted = [f"{key}={labels[key]}" for key in given if key in labels]
+    label_keys = [INJECTION_LABEL, REVISION_LABEL, _AMBIENT_LABEL]
+    counted = [f"{key}={labels[key]}" for key in label_keys if key in labels]
     if injection not in (None, "enabled"):
         counted = counted[:1]
     if len(counted) > 1:
@@ -321,7 +321,7 @@ def _labels_of(namespace: Item) -> dict[str, str]:
 
 def _unserved(item: Item, namespace: Labels, pod: Labels, mesh: Mesh) -> Iterator[Diagnostic]:
     served = mesh.served
-    if served is None or mesh.calls(namespace, pod) or unserved(namespace, pod, served) is None:
+    if served is None or mesh.calls(namespace, pod) or unserved_name(namespace, pod, served) is None:
         return
     yield _message("INJ0001", item, why_none(namespace, pod, served))
 
@@ -333,14 +333,17 @@ def _of_pod(item: Item, namespaces: Mapping[str, Item], mesh: Mesh) -> Iterator[
     labels: Labels = meta.get("labels") or {}
     home = namespaces.get(item.namespace)
     around = {NAME_LABEL: item.namespace} if home is None else _labels_of(home)
-    if any(each.get("name") == _PROXY and each.get("image") == "auto" for each in spec.get("containers") or ()):
+    if any(
+        container.get("name") == _PROXY and container.get("image") == "auto"
+        for container in spec.get("containers") or ()
+    ):
         if item.is_pod:
             yield _message("IST0147", item, item.kind, item.name)
         elif not mesh.calls(around, labels):
             yield _message("IST0146", item, item.kind, item.name)
     decision = labels.get(INJECT_LABEL, (meta.get("annotations") or {}).get(INJECT_LABEL, ""))
     containers = (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
-    has_proxy = any(each.get("name") == _PROXY and each.get("image") for each in containers)
+    has_proxy = any(container.get("name") == _PROXY and container.get("image") for container in containers)
     if home is None or decision.lower() == "false" or spec.get("hostNetwork") or has_proxy:
         return
     if not list(_unserved(item, around, {}, mesh)):  # else the message about the namespace says it
@@ -352,7 +355,7 @@ def _of_pod(item: Item, namespaces: Mapping[str, Item], mesh: Mesh) -> Iterator[
 
 def _of_templates(items: Sequence[Item]) -> Iterator[Diagnostic]:
     """Yield the messages about the annotations of pod templates, unless a pod of the workload has them itself."""
-    pods = {_workload_of(each) for each in items if each.is_pod}
+    pods = {_workload_of(item) for item in items if item.is_pod}
     for item in items:
         if item.pod is not None and not item.is_pod and (item.kind, item.namespace, item.name) not in pods:
             meta = item.pod["metadata"]
@@ -375,7 +378,9 @@ def _api_annotations() -> Mapping[str, Mapping[str, Any]]:
 def _of_annotations(kind: str, item: Item, annotations: Mapping[str, str], labels: Labels) -> Iterator[Diagnostic]:
     """Yield the messages about annotations of an object of a kind."""
     init = ((item.pod or {}).get("spec") or {}).get("initContainers") or ()
-    ignored = _SET_WITH_CNI if kind == "Pod" and all(each.get("name") != "istio-init" for each in init) else ()
+    ignored = (
+        _SET_WITH_CNI if kind == "Pod" and all(container.get("name") != "istio-init" for container in init) else ()
+    )
     for name, value in annotations.items():
         if not _is_istios(name) or name in _WRITTEN:
             continue
@@ -404,14 +409,14 @@ def _is_istios(name: str) -> bool:
 def _of_webhooks(mesh: Mesh) -> Iterator[Diagnostic]:
     """Yield the messages about webhooks that select the same pods, or that call a Service that does not exist."""
     overlaps = overlapping(mesh.configurations)
-    for each in mesh.configurations:
-        meta = each["metadata"]
+    for configuration in mesh.configurations:
+        meta = configuration["metadata"]
         name, place = meta["name"], mesh.places.get(meta["name"], "")
         annotations = meta.get("annotations") or {}
         item = Item("MutatingWebhookConfiguration", name, annotations=annotations, place=place)
         for text in overlaps.get(name, ()):
             yield _message("IST0139", item, text)
-        for service in sorted(services_of(each) & mesh.missing):
+        for service in sorted(services_of(configuration) & mesh.missing):
             yield _message(
                 "IST0139", item, f"Injector refers to a control plane service that does not exist: {service}."
             )
@@ -419,9 +424,9 @@ def _of_webhooks(mesh: Mesh) -> Iterator[Diagnostic]:
 
 def services_of(configuration: Mapping[str, Any]) -> frozenset[str]:
     """Return the Services that a configuration calls, as ``namespace/name``; none if it is not Istio's."""
-    services = (each["clientConfig"].get("service") for each in configuration["webhooks"])
-    found = (f"{each.get('namespace')}/{each.get('name')}" for each in services if each)
-    return frozenset(found) if is_istios(configuration) else frozenset()
+    services = (webhook["clientConfig"].get("service") for webhook in configuration["webhooks"])
+    service_names = (f"{service.get('namespace')}/{service.get('name')}" for service in services if service)
+    return frozenset(service_names) if is_istios(configuration) else frozenset()
 
 
 def _of_upgrade(mesh: Mesh) -> Iterator[Diagnostic]:

@@ -17,7 +17,7 @@ from injector.golang.netip import parse_prefix
 from injector.golang.strconv import parse_uint, quote
 from injector.gotemplate.sprig.strings import trim
 from injector.istio.behaviours import DEVELOPMENT, OLDEST, Minor
-from injector.istio.proxyconfig import joined_errors, validate_proxy_config
+from injector.istio.proxyconfig import join_errors, validate_proxy_config
 from injector.kube.quantity import parse_quantity
 
 _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
@@ -81,7 +81,7 @@ def validate_annotations(annotations: Mapping[str, str], minor: Minor) -> str:
             else:
                 head = f"invalid value '{annotations[name]}' for annotation '{name}': "
             faults.append(f"{head}{fault}")
-    return joined_errors(faults, ":\n", "\n* ", "") if listed else joined_errors(faults)
+    return join_errors(faults, ":\n", "\n* ", "") if listed else join_errors(faults)
 
 
 def annotation_fault(name: str, value: str, minor: Minor) -> str:
@@ -116,8 +116,8 @@ def known_annotations(minor: Minor) -> frozenset[str]:
 
 def _port_fault(text: str, minor: Minor) -> str:
     number, fault = parse_uint(trim(text), 16)
-    shown = number if minor <= _LAST_PORT_NUMBER else text
-    return f"failed parsing port '{shown}': {fault}" if fault else ""
+    quoted = number if minor <= _LAST_PORT_NUMBER else text
+    return f"failed parsing port '{quoted}': {fault}" if fault else ""
 
 
 def _port_list(label: str, *, wildcard: bool) -> Validator:
@@ -126,8 +126,8 @@ def _port_list(label: str, *, wildcard: bool) -> Validator:
             return ""
         for text in trim(value).split(",") if trim(value) else ():
             if fault := _port_fault(text, minor):
-                shown = "0" if minor <= _LAST_PORT_NUMBER else text
-                return f"{label} invalid: failed parsing port '{shown}': {fault}"
+                quoted = "0" if minor <= _LAST_PORT_NUMBER else text
+                return f"{label} invalid: failed parsing port '{quoted}': {fault}"
         return ""
 
     return validate

@@ -66,8 +66,8 @@ def value_of_minor(minor: Minor, values: Mapping[Minor, Any]) -> Any:
 
 def values_of_minor(minor: Minor, table: Mapping[str, Mapping[Minor, Any]]) -> dict[str, Any]:
     """Return the values that apply to ``minor``, by name."""
-    found = {name: value_of_minor(minor, values) for name, values in table.items()}
-    return {name: value for name, value in found.items() if value is not ABSENT}
+    own_values = {name: value_of_minor(minor, values) for name, values in table.items()}
+    return {name: value for name, value in own_values.items() if value is not ABSENT}
 
 
 def _since(major: int, number: int) -> dict[Minor, bool]:
@@ -248,7 +248,7 @@ class Behaviours:
 @cache
 def behaviours_of(minor: Minor) -> Behaviours:
     """Return the behaviours of ``minor``."""
-    return Behaviours(**{each.name: value_of_minor(minor, each.metadata) for each in fields(Behaviours)})
+    return Behaviours(**{row.name: value_of_minor(minor, row.metadata) for row in fields(Behaviours)})
 
 
 @cache

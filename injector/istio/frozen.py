@@ -9,11 +9,11 @@ def _refuse(self: object, *_args: object, **_kwargs: object) -> NoReturn:
     raise TypeError(f"a {type(self).__name__} cannot be changed")
 
 
-def _thawed(value: Any, _memo: object = None) -> Any:
+def _thaw(value: Any, _memo: object = None) -> Any:
     """Return a copy of JSON data that may be changed."""
     if isinstance(value, dict):
-        return {key: _thawed(item) for key, item in value.items()}
-    return [_thawed(item) for item in value] if isinstance(value, list) else value
+        return {key: _thaw(item) for key, item in value.items()}
+    return [_thaw(item) for item in value] if isinstance(value, list) else value
 
 
 class FrozenDict(dict[str, Any]):
@@ -22,7 +22,7 @@ class FrozenDict(dict[str, Any]):
     __slots__ = ()
     __setitem__ = __delitem__ = __ior__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse
-    __deepcopy__ = _thawed
+    __deepcopy__ = _thaw
 
 
 class FrozenList(list[Any]):
@@ -31,7 +31,7 @@ class FrozenList(list[Any]):
     __slots__ = ()
     __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
     append = clear = extend = insert = pop = remove = reverse = sort = _refuse
-    __deepcopy__ = _thawed
+    __deepcopy__ = _thaw
 
 
 def frozen(value: Any) -> Any:

@@ -62,7 +62,7 @@ def _target(value: Any) -> Any:
 def _proto_to_json(minor: Minor, message: Any) -> str:
     target = _target(message)
     if isinstance(target, Message):
-        return target.derived(proto_to_json, minor)
+        return target.derive(proto_to_json, minor)
     if isinstance(target, WellKnown):
         return go_json(target.json)
     if target is None:
@@ -261,7 +261,7 @@ def _otel_resource_attributes(
     name yet when it is injected.
     """
     message = _target(mesh_config)
-    if message is None or not message.derived(_has_enriching_provider):
+    if message is None or not message.derive(_has_enriching_provider):
         return ""
     attributes = {
         "namespace": annotations.get(_ATTRIBUTE_PREFIX + "namespace") or namespace,

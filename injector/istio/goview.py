@@ -130,7 +130,7 @@ def _field_reader(type_name: str, name: str) -> Callable[[dict[str, Any]], Any]:
     if not path:
         raise KeyError(name)
     field = path[-1]
-    outer = tuple(each.json for each in path[:-1] if not each.inline)
+    outer = tuple(step.json for step in path[:-1] if not step.inline)
     as_go: Callable[[Any], Any] = partial(GoStruct, field.type) if field.inline else wrapper(field.type)
 
     def read(data: dict[str, Any]) -> Any:
@@ -162,7 +162,7 @@ def wrapper(go_type: str) -> Callable[[Any], Any]:
         key, _, element = base[4:].partition("]")
         entry = wrapper(element)
         return lambda value: Map(
-            key, element, {name: entry(each) for name, each in (value or {}).items()}, nil=value is None
+            key, element, {name: entry(inner) for name, inner in (value or {}).items()}, nil=value is None
         )
     return lambda value: NamedString(go_type, value or "")
 

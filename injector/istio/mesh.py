@@ -186,10 +186,10 @@ def parse_mesh_config(text: str | None, minor: Minor, *, where: str = "mesh") ->
     overlay = data.get("defaultConfig")
     proxy = defaults["defaultConfig"]
     if overlay is not None:
-        proxy = _merged_proxy_config(proxy, overlay, minor, where)
+        proxy = _merge_proxy_config(proxy, overlay, minor, where)
     fields = {**merged.values, "defaultConfig": proxy}
     if minor >= _PROVIDERS_MERGED:
-        fields["extensionProviders"] = _merged_providers(defaults["extensionProviders"], merged.values)
+        fields["extensionProviders"] = _merge_providers(defaults["extensionProviders"], merged.values)
     if minor >= _ALIASES_SORTED and "trustDomainAliases" in fields:
         fields["trustDomainAliases"] = sorted(set(fields["trustDomainAliases"]))
     fault = next(mesh_faults(fields), "")
@@ -198,7 +198,7 @@ def parse_mesh_config(text: str | None, minor: Minor, *, where: str = "mesh") ->
     return Message(merged.kind, frozen(fields))
 
 
-def _merged_providers(defaults: list[Any], document: Mapping[str, Any]) -> list[Any]:
+def _merge_providers(defaults: list[Any], document: Mapping[str, Any]) -> list[Any]:
     """Return the default extension providers and those of the document, which replace default ones of the same name."""
     by_name = {item["name"]: item for item in defaults}
     by_name.update((item.get("name", ""), item) for item in document["extensionProviders"])
@@ -213,7 +213,7 @@ def read_proxy_config(data: Any, minor: Minor, *, base: Mapping[str, Any], where
     return dict(parse_message(proxy_config_type(minor), data, base=base, where=where).values)
 
 
-def _merged_proxy_config(base: Mapping[str, Any], overlay: Any, minor: Minor, where: str) -> dict[str, Any]:
+def _merge_proxy_config(base: Mapping[str, Any], overlay: Any, minor: Minor, where: str) -> dict[str, Any]:
     merged = read_proxy_config(overlay, minor, base=base, where=where)
     if minor >= _METADATA_MERGED and (base.get("proxyMetadata") or merged.get("proxyMetadata")):
         merged["proxyMetadata"] = {**(base.get("proxyMetadata") or {}), **(merged.get("proxyMetadata") or {})}
@@ -237,10 +237,10 @@ def overlaid_mesh_config(texts: Iterable[str], mesh: Message, minor: Minor, merg
     minor's defaults, as ``EffectiveProxyConfig`` does it (pilot/pkg/model/proxy_config.go). Raises AnnotationError if a text is not a
     ProxyConfig.
     """
-    found = mesh.derived(_with_effective_default, minor, merge) if merge else mesh
+    effective = mesh.derive(_with_effective_default, minor, merge) if merge else mesh
     for text in texts:
-        found = _APPLIED.get((text, found, minor, merge), _apply_proxy_config)
-    return found
+        effective = _APPLIED.get((text, effective, minor, merge), _apply_proxy_config)
+    return effective
 
 
 def _with_effective_default(mesh: Message, minor: Minor, merge: str) -> Message:
@@ -260,7 +260,7 @@ def _apply_proxy_config(key: tuple[str, Message, Minor, str]) -> Message:
             overlay = parse_message(proxy_config_type(minor), data, where=where)
             proxy = _with_precedence(base, overlay.values, minor, merge)
         else:
-            proxy = _merged_proxy_config(base, data, minor, where)
+            proxy = _merge_proxy_config(base, data, minor, where)
     except DataError as error:
         raise AnnotationError(f"could not parse proxy config: {error.what}", where=where, hint=error.hint) from error
     return Message(mesh.kind, frozen({**mesh.values, "defaultConfig": proxy}))
@@ -270,12 +270,12 @@ def _with_precedence(base: Mapping[str, Any], overlay: Mapping[str, Any], minor:
     """Return one ProxyConfig on top of another: numbers, texts and enums that are zero, and empty lists, override nothing."""
     kind = message_type(proxy_config_type(minor))
     if merge == _JSON:
-        return _merged_proxy_config(base, Message(kind, overlay).json_value(), minor, "")
-    merged = _merged_message(kind.name, base, overlay, durations=merge == _GOGO)
+        return _merge_proxy_config(base, Message(kind, overlay).json_value(), minor, "")
+    merged = _merge_message(kind.name, base, overlay, durations=merge == _GOGO)
     return {**merged, **{name: overlay[name] for name in ("concurrency", "image") if name in overlay}}
 
 
-def _merged_message(
+def _merge_message(
     type_name: str, base: Mapping[str, Any], overlay: Mapping[str, Any], *, durations: bool
 ) -> dict[str, Any]:
     """Merge two messages as ``proto.Merge`` does: messages and maps field by field, lists one after the other.
@@ -287,21 +287,21 @@ def _merged_message(
     for name, value in overlay.items():
         field, old = kind.by_json[name], base.get(name)
         if field.oneof and old is None:
-            merged = {key: each for key, each in merged.items() if kind.by_json[key].oneof != field.oneof}
+            merged = {key: member for key, member in merged.items() if kind.by_json[key].oneof != field.oneof}
         if field.map_key:
             merged[name] = {**(old or {}), **value}
         elif field.repeated:
             merged[name] = [*(old or ()), *value]
         elif field.type == DURATION:
-            merged[name] = _merged_duration(old or 0, value) if durations else value
+            merged[name] = _merge_duration(old or 0, value) if durations else value
         elif field.kind == "message" and field.type not in WRAPPERS:
-            merged[name] = _merged_message(field.type, old or {}, value, durations=durations)
+            merged[name] = _merge_message(field.type, old or {}, value, durations=durations)
         elif field.oneof or (value or old is None if field.type in WRAPPERS else not field.codec.is_zero(value)):
             merged[name] = value
     return merged
 
 
-def _merged_duration(old: int, new: int) -> int:
+def _merge_duration(old: int, new: int) -> int:
     old_seconds, old_nanos = divmod(old, SECOND)
     seconds, nanos = divmod(new, SECOND)
     return (seconds or old_seconds) * SECOND + (nanos or old_nanos)

@@ -129,7 +129,7 @@ class _Scalar(_Codec):
         return not value and str(value) != "-0.0"
 
 
-def _typed(kind: type, value: Any) -> Any:
+def _of_type(kind: type, value: Any) -> Any:
     """Return a value of a type, the zero value for null, and None for others."""
     return kind() if value is None else value if isinstance(value, kind) else None
 
@@ -168,8 +168,8 @@ def _integers(go_type: str, kind: type[SizedInt], low: int, high: int) -> _Scala
 
 
 _SCALARS: Final = {
-    "string": _Scalar("string", str, "a string", partial(_typed, str)),
-    "bool": _Scalar("bool", bool, "true or false", partial(_typed, bool)),
+    "string": _Scalar("string", str, "a string", partial(_of_type, str)),
+    "bool": _Scalar("bool", bool, "true or false", partial(_of_type, bool)),
     "double": _Scalar("float64", float, "a number", _float),
     "int32": _integers("int32", Int32, -(2**31), 2**31 - 1),
     "int64": _integers("int64", Int64, -(2**63), 2**63 - 1),
@@ -603,7 +603,7 @@ class Message(Struct):
         self.kind = kind
         self.values = values
 
-    def derived(self, compute: Callable[..., T], *arguments: Hashable) -> T:
+    def derive(self, compute: Callable[..., T], *arguments: Hashable) -> T:
         """Return the result of a pure function of the message and other arguments, which is called only once for each."""
         key = compute, arguments
         if key not in self._derived:

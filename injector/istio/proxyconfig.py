@@ -58,10 +58,10 @@ def _validate_proxy_config(key: tuple[str, Minor]) -> str:
         config = read_proxy_config({} if data is None else data, minor, base=default_proxy_config(minor))
     except DataError as error:
         return f"failed to convert to apply proxy config: {error.what}"
-    return joined_errors([fault for fault in _faults(config, minor) if fault])
+    return join_errors([fault for fault in _faults(config, minor) if fault])
 
 
-def joined_errors(faults: Sequence[str], colon: str = ":", bullet: str = "\n\t* ", end: str = "\n\n") -> str:
+def join_errors(faults: Sequence[str], colon: str = ":", bullet: str = "\n\t* ", end: str = "\n\n") -> str:
     """Return errors as hashicorp/go-multierror prints them; an empty text if there are none."""
     head = "1 error occurred" if len(faults) == 1 else f"{len(faults)} errors occurred"
     return "".join((head, colon, *(bullet + fault for fault in faults), end)) if faults else ""
@@ -77,26 +77,26 @@ def _faults(config: Mapping[str, Any], minor: Minor) -> Iterator[str]:
     yield from _drain_faults(config, minor)
     address = config.get("discoveryAddress")
     if address:
-        yield _prefixed("invalid discovery address:", _address_fault(address, minor))
+        yield _with_prefix("invalid discovery address:", _address_fault(address, minor))
     else:
         yield "discovery address must be set to the proxy discovery service"
     tracing = config.get("tracing") or {}
     yield from _tracing_faults(tracing, minor)
     for fault in _tls_faults(tracing.get("tlsSettings") or {}, minor):
-        yield _prefixed("invalid tracing TLS config:", fault)
+        yield _with_prefix("invalid tracing TLS config:", fault)
     yield from _service_faults(config, minor)
-    yield _prefixed("invalid proxy admin port:", port_fault(config.get("proxyAdminPort", 0)))
+    yield _with_prefix("invalid proxy admin port:", port_fault(config.get("proxyAdminPort", 0)))
     yield _auth_policy_fault(config.get("controlPlaneAuthPolicy", 0), minor)
     if minor >= (1, 11):
-        yield _prefixed("invalid status port:", port_fault(config.get("statusPort", 0)))
+        yield _with_prefix("invalid status port:", port_fault(config.get("statusPort", 0)))
     if minor >= (1, 14) and "privateKeyProvider" in config:
         word = "confguration" if minor <= (1, 20) else "configuration"
         for fault in _key_provider_faults(config["privateKeyProvider"], word, minor):
-            yield _prefixed(f"invalid private key provider {word}:", fault)
+            yield _with_prefix(f"invalid private key provider {word}:", fault)
     yield from connection_faults(config)
 
 
-def _prefixed(prefix: str, fault: str) -> str:
+def _with_prefix(prefix: str, fault: str) -> str:
     return f"{prefix} {fault}" if fault else ""
 
 
@@ -120,16 +120,16 @@ def _service_faults(config: Mapping[str, Any], minor: Minor) -> Iterator[str]:
         ("envoy access log service", (config.get("envoyAccessLogService") or {}).get("address")),
     ):
         if value:
-            yield _prefixed(f"invalid {label} address {quote(value)}:", _address_fault(value, minor))
+            yield _with_prefix(f"invalid {label} address {quote(value)}:", _address_fault(value, minor))
 
 
 def _drain_faults(config: Mapping[str, Any], minor: Minor) -> Iterator[str]:
     """Yield the faults of the drain duration and, up to 1.16, of the parent shutdown duration."""
     both = minor <= (1, 16)
     drain, parent = config.get("drainDuration") or 0, config.get("parentShutdownDuration") or 0
-    faults = [_prefixed("invalid drain duration:", duration_fault(drain))]
+    faults = [_with_prefix("invalid drain duration:", duration_fault(drain))]
     if both:
-        faults.append(_prefixed("invalid parent shutdown duration:", duration_fault(parent)))
+        faults.append(_with_prefix("invalid parent shutdown duration:", duration_fault(parent)))
     if not any(faults):
         if drain % SECOND:
             faults.append("drain time only supports durations to seconds precision")
@@ -143,7 +143,7 @@ def _drain_faults(config: Mapping[str, Any], minor: Minor) -> Iterator[str]:
         if both and parent > _HOUR:
             faults.append(f"parent shutdown time {go_duration(parent)} must be <1h0m0s")
     for fault in faults:
-        yield _prefixed("invalid parent and drain time combination", fault) if both else fault
+        yield _with_prefix("invalid parent and drain time combination", fault) if both else fault
 
 
 def _tracing_faults(tracing: Mapping[str, Any], minor: Minor) -> Iterator[str]:
@@ -154,13 +154,13 @@ def _tracing_faults(tracing: Mapping[str, Any], minor: Minor) -> Iterator[str]:
         address = tracer.get("address", "")
         if name == "lightstep":
             yield "" if address else "invalid lightstep config: address is required"
-            yield _prefixed("invalid lightstep config: invalid lightstep address:", _address_fault(address, minor))
+            yield _with_prefix("invalid lightstep config: invalid lightstep address:", _address_fault(address, minor))
             yield "" if tracer.get("accessToken") else "invalid lightstep config: access token is required"
             continue
         # The agent replaces $(HOST_IP) before it connects; Istio checks the address without it.
         if name == "datadog" or minor >= (1, 8):
             address = address.replace("$(HOST_IP)", "127.0.0.1", 1)
-        yield _prefixed(f"invalid {name} config:", _address_fault(address, minor))
+        yield _with_prefix(f"invalid {name} config:", _address_fault(address, minor))
 
 
 def _tls_faults(settings: Mapping[str, Any], minor: Minor) -> Iterator[str]:
@@ -216,8 +216,8 @@ def proxy_address_fault(text: str, *, zones: bool = True) -> str:
     """
     host, port, fault = split_host_port(text)
     if fault:
-        shown = f"address {text}: {fault}" if text else fault
-        return f"unable to split {quote(text)}: {shown}"
+        detail = f"address {text}: {fault}" if text else fault
+        return f"unable to split {quote(text)}: {detail}"
     number, fault = atoi(port)
     if fault:
         return f"port ({port}) is not a number: {fault}"
@@ -294,7 +294,7 @@ def read_proxy_config_resource(item: Mapping[str, Any], *, where: str = "") -> P
     if not isinstance(metadata, dict) or not isinstance(spec, dict):
         raise ConfigError("`metadata` or `spec` is not a mapping", where=where, hint="write it as kubectl prints it")
     namespace, name, created = (metadata.get(key) or "" for key in ("namespace", "name", "creationTimestamp"))
-    if not all(isinstance(each, str) and each for each in (namespace, name)):
+    if not all(isinstance(text, str) and text for text in (namespace, name)):
         hint = "write `metadata: {namespace: NAMESPACE, name: NAME}`"
         raise ConfigError("a ProxyConfig without a namespace or a name", where=where, hint=hint)
     place = f"{where}: ProxyConfig {namespace}/{name}".removeprefix(": ")
@@ -313,11 +313,11 @@ def _selector(selector: Any, where: str) -> Mapping[str, str] | None:
     if selector is None:
         return None
     labels = (selector.get("matchLabels") or {}) if isinstance(selector, dict) else None
-    if not isinstance(labels, dict) or not all(isinstance(each, str) for each in labels.values()):
+    if not isinstance(labels, dict) or not all(isinstance(label, str) for label in labels.values()):
         hint = "write `selector: {matchLabels: {NAME: VALUE}}`"
         raise ConfigError("`selector.matchLabels` is not a mapping of texts", where=where, hint=hint)
-    found: Mapping[str, str] = frozen(labels)
-    return found
+    match_labels: Mapping[str, str] = frozen(labels)
+    return match_labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,17 +337,17 @@ class ProxyConfigs:
     @classmethod
     def of(cls, resources: Iterable[ProxyConfigResource]) -> ProxyConfigs:
         """Return the collection of these resources."""
-        found: dict[str, list[ProxyConfigResource]] = {}
-        for each in sorted(resources, key=str):
-            found.setdefault(each.namespace, []).append(each)
-        return cls(frozen({namespace: tuple(each) for namespace, each in found.items()}))
+        by_namespace: dict[str, list[ProxyConfigResource]] = {}
+        for resource in sorted(resources, key=str):
+            by_namespace.setdefault(resource.namespace, []).append(resource)
+        return cls(frozen({namespace: tuple(in_namespace) for namespace, in_namespace in by_namespace.items()}))
 
-    def over(self, others: ProxyConfigs) -> ProxyConfigs:
+    def merge_over(self, others: ProxyConfigs) -> ProxyConfigs:
         """Return the resources of both; these take the place of those of the same name."""
         if not self.by_namespace:
             return others
-        both = (each for some in (others, self) for each in chain.from_iterable(some.by_namespace.values()))
-        return ProxyConfigs.of({str(each): each for each in both}.values())
+        both = (resource for some in (others, self) for resource in chain.from_iterable(some.by_namespace.values()))
+        return ProxyConfigs.of({str(resource): resource for resource in both}.values())
 
     def applying(self, root: str, namespace: str, labels: Mapping[str, str], behaviours: Behaviours) -> Applying:
         """Return the resources that apply to a pod in ``namespace``; ``root`` is the root namespace of its mesh.
@@ -361,14 +361,17 @@ class ProxyConfigs:
         def first(place: str, matches: Callable[[ProxyConfigResource], bool]) -> tuple[ProxyConfigResource, ...]:
             return tuple(sorted(filter(matches, self.by_namespace.get(place, ())), key=order)[:1])
 
-        def order(each: ProxyConfigResource) -> tuple[str, str]:
-            return each.created, f"{each.name}.{each.namespace}" if behaviours.proxy_configs_by_full_name else each.name
+        def order(resource: ProxyConfigResource) -> tuple[str, str]:
+            return (
+                resource.created,
+                f"{resource.name}.{resource.namespace}" if behaviours.proxy_configs_by_full_name else resource.name,
+            )
 
-        def is_for_all(each: ProxyConfigResource) -> bool:
-            return each.selector is None
+        def is_for_all(resource: ProxyConfigResource) -> bool:
+            return resource.selector is None
 
-        below = tuple(found for place in dict.fromkeys((root, namespace)) for found in first(place, is_for_all))
-        return Applying(below, first(namespace, lambda each: each.selects(labels)))
+        below = tuple(resource for place in dict.fromkeys((root, namespace)) for resource in first(place, is_for_all))
+        return Applying(below, first(namespace, lambda resource: resource.selects(labels)))
 
 
 _NONE: Final = Applying()

@@ -173,7 +173,7 @@ def build_revision(
     parsed = parse_inject_config(config, where=f"{origin}: config")
     tree = parse_values(values, where=f"{origin}: values")
     minor, reason = stated_or_inferred_minor(settings, parsed, tree, origin)
-    templates = _compiled(parsed, settings, minor)
+    templates = _compile(parsed, settings, minor)
     return Revision(
         name=name,
         written=name if settings.revision is None else settings.revision,
@@ -208,7 +208,7 @@ def stated_or_inferred_minor(
     return infer_minor(config, tree)
 
 
-def _compiled(config: InjectConfig, settings: RevisionSettings, minor: Minor) -> Mapping[str, Template]:
+def _compile(config: InjectConfig, settings: RevisionSettings, minor: Minor) -> Mapping[str, Template]:
     if settings.engine == "jinja2":
         # Jinja2 takes longer to load than a whole injection, and Istio's own revisions do not need it.
         from injector.istio.jinja.engine import compile_jinja_templates  # noqa: PLC0415

@@ -260,7 +260,7 @@ async def build_all(
     if any(map(reads_proxy_configs, revisions.values())):
         try:
             listed = ProxyConfigs.of(await reader.all(Scope(PROXY_CONFIGS), proxy_config))
-            proxy_configs = proxy_configs.over(listed)
+            proxy_configs = proxy_configs.merge_over(listed)
         except ClusterError as error:
             if error.reason not in ("forbidden", "missing"):
                 raise

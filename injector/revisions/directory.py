@@ -160,7 +160,7 @@ def merge_states(first: SourceState, second: SourceState) -> SourceState:
     """
     own = first.names
     hidden = [raw for raw in second.revisions if raw.name in own]
-    facts = replace(second.facts, proxy_configs=first.facts.proxy_configs.over(second.facts.proxy_configs))
+    facts = replace(second.facts, proxy_configs=first.facts.proxy_configs.merge_over(second.facts.proxy_configs))
     raws = (*first.revisions, *(raw for raw in second.revisions if raw.name not in own))
     return replace(
         first,

@@ -20,7 +20,7 @@ from injector.cluster.resources import NAMESPACES, PODS, RUNNING, Scope
 from injector.injection.containers import labels_of
 from injector.injection.tools.drift import injected_revision, own_revision_label
 from injector.istio.labels import INJECT_LABEL, INJECTION_LABEL, MAX_LABEL_VALUE, REVISION_LABEL
-from injector.istio.webhooks.matching import called
+from injector.istio.webhooks.matching import called_webhooks
 from injector.memo import Memo
 from injector.revisions.tags import TagWorkload, workload_of_pod
 
@@ -79,7 +79,7 @@ def count_drift(
     for sidecar in set(sidecars):
         place = sidecar.workload.key[0]
         if (place, sidecar.labels) not in names:
-            webhooks = called(sorted(snapshot.names), namespaces.get(place, {}), dict(sidecar.labels))
+            webhooks = called_webhooks(sorted(snapshot.names), namespaces.get(place, {}), dict(sidecar.labels))
             names[place, sidecar.labels] = webhooks[0][0] if webhooks else None
         name, workload = names[place, sidecar.labels], sidecar.workload
         if name is not None:

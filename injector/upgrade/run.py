@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from injector.upgrade.gates import BearerToken
     from injector.upgrade.plan import Entry, Key, Plan
     from injector.upgrade.state import State
-    from injector.upgrade.step import Decision, GateResult
+    from injector.upgrade.step import GateResult, Transition
     from injector.upgrade.store import Store, Stored
 
 RESTARTED_AT: Final = "kubectl.kubernetes.io/restartedAt"
@@ -281,7 +281,7 @@ class Runner:
         with suppress(ClusterError):  # the events are not needed
             await self.client.create(EVENTS, event, manager=MANAGER)
 
-    async def _act(self, upgrade: Upgrade, decision: Decision, tag: Tag | None) -> None:
+    async def _act(self, upgrade: Upgrade, decision: Transition, tag: Tag | None) -> None:
         if decision.tag is not None:
             await asyncio.to_thread(self.move_tag, decision.tag, tag)
         mark = mark_of(upgrade, decision.state)

@@ -110,7 +110,7 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class Transition:
     """The next state, the tag to write if it changes, and the workloads to restart. The state is stored first."""
 
     state: State
@@ -133,10 +133,10 @@ def mark_of(upgrade: Upgrade, state: State) -> str:
     return f"{upgrade.name}/{int(state.token)}"
 
 
-def step(upgrade: Upgrade, state: State, observation: Observation) -> Decision:
+def step(upgrade: Upgrade, state: State, observation: Observation) -> Transition:
     """Return the next state and actions."""
     if state.has_ended or state.phase == PAUSED:
-        return Decision(state)
+        return Transition(state)
     if observation.now > state.deadline:
         return _fail(upgrade, state, observation.now, "the deadline has passed")
     if state.back:
@@ -145,14 +145,14 @@ def step(upgrade: Upgrade, state: State, observation: Observation) -> Decision:
     if state.step in (PREFLIGHT, MOVING) and observation.tag not in _tags_until(
         upgrade, observation.tag_before, state.wave
     ):
-        return Decision(replace(state, phase=PAUSED, reason=changed))  # a rollback would overwrite the change
+        return Transition(replace(state, phase=PAUSED, reason=changed))  # a rollback would overwrite the change
     if state.step == PREFLIGHT:
         return _preflight(upgrade, state, observation)
     wanted = None if observation.tag_before is None else tag_in_wave(upgrade, observation.tag_before, state.wave)
     if state.step == MOVING:
         if observation.tag != wanted:
-            return Decision(state, tag=wanted)
-        return Decision(state.at(RESTARTING, observation.now, token=state.next_token(observation.now)))
+            return Transition(state, tag=wanted)
+        return Transition(state.at(RESTARTING, observation.now, token=state.next_token(observation.now)))
     if observation.tag != wanted:
         return _fail(upgrade, state, observation.now, changed)
     wave = [workload for workload in observation.workloads if workload.wave == state.wave]
@@ -163,7 +163,7 @@ def step(upgrade: Upgrade, state: State, observation: Observation) -> Decision:
         if workload.action == RESTART and workload.old and workload.mark != mark_of(upgrade, state)
     ]
     if state.step == SOAKING and overdue:
-        return Decision(state.at(RESTARTING, observation.now))  # a workload that appeared later
+        return Transition(state.at(RESTARTING, observation.now))  # a workload that appeared later
     if state.step == SOAKING:
         return _soak(upgrade, state, observation, wave, faults)
     if faults:
@@ -186,31 +186,31 @@ def _tags_until(upgrade: Upgrade, before: Tag | None, wave: int) -> list[Tag | N
     return [*moved, *(prepare_tag(upgrade, tag) for tag in moved)]
 
 
-def _preflight(upgrade: Upgrade, state: State, observation: Observation) -> Decision:
+def _preflight(upgrade: Upgrade, state: State, observation: Observation) -> Transition:
     prepared = None if observation.tag is None else prepare_tag(upgrade, observation.tag)
     if not upgrade.in_window(observation.now):
-        return Decision(replace(state, reason=WINDOW))
+        return Transition(replace(state, reason=WINDOW))
     if prepared != observation.tag:
-        return Decision(state, tag=prepared)
+        return Transition(state, tag=prepared)
     if observation.preflight is None:
-        return Decision(state)
+        return Transition(state)
     if not observation.preflight:
-        return Decision(state.at(MOVING, observation.now))
+        return Transition(state.at(MOVING, observation.now))
     reason = f"{_PREFLIGHT_FAULT}{_first_reason(observation.preflight)}"
     if not state.reason.startswith(_PREFLIGHT_FAULT):
-        return Decision(replace(state, since=observation.now, reason=reason))  # the grace starts with the first fault
+        return Transition(replace(state, since=observation.now, reason=reason))  # the grace starts with the first fault
     if observation.now - state.since <= PREFLIGHT_GRACE:
-        return Decision(replace(state, reason=reason))
+        return Transition(replace(state, reason=reason))
     return _fail(upgrade, state, observation.now, reason)
 
 
-def _roll_back(upgrade: Upgrade, state: State, observation: Observation) -> Decision:
+def _roll_back(upgrade: Upgrade, state: State, observation: Observation) -> Transition:
     """Move the tag back, and then restart the workloads that have the new revision, those with unavailable pods first.
 
     The others follow in the reverse order of the waves. A workload that does not recover holds up no other one.
     """
     if observation.tag != observation.tag_before:
-        return Decision(state, tag=observation.tag_before)
+        return Transition(state, tag=observation.tag_before)
     mark = mark_of(upgrade, state)
     overdue = [
         workload
@@ -227,7 +227,7 @@ def _restart(
     observation: Observation,
     concerned: Iterable[ObservedWorkload],
     overdue: Sequence[ObservedWorkload],
-) -> Decision:
+) -> Transition:
     """Restart what is due within the limits. The step ends when nothing is due and nothing is being restarted."""
     by_name = {str(workload.key): workload for workload in concerned}
     mark = mark_of(upgrade, state)
@@ -266,9 +266,9 @@ def _restart(
             if not state.back
             else state.at(state.step, observation.now, phase=ROLLED_BACK)
         )
-        return Decision(replace(complete, restarting={}))
+        return Transition(replace(complete, restarting={}))
     restarted = [by_name[name] for name in restarting if name not in faults]
-    return Decision(now_state, restarts=tuple(workload.key for workload in restarted if workload.mark != mark))
+    return Transition(now_state, restarts=tuple(workload.key for workload in restarted if workload.mark != mark))
 
 
 def _is_under_way(state: State, workload: ObservedWorkload | None) -> bool:
@@ -358,7 +358,7 @@ def _choose_restarts(
 
 def _soak(
     upgrade: Upgrade, state: State, observation: Observation, wave: Sequence[ObservedWorkload], faults: Sequence[str]
-) -> Decision:
+) -> Transition:
     """Wait for the soak time, and for pods that are not available. A gate without data fails only at the end."""
     gates, mark = observation.gates or (), mark_of(upgrade, state)
     unready = [
@@ -373,11 +373,11 @@ def _soak(
     if failed:
         return _fail(upgrade, state, observation.now, _first_reason(failed))
     if observation.now - state.since < upgrade.soak:
-        return Decision(replace(state, reason="soaking"))
+        return Transition(replace(state, reason="soaking"))
     if unready:
-        return Decision(replace(state, reason=f"waiting for the pods of {unready[0].key}"))
+        return Transition(replace(state, reason=f"waiting for the pods of {unready[0].key}"))
     if observation.gates is None:
-        return Decision(state)
+        return Transition(state)
     passes = {metric.name for metric in upgrade.gates.metrics if metric.no_data == PASS}
     missing = [
         f"gate {gate.name}: no data: {gate.detail}"
@@ -386,13 +386,13 @@ def _soak(
     ]
     if missing:
         return _fail(upgrade, state, observation.now, _first_reason(missing))
-    return Decision(promote(state, upgrade, observation.now))
+    return Transition(promote(state, upgrade, observation.now))
 
 
-def _fail(upgrade: Upgrade, state: State, now: float, reason: str) -> Decision:
+def _fail(upgrade: Upgrade, state: State, now: float, reason: str) -> Transition:
     if upgrade.on_failure == ROLLBACK and not state.back:
-        return Decision(replace(state.rolling_back(now, f"rolling back: {reason}"), deadline=now + upgrade.deadline))
-    return Decision(replace(state, phase=PAUSED, reason=reason))
+        return Transition(replace(state.rolling_back(now, f"rolling back: {reason}"), deadline=now + upgrade.deadline))
+    return Transition(replace(state, phase=PAUSED, reason=reason))
 
 
 def _first_reason(reasons: Sequence[str]) -> str:

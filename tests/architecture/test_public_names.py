@@ -19,12 +19,12 @@ ERRORS = {
     *("AnnotationError", "BreakOutError", "ConfigError", "DataError", "InjectorError", "ManifestError"),
     *("InvalidPodError", "OverlayError", "TemplateRenderError"),
 }
-OBJECTS = {"ABSENT", "Change", "Injection", "Revision", "Step", "Trace"}
+OBJECTS = {"ABSENT", "Change", "Injection", "Revision", "Step", "Decision"}
 FUNCTIONS = {
     "diff": "(old: 'Revision', new: 'Revision', pod: 'dict[str, Any]', *, namespace: 'str' = 'default', "
     "guard: 'Guard' = 'enforce') -> 'tuple[Change, ...]'",
     "explain": "(revision: 'Revision', pod: 'dict[str, Any]', *, namespace: 'str' = 'default', "
-    "guard: 'Guard' = 'enforce') -> 'Trace'",
+    "guard: 'Guard' = 'enforce') -> 'Decision'",
     "inject": "(revision: 'Revision', pod: 'dict[str, Any]', *, namespace: 'str' = 'default', "
     "proxy_env: 'Mapping[str, str] | None' = None, guard: 'Guard' = 'enforce') -> 'Injection'",
     "load_revision": "(path: 'str | os.PathLike[str]') -> 'Revision'",
@@ -34,7 +34,7 @@ FIELDS = {
     "Change": ["kind", "path", "old", "new"],
     "Injection": ["pod", "patch", "templates", "warnings", "reason", "detail"],
     "Step": ["step", "verdict", "detail", "source"],
-    "Trace": ["steps", "outcome", "reason"],
+    "Decision": ["steps", "outcome", "reason"],
 }
 
 

@@ -21,7 +21,7 @@ from injector.fleet.sources import RevisionSources
 from injector.fleet.view import read_view
 from injector.fleet.workloads import WorkloadName, read_target
 from injector.injection.result import GUARDS
-from injector.injection.tools.explain import Step, Trace
+from injector.injection.tools.explain import Decision, Step
 from injector.kube.pods import Created
 from injector.revisions.tags import TagWorkload
 from tests.cases import cases
@@ -393,7 +393,7 @@ def workload() -> Created:
 
 
 def test_the_text_is_a_line_for_each_step() -> None:
-    found = WorkloadDecision(workload(), Trace(STEPS_trace, "injected", "policy_enabled"), "1-24", "prod")
+    found = WorkloadDecision(workload(), Decision(STEPS_trace, "injected", "policy_enabled"), "1-24", "prod")
 
     assert as_text(found) == (
         "Pod shop/web: injected by 1-24 (policy_enabled)\n"
@@ -428,15 +428,15 @@ async def test_the_delivery_steps_follow_the_webhook() -> None:
 
     assert (str(found.workload), found.revision, found.tag) == ("Pod shop/web-abc-1", "1-24", "prod")
     steps = ["webhook", "failure_policy", "ca_bundle", "endpoints", "tag", "revision"]
-    assert [step.step for step in found.trace.steps][:6] == steps
-    assert found.trace.outcome == "injected"
+    assert [step.step for step in found.decision.steps][:6] == steps
+    assert found.decision.outcome == "injected"
 
 
 async def test_the_proxy_configs_of_the_cluster_that_apply_are_named() -> None:
     resources = proxy_config("istio-system"), proxy_config("shop"), proxy_config("lost")
     found = await explanation("shop", *resources)
 
-    assert [step.detail for step in found.trace.steps if step.step == "proxy_configs"] == [
+    assert [step.detail for step in found.decision.steps if step.step == "proxy_configs"] == [
         "istio-system/all, shop/all: each overrides the ones before it"
     ]
 
@@ -444,14 +444,14 @@ async def test_the_proxy_configs_of_the_cluster_that_apply_are_named() -> None:
 async def test_the_guard_comes_from_the_option() -> None:
     found = await explanation("shop", guard="warn")
 
-    assert [step.source for step in found.trace.steps if step.step == "guard"] == ["--guard warn"]
+    assert [step.source for step in found.decision.steps if step.step == "guard"] == ["--guard warn"]
 
 
 async def test_the_trace_of_a_pod_without_a_webhook_ends_there() -> None:
     found = await explanation("lost")
 
-    assert [step.step for step in found.trace.steps] == ["webhook", "result"]
-    assert "names `gone`, which is not served" in found.trace.steps[0].detail
+    assert [step.step for step in found.decision.steps] == ["webhook", "result"]
+    assert "names `gone`, which is not served" in found.decision.steps[0].detail
 
 
 async def test_explaining_a_broken_revision_fails() -> None:

@@ -24,7 +24,7 @@ templates:
       containers:
       - name: istio-proxy
         image: "{{ .Values.global.hub }}/proxy"
-    {{- if .Values.global.trace }}
+    {{- if .Values.global.decision }}
         env: [{name: TRACE, value: "true"}]
     {{- end }}
 """

@@ -13,10 +13,10 @@ from injector.injection.tools.drift import (
     CURRENT,
     Drift,
     as_created,
-    defaulted_container,
-    defaulted_volume,
     drift_of,
     injected_revision,
+    with_container_defaults,
+    with_volume_defaults,
 )
 from tests.conformance import core, corpus, workloads
 
@@ -30,8 +30,8 @@ def kept(pod: dict[str, Any]) -> dict[str, Any]:
     pod = copy.deepcopy(pod)
     spec = pod["spec"]
     for key in ("containers", "initContainers"):
-        spec[key] = [defaulted_container(item) for item in spec.get(key) or ()]
-    spec["volumes"] = [defaulted_volume(item) for item in spec.get("volumes") or ()]
+        spec[key] = [with_container_defaults(item) for item in spec.get(key) or ()]
+    spec["volumes"] = [with_volume_defaults(item) for item in spec.get("volumes") or ()]
     return pod
 
 

@@ -23,7 +23,7 @@ from injector.fleet.routing import (
 )
 from injector.fleet.sources import RevisionList, RevisionSources
 from injector.fleet.view import ClusterView, read_view
-from injector.injection.tools.explain import Step, Trace
+from injector.injection.tools.explain import Decision, Step
 from injector.istio.webhooks.configurations import Endpoint, WebhookOptions, revision_webhook, tag_webhook
 from injector.istio.webhooks.reading import LiveWebhook, live_webhooks
 from injector.revisions.source import SourceState
@@ -56,9 +56,9 @@ def routed(asked: RequestedName, given: PodLabels, state: SourceState = STATE) -
     return found
 
 
-def ends(asked: RequestedName, given: PodLabels, state: SourceState = STATE) -> Trace:
+def ends(asked: RequestedName, given: PodLabels, state: SourceState = STATE) -> Decision:
     found = route(listed(state), asked, given)
-    assert isinstance(found, Trace)
+    assert isinstance(found, Decision)
     return found
 
 
@@ -199,9 +199,9 @@ def routed_live(given: PodLabels, *objects: dict[str, Any]) -> Route:
     return found
 
 
-def ends_live(given: PodLabels, *objects: dict[str, Any]) -> Trace:
+def ends_live(given: PodLabels, *objects: dict[str, Any]) -> Decision:
     found = live_route(around(*(objects or OBJECTS)), given)
-    assert isinstance(found, Trace)
+    assert isinstance(found, Decision)
     return found
 
 

@@ -196,7 +196,7 @@ def _configured(text: str, minor: tuple[int, int]) -> None:
 def _stated(annotations: dict[str, str]) -> None:
     pod = {"metadata": {"annotations": annotations}, "spec": {"containers": [{"name": "a"}], "initContainers": [{}]}}
     found = s.read_status(pod)
-    s.stripped(pod, found)
+    s.strip_injected(pod, found)
     if found is None:
         return
     spec = {key: [{"name": name} for name in names] for key, names in found.items()}

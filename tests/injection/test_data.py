@@ -12,7 +12,7 @@ from injector.errors import TemplateRenderError
 from injector.injection.data import (
     Parameters,
     cluster_envs,
-    estimated_concurrency,
+    estimate_concurrency,
     native_sidecar,
     tag_of_type,
     template_data,
@@ -241,20 +241,20 @@ def _params(
 
 def _by_cpus(annotations: dict[str, str], resources: str = "{}") -> int:
     mesh = "defaultConfig: {concurrency: 0}"
-    return estimated_concurrency(_params(annotations=annotations, resources=resources, mesh=mesh))
+    return estimate_concurrency(_params(annotations=annotations, resources=resources, mesh=mesh))
 
 
 @cases("mesh", "annotations", "expected")
 def test_the_proxy_config_decides_unless_it_says_zero(
     mesh: str | None, annotations: dict[str, str], expected: int
 ) -> None:
-    assert estimated_concurrency(_params(annotations=annotations, mesh=mesh)) == expected
+    assert estimate_concurrency(_params(annotations=annotations, mesh=mesh)) == expected
 
 
 def test_where_the_proxy_config_has_none_it_is_two_whatever_the_cpus_are() -> None:
     params = _params(annotations={LIMIT: "7"})
     without = params._replace(proxy_config=replace(params.proxy_config, concurrency=None))
-    assert estimated_concurrency(without) == 2
+    assert estimate_concurrency(without) == 2
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def test_an_annotation_that_is_no_quantity_hides_the_values_all_the_same(annotat
 
 @pytest.mark.parametrize(("version", "expected"), [("1.10", 0), ("1.11", 5), ("1.17", 5)])
 def test_istio_1_10_declares_the_field_and_leaves_it_zero(version: str, expected: int) -> None:
-    assert estimated_concurrency(_params(mesh="defaultConfig: {concurrency: 5}", version=version)) == expected
+    assert estimate_concurrency(_params(mesh="defaultConfig: {concurrency: 5}", version=version)) == expected
 
 
 @cases("version", "mode", "nodes", "expected")

@@ -21,11 +21,11 @@ from injector.injection.tools.drift import (
     UNEXPECTED,
     Drift,
     as_created,
-    defaulted_container,
-    defaulted_volume,
     drift_of,
     injected_revision,
     template_changes,
+    with_container_defaults,
+    with_volume_defaults,
 )
 from injector.istio.revision import Revision
 from tests.cases import cases
@@ -52,8 +52,8 @@ def running(revision: Revision = STABLE, **meta: Any) -> dict[str, Any]:
     made = injected(revision, created(**meta)).pod
     spec = made["spec"]
     for key in ("containers", "initContainers"):
-        spec[key] = [defaulted_container(item) for item in spec.get(key) or ()]
-    spec["volumes"] = [defaulted_volume(item) for item in spec["volumes"]]
+        spec[key] = [with_container_defaults(item) for item in spec.get(key) or ()]
+    spec["volumes"] = [with_volume_defaults(item) for item in spec["volumes"]]
     uid = {"name": "web-abc-1", "uid": "1", "resourceVersion": "7"}
     return {"metadata": {**made["metadata"], **uid}, "spec": {**spec, "nodeName": "a"}, "status": {}}
 
@@ -238,7 +238,7 @@ def test_the_changes_are_of_the_injection_alone() -> None:
 def test_a_pod_without_the_api_servers_defaults_has_the_same_changes(revision: Revision) -> None:
     without = injected(STABLE, created()).pod
     fresh = injected(revision, created()).pod
-    assert proxy_of(without) != defaulted_container(proxy_of(without))
+    assert proxy_of(without) != with_container_defaults(proxy_of(without))
     assert template_changes(without, fresh) == template_changes(running(), fresh)
 
 
@@ -246,7 +246,7 @@ def test_a_pod_without_the_api_servers_defaults_has_the_same_changes(revision: R
 def test_the_defaults_of_the_api_server_stay_the_same_when_they_are_given_again(limits: dict[str, Any]) -> None:
     spec = injected(STABLE, created()).pod["spec"]
     containers = [*spec["containers"], make_container(resources=limits), make_container(image="app:latest")]
-    for once in (*map(defaulted_container, containers), defaulted_container({"name": "app"})):
-        assert defaulted_container(once) == once
-    for once in (*map(defaulted_volume, spec["volumes"]), defaulted_volume({"name": "data"})):
-        assert defaulted_volume(once) == once
+    for once in (*map(with_container_defaults, containers), with_container_defaults({"name": "app"})):
+        assert with_container_defaults(once) == once
+    for once in (*map(with_volume_defaults, spec["volumes"]), with_volume_defaults({"name": "data"})):
+        assert with_volume_defaults(once) == once

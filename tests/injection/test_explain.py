@@ -10,7 +10,7 @@ import pytest
 from injector.errors import ManifestError
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts, Skipped
-from injector.injection.tools.explain import Step, Trace, ended, refused, trace_pod
+from injector.injection.tools.explain import Decision, Step, conclude, explain_pod, refuse
 from tests.cases import cases
 from tests.factories import make_container, make_pod
 from tests.revisions.fakes import CONFIG, FACTS, facts_with, revision_of
@@ -28,11 +28,11 @@ RULES = (
 )
 
 
-def traced(config: str = CONFIG, minor: int = 30, **pod: Any) -> Trace:
-    return trace_pod(revision_of(minor, config), make_pod(**pod), FACTS)
+def traced(config: str = CONFIG, minor: int = 30, **pod: Any) -> Decision:
+    return explain_pod(revision_of(minor, config), make_pod(**pod), FACTS)
 
 
-def step_of(trace: Trace, name: str) -> Step:
+def step_of(trace: Decision, name: str) -> Step:
     return next(step for step in trace.steps if step.step == name)
 
 
@@ -82,7 +82,7 @@ def test_pod_security_is_a_step(
     revision = revision_of(config=CONFIG + f"        securityContext: {json.dumps(sidecar)}\n")
     pod = make_pod(containers=[make_container(securityContext=context)])
 
-    trace = trace_pod(revision, pod, FACTS, {f"pod-security.kubernetes.io/{mode}": "restricted"})
+    trace = explain_pod(revision, pod, FACTS, {f"pod-security.kubernetes.io/{mode}": "restricted"})
 
     step = step_of(trace, "pod_security")
     assert (step.verdict, step.detail) == (verdict, detail)
@@ -107,7 +107,7 @@ def test_the_trace_ends_as_the_injection_does(policy: str, label: str | None, mi
     revision = revision_of(minor, CONFIG.replace("enabled", policy))
     pod = make_pod(labels={} if label is None else {INJECT: label})
 
-    result, trace = inject_pod(revision, pod, FACTS), trace_pod(revision, pod, FACTS)
+    result, trace = inject_pod(revision, pod, FACTS), explain_pod(revision, pod, FACTS)
 
     assert isinstance(result, Injected) == (trace.outcome == "injected")
     if isinstance(result, Skipped):
@@ -119,7 +119,7 @@ def test_the_proxy_config_resources_that_apply_are_named_in_their_order() -> Non
     revision = revision_of(facts=facts)
 
     def resources_of(**pod: Any) -> list[str]:
-        trace = trace_pod(revision, make_pod(**pod), FACTS)
+        trace = explain_pod(revision, make_pod(**pod), FACTS)
         return [step.detail for step in trace.steps if step.step == "proxy_configs"]
 
     assert resources_of() == ["shop/a: each overrides the ones before it"]
@@ -207,10 +207,10 @@ def test_what_is_no_pod_is_no_matter_of_a_trace() -> None:
 def test_steps_before_come_before() -> None:
     first = Step("tag", "passed", "", "")
 
-    assert ended("skipped", "why", "text", "place").after(first) == Trace(
+    assert conclude("skipped", "why", "text", "place").after(first) == Decision(
         (first, Step("result", "skip", "text", "place")), "skipped", "why"
     )
-    assert refused("tag", "a\n b", "here").steps[0] == Step("tag", "refuse", "a b", "here")
+    assert refuse("tag", "a\n b", "here").steps[0] == Step("tag", "refuse", "a b", "here")
 
 
 @cases("guard", "verdict", "detail")
@@ -218,7 +218,7 @@ def test_the_guard_is_a_step(guard: str, verdict: str, detail: str) -> None:
     config = CONFIG.replace("{{ .Values.global.tag }}", "{{ .ObjectMeta.Labels.a }}")
     pod = make_pod(labels={"a": "x" + "\n  - name: other\n    image: other"})
 
-    step = step_of(trace_pod(revision_of(config=config), pod, RequestFacts("shop", guard=guard)), "guard")
+    step = step_of(explain_pod(revision_of(config=config), pod, RequestFacts("shop", guard=guard)), "guard")
 
     assert (step.verdict, step.source) == (verdict, f"--guard {guard}")
     assert detail in step.detail

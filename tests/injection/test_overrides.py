@@ -8,8 +8,21 @@ from typing import Any
 import pytest
 
 from injector.errors import AnnotationError
-from injector.injection.steps.overrides import OVERRIDES, init_user_adjusted, read_overrides, reapplied, reinserted
-from injector.injection.steps.status import LISTS, STATUS, InjectionStatus, read_status, status_annotation, stripped
+from injector.injection.steps.overrides import (
+    OVERRIDES,
+    init_user_adjusted,
+    read_overrides,
+    reapply_overrides,
+    reinsert_overrides,
+)
+from injector.injection.steps.status import (
+    LISTS,
+    STATUS,
+    InjectionStatus,
+    read_status,
+    status_annotation,
+    strip_injected,
+)
 from injector.istio.behaviours import Minor, behaviours_of
 from tests.cases import cases
 from tests.factories import make_container, make_pod
@@ -25,7 +38,7 @@ def test_the_users_settings_of_the_proxy_are_applied_and_recorded(
     template: dict[str, Any],
     expected: dict[str, Any],
 ) -> None:
-    found = reapplied(make_pod(**merged), make_pod(**original), {"spec": template}, behaviours_of(minor))
+    found = reapply_overrides(make_pod(**merged), make_pod(**original), {"spec": template}, behaviours_of(minor))
 
     assert {kind: found["spec"].get(kind) for kind in expected["spec"]} == expected["spec"]
     assert json.loads(found["metadata"].get("annotations", {}).get(OVERRIDES, "null")) == expected["recorded"]
@@ -35,7 +48,7 @@ def test_recorded_containers_are_put_back_once() -> None:
     noted = json.dumps({"containers": [{"name": "istio-proxy"}, {"name": "app"}], "initContainers": [{"name": "x"}]})
     pod = make_pod(annotations={OVERRIDES: noted})
 
-    spec = reinserted(pod)["spec"]
+    spec = reinsert_overrides(pod)["spec"]
 
     assert [item["name"] for item in spec["containers"]] == ["app", "istio-proxy"]
     assert spec["initContainers"] == [{"name": "x"}]
@@ -156,7 +169,7 @@ def _injected() -> dict[str, Any]:
 
 
 def test_containers_and_the_annotation_go_while_volumes_and_secrets_stay() -> None:
-    assert stripped(_injected(), FULL) == make_pod(
+    assert strip_injected(_injected(), FULL) == make_pod(
         annotations={"mine": "kept"},
         containers=[make_container("app")],
         initContainers=[make_container("setup")],
@@ -167,7 +180,7 @@ def test_containers_and_the_annotation_go_while_volumes_and_secrets_stay() -> No
 
 def test_a_name_counts_only_in_its_list() -> None:
     status = {**EMPTY, "initContainers": frozenset({"istio-proxy"}), "containers": frozenset({"istio-init"})}
-    pod = stripped(_injected(), status)
+    pod = strip_injected(_injected(), status)
     assert pod["spec"]["containers"] == _injected()["spec"]["containers"]
     assert pod["spec"]["initContainers"] == _injected()["spec"]["initContainers"]
 
@@ -178,15 +191,15 @@ def test_lists_that_become_empty_are_left_out_as_go_leaves_them_out() -> None:
         containers=[make_container("istio-proxy")],
         initContainers=[make_container("istio-init")],
     )
-    assert stripped(pod, FULL) == make_pod(containers=[])
+    assert strip_injected(pod, FULL) == make_pod(containers=[])
 
 
 def test_without_a_status_the_pod_stays_as_it_is() -> None:
     pod = _injected()
-    assert stripped(pod, None) is pod
+    assert strip_injected(pod, None) is pod
 
 
 def test_the_pod_given_is_not_changed() -> None:
     pod = _injected()
-    stripped(pod, FULL)
+    strip_injected(pod, FULL)
     assert pod == _injected()

@@ -18,7 +18,7 @@ from injector.injection.pipeline import (
     cluster_info,
     keep_env_order,
     metadata,
-    post_processed,
+    post_process,
     prometheus_merge,
     reorder,
     rewrite_probes,
@@ -27,8 +27,8 @@ from injector.injection.pipeline import (
 from injector.injection.result import RequestFacts
 from injector.injection.steps.prometheus import (
     SECURE_PORT,
-    enabled,
-    merged,
+    is_enabled,
+    merge_metrics,
     scrape_config_json,
     with_secure_port,
     without_agent_annotations,
@@ -224,7 +224,7 @@ def test_all_of_it_together() -> None:
     pod = make_pod(
         annotations={"prometheus.io/port": "80", REWRITE: "true"}, containers=[make_container("istio-proxy"), app]
     )
-    done = post_processed(pod, TEMPLATE, _params(pod, envs={NETWORK: "n"}))
+    done = post_process(pod, TEMPLATE, _params(pod, envs={NETWORK: "n"}))
     assert done["metadata"] == {
         "name": "hello",
         "labels": {NETWORK_LABEL: "n"},
@@ -243,16 +243,16 @@ def test_all_of_it_together() -> None:
 
 def test_the_pod_given_is_not_changed() -> None:
     pod = _probed({REWRITE: "true", "prometheus.io/port": "80"})
-    post_processed(pod, TEMPLATE, _params(pod, envs={NETWORK: "n"}))
+    post_process(pod, TEMPLATE, _params(pod, envs={NETWORK: "n"}))
     assert pod == _probed({REWRITE: "true", "prometheus.io/port": "80"})
 
 
 def test_a_container_moves_to_the_front_or_end_and_the_last_of_a_name_is_kept() -> None:
     twice: list[c.Container] = [{"name": "p", "n": 1}, {"name": "a"}, {"name": "p", "n": 2}]
-    assert c.moved_first("b", named("a", "b", "d")) == named("b", "a", "d")
-    assert c.moved_last("b", named("a", "b", "d")) == named("a", "d", "b")
-    assert c.moved_first("x", named("a", "b")) == named("a", "b")
-    assert c.moved_last("p", twice) == [{"name": "a"}, {"name": "p", "n": 2}]
+    assert c.move_first("b", named("a", "b", "d")) == named("b", "a", "d")
+    assert c.move_last("b", named("a", "b", "d")) == named("a", "d", "b")
+    assert c.move_first("x", named("a", "b")) == named("a", "b")
+    assert c.move_last("p", twice) == [{"name": "a"}, {"name": "p", "n": 2}]
 
 
 def test_containers_are_found_before_init_containers() -> None:
@@ -349,7 +349,7 @@ def _scraped(annotations: dict[str, str] | None, *, proxy: str = "containers", *
 
 
 def _merged(pod: dict[str, Any], *, mesh: bool | None = None, port: int = 15020, version: str = "1.30") -> Any:
-    return merged(pod, behaviours_of(parse_minor(version)), mesh_setting=mesh, status_port=port)
+    return merge_metrics(pod, behaviours_of(parse_minor(version)), mesh_setting=mesh, status_port=port)
 
 
 def _scrape_env(pod: dict[str, Any], kind: str = "containers") -> Any:
@@ -361,7 +361,7 @@ def test_the_annotation_decides_else_the_mesh_else_metrics_are_merged(
     annotation: str | None, mesh: bool | None, expected: bool
 ) -> None:
     annotations = {} if annotation is None else {MERGE_METRICS: annotation}
-    assert enabled(annotations, mesh_setting=mesh) is expected
+    assert is_enabled(annotations, mesh_setting=mesh) is expected
 
 
 @cases("annotations", "made_with", "expected", "env")

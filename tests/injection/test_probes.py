@@ -74,12 +74,12 @@ def test_the_probers_are_one_json_object_sorted_by_url() -> None:
 def test_probes_and_hooks_ask_the_agent_by_http_and_keep_the_rest(
     fields: dict[str, Any], minor: int, annotations: dict[str, str], port: int, expected: dict[str, Any]
 ) -> None:
-    assert rewrite_of(minor).redirected([app(**fields)], annotations, port) == [app(**expected)]
+    assert rewrite_of(minor).redirect([app(**fields)], annotations, port) == [app(**expected)]
 
 
 @pytest.mark.parametrize(("text", "port"), [("0" * 10_000 + "7", 7), (" 7", 0)])
 def test_the_port_of_the_agent_is_read_as_go_reads_it(text: str, port: int) -> None:
-    (found,) = rewrite_of().redirected([app(readinessProbe=HTTP)], {STATUS_PORT: text}, PORT)
+    (found,) = rewrite_of().redirect([app(readinessProbe=HTTP)], {STATUS_PORT: text}, PORT)
 
     assert found["readinessProbe"]["httpGet"]["port"] == port
 

@@ -81,7 +81,7 @@ def test_the_oldest_of_a_namespace_applies_and_then_the_first_by_name() -> None:
 def test_of_two_collections_the_upper_one_replaces_resources_by_name() -> None:
     upper, lower = ProxyConfigs.of([resource("a", concurrency=1)]), ProxyConfigs.of([resource("a"), resource("b", "x")])
 
-    both = upper.over(lower)
+    both = upper.merge_over(lower)
 
     assert both == ProxyConfigs.of([resource("a", concurrency=1), resource("b", "x")])
-    assert ProxyConfigs().over(lower) is lower
+    assert ProxyConfigs().merge_over(lower) is lower

@@ -19,7 +19,13 @@ from injector.istio.webhooks.configurations import (
     tag_webhook,
     unserved_webhook,
 )
-from injector.istio.webhooks.matching import called, passed_over, unserved, webhooks_of, why_none
+from injector.istio.webhooks.matching import (
+    called_webhooks,
+    labels_without_effect,
+    unserved_name,
+    webhooks_of,
+    why_none,
+)
 from injector.istio.webhooks.overlaps import overlaps
 from injector.istio.webhooks.reading import Service, live_webhooks, options_of, precedence_of
 from injector.istio.webhooks.tagobjects import default_validator, tag_service
@@ -164,19 +170,19 @@ def test_the_precedence_of_a_configuration_is_read_back(name: str, precedence: s
     ],
 )
 def test_one_webhook_is_called_if_pods_choose_first(namespace: dict[str, str], pod: dict[str, str], name: str) -> None:
-    assert [found for found, _ in called(("a", "b", "default"), namespace, pod, "pod")] == [name]
+    assert [found for found, _ in called_webhooks(("a", "b", "default"), namespace, pod, "pod")] == [name]
 
 
 def test_the_label_of_a_pod_that_nothing_serves_counts_too_if_pods_choose_first() -> None:
     labels: tuple[dict[str, str], dict[str, str]] = {REV: "a"}, {REV: "gone"}
 
-    assert called(("a", "b"), *labels, "pod") == ()
-    assert unserved(*labels, ("a", "b"), "pod") == "gone"
-    assert unserved(*labels, ("a", "b")) is None
+    assert called_webhooks(("a", "b"), *labels, "pod") == ()
+    assert unserved_name(*labels, ("a", "b"), "pod") == "gone"
+    assert unserved_name(*labels, ("a", "b")) is None
     assert why_none(*labels, ("a", "b"), "pod").startswith(
         "the pod's label istio.io/rev names `gone`, which is not served"
     )
-    assert passed_over({REV: "a"}, {REV: "b"}, "pod") == (
+    assert labels_without_effect({REV: "a"}, {REV: "b"}, "pod") == (
         "the namespace's istio.io/rev=a does not count: the pod's label decides",
     )
     (by_namespace, by_pod) = unserved_webhook("warn", WebhookOptions(precedence="pod"))["webhooks"]
@@ -234,7 +240,7 @@ def test_the_webhook_for_unserved_names_is_called_for_the_pods_of_served_names(
 ) -> None:
     names = sorted({labels[REV] for labels in (namespace, pod) if REV in labels})
 
-    found = [webhook.name.split(".")[1] for _, webhook in called(names, namespace, pod)]
+    found = [webhook.name.split(".")[1] for _, webhook in called_webhooks(names, namespace, pod)]
 
     assert found == [{"namespace": "namespace", "pod": "object"}[kind] for kind in kinds]
 
@@ -300,7 +306,7 @@ def test_a_deactivated_configuration_matches_nothing_and_keeps_the_rest() -> Non
     ]
     assert dump_json(configuration) == before
     labels = {"istio-injection": "enabled"}, {REV: "default"}
-    assert not any(live_webhooks([found]).called(label, {}) for label in labels)
+    assert not any(live_webhooks([found]).find_called(label, {}) for label in labels)
 
 
 @pytest.mark.parametrize(
@@ -336,14 +342,14 @@ NAMES = ("1-24", "1-30", "default", "prod")
 
 @cases("namespace", "pod", "prefix", "name")
 def test_one_webhook_is_called(namespace: dict[str, str], pod: dict[str, str], prefix: str, name: str) -> None:
-    found = called(NAMES, namespace, pod)
+    found = called_webhooks(NAMES, namespace, pod)
 
     assert [(name, webhook.name) for name, webhook in found] == [(name, f"{prefix}.sidecar-injector.istio.io")]
 
 
 @cases("namespace", "pod", "says")
 def test_the_reason_is_given_if_no_webhook_is_called(namespace: dict[str, str], pod: dict[str, str], says: str) -> None:
-    assert called(NAMES, namespace, pod) == ()
+    assert called_webhooks(NAMES, namespace, pod) == ()
     assert says in why_none(namespace, pod, NAMES)
 
 
@@ -356,7 +362,7 @@ def test_the_reason_does_not_deny_a_label_whose_webhooks_were_changed(
 
 @pytest.mark.parametrize(("namespace", "pod"), [({AUTO: "enabled"}, {}), ({}, {INJECT: "true"})])
 def test_the_reason_names_a_missing_default_revision(namespace: dict[str, str], pod: dict[str, str]) -> None:
-    assert called(("1-24",), namespace, pod) == ()
+    assert called_webhooks(("1-24",), namespace, pod) == ()
     assert "selects the default revision, which does not exist" in why_none(namespace, pod, ("1-24",))
 
 
@@ -364,7 +370,7 @@ def test_the_reason_names_a_missing_default_revision(namespace: dict[str, str], 
 def test_labels_without_effect_are_named(
     namespace: dict[str, str], pod: dict[str, str], notes: tuple[str, ...]
 ) -> None:
-    assert passed_over(namespace, pod) == notes
+    assert labels_without_effect(namespace, pod) == notes
 
 
 def test_unmet_requirements_are_given_as_text() -> None:
@@ -387,8 +393,8 @@ def test_the_labels_that_a_webhook_is_called_for_are_named() -> None:
 def test_labels_can_name_a_revision_that_is_not_served(
     namespace: dict[str, str], pod: dict[str, str], wanted: str | None
 ) -> None:
-    assert unserved(namespace, pod, ("1-24", "1-30")) == wanted
-    assert wanted is None or unserved(namespace, pod, (wanted,)) is None
+    assert unserved_name(namespace, pod, ("1-24", "1-30")) == wanted
+    assert wanted is None or unserved_name(namespace, pod, (wanted,)) is None
 
 
 def configuration(name: str = "w", **changed: Any) -> dict[str, Any]:
@@ -420,8 +426,8 @@ def test_the_configuration_of_a_revision_is_read_back() -> None:
         False,
     )
     assert str(first.service) == "home/injector"
-    assert found.called({REV: "1-30"}, {}) == [first]
-    assert found.called({}, {REV: "1-30"}) == [second]
+    assert found.find_called({REV: "1-30"}, {}) == [first]
+    assert found.find_called({}, {REV: "1-30"}) == [second]
 
 
 def test_a_tag_is_read_from_its_label_and_the_path_from_a_url() -> None:
@@ -450,7 +456,7 @@ def test_webhooks_that_were_found_for_a_namespace_are_those_of_each_of_its_pods(
         for namespace in namespaces:
             for pod in pods:
                 expected = [each for each in found if not each.unmet(namespace, pod)]
-                assert found.called(dict(reversed(namespace.items())), pod) == expected
+                assert found.find_called(dict(reversed(namespace.items())), pod) == expected
                 calls += bool(expected)
     assert calls > len(namespaces)
 

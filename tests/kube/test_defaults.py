@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from injector.injection.tools.drift import defaulted_container, defaulted_volume
+from injector.injection.tools.drift import with_container_defaults, with_volume_defaults
 from injector.kube.typed import normalise
 from tests.cases import cases
 
@@ -18,7 +18,7 @@ ALWAYS = {
 
 def with_defaults(**fields: Any) -> dict[str, Any]:
     """What the defaults make of a container, without those that every one gets."""
-    made = defaulted_container(normalise({"name": "a", "image": "a:1", **fields}, "v1.Container"))
+    made = with_container_defaults(normalise({"name": "a", "image": "a:1", **fields}, "v1.Container"))
     assert {key: made[key] for key in ALWAYS} == ALWAYS
     return {key: value for key, value in made.items() if key not in {*ALWAYS, "name", "image"}}
 
@@ -30,9 +30,9 @@ def test_a_container_is_as_the_api_server_keeps_it(given: dict[str, Any], kept: 
 
 @cases("image", "policy")
 def test_an_image_whose_tag_may_move_is_always_pulled(image: str, policy: str) -> None:
-    assert defaulted_container({"name": "a", "image": image})["imagePullPolicy"] == policy
+    assert with_container_defaults({"name": "a", "image": image})["imagePullPolicy"] == policy
 
 
 @cases("given", "kept")
 def test_a_volume_is_as_the_api_server_keeps_it(given: dict[str, Any], kept: dict[str, Any]) -> None:
-    assert defaulted_volume(normalise({"name": "v", **given}, "v1.Volume")) == {"name": "v", **kept}
+    assert with_volume_defaults(normalise({"name": "v", **given}, "v1.Volume")) == {"name": "v", **kept}

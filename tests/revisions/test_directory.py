@@ -260,7 +260,7 @@ def test_proxy_configs_of_a_file_replace_those_of_the_cluster_by_name() -> None:
     theirs = ClusterFacts(("v1.33.0",), proxy_configs=proxy_configs("a", "b", concurrency=2))
     state = merge_states(SourceState((OWN,), facts=own), SourceState((OTHER,), facts=theirs))
 
-    expected = proxy_configs("a", concurrency=1).over(proxy_configs("b", concurrency=2))
+    expected = proxy_configs("a", concurrency=1).merge_over(proxy_configs("b", concurrency=2))
     assert state.facts == ClusterFacts(("v1.33.0",), proxy_configs=expected)
     assert [raw.facts for raw in state.revisions] == [state.facts] * 2
 

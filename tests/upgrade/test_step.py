@@ -34,10 +34,10 @@ from injector.upgrade.step import (
     BATCH,
     PREFLIGHT_GRACE,
     STABLE_AFTER,
-    Decision,
     GateResult,
     Observation,
     ObservedWorkload,
+    Transition,
     mark_of,
     step,
     wants_gates,
@@ -72,7 +72,7 @@ def restarting(*names: str, **fields: Any) -> State:
 MARK = mark_of(ONE, restarting())
 
 
-def names(decision: Decision) -> list[str]:
+def names(decision: Transition) -> list[str]:
     return [each.name for each in decision.restarts]
 
 
@@ -82,7 +82,7 @@ def test_a_wave_begins_with_a_tag_that_names_the_new_revision_and_moves_nothing(
     found = step(ONE, begun, observed(tag=PROD))
     assert (found.tag, found.state, wants_preflight(found.state)) == (prepare_tag(ONE, PROD), begun, True)
     waiting = step(ONE, begun, observed(tag=found.tag))
-    assert waiting == Decision(begun)
+    assert waiting == Transition(begun)
     assert step(ONE, begun, observed(tag=found.tag, preflight=())).state.step == MOVING
 
 
@@ -100,7 +100,7 @@ def test_a_preflight_that_fails_is_repeated_and_then_pauses() -> None:
 def test_the_tag_moves_before_the_first_restart() -> None:
     moving = new_state(ONE, NOW, {}).at(MOVING, NOW)
 
-    assert step(ONE, moving, observed(seen("a"), tag=prepare_tag(ONE, PROD))) == Decision(moving, tag=MOVED)
+    assert step(ONE, moving, observed(seen("a"), tag=prepare_tag(ONE, PROD))) == Transition(moving, tag=MOVED)
     found = step(ONE, moving, observed(seen("a")))
     assert (found.state.step, found.state.token, found.restarts) == (RESTARTING, NOW, ())
 

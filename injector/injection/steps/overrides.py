@@ -58,7 +58,7 @@ def _without_empty_resources(container: c.Container) -> c.Container:
     return {key: value for key, value in container.items() if (key, value) != ("resources", {})}
 
 
-def reinserted(pod: c.Pod) -> c.Pod:
+def reinsert_overrides(pod: c.Pod) -> c.Pod:
     """Return the stripped pod with the overridden containers, so that the template sees the same pod as the first time."""
     for kind, noted in read_overrides(pod).items():
         if noted:
@@ -69,7 +69,7 @@ def reinserted(pod: c.Pod) -> c.Pod:
     return pod
 
 
-def reapplied(final: c.Pod, original: c.Pod, template: c.Pod, behaviours: Behaviours) -> c.Pod:
+def reapply_overrides(final: c.Pod, original: c.Pod, template: c.Pod, behaviours: Behaviours) -> c.Pod:
     """Return ``final`` with the user's settings for injected containers on top, and with an annotation that records them.
 
     ``original`` is the pod before injection and ``template`` has the additions of the templates. A container that an earlier injection

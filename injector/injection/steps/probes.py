@@ -78,11 +78,11 @@ class Rewrite:
         In a pod that was ``injected_before``, a probe that has the agent's URL is the agent's, whatever its port: Istio (1.30.3) tells
         it by the mesh's status port alone, and where an annotation changes the port it has the agent probe itself.
         """
-        found: dict[str, str] = {}
+        probers: dict[str, str] = {}
         for container in containers:
             if container.get("name") != c.PROXY:
-                found.update(self._probers_of(container, status_port, injected_before=injected_before))
-        return found
+                probers.update(self._probers_of(container, status_port, injected_before=injected_before))
+        return probers
 
     def _probers_of(
         self, container: c.Container, status_port: int, *, injected_before: bool
@@ -90,20 +90,20 @@ class Rewrite:
         ports = {
             port["name"]: port.get("containerPort", 0) for port in container.get("ports") or () if port.get("name")
         }
-        for handler, probe, name in self._found_in(container):
+        for handler, probe, name in self._handlers_in(container):
             action = dict(probe[name])
             url = handler.url.format(container.get("name", ""))
             if injected_before and action.get("path") == url:
                 continue
             if name != "grpc":
-                asked = action.get("port", 0)
-                action["port"] = ports.get(asked) if isinstance(asked, str) else asked
-                rewritten_before = self.behaviours.passes_rewritten_probes and asked == status_port
+                port_value = action.get("port", 0)
+                action["port"] = ports.get(port_value) if isinstance(port_value, str) else port_value
+                rewritten_before = self.behaviours.passes_rewritten_probes and port_value == status_port
                 if action["port"] is None or rewritten_before:
                     continue
             yield url, self._prober_json(handler, name, action, probe)
 
-    def _found_in(self, container: c.Container) -> Iterator[tuple[_Handler, dict[str, Any], str]]:
+    def _handlers_in(self, container: c.Container) -> Iterator[tuple[_Handler, dict[str, Any], str]]:
         """Yield the handlers of a container, each with the probe and the name of its action."""
         for handler in self.handlers:
             if handler.path[0] not in container:  # most containers have none
@@ -124,7 +124,7 @@ class Rewrite:
         suffix = f',"timeoutSeconds":{timeout}' if timeout else ""
         return f'{{"{name}":{text}{suffix}}}'
 
-    def redirected(
+    def redirect(
         self, containers: Iterable[c.Container], annotations: Mapping[str, str], status_port: int
     ) -> list[c.Container]:
         """Return the containers with their probes sent to the agent, which listens on ``status_port`` unless annotated.
@@ -135,10 +135,10 @@ class Rewrite:
         if from_args and status_port < 0:
             return list(containers)
         port = status_port if from_args else _agent_port(annotations, status_port)
-        return [item if item.get("name") == c.PROXY else self._redirected(item, port) for item in containers]
+        return [item if item.get("name") == c.PROXY else self._redirect(item, port) for item in containers]
 
-    def _redirected(self, container: c.Container, port: int) -> c.Container:
-        for (path, url, _), probe, name in self._found_in(container):
+    def _redirect(self, container: c.Container, port: int) -> c.Container:
+        for (path, url, _), probe, name in self._handlers_in(container):
             action = {
                 **(probe[name] if name == "httpGet" else {}),
                 "path": url.format(container.get("name", "")),
@@ -162,8 +162,8 @@ def rewritten(pod: c.Pod, rewrite: Rewrite, *, by_default: bool, status_port: in
     """
     sidecar = c.find_in_pod(c.PROXY, pod)
     annotations = c.annotations_of(pod)
-    asked = parse_bool(annotations.get(REWRITE, ""))
-    if sidecar is None or not (by_default if asked is None else asked):
+    annotated = parse_bool(annotations.get(REWRITE, ""))
+    if sidecar is None or not (by_default if annotated is None else annotated):
         return pod
     behaviours = rewrite.behaviours
     kinds = ("initContainers", "containers") if behaviours.sidecar_among_init else ("containers",)
@@ -172,11 +172,11 @@ def rewritten(pod: c.Pod, rewrite: Rewrite, *, by_default: bool, status_port: in
     probers = rewrite.probers(probed, status_port, injected_before=injected_before)
     if probers:
         merges = injected_before and behaviours.merge_probers
-        added = _merged(sidecar, probers, behaviours) if merges else with_probers(sidecar, probers)
+        added = _merge(sidecar, probers, behaviours) if merges else with_probers(sidecar, probers)
         pod = c.with_container(pod, added)
     listed = {kind: c.containers_of(pod, kind) for kind in kinds if c.containers_of(pod, kind)}
     return c.with_spec(
-        pod, **{kind: rewrite.redirected(items, annotations, status_port) for kind, items in listed.items()}
+        pod, **{kind: rewrite.redirect(items, annotations, status_port) for kind, items in listed.items()}
     )
 
 
@@ -194,12 +194,12 @@ def with_probers(sidecar: c.Container, probers: Mapping[str, str]) -> c.Containe
     return c.env_appended(sidecar, APP_PROBERS, _probers_json(probers))
 
 
-def _merged(sidecar: c.Container, probers: Mapping[str, str], behaviours: Behaviours) -> c.Container:
+def _merge(sidecar: c.Container, probers: Mapping[str, str], behaviours: Behaviours) -> c.Container:
     """Return the proxy with the probers beside those that an earlier injection noted, which win."""
     env = list(sidecar.get("env") or ())
     for index, variable in enumerate(env):
         if variable.get("name") == APP_PROBERS:
-            existing = _decoded(variable.get("value", ""))
+            existing = _decode(variable.get("value", ""))
             if existing is None:
                 return sidecar
             env[index] = {"name": APP_PROBERS, "value": _probers_json({**probers, **existing})}
@@ -207,7 +207,7 @@ def _merged(sidecar: c.Container, probers: Mapping[str, str], behaviours: Behavi
     return with_probers(sidecar, probers) if behaviours.append_missing_probers else sidecar
 
 
-def _decoded(text: str) -> dict[str, str] | None:
+def _decode(text: str) -> dict[str, str] | None:
     """Return the probers noted in JSON by URL, each as JSON again; None where Go could not decode them."""
     try:
         raw = load_json(text)

@@ -51,7 +51,7 @@ _RESERVED: Final = {
 """The ports that the application cannot have, and what Istio uses each for."""
 
 
-def merged(pod: c.Pod, behaviours: Behaviours, *, mesh_setting: bool | None, status_port: int) -> c.Pod:
+def merge_metrics(pod: c.Pod, behaviours: Behaviours, *, mesh_setting: bool | None, status_port: int) -> c.Pod:
     """Return the pod with merged metrics, or as it is if merging is off, declined or already done.
 
     Since Istio 1.13 the annotations count in every spelling, and ``scrape: false`` declines. Raises AnnotationError if the application's
@@ -59,14 +59,14 @@ def merged(pod: c.Pod, behaviours: Behaviours, *, mesh_setting: bool | None, sta
     """
     annotations = c.annotations_of(pod)
     fields = _fields(annotations, behaviours)
-    declined = behaviours.prometheus_sanitised and not _scraped(annotations, fields)
-    if declined or not enabled(annotations, mesh_setting=mesh_setting):
+    declined = behaviours.prometheus_sanitised and not _is_scraped(annotations, fields)
+    if declined or not is_enabled(annotations, mesh_setting=mesh_setting):
         return pod
-    found = {field: annotations[key] for key, field in fields.items()}
-    if found.get("port") == str(status_port):
+    scrape = {field: annotations[key] for key, field in fields.items()}
+    if scrape.get("port") == str(status_port):
         return pod
-    config: dict[str, Any] = {key: found.get(key, "") for key in _FIELDS}
-    targets = _targets(found.get("targets", ""))
+    config: dict[str, Any] = {key: scrape.get(key, "") for key in _FIELDS}
+    targets = _targets(scrape.get("targets", ""))
     if targets:
         # An older agent reads only the first one.
         config = {**config, **targets[0], "targets": targets}
@@ -75,8 +75,8 @@ def merged(pod: c.Pod, behaviours: Behaviours, *, mesh_setting: bool | None, sta
     sidecar = c.find_in_pod(c.PROXY, pod)
     if sidecar is not None and any(config.values()):
         pod = c.with_container(pod, c.env_appended(sidecar, ENV, go_json(config)))
-    kept = {key: value for key, value in annotations.items() if key not in fields}
-    return c.with_metadata(pod, annotations={**kept, **agent_annotations(status_port)})
+    other_annotations = {key: value for key, value in annotations.items() if key not in fields}
+    return c.with_metadata(pod, annotations={**other_annotations, **agent_annotations(status_port)})
 
 
 def with_secure_port(pod: c.Pod) -> c.Pod:
@@ -94,10 +94,10 @@ def with_secure_port(pod: c.Pod) -> c.Pod:
 def users_annotations(config: Mapping[str, Any]) -> dict[str, str]:
     """Return the annotations from which a configuration for the agent was made."""
     listed = config.get("targets")
-    targets = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+    targets = [target for target in listed if isinstance(target, dict)] if isinstance(listed, list) else []
     if not targets:
         return {f"prometheus.io/{key}": str(config[key]) for key in _FIELDS if config.get(key)}
-    endpoints = ",".join(f"{each.get('port', '')}:{each.get('path', '')}" for each in targets)
+    endpoints = ",".join(f"{target.get('port', '')}:{target.get('path', '')}" for target in targets)
     scrape = {"prometheus.io/scrape": str(config["scrape"])} if config.get("scrape") else {}
     return {**scrape, SCRAPE_TARGETS: endpoints}
 
@@ -105,7 +105,7 @@ def users_annotations(config: Mapping[str, Any]) -> dict[str, str]:
 def _targets(text: str) -> list[dict[str, str]]:
     """Return the endpoints of the annotation ``SCRAPE_TARGETS``, a list of ``port:path``; none if it is not such a list."""
     targets = []
-    for entry in filter(None, (each.strip(SPACE) for each in text.split(","))):
+    for entry in filter(None, (part.strip(SPACE) for part in text.split(","))):
         port, _, path = (part.strip(SPACE) for part in entry.partition(":"))
         if not port:
             return []
@@ -116,7 +116,7 @@ def _targets(text: str) -> list[dict[str, str]]:
 def _check_ports(config: Mapping[str, Any], status_port: int) -> None:
     targets = config.get("targets")
     what, noun = ("targets", "target port") if targets else ("configuration", "port")
-    for text in [each["port"] for each in targets] if targets else filter(None, [config["port"]]):
+    for text in [target["port"] for target in targets] if targets else filter(None, [config["port"]]):
         port, wrong = atoi(text)
         if wrong or not 1 <= port <= _LAST_PORT:
             raise AnnotationError(f"invalid prometheus scrape {what}: invalid {noun} {quote(text)}")
@@ -151,25 +151,25 @@ def without_agent_annotations(pod: c.Pod, behaviours: Behaviours, *, status_port
     return c.with_metadata(pod, annotations={key: text for key, text in annotations.items() if key not in fields})
 
 
-def enabled(annotations: Mapping[str, str], *, mesh_setting: bool | None) -> bool:
+def is_enabled(annotations: Mapping[str, str], *, mesh_setting: bool | None) -> bool:
     """Return whether metrics are merged: by annotation, else by mesh config, else yes."""
-    asked = parse_bool(annotations.get(MERGE_METRICS, ""))
-    if asked is not None:
-        return asked
+    annotated = parse_bool(annotations.get(MERGE_METRICS, ""))
+    if annotated is not None:
+        return annotated
     return True if mesh_setting is None else mesh_setting
 
 
-def _scraped(annotations: Mapping[str, str], fields: Mapping[str, str]) -> bool:
-    asked = (parse_bool(annotations[key]) for key, field in fields.items() if field == "scrape")
-    return next((scrape for scrape in asked if scrape is not None), True)
+def _is_scraped(annotations: Mapping[str, str], fields: Mapping[str, str]) -> bool:
+    flags = (parse_bool(annotations[key]) for key, field in fields.items() if field == "scrape")
+    return next((scrape for scrape in flags if scrape is not None), True)
 
 
 def _fields(annotations: Mapping[str, str], behaviours: Behaviours) -> dict[str, str]:
     """Return the annotations that configure the scraping, each with the field that it sets."""
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for key in annotations:
         if key.startswith("prometheus"):
             field = _SANITISED.get(_INVALID.sub("_", key)) if behaviours.prometheus_sanitised else _EXACT.get(key)
             if field is not None and (field != "targets" or behaviours.prometheus_targets):
-                found[key] = field
-    return found
+                fields[key] = field
+    return fields

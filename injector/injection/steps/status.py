@@ -28,7 +28,7 @@ def read_status(pod: Mapping[str, Any]) -> InjectionStatus | None:
     if raw is None or not isinstance(by_name.get("revision"), str | None):
         return None
     names = {key: _names(by_name.get(key.lower())) for key in LISTS}
-    known = {key: found for key, found in names.items() if found is not None}
+    known = {key: listed for key, listed in names.items() if listed is not None}
     return known if len(known) == len(names) else None
 
 
@@ -76,13 +76,13 @@ def added_names(template: c.Pod) -> dict[str, list[str] | None]:
     return {key: [item.get("name", "") for item in c.containers_of(template, key)] or None for key in LISTS}
 
 
-def stripped(pod: c.Pod, status: InjectionStatus | None) -> c.Pod:
+def strip_injected(pod: c.Pod, status: InjectionStatus | None) -> c.Pod:
     """Return the pod without the containers and the annotation of an earlier injection."""
     if status is None:
         return pod
-    kept = {
+    remaining = {
         kind: [item for item in c.containers_of(pod, kind) if item.get("name") not in status[kind]]
         for kind in ("containers", "initContainers")
     }
     annotations = {key: value for key, value in c.annotations_of(pod).items() if key != STATUS}
-    return c.with_metadata(c.with_spec(pod, **kept), annotations=annotations)
+    return c.with_metadata(c.with_spec(pod, **remaining), annotations=annotations)

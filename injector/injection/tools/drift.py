@@ -34,7 +34,7 @@ UNEXPECTED: Final = "unexpected sidecar"
 UNKNOWN_REVISION: Final = "unknown revision"
 NOW_REFUSED: Final = "refused"
 STATES: Final = (CURRENT, OLDER_REVISION, OLDER_TEMPLATE, MISSING, UNEXPECTED, UNKNOWN_REVISION, NOW_REFUSED)
-"""The states of a pod; all but the first are drift. A ``refused`` pod could not be created again as it is."""
+"""The states of a pod; all but the first are drift. A ``refuse`` pod could not be created again as it is."""
 
 _OF_ADMISSION: Final = ("name", "generateName", "namespace", "labels", "annotations", "ownerReferences")
 """The metadata that a webhook sees when a pod is created."""
@@ -75,13 +75,13 @@ def injected_revision(pod: Mapping[str, Any]) -> str | None:
 def of_replica(pod: c.Pod) -> c.Pod:
     """Return the part of a running pod that the replicas of its workload share: a webhook saw it, or added it."""
     meta = pod.get("metadata") or {}
-    kept = {key: meta[key] for key in _OF_ADMISSION if meta.get(key)}
-    if "generateName" in kept:
-        kept.pop("name", None)  # the API server makes it up after the webhooks
+    metadata = {key: meta[key] for key in _OF_ADMISSION if meta.get(key)}
+    if "generateName" in metadata:
+        metadata.pop("name", None)  # the API server makes it up after the webhooks
     spec = pod.get("spec") or {}
     if isinstance(spec, dict):
         spec = {key: value for key, value in spec.items() if key not in _LATER}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": kept, "spec": spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
 def as_created(pod: c.Pod) -> c.Pod:
@@ -113,16 +113,16 @@ def drift_of(pod: c.Pod, answer: Answer | None) -> Drift:
         return Drift(MISSING)
     if has != injected_revision(answer.shared_pod):
         return Drift(OLDER_REVISION)
-    found = {change.kind for change in template_changes(pod, answer.shared_pod)}
-    return Drift(OLDER_TEMPLATE, tuple(kind for kind in KINDS if kind in found)) if found else Drift(CURRENT)
+    kinds = {change.kind for change in template_changes(pod, answer.shared_pod)}
+    return Drift(OLDER_TEMPLATE, tuple(kind for kind in KINDS if kind in kinds)) if kinds else Drift(CURRENT)
 
 
 def template_changes(pod: c.Pod, fresh: c.Pod) -> tuple[Change, ...]:
     """Return the changes from the containers and volumes that injection added to ``pod`` to those that it adds to ``fresh`` now."""
-    names = [_added(each) for each in (pod, fresh)]
+    names = [_added_names(side) for side in (pod, fresh)]
     containers, volumes = (frozenset().union(*(of_pod[index] for of_pod in names)) for index in (0, 1))
     # The API server has already given most running pods the defaults, and they stay the same when they are given again.
-    old, new = ({"spec": _defaulted(each, containers, volumes)} for each in (pod, fresh))
+    old, new = ({"spec": _lists_with_defaults(side, containers, volumes)} for side in (pod, fresh))
     ranged = _LIMIT_RANGER in c.annotations_of(pod)
     return tuple(change for change in pod_changes(old, new, {}) if not _of_others(change, ranged=ranged))
 
@@ -139,21 +139,23 @@ def _of_others(change: Change, *, ranged: bool) -> bool:
     return change.path.endswith(".imagePullPolicy") and change.old == _ALWAYS
 
 
-def _added(pod: c.Pod) -> tuple[frozenset[str], frozenset[str]]:
+def _added_names(pod: c.Pod) -> tuple[frozenset[str], frozenset[str]]:
     """Return the names of the containers and of the volumes that an injection added to a pod."""
     status = read_status(pod) or {}
     containers = (name for kind in _LISTS for name in status.get(kind, ()))
     return frozenset(containers), frozenset(status.get("volumes", ()))
 
 
-def _defaulted(pod: c.Pod, containers: AbstractSet[Any], volumes: AbstractSet[Any]) -> dict[str, list[Object]]:
+def _lists_with_defaults(
+    pod: c.Pod, containers: AbstractSet[Any], volumes: AbstractSet[Any]
+) -> dict[str, list[Object]]:
     """Return the lists of a pod with only these containers and volumes, and with the API server's defaults."""
-    found = {
-        kind: [defaulted_container(item) for item in c.containers_of(pod, kind) if item.get("name") in containers]
+    lists = {
+        kind: [with_container_defaults(item) for item in c.containers_of(pod, kind) if item.get("name") in containers]
         for kind in _LISTS
     }
     listed = c.containers_of(pod, "volumes")
-    return {**found, "volumes": [defaulted_volume(item) for item in listed if item.get("name") in volumes]}
+    return {**lists, "volumes": [with_volume_defaults(item) for item in listed if item.get("name") in volumes]}
 
 
 class _Defaults(NamedTuple):
@@ -169,15 +171,15 @@ class _Defaults(NamedTuple):
     def of(self, value: Mapping[str, Any]) -> Object:
         """Return an object with its defaults."""
         own, inner = self
-        found = {**own, **value}
+        complete = {**own, **value}
         for key in inner:
             if key in value:
                 part, defaults = value[key], inner[key]
                 if isinstance(part, list):
-                    found[key] = [defaults.of(each) if defaults.applies(each) else each for each in part]
+                    complete[key] = [defaults.of(item) if defaults.applies(item) else item for item in part]
                 elif part is not None:
-                    found[key] = defaults.of(part)
-        return found
+                    complete[key] = defaults.of(part)
+        return complete
 
 
 _MODE: Final = {"defaultMode": 0o644}
@@ -212,18 +214,18 @@ _VOLUME: Final = _Defaults(
 )
 
 
-def defaulted_container(container: Mapping[str, Any]) -> Object:
+def with_container_defaults(container: Mapping[str, Any]) -> Object:
     """Return a normalised container as the API server keeps it: with its defaults."""
-    found = _CONTAINER.of({"imagePullPolicy": _pull_policy(str(container.get("image", ""))), **container})
-    resources = found.pop("resources", None) or {}
+    complete = _CONTAINER.of({"imagePullPolicy": _pull_policy(str(container.get("image", ""))), **container})
+    resources = complete.pop("resources", None) or {}
     limits = resources.get("limits") or {}
     if limits:
         # The limits are the requests that it does not have.
         resources = {**resources, "requests": {**limits, **(resources.get("requests") or {})}}
-    return {**found, "resources": resources} if resources else found
+    return {**complete, "resources": resources} if resources else complete
 
 
-def defaulted_volume(volume: Mapping[str, Any]) -> Object:
+def with_volume_defaults(volume: Mapping[str, Any]) -> Object:
     """Return a normalised volume as the API server keeps it: with its defaults."""
     return {**volume, "emptyDir": {}} if set(volume) <= {"name"} else _VOLUME.of(volume)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import AnnotationError, BreakOutError, DataError, InvalidPodError
 from injector.injection import containers as c
-from injector.injection.pipeline import admitted_pod, check_pod_security, inject_pod, validated
+from injector.injection.pipeline import admitted_pod, check_pod_security, inject_pod, validate
 from injector.injection.policy import Verdict, verdicts
 from injector.injection.render import TEMPLATES, select_templates
 from injector.injection.result import OFF, Injected, RequestFacts
@@ -60,7 +60,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class Decision:
     """The steps of one injection, the last of them its result.
 
     ``outcome`` is injected, skipped or refused; ``reason`` is the rule that decided, as in metrics, or the step that refused.
@@ -70,37 +70,39 @@ class Trace:
     outcome: str
     reason: str
 
-    def after(self, *steps: Step) -> Trace:
-        """Return the trace with ``steps`` before its own."""
-        return Trace((*steps, *self.steps), self.outcome, self.reason)
+    def after(self, *steps: Step) -> Decision:
+        """Return the decision with ``steps`` before its own."""
+        return Decision((*steps, *self.steps), self.outcome, self.reason)
 
 
-def ended(outcome: str, reason: str, detail: str, source: str) -> Trace:
-    """Return a trace of the result alone."""
-    return Trace((Step(RESULT, _VERDICTS[outcome], detail, source),), outcome, reason)
+def conclude(outcome: str, reason: str, detail: str, source: str) -> Decision:
+    """Return a decision of the result alone."""
+    return Decision((Step(RESULT, _VERDICTS[outcome], detail, source),), outcome, reason)
 
 
-def trace_pod(
+def explain_pod(
     revision: Revision, pod: dict[str, Any], facts: RequestFacts, labels: Mapping[str, str] | None = None
-) -> Trace:
-    """Return the trace of ``pod`` through the webhook of ``revision``, and through Pod Security.
+) -> Decision:
+    """Return the decision of ``pod`` through the webhook of ``revision``, and through Pod Security.
 
     The ``labels`` of the namespace, if they are known, tell what Pod Security enforces. Raises ManifestError if the pod cannot be read.
     """
     admitted = admitted_pod(pod, facts.namespace)
-    found = tuple(
+    policy_verdicts = tuple(
         verdicts(revision.config.policy, revision.behaviours, admitted, admitted["metadata"].get("namespace", ""))
     )
-    decision = next(verdict.decision for verdict in found if verdict.decision is not None)
-    policy = tuple(_policy_steps(revision, found))
+    decision = next(verdict.decision for verdict in policy_verdicts if verdict.decision is not None)
+    policy = tuple(_policy_steps(revision, policy_verdicts))
     if not decision.inject:
-        return ended(SKIPPED, decision.reason, f"not injected: {decision.detail}", _written_in(revision)).after(*policy)
-    return _injected(revision, pod, admitted, facts, decision.reason, labels or {}).after(*policy)
+        return conclude(SKIPPED, decision.reason, f"not injected: {decision.detail}", _source_of(revision)).after(
+            *policy
+        )
+    return _explain_injection(revision, pod, admitted, facts, decision.reason, labels or {}).after(*policy)
 
 
-def _policy_steps(revision: Revision, found: tuple[Verdict, ...]) -> Iterator[Step]:
+def _policy_steps(revision: Revision, policy_verdicts: tuple[Verdict, ...]) -> Iterator[Step]:
     decided = ""
-    for step, place, silence, decision in found:
+    for step, place, silence, decision in policy_verdicts:
         source = f"{revision.origin}: {place}" if place.startswith("config: ") else place
         if decision is None:
             yield Step(step, PASSED, silence, source)
@@ -111,18 +113,18 @@ def _policy_steps(revision: Revision, found: tuple[Verdict, ...]) -> Iterator[St
             yield Step(step, INJECT if decision.inject else SKIP, decision.detail, source)
 
 
-def _injected(
+def _explain_injection(
     revision: Revision,
     pod: dict[str, Any],
     admitted: c.Pod,
     facts: RequestFacts,
     reason: str,
     labels: Mapping[str, str],
-) -> Trace:
+) -> Decision:
     try:
-        validated(revision, admitted)
+        validate(revision, admitted)
     except AnnotationError as error:
-        return refused(VALIDATION, str(error), _ANNOTATIONS)
+        return refuse(VALIDATION, str(error), _ANNOTATIONS)
     steps = [_validation(revision, admitted), *_proxy_configs(revision, admitted)]
     names, source = _selection(revision, admitted)
     known = all(name in revision.templates for name in names)
@@ -131,21 +133,21 @@ def _injected(
     try:
         result = inject_pod(revision, pod, facts)
     except BreakOutError as error:
-        return refused(GUARD, str(error), f"--guard {facts.guard}").after(*steps)
+        return refuse(GUARD, str(error), f"--guard {facts.guard}").after(*steps)
     except InvalidPodError as error:
-        return refused(INVALID, str(error), "k8s.io/kubernetes, ValidatePodCreate").after(*steps)
+        return refuse(INVALID, str(error), "k8s.io/kubernetes, ValidatePodCreate").after(*steps)
     except DataError as error:
-        step, where = (RENDER, _written_in(revision)) if known else (SELECTION, source)
-        return refused(step, str(error), where).after(*steps)
+        step, where = (RENDER, _source_of(revision)) if known else (SELECTION, source)
+        return refuse(step, str(error), where).after(*steps)
     if not isinstance(result, Injected):  # pragma: no cover -- the policy decided the same before
-        return ended(SKIPPED, result.reason, result.detail, _written_in(revision)).after(*steps)
+        return conclude(SKIPPED, result.reason, result.detail, _source_of(revision)).after(*steps)
     steps.append(_guard(result, facts.guard))
     try:
         check_pod_security(result.shared_pod, enforced(labels))
     except InvalidPodError as error:
-        return refused(POD_SECURITY_STEP, str(error), _POLICY).after(*steps)
+        return refuse(POD_SECURITY_STEP, str(error), _POLICY).after(*steps)
     steps.append(_pod_security(admitted, result.shared_pod, labels))
-    return ended(INJECTED, reason, _described(admitted, result.pod), _written_in(revision)).after(*steps)
+    return conclude(INJECTED, reason, _describe_added(admitted, result.pod), _source_of(revision)).after(*steps)
 
 
 def _guard(result: Injected, guard: str) -> Step:
@@ -176,16 +178,16 @@ def _validation(revision: Revision, pod: c.Pod) -> Step:
 
 def _proxy_configs(revision: Revision, pod: c.Pod) -> Iterator[Step]:
     """Yield a step with the ProxyConfig resources that apply to a pod, if there are any."""
-    found = revision.proxy_configs_of(pod["metadata"])
-    if found.below or found.above:
+    proxy_configs = revision.proxy_configs_of(pod["metadata"])
+    if proxy_configs.below or proxy_configs.above:
         annotation = [f"the annotation {PROXY_CONFIG}"] if PROXY_CONFIG in c.annotations_of(pod) else []
-        names = ", ".join([*map(str, found.below), *annotation, *map(str, found.above)])
+        names = ", ".join([*map(str, proxy_configs.below), *annotation, *map(str, proxy_configs.above)])
         yield Step(PROXY_CONFIGS_STEP, PASSED, f"{names}: each overrides the ones before it", _RESOURCES)
 
 
-def refused(step: str, detail: str, source: str) -> Trace:
-    """Return the trace of a pod that ``step`` refuses."""
-    result = ended(REFUSED, step, "refused: the API server does not create the pod", source)
+def refuse(step: str, detail: str, source: str) -> Decision:
+    """Return the decision of a pod that ``step`` refuses."""
+    result = conclude(REFUSED, step, "refused: the API server does not create the pod", source)
     return result.after(Step(step, REFUSE, " ".join(detail.split()), source))
 
 
@@ -198,11 +200,11 @@ def _selection(revision: Revision, pod: c.Pod) -> tuple[tuple[str, ...], str]:
     return names, f"metadata.annotations[{TEMPLATES}]" if asks else f"{revision.origin}: config: defaultTemplates"
 
 
-def _written_in(revision: Revision) -> str:
+def _source_of(revision: Revision) -> str:
     return f"{revision.name}, Istio {revision.istio_version}"
 
 
-def _described(pod: c.Pod, injected: c.Pod) -> str:
+def _describe_added(pod: c.Pod, injected: c.Pod) -> str:
     """Describe the added containers with their images."""
     added = [
         f"{item['name']} ({item.get('image', 'no image')})"

@@ -1,7 +1,7 @@
 """Injection of whole workload objects, as ``kube-inject`` does it.
 
 Follows ``IntoObject`` in pkg/kube/inject/inject.go (1.30.3). It differs from the webhook as Istio's does: the policy is always
-``enabled`` without selectors, the template always ``sidecar``, the config's own annotations are not added, and the pod's
+``is_enabled`` without selectors, the template always ``sidecar``, the config's own annotations are not added, and the pod's
 ``proxy.istio.io/config``, with the ProxyConfig resources of its namespace, reaches the mesh config too.
 """
 
@@ -99,8 +99,8 @@ def _as_go_prints(revision: Revision, obj: dict[str, Any], type_name: str) -> di
     spec = printed.get("spec")
     if not revision.behaviours.kube_inject_selector and isinstance(spec, dict) and "selector" in spec:
         # Of the workload kinds, only those of apps print one that is not there.
-        kept = {key: value for key, value in spec.items() if (key, value) != ("selector", None)}
-        printed = {**printed, "spec": kept}
+        fields = {key: value for key, value in spec.items() if (key, value) != ("selector", None)}
+        printed = {**printed, "spec": fields}
     return printed
 
 
@@ -120,7 +120,7 @@ def _inject_workload(
     injected = _inject_placed(revision, placed, path, warn, guard)
     if injected is placed:
         return obj
-    return {**injected, "metadata": {key: each for key, each in injected["metadata"].items() if key != "namespace"}}
+    return {**injected, "metadata": {key: value for key, value in injected["metadata"].items() if key != "namespace"}}
 
 
 def _inject_placed(
@@ -130,7 +130,7 @@ def _inject_placed(
     seen_through = not path and revision.behaviours.kube_inject_owners
     workload = workload_of(pod, revision.behaviours.owner_rules) if seen_through else _workload(obj)
     meta_in_data = owner_meta(revision, pod, workload) if seen_through else obj.get("metadata") or {}
-    reason = _left_alone(revision, pod)
+    reason = _skip_reason(revision, pod)
     if reason:
         warn(_warning(revision, pod, workload, reason))
         return obj
@@ -158,11 +158,11 @@ def _workload(obj: dict[str, Any]) -> WorkloadMeta:
     )
 
 
-def _left_alone(revision: Revision, pod: c.Pod) -> str:
+def _skip_reason(revision: Revision, pod: c.Pod) -> str:
     behaviours = revision.behaviours
     if pod["spec"].get("hostNetwork"):
         return "host networking enabled"
-    if _injected_already(pod, behaviours.kube_inject_injected_check):
+    if _is_injected(pod, behaviours.kube_inject_injected_check):
         return f'injected "{c.PROXY}" sidecar already'
     if not behaviours.kube_inject_patches:
         return ""  # up to 1.7, kube-inject asks no policy
@@ -170,7 +170,7 @@ def _left_alone(revision: Revision, pod: c.Pod) -> str:
     return "" if decision.inject else "sidecar injection disabled"
 
 
-def _injected_already(pod: c.Pod, check: str) -> bool:
+def _is_injected(pod: c.Pod, check: str) -> bool:
     app = c.containers_of(pod)
     if not check or len(app) < 2 or c.find(c.PROXY, app) is None:  # noqa: PLR2004 - a proxy alone is the user's own pod
         return False

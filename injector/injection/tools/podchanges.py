@@ -76,15 +76,15 @@ def differences(kind: str, path: str, old: Any, new: Any, *, opaque: Collection[
     """Yield the differences between two values, of ``kind`` or ``order``; the keys ``opaque`` differ as a whole and show no value."""
     if old == new:
         return
-    old_tree, new_tree = _unfolded(old, new)
+    old_tree, new_tree = _unfold(old, new)
     if isinstance(old_tree, dict) and isinstance(new_tree, dict):
         for key in dict.fromkeys([*old_tree, *new_tree]):
             sides = old_tree.get(key, ABSENT), new_tree.get(key, ABSENT)
             if sides[0] == sides[1]:
                 continue  # as most are: without a generator
             if key in opaque:
-                shown = [side if side is ABSENT else HIDDEN for side in sides]
-                yield Change(kind, _below(path, key), *shown)
+                hidden = [side if side is ABSENT else HIDDEN for side in sides]
+                yield Change(kind, _below(path, key), *hidden)
             else:
                 yield from differences(kind, _below(path, key), *sides, opaque=opaque)
     elif isinstance(old, list) and isinstance(new, list):
@@ -95,16 +95,16 @@ def differences(kind: str, path: str, old: Any, new: Any, *, opaque: Collection[
 
 def entries(items: Iterable[T], name_of: Callable[[T], str]) -> dict[str, T]:
     """Return the items by name; further ones of a name get a number after it."""
-    found: dict[str, T] = {}
+    by_name: dict[str, T] = {}
     counts: Counter[str] = Counter()
     for item in items:
         key = name = name_of(item)
         counts[name] += 1
-        while key in found:
+        while key in by_name:
             key = f"{name}#{counts[name]}"
-            counts[name] += key in found
-        found[key] = item
-    return found
+            counts[name] += key in by_name
+        by_name[key] = item
+    return by_name
 
 
 def order_changes(path: str, old: Iterable[str], new: Iterable[str]) -> Iterator[Change]:
@@ -141,7 +141,7 @@ def _name(item: Mapping[str, Any], keys: tuple[str, ...]) -> str:
     return "/".join(str(item[key]) for key in keys if key in item)
 
 
-def _unfolded(old: Any, new: Any) -> tuple[Any, Any]:
+def _unfold(old: Any, new: Any) -> tuple[Any, Any]:
     """Return both as objects if both are texts of JSON objects, else as they are."""
     if not (isinstance(old, str) and isinstance(new, str) and old.startswith("{") and new.startswith("{")):
         return old, new
@@ -206,13 +206,13 @@ class Hiding:
         return text
 
 
-def hiding_of(given: Mapping[str, Any]) -> Hiding:
+def hiding_of(original: Mapping[str, Any]) -> Hiding:
     """Return the values to hide in the injections of the pod ``given``."""
     # Null is an entry without fields, as for Go.
     own = [
         (str(item.get("name", "")), list(filter(None, item.get("env") or ())))
         for kind in _LISTS
-        for item in filter(None, c.containers_of(given, kind))
+        for item in filter(None, c.containers_of(original, kind))
     ]
     names = {name: frozenset(str(entry.get("name", "")) for entry in env) for name, env in own}
     values = (entry.get("value") for _, env in own for entry in env)
@@ -280,7 +280,7 @@ _NAMED: Final = frozenset(
 def changes(
     old: Answer,
     new: Answer,
-    given: Mapping[str, Any],
+    original: Mapping[str, Any],
     names: tuple[str, str] = ("", ""),
     levels: Sequence[str] = (),
 ) -> tuple[Change, ...]:
@@ -291,14 +291,19 @@ def changes(
     """
     decisions = tuple(decision_of(answer) for answer in (old, new))
     if decisions[0] != decisions[1]:
-        hiding = hiding_of(given)
+        hiding = hiding_of(original)
         texts = [_decision_text(answer, hiding) for answer in (old, new)]
         return (Change("decision", "", *texts),)
     if isinstance(old, Injected) and isinstance(new, Injected):
         pods = old.shared_pod, new.shared_pod
         before, after = levels or map(level_of, pods)
-        found = [*pod_changes(*pods, given), *([Change(POD_SECURITY, "", before, after)] if before != after else ())]
-        return tuple(_unshared(each) for each in sorted(found, key=_place_of_kind) if not _is_own_name(each, names))
+        all_changes = [
+            *pod_changes(*pods, original),
+            *([Change(POD_SECURITY, "", before, after)] if before != after else ()),
+        ]
+        return tuple(
+            _unshare(change) for change in sorted(all_changes, key=_place_of_kind) if not _is_own_name(change, names)
+        )
     return ()
 
 
@@ -306,7 +311,7 @@ def _place_of_kind(change: Change) -> int:
     return KINDS.index(change.kind)
 
 
-def _unshared(change: Change) -> Change:
+def _unshare(change: Change) -> Change:
     """Return a change that shares no object with a revision."""
     sides = change.old, change.new
     if not any(isinstance(side, dict | list) for side in sides):
@@ -335,16 +340,16 @@ def decision_of(answer: Answer) -> str:
     return "injected" if isinstance(answer, Injected) else "skipped"
 
 
-def pod_changes(old: c.Pod, new: c.Pod, given: Mapping[str, Any]) -> tuple[Change, ...]:
+def pod_changes(old: c.Pod, new: c.Pod, original: Mapping[str, Any]) -> tuple[Change, ...]:
     """Return the differences between two injections of ``given``, in the order of ``KINDS``."""
-    found = [
+    all_changes = [
         *differences(
             "metadata", "metadata", old.get("metadata") or {}, new.get("metadata") or {}, opaque=HIDDEN_ANNOTATIONS
         ),
-        *_container_changes(old, new, hiding_of(given)),
+        *_container_changes(old, new, hiding_of(original)),
         *_spec_changes(old.get("spec") or {}, new.get("spec") or {}),
     ]
-    return tuple(sorted(found, key=_place_of_kind))
+    return tuple(sorted(all_changes, key=_place_of_kind))
 
 
 def _decision_text(answer: Answer, hiding: Hiding) -> str:
@@ -361,7 +366,7 @@ def _spec_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Ch
 
 
 def _container_changes(old: c.Pod, new: c.Pod, hiding: Hiding) -> Iterator[Change]:
-    before, after = _placed(old), _placed(new)
+    before, after = _containers_by_name(old), _containers_by_name(new)
     for name in _union(before, after):
         yield from _one_container(name, before.get(name), after.get(name), hiding)
     for kind in _LISTS:
@@ -369,7 +374,7 @@ def _container_changes(old: c.Pod, new: c.Pod, hiding: Hiding) -> Iterator[Chang
         yield from order_changes(f"spec.{kind}", *names)
 
 
-def _placed(pod: c.Pod) -> dict[str, tuple[str, c.Container]]:
+def _containers_by_name(pod: c.Pod) -> dict[str, tuple[str, c.Container]]:
     """Return every container by name, with the list that it is in."""
     listed = [(kind, item) for kind in _LISTS for item in c.containers_of(pod, kind)]
     return entries(listed, lambda pair: str(pair[1].get("name", "")))
@@ -408,15 +413,15 @@ def _env_changes(
         if sides[0] == sides[1]:
             continue
         where = f"{path}.env[{name}]"
-        shown = [_shown(side, is_hidden=hiding.hides(container, name)) for side in sides]
-        if HIDDEN in shown:
-            yield Change("env", where, *shown)
+        visible = [_value_or_source(side, is_hidden=hiding.hides(container, name)) for side in sides]
+        if HIDDEN in visible:
+            yield Change("env", where, *visible)
         else:
-            yield from differences("env", where, *shown)
+            yield from differences("env", where, *visible)
     yield from order_changes(f"{path}.env", before, after)
 
 
-def _shown(entry: Any, *, is_hidden: bool) -> Any:
+def _value_or_source(entry: Any, *, is_hidden: bool) -> Any:
     """Return the value of a variable, else the source of its value."""
     if entry is ABSENT:
         return ABSENT

@@ -20,7 +20,13 @@ from injector.injection import containers as c
 from injector.injection.data import DEFAULT_PROXY_ID, NETWORK, NETWORK_LABEL
 from injector.injection.render import TEMPLATES
 from injector.injection.steps import prometheus
-from injector.injection.steps.overrides import AUTO_IMAGE, INTERCEPTION_MODE, OVERRIDES, read_overrides, reinserted
+from injector.injection.steps.overrides import (
+    AUTO_IMAGE,
+    INTERCEPTION_MODE,
+    OVERRIDES,
+    read_overrides,
+    reinsert_overrides,
+)
 from injector.injection.steps.probes import APP_PROBERS, REWRITE, STATUS_PORT
 from injector.injection.steps.status import STATUS, InjectionStatus, read_status
 from injector.injection.tools.manifest import pod_in
@@ -70,11 +76,11 @@ def uninject_object(obj: dict[str, Any], others: OtherKinds = OTHER_KINDS) -> di
     path = pod_template_path(obj, others)
     if path is None:
         return None
-    given, meta_path = pod_in(obj, path)
+    injected, meta_path = pod_in(obj, path)
     try:
-        pod = normalise(given, "v1.Pod", coerce=True)
+        pod = normalise(injected, "v1.Pod", coerce=True)
     except ManifestError:
-        if any(name in str(given) for name in (c.PROXY, STATUS)):
+        if any(name in str(injected) for name in (c.PROXY, STATUS)):
             raise
         return obj  # Kubernetes cannot read a pod with placeholders, but it has no sidecar
     name = (normalise(obj.get("metadata"), "v1.ObjectMeta", coerce=True) or {}).get("name", "")
@@ -98,8 +104,8 @@ def uninject_pod(pod: c.Pod, *, workload: str = "") -> c.Pod:
     env = {item.get("name"): item.get("value") or "" for item in (proxy or {}).get("env") or ()}
     added = status if status is not None and any(status.values()) else _BEFORE_STATUS
     spec = pod.get("spec") or {}
-    left = {kind: [item for item in spec.get(kind) or () if item.get("name") not in added[kind]] for kind in added}
-    pod = c.with_spec(pod, **{kind: items or None for kind, items in left.items() if spec.get(kind)})
+    remaining = {kind: [item for item in spec.get(kind) or () if item.get("name") not in added[kind]] for kind in added}
+    pod = c.with_spec(pod, **{kind: items or None for kind, items in remaining.items() if spec.get(kind)})
     pod = _with_probes(pod, _json_object(env.get(APP_PROBERS, ""), APP_PROBERS))
     pod = _with_overridden(pod)
     noted = c.annotations_of(pod).get(STATUS, "")
@@ -130,7 +136,7 @@ def _agent_port(proxy: c.Container) -> str:
 def _with_overridden(pod: c.Pod) -> c.Pod:
     """Return the pod with the containers that templates changed as they were; one without an image had ``auto``."""
     noted = {item.get("name") for items in read_overrides(pod).values() for item in items}
-    pod = reinserted(pod)
+    pod = reinsert_overrides(pod)
     native = c.find(c.PROXY, c.containers_of(pod, "initContainers"))
     if native is not None:  # users write it among the containers: only templates make it a native sidecar
         init = c.without(c.PROXY, c.containers_of(pod, "initContainers"))
@@ -169,10 +175,10 @@ def _with_probers(container: c.Container, probers: Iterable[tuple[str, dict[str,
     for kind, prober in probers:
         # Up to 1.4 a prober is the action of an HTTP probe, with nothing around it.
         actions = prober if any(key in prober for key in _HANDLERS) else {"httpGet": prober}
-        found = {key: action for key in _HANDLERS if isinstance(action := actions.get(key), dict) and action}
+        handlers = {key: action for key in _HANDLERS if isinstance(action := actions.get(key), dict) and action}
         # The port of grpc has no name, and stays as it is.
         handler = {
-            key: action if key == "grpc" else _with_port_name(action, container) for key, action in found.items()
+            key: action if key == "grpc" else _with_port_name(action, container) for key, action in handlers.items()
         }
         container = _with_handler(container, kind, handler)
     return container
@@ -215,14 +221,14 @@ def _json_object(text: str, variable: str) -> dict[str, Any]:
     if not text:
         return {}
     try:
-        found = load_json(text)
+        document = load_json(text)
     except DataError as error:
         raise ManifestError(
             f"the proxy's variable {variable} is not JSON",
             where=c.PROXY,
             hint="it was changed by hand: correct it, or remove it",
         ) from error
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def _without(mapping: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
@@ -308,9 +314,9 @@ def _without_network(annotations: dict[str, str]) -> dict[str, str]:
     text = annotations.get(_NETWORKS)
     if text is None or "istio-cni" not in text:
         return annotations
-    kept = _NETWORK_OBJECT.sub("", text) if text.lstrip().startswith("[") else _other_networks(text)
-    if kept and kept != "[]":
-        return {**annotations, _NETWORKS: kept}
+    other_networks = _NETWORK_OBJECT.sub("", text) if text.lstrip().startswith("[") else _other_networks(text)
+    if other_networks and other_networks != "[]":
+        return {**annotations, _NETWORKS: other_networks}
     return _without(annotations, (_NETWORKS,))
 
 

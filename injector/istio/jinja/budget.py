@@ -35,7 +35,7 @@ def check_value_size(size: int) -> None:
         raise Spent(f"a value of {size} bytes or items")
 
 
-def charged(value: _T) -> _T:
+def charge(value: _T) -> _T:
     """Count the memory of a new value and return it; its items were counted before."""
     if isinstance(value, str):
         if len(value) > MAX_SIZE:
@@ -119,7 +119,7 @@ def text_of(value: Any) -> str:
     if isinstance(value, str):
         return value
     check_value_size(size)
-    return charged(str(value))
+    return charge(str(value))
 
 
 def join_counted(parts: Iterable[Any], between: str = "") -> str:
@@ -131,4 +131,4 @@ def join_counted(parts: Iterable[Any], between: str = "") -> str:
         size += len(text) + (len(between) if texts else 0)
         check_value_size(size)
         texts.append(text)
-    return charged(between.join(texts))
+    return charge(between.join(texts))

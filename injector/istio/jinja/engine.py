@@ -69,7 +69,7 @@ def jinja_data(data: TemplateData, minor: Minor) -> dict[str, Any]:
         "values": data.field("Values"),
         "mesh": _json(data.field("MeshConfig")),
         "proxy_config": _json(data.field("ProxyConfig")),
-        "proxy_config_json": data.field("ProxyConfig").target.derived(proto_to_json, minor),
+        "proxy_config_json": data.field("ProxyConfig").target.derive(proto_to_json, minor),
         "istio_minor": minor[1],
         "revision": data.field("Revision"),
         "native_sidecars": data.field("NativeSidecars"),
@@ -126,7 +126,7 @@ def named_entries(annotations: Mapping[str, str], name: str) -> list[dict[str, A
 
 
 def _json(value: Any) -> Any:
-    return indirect(value)[0].derived(_frozen_json)
+    return indirect(value)[0].derive(_frozen_json)
 
 
 def _frozen_json(message: Message) -> Any:
@@ -196,10 +196,10 @@ class JinjaTemplate:
                     texts.append(text)
                 rendering.check()
         except Exception as error:
-            raise self._failed(error) from error
+            raise self._render_error(error) from error
         return "".join(texts)
 
-    def _failed(self, error: Exception) -> TemplateRenderError:
+    def _render_error(self, error: Exception) -> TemplateRenderError:
         kind = TemplateBudgetError if isinstance(error, Spent) else TemplateRenderError
         where = _where(error) or f"template {self.name}"
         return kind(_message(error), where=where, hint="correct the template, or the annotation it reads")

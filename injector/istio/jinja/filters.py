@@ -21,7 +21,7 @@ from jinja2.tests import TESTS
 from injector.golang.json import go_json
 from injector.gotemplate.budget import reserve, spend
 from injector.istio.jinja.budget import (
-    charged,
+    charge,
     check_value_size,
     counted,
     join_counted,
@@ -68,22 +68,22 @@ def known_filters() -> dict[str, Callable[..., Any]]:
         "indent": _stepping(_indent),
         "items": _stepping(_items),
         "join": _stepping(_join),
-        "list": _stepping(lambda value: charged(list(counted(value)))),
-        "lower": _stepping(lambda value: charged(text_of(value).lower())),
+        "list": _stepping(lambda value: charge(list(counted(value)))),
+        "lower": _stepping(lambda value: charge(text_of(value).lower())),
         "quote": _quote,
         "replace": _stepping(_replace),
         "reverse": _stepping(_reverse),
         "round": _measuring(_round),
-        "rstripped": _stepping(lambda text, characters: charged(text_of(text).rstrip(_few(characters)))),
+        "rstripped": _stepping(lambda text, characters: charge(text_of(text).rstrip(_few(characters)))),
         "split": _stepping(_split),
         "string": _stepping(text_of),
         "sum": _stepping(_sum),
         "tojson": _to_json,
         "toyaml": _stepping(_to_yaml),
-        "trim": _stepping(lambda value, chars=None: charged(text_of(value).strip(_few(chars)))),
-        "truncated": _stepping(lambda text, size: charged(text_of(text)[:size])),
+        "trim": _stepping(lambda value, chars=None: charge(text_of(value).strip(_few(chars)))),
+        "truncated": _stepping(lambda text, size: charge(text_of(text)[:size])),
         "unique": _stepping(_unique),
-        "upper": _stepping(lambda value: charged(text_of(value).upper())),
+        "upper": _stepping(lambda value: charge(text_of(value).upper())),
     }
 
 
@@ -116,7 +116,7 @@ def _measuring(call: Callable[..., Any]) -> Callable[..., Any]:
         for value in (*args[passed:], *kwargs.values()):
             if not isinstance(value, Undefined):
                 measure(value)
-        return charged(call(*args, **kwargs))
+        return charge(call(*args, **kwargs))
 
     return measuring
 
@@ -131,8 +131,8 @@ def _listing(call: Callable[..., Any], *, walks: bool = False) -> Callable[..., 
         items = list(counted(value))
         if walks:
             measure(items)
-        found = call(context, items, *args, **kwargs)
-        return charged(list(found)) if hasattr(found, "__next__") else found
+        matching = call(context, items, *args, **kwargs)
+        return charge(list(matching)) if hasattr(matching, "__next__") else matching
 
     return listing
 
@@ -157,14 +157,14 @@ def _items(value: Any) -> list[tuple[Any, Any]]:
         return []
     if not isinstance(value, dict):
         raise TypeError("Can only get item pairs from a mapping.")
-    return charged(list(counted(value.items())))
+    return charge(list(counted(value.items())))
 
 
 def _indent(value: Any, width: int = 4, first: bool = False) -> str:  # noqa: FBT001, FBT002 -- Jinja's own signature
     text = text_of(value)
     check_value_size(len(text) + (text.count("\n") + 1) * max(width, 0))
     pad = " " * max(width, 0)
-    return charged((pad if first else "") + text.replace("\n", "\n" + pad))
+    return charge((pad if first else "") + text.replace("\n", "\n" + pad))
 
 
 @jinja2.pass_environment
@@ -175,16 +175,16 @@ def _join(environment: jinja2.Environment, value: Any, d: Any = "", attribute: A
 
 def _replace(value: Any, old: Any, new: Any, count: int | None = None) -> str:
     text, old, new = text_of(value), text_of(old), text_of(new)
-    found = text.count(old)
-    replaced = found if count is None or count < 0 else min(found, count)
+    occurrences = text.count(old)
+    replaced = occurrences if count is None or count < 0 else min(occurrences, count)
     check_value_size(len(text) + replaced * (len(new) - len(old)))
-    return charged(text.replace(old, new, replaced))
+    return charge(text.replace(old, new, replaced))
 
 
 def _reverse(value: Any) -> Any:
     if isinstance(value, str):
-        return charged(text_of(value)[::-1])
-    return charged(list(counted(reversed(value))))
+        return charge(text_of(value)[::-1])
+    return charge(list(counted(reversed(value))))
 
 
 def _round(value: Any, precision: int = 0, method: str = "common") -> Any:
@@ -198,7 +198,7 @@ def _split(value: Any, separator: Any) -> list[str]:
     parts = text.count(separator) + 1
     spend(parts)
     reserve(_BYTES_PER_PART * parts)
-    return charged(text.split(separator))
+    return charge(text.split(separator))
 
 
 @jinja2.pass_environment
@@ -206,10 +206,10 @@ def _sum(environment: jinja2.Environment, value: Any, attribute: Any = None, sta
     getter = make_attrgetter(environment, attribute)
     total = _number(start)
     for item in counted(value):
-        found = getter(item)
-        if isinstance(found, Undefined):
-            str(found)
-        total = charged(total + _number(found))
+        inner = getter(item)
+        if isinstance(inner, Undefined):
+            str(inner)
+        total = charge(total + _number(inner))
     return total
 
 
@@ -222,18 +222,18 @@ def _unique(
 ) -> list[Any]:
     getter = make_attrgetter(environment, attribute, postprocess=None if case_sensitive else ignore_case)
     # The hash of a text, unlike that of a number, cannot be predicted, so a template cannot create many collisions.
-    found: dict[tuple[bool, str], Any] = {}
+    by_value: dict[tuple[bool, str], Any] = {}
     for item in counted(value):
         key = getter(item)
         if isinstance(key, dict | list | tuple):
             raise TypeError(f"{type(key).__name__} cannot be told apart; name an attribute")
-        found.setdefault((isinstance(key, str), _text(key)), item)
-    return charged(list(found.values()))
+        by_value.setdefault((isinstance(key, str), _text(key)), item)
+    return charge(list(by_value.values()))
 
 
 def _quote(value: Any) -> str:
     """Return a value as a JSON string, which is always a valid YAML string."""
-    return charged(encode_basestring_ascii(_text(value)))
+    return charge(encode_basestring_ascii(_text(value)))
 
 
 def _text(value: Any) -> str:
@@ -246,7 +246,7 @@ def _text(value: Any) -> str:
 
 def _to_json(value: Any) -> str:
     measure(value)
-    return charged(go_json(value))
+    return charge(go_json(value))
 
 
 JSON_FILTERS: Final = frozenset({_quote, _to_json})
@@ -256,7 +256,7 @@ JSON_FILTERS: Final = frozenset({_quote, _to_json})
 def _to_yaml(value: Any) -> str:
     measure(value, cost=_YAML_STEPS)
     _check_keys(value)
-    return charged(dump_yaml(value).rstrip("\n"))
+    return charge(dump_yaml(value).rstrip("\n"))
 
 
 def _check_keys(value: Any) -> None:

@@ -26,7 +26,7 @@ from jinja2.utils import object_type_repr
 from injector.gotemplate.budget import spend
 from injector.istio.jinja.budget import (
     SEQUENCES,
-    charged,
+    charge,
     check_bits,
     check_value_size,
     counted,
@@ -74,7 +74,7 @@ class _Generator(CodeGenerator):
 
     def visit_Filter(self, node: nodes.Filter, frame: Frame) -> None:  # noqa: N802 -- Jinja2's visitors are named so
         if node.name == _COUNTED and node.node is not None:
-            self._wrapped("counted", node.node, frame)
+            self._wrap("counted", node.node, frame)
         else:
             super().visit_Filter(node, frame)
 
@@ -85,19 +85,21 @@ class _Generator(CodeGenerator):
 
     def visit_Compare(self, node: nodes.Compare, frame: Frame) -> None:  # noqa: N802 -- Jinja2's visitors are named so
         self.write("(")
-        self._wrapped("walked", node.expr, frame)
+        self._wrap("measure_value", node.expr, frame)
         for operand in node.ops:
             self.write(f" {operators[operand.op]} ")
             if isinstance(operand.expr, nodes.Const) and len(repr(operand.expr.value)) < _SHORT:
                 self.visit(operand.expr, frame)
             else:
-                self._wrapped("searched" if operand.op in ("in", "notin") else "walked", operand.expr, frame)
+                self._wrap(
+                    "measure_container" if operand.op in ("in", "notin") else "measure_value", operand.expr, frame
+                )
         self.write(")")
 
     def visit_Dict(self, node: nodes.Dict, frame: Frame) -> None:  # noqa: N802 -- Jinja2's visitors are named so
         self.write("{")
         for item in node.items:
-            self._wrapped("walked", item.key, frame)
+            self._wrap("measure_value", item.key, frame)
             self.write(": ")
             self.visit(item.value, frame)
             self.write(", ")
@@ -120,7 +122,7 @@ class _Generator(CodeGenerator):
         if not isinstance(node.arg, nodes.Slice):
             super().visit_Getitem(node, frame)
             return
-        self.write("environment.sliced(")
+        self.write("environment.take_slice(")
         self.visit(node.node, frame)
         for bound in (node.arg.start, node.arg.stop, node.arg.step):
             self.write(", ")
@@ -138,7 +140,7 @@ class _Generator(CodeGenerator):
         del node, frame, finalize
         self.write(")")
 
-    def _wrapped(self, call: str, node: nodes.Expr, frame: Frame) -> None:
+    def _wrap(self, call: str, node: nodes.Expr, frame: Frame) -> None:
         self.write(f"environment.{call}(")
         self.visit(node, frame)
         self.write(")")
@@ -153,7 +155,7 @@ class _Template(jinja2.Template):
 
 
 @jinja2.pass_context
-def _printed(context: jinja2.runtime.Context, value: Any) -> str:
+def _print(context: jinja2.runtime.Context, value: Any) -> str:
     # The compiler does not call it for constants, because it takes the context.
     del context
     return text_of(value)
@@ -170,7 +172,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         super().__init__(
             loader=jinja2.DictLoader(dict(templates)),
             undefined=jinja2.StrictUndefined,
-            finalize=_printed,
+            finalize=_print,
             autoescape=False,
             trim_blocks=True,
             lstrip_blocks=True,
@@ -193,26 +195,26 @@ class Sandbox(ImmutableSandboxedEnvironment):
     counted = staticmethod(counted)
     text_of = staticmethod(text_of)
 
-    def walked(self, value: Any) -> Any:
+    def measure_value(self, value: Any) -> Any:
         """Measure a value that is going to be compared or hashed."""
         if value.__class__ is str or not isinstance(value, Undefined):
             measure(value)
         return value
 
-    def searched(self, value: Any) -> Any:
+    def measure_container(self, value: Any) -> Any:
         """Measure a value in which another is looked for; finding a key takes one step however many there are."""
         if value.__class__ is dict:
             spend()
             return value
-        return self.walked(value)
+        return self.measure_value(value)
 
-    def sliced(self, value: Any, start: Any, stop: Any, step: Any) -> Any:
+    def take_slice(self, value: Any, start: Any, stop: Any, step: Any) -> Any:
         """Return a slice."""
         if isinstance(value, _SEQUENCES):
             bounds = slice(start, stop, step)
             check_value_size(len(range(*bounds.indices(len(value)))))
             spend()
-            return charged(value[bounds])
+            return charge(value[bounds])
         if isinstance(value, Undefined):
             str(value)
         raise SecurityError(f"{type(value).__name__} has no slices")
@@ -284,13 +286,13 @@ class Sandbox(ImmutableSandboxedEnvironment):
         spend()
         if operator == "+" and left.__class__ is right.__class__ is str:
             check_value_size(len(left) + len(right))
-            return charged(left + right)
+            return charge(left + right)
         if operator == "**":
             raise SecurityError("the operator ** is not available")
         if operator == "%" and isinstance(left, str):
             raise SecurityError("formatting with % is not available; join the parts")
         _check_result(operator, left, right)
-        return charged(super().call_binop(context, operator, left, right))
+        return charge(super().call_binop(context, operator, left, right))
 
     def call(self, context: jinja2.runtime.Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Call a macro, a block, ``loop`` or a function of the sandbox."""
@@ -303,7 +305,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
             for value in (*args, *kwargs.values()) if kwargs else args:
                 if value.__class__ is not str or len(value) > _SHORT:
                     measure(value, cost=_CALL_STEPS)
-            return charged(obj.call(*args, **kwargs))
+            return charge(obj.call(*args, **kwargs))
         if isinstance(obj, Undefined):
             str(obj)
         if isinstance(obj, LoopContext):
@@ -313,7 +315,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
                 measure(value)
         elif not isinstance(obj, _CALLABLE):
             raise SecurityError(f"{type(obj).__name__} cannot be called")
-        return charged(super().call(context, obj, *args, **kwargs))
+        return charge(super().call(context, obj, *args, **kwargs))
 
 
 def _is_open(obj: Any, name: str) -> bool:

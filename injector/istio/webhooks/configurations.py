@@ -183,7 +183,7 @@ def tag_webhook(
 
 def sidecar_webhooks(configuration: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the webhooks of a configuration that inject sidecars, by Istio's names."""
-    return [each for each in configuration.get("webhooks") or () if each["name"].endswith(_SUFFIX)]
+    return [webhook for webhook in configuration.get("webhooks") or () if webhook["name"].endswith(_SUFFIX)]
 
 
 def is_deactivated(configuration: Mapping[str, Any]) -> bool:

@@ -66,7 +66,7 @@ class Webhooks(Generic[W]):
 
     def __init__(self, webhooks: Iterable[W]) -> None:
         self.all = tuple(webhooks)
-        self._keys = {requirement.key for each in self.all for requirement in each.namespace.requirements}
+        self._keys = {requirement.key for webhook in self.all for requirement in webhook.namespace.requirements}
         self._by_namespace: dict[frozenset[tuple[str, str]], list[W]] = {}
 
     def __iter__(self) -> Iterator[W]:
@@ -75,14 +75,14 @@ class Webhooks(Generic[W]):
     def __len__(self) -> int:
         return len(self.all)
 
-    def called(self, namespace_labels: Labels, labels: Labels) -> list[W]:
+    def find_called(self, namespace_labels: Labels, labels: Labels) -> list[W]:
         """Return the webhooks that are called for a pod with these labels."""
         key = frozenset(item for item in namespace_labels.items() if item[0] in self._keys)
-        found = self._by_namespace.get(key)
-        if found is None:
-            found = [each for each in self.all if each.namespace.matches(namespace_labels)]
-            self._by_namespace[key] = found
-        return [each for each in found if each.object.matches(labels)]
+        of_namespace = self._by_namespace.get(key)
+        if of_namespace is None:
+            of_namespace = [webhook for webhook in self.all if webhook.namespace.matches(namespace_labels)]
+            self._by_namespace[key] = of_namespace
+        return [webhook for webhook in of_namespace if webhook.object.matches(labels)]
 
 
 @lru_cache(maxsize=1024)
@@ -94,7 +94,7 @@ def webhooks_of(name: str, precedence: str = NAMESPACE) -> tuple[Webhook, ...]:
     )
 
 
-def called(
+def called_webhooks(
     names: Iterable[str], namespace_labels: Labels, labels: Labels, precedence: str = NAMESPACE
 ) -> tuple[tuple[str, Webhook], ...]:
     """Return the webhooks that the API server calls for a pod with these labels, each with its name, one of ``names``."""
@@ -106,7 +106,7 @@ def called(
     )
 
 
-def passed_over(namespace_labels: Labels, labels: Labels, precedence: str = NAMESPACE) -> tuple[str, ...]:
+def labels_without_effect(namespace_labels: Labels, labels: Labels, precedence: str = NAMESPACE) -> tuple[str, ...]:
     """Describe the labels of a pod and its namespace that have no effect, because others take precedence."""
     rev, pod_rev = namespace_labels.get(REVISION_LABEL), labels.get(REVISION_LABEL)
     notes = []
@@ -120,7 +120,7 @@ def passed_over(namespace_labels: Labels, labels: Labels, precedence: str = NAME
     return tuple(notes)
 
 
-def unserved(
+def unserved_name(
     namespace_labels: Labels, labels: Labels, names: Collection[str], precedence: str = NAMESPACE
 ) -> str | None:
     """Return the revision or tag that a pod without a webhook names in its labels, unless it is one of ``names``."""

@@ -26,12 +26,12 @@ def overlapping(configurations: Iterable[Mapping[str, Any]]) -> dict[str, tuple[
     As in the analyzer, only Istio's configurations count. It tries every combination of the labels in Istio's selectors, with each
     revision that any selector names, and has a line for every set of webhooks that are called together.
     """
-    known = [each for each in configurations if is_istios(each)]
-    revisions = sorted({revision for each in known for revision in revisions_of(each)})
+    known = [configuration for configuration in configurations if is_istios(configuration)]
+    revisions = sorted({revision for configuration in known for revision in revisions_of(configuration)})
     webhooks = {
-        f"{each['metadata']['name']}/{webhook['name']}": (each["metadata"]["name"], webhook)
-        for each in known
-        for webhook in each.get("webhooks") or ()
+        f"{configuration['metadata']['name']}/{webhook['name']}": (configuration["metadata"]["name"], webhook)
+        for configuration in known
+        for webhook in configuration.get("webhooks") or ()
     }
     base: Sequence[Labels] = ({}, {INJECTION_LABEL: "enabled"}, {INJECTION_LABEL: "disabled"})
     namespaces = _called_together(webhooks, "namespaceSelector", _label_sets(base, revisions))
@@ -43,7 +43,7 @@ def overlapping(configurations: Iterable[Mapping[str, Any]]) -> dict[str, tuple[
             others = " ".join(other for other in names if other != name)
             line = f"Webhook overlaps with others: [{others}]. This may cause injection to occur twice."
             lines.setdefault(webhooks[name][0], set()).add(line)
-    return {name: tuple(sorted(found)) for name, found in lines.items()}
+    return {name: tuple(sorted(own_lines)) for name, own_lines in lines.items()}
 
 
 def _called_together(
@@ -52,8 +52,10 @@ def _called_together(
     """Return the sets of webhooks whose selector ``key`` matches the same labels; one that Kubernetes refuses matches nothing."""
     selectors = {name: Selector.compile_valid(webhook.get(key) or {}) for name, (_, webhook) in webhooks.items()}
     return {
-        frozenset(name for name, selector in selectors.items() if selector is not None and selector.matches(each))
-        for each in labels
+        frozenset(
+            name for name, selector in selectors.items() if selector is not None and selector.matches(selector_labels)
+        )
+        for selector_labels in labels
     }
 
 
@@ -75,8 +77,8 @@ def injecting(configurations: Iterable[Mapping[str, Any]]) -> Webhooks[Webhook]:
     """Return the webhooks that call an injector: those with its path, and those that Istio's analyzer takes for one by their name."""
     return Webhooks(
         Webhook(raw["name"], *(Selector.compile(raw.get(key) or {}) for key in SELECTORS))
-        for each in configurations
-        for raw in each.get("webhooks") or ()
+        for configuration in configurations
+        for raw in configuration.get("webhooks") or ()
         if _has_istios_name(raw) or is_injectors(path_of(raw.get("clientConfig") or {}))
     )
 
@@ -84,10 +86,10 @@ def injecting(configurations: Iterable[Mapping[str, Any]]) -> Webhooks[Webhook]:
 def revisions_of(configuration: Mapping[str, Any]) -> frozenset[str]:
     """Return every revision that a configuration names in its labels and selectors."""
     selectors = [webhook.get(key) or {} for webhook in configuration.get("webhooks") or () for key in SELECTORS]
-    labels = (configuration["metadata"].get("labels"), *(each.get("matchLabels") for each in selectors))
-    found = {each[REVISION_LABEL] for each in labels if each and REVISION_LABEL in each}
+    labels = (configuration["metadata"].get("labels"), *(selector.get("matchLabels") for selector in selectors))
+    requested = {own_labels[REVISION_LABEL] for own_labels in labels if own_labels and REVISION_LABEL in own_labels}
     for selector in selectors:
         for expression in selector.get("matchExpressions") or ():
             if expression.get("key") == REVISION_LABEL:
-                found.update(expression.get("values") or ())
-    return frozenset(found)
+                requested.update(expression.get("values") or ())
+    return frozenset(requested)

@@ -65,8 +65,10 @@ def live_webhooks(configurations: Iterable[Mapping[str, Any]]) -> LiveWebhooks:
     of the webhooks in each (k8s.io/apiserver/pkg/admission/configuration/mutating_webhook_manager.go, v0.35). Raises ManifestError if
     Kubernetes refuses a configuration.
     """
-    ordered = sorted(map(read_configuration, configurations), key=lambda each: str(each["metadata"]["name"]))
-    return Webhooks(webhook for each in ordered for webhook in _of_configuration(each))
+    ordered = sorted(
+        map(read_configuration, configurations), key=lambda configuration: str(configuration["metadata"]["name"])
+    )
+    return Webhooks(webhook for configuration in ordered for webhook in _of_configuration(configuration))
 
 
 def _of_configuration(configuration: Mapping[str, Any]) -> Iterator[LiveWebhook]:
@@ -103,7 +105,7 @@ def read_configuration(obj: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(webhooks, list) or not all(map(_is_webhook, webhooks)):
         hint = "read it with `kubectl get -o yaml`"
         raise ManifestError("a webhook is not valid", where=where, hint=hint)
-    return {"metadata": {"name": "", **metadata}, "webhooks": [_read_webhook(each, where) for each in webhooks]}
+    return {"metadata": {"name": "", **metadata}, "webhooks": [_read_webhook(webhook, where) for webhook in webhooks]}
 
 
 def _is_webhook(raw: Any) -> bool:
@@ -119,7 +121,7 @@ def _is_webhook(raw: Any) -> bool:
 
 def _is_rule(raw: Any) -> bool:
     lists = [raw.get(key) or [] for key in RULE] if isinstance(raw, dict) else [None]
-    return all(isinstance(each, list) and all(isinstance(word, str) for word in each) for each in lists)
+    return all(isinstance(words, list) and all(isinstance(word, str) for word in words) for words in lists)
 
 
 def _read_webhook(raw: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -133,8 +135,11 @@ def _read_webhook(raw: Mapping[str, Any], where: str) -> dict[str, Any]:
 def precedence_of(webhooks: Iterable[LiveWebhook]) -> str:
     """Return the precedence of a cluster's webhooks: ``pod`` if one for labelled namespaces leaves out labelled pods."""
     leaves_out = any(
-        any(each.key == REVISION_LABEL and each.operator == "In" for each in webhook.namespace.requirements)
-        and any(each.key == REVISION_LABEL for each in webhook.object.requirements)
+        any(
+            requirement.key == REVISION_LABEL and requirement.operator == "In"
+            for requirement in webhook.namespace.requirements
+        )
+        and any(requirement.key == REVISION_LABEL for requirement in webhook.object.requirements)
         for webhook in webhooks
     )
     return POD if leaves_out else NAMESPACE
@@ -164,5 +169,7 @@ def options_of(configuration: Mapping[str, Any], name: str) -> WebhookOptions | 
         precedence=precedence_of(live_webhooks([configuration])),
         cluster=unquote(cluster).replace(SLASH, "/"),
         network=unquote(network).replace(SLASH, "/"),
-        match_conditions=tuple((each["name"], each["expression"]) for each in webhook.get("matchConditions") or ()),
+        match_conditions=tuple(
+            (condition["name"], condition["expression"]) for condition in webhook.get("matchConditions") or ()
+        ),
     )

@@ -12,7 +12,7 @@ from injector.gotemplate.budget import DEFAULT_BUDGET, MAX_SIZE, Budget, Renderi
 from injector.gotemplate.errors import Spent
 from injector.istio.jinja.budget import (
     MAX_BITS,
-    charged,
+    charge,
     check_bits,
     check_value_size,
     counted,
@@ -34,7 +34,7 @@ def _rendering() -> Iterator[None]:
 )
 def test_a_new_value_takes_memory(value: Any, size: int) -> None:
     reserve(DEFAULT_BUDGET.memory - size)
-    assert charged(value) is value
+    assert charge(value) is value
     with pytest.raises(Spent):
         reserve(1)
 
@@ -42,15 +42,15 @@ def test_a_new_value_takes_memory(value: Any, size: int) -> None:
 @pytest.mark.parametrize("value", ["a" * (MAX_SIZE + 1), [0] * (MAX_SIZE + 1), (0,) * (MAX_SIZE + 1)])
 def test_the_size_of_a_new_value_is_limited(value: Any) -> None:
     with pytest.raises(Spent, match=f"^a value of {MAX_SIZE + 1} bytes or items$"):
-        charged(value)
+        charge(value)
 
 
 def test_sizes_and_integers_may_be_as_large_as_the_limit() -> None:
     check_value_size(MAX_SIZE)
     check_bits(MAX_BITS)
-    assert charged(2**MAX_BITS - 1) == 2**MAX_BITS - 1
+    assert charge(2**MAX_BITS - 1) == 2**MAX_BITS - 1
     with pytest.raises(Spent, match=f"^an integer of more than {MAX_BITS} bits$"):
-        charged(2**MAX_BITS)
+        charge(2**MAX_BITS)
 
 
 def test_each_item_of_a_loop_is_a_step() -> None:
