@@ -116,7 +116,7 @@ def route(revisions: RevisionList, requested: RequestedName, labels: PodLabels) 
 
 
 def live_route(view: ClusterView, labels: PodLabels) -> Route | Decision:
-    """Return the revision that a pod gets by a cluster's webhooks, or the decision if it gets none. Raises DataError if it cannot be read."""
+    """Return the revision that a pod gets by a cluster's webhooks, or the decision without one. Raises DataError if it cannot be read."""
     matching = view.webhooks.find_called(labels.namespace, labels.pod)
     if not matching:
         return _not_called(_no_live_webhook(view.webhooks, labels), _WEBHOOKS)

@@ -269,7 +269,7 @@ def test_a_closed_stream_is_no_internal_error(closed: str, shown: str) -> None:
 def test_an_error_is_one_line_and_a_code(error: Exception, code: int, line: str) -> None:
     failure = command_error(error, command="injector x", verbose=False)
 
-    assert (failure.exit_code, failure.message, failure.decision) == (code, line, "")
+    assert (failure.exit_code, failure.message, failure.trace) == (code, line, "")
 
 
 def test_ctrl_c_has_its_own_line_and_code(monkeypatch: pytest.MonkeyPatch) -> None:
