@@ -55,8 +55,7 @@ One request, in ``webhook/`` and ``injection/``::
     webhook.cache:AnswerCache.get          the answer to an equal request, if there is one
     revisions.names:parse_path             /inject/NAME
     revisions.registry:Snapshot.resolve    the revision or tag NAME, and for a tag with weights the workload
-    webhook.queue:AdmissionQueue.turn      one injection after another, fair between namespaces
-    webhook.slow:SlowPool                  a thread for injections that are predicted to be slow
+    webhook.queue:AdmissionQueue           a turn for the injection, fair between namespaces, and a thread
     injection.pipeline:inject_pod          policy, render, merge, guard, post-processing, JSON patch
     kube.admission:encode_review           the answer
 

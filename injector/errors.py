@@ -14,8 +14,7 @@
         │   ├── RecentPodError       a revision that fails on a recently injected pod
         │   └── NotConfiguredError   no cluster, or no source of revisions   exit 78
         ├── TemplateRenderError      a template that does not parse or run
-        │   ├── TemplateBudgetError  a template that exceeds its budget
-        │   └── PausedError          a template that is paused, since it took too long several times
+        │   └── TemplateBudgetError  a template that exceeds its budget
         ├── OverlayError             rendered text that is not a pod overlay
         ├── AnnotationError          an annotation with a value that Istio refuses
         ├── BreakOutError            a value of a pod that breaks out of the template
@@ -191,10 +190,6 @@ class TemplateRenderError(DataError):
 
 class TemplateBudgetError(TemplateRenderError):
     """A template that asks for more steps, output, memory, nesting or time than it may."""
-
-
-class PausedError(TemplateRenderError):
-    """A template that is paused, since it took too long several times in a row."""
 
 
 class OverlayError(DataError):

@@ -74,7 +74,6 @@ class Metrics:
         self.requests = RequestCounts()
         self._registry.register(self.requests)
         self.waiting = gauge("injector_requests_waiting", "Reviews waiting for injection.")
-        self.aside = gauge("injector_requests_aside", "Reviews in, or waiting for, the worker thread.")
         self.guard_findings = counter(
             "injector_guard_findings_total",
             "Pods whose values break out of the template, by revision and outcome: refused or warned.",

@@ -23,7 +23,6 @@ from injector.errors import (
     InvalidPodError,
     ManifestError,
     OverlayError,
-    PausedError,
     ReviewError,
     TemplateRenderError,
     UnknownRevisionError,
@@ -39,10 +38,10 @@ from injector.settings import DEFAULTS, DENY
 from injector.webhook.answer import ReviewAnswer
 from injector.webhook.cache import AnswerCache, CachedAnswer, CacheKey
 from injector.webhook.decisions import FAULT, DecisionNotes, Decisions
-from injector.webhook.queue import AdmissionQueue, Refusal
-from injector.webhook.reading import JSON, Reader, timeout_of
+from injector.webhook.limits import MAX_BODIES
+from injector.webhook.queue import AdmissionQueue, Refusal, Tenant
+from injector.webhook.reading import JSON, Bodies, Reader, timeout_of
 from injector.webhook.shadow import Admission, InjectionOutcome, Shadows
-from injector.webhook.slow import SlowPool
 
 if TYPE_CHECKING:
     from injector.revisions.registry import Registry, Resolved, Snapshot
@@ -59,7 +58,6 @@ FAILURE_REASONS: Final[tuple[tuple[type[InjectorError], str], ...]] = (
     (AnnotationError, "annotation"),
     (BreakOutError, GUARD_REASON),
     (InvalidPodError, "invalid_pod"),
-    (PausedError, "paused"),
     (TemplateRenderError, "template"),
     (OverlayError, "overlay"),
     (ConfigError, "config"),
@@ -80,9 +78,12 @@ class PendingInjection(NamedTuple):
     facts: RequestFacts
     sampled: bool
 
-    def run(self) -> Injected | Skipped:
-        """Inject the pod; see ``inject_pod``."""
-        return inject_pod(self.resolved.revision, self.review.object, self.facts)
+    def run(self) -> InjectionOutcome:
+        """Inject the pod, and return the result or the error; see ``inject_pod``."""
+        try:
+            return inject_pod(self.resolved.revision, self.review.object, self.facts)
+        except Exception as error:  # noqa: BLE001 -- every error is answered and counted
+            return error
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,7 @@ class HandlerOptions:
         guard: one of ``result.GUARDS``.
         deny_invalid: deny a pod that the injection makes invalid for the API server.
         tracing: makes the spans of requests; None does not.
+        max_bodies: maximum bytes of all bodies in memory.
     """
 
     queue: AdmissionQueue = field(default_factory=AdmissionQueue)
@@ -102,6 +104,7 @@ class HandlerOptions:
     guard: str = DEFAULTS.guard
     deny_invalid: bool = DEFAULTS.invalid_pods == DENY
     tracing: Tracing | None = None
+    max_bodies: int = MAX_BODIES
 
 
 class InjectHandler:
@@ -123,9 +126,8 @@ class InjectHandler:
         self._recent = recent
         self._options = options or HandlerOptions()
         self.queue = self._options.queue
-        self.slow = SlowPool(self.queue)
         self.cache = AnswerCache(registry)
-        self.reader = Reader(lifecycle, self.queue)
+        self.reader = Reader(lifecycle, Bodies(self._options.max_bodies))
 
     async def handle(self, request: web.BaseRequest) -> web.Response:
         """Answer one request, and count it."""
@@ -153,9 +155,9 @@ class InjectHandler:
         return self.reader.close_unless_serving(web.Response(body=answer.body, content_type=JSON))
 
     def answer(self, raw_path: str, body: bytes, watch: Stopwatch) -> ReviewAnswer:
-        """Answer a review without the queue and the worker thread. Raises Refusal if ``body`` is not an AdmissionReview."""
+        """Answer a review without the queue. Raises Refusal if ``body`` is not an AdmissionReview."""
         answer = self._begin(raw_path, body, watch)
-        return answer if isinstance(answer, ReviewAnswer) else self._finish(answer, self._run_inline(answer), watch)
+        return answer if isinstance(answer, ReviewAnswer) else self._finish(answer, answer.run(), watch)
 
     def _begin(self, raw_path: str, body: bytes, watch: Stopwatch) -> ReviewAnswer | PendingInjection:
         """Return the answer to a review if it is cached or an error, else the injection. Raises Refusal if it is not a review."""
@@ -193,35 +195,19 @@ class InjectHandler:
         return ReviewAnswer(body, cached.outcome, cached.reason, review, cached.resolved, cached=True)
 
     async def _inject(self, injection: PendingInjection, deadline: float, watch: Stopwatch) -> ReviewAnswer:
-        """Inject a pod in its turn, in the worker thread if it is predicted to be slow. Raises Rejected if the queue refuses it."""
-        revision, namespace, size = injection.resolved.revision, injection.review.namespace, len(injection.body)
-        is_slow = self.slow.should_offload(revision, namespace, size)
-        turn = (
-            self.slow.turn(revision, namespace, size, deadline)
-            if is_slow
-            else self.queue.turn(namespace, size, deadline)
-        )
+        """Inject a pod in its turn, in a thread. Raises Rejected if the queue refuses it."""
+        tenant = Tenant(injection.resolved.revision.name, injection.review.namespace)
         try:
-            async with turn:
+            async with self.queue.turn(tenant, len(injection.body), deadline):
                 watch.lap("wait")
                 # An equal request may have been answered while this one waited.
                 if (answer := self._find_cached(injection.snapshot, injection.key, injection.review)) is not None:
                     return answer
-                if is_slow:
-                    result: InjectionOutcome = await self.slow.run_in_thread(revision, namespace, injection.run)
-                else:
-                    result = self._run_inline(injection)
-                return self._finish(injection, result, watch)
+                return self._finish(injection, await self.queue.run(injection.run), watch)
         except Refusal:
             raise
         except Exception as error:  # noqa: BLE001 -- every error is answered and counted
             return self._finish(injection, error, watch)
-
-    def _run_inline(self, injection: PendingInjection) -> InjectionOutcome:
-        try:
-            return self.slow.run_inline(injection.resolved.revision, injection.review.namespace, injection.run)
-        except Exception as error:  # noqa: BLE001 -- every error is answered and counted
-            return error
 
     def _finish(self, injection: PendingInjection, result: InjectionOutcome, watch: Stopwatch) -> ReviewAnswer:
         review, resolved = injection.review, injection.resolved

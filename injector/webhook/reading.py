@@ -1,10 +1,10 @@
-"""Read requests: check the headers, read the body within its limits, and refuse requests by an HTTP status."""
+"""Read requests: check the headers, read the body within the limits of size, memory and time, and refuse requests by an HTTP status."""
 
 from __future__ import annotations
 
 import asyncio
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 from urllib.parse import parse_qs
@@ -14,19 +14,11 @@ from aiohttp.hdrs import CONTENT_ENCODING
 
 from injector.golang.time import parse_duration
 from injector.webhook.lifecycle import Lifecycle, Phase
+from injector.webhook.limits import BODY_TIMEOUT, MAX_BODIES, MAX_BODY, MAX_VALUES, RETRY_AFTER, SMALL_BODY
 from injector.webhook.listener import Connection, send_continue
-from injector.webhook.queue import OVERLOAD, AdmissionQueue, Refusal, Rejected
+from injector.webhook.queue import OVERLOAD, Refusal, Rejected
 
 JSON: Final = "application/json"
-MAX_BODY: Final = 8 * 1024 * 1024
-"""Bytes. Objects have up to 3 MiB of protobuf (k8s.io/apiserver, MaxRequestBodyBytes), may come twice, and are larger as JSON."""
-MAX_VALUES: Final = 250_000
-"""More than the largest object of etcd has. Without the limit a body of empty lists would take half a second and 200 MB to decode."""
-READ_TIMEOUT: Final = 6.0
-"""Seconds for the body of a request. A slower request gets status 408. An API server sends a request at once."""
-SMALL: Final = 64 * 1024
-"""Bytes of a body whose values are not counted."""
-RETRY_AFTER: Final = "1"
 
 
 # An API server sends one query for each webhook.
@@ -47,15 +39,82 @@ def timeout_of(query: str) -> float:
     return nanoseconds / 1e9 if nanoseconds > 0 else math.inf
 
 
+@dataclass(eq=False, slots=True)
+class _Arrival:
+    """A body that is arriving: its bytes so far, the time of the first one, and its time limit, which ends early if it is evicted."""
+
+    began: float
+    timeout: asyncio.Timeout
+    size: int = 0
+    is_evicted: bool = False
+
+
+class Bodies:
+    """The memory of the bodies of all requests, at most ``max_bytes``.
+
+    Bodies that are still arriving may have half of it, so that those that never arrive leave room for complete ones. If they exceed it,
+    the body that takes most memory for most time is evicted: that of an API server arrives within milliseconds.
+    """
+
+    def __init__(self, max_bytes: int = MAX_BODIES) -> None:
+        self._max_bytes = max_bytes
+        self._held = 0
+        self._arriving: set[_Arrival] = set()
+        self._arriving_bytes = 0
+
+    def reserve(self, size: int, body: int = 0) -> bool:
+        """Reserve ``size`` more bytes, until ``release``, for a body that has ``body`` bytes so far.
+
+        Returns:
+            Whether the body fits: it may have at most as many bytes as are free, so that large bodies are rejected first.
+        """
+        fits = body + size <= self._max_bytes - self._held
+        self._held += size
+        return fits
+
+    def release(self, size: int) -> None:
+        """Release bytes that ``reserve`` reserved, whether they fit or not."""
+        self._held -= size
+
+    def begin(self, timeout: asyncio.Timeout) -> _Arrival:
+        """Return a body that begins to arrive, and has ``timeout`` to end."""
+        arrival = _Arrival(asyncio.get_running_loop().time(), timeout)
+        self._arriving.add(arrival)
+        return arrival
+
+    def end(self, arrival: _Arrival) -> None:
+        """Note that nothing more of a body arrives. Its bytes stay reserved."""
+        if arrival in self._arriving:
+            self._arriving.discard(arrival)
+            self._arriving_bytes -= arrival.size
+
+    def receive(self, arrival: _Arrival, size: int) -> bool:
+        """Reserve ``size`` more bytes for a body that is arriving, and return whether it fits; see ``reserve``."""
+        fits = self.reserve(size, arrival.size)
+        arrival.size += size
+        if arrival in self._arriving:
+            self._arriving_bytes += size
+        while self._arriving_bytes > self._max_bytes // 2:
+            self._evict()
+        return fits and not arrival.is_evicted
+
+    def _evict(self) -> None:
+        now = asyncio.get_running_loop().time()
+        victim = max(self._arriving, key=lambda arrival: arrival.size * (now - arrival.began))
+        victim.is_evicted = True
+        self.end(victim)
+        victim.timeout.reschedule(now)
+
+
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Reads and refuses the requests of the webhook's port, within the memory limit of the queue."""
+    """Reads and refuses the requests of the webhook's port, within the memory of ``bodies``."""
 
     lifecycle: Lifecycle
-    queue: AdmissionQueue
+    bodies: Bodies = field(default_factory=Bodies)
 
     async def read(self, request: web.BaseRequest) -> bytes:
-        """Return the body of a request. Its bytes are reserved in the queue until ``release``.
+        """Return the body of a request. Its bytes are reserved until ``release``.
 
         Raises:
             Refusal: the request cannot be a review, is too large, or did not arrive.
@@ -65,14 +124,15 @@ class Reader:
         try:
             if request.content.is_eof():
                 # It arrived with the headers, so there is nothing to wait for.
-                self._add(request.content.read_nowait(), 0, chunks)
+                chunks.append(request.content.read_nowait())
+                _check_room(fits=self.bodies.reserve(len(chunks[0])))
             else:
                 await send_continue(request)
-                await self._receive_in_time(chunks, request)
+                await self._receive(chunks, request)
             body = b"".join(chunks)
             _check_body(body)
         except BaseException as error:
-            self.queue.release(sum(map(len, chunks)))
+            self.bodies.release(sum(map(len, chunks)))
             if isinstance(error, ConnectionError):
                 raise Refusal(400, "disconnected", "the client disconnected") from error
             if isinstance(error, web.RequestPayloadError):
@@ -84,7 +144,7 @@ class Reader:
 
     def release(self, body: bytes) -> None:
         """Release a body that ``read`` returned."""
-        self.queue.release(len(body))
+        self.bodies.release(len(body))
 
     def _check(self, request: web.BaseRequest) -> None:
         """Raise ``Refusal`` if the headers are not those of a review, or the server is closing."""
@@ -95,34 +155,29 @@ class Reader:
         if (announced := request.content_length) is not None and announced > MAX_BODY:
             raise _too_large()
 
-    async def _receive_in_time(self, chunks: list[bytes], request: web.BaseRequest) -> None:
-        size = 0
+    async def _receive(self, chunks: list[bytes], request: web.BaseRequest) -> None:
+        """Append the chunks of a body as they arrive. Their bytes are reserved then: announcing a length reserves nothing."""
         try:
-            async with asyncio.timeout(READ_TIMEOUT):
-                while chunk := await request.content.readany():
-                    size = self._add(chunk, size, chunks)
+            async with asyncio.timeout(BODY_TIMEOUT) as timeout:
+                arrival = self.bodies.begin(timeout)
+                try:
+                    while chunk := await request.content.readany():
+                        chunks.append(chunk)
+                        _check_room(fits=self.bodies.receive(arrival, len(chunk)))
+                        if arrival.size > MAX_BODY:
+                            raise _too_large()
+                finally:
+                    self.bodies.end(arrival)
         except TimeoutError as error:
-            raise Refusal(408, "timeout", f"the body did not arrive within {READ_TIMEOUT:g} s") from error
-
-    def _add(self, chunk: bytes, size: int, chunks: list[bytes]) -> int:
-        """Append a chunk to those of a body, which have ``size`` bytes. Return the new size.
-
-        The bytes are reserved when they arrive: announcing a length reserves nothing.
-        """
-        fits = self.queue.reserve(len(chunk), size)
-        chunks.append(chunk)
-        size += len(chunk)
-        if not fits:
-            raise Rejected(OVERLOAD)
-        if size > MAX_BODY:
-            raise _too_large()
-        return size
+            if arrival.is_evicted:
+                raise Rejected(OVERLOAD) from error
+            raise Refusal(408, "timeout", f"the body did not arrive within {BODY_TIMEOUT:g} s") from error
 
     def refuse(self, refusal: Refusal) -> web.Response:
         """Return the response for a refusal."""
         response = web.Response(text=refusal.message, status=refusal.status)
         if refusal.retry:
-            response.headers["Retry-After"] = RETRY_AFTER
+            response.headers["Retry-After"] = str(RETRY_AFTER)
         return self.close_unless_serving(response)
 
     def close_unless_serving(self, response: web.Response) -> web.Response:
@@ -134,10 +189,15 @@ class Reader:
 
 def _check_body(body: bytes) -> None:
     """Raise ``Refusal`` if a body is empty or has too many values."""
-    if len(body) > SMALL and sum(map(body.count, (b",", b"{", b"["))) > MAX_VALUES:
+    if len(body) > SMALL_BODY and sum(map(body.count, (b",", b"{", b"["))) > MAX_VALUES:
         raise Refusal(413, "too_large", f"the body has more than {MAX_VALUES} values")
     if not body:
         raise Refusal(400, "empty_body", "no body found: send an AdmissionReview")
+
+
+def _check_room(*, fits: bool) -> None:
+    if not fits:
+        raise Rejected(OVERLOAD)
 
 
 def _too_large() -> Refusal:

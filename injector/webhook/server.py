@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# By default a Python thread runs for 5 ms before another one gets its turn. A request releases the interpreter about six times, and would
-# wait so long each time while a reload, a shadow or a slow injection runs in its thread.
+# By default a Python thread runs for 5 ms before another one gets its turn. The event loop releases the interpreter about six times for a
+# request, and would wait so long each time while an injection, a reload or a shadow runs in its thread.
 SWITCH_INTERVAL: Final = 0.0001
 
 
@@ -104,7 +104,6 @@ def _webhook(services: Services, lifecycle: Lifecycle, shadows: Shadows) -> Answ
         registry, metrics, lifecycle, shadows=shadows, recent=services.recent, options=services.options
     )
     metrics.waiting.set_function(services.options.queue.waiting)
-    metrics.aside.set_function(inject.slow.waiting)
     unserved = UnservedHandler(inject.reader, registry, metrics, services.unserved, services.elsewhere)
     return webhook_requests(inject, unserved)
 

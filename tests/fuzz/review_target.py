@@ -30,11 +30,10 @@ from injector.revisions.verify import RecentPods
 from injector.webhook.decisions import DecisionNotes
 from injector.webhook.handler import HandlerOptions, InjectHandler
 from injector.webhook.lifecycle import Lifecycle, Phase
+from injector.webhook.limits import MAX_BODY
 from injector.webhook.listener import Listener
 from injector.webhook.queue import AdmissionQueue
-from injector.webhook.reading import MAX_BODY
 from injector.webhook.server import webhook_requests
-from injector.webhook.slow import SlowPool
 from tests.factories import make_pod, make_review
 from tests.fuzz.draws import Draws
 from tests.fuzz.reviewing import PATHS, PODS, body_of, fault_of, mutated_review
@@ -189,7 +188,7 @@ async def _until(done: Callable[[], bool], most: int) -> None:
         if done():
             return
         if rounds >= ROUNDS:
-            # What was slow to inject is injected by a thread beside the loop from then on.
+            # Pods are injected by threads beside the loop.
             time.sleep(PAUSE)  # noqa: ASYNC251 -- the loop's own clock stands still
         await asyncio.sleep(0)
 
@@ -214,8 +213,6 @@ def run(data: bytes) -> None:
     sent, whole = SENT[kind](body)
     sent = f"POST {path} HTTP/1.1\r\nHost: x\r\n".encode("ascii") + sent
     asked = injector(tells=bool(choice & 2))
-    # No revision is slow or paused because of what another input did.
-    asked.handler.slow = SlowPool(asked.handler.queue)
     replies = [asked.answered(sent, whole=whole) for _ in range(AGAIN if kind == 1 else 1)]
     assert not asked.log.lines, asked.log.lines
     read = body if kind != TEXT and path.startswith("/inject") and "?" not in path else b""

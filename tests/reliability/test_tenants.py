@@ -60,8 +60,7 @@ async def test_other_revisions_inject_and_no_pod_is_let_in_without_a_sidecar(
 
     assert first.wrong == {}
     assert callers.told.total() > 50
-    kinds = {"injected", "denied", "paused"} & {kind for kind, count in callers.told.items() if count}
-    assert kinds == {"denied", "paused"} if bad == BOMB else "injected" in kinds
+    assert callers.told["denied" if bad == BOMB else "injected"] > 0
 
 
 async def test_slow_pods_of_one_namespace_make_no_pod_of_another_fail(stage: Stage, folder: Path) -> None:

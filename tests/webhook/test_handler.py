@@ -41,8 +41,8 @@ from injector.revisions.verify import RecentPods
 from injector.webhook.decisions import FIELDS
 from injector.webhook.handler import InjectHandler, reason_of
 from injector.webhook.lifecycle import Lifecycle, Phase
-from injector.webhook.queue import AdmissionQueue, Rejected
-from injector.webhook.reading import MAX_BODY
+from injector.webhook.limits import MAX_BODY
+from injector.webhook.queue import AdmissionQueue, Rejected, Tenant
 from injector.webhook.shadow import Admission
 from tests.cases import cases
 from tests.factories import UID, created_by, make_pod, make_review
@@ -413,8 +413,8 @@ async def test_a_rejected_request_is_told_to_try_again(
 ) -> None:
     class Full(AdmissionQueue):
         @asynccontextmanager
-        async def turn(self, namespace: str, size: int, deadline: float = math.inf) -> AsyncIterator[None]:
-            assert namespace == "shop"
+        async def turn(self, tenant: Tenant, size: int, deadline: float = math.inf) -> AsyncIterator[None]:
+            assert tenant == Tenant("1-24", "shop")
             assert size > len("{}")
             assert deadline - self.clock() == pytest.approx(7.0, abs=5.0)
             raise Rejected(reason)
@@ -433,23 +433,21 @@ async def test_a_rejected_request_is_told_to_try_again(
 async def test_a_body_that_has_no_room_is_told_to_come_back(
     client_of: ClientFactory, collector: CollectorRegistry
 ) -> None:
-    queue = AdmissionQueue(max_bytes=100)
-    client = await client_of(queue=queue)
+    client = await client_of(max_bodies=100)
 
     response = await client.post("/inject", json=make_review())
 
     assert (response.status, response.headers["Retry-After"]) == (429, "1")
     assert failures(collector, "overload") == 1
-    assert queue.reserve(100)
 
 
 async def test_a_request_whose_deadline_passes_in_the_queue_is_not_injected(
     client_of: ClientFactory, collector: CollectorRegistry, core: Core
 ) -> None:
-    queue = AdmissionQueue()
+    queue = AdmissionQueue(threads=1)
     client = await client_of(queue=queue)
 
-    async with queue.turn("other", 1):
+    async with queue.turn(Tenant("default", "other"), 1):
         late = await client.post("/inject?timeout=1ms", json=make_review())
 
     assert (late.status, core.asked) == (503, [])
@@ -468,7 +466,7 @@ async def test_an_equal_request_is_answered_from_the_cache_with_its_own_uid(
     assert collector.get_sample_value("injector_answer_cache_hits_total", {"revision": "default"}) == 1
 
 
-async def test_equal_requests_that_wait_for_the_worker_thread_are_injected_once(
+async def test_equal_requests_that_wait_for_a_thread_are_injected_once(
     client: Client, handler: InjectHandler, core: Core, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def slow(*arguments: Any) -> Any:
@@ -476,7 +474,6 @@ async def test_equal_requests_that_wait_for_the_worker_thread_are_injected_once(
         return core(*arguments)
 
     monkeypatch.setattr("injector.webhook.handler.inject_pod", slow)
-    monkeypatch.setattr(handler.slow, "should_offload", lambda *_: True)
 
     await asyncio.gather(*(answer_of(client, review=make_review(uid=f"uid-{number}")) for number in range(5)))
 

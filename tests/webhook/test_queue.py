@@ -1,4 +1,4 @@
-"""The admission queue: order, fairness and early refusals."""
+"""The queue of injections: turns and threads, fairness between tenants, and early rejection."""
 
 from __future__ import annotations
 
@@ -7,26 +7,28 @@ import math
 
 import pytest
 
-from injector.webhook.queue import DEADLINE, OVERLOAD, AdmissionQueue, Rejected
+from injector.webhook.queue import DEADLINE, OVERLOAD, AdmissionQueue, Rejected, Tenant
 from tests.webhook.conftest import Clock
 
 
-class Work:
-    """Requests that take turns, each ``seconds`` long. Notes their order and the pass of the loop in which each had its turn."""
+def of(namespace: str, revision: str = "1-24") -> Tenant:
+    return Tenant(revision, namespace)
 
-    def __init__(self, seconds: float = 0.01, **bounds: int) -> None:
+
+class Work:
+    """Requests that take turns, each ``seconds`` long. Notes their order."""
+
+    def __init__(self, seconds: float = 0.01, *, threads: int = 1, **bounds: int) -> None:
         self.clock = Clock()
-        self.queue = AdmissionQueue(**bounds, clock=self.clock)
+        self.queue = AdmissionQueue(**bounds, threads=threads, clock=self.clock)
         self.seconds = seconds
         self.order: list[str] = []
-        self.passes: list[int] = []
-        self._pass = 0
 
     async def one(self, namespace: str = "a", *, size: int = 1, left: float = math.inf) -> None:
-        async with self.queue.turn(namespace, size, self.clock.now + left):
+        async with self.queue.turn(of(namespace), size, self.clock.now + left):
+            await asyncio.sleep(0)
             self.clock.now += self.seconds
             self.order.append(namespace)
-            self.passes.append(self._pass)
 
     def start(self, *namespaces: str, size: int = 1) -> list[asyncio.Task[None]]:
         return [asyncio.create_task(self.one(each, size=size)) for each in namespaces]
@@ -36,7 +38,7 @@ class Work:
         go = asyncio.Event()
 
         async def hold() -> None:
-            async with self.queue.turn("held", 1):
+            async with self.queue.turn(of("held"), 1):
                 await go.wait()
 
         tasks = [asyncio.create_task(hold()), *self.start(*namespaces, size=size)]
@@ -46,25 +48,14 @@ class Work:
 
     async def run(self, tasks: list[asyncio.Task[None]]) -> None:
         async with asyncio.timeout(20.0):
-            while not all(task.done() for task in tasks):
-                self._pass += 1
-                await asyncio.sleep(0)
-        await asyncio.gather(*tasks)
+            await asyncio.gather(*tasks)
 
 
 async def test_a_single_request_does_not_wait() -> None:
-    turn = AdmissionQueue().turn("a", 1).__aenter__()
+    turn = AdmissionQueue().turn(of("a"), 1).__aenter__()
 
     with pytest.raises(StopIteration):
         turn.send(None)
-
-
-async def test_the_event_loop_runs_between_two_turns() -> None:
-    work = Work()
-
-    await work.run(work.start(*"aaaaa"))
-
-    assert len(set(work.passes)) == 5
 
 
 async def test_namespaces_take_turns_however_many_requests_one_of_them_has() -> None:
@@ -72,7 +63,7 @@ async def test_namespaces_take_turns_however_many_requests_one_of_them_has() -> 
 
     await work.run(work.start(*"aaaaaabbc"))
 
-    assert "".join(work.order) == "aabcabaaa"
+    assert "".join(work.order) == "abcabaaaa"
 
 
 async def test_within_a_namespace_the_first_request_goes_first() -> None:
@@ -80,7 +71,8 @@ async def test_within_a_namespace_the_first_request_goes_first() -> None:
     done: list[int] = []
 
     async def numbered(number: int) -> None:
-        async with work.queue.turn("a", 1):
+        async with work.queue.turn(of("a"), 1):
+            await asyncio.sleep(0)
             done.append(number)
 
     await work.run([asyncio.create_task(numbered(number)) for number in range(6)])
@@ -178,7 +170,7 @@ async def test_a_cancelled_request_loses_its_place() -> None:
 
 async def test_a_request_that_was_cancelled_a_moment_ago_gets_no_turn() -> None:
     work = Work()
-    async with work.queue.turn("held", 1):
+    async with work.queue.turn(of("held"), 1):
         tasks = work.start("a", "b")
         await asyncio.sleep(0)
         tasks[0].cancel()
@@ -189,34 +181,14 @@ async def test_a_request_that_was_cancelled_a_moment_ago_gets_no_turn() -> None:
 
 
 async def test_an_error_within_a_turn_ends_it() -> None:
-    queue = AdmissionQueue()
+    queue = AdmissionQueue(threads=1)
 
     with pytest.raises(ValueError, match="x"):
-        async with queue.turn("a", 1):
+        async with queue.turn(of("a"), 1):
             raise ValueError("x")
 
-    async with asyncio.timeout(20.0), queue.turn("a", 1):
+    async with asyncio.timeout(20.0), queue.turn(of("a"), 1):
         pass
-
-
-def test_bodies_share_the_memory_and_give_it_back() -> None:
-    queue = AdmissionQueue(max_bytes=10)
-
-    assert [queue.reserve(6), queue.reserve(6)] == [True, False]
-    queue.release(6)
-    assert not queue.reserve(6)
-    queue.release(6)
-    queue.release(6)
-    assert queue.reserve(10)
-
-
-def test_a_large_body_leaves_room_for_small_ones() -> None:
-    queue = AdmissionQueue(max_bytes=100)
-
-    assert queue.reserve(40)
-    assert not queue.reserve(30, body=40)
-    queue.release(30)
-    assert queue.reserve(20)
 
 
 @pytest.mark.parametrize("passes", range(4))
@@ -234,3 +206,97 @@ async def test_a_request_that_is_cancelled_about_when_its_turn_comes_passes_it_o
 
     assert work.order == [*([] if first.cancelled() else ["a"]), "b", "c"]
     assert work.queue.waiting() == 0
+
+
+class Threads:
+    """Requests of a queue with several threads, each of which has its turn until ``end``."""
+
+    def __init__(self, threads: int = 3) -> None:
+        self.clock = Clock()
+        self.queue = AdmissionQueue(threads=threads, clock=self.clock)
+        self.running: dict[Tenant, asyncio.Event] = {}
+        self.order: list[str] = []
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def add(self, *tenants: Tenant) -> None:
+        self._tasks += [asyncio.create_task(self._one(tenant)) for tenant in tenants]
+        await asyncio.sleep(0)
+
+    async def _one(self, tenant: Tenant) -> None:
+        async with self.queue.turn(tenant, 1):
+            self.order.append(tenant.namespace)
+            ended = self.running[tenant] = asyncio.Event()
+            await ended.wait()
+            del self.running[tenant]
+
+    async def end(self, tenant: Tenant, seconds: float = 0.0) -> None:
+        """End a turn, after so many seconds of the clock."""
+        self.clock.now += seconds
+        self.running[tenant].set()
+        for _ in range(3):
+            await asyncio.sleep(0)
+
+    async def drain(self) -> None:
+        async with asyncio.timeout(20.0):
+            while self.running:
+                await self.end(next(iter(self.running)))
+            await asyncio.gather(*self._tasks)
+
+
+async def test_a_tenant_has_one_thread_and_leaves_the_others_to_other_tenants() -> None:
+    threads = Threads()
+
+    await threads.add(of("slow"), of("slow"), of("slow"), of("quick"))
+
+    assert list(threads.running) == [of("slow"), of("quick")]
+    await threads.drain()
+    assert threads.order == ["slow", "quick", "slow", "slow"]
+
+
+async def test_a_revision_leaves_a_thread_to_other_revisions() -> None:
+    threads = Threads()
+
+    await threads.add(of("a"), of("b"), of("c"), of("d"))
+    assert list(threads.running) == [of("a"), of("b")]
+    await threads.add(of("a", "1-30"))
+
+    assert list(threads.running) == [of("a"), of("b"), of("a", "1-30")]
+    await threads.drain()
+    assert threads.order == ["a", "b", "a", "c", "d"]
+
+
+async def test_the_tenant_that_used_least_time_goes_next() -> None:
+    threads = Threads(threads=1)
+    await threads.add(of("slow"), *[of("slow")] * 3, *[of("quick")] * 3)
+
+    await threads.end(of("slow"), 1.0)
+    for _ in range(3):
+        await threads.end(of("quick"), 0.01)
+
+    await threads.drain()
+    assert threads.order == ["slow", "quick", "quick", "quick", "slow", "slow", "slow"]
+
+
+async def test_a_tenant_that_comes_later_has_no_time_saved_up() -> None:
+    threads = Threads(threads=1)
+    await threads.add(*[of("first")] * 4)
+    await threads.end(of("first"), 1.0)
+    await threads.end(of("first"), 1.0)
+    await threads.add(*[of("later")] * 3)
+
+    for name in ("first", "later", "first"):
+        await threads.end(of(name), 1.0)
+    await threads.drain()
+
+    assert threads.order == ["first", "first", "first", "later", "first", "later", "later"]
+
+
+async def test_the_time_of_a_tenant_is_forgotten_once_the_queue_is_empty() -> None:
+    threads = Threads(threads=1)
+    await threads.add(of("slow"))
+    await threads.end(of("slow"), 60.0)
+
+    await threads.add(of("held"), of("slow"), of("quick"))
+    await threads.drain()
+
+    assert threads.order == ["slow", "held", "slow", "quick"]

@@ -24,10 +24,12 @@ from injector.errors import ReviewError
 from injector.revisions.names import parse_path
 from injector.webhook import reading
 from injector.webhook.lifecycle import Lifecycle
-from injector.webhook.queue import AdmissionQueue, Refusal
-from injector.webhook.reading import MAX_BODY, MAX_VALUES, SMALL, Reader, timeout_of
+from injector.webhook.limits import MAX_BODY, MAX_VALUES, SMALL_BODY
+from injector.webhook.queue import Refusal
+from injector.webhook.reading import Bodies, Reader, timeout_of
 from tests.cases import cases
 from tests.factories import UID, make_pod, make_review
+from tests.tasks import until
 from tests.webhook.conftest import Client
 
 JSON = {"Content-Type": "application/json"}
@@ -54,12 +56,11 @@ async def refusal_of(reader: Reader, request: web.Request) -> Refusal:
 async def test_a_body_that_is_announced_as_too_large_is_not_waited_for(lifecycle: Lifecycle) -> None:
     request = make_mocked_request("POST", "/inject", headers={**JSON, "Content-Length": str(MAX_BODY + 1)})
 
-    assert (await refusal_of(Reader(lifecycle, AdmissionQueue()), request)).status == 413
+    assert (await refusal_of(Reader(lifecycle), request)).status == 413
 
 
 async def test_a_body_is_read_in_full_and_counts_until_its_request_is_answered(lifecycle: Lifecycle) -> None:
-    queue = AdmissionQueue(max_bytes=10)
-    reader = Reader(lifecycle, queue)
+    reader = Reader(lifecycle, Bodies(10))
 
     body = await reader.read(sent(b"abc", b"def", b"ghi"))
     assert body == b"abcdefghi"
@@ -72,25 +73,93 @@ async def test_a_body_is_read_in_full_and_counts_until_its_request_is_answered(l
 async def test_a_body_that_does_not_arrive_is_answered_408(
     lifecycle: Lifecycle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "READ_TIMEOUT", 0.01)
-    reader = Reader(lifecycle, AdmissionQueue())
+    monkeypatch.setattr(reading, "BODY_TIMEOUT", 0.01)
+    reader = Reader(lifecycle)
 
     assert (await refusal_of(reader, sent(b"abc", ends=False))).status == 408
+
+
+async def test_bodies_that_never_arrive_leave_room_for_complete_ones(lifecycle: Lifecycle) -> None:
+    reader = Reader(lifecycle, Bodies(1000))
+    stalled = [asyncio.create_task(reader.read(sent(b"x" * 100, ends=False))) for _ in range(20)]
+    await until(lambda: sum(not task.done() for task in stalled) <= 5)
+
+    body = await reader.read(sent(b"x" * 400))
+
+    assert len(body) == 400
+    for task in stalled:
+        task.cancel()
+    await asyncio.gather(*stalled, return_exceptions=True)
+
+
+async def test_a_body_that_is_arriving_takes_the_room_of_one_that_stopped(lifecycle: Lifecycle) -> None:
+    reader = Reader(lifecycle, Bodies(1000))
+    stalled = [asyncio.create_task(reader.read(sent(b"x" * 100, ends=False))) for _ in range(5)]
+    await asyncio.sleep(0.01)
+    arriving = sent(b"x" * 50, ends=False)
+    task = asyncio.create_task(reader.read(arriving))
+    await asyncio.sleep(0)
+
+    arriving.content.feed_data(b"x" * 150)
+    arriving.content.feed_eof()
+
+    async with asyncio.timeout(20.0):
+        assert len(await task) == 200
+    await until(lambda: sum(task.done() for task in stalled) == 2)
+    assert [str(task.exception()) for task in stalled if task.done()] == [
+        "too many requests are waiting: try again"
+    ] * 2
+    for task in stalled:
+        task.cancel()
+    await asyncio.gather(*stalled, return_exceptions=True)
+
+
+async def test_the_room_of_bodies_is_free_again_however_they_end(lifecycle: Lifecycle) -> None:
+    reader = Reader(lifecycle, Bodies(1000))
+    async with asyncio.timeout(20.0):
+        for _ in range(50):
+            tasks = [asyncio.create_task(reader.read(sent(b"x" * 200, ends=False))) for _ in range(4)]
+            await asyncio.sleep(0)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    assert len(await reader.read(sent(b"x" * 1000))) == 1000
+
+
+def test_bodies_share_the_memory_and_give_it_back() -> None:
+    bodies = Bodies(10)
+
+    assert [bodies.reserve(6), bodies.reserve(6)] == [True, False]
+    bodies.release(6)
+    assert not bodies.reserve(6)
+    bodies.release(6)
+    bodies.release(6)
+    assert bodies.reserve(10)
+
+
+def test_a_large_body_leaves_room_for_small_ones() -> None:
+    bodies = Bodies(100)
+
+    assert bodies.reserve(40)
+    assert not bodies.reserve(30, body=40)
+    bodies.release(30)
+    assert bodies.reserve(20)
 
 
 @pytest.mark.parametrize("bomb", [b"[]", b"{}", b"0"])
 async def test_a_body_of_very_many_values_is_refused_before_it_is_decoded(lifecycle: Lifecycle, bomb: bytes) -> None:
     body = b"[" + b",".join([bomb] * (MAX_VALUES + 2)) + b"]"
 
-    refusal = await refusal_of(Reader(lifecycle, AdmissionQueue()), sent(body))
+    refusal = await refusal_of(Reader(lifecycle), sent(body))
 
     assert (refusal.status, refusal.reason) == (413, "too_large")
 
 
 async def test_a_large_body_of_few_values_is_read(lifecycle: Lifecycle) -> None:
-    sent_body = b'{"a":"' + b"x" * (8 * SMALL) + b'"}'
+    sent_body = b'{"a":"' + b"x" * (8 * SMALL_BODY) + b'"}'
 
-    assert await Reader(lifecycle, AdmissionQueue()).read(sent(sent_body)) == sent_body
+    assert await Reader(lifecycle).read(sent(sent_body)) == sent_body
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,8 @@ from injector.webhook import lifecycle, listener, shadow
 from injector.webhook.decisions import DECISION_NOTES
 from injector.webhook.handler import HandlerOptions
 from injector.webhook.lifecycle import Follow, HealthFile
-from injector.webhook.reading import MAX_BODY
+from injector.webhook.limits import MAX_BODY
+from injector.webhook.queue import Tenant
 from injector.webhook.server import ListenOptions, serve
 from injector.webhook.services import Services
 from injector.webhook.shadow import Shadows
@@ -350,8 +351,9 @@ async def test_who_hangs_up_in_the_middle_of_a_body_is_counted_and_is_no_error(
 async def test_how_many_wait_is_seen_by_every_scrape(services: Services, collector: CollectorRegistry) -> None:
     async with running(LISTENERS, services) as server:
         assert collector.get_sample_value("injector_requests_waiting") == 0
-        async with services.options.queue.turn("shop", 1):
-            task = asyncio.create_task(services.options.queue.turn("shop", 1).__aenter__())
+        tenant = Tenant("1-24", "shop")
+        async with services.options.queue.turn(tenant, 1):
+            task = asyncio.create_task(services.options.queue.turn(tenant, 1).__aenter__())
             await asyncio.sleep(0)
             assert collector.get_sample_value("injector_requests_waiting") == 1
             task.cancel()

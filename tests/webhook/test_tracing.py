@@ -23,7 +23,6 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from injector.errors import TemplateRenderError
 from injector.injection.result import Skipped
-from injector.webhook.slow import SlowPool
 from injector.webhook.tracing import Tracing, tracing_of
 from tests.architecture.serving import free_ports, wait_until_ready
 from tests.factories import UID, make_pod, make_review
@@ -165,11 +164,7 @@ async def test_the_caller_decides_whether_a_request_is_traced(traced: Client, sp
     assert (f"{parent.trace_id:032x}", f"{parent.span_id:016x}") == (TRACE, CALLER)
 
 
-async def test_the_wait_for_the_thread_of_slow_injections_is_a_span(
-    traced: Client, spans: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(SlowPool, "should_offload", lambda *_: True)
-
+async def test_each_stage_of_a_request_is_a_span(traced: Client, spans: InMemorySpanExporter) -> None:
     await traced.post("/inject", json=make_review())
 
     await root_of(spans)

@@ -117,7 +117,7 @@ class Bomb:
         return f"/inject/bomb-{self.engine}"
 
     def review(self, workload: str = "") -> bytes:
-        """A pod of a workload that asks for it; without one, in a namespace of its own, for which the template is never paused."""
+        """A pod of a workload that asks for it; without one, in a namespace of its own."""
         name = self.name.replace(" ", "-")
         return review({"bomb": name, "app": workload}, "default" if workload else name.lower())
 
