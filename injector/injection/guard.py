@@ -28,7 +28,6 @@ If they fail with fillers at the same place, it is the template's own error, whi
 from __future__ import annotations
 
 import base64
-import json
 import re
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -36,7 +35,7 @@ from itertools import dropwhile, takewhile
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from injector.errors import BreakOutError, DataError, TemplateRenderError
-from injector.golang.json import dump_json
+from injector.golang.json import dump_json, load_json
 from injector.gotemplate.errors import ExecError
 from injector.injection.data import has_only_name, template_data
 from injector.injection.result import ENFORCE, OFF
@@ -115,8 +114,8 @@ def is_document(text: str) -> bool:
     if not text.lstrip().startswith(("{", "[", '"')):
         return False
     try:
-        json.loads(text)
-    except (ValueError, RecursionError):
+        load_json(text)
+    except DataError:
         return False
     return True
 
@@ -148,8 +147,8 @@ class Filler:
             return ""
         if not token.startswith('"'):
             return self.space + token + self.space
-        text = json.loads(token)
-        return json.dumps(self._inert(text)) if is_dangerous(text) else token
+        text = load_json(token)
+        return dump_json(self._inert(text)).decode() if is_dangerous(text) else token
 
     def _inert(self, text: str) -> str:
         if self.whole:
@@ -517,7 +516,7 @@ def _common_start(texts: Sequence[str]) -> str:
 
 
 def _text(scalar: Any) -> str:
-    return scalar if isinstance(scalar, str) else json.dumps(scalar)
+    return scalar if isinstance(scalar, str) else dump_json(scalar).decode()
 
 
 def format_path(path: Path) -> str:

@@ -25,8 +25,8 @@ from functools import cache, cached_property
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
-import orjson
-
+from injector.errors import DataError
+from injector.golang.json import load_json
 from injector.golang.strconv import quote
 from injector.istio.annotations import annotation_fault
 from injector.istio.behaviours import NEWEST, Minor, format_minor
@@ -252,9 +252,9 @@ class Mesh:
 def injects_by_default(config_map: Mapping[str, Any]) -> bool:
     """Tell whether the ConfigMap istio-sidecar-injector says that namespaces without a label are injected."""
     try:
-        values = orjson.loads((config_map.get("data") or {}).get("values") or "{}")
+        values = load_json((config_map.get("data") or {}).get("values") or "{}")
         return values["sidecarInjectorWebhook"]["enableNamespacesByDefault"] is True
-    except (AttributeError, KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, TypeError, DataError):
         return False  # without it, Istio's analyzer panics
 
 
@@ -369,9 +369,7 @@ def _workload_of(item: Item) -> tuple[str, str, str]:
 
 @cache
 def _api_annotations() -> Mapping[str, Mapping[str, Any]]:
-    table: Mapping[str, Mapping[str, Any]] = orjson.loads(
-        files(__package__).joinpath("apiannotations.json").read_bytes()
-    )
+    table: Mapping[str, Mapping[str, Any]] = load_json(files(__package__).joinpath("apiannotations.json").read_bytes())
     return table
 
 

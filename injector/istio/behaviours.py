@@ -12,9 +12,8 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-import orjson
-
 from injector.errors import ConfigError
+from injector.golang.json import load_json
 from injector.kube.pods import OwnerRules
 
 if TYPE_CHECKING:
@@ -254,7 +253,7 @@ def behaviours_of(minor: Minor) -> Behaviours:
 @cache
 def missing_fields(minor: Minor) -> frozenset[FieldName]:
     """Return the pod fields, as (struct, JSON name), that ``minor`` drops from rendered templates: its k8s.io/api lacks them."""
-    spans: dict[str, str] = orjson.loads(files(__package__).joinpath("podfields.json").read_bytes())
+    spans: dict[str, str] = load_json(files(__package__).joinpath("podfields.json").read_bytes())
     missing = []
     for name, span in spans.items():
         first, _, last = span.partition("-")

@@ -23,10 +23,8 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, Self, TypeVar
 
-import orjson
-
 from injector.errors import ConfigError
-from injector.golang.json import go_json
+from injector.golang.json import go_json, load_json
 from injector.golang.time import parse_duration
 from injector.gotemplate.budget import spend
 from injector.gotemplate.values import Func, Int32, Int64, Map, Pointer, SizedInt, Slice, Struct, Uint32, Uint64
@@ -400,7 +398,7 @@ def _message_codec(name: str) -> _Codec:
 
 @cache
 def _table() -> Mapping[str, Any]:
-    table: Mapping[str, Any] = orjson.loads(files(__package__).joinpath("meshschema.json").read_bytes())
+    table: Mapping[str, Any] = load_json(files(__package__).joinpath("meshschema.json").read_bytes())
     return table
 
 

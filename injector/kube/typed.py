@@ -21,10 +21,8 @@ from importlib.resources import files
 from operator import is_
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-import orjson
-
 from injector.errors import DataError, ManifestError
-from injector.golang.json import go_json
+from injector.golang.json import go_json, load_json
 from injector.golang.strconv import format_g, go_float
 from injector.golang.time import canonical_time
 from injector.kube.quantity import canonical_quantity
@@ -108,7 +106,7 @@ def is_struct(name: str) -> bool:
 
 @cache
 def _table() -> Mapping[str, Any]:
-    table: Mapping[str, Any] = orjson.loads(files(__package__).joinpath("schema.json").read_bytes())
+    table: Mapping[str, Any] = load_json(files(__package__).joinpath("schema.json").read_bytes())
     return table
 
 

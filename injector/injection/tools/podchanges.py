@@ -10,7 +10,6 @@ user gave settings, such as ``istio-proxy``, these are the variables in the user
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from difflib import SequenceMatcher
 from typing import Any, Final, TypeVar
 
 from injector.errors import DataError
-from injector.golang.json import dump_json, load_json
+from injector.golang.json import dump_json, go_json, load_json
 from injector.injection import containers as c
 from injector.injection.result import Answer, Injected
 from injector.kube.podsecurity import level_of
@@ -131,7 +130,7 @@ def _list_differences(
         return
     before_texts, after_texts = old, new
     if any(type(item) is not str for item in (*old, *new)):
-        before_texts, after_texts = ([json.dumps(item, sort_keys=True) for item in side] for side in (old, new))
+        before_texts, after_texts = ([go_json(item, sort_keys=True) for item in side] for side in (old, new))
     for tag, i, j, k, m in SequenceMatcher(None, before_texts, after_texts, autojunk=False).get_opcodes():
         if tag != "equal":
             yield Change(kind, path, old[i:j] or ABSENT, new[k:m] or ABSENT)
