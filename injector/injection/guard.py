@@ -41,7 +41,7 @@ from injector.injection.data import has_only_name, template_data
 from injector.injection.result import ENFORCE, OFF
 from injector.istio.annotations import PROXY_CONFIG
 from injector.istio.proto import proxy_config_type, with_numbers
-from injector.kube.typed import struct_type
+from injector.kube.typed import dotted_path, struct_type
 from injector.kube.yaml import load_yaml
 
 if TYPE_CHECKING:
@@ -522,7 +522,7 @@ def _text(scalar: Any) -> str:
 def format_path(path: Path) -> str:
     """Return a path up to the first key that is not a field of a pod or container, since others may have texts of the pod's values."""
     known = takewhile(lambda part: isinstance(part, int) or part in _fields(), path)
-    return _dotted_path(list(dropwhile(lambda part: isinstance(part, int), known)))
+    return dotted_path(list(dropwhile(lambda part: isinstance(part, int), known)))
 
 
 @cache
@@ -535,15 +535,7 @@ def _place(document: dict[str, Any], value: str) -> str:
     path = next(path for path, text in _texts_by_path(document, ()) if text == value)
     if path[:2] == ("proxyConfigs", "annotation"):
         path = ("metadata", "annotations", PROXY_CONFIG, *path[2:])
-    return _dotted_path([FILLERS[0].fill(part) if isinstance(part, str) else part for part in path])
-
-
-def _dotted_path(path: Sequence[str | int]) -> str:
-    text = ""
-    for index, part in enumerate(path):
-        in_brackets = isinstance(part, int) or (index > 1 and path[index - 1] in _MAPS)
-        text += f"[{part}]" if in_brackets else f".{part}"
-    return text.removeprefix(".")[:_MAX_SHOWN]
+    return dotted_path([FILLERS[0].fill(part) if isinstance(part, str) else part for part in path])[:_MAX_SHOWN]
 
 
 def _texts_by_path(value: Any, path: Path) -> Iterator[tuple[Path, str]]:

@@ -45,6 +45,18 @@ class Verdict(NamedTuple):
     decision: PolicyDecision | None
 
 
+REMEDIES: Final[dict[str, str]] = {
+    "host_network": "it uses the host's network; without hostNetwork it would get a sidecar",
+    "ignored_namespace": "Istio never injects this namespace; create the pod in another one",
+    "illegal_policy": "the revision's policy is neither `enabled` nor `disabled`; correct its config",
+    "label": f"its label {INJECT} says so; set it to `true` for a sidecar",
+    "annotation": f"its annotation {INJECT} says so; set the label of that name to `true`",
+    "never_selector": "labels match neverInjectSelector; change them or the revision's config",
+    "policy_disabled": f"the policy is `disabled`; set the label {INJECT} to `true` for a sidecar",
+}
+"""The explanation and remedy for each reason of a skip."""
+
+
 def injection_required(
     policy: Policy, behaviours: Behaviours, pod: Mapping[str, Any], namespace: str
 ) -> PolicyDecision:

@@ -28,7 +28,7 @@ from injector.golang.time import canonical_time
 from injector.kube.quantity import canonical_quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
 # Go types that encode themselves; ``typed`` knows each.
@@ -220,7 +220,7 @@ def normalise(value: Any, type_name: str, *, keep_unknown: bool = True, coerce: 
     try:
         return _codec(type_name).decode(value, _Options(keep_unknown, coerce))
     except _DecodeError as error:
-        raise ManifestError(str(error), where=_dotted(error.path), hint=error.hint) from error.__cause__
+        raise ManifestError(str(error), where=dotted_path(error.path), hint=error.hint) from error.__cause__
 
 
 def pruned(value: Any, type_name: str, missing: AbstractSet[FieldName] = frozenset()) -> Any:
@@ -522,8 +522,12 @@ def _mismatch(value: Any, wanted: str, what: str = "") -> _DecodeError:
     return _DecodeError(what or _GO_NAMES.get(type(value), "string"), wanted, hint)
 
 
-def _dotted(path: list[str | int]) -> str:
-    text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path)
+def dotted_path(path: Sequence[str | int]) -> str:
+    """Return a path such as ``spec.containers[0].name``. Keys of labels and annotations, which can have dots, are in brackets."""
+    text = ""
+    for index, part in enumerate(path):
+        in_brackets = isinstance(part, int) or (index > 0 and path[index - 1] in ("annotations", "labels"))
+        text += f"[{part}]" if in_brackets else f".{part}"
     return text.removeprefix(".")
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ManifestError
-from injector.injection.policy import INJECT
+from injector.injection.policy import REMEDIES
 from injector.kube.admission import Broken, Request, Response
 from injector.metrics import Outcome
 from injector.revisions.tags import workload_key
@@ -146,17 +146,6 @@ def _target(review: Request | Broken) -> dict[str, Any]:
 
 # A pod can name any number of templates, and the audit log keeps the annotations of each request.
 MAX_VALUE: Final = 256
-
-REMEDIES: Final[dict[str, str]] = {
-    "host_network": "it uses the host's network; without hostNetwork it would get a sidecar",
-    "ignored_namespace": "Istio never injects this namespace; create the pod in another one",
-    "illegal_policy": "the revision's policy is neither `enabled` nor `disabled`; correct its config",
-    "label": f"its label {INJECT} says so; set it to `true` for a sidecar",
-    "annotation": f"its annotation {INJECT} says so; set the label of that name to `true`",
-    "never_selector": "labels match neverInjectSelector; change them or the revision's config",
-    "policy_disabled": f"the policy is `disabled`; set the label {INJECT} to `true` for a sidecar",
-}
-"""The explanation and remedy for each reason of a skip."""
 
 
 @dataclass(frozen=True, slots=True)

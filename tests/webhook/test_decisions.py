@@ -11,7 +11,7 @@ import pytest
 
 from injector.errors import AnnotationError
 from injector.golang.json import dump_json
-from injector.injection.policy import INJECT, injection_required
+from injector.injection.policy import INJECT, REMEDIES, injection_required
 from injector.injection.result import Injected, Skipped
 from injector.istio.behaviours import behaviours_of
 from injector.istio.config import Policy
@@ -27,7 +27,6 @@ from injector.webhook.decisions import (
     LOGGED,
     MAX_RECENT,
     MAX_VALUE,
-    REMEDIES,
     DecisionNotes,
     Decisions,
 )
