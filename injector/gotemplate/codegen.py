@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 # Python's own parser stops at 100 levels of indentation and at 20 loops inside each other (tokenizer.h MAXINDENT, CO_MAXBLOCKS).
 _MAX_INDENT: Final = 95
 _MAX_LOOPS: Final = 18
+# Characters of the text of a block, and of an error, in a message.
 _LONGEST_LIST: Final = 40
 _BUDGET_SPENT: Final = "the template's budget is spent: "
 _LONGEST_REASON: Final = 2_000

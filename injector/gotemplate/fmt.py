@@ -167,6 +167,7 @@ def format_complex(value: complex, verb: str, spec: Spec) -> str | None:
 # Deeper data is hostile, or refers to itself; Go would go on until its stack ends.
 _MAX_DEPTH: Final = 100
 _METHOD_VERBS: Final = "vsxXq"
+# The cost of printing a value: its type and address, and the pieces of its text.
 _VALUE_STEPS: Final = 20
 _VALUE_BYTES: Final = 96
 
@@ -331,6 +332,7 @@ def _address(value: Any, verb: str, spec: Spec) -> str:
 
 # What Go takes for the width, precision or argument of a mistake (tooLarge).
 _TOO_LARGE: Final = 1_000_000
+# A directive takes as long as four actions of a template.
 _DIRECTIVE_STEPS: Final = 4
 _PRINTF_DIGITS: Final = "0123456789"
 _FLAGS: Final = {"#": "sharp", "0": "zero", "+": "plus", "-": "minus", " ": "space"}

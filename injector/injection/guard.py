@@ -177,7 +177,10 @@ _MAPS: Final = ("annotations", "labels")
 # Each probe halves the values that a refusal may mean. A pod with more texts takes long to render: it gets one probe.
 _PROBES: Final = 10
 _LARGE: Final = 4_000
+# Characters of a place in a message: keys can be as long as a pod.
 _MAX_SHOWN: Final = 200
+# Keys to try for one that is inserted: sorted maps move few keys, and trying all would take a square of their number.
+_NEAREST_KEYS: Final = 8
 _SHOWN_TYPES: Final = ("v1.Pod", "v1.PodSpec", "v1.ObjectMeta", "v1.Container")
 _HINT: Final = "take quotes, line breaks and other syntax of YAML out of it"
 _BRANCH_HINT: Final = f"{_HINT}; if the template is meant to decide by them, run the guard with `warn`"
@@ -477,7 +480,9 @@ def _object_difference(real: dict[str, Any], renderings: Sequence[dict[str, Any]
         return Difference(path)
     for keys in zip(*inserted, strict=True):
         values = [rendering[key] for rendering, key in zip(renderings, keys, strict=True)]
-        fitting = (k for k in remaining[:8] if has_constants(k, keys) and difference(real[k], values) is None)
+        fitting = (
+            k for k in remaining[:_NEAREST_KEYS] if has_constants(k, keys) and difference(real[k], values) is None
+        )
         fit = next(fitting, None)
         if fit is None:
             return Difference(path, inserted=True)

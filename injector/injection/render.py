@@ -22,6 +22,7 @@ TEMPLATES: Final = "inject.istio.io/templates"
 MOST_VALUES: Final = 20_000
 """Values in what a template renders, keys included; the largest of Istio's render 500."""
 _MOST_TEMPLATES: Final = 32
+"""Templates for one pod. Istio has seven, and pods name two or three."""
 UNREADABLE: Final = "failed parsing generated injected YAML (check Istio sidecar injector configuration)"
 NATIVE_SIDECAR: Final = "sidecar.istio.io/nativeSidecar"
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 from injector.gotemplate.values import SIZED_INTS, Func, Int32, Int64, Map, NamedString, Pointer, Slice, Struct
 from injector.kube.typed import go_encode, is_struct, struct_type, underlying
 
+# Shorter texts of digits always fit into 64 bits.
 _INT_DIGITS: Final = 19
-# The largest number of cached field readers; templates read some hundred fields.
 
 
 def getter(read: Callable[[str], Any], name: str, fields: Container[str]) -> Func | None:

@@ -47,7 +47,7 @@ STRUCT: Final = "google.protobuf.Struct"
 _ISTIOS: Final = "istio."
 _LAST_GOGO: Final = "1.13"
 _AT: Final = "@"
-_MAX_QUOTED: Final = 100
+_MAX_QUOTED: Final = 100  # characters of a value in a message
 _NOT_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 # jsonpb removes the quotes around a number and reads the rest as JSON, spaces included. No range has more than 20 digits.
 _INTEGER = re.compile(r" *(?P<digits>-?(?:0|[1-9][0-9]{0,19})) *", re.ASCII)

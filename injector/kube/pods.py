@@ -45,6 +45,7 @@ _SPARK_VERSION: Final = "sparkoperator.k8s.io/v1beta2"
 _CRON_JOB_TIME: Final = re.compile(r"-(?:(?:2[6-9]|[3-9][0-9])[0-9]{6}|1[0-9]{9})\Z", re.ASCII)
 """The time at the end of the name of a CronJob's Job: in minutes, from 2019 on, or in seconds. As minutes, a date is before 2019."""
 _LONGEST_TRIAL_NAME: Final = 50
+"""Characters of the name for a pod that is only tried, so that a suffix still makes a DNS label of 63."""
 KNATIVE: Final = "serving.knative.dev"
 OTHER_KINDS: Final[OtherKinds] = {
     ("Rollout", "argoproj.io"): _TEMPLATE,

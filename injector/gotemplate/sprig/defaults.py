@@ -20,6 +20,7 @@ from injector.gotemplate.values import json_data, kind_of, type_of
 FUNCTIONS: Final = FuncMap()
 
 _LITERALS: Final = {"t": "true", "f": "false", "n": "null"}
+# Levels of JSON. Go allows 10,000, which no annotation has; Python's stack allows 1,000, of which the caller has some.
 _MAX_DEPTH: Final = 400
 
 

@@ -97,7 +97,7 @@ def _mod(left: Any, right: Any) -> Int64:
 
 def _decimal(operation: Callable[[Decimal, Decimal], Decimal], first: Any, *others: Any) -> float:
     with localcontext() as context:
-        context.prec = 400
+        context.prec = 400  # more than the 309 digits of the largest float and 16 places
         result = _finite(first)
         for value in others:
             operand = _finite(value)

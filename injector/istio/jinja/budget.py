@@ -20,6 +20,7 @@ _T = TypeVar("_T")
 
 MAX_BITS: Final = 256
 """Bits of an integer; Python's are unlimited."""
+# Characters that are copied or compared in a step, and bytes of a place in a list and of the widest character.
 _TEXT_PER_STEP: Final = 256
 _POINTER_SIZE: Final = 8
 _MAX_CHARACTER_SIZE: Final = 4

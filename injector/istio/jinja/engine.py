@@ -134,7 +134,9 @@ def _frozen_json(message: Message) -> Any:
 
 
 _MAX_RANGE: Final = 100_000
+"""Numbers of a range, each of which is a step: half of a budget."""
 _MAX_MESSAGE: Final = 500
+"""Characters of an error. Those of Python and Jinja2 can quote values."""
 _PARTS: Final = 64
 """Parts of the output between two checks of its size: each has been counted as a value."""
 

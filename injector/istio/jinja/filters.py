@@ -34,6 +34,7 @@ _JINJAS_FILTERS: Final = cast("Mapping[str, Callable[..., Any]]", FILTERS)
 _JINJAS_TESTS: Final = cast("Mapping[str, Callable[..., Any]]", TESTS)
 # Each character of a text is compared with the characters to strip.
 _MAX_CHARACTERS: Final = 256
+# A float has 17 digits.
 _MAX_DIGITS: Final = 20
 # The largest memory of a character of JSON (``[],`` is a list and its place) and of a part of a split text.
 _BYTES_PER_JSON_CHARACTER: Final = 32

@@ -176,7 +176,7 @@ _MAX_TAG_DIRECTIVES: Final = 16
 # Only at the beginning of a line: elsewhere it is text.
 _TAG_DIRECTIVE: Final = re.compile("(?:\\A|[\n\r\x85\u2028\u2029])\ufeff?%TAG")
 _TAG_DIRECTIVE_BYTES: Final = re.compile(rb"%\0?T\0?A\0?G")
-_MAX_SHOWN: Final = 300
+_MAX_SHOWN: Final = 300  # characters of a message, which can quote a value
 # decode.go, allowedAliasRatio: how large a share of a document may come from aliases, by how much there is to decode.
 _ALIASED_FLOOR: Final = 100
 _DECODED_FLOOR: Final = 1_000
