@@ -1,8 +1,9 @@
-"""The tests themselves: short names, a docstring for each module, and cases that belong to a test."""
+"""The tests themselves: short names, a docstring for each module, cases that belong to a test, and no constants of the code."""
 
 from __future__ import annotations
 
 import ast
+import importlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,3 +37,17 @@ def test_all_cases_belong_to_a_test() -> None:
     ]
 
     assert unused == []
+
+
+def test_no_time_or_limit_of_the_code_is_imported() -> None:
+    imported = [
+        (f"{path.relative_to(TESTS)}: {alias.name}", getattr(importlib.import_module(str(node.module)), alias.name))
+        for path in TESTS.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("injector.")
+        for alias in node.names
+        if alias.name.isupper() and alias.name != "LATEST"  # a version, no limit
+    ]
+
+    assert len(imported) > 100
+    assert [name for name, value in imported if isinstance(value, int | float)] == [], "a test states what it expects"

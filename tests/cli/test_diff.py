@@ -12,7 +12,7 @@ import pytest
 import yaml
 from click.testing import Result
 
-from injector.cli.diff import EXAMPLES, as_text, comparison_data, comparison_summary, groups
+from injector.cli.diff import as_text, comparison_data, comparison_summary, groups
 from injector.fleet.compare import Comparison
 from injector.golang.json import dump_json
 from injector.injection.result import Skipped
@@ -562,7 +562,7 @@ def test_workloads_are_grouped_by_their_changes() -> None:
         changed("a", IMAGE),
         changed("b", IMAGE, IMAGE),
         changed("c", IMAGE, Change("security", ADDED, ABSENT, ["NET_ADMIN"])),
-        *(changed(f"d{number}", IMAGE) for number in range(EXAMPLES)),
+        *(changed(f"d{number}", IMAGE) for number in range(3)),
     ]
 
     assert comparison_summary(compared, "1-24", "1-30") == (

@@ -14,7 +14,7 @@ import yaml
 from click.testing import Result
 from markdown_it import MarkdownIt
 
-from injector.cli.formats import LIMIT, MARK, RULES, cell, diff_as_markdown
+from injector.cli.formats import MARK, RULES, cell, diff_as_markdown
 from injector.kube.escaping import escape_line
 from tests.cli.clusters import FakeKube, deployment, invoke, labelled, reached, revision
 from tests.factories import make_container, make_pod
@@ -210,7 +210,7 @@ def test_a_long_comment_is_cut_and_says_what_is_missing() -> None:
 
     text = diff_as_markdown({"old": side, "new": side, "workloads": workloads, "groups": groups}, ["a\n  b\n"] * 2000)
 
-    assert len(text) <= LIMIT
+    assert len(text) <= 65_536
     shown = text.count("<details>")
     assert 0 < shown < 2000
     assert f"The comment has no room for {2000 - shown} more workloads." in text

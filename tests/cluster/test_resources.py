@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from injector.cluster.client import PAGE_SIZE, KubeClient, Page
-from injector.cluster.resources import CONFIG_MAPS, LIST_ATTEMPTS, NODES, PODS, SERVICES, WEBHOOKS, Resource, Scope
+from injector.cluster.client import KubeClient, Page
+from injector.cluster.resources import CONFIG_MAPS, NODES, PODS, SERVICES, WEBHOOKS, Resource, Scope
 from injector.errors import ClusterError
 from tests.cluster.fakes import failure, page
 
@@ -45,7 +45,7 @@ async def test_every_page_is_read_and_only_what_is_kept_stays() -> None:
     client = Client([page(item("a"), item("out"), more="next"), page(item("b"))])
 
     assert await client.all(SCOPE, name) == ["a", "b"]
-    assert client.asked == [("", PAGE_SIZE), ("next", PAGE_SIZE)]
+    assert client.asked == [("", 500), ("next", 500)]
 
 
 async def test_items_of_a_list_get_their_kind() -> None:
@@ -61,7 +61,7 @@ async def test_an_expired_list_is_started_again() -> None:
     assert [token for token, _ in client.asked] == ["", "next", ""]
 
 
-@pytest.mark.parametrize("faults", [["gone"] * LIST_ATTEMPTS, ["forbidden"]])
+@pytest.mark.parametrize("faults", [["gone"] * 3, ["forbidden"]])
 async def test_it_is_begun_so_often_and_no_more_and_any_other_fault_ends_it(faults: list[str]) -> None:
     client = Client([*map(failure, faults), page(item("a"))])
 

@@ -30,7 +30,6 @@ from injector.revisions.verify import RecentPods
 from injector.webhook.decisions import DecisionNotes
 from injector.webhook.handler import HandlerOptions, InjectHandler
 from injector.webhook.lifecycle import Lifecycle, Phase
-from injector.webhook.limits import MAX_BODY
 from injector.webhook.listener import Listener
 from injector.webhook.queue import AdmissionQueue
 from injector.webhook.server import webhook_requests
@@ -40,6 +39,7 @@ from tests.fuzz.reviewing import PATHS, PODS, body_of, fault_of, mutated_review
 from tests.fuzz.target import Target
 from tests.revisions.fakes import make_raw
 
+TOO_LARGE = 8 * 2**20 + 1
 CONFIG = """\
 policy: enabled
 defaultTemplates: [sidecar]
@@ -232,7 +232,7 @@ CHUNKS = b"Transfer-Encoding: chunked\r\n\r\n"
 SENT: tuple[Callable[[bytes], tuple[bytes, bool]], ...] = (
     *[lambda body: (JSON + LENGTH % len(body) + body, True)] * 3,
     lambda body: (JSON + CHUNKS + body, False),  # torn
-    lambda body: (JSON + LENGTH % (MAX_BODY + 1) + body, False),  # too large
+    lambda body: (JSON + LENGTH % TOO_LARGE + body, False),  # too large
     lambda body: (JSON + LENGTH % (len(body) + 1) + body, False),  # short
     lambda body: (JSON + CHUNKS + b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body), bool(body)),
     lambda body: (b"Content-Type: text/plain\r\n" + LENGTH % len(body) + body, True),

@@ -14,18 +14,7 @@ from typing import Any
 import pytest
 
 from injector.gotemplate import BudgetError, Cost, ExecError, compile_template, costs
-from injector.gotemplate.budget import (
-    CLOCK_EVERY,
-    MAX_CLOCK_DELTA,
-    MAX_SIZE,
-    Budget,
-    Rendering,
-    TimeLimit,
-    check_size,
-    metered_by,
-    reserve,
-    spend,
-)
+from injector.gotemplate.budget import Budget, Rendering, TimeLimit, check_size, metered_by, reserve, spend
 from injector.gotemplate.builtins import BUILTINS
 from injector.gotemplate.errors import FuncError, Spent
 from injector.gotemplate.functions import metered
@@ -39,14 +28,14 @@ from tests.sizes import sized
 
 
 def test_a_size_beyond_the_limit_is_refused_by_name() -> None:
-    check_size(MAX_SIZE)
+    check_size(2**20)
     with pytest.raises(FuncError, match="repeat too large: 1048577 > 1048576"):
-        check_size(MAX_SIZE + 1, "repeat")
+        check_size(2**20 + 1, "repeat")
 
 
 def test_the_time_is_over_when_there_was_more_work_than_allowed() -> None:
-    times = itertools.count(10.0, MAX_CLOCK_DELTA)
-    limit = TimeLimit(lambda: next(times), 3 * MAX_CLOCK_DELTA + 0.001)
+    times = itertools.count(10.0, 0.05)
+    limit = TimeLimit(lambda: next(times), 0.151)
 
     assert [limit.expired() for _ in range(6)] == [False, False, False, False, True, True]
 
@@ -112,16 +101,16 @@ def test_a_rendering_stops_beyond_its_budget(
 def test_the_clock_is_looked_at_now_and_then() -> None:
     times = iter([0.0, 0.04])
     found = Rendering(Budget(seconds=0.03, clock=lambda: next(times)))
-    found.tick(CLOCK_EVERY)
+    found.tick(4096)
     found.tick(1)
-    found.tick(CLOCK_EVERY)
+    found.tick(4096)
     with pytest.raises(Spent, match=r"more than 0\.03 s"):
         found.tick(1)
 
 
 def test_the_clock_is_not_looked_at_for_a_short_rendering() -> None:
     found = Rendering(Budget(clock=lambda: pytest.fail("the clock was read")))
-    found.tick(CLOCK_EVERY)
+    found.tick(4096)
     assert found.text() == ""
 
 

@@ -6,7 +6,6 @@ import asyncio
 import signal
 from itertools import pairwise
 
-from injector.webhook.listener import QUIET_TIME
 from tests.reliability.apiserver import ApiServer, Load
 from tests.reliability.replicas import Service, Stage, restarted, trusting
 from tests.reliability.shutdown import HALF, REQUEST, callers_of, closed, ended_by_sigterm
@@ -18,7 +17,7 @@ CALLERS = 30
 async def test_restarts_of_both_replicas_fail_no_admission(stage: Stage) -> None:
     replicas = await asyncio.gather(*(stage.replica("--shutdown-delay", "1m", tls=True) for _ in range(2)))
     service = Service(replicas)
-    load = Load(ApiServer(service.ready, trusting(stage.certificate), max_idle_time=QUIET_TIME / 2))
+    load = Load(ApiServer(service.ready, trusting(stage.certificate), max_idle_time=0.5))
     answered = [0]
 
     async with running(service.follow()):

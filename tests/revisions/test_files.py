@@ -14,7 +14,7 @@ import pytest
 
 from injector.errors import ConfigError
 from injector.revisions import files
-from injector.revisions.files import MAX_FILE, file_changes, read_file, read_text, remove_folder, replace_file
+from injector.revisions.files import file_changes, read_file, read_text, remove_folder, replace_file
 from tests.revisions.fakes import write_revision
 
 
@@ -36,7 +36,7 @@ def test_only_a_regular_file_of_a_limited_size_is_read(tmp_path: Path, kind: str
             os.mkfifo(path)
         case "large":
             with path.open("wb") as file:
-                file.truncate(MAX_FILE + 1)
+                file.truncate(2**24 + 1)
         case "folder":
             path.mkdir()
         case _:
@@ -53,8 +53,8 @@ def test_only_a_regular_file_of_a_limited_size_is_read(tmp_path: Path, kind: str
 
 def test_a_file_of_the_largest_size_is_read_and_lines_end_in_any_way(tmp_path: Path) -> None:
     path = tmp_path / "config"
-    path.write_bytes(b"x" * MAX_FILE)
-    assert len(read_file(path)) == MAX_FILE
+    path.write_bytes(b"x" * 2**24)
+    assert len(read_file(path)) == 2**24
 
     path.write_bytes(b"a\r\nb\rc\n")
     assert read_text(path) == "a\nb\nc\n"

@@ -22,17 +22,21 @@ from injector.istio.revision import Revision
 from injector.metrics import Metrics, RevisionRow
 from injector.revisions import following as following_module
 from injector.revisions.directory import read_directory, read_single
-from injector.revisions.following import MAX_SETTLES, RETRY, SETTLE, Reloader, failure_of
+from injector.revisions.following import Reloader, failure_of
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader, LoadReport, RevisionState
 from injector.revisions.source import ReadSource, SourceState
-from injector.revisions.verify import KEEP, RecentPods
+from injector.revisions.verify import RecentPods
 from tests.cluster.fakes import in_fake_time
 from tests.factories import make_pod, make_review
 from tests.mounts import mount
 from tests.revisions.clock import FakeClock
 from tests.revisions.fakes import CONFIG, VALUES, write_revision
 from tests.tasks import running, until
+
+RETRY = 600.0
+SETTLE = 0.1
+KEEP = 3600.0
 
 LIMIT = 20.0
 INTERVAL = 30.0
@@ -298,7 +302,7 @@ async def test_a_source_that_is_never_quiet_is_read_all_the_same(revisions: Path
     async with following(revisions, clock=FakeClock()) as at_work:
         renamed_onto(revisions / "b" / "values", NEWER)
         at_work.told.put_nowait(None)
-        for _ in range(MAX_SETTLES):
+        for _ in range(4):
             await at_work.clock.asleep(SETTLE)
             at_work.told.put_nowait(None)
             await until(at_work.told.empty)

@@ -15,8 +15,6 @@ from injector.revisions import unservednames
 from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.tags import parse_tags
 from injector.revisions.unservednames import (
-    MAX_NAMES,
-    MAX_PODS,
     UnservedCount,
     UnservedNames,
     count_unserved,
@@ -87,13 +85,13 @@ def test_pods_that_cannot_be_listed_are_not_counted_as_none() -> None:
 
 
 def test_the_most_frequent_names_are_shown_up_to_a_bound() -> None:
-    names = {f"name-{number:03}": (1, 0) for number in range(MAX_NAMES + 5)}
+    names = {f"name-{number:03}": (1, 0) for number in range(105)}
 
     shown = UnservedCount(200, 0, {**names, "often": (50, 20), "x" * 500: (40, 0)}).to_dict()
 
     assert list(shown["names"])[:3] == ["often", "x" * 63, "name-000"]
     assert shown["names"]["often"] == {"namespaces": 50, "pods": 20}
-    assert (len(shown["names"]), shown["more"]) == (MAX_NAMES, 7)
+    assert (len(shown["names"]), shown["more"]) == (100, 7)
 
 
 def watched(api: FakeApi, plural: str) -> list[str]:
@@ -260,9 +258,9 @@ async def test_each_watch_is_reported_under_its_own_name(api: FakeApi) -> None:
 @in_fake_time
 async def test_the_number_of_remembered_pods_is_bounded_and_shown() -> None:
     api = FakeApi()
-    for number in range(MAX_PODS + 10):
+    for number in range(10_010):
         api.put(PODS, labelled(str(number), {REV: "prdo"}, "plain"))
     net = Net(api, "a", "b")
     async with net.follow():
         await asyncio.sleep(3)
-        assert (net.counted, net.names.to_dict()["podsAtLeast"]) == ((0, MAX_PODS), True)
+        assert (net.counted, net.names.to_dict()["podsAtLeast"]) == ((0, 10_000), True)

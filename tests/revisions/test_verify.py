@@ -11,17 +11,7 @@ from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts, Skipped
 from injector.istio.revision import Revision
 from injector.revisions.source import build
-from injector.revisions.verify import (
-    BUILT_IN_PODS,
-    KEEP,
-    MAX_PODS,
-    MAX_REVIEW,
-    NAMESPACE,
-    RecentPods,
-    Verified,
-    verify,
-    verify_recent,
-)
+from injector.revisions.verify import BUILT_IN_PODS, NAMESPACE, RecentPods, Verified, verify, verify_recent
 from tests.cases import cases
 from tests.factories import owner_of
 from tests.revisions.fakes import CONFIG, make_raw, recent_pods
@@ -181,10 +171,10 @@ def test_the_number_of_pods_is_bounded() -> None:
     for number in range(100):
         keep(recent, f"w{number}")
 
-    assert [owner for _, owner, _ in kept(recent)] == [f"StatefulSet w{100 - MAX_PODS + i}" for i in range(MAX_PODS)]
+    assert [owner for _, owner, _ in kept(recent)] == [f"StatefulSet w{96 + i}" for i in range(4)]
 
 
-@pytest.mark.parametrize(("size", "count"), [(MAX_REVIEW, 1), (MAX_REVIEW + 1, 0)])
+@pytest.mark.parametrize(("size", "count"), [(2**16, 1), (2**16 + 1, 0)])
 def test_a_large_review_is_not_kept(size: int, count: int) -> None:
     recent = RecentPods()
 
@@ -228,8 +218,8 @@ def test_a_pod_is_forgotten_some_time_after_the_last_admission_of_its_workload()
     keep(recent, "old", b"1")
     keep(recent, "new", b"2")
 
-    now = KEEP / 2
+    now = 1800.0
     keep(recent, "new", b"3")
-    now = KEEP
+    now = 3600.0
 
     assert kept(recent) == [("shop", "StatefulSet new", b"3")]

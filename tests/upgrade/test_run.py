@@ -18,7 +18,6 @@ from injector.revisions.tags import Tag
 from injector.upgrade.plan import Plan, make_plan
 from injector.upgrade.run import EVENTS, Runner
 from injector.upgrade.state import ABORTED, COMPLETED, MOVING, PAUSED
-from injector.upgrade.step import INTERVAL
 from injector.upgrade.store import UPGRADES, ResourceStore
 from tests.cluster.fakeapi import refusal
 from tests.cluster.fakes import in_fake_time
@@ -183,10 +182,10 @@ async def test_a_workload_that_another_runner_restarts_is_not_restarted_again() 
 async def test_a_token_that_expires_during_an_upgrade_is_renewed() -> None:
     run = Run(fleet(), {"soak": "0s"})
     runner, now = await run.runner(), asyncio.get_running_loop().time
-    run.api.expired = now() + INTERVAL / 2
+    run.api.expired = now() + 1.0
 
     assert (await runner.run()).phase == COMPLETED
 
-    run.api.expired = now() + 2 * INTERVAL
+    run.api.expired = now() + 4.0
     with pytest.raises(ClusterError, match="told unauthorized"):
         await runner.run()

@@ -31,9 +31,6 @@ from injector.upgrade.state import (
     read_state,
 )
 from injector.upgrade.step import (
-    BATCH,
-    PREFLIGHT_GRACE,
-    STABLE_AFTER,
     GateResult,
     Observation,
     ObservedWorkload,
@@ -92,7 +89,7 @@ def test_a_preflight_that_fails_is_repeated_and_then_pauses() -> None:
 
     again = step(ONE, begun, observed(tag=prepared, preflight=("b", "a"))).state
     assert (again.phase, again.step, again.reason) == (RUNNING, PREFLIGHT, "preflight: a (and 1 more)")
-    late = observed(tag=prepared, preflight=("b",), now=NOW + PREFLIGHT_GRACE + 1)
+    late = observed(tag=prepared, preflight=("b",), now=NOW + 31)
     assert (step(ONE, again, late).state.phase, step(ONE, again, late).state.reason) == (PAUSED, "preflight: b")
     assert step(ONE, begun, late).state.phase == RUNNING, "a preflight may take longer than its grace"
 
@@ -173,7 +170,7 @@ def test_a_step_decides_on_few_restarts_so_that_a_pause_has_an_effect_soon() -> 
     document = upgrade(limits={"workloads": 99})
     found = step(document, restarting(), observed(*(seen(f"{each:02}") for each in range(30))))
 
-    assert (len(found.restarts), len(found.state.restarting)) == (BATCH, BATCH)
+    assert (len(found.restarts), len(found.state.restarting)) == (10, 10)
 
 
 def test_the_pods_that_are_away_or_may_be_are_limited_in_all_and_in_each_namespace() -> None:
@@ -225,8 +222,8 @@ def test_nothing_is_restarted_outside_a_window_or_while_the_control_plane_is_dow
             {"now": NOW + 601},
             "not complete after 600 s: pods left: 2, not available: 1",
         ),
-        (seen("a", mark=MARK, quiet=STABLE_AFTER), {}, "its new pods do not have revision 1-30"),
-        (seen("a", mark=MARK, quiet=STABLE_AFTER, old=0, desired=2), {}, "its new pods do not have revision 1-30"),
+        (seen("a", mark=MARK, quiet=30.0), {}, "its new pods do not have revision 1-30"),
+        (seen("a", mark=MARK, quiet=30.0, old=0, desired=2), {}, "its new pods do not have revision 1-30"),
         (seen("a"), {"refused": {"Deployment shop/a": "no"}}, "Deployment shop/a: the restart is refused: no"),
         (seen("a"), {"tag": PROD}, "tag prod was changed by another writer"),
         (seen("a"), {"now": NOW + 86401}, "the deadline has passed"),
@@ -294,10 +291,10 @@ def test_a_wave_without_available_pods_does_not_end_and_fails_after_the_timeout(
         found = step(ONE, soaking, observed(each, gates=(), now=NOW + seconds)).state
         return found.phase, found.reason
 
-    assert after(60, STABLE_AFTER - 1) == (COMPLETED, "")
-    assert after(60, STABLE_AFTER) == (RUNNING, "waiting for the pods of Deployment shop/a")
-    assert after(60, STABLE_AFTER, new=0, mark=MARK) == (RUNNING, "waiting for the pods of Deployment shop/a")
-    assert after(60, STABLE_AFTER, new=0) == (COMPLETED, ""), "it has no pod of the new revision"
+    assert after(60, 29.0) == (COMPLETED, "")
+    assert after(60, 30.0) == (RUNNING, "waiting for the pods of Deployment shop/a")
+    assert after(60, 30.0, new=0, mark=MARK) == (RUNNING, "waiting for the pods of Deployment shop/a")
+    assert after(60, 30.0, new=0) == (COMPLETED, ""), "it has no pod of the new revision"
     assert after(900, 601) == (PAUSED, "Deployment shop/a: pods not available for 600 s: 1")
 
 

@@ -15,7 +15,6 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from injector.errors import ConfigError
 from injector.webhook.tls.certificate import not_after, read_certificates
 from injector.webhook.tls.selfsigned import (
-    BACKDATED,
     Authority,
     CaRotation,
     Lifetimes,
@@ -81,13 +80,13 @@ def test_both_begin_an_hour_early_and_the_certificate_ends_with_its_authority() 
     (leaf,) = read_certificates(made.issue(NAMES, now=1e9 + DAY, life=7 * DAY).chain)
 
     assert (made.created, not_after(made.certificate)) == (1e9, 1e9 + 3 * DAY)
-    assert leaf.not_valid_before_utc.timestamp() == 1e9 + DAY - BACKDATED
+    assert leaf.not_valid_before_utc.timestamp() == 1e9 + DAY - 3600.0
     assert not_after(leaf) == 1e9 + 3 * DAY
     assert made.renewal(2 / 3) == 1e9 + 2 * DAY
 
 
 @pytest.mark.parametrize(
-    ("at", "usable"), [(-BACKDATED - 1, False), (-BACKDATED, True), (0, True), (DAY - 1, True), (DAY, False)]
+    ("at", "usable"), [(-3601.0, False), (-3600.0, True), (0, True), (DAY - 1, True), (DAY, False)]
 )
 def test_an_authority_is_usable_within_its_dates(at: float, usable: bool) -> None:
     assert new_authority(1e9, DAY).usable(1e9 + at) is usable

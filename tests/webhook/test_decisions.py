@@ -15,7 +15,7 @@ from injector.injection.policy import INJECT, REMEDIES, injection_required
 from injector.injection.result import Injected, Skipped
 from injector.istio.behaviours import behaviours_of
 from injector.istio.config import Policy
-from injector.kube.admission import MAX_WARNING, Broken, Request, Response
+from injector.kube.admission import Broken, Request, Response
 from injector.kube.selectors import Selector
 from injector.metrics import Outcome
 from injector.revisions.registry import Resolved
@@ -25,8 +25,6 @@ from injector.webhook.decisions import (
     FAULT,
     FIELDS,
     LOGGED,
-    MAX_RECENT,
-    MAX_VALUE,
     DecisionNotes,
     Decisions,
 )
@@ -151,12 +149,10 @@ def test_refusals_are_remembered_once_for_each_workload_and_cause() -> None:
 def test_only_the_last_refusals_are_remembered() -> None:
     decisions = Decisions(LOGGED["none"])
 
-    for number in range(MAX_RECENT + 5):
+    for number in range(25):
         decisions.log(decided(asked_about(OWNED, namespace=f"n-{number}"), Outcome.FAILURE, "template"), 0.0)
 
-    assert [each["namespace"] for each in decisions.recent()] == [
-        f"n-{MAX_RECENT + 4 - each}" for each in range(MAX_RECENT)
-    ]
+    assert [each["namespace"] for each in decisions.recent()] == [f"n-{24 - each}" for each in range(20)]
 
 
 def test_the_setting_has_the_words_of_the_table() -> None:
@@ -255,8 +251,8 @@ def test_what_is_said_fits_into_what_kubernetes_takes() -> None:
     warnings = [BOTH.note_skipped(ANSWER, Skipped(reason, ""), longest).warnings[0] for reason in REMEDIES]
     many = BOTH.note_injected(ANSWER, Injected({}, b"[]", ("name",) * 100_000), longest)
 
-    assert max(map(len, warnings)) <= MAX_WARNING
-    assert max(len(value) for value in audit(many).values()) == MAX_VALUE
+    assert max(map(len, warnings)) <= 256
+    assert max(len(value) for value in audit(many).values()) == 256
     assert [key for key in audit(many) if not KEY.fullmatch(key)] == []
 
 

@@ -41,13 +41,14 @@ from injector.revisions.verify import RecentPods
 from injector.webhook.decisions import FIELDS
 from injector.webhook.handler import InjectHandler, reason_of
 from injector.webhook.lifecycle import Lifecycle, Phase
-from injector.webhook.limits import MAX_BODY
 from injector.webhook.queue import AdmissionQueue, Rejected, Tenant
 from injector.webhook.shadow import Admission
 from tests.cases import cases
 from tests.factories import UID, created_by, make_pod, make_review
 from tests.revisions.fakes import CONFIG, fake_revision, make_raw
 from tests.webhook.conftest import PATCH, REQUESTS, Client, ClientFactory, Core, books
+
+MAX_BODY = 8 * 2**20
 
 JSON = {"Content-Type": "application/json"}
 CANARY = "s3cr3t-value"

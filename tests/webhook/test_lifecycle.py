@@ -10,8 +10,10 @@ from prometheus_client import CollectorRegistry
 
 from injector.errors import ConfigError
 from injector.metrics import Metrics
-from injector.webhook.lifecycle import RESTARTS, STABLE, Lifecycle, Phase, Supervisor
+from injector.webhook.lifecycle import Lifecycle, Phase, Supervisor
 from tests.cluster.fakes import in_fake_time
+
+RESTARTS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
 
 
 def test_a_server_starts_unready() -> None:
@@ -101,15 +103,15 @@ async def test_a_task_that_fails_is_named_until_it_is_restarted(
 @in_fake_time
 async def test_restarts_become_rarer_until_the_task_has_run_for_a_while(supervisor: Supervisor) -> None:
     work = await started(supervisor)
-    for seconds in (*RESTARTS, RESTARTS[-1], STABLE):
+    for seconds in (*RESTARTS, RESTARTS[-1], 60.0):
         await work.fail()
         await asyncio.sleep(seconds)
-    await asyncio.sleep(STABLE)
+    await asyncio.sleep(60.0)
     await work.fail()
     await asyncio.sleep(RESTARTS[0])
 
-    assert work.waits[:-1] == [*RESTARTS, RESTARTS[-1], STABLE]
-    assert work.waits[-1] == STABLE + RESTARTS[0]
+    assert work.waits[:-1] == [*RESTARTS, RESTARTS[-1], 60.0]
+    assert work.waits[-1] == 60.0 + RESTARTS[0]
     await supervisor.stop()
 
 
@@ -155,7 +157,7 @@ async def test_a_task_whose_group_of_tasks_fails_is_restarted(supervisor: Superv
 async def test_a_task_that_returns_is_done(supervisor: Supervisor) -> None:
     work = await started(supervisor, "certificate")
     work.end.set_result(None)
-    await asyncio.sleep(STABLE)
+    await asyncio.sleep(60.0)
 
     assert (len(work.starts), supervisor.fault()) == (1, "")
     await supervisor.stop()

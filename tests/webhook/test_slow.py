@@ -60,9 +60,7 @@ def posted(client: Client, namespace: str, path: str = "/inject/1-24", **labels:
     return asyncio.create_task(post())
 
 
-async def test_pods_of_other_namespaces_and_revisions_are_answered_while_a_slow_pod_is_injected(
-    client: Client, slow: SlowPods
-) -> None:
+async def test_pods_of_others_are_answered_while_a_slow_pod_is_injected(client: Client, slow: SlowPods) -> None:
     waiting = posted(client, "slow", slow="1")
     await until(lambda: slow.started == ["slow"])
 

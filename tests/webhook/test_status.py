@@ -20,7 +20,6 @@ from injector.revisions.reload import LoadReport, RevisionState
 from injector.revisions.tags import parse_tags
 from injector.webhook.lifecycle import Phase
 from injector.webhook.operations import (
-    MAX_ROWS,
     ago,
     milliseconds,
     number,
@@ -315,7 +314,7 @@ def test_a_tag_of_one_revision_is_one_line() -> None:
 def test_many_tags_are_an_index_by_revision_and_only_special_ones_have_rows() -> None:
     many = [
         {"name": f"t-{number:02}", "revision": f"1-{24 + number % 2 * 6}", "weights": {"x": 1}, "namespaces": {}, "shadow": None}
-        for number in range(MAX_ROWS)
+        for number in range(12)
     ]  # fmt: skip
     counted = [{**REQUEST, "tag": "t-03", "requests": 7}]
 

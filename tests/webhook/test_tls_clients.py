@@ -22,7 +22,7 @@ from injector.errors import ConfigError
 from injector.metrics import Metrics
 from injector.webhook.listener import Listener
 from injector.webhook.tls.certificate import CertificateFiles, ClientAuthority, Pair
-from injector.webhook.tls.certificatesource import CHECK_INTERVAL, FileSource, Handshakes, SelfCheck
+from injector.webhook.tls.certificatesource import FileSource, Handshakes, SelfCheck
 from tests.cluster.fakes import in_fake_time
 from tests.tasks import running
 from tests.webhook.certificates import Issued, Order, authority, issue, rsa_key
@@ -396,7 +396,7 @@ async def test_before_there_is_a_certificate_there_is_nothing_to_ask_for(metrics
     probe = SelfCheck(Served(None, None), "")  # type: ignore[arg-type]
 
     async with running(probe.follow(metrics, 1)):
-        await asyncio.sleep(CHECK_INTERVAL)
+        await asyncio.sleep(30.0)
     assert await probe.fault(1) == "there is no certificate yet"
 
 
@@ -416,7 +416,7 @@ async def test_it_is_probed_each_half_minute_and_a_change_is_told_once(
 
     async with running(Told(own, "").follow(metrics, 7)):
         for _ in range(5):
-            await asyncio.sleep(CHECK_INTERVAL)
+            await asyncio.sleep(30.0)
             seen.append(collector.get_sample_value(PROBED))
 
     assert seen == [1, 0, 0, 1, 1]

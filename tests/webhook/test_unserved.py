@@ -10,7 +10,6 @@ import pytest
 from aiohttp.test_utils import RawTestServer
 from prometheus_client import CollectorRegistry
 
-from injector.kube.admission import MAX_WARNING
 from injector.metrics import Metrics
 from injector.revisions.registry import Registry, Snapshot
 from injector.revisions.unservednames import UnservedNames
@@ -214,7 +213,7 @@ async def test_a_refusal_is_logged_by_names_alone(net: Client, caplog: pytest.Lo
 def test_a_warning_keeps_what_to_do_however_long_the_names_are() -> None:
     served = frozenset({"a" * 62 + "b", *(f"{number:063}" for number in range(50))})
 
-    said = message("a" * 100_000, f"namespace {'n' * 63}", served, longest=MAX_WARNING)
+    said = message("a" * 100_000, f"namespace {'n' * 63}", served, longest=256)
 
-    assert len(said) <= MAX_WARNING
+    assert len(said) <= 256
     assert said.endswith("is not a served revision or tag; correct the label or set the tag; served: 51 names")

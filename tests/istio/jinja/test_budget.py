@@ -8,10 +8,9 @@ from typing import Any
 import jinja2
 import pytest
 
-from injector.gotemplate.budget import DEFAULT_BUDGET, MAX_SIZE, Budget, Rendering, metered_by, reserve, spend
+from injector.gotemplate.budget import DEFAULT_BUDGET, Budget, Rendering, metered_by, reserve, spend
 from injector.gotemplate.errors import Spent
 from injector.istio.jinja.budget import (
-    MAX_BITS,
     charge,
     check_bits,
     check_value_size,
@@ -21,6 +20,9 @@ from injector.istio.jinja.budget import (
     text_of,
 )
 from tests.cases import cases
+
+MAX_SIZE = 2**20
+MAX_BITS = 256
 
 
 @pytest.fixture(autouse=True)
