@@ -131,7 +131,7 @@ def diff(
     If one revision injects the pod and the other skips or refuses it, that is the only change (``kind`` is ``decision``). The
     revision's own name is not a difference. Values of the variables of your own containers are hidden.
     """
-    before, after = answers_to(pod, *((each, _facts(each, pod, namespace, guard)) for each in (old, new)))
+    before, after = answers_to(pod, *((revision, _facts(revision, pod, namespace, guard)) for revision in (old, new)))
     return changes(before, after, pod, (old.written, new.written))
 
 
@@ -164,11 +164,11 @@ def _facts(
     envs = {} if proxy_env is None else proxy_env
     if not isinstance(envs, Mapping) or not all(isinstance(text, str) for pair in envs.items() for text in pair):
         raise DataError("not a mapping of texts to texts", where="proxy_env", hint='give {"NAME": "value"}')
-    metadata = _checked_pod(pod).get("metadata") or {}
+    metadata = _check_pod(pod).get("metadata") or {}
     return RequestFacts(namespace, envs, revision.namespaces.get(metadata.get("namespace") or namespace), guard)
 
 
-def _checked_pod(pod: Any) -> Mapping[str, Any]:
+def _check_pod(pod: Any) -> Mapping[str, Any]:
     """Return the pod, which needs neither ``kind`` nor ``apiVersion``. Raises ManifestError if it is something else."""
     hint = "give the JSON data of a Pod; of a workload, its pod template"
     if not isinstance(pod, dict):

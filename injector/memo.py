@@ -1,4 +1,4 @@
-"""A bounded memo: results of a pure function by the function's complete argument. ``shared`` holds them only as long as they are in use.
+"""A bounded memo: results of a pure function by the function's complete argument. ``share`` holds them only as long as they are in use.
 
 A memo never changes an answer. Callers share the results that it holds, so nothing may change them.
 """
@@ -40,14 +40,14 @@ class Memo(Generic[K, V]):
 
     def find(self, key: K) -> V | None:
         """Return the result for ``key``, None if the memo does not hold it."""
-        found = self._young.get(key)
-        if found is None:
-            found = self._old.get(key)
-            if found is None:
+        result = self._young.get(key)
+        if result is None:
+            result = self._old.get(key)
+            if result is None:
                 return None
-            self.keep(key, found)
+            self.keep(key, result)
         self.hits += 1
-        return found
+        return result
 
     def keep(self, key: K, result: V) -> None:
         """Hold the result for ``key``, unless the key is too large."""
@@ -61,20 +61,20 @@ class Memo(Generic[K, V]):
 
     def get(self, key: K, compute: Callable[[K], V]) -> V:
         """Return the result for ``key``: the one held, else what ``compute`` returns. An error that it raises is not held."""
-        found = self.find(key)
-        if found is None:
-            found = compute(key)
-            self.keep(key, found)
-        return found
+        result = self.find(key)
+        if result is None:
+            result = compute(key)
+            self.keep(key, result)
+        return result
 
     def __len__(self) -> int:
         """How many results it holds."""
         return len(self._young.keys() | self._old.keys())
 
 
-def shared(values: WeakValueDictionary[K, V], key: K, compute: Callable[[], V]) -> V:
+def share(values: WeakValueDictionary[K, V], key: K, compute: Callable[[], V]) -> V:
     """Return the value for ``key`` if it is in use, else what ``compute`` returns, which is shared from now on."""
-    found = values.get(key)
-    if found is None:
-        found = values[key] = compute()
-    return found
+    value = values.get(key)
+    if value is None:
+        value = values[key] = compute()
+    return value

@@ -168,8 +168,8 @@ class Metrics:
             "1 if the last TLS self-check of the webhook's port succeeded. NaN without TLS.",
         )
         # No comparison with NaN is true, so alerts on these metrics stay silent without TLS.
-        for each in (self._expiry, self.ca_expiry, self.tls_probe):
-            each.set(math.nan)
+        for metric in (self._expiry, self.ca_expiry, self.tls_probe):
+            metric.set(math.nan)
         self.cabundle_outdated = gauge(
             "injector_cabundle_outdated", "MutatingWebhookConfigurations with a missing or outdated caBundle."
         )
@@ -205,7 +205,7 @@ class Metrics:
             ("from", "to", "namespace"),
         )
 
-    def drifted(self, workloads: Mapping[tuple[str, str, str], int]) -> None:
+    def set_drift(self, workloads: Mapping[tuple[str, str, str], int]) -> None:
         """Show the workloads that have drifted, by the revision that they have, the one they would get, and namespace."""
         self._drift.clear()
         for labels, count in Tally(workloads).most_common(MAX_DRIFT_SERIES):
@@ -228,13 +228,13 @@ class Metrics:
             if row.progressed:
                 self._upgrade_progress.labels(name).set(row.progressed)
 
-    def shadowed(self, tag: str, revision: str, outcome: str, kinds: Iterable[str]) -> None:
+    def count_shadow(self, tag: str, revision: str, outcome: str, kinds: Iterable[str]) -> None:
         """Count one admission that the candidate ``revision`` of ``tag`` was compared on, and each kind of difference."""
         self._shadowed.labels(tag, revision, outcome).inc()
         for kind in kinds:
             self._differences.labels(tag, revision, kind).inc()
 
-    def loaded(self, rows: Mapping[str, RevisionRow], *, tags_valid: bool, webhook_faults: int = 0) -> None:
+    def set_revisions(self, rows: Mapping[str, RevisionRow], *, tags_valid: bool, webhook_faults: int = 0) -> None:
         """Show the state of the revisions, and remove the series of all others."""
         for gauge in (self._valid, self._loaded, self._removed, self._info, self._failed):
             gauge.clear()
@@ -249,7 +249,7 @@ class Metrics:
         self._tags_valid.set(tags_valid)
         self._webhook_faults.set(webhook_faults)
 
-    def reloaded(self, failure: str = "") -> None:
+    def count_reload(self, failure: str = "") -> None:
         """Count one reload; if it failed, ``failure`` is one of ``RELOAD_FAILURES``."""
         self._reloads.inc()
         if failure:
@@ -344,15 +344,15 @@ class RequestCounts(Collector):
         """Return the requests by revision and tag, with their outcomes."""
         rows = []
         for target, outcomes in sorted(self._outcomes.items()):
-            failures, skips = (dict(sorted(outcomes[each].items())) for each in (Outcome.FAILURE, Outcome.SKIP))
+            failures, skips = (dict(sorted(outcomes[outcome].items())) for outcome in (Outcome.FAILURE, Outcome.SKIP))
             rows.append(RequestRow(*target, outcomes[Outcome.SUCCESS].total(), failures, skips))
         return rows
 
     def latencies(self) -> dict[tuple[str, str], list[tuple[float, int]]]:
         """Return the cumulative buckets of whole requests by revision and tag: upper bounds with counts."""
         return {
-            (revision, tag): each.cumulative()
-            for (stage, revision, tag), each in self._durations.items()
+            (revision, tag): duration.cumulative()
+            for (stage, revision, tag), duration in self._durations.items()
             if stage == TOTAL
         }
 

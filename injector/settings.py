@@ -202,7 +202,7 @@ class Settings:
         """Whether the server needs a client of the API server."""
         return self.from_cluster or self.self_signed or self.patches or self.watch_drift or self.watch_unserved
 
-    def checked(self) -> Settings:
+    def check(self) -> Settings:
         """Return the settings if they are consistent.
 
         Raises:
@@ -238,17 +238,19 @@ class Settings:
             "--embedded": self.embedded,
             "--injectConfig": self.inject_config,
         }
-        chosen = [flag for flag, value in sources.items() if value]
-        if len(chosen) > 1:
-            raise UsageError(f"{' and '.join(chosen)} exclude each other", hint="give one of them")
+        stated = [flag for flag, value in sources.items() if value]
+        if len(stated) > 1:
+            raise UsageError(f"{' and '.join(stated)} exclude each other", hint="give one of them")
         only_with_config = ("values_file", "mesh_config", "revision", "istio_version", "set_env", "node_version")
-        given = [setting for setting in SETTINGS if setting.name in only_with_config and getattr(self, setting.name)]
-        if given and not self.inject_config:
+        without_effect = [
+            setting for setting in SETTINGS if setting.name in only_with_config and getattr(self, setting.name)
+        ]
+        if without_effect and not self.inject_config:
             raise UsageError(
-                f"{given[0].flags[0]} requires --injectConfig",
+                f"{without_effect[0].flags[0]} requires --injectConfig",
                 hint="give --injectConfig too, or put the file into a folder of --revisions-dir",
             )
-        if not chosen and not self.from_cluster:
+        if not stated and not self.from_cluster:
             raise no_source("--injectConfig FILE", "--revisions-dir DIR (or INJECTOR_REVISIONS_DIR)", "--from-cluster")
 
     def _check_tls(self) -> None:
@@ -285,19 +287,31 @@ class Settings:
             "health_check_file": (self.health_check_interval, "it requires --healthCheckInterval"),
             "health_check_interval": (self.health_check_file, "it requires --healthCheckFile"),
         }
-        given = [each for each in SETTINGS if each.name in needs and getattr(self, each.name) != each.default]
+        without_effect = [
+            setting for setting in SETTINGS if setting.name in needs and getattr(self, setting.name) != setting.default
+        ]
         return tuple(
-            f"{each.flags[0]} has no effect: {needs[each.name][1]}" for each in given if not needs[each.name][0]
+            f"{setting.flags[0]} has no effect: {needs[setting.name][1]}"
+            for setting in without_effect
+            if not needs[setting.name][0]
         )
 
 
 def _settings() -> tuple[Setting, ...]:
-    found = []
-    for each in fields(Settings):
-        metadata = dict(each.metadata)
-        variable = f"INJECTOR_{metadata.pop('variable') or each.name.upper()}"
-        found.append(Setting(name=each.name, kind=str(each.type), default=each.default, variable=variable, **metadata))
-    return tuple(found)
+    settings = []
+    for declared in fields(Settings):
+        metadata = dict(declared.metadata)
+        variable = f"INJECTOR_{metadata.pop('variable') or declared.name.upper()}"
+        settings.append(
+            Setting(
+                name=declared.name,
+                kind=str(declared.type),
+                default=declared.default,
+                variable=variable,
+                **metadata,
+            )
+        )
+    return tuple(settings)
 
 
 SETTINGS: Final = _settings()

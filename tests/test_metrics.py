@@ -104,7 +104,7 @@ def test_revisions_show_how_they_stand(metrics: Metrics, registry: CollectorRegi
         "b": RevisionRow(False),
     }
 
-    metrics.loaded(rows, tags_valid=False)
+    metrics.set_revisions(rows, tags_valid=False)
 
     valid = "injector_revision_config_valid"
     assert [registry.get_sample_value(valid, {"revision": name}) for name in "ab"] == [1, 0]
@@ -116,10 +116,10 @@ def test_revisions_show_how_they_stand(metrics: Metrics, registry: CollectorRegi
 
 
 def test_series_of_what_is_gone_end(metrics: Metrics) -> None:
-    metrics.loaded(
+    metrics.set_revisions(
         {"a": RevisionRow(True, 1.0, "1.24", "old"), "b": RevisionRow(True, 1.0, "1.30", "x")}, tags_valid=True
     )
-    metrics.loaded({"a": RevisionRow(True, 2.0, "1.24", "new")}, tags_valid=True)
+    metrics.set_revisions({"a": RevisionRow(True, 2.0, "1.24", "new")}, tags_valid=True)
 
     text = metrics.exposition().decode()
     assert 'revision="b"' not in text
@@ -128,8 +128,8 @@ def test_series_of_what_is_gone_end(metrics: Metrics) -> None:
 
 
 def test_a_revision_that_is_no_longer_served_keeps_saying_that_it_is_broken(metrics: Metrics) -> None:
-    metrics.loaded({"a": RevisionRow(True, 1.0, "1.24", "f")}, tags_valid=True)
-    metrics.loaded({"a": RevisionRow(False)}, tags_valid=True)
+    metrics.set_revisions({"a": RevisionRow(True, 1.0, "1.24", "f")}, tags_valid=True)
+    metrics.set_revisions({"a": RevisionRow(False)}, tags_valid=True)
 
     text = metrics.exposition().decode()
     assert 'injector_revision_config_valid{revision="a"} 0.0' in text

@@ -47,13 +47,13 @@ def test_no_variable_is_one_that_kubernetes_sets_for_a_service_named_injector() 
 def test_consistent_settings_pass(given: dict[str, Any]) -> None:
     settings = settings_of(given)
 
-    assert settings.checked() is settings
+    assert settings.check() is settings
 
 
 @pytest.mark.parametrize("given", [{}, {"insecure_http": True}, {"tls_mode": "self-signed"}])
 def test_settings_without_a_source_of_revisions_name_the_ways_to_give_one(given: dict[str, Any]) -> None:
     with pytest.raises(NotConfiguredError) as caught:
-        Settings(**given).checked()
+        Settings(**given).check()
 
     assert str(caught.value) == (
         "no source of revisions is configured; give --injectConfig FILE, --revisions-dir DIR (or INJECTOR_REVISIONS_DIR), "
@@ -64,7 +64,7 @@ def test_settings_without_a_source_of_revisions_name_the_ways_to_give_one(given:
 @cases("given", "says")
 def test_contradicting_settings_are_refused_with_a_hint(given: dict[str, Any], says: str) -> None:
     with pytest.raises(UsageError) as caught:
-        settings_of(given).checked()
+        settings_of(given).check()
 
     assert says in str(caught.value)
     assert caught.value.hint

@@ -36,13 +36,17 @@ class TemplateAction:
     tokens: tuple[str, ...]
 
     def __str__(self) -> str:
-        inside = _spaced(self.tokens)
-        left = "" if inside.startswith("\n") else " "
+        inside = _join_tokens(self.tokens)
+        opening_space = "" if inside.startswith("\n") else " "
         right = "" if inside.endswith((" ", "\n")) else " "
-        return f"{self.opening}{left}{inside}{right}{self.closing}" if inside else f"{self.opening} {self.closing}"
+        return (
+            f"{self.opening}{opening_space}{inside}{right}{self.closing}"
+            if inside
+            else f"{self.opening} {self.closing}"
+        )
 
 
-def formatted(text: str, actions: Iterable[TemplateAction]) -> str:
+def format_template(text: str, actions: Iterable[TemplateAction]) -> str:
     """Return a template with its actions in the canonical form."""
     parts, done = [], 0
     for action in actions:
@@ -51,11 +55,11 @@ def formatted(text: str, actions: Iterable[TemplateAction]) -> str:
     return "".join([*parts, text[done:]])
 
 
-def _spaced(found: tuple[str, ...]) -> str:
+def _join_tokens(tokens_of_action: tuple[str, ...]) -> str:
     """Join tokens, each pair with the space that belongs between them."""
     parts: list[str] = []
     depth, before, space = 0, "", ""
-    for part in found:
+    for part in tokens_of_action:
         if part.isspace():
             space += part
             continue
@@ -83,7 +87,7 @@ def go_actions(text: str, delimiters: tuple[str, str] = ("{{", "}}")) -> Iterato
     left, right = delimiters
     raw = text.encode(errors="surrogatepass")
     start, begin, bytes_done, characters = 0, -1, 0, 0
-    found: list[str] = []
+    action_tokens: list[str] = []
     for token in tokens(text, left, right, words={"break", "continue"}):
         if token.kind is Kind.ERROR:
             raise ParseError("", token.line, token.text)
@@ -91,16 +95,16 @@ def go_actions(text: str, delimiters: tuple[str, str] = ("{{", "}}")) -> Iterato
         characters += len(raw[bytes_done : token.pos].decode(errors="surrogatepass"))
         bytes_done = token.pos
         if token.kind is Kind.LEFT_DELIM:
-            start, begin, found = characters, characters + len(left), []
+            start, begin, action_tokens = characters, characters + len(left), []
         elif token.kind is Kind.RIGHT_DELIM:
             marker = _TRIMS.match(text, begin)
             closing = "-" if re.search(r"[ \t\r\n]-$", text[begin + (1 if marker else 0) : characters]) else ""
             yield TemplateAction(
-                start, characters + len(right), left + ("-" if marker else ""), closing + right, tuple(found)
+                start, characters + len(right), left + ("-" if marker else ""), closing + right, tuple(action_tokens)
             )
             begin = -1
         elif begin >= 0:
-            found.append(token.text)
+            action_tokens.append(token.text)
 
 
 def jinja_actions(text: str) -> Iterator[TemplateAction]:
@@ -113,39 +117,39 @@ def jinja_actions(text: str) -> Iterator[TemplateAction]:
             if at < opening.end():
                 return
             continue
-        found, end = _jinja_tokens(text, opening.end(), "}}" if opening[1] == "{" else "%}")
+        action_tokens, end = _jinja_tokens(text, opening.end(), "}}" if opening[1] == "{" else "%}")
         if end < 0:
             return
-        marker = found.pop() if found and found[-1] in {"-", "+"} else ""
+        marker = action_tokens.pop() if action_tokens and action_tokens[-1] in {"-", "+"} else ""
         closing = marker + ("}}" if opening[1] == "{" else "%}")
-        yield TemplateAction(opening.start(), end, opening[0], closing, tuple(found))
+        yield TemplateAction(opening.start(), end, opening[0], closing, tuple(action_tokens))
         at = end
 
 
 def _jinja_tokens(text: str, at: int, closing: str) -> tuple[list[str], int]:
     """Return the tokens up to a closing delimiter, and where it ends; -1 if there is none."""
-    found: list[str] = []
+    action_tokens: list[str] = []
     depth = 0
     while at < len(text):
         if not depth and text.startswith(closing, at):
-            return found, at + len(closing)
+            return action_tokens, at + len(closing)
         token = _JINJA_TOKEN.match(text, at)
         if token is None:
-            return found, -1
+            return action_tokens, -1
         if token["mark"] in _OPENING:
             depth += 1
         elif token["mark"] in _CLOSING:
             depth = max(depth - 1, 0)
-        found.append(token[0])
+        action_tokens.append(token[0])
         at = token.end()
-    return found, -1
+    return action_tokens, -1
 
 
 def format_go(text: str, delimiters: tuple[str, str] = ("{{", "}}")) -> str:
     """Return a Go template with its actions in the canonical form. Raises ParseError if the text is not a template."""
-    return formatted(text, go_actions(text, delimiters))
+    return format_template(text, go_actions(text, delimiters))
 
 
 def format_jinja(text: str) -> str:
     """Return a Jinja2 template with its actions in the canonical form."""
-    return formatted(text, jinja_actions(text))
+    return format_template(text, jinja_actions(text))

@@ -78,20 +78,20 @@ class Flow:
 
 def follow(model: Model, trees: Mapping[str, n.Tree], name: str, ran: Container[int] | None = None) -> Flow:
     """Follow the data through the template ``name``. ``ran`` has the ids of the lists of nodes that ran; None for all."""
-    walk = _Walk(model, trees, ran)
+    walk = _GoWalk(model, trees, ran)
     for _ in range(_PASSES):
-        walk.seen.clear()
+        walk.visited.clear()
         walk.call(name, DATA)
     return walk.flow
 
 
-class _Walk(Walk):
+class _GoWalk(Walk):
     def __init__(self, model: Model, trees: Mapping[str, n.Tree], ran: Container[int] | None) -> None:
         self.flow = Flow()
         super().__init__(model, self.flow.reads)
         self.trees = trees
         self.ran = ran
-        self.seen: set[tuple[str, Value]] = set()
+        self.visited: set[tuple[str, Value]] = set()
         # The values of variables that are assigned to, wherever they are in scope.
         self.assigned: dict[str, Value] = {
             variable.idents[0]: NOTHING
@@ -106,9 +106,9 @@ class _Walk(Walk):
     def call(self, name: str, dot: Value) -> None:
         """Walk through a template that is called with ``dot``, unless it was for the same value."""
         tree = self.trees.get(name)
-        if tree is None or (name, dot) in self.seen:
+        if tree is None or (name, dot) in self.visited:
             return
-        self.seen.add((name, dot))
+        self.visited.add((name, dot))
         self.count_call()
         outer, self.scopes, text = self.scopes, [{"$": dot}], self.text
         self.text = tree.parse_name
@@ -120,8 +120,8 @@ class _Walk(Walk):
         if node is None or (self.ran is not None and id(node) not in self.ran):
             return
         self.scopes.append({})
-        for each in node.nodes:
-            self.node(each, dot)
+        for child in node.nodes:
+            self.node(child, dot)
         self.scopes.pop()
 
     def node(self, node: n.Node, dot: Value) -> None:
@@ -157,7 +157,7 @@ class _Walk(Walk):
                 if value.constant:
                     self.flow.branches[id(node)] = (node, value.constant[0])
                 tested = {path for _, path in islice(reversed(self.flow.values), len(self.flow.values) - before)}
-                self.excused = self.excused | self.tested(node.pipe, dot) | tested
+                self.excused = self.excused | self.paths_tested_by(node.pipe, dot) | tested
                 self.body(node.body, value if isinstance(node, n.WithNode) else dot)
             otherwise = node.else_body
             inner = otherwise.nodes[0] if otherwise is not None and len(otherwise.nodes) == 1 else None
@@ -182,13 +182,13 @@ class _Walk(Walk):
     def is_list(self, value: Value) -> bool:
         return bool(value.places) and not value.taints and all(place.type.startswith("[]") for place in value.places)
 
-    def tested(self, pipe: n.PipeNode, dot: Value) -> frozenset[Path]:
+    def paths_tested_by(self, pipe: n.PipeNode, dot: Value) -> frozenset[Path]:
         """Return the paths of values that a condition reads."""
-        found: set[Path] = set()
+        paths: set[Path] = set()
         for node in n.within(pipe):
             if isinstance(node, n.FieldNode | n.VariableNode | n.ChainNode):
-                found.update(place.path for place in self.operand(node, dot, note=False).places)
-        return frozenset(found)
+                paths.update(place.path for place in self.operand(node, dot, note=False).places)
+        return frozenset(paths)
 
     def pipe(self, pipe: n.PipeNode, dot: Value, *, prints: bool = False) -> Value:
         """Return the value of a pipeline, and declare or assign its variables."""
@@ -208,11 +208,11 @@ class _Walk(Walk):
     def command(self, command: n.CommandNode, dot: Value, piped: Value | None, *, prints: bool = False) -> Value:
         first, *rest = command.args
         if isinstance(first, n.IdentifierNode):
-            args = [self.operand(each, dot) for each in rest] + ([] if piped is None else [piped])
+            args = [self.operand(operand, dot) for operand in rest] + ([] if piped is None else [piped])
             nodes: list[n.Node | None] = [*rest, *([] if piped is None else [None])]
             return self.function(first, args, nodes)
-        for each in rest:
-            self.read(self.operand(each, dot), each.line)
+        for operand in rest:
+            self.read(self.operand(operand, dot), operand.line)
         if piped is not None:
             self.read(piped, first.line)
         return self.operand(first, dot, prints=prints)
@@ -248,14 +248,14 @@ class _Walk(Walk):
     def fields(self, node: n.Node, value: Value, idents: Sequence[str], *, note: bool, prints: bool = False) -> Value:
         """Return a value after a chain of fields."""
         for ident in idents:
-            found = set()
+            reasons = set()
             for place in value.places:
                 inner = self.model.field(place, ident)
                 if inner is not None:
-                    found.add(inner)
+                    reasons.add(inner)
                 elif note:
                     self.flow.unknown.setdefault(id(node), (node, place, ident))
-            value = Value(frozenset(found), value.taints)
+            value = Value(frozenset(reasons), value.taints)
         if note and idents:
             for place in value.places:
                 if place.path[:1] == ("values",) and not self.is_excused(place.path):
@@ -263,12 +263,12 @@ class _Walk(Walk):
         return value
 
     def is_excused(self, path: Path) -> bool:
-        return any(path[: len(each)] == each or each[: len(path)] == path for each in self.excused)
+        return any(path[: len(excused)] == excused or excused[: len(path)] == path for excused in self.excused)
 
     def function(self, node: n.IdentifierNode, args: list[Value], nodes: Sequence[n.Node | None]) -> Value:
         """Return what a function may return, and note what it reads of its arguments."""
         name = node.name
-        keys = [each.text if isinstance(each, n.StringNode) else None for each in nodes]
+        keys = [operand.text if isinstance(operand, n.StringNode) else None for operand in nodes]
         if name == "index" and args:
             return self.index(node, args, keys)
         if name in {"annotation", "isset"} and len(args) > 1:
@@ -279,23 +279,27 @@ class _Walk(Walk):
         if name in _CHOOSING:
             if name in {"or", "and"}:
                 return self.logical(name, node, args)
-            for each in args[:-1] if name != "ternary" else args[2:]:
-                self.read(each, node.line, deep=False)
+            for argument in args[:-1] if name != "ternary" else args[2:]:
+                self.read(argument, node.line, deep=False)
             self.read(args[-1] if args else NOTHING, node.line, deep=False)
             return union(args) if args else NOTHING
-        for each in args:
-            self.read(each, node.line)
-        constants = [each.constant for each in args]
-        constant = _constant(name, [each[0] for each in constants]) if all(constants) else ()
+        for argument in args:
+            self.read(argument, node.line)
+        constants = [argument.constant for argument in args]
+        constant = (
+            _constant(name, [argument_constants[0] for argument_constants in constants]) if all(constants) else ()
+        )
         return Value(taints=frozenset(self.result(name, args, keys)), constant=constant)
 
     def logical(self, name: str, node: n.Node, args: list[Value]) -> Value:
         """Return one of the arguments; a constant if one decides."""
-        for each in args:
-            self.read(each, node.line, deep=False)
-        decides = [each.constant for each in args if each.constant and bool(each.constant[0]) is (name == "or")]
+        for argument in args:
+            self.read(argument, node.line, deep=False)
+        decides = [
+            argument.constant for argument in args if argument.constant and bool(argument.constant[0]) is (name == "or")
+        ]
         joined = union(args) if args else NOTHING
-        constants = [each.constant for each in args]
+        constants = [argument.constant for argument in args]
         if decides or (args and all(constants)):
             return Value(joined.places, joined.taints, decides[0] if decides else constants[-1])
         return Value(joined.places, joined.taints)
@@ -316,14 +320,14 @@ class _Walk(Walk):
             for place in args[0].places:
                 self.read(Value(frozenset({place.key(key)})), node.line, deep=False)
             return NOTHING
-        found = [self.model.field(place, "Annotations") for place in args[0].places]
-        own = Value(frozenset(place.key(key) for place in found if place is not None), args[0].taints)
+        of_annotations = [self.model.field(place, "Annotations") for place in args[0].places]
+        own = Value(frozenset(place.key(key) for place in of_annotations if place is not None), args[0].taints)
         self.read(union([own, *args[2:]]), node.line)
         return Value(taints=frozenset(self.taints(union([own, *args[2:]]))))
 
     def result(self, name: str, args: list[Value], keys: Sequence[str | None]) -> set[Taint]:
         """Return the texts of a pod in what a function returns."""
-        taints = {taint for each in args for taint in self.taints(each)}
+        taints = {taint for argument in args for taint in self.taints(argument)}
         if name in _HARMLESS:
             return set()
         if name in _QUOTING or (name == "printf" and keys[:1] == ["%q"]):

@@ -95,14 +95,14 @@ def follow(
     skippable: frozenset[int] = frozenset(),
 ) -> JinjaFlow:
     """Follow the data through a template; see ``goflow.follow``. ``skippable`` are the ids of ``ran`` if all branches had run."""
-    walk = _Walk(model, trees, ran)
+    walk = _JinjaWalk(model, trees, ran)
     walk.skippable = skippable
     for _ in range(_PASSES):
         walk.template(name)
     return walk.flow
 
 
-class _Walk(Walk):
+class _JinjaWalk(Walk):
     def __init__(self, model: Model, trees: Mapping[str, j.Template], ran: Container[int] | None) -> None:
         self.flow = JinjaFlow()
         super().__init__(model, self.flow.reads)
@@ -130,14 +130,14 @@ class _Walk(Walk):
         """Walk through statements; return what they print."""
         body = list(body)
         # The first statement of a marked body is its marker.
-        if self.ran is not None and any(id(each) in self.skippable and id(each) not in self.ran for each in body[:2]):
+        if self.ran is not None and any(id(node) in self.skippable and id(node) not in self.ran for node in body[:2]):
             return NOTHING
         return union([NOTHING, *(self.statement(node) for node in body)])
 
     def statement(self, node: j.Node) -> Value:
         match node:
             case j.Output():
-                return union([NOTHING, *(self.printed(each) for each in node.nodes)])
+                return union([NOTHING, *(self.print_value(expression) for expression in node.nodes)])
             case j.If():
                 return self.condition(node)
             case j.For():
@@ -149,7 +149,7 @@ class _Walk(Walk):
             case j.CallBlock():
                 return union([self.expression(node.call), self.body(node.body)])
             case j.FilterBlock():
-                return self.filtered(node.filter, self.body(node.body))
+                return self.apply_filter(node.filter, self.body(node.body))
             case j.Block() | j.Scope():
                 return self.body(node.body)
             case j.With():
@@ -167,7 +167,7 @@ class _Walk(Walk):
                 self.bind_texts(node.target, [node.node])
             case j.AssignBlock():
                 value = self.body(node.body)
-                self.bind(node.target, self.filtered(node.filter, value) if node.filter else value)
+                self.bind(node.target, self.apply_filter(node.filter, value) if node.filter else value)
             case j.ExprStmt():
                 self.expression(node.node)
 
@@ -187,7 +187,7 @@ class _Walk(Walk):
 
     def comparison(self, node: j.Compare) -> None:
         """Note what a comparison reads. Whether something is in a map depends on the map's keys alone."""
-        values = [self.expression(node.expr), *(self.expression(each.expr) for each in node.ops)]
+        values = [self.expression(node.expr), *(self.expression(operand.expr) for operand in node.ops)]
         is_search = len(node.ops) == 1 and node.ops[0].op in {"in", "notin"}
         if not is_search or any(not place.type.startswith("map[") for place in values[1].places):
             self.read(union(values), node.lineno)
@@ -196,7 +196,7 @@ class _Walk(Walk):
         for key in self.texts_of(node.expr) or {EACH}:
             self.read(Value(frozenset(place.key(key) for place in values[1].places)), node.lineno, deep=False)
 
-    def printed(self, node: j.Node) -> Value:
+    def print_value(self, node: j.Node) -> Value:
         if isinstance(node, j.TemplateData):
             return NOTHING
         value = self.expression(node)
@@ -206,14 +206,14 @@ class _Walk(Walk):
         return Value(taints=taints)
 
     def condition(self, node: j.If) -> Value:
-        found = NOTHING
-        for each in (node, *node.elif_):
-            value = self.expression(each.test)
-            self.read(value, each.lineno, deep=False)
+        result = NOTHING
+        for branch in (node, *node.elif_):
+            value = self.expression(branch.test)
+            self.read(value, branch.lineno, deep=False)
             if value.constant:
-                self.flow.constants[id(each)] = (each, bool(value.constant[0]))
-            found = union([found, self.body(each.body)])
-        return union([found, self.body(node.else_)])
+                self.flow.constants[id(branch)] = (branch, bool(value.constant[0]))
+            result = union([result, self.body(branch.body)])
+        return union([result, self.body(node.else_)])
 
     def loop(self, node: j.For) -> Value:
         value = self.expression(node.iter)
@@ -233,8 +233,8 @@ class _Walk(Walk):
     def bind(self, target: j.Node | str, value: Value, *, has_texts: bool = False) -> None:
         """Let a name, or each name of several, have one more value. Names have one scope here, since that misses nothing."""
         if isinstance(target, j.Tuple):
-            for each in target.items:
-                self.bind(each, Value(value.places, value.taints), has_texts=has_texts)
+            for element in target.items:
+                self.bind(element, Value(value.places, value.taints), has_texts=has_texts)
         elif isinstance(target, j.Name | str):
             name = target if isinstance(target, str) else target.name
             if not has_texts:
@@ -246,14 +246,14 @@ class _Walk(Walk):
     def bind_texts(self, target: j.Node, items: Sequence[j.Node]) -> None:
         """Note the texts that a name, or each name of several, may be if the items are constants."""
         if isinstance(target, j.Tuple):
-            for index, each in enumerate(target.items):
+            for index, element in enumerate(target.items):
                 parts = [item.key if isinstance(item, j.Pair) and not index else _part(item, index) for item in items]
-                self.bind_texts(each, parts)
+                self.bind_texts(element, parts)
         elif isinstance(target, j.Name):
             texts = [self.texts_of(item) for item in items]
-            found = frozenset[str]().union(*texts) if all(texts) else frozenset[str]()
-            known = self.texts.get(target.name, found)
-            self.texts[target.name] = known | found if known and found else frozenset()
+            all_texts = frozenset[str]().union(*texts) if all(texts) else frozenset[str]()
+            known = self.texts.get(target.name, all_texts)
+            self.texts[target.name] = known | all_texts if known and all_texts else frozenset()
 
     def texts_of(self, node: j.Node) -> frozenset[str]:
         """Return all texts that an expression may be; none if they are not known."""
@@ -264,8 +264,8 @@ class _Walk(Walk):
                 return self.texts.get(node.name, frozenset())
             case j.Add():
                 left, right = self.texts_of(node.left), self.texts_of(node.right)
-                found = frozenset(one + other for one in left for other in right)
-                return found if len(found) <= _MOST_TEXTS else frozenset()
+                joined = frozenset(one + other for one in left for other in right)
+                return joined if len(joined) <= _MOST_TEXTS else frozenset()
         return frozenset()
 
     def expression(self, node: j.Node) -> Value:
@@ -285,11 +285,11 @@ class _Walk(Walk):
                 return self.call(node)
             case j.Filter():
                 if node.node is None:
-                    return self.filtered(node, NOTHING)
-                value = self.tolerated(node.node) if node.name in _DEFAULT else self.expression(node.node)
-                return self.filtered(node, value)
+                    return self.apply_filter(node, NOTHING)
+                value = self.tolerate(node.node) if node.name in _DEFAULT else self.expression(node.node)
+                return self.apply_filter(node, value)
             case j.Test():
-                value = self.tolerated(node.node) if node.name in _TOLERANT else self.expression(node.node)
+                value = self.tolerate(node.node) if node.name in _TOLERANT else self.expression(node.node)
                 self.read(union([value, *map(self.expression, node.args)]), node.lineno, deep=node.name != "defined")
                 return NOTHING
             case j.Compare():
@@ -305,10 +305,10 @@ class _Walk(Walk):
                 return union([left, right])
             case j.CondExpr():
                 self.read(self.expression(node.test), node.lineno, deep=False)
-                return union([self.expression(each) for each in (node.expr1, node.expr2) if each is not None])
-        values = [self.expression(each) for each in node.iter_child_nodes()]
+                return union([self.expression(branch) for branch in (node.expr1, node.expr2) if branch is not None])
+        values = [self.expression(child) for child in node.iter_child_nodes()]
         self.read(union([NOTHING, *values]), node.lineno)
-        return self.computed(values)
+        return self.compute(values)
 
     def name(self, node: j.Name) -> Value:
         name = node.name
@@ -325,20 +325,20 @@ class _Walk(Walk):
         return Value(frozenset({_NAMES[name]})) if name in _NAMES else NOTHING
 
     def item(self, value: Value, name: str, line: int) -> Value:
-        found = frozenset(place for each in value.places if (place := self.child(each, name)) is not None)
-        for place in found:
+        places = frozenset(place for parent in value.places if (place := self.child(parent, name)) is not None)
+        for place in places:
             if place.path[:1] == ("values",):
                 self.flow.values.setdefault(place.path, (self.text, line))
-        return Value(found, value.taints)
+        return Value(places, value.taints)
 
-    def tolerated(self, node: j.Expr) -> Value:
+    def tolerate(self, node: j.Expr) -> Value:
         """Return the value of an expression that may be undefined. The object that it is an item of must be defined."""
         if not isinstance(node, j.Getattr):
             return self.expression(node)
         value = self.expression(node.node)
-        found = frozenset(place for each in value.places if (place := self.child(each, node.attr)) is not None)
-        self.flow.tolerated.update(place.path for place in found)
-        return Value(found, value.taints)
+        places = frozenset(place for parent in value.places if (place := self.child(parent, node.attr)) is not None)
+        self.flow.tolerated.update(place.path for place in places)
+        return Value(places, value.taints)
 
     def child(self, place: Place, name: str) -> Place | None:
         """Return the place of an item: names are those of JSON."""
@@ -349,16 +349,16 @@ class _Walk(Walk):
         if kind == "owner":
             return Place(("owner", _OWNER[name]), "string") if name in _OWNER else None
         if kind.startswith("message ") and not kind.startswith("message google."):
-            found = message_type(kind.removeprefix("message ")).by_json.get(name)
-            return None if found is None else message_place(place.path, found)
+            message_field = message_type(kind.removeprefix("message ")).by_json.get(name)
+            return None if message_field is None else message_place(place.path, message_field)
         if is_struct(kind):
             known = struct_type(kind).by_json.get(name)
             return None if known is None else Place((*place.path, known.json), known.type)
         return place.key(EACH if name.isdigit() else name)
 
     def call(self, node: j.Call) -> Value:
-        args = [self.expression(each) for each in node.args]
-        named = {str(each.key): self.expression(each.value) for each in node.kwargs}
+        args = [self.expression(argument) for argument in node.args]
+        named = {str(keyword.key): self.expression(keyword.value) for keyword in node.kwargs}
         function = node.node.name if isinstance(node.node, j.Name) else ""
         values = [*args, *named.values()]
         if function in self.macros:
@@ -368,8 +368,8 @@ class _Walk(Walk):
             for key, value in named.items():
                 self.bind(key, value)
             return self.returned.get(function, NOTHING)
-        for each in values:
-            self.read(each, node.lineno)
+        for argument in values:
+            self.read(argument, node.lineno)
         keys = (self.texts_of(node.args[0]) if node.args else None) or {EACH}
         match function:
             case "annotation" | "label":
@@ -382,10 +382,10 @@ class _Walk(Walk):
                 self.read(value, node.lineno)
                 return Value(taints=frozenset(self.taints(value)))
             case "resources":
-                places = frozenset(_ANNOTATIONS.key(f"sidecar.istio.io/{each}") for each in _RESOURCES)
+                places = frozenset(_ANNOTATIONS.key(f"sidecar.istio.io/{resource}") for resource in _RESOURCES)
                 value = Value(places)
                 self.read(value, node.lineno)
-                return self.computed([value, *values])
+                return self.compute([value, *values])
             case "pod_ports":
                 path = ("spec", "containers", EACH, "ports")
                 self.note(Read(path, deep=True), node.lineno)
@@ -393,24 +393,24 @@ class _Walk(Walk):
                 return Value(taints=frozenset({Taint(path, QUOTED)}))
             case "range":
                 return NOTHING
-        return self.computed([self.expression(node.node), *values])
+        return self.compute([self.expression(node.node), *values])
 
-    def filtered(self, node: j.Filter, value: Value) -> Value:
+    def apply_filter(self, node: j.Filter, value: Value) -> Value:
         name, line = node.name, node.lineno
         if name in _DEFAULT:
             self.read(value, line, deep=False)
             return union([value, *map(self.expression, node.args)])
-        args = [self.expression(each) for each in node.args]
-        named = {str(each.key): self.expression(each.value) for each in node.kwargs}
-        for each in (*args, *named.values()):
-            self.read(each, line)
+        args = [self.expression(argument) for argument in node.args]
+        named = {str(keyword.key): self.expression(keyword.value) for keyword in node.kwargs}
+        for argument in (*args, *named.values()):
+            self.read(argument, line)
         attribute = named.get("attribute") if name == "map" else args[0] if name in _SELECTING and args else None
         if attribute is not None and attribute.constant:
             self.read(value, line, deep=False)
             elements = Value(frozenset(place.element() for place in value.places), value.taints)
-            found = self.item(elements, str(attribute.constant[0]), line)
-            self.read(found, line)
-            return Value(taints=frozenset(self.taints(found))) if name == "map" else value
+            item = self.item(elements, str(attribute.constant[0]), line)
+            self.read(item, line)
+            return Value(taints=frozenset(self.taints(item))) if name == "map" else value
         if name in _PASSING and not args and not named:
             self.read(value, line, deep=name in {"sort", "unique", "max", "min"})
             return value
@@ -426,11 +426,11 @@ class _Walk(Walk):
             return Value(taints=frozenset(Taint(path, state) for path, _ in taints))
         if name in _KEEPING:
             return Value(taints=frozenset(taints))
-        return self.computed([value, *args, *named.values()])
+        return self.compute([value, *args, *named.values()])
 
-    def computed(self, values: Iterable[Value]) -> Value:
+    def compute(self, values: Iterable[Value]) -> Value:
         """Return the result of an operation that is not known: it has the texts of its operands."""
-        return Value(taints=frozenset(Taint(path, RAW) for each in values for path, _ in self.taints(each)))
+        return Value(taints=frozenset(Taint(path, RAW) for value in values for path, _ in self.taints(value)))
 
 
 def _part(item: j.Node, index: int) -> j.Node:

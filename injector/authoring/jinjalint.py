@@ -10,7 +10,7 @@ from jinja2 import nodes as j
 
 from injector.authoring.formatting import jinja_actions
 from injector.authoring.jinjaflow import NAMES, JinjaFlow, follow
-from injector.authoring.lint import REPEATED, Finding, MaskedText, Text, always, missing_value, unquoted
+from injector.authoring.lint import REPEATED, Finding, MaskedText, Text, always, missing_value, unquoted_finding
 from injector.authoring.model import Model
 from injector.errors import TemplateRenderError
 from injector.istio.jinja.engine import environment_of, parse_jinja
@@ -29,11 +29,11 @@ def lint_jinja(name: str, texts: Mapping[str, str], minor: Minor, *, values: Any
     """
     text, environment = Text(name, texts[name]), environment_of(texts)
     trees: dict[str, j.Template] = {}
-    for each, source in texts.items():
+    for template_name, source in texts.items():
         try:
-            trees[each] = parse_jinja(environment, each, source)
+            trees[template_name] = parse_jinja(environment, template_name, source)
         except TemplateRenderError as error:
-            if each == name:
+            if template_name == name:
                 line = getattr(error.__cause__, "lineno", 1)
                 return [text.on_line(line, "", "syntax", error.what, "correct the template")]
     tree = trees[name]
@@ -41,23 +41,23 @@ def lint_jinja(name: str, texts: Mapping[str, str], minor: Minor, *, values: Any
         flow = follow(Model(minor), trees, name)
     except RecursionError:
         return [text.on_line(1, "", "syntax", "nested too deeply", "simplify the template")]
-    found = [
+    findings = [
         *_unknown(text, tree),
-        *_unquoted(text, tree, flow),
+        *_find_unquoted(text, tree, flow),
         *(_missing_values(text, flow, values) if values is not None else ()),
         *_unreachable(text, tree, flow, texts),
     ]
-    return sorted(set(found))
+    return sorted(set(findings))
 
 
 def _unknown(text: Text, tree: j.Template) -> Iterator[Finding]:
     """Yield the names, filters and tests that do not exist."""
-    imported = (each for node in tree.find_all(j.FromImport) for each in node.names)
+    imported = (imported_name for node in tree.find_all(j.FromImport) for imported_name in node.names)
     declared = {
         *NAMES,
         *(node.name for node in tree.find_all(j.Name) if node.ctx != "load"),
         *(node.name for node in tree.find_all(j.Macro)),
-        *(each if isinstance(each, str) else each[1] for each in imported),
+        *(imported_name if isinstance(imported_name, str) else imported_name[1] for imported_name in imported),
         *(node.target for node in tree.find_all(j.Import)),
     }
     for node in tree.find_all(j.Name):
@@ -69,14 +69,14 @@ def _unknown(text: Text, tree: j.Template) -> Iterator[Finding]:
         (j.Test, "test", known_tests()),
     )
     for kind, label, known in kinds:
-        for each in tree.find_all(kind):
-            name = each.name  # type: ignore[attr-defined]  # filters and tests have one
+        for usage in tree.find_all(kind):
+            name = usage.name  # type: ignore[attr-defined]  # filters and tests have one
             if name not in known:
                 what, hint = f"templates have no {label} {name}", f"see docs/jinja-revisions.md for the {label}s"
-                yield text.on_line(each.lineno, name, "function", what, hint)
+                yield text.on_line(usage.lineno, name, "function", what, hint)
 
 
-def _unquoted(text: Text, tree: j.Template, flow: JinjaFlow) -> Iterator[Finding]:
+def _find_unquoted(text: Text, tree: j.Template, flow: JinjaFlow) -> Iterator[Finding]:
     parts, done, actions = [], 0, []
     for action in jinja_actions(text.text):
         prints = action.opening.startswith("{{")
@@ -85,14 +85,14 @@ def _unquoted(text: Text, tree: j.Template, flow: JinjaFlow) -> Iterator[Finding
         done = action.end
         actions += [action] if prints else []
     masked = MaskedText("".join([*parts, text.text[done:]]))
-    printed = [each for each in _printed(tree) if not isinstance(each, j.TemplateData)]
+    printed = [expression for expression in _printed(tree) if not isinstance(expression, j.TemplateData)]
     for node, action in zip(printed, actions, strict=False):
         taints = flow.prints.get(id(node), frozenset())
         if taints:
             at = action.start + len(action.opening)
             inside = text.text[at : action.end]
             at += len(inside) - len(inside.lstrip())
-            yield from unquoted(text, at, sorted(taints), masked.context(action.start))
+            yield from unquoted_finding(text, at, sorted(taints), masked.context(action.start))
 
 
 def _printed(node: j.Node) -> Iterator[j.Node]:
@@ -100,13 +100,13 @@ def _printed(node: j.Node) -> Iterator[j.Node]:
     if isinstance(node, j.Output):
         yield from node.nodes
         return
-    for each in node.iter_child_nodes():
-        yield from _printed(each)
+    for child in node.iter_child_nodes():
+        yield from _printed(child)
 
 
 def _missing_values(text: Text, flow: JinjaFlow, values: Any) -> Iterator[Finding]:
     for path, (template, line) in flow.values.items():
-        if template != text.name or any(path[: len(each)] == each for each in flow.tolerated):
+        if template != text.name or any(path[: len(tolerated)] == tolerated for tolerated in flow.tolerated):
             continue
         fault = missing_value(values, path, prints=True)
         if fault is not None:
@@ -116,7 +116,7 @@ def _missing_values(text: Text, flow: JinjaFlow, values: Any) -> Iterator[Findin
 
 
 def _unreachable(text: Text, tree: j.Template, flow: JinjaFlow, texts: Mapping[str, str]) -> Iterator[Finding]:
-    words = Counter(word for each in texts.values() for word in re.findall(r"\w+", each))
+    words = Counter(word for source in texts.values() for word in re.findall(r"\w+", source))
     for macro in tree.find_all(j.Macro):
         if macro.name not in flow.called and words[macro.name] < 2:  # noqa: PLR2004
             what, hint = f"the macro {macro.name} is never called", "call it, or delete it"

@@ -3,7 +3,7 @@
 Rules:
 
 - ``syntax``: the template does not parse.
-- ``unquoted``: a text that the creator of a pod controls is inserted so that it can end its scalar and add fields to the pod.
+- ``unquoted_finding``: a text that the creator of a pod controls is inserted so that it can end its scalar and add fields to the pod.
 - ``field``, ``function``: the minor does not have it.
 - ``value``: the values do not have it.
 - ``unreachable``: a template that is never called, or a branch that is never taken.
@@ -21,7 +21,7 @@ from itertools import accumulate, repeat
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.authoring.goflow import Flow, follow
-from injector.authoring.model import EACH, QUOTED, RAW, Model, Path, Read, Taint, is_gateway, shown
+from injector.authoring.model import EACH, QUOTED, RAW, Model, Path, Read, Taint, format_path, is_gateway
 from injector.authoring.traced import PodData, TracedTemplate
 from injector.errors import DataError, OverlayError
 from injector.golang.json import dump_json
@@ -158,7 +158,7 @@ def _contexts(line: str) -> Iterator[str]:
             is_start = False
 
 
-def unquoted(text: Text, at: int, taints: Sequence[Taint], context: str) -> Iterator[Finding]:
+def unquoted_finding(text: Text, at: int, taints: Sequence[Taint], context: str) -> Iterator[Finding]:
     """Yield a finding if texts of a pod break out of where they are inserted."""
     quoted = {taint.path for taint in taints if taint.state == QUOTED}
     raw = {taint.path for taint in taints if taint.state == RAW}
@@ -172,13 +172,13 @@ def unquoted(text: Text, at: int, taints: Sequence[Taint], context: str) -> Iter
         if context == _PLAIN and quoted & raw:
             what = "is quoted in the middle of a text, which does not quote it"
     if raw:
-        names = ", ".join(sorted({_named(path) for path in raw})[:3])
+        names = ", ".join(sorted({_with_origin(path) for path in raw})[:3])
         yield text.finding(at, "unquoted", f"{names} {what}, and can add fields to the pod", hint)
 
 
-def _named(path: Path) -> str:
+def _with_origin(path: Path) -> str:
     origin = _ORIGINS.get(path[0])
-    return shown(path) if origin is None else f"{shown(path)} ({origin})"
+    return format_path(path) if origin is None else f"{format_path(path)} ({origin})"
 
 
 def lint_go(
@@ -192,23 +192,23 @@ def lint_go(
     except (ParseError, RecursionError) as error:
         return [_syntax(text, error)]
     own = {**BUILTINS, **go_functions(minor, {})}
-    found = [
+    findings = [
         *(_function(text, node, minor) for node in _calls(trees) if node.name not in own),
         *_unknown_fields(text, flow, minor),
-        *_unquoted(text, flow, delimiters),
+        *_find_unquoted(text, flow, delimiters),
         *(_missing_values(text, flow, values) if values is not None else ()),
         *_unreachable(text, flow, trees, name),
     ]
-    return sorted(set(found))
+    return sorted(set(findings))
 
 
 @cache
 def _all_functions() -> Mapping[str, Any]:
     """Return the functions of all minors."""
-    found: dict[str, Any] = {}
+    functions: dict[str, Any] = {}
     for number in range(OLDEST[1], DEVELOPMENT[1] + 1):
-        found.update(go_functions((1, number), {}))
-    return found
+        functions.update(go_functions((1, number), {}))
+    return functions
 
 
 def _syntax(text: Text, error: ParseError | RecursionError) -> Finding:
@@ -226,7 +226,7 @@ def _calls(trees: Mapping[str, n.Tree]) -> Iterator[n.IdentifierNode]:
 
 
 def _function(text: Text, node: n.IdentifierNode, minor: Minor) -> Finding:
-    has = [each for number in range(DEVELOPMENT[1] + 1) if node.name in go_functions(each := (1, number), {})]
+    has = [candidate for number in range(DEVELOPMENT[1] + 1) if node.name in go_functions(candidate := (1, number), {})]
     when = f"since {format_minor(has[0])}" if has[0] > minor else f"up to {format_minor(has[-1])}"
     what = f"Istio {format_minor(minor)} has no function {node.name}, which exists {when}"
     return text.finding(text.offset(node.pos), "function", what, "use another function, or the minor that has it")
@@ -234,7 +234,7 @@ def _function(text: Text, node: n.IdentifierNode, minor: Minor) -> Finding:
 
 def _unknown_fields(text: Text, flow: Flow, minor: Minor) -> Iterator[Finding]:
     for node, place, name in flow.unknown.values():
-        owner = shown(place.path) if place.path else "the template data"
+        owner = format_path(place.path) if place.path else "the template data"
         what = f"{owner} of Istio {format_minor(minor)} has no field {name}"
         yield text.finding(_start(text, node, name), "field", what, "correct the name: names of fields are Go's")
 
@@ -243,17 +243,17 @@ def _start(text: Text, node: n.Node, name: str) -> int:
     """Return the index of a name in a node; the positions of some nodes are where they end."""
     at = text.offset(node.pos)
     line = text.text.rfind("\n", 0, at) + 1
-    found = text.text.find(f".{name}", max(line, at - byte_length(str(node)) - 1))
-    return at if found < 0 else found
+    position = text.text.find(f".{name}", max(line, at - byte_length(str(node)) - 1))
+    return at if position < 0 else position
 
 
-def _unquoted(text: Text, flow: Flow, delimiters: tuple[str, str]) -> Iterator[Finding]:
+def _find_unquoted(text: Text, flow: Flow, delimiters: tuple[str, str]) -> Iterator[Finding]:
     masked = MaskedText(mask(text.text, delimiters))
     for node, value in flow.prints.values():
         if value.taints:
             at = text.offset(node.pos)
             opening = max(text.text.rfind(delimiters[0], 0, at), 0)
-            yield from unquoted(text, at, sorted(value.taints), masked.context(opening))
+            yield from unquoted_finding(text, at, sorted(value.taints), masked.context(opening))
 
 
 def mask(text: str, delimiters: tuple[str, str]) -> str:
@@ -261,11 +261,11 @@ def mask(text: str, delimiters: tuple[str, str]) -> str:
     left, right = map(re.escape, delimiters)
     action = re.compile(rf"""{left}(?:"(?:[^"\\\n]|\\.)*"|`[^`]*`|/\*.*?\*/|[^"`])*?{right}""", re.DOTALL)
 
-    def masked(found: re.Match[str]) -> str:
+    def masked(match: re.Match[str]) -> str:
         is_text = not re.match(
-            rf"{left}-?\s*(?:/\*|if|else|end|range|with|define|block|template|break|continue|\$\w+ *:?=)", found[0]
+            rf"{left}-?\s*(?:/\*|if|else|end|range|with|define|block|template|break|continue|\$\w+ *:?=)", match[0]
         )
-        return re.sub(r"[^\n]", "\0" if is_text else " ", found[0])
+        return re.sub(r"[^\n]", "\0" if is_text else " ", match[0])
 
     return action.sub(masked, text)
 
@@ -285,13 +285,15 @@ def missing_value(values: Any, path: Path, *, prints: bool) -> tuple[int, str, s
     """
     for index, name in enumerate(path[1:], 1):
         if values is None:
-            what = f"{shown(path[:index])} of the values is null, so this fails"
+            what = f"{format_path(path[:index])} of the values is null, so this fails"
             return index, what, "test it by {{ if }} first, or set it"
         if not isinstance(values, dict) or name == EACH:
             return None
         if name not in values:
             similar = [key for key in values if key.lower() == name.lower()]
-            what = f"the values have no {shown(path[: index + 1])}" + (", so this prints <no value>" if prints else "")
+            what = f"the values have no {format_path(path[: index + 1])}" + (
+                ", so this prints <no value>" if prints else ""
+            )
             hint = f"did you mean {similar[0]}?" if similar else "use `default`, or add it to the values"
             return (index, what, hint) if prints or similar else None
         values = values[name]
@@ -312,8 +314,8 @@ REPEATED: Final = (
 def _unreachable(text: Text, flow: Flow, trees: Mapping[str, n.Tree], name: str) -> Iterator[Finding]:
     for tree in trees.values():
         if tree.name not in {name, *flow.called}:
-            found = re.search(rf'"{re.escape(tree.name)}"|`{re.escape(tree.name)}`', text.text)
-            at = found.start() if found else text.offset(tree.root.pos)
+            match = re.search(rf'"{re.escape(tree.name)}"|`{re.escape(tree.name)}`', text.text)
+            at = match.start() if match else text.offset(tree.root.pos)
             what = f"the template {tree.name} is never called"
             yield text.finding(at, "unreachable", what, "call it by {{ template }}, or delete it")
     for branch, constant in flow.branches.values():
@@ -349,18 +351,18 @@ def trials(revision: Revision, name: str) -> list[Finding]:
     text = revision.config.templates[name]
     if is_gateway(text):
         return []
-    found: dict[tuple[int, str], Path] = {}
+    first_paths: dict[tuple[int, str], Path] = {}
     template = TracedTemplate(revision, name)
     for path, alternatives in _places(revision, template.reads()):
-        faults = [_trial_fault(revision, template, path, each) for each in alternatives]
+        faults = [_trial_fault(revision, template, path, alternative) for alternative in alternatives]
         if faults and None not in faults:
-            line, what = next(each for each in faults if each is not None)
-            found.setdefault((line, what), path)
-    return [_trial_finding(Text(name, text), line, what, path) for (line, what), path in found.items()]
+            line, what = next(fault for fault in faults if fault is not None)
+            first_paths.setdefault((line, what), path)
+    return [_trial_finding(Text(name, text), line, what, path) for (line, what), path in first_paths.items()]
 
 
 def _trial_finding(text: Text, line: int, what: str, path: Path) -> Finding:
-    changed = f"with another {shown(path)}" if path else "for a small pod"
+    changed = f"with another {format_path(path)}" if path else "for a small pod"
     hint = "look at its indentation and line breaks, and at the trim markers around it"
     return text.on_line(line, "", "yaml", f"{changed}, the result is not YAML: {what}", hint)
 
@@ -369,14 +371,18 @@ def _places(revision: Revision, reads: Iterable[Read]) -> Iterator[tuple[Path, t
     """Yield the places to change and the values to try; first none, as the values are."""
     yield (), (None,)
     tree = revision.values.tree
-    for path in sorted({each.path for each in reads if EACH not in each.path})[:_MOST_PLACES]:
+    for path in sorted({read.path for read in reads if EACH not in read.path})[:_MOST_PLACES]:
         if path[0] == "values":
             value = value_at(tree, path[1:])
-            others = tuple(each for each in _ALTERNATIVES.get(type(value), ()) if bool(each) is not bool(value))
+            others = tuple(
+                alternative
+                for alternative in _ALTERNATIVES.get(type(value), ())
+                if bool(alternative) is not bool(value)
+            )
             if others:
                 yield path, others
         elif path[:2] == ("metadata", "annotations") and len(path) > 2:  # noqa: PLR2004
-            yield path, tuple(each for each in _TEXTS if not annotation_fault(path[2], each, revision.minor))
+            yield path, tuple(text for text in _TEXTS if not annotation_fault(path[2], text, revision.minor))
         elif path[:2] == ("metadata", "labels") and len(path) > 2:  # noqa: PLR2004
             yield path, ("a",)
 

@@ -102,11 +102,11 @@ NOTHING: Final = Value()
 
 def union(values: Iterable[Value]) -> Value:
     """Return a value that may be any of these."""
-    found = list(values)
-    if len(found) == 1:
-        return found[0]
-    places = frozenset[Place]().union(*(each.places for each in found))
-    return Value(places, frozenset[Taint]().union(*(each.taints for each in found)))
+    options = list(values)
+    if len(options) == 1:
+        return options[0]
+    places = frozenset[Place]().union(*(option.places for option in options))
+    return Value(places, frozenset[Taint]().union(*(option.taints for option in options)))
 
 
 class Read(NamedTuple):
@@ -116,7 +116,7 @@ class Read(NamedTuple):
     deep: bool
 
     def __str__(self) -> str:
-        text = shown(self.path)
+        text = format_path(self.path)
         return text if self.deep else f"{text} (set or not, keys)"
 
 
@@ -138,7 +138,7 @@ def without_repeats(reads: Mapping[Read, tuple[str, int]]) -> dict[Read, tuple[s
     }
 
 
-def shown(path: Path) -> str:
+def format_path(path: Path) -> str:
     """Return a path as users write it: ``spec.containers[*].name``, ``metadata.annotations[x/y]``."""
     text = path[0]
     for name in path[1:]:
@@ -245,8 +245,8 @@ class Walk:
 
     def taints(self, value: Value) -> set[Taint]:
         """Return the texts of a pod in a value."""
-        found = (self.model.taint(place) for place in value.places if place.path)
-        return {*value.taints, *(taint for taint in found if taint is not None)}
+        taints = (self.model.taint(place) for place in value.places if place.path)
+        return {*value.taints, *(taint for taint in taints if taint is not None)}
 
     def read(self, value: Value, line: int, *, deep: bool = True) -> None:
         """Note a read of all places of a value; the whole data is read by those who print it, not by those who test it."""
@@ -300,10 +300,10 @@ def _element(kind: str) -> str:
 def _struct_field(path: Path, kind: str, name: str) -> Place | None:
     if kind == "v1.ObjectMeta" and name.startswith("Get"):
         name = name[3:]
-    found = struct_type(kind).go_path(name)
-    if not found:
+    fields = struct_type(kind).go_path(name)
+    if not fields:
         return None
-    return Place((*path, *(each.json for each in found if not each.inline)), found[-1].type)
+    return Place((*path, *(field.json for field in fields if not field.inline)), fields[-1].type)
 
 
 def _message_field(path: Path, kind: str, name: str) -> Place | None:
@@ -313,12 +313,12 @@ def _message_field(path: Path, kind: str, name: str) -> Place | None:
     message, name = message_type(kind), name.removeprefix("Get")
     if name in message.oneofs:
         return Place(path, f"*{_MESSAGE}{kind}")
-    found = message.by_go.get(name)
-    return None if found is None else message_place(path, found)
+    field = message.by_go.get(name)
+    return None if field is None else message_place(path, field)
 
 
-def message_place(path: Path, found: Field) -> Place:
+def message_place(path: Path, field: Field) -> Place:
     """Return the place of a field of a message."""
-    inner = f"*{_MESSAGE}{found.type}" if found.kind == "message" else found.kind
-    base = f"map[string]{inner}" if found.map_key else f"[]{inner}" if found.repeated else inner
-    return Place((*path, found.json), base)
+    inner = f"*{_MESSAGE}{field.type}" if field.kind == "message" else field.kind
+    base = f"map[string]{inner}" if field.map_key else f"[]{inner}" if field.repeated else inner
+    return Place((*path, field.json), base)

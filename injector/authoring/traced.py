@@ -76,9 +76,9 @@ class Marker:
         ran: set[int] = set()
         current, start = "", ("", 0)
         pieces = re.split(f"\x01{self._nonce}:([0-9]+)\x02", text)
-        found = [pieces[0]]
+        parts = [pieces[0]]
         for index, piece in zip(map(int, pieces[1::2]), pieces[2::2], strict=True):
-            found.append(piece)
+            parts.append(piece)
             if index in self._lists:
                 ran.add(self._lists[index])
                 continue
@@ -92,7 +92,7 @@ class Marker:
                 current += part
         if current:
             lines.append(Line(current, *start))
-        return Marked("".join(found), tuple(lines), frozenset(ran))
+        return Marked("".join(parts), tuple(lines), frozenset(ran))
 
 
 def mark_go(trees: Mapping[str, n.Tree], name: str, functions: Mapping[str, Any]) -> Callable[[TemplateData], Marked]:
@@ -110,15 +110,15 @@ def mark_go(trees: Mapping[str, n.Tree], name: str, functions: Mapping[str, Any]
 
 def _marked_list(node: n.ListNode, text: str, marker: Marker) -> n.ListNode:
     nodes: list[n.Node] = [n.TextNode(node.pos, node.line, marker.branch(id(node)))]
-    for each in node.nodes:
-        if isinstance(each, n.TextNode | n.ActionNode):
-            place = marker.place(text, each.line, is_text=isinstance(each, n.TextNode))
-            nodes.append(n.TextNode(each.pos, each.line, place))
-        if isinstance(each, n.BranchNode):
-            otherwise = None if each.else_body is None else _marked_list(each.else_body, text, marker)
-            nodes.append(replace(each, body=_marked_list(each.body, text, marker), else_body=otherwise))
+    for child in node.nodes:
+        if isinstance(child, n.TextNode | n.ActionNode):
+            place = marker.place(text, child.line, is_text=isinstance(child, n.TextNode))
+            nodes.append(n.TextNode(child.pos, child.line, place))
+        if isinstance(child, n.BranchNode):
+            otherwise = None if child.else_body is None else _marked_list(child.else_body, text, marker)
+            nodes.append(replace(child, body=_marked_list(child.body, text, marker), else_body=otherwise))
         else:
-            nodes.append(each)
+            nodes.append(child)
     return replace(node, nodes=tuple(nodes))
 
 
@@ -148,13 +148,13 @@ def mark_jinja(texts: Mapping[str, str], name: str, minor: Minor) -> JinjaBranch
             if isinstance(node, nodes.Output):
                 node.nodes = [
                     part
-                    for each in node.nodes
+                    for expression in node.nodes
                     for part in (
                         nodes.TemplateData(
-                            marker.place(name, each.lineno, is_text=isinstance(each, nodes.TemplateData)),
-                            lineno=each.lineno,
+                            marker.place(name, expression.lineno, is_text=isinstance(expression, nodes.TemplateData)),
+                            lineno=expression.lineno,
                         ),
-                        each,
+                        expression,
                     )
                 ]
             elif isinstance(node, nodes.If | nodes.For):

@@ -12,7 +12,7 @@ import click
 
 from injector.authoring.formatting import format_go, format_jinja
 from injector.authoring.lint import RULES, Finding, lint_go, trials
-from injector.authoring.model import Read, shown, without_repeats
+from injector.authoring.model import Read, format_path, without_repeats
 from injector.authoring.traced import PodData, TracedTemplate
 from injector.cli.commands import EX_DATAERR, EX_FAILED, Subcommands, verbose
 from injector.cli.keys import CONFIG, FLAGS, TEMPLATE, check_content
@@ -342,7 +342,7 @@ def trace(*, templates: ChosenTemplates, files: WorkloadFiles, output: str) -> N
         {
             **about,
             "reads": [
-                {"field": shown(read.path), "whole": read.deep, "place": f"{name}:{line}"}
+                {"field": format_path(read.path), "whole": read.deep, "place": f"{name}:{line}"}
                 for read, (name, line) in reads.items()
             ],
         }

@@ -106,10 +106,10 @@ def meaning_of(status: int) -> StatusMeaning:
 def message_of(body: bytes) -> str:
     """Return the message of a Status, on one line."""
     try:
-        found = load_json(body)
+        document = load_json(body)
     except DataError:
         return ""
-    message = found.get("message") if isinstance(found, dict) else None
+    message = document.get("message") if isinstance(document, dict) else None
     return " ".join(message.split())[:_MAX_MESSAGE] if isinstance(message, str) else ""
 
 
@@ -140,12 +140,12 @@ class ApiThrottle:
             except TimeoutError:
                 continue
 
-    def failed(self) -> None:
+    def note_failure(self) -> None:
         """Note that a request was not answered, or that the API server is overloaded."""
         self._next = asyncio.get_running_loop().time() + RETRY_INTERVAL
         self._answering.clear()
 
-    def answered(self) -> None:
+    def note_answer(self) -> None:
         """Note that a request was answered."""
         self._answering.set()
 
@@ -193,24 +193,24 @@ class KubeClient:
 
     async def open(self) -> None:
         """Read the credentials now, not with the first request. Raises ConfigError if they are missing or cannot be used."""
-        await self._connected()
+        await self._connect()
 
     async def page(self, scope: Scope, *, token: str = "", limit: int = WATCH_PAGE_SIZE) -> Page:
         """Return one page of the objects of ``scope``, with at most ``limit`` objects; ``token`` comes from the page before.
 
         Reading an item raises ClusterError if it is not JSON.
         """
-        found = await self._list(scope, token, limit)
-        items = (_object(memoryview(item), f"the list of {scope}") for item in found.items or ())
-        return Page(items, found.metadata.resource_version, found.metadata.token or "")
+        page = await self._list(scope, token, limit)
+        items = (_object(memoryview(item), f"the list of {scope}") for item in page.items or ())
+        return Page(items, page.metadata.resource_version, page.metadata.token or "")
 
     async def texts(self, scope: Scope, token: str = "") -> tuple[list[bytes], str]:
         """Return one page of the objects of ``scope`` as JSON; see ``TextReader``."""
-        found = await self._list(scope, token, PAGE_SIZE)
-        texts = [bytes(item) for item in found.items or ()]
+        page = await self._list(scope, token, PAGE_SIZE)
+        texts = [bytes(item) for item in page.items or ()]
         if not all(text.startswith(b"{") for text in texts):
             raise _garbage(f"the list of {scope}")
-        return texts, found.metadata.token or ""
+        return texts, page.metadata.token or ""
 
     async def _list(self, scope: Scope, token: str, limit: int) -> _List:
         query = {**_selectors(scope), "limit": str(limit), **({"continue": token} if token else {})}
@@ -232,16 +232,16 @@ class KubeClient:
         return await self._all(scope, keep)
 
     async def _all(self, scope: Scope, keep: Callable[[dict[str, Any]], T | None]) -> list[T]:
-        found: list[T] = []
+        items: list[T] = []
         token = ""
         while True:
             page = await self.page(scope, token=token, limit=PAGE_SIZE)
             # The items of a list have no kind.
-            kept = (_kept(scope, _with_kind(scope.resource, item), keep) for item in page.items)
-            found += [each for each in kept if each is not None]
+            reduced = (_reduce(scope, _with_kind(scope.resource, item), keep) for item in page.items)
+            items += [item for item in reduced if item is not None]
             token = page.token
             if not token:
-                return found
+                return items
 
     async def watch(self, scope: Scope, *, resource_version: str, seconds: int) -> AsyncGenerator[bytes, None]:
         """Yield the changes of the objects of ``scope`` after ``resource_version``, one line of JSON each.
@@ -263,7 +263,7 @@ class KubeClient:
         )
         path = scope.resource.path(namespace=scope.namespace)
         accept = _METADATA if scope.metadata_only else _JSON
-        async with self._requested("GET", path, query, headers={"Accept": accept}, timeout=limits) as response:
+        async with self._request("GET", path, query, headers={"Accept": accept}, timeout=limits) as response:
             yield b""
             try:
                 # An incomplete line at the end of the connection is dropped; the next watch repeats it.
@@ -280,12 +280,12 @@ class KubeClient:
     async def find_resource(self, kind: str, group: str) -> Resource | None:
         """Return the resource of a kind; see ``ObjectReader``."""
         try:
-            found = await self._json("GET", f"/apis/{group}", {}) if group else _CORE
-            for version in (each["groupVersion"] for each in found["versions"]):
+            versions = await self._json("GET", f"/apis/{group}", {}) if group else _CORE
+            for version in (offered["groupVersion"] for offered in versions["versions"]):
                 listed = await self._json("GET", f"/apis/{version}" if group else f"/api/{version}", {})
-                for each in listed["resources"]:
-                    if each["kind"] == kind and "/" not in each["name"]:  # not a subresource
-                        return Resource(version, each["name"], kind, namespaced=each["namespaced"])
+                for resource in listed["resources"]:
+                    if resource["kind"] == kind and "/" not in resource["name"]:  # not a subresource
+                        return Resource(version, resource["name"], kind, namespaced=resource["namespaced"])
         except ClusterError as error:
             if error.reason != "missing":
                 raise
@@ -381,11 +381,11 @@ class KubeClient:
     ) -> bytes:
         limits = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT, sock_connect=CONNECT_TIMEOUT)
         headers = {"Accept": accept} if body is None else {"Accept": accept, "Content-Type": content_type}
-        async with self._requested(method, path, query, body=body, headers=headers, timeout=limits) as response:
+        async with self._request(method, path, query, body=body, headers=headers, timeout=limits) as response:
             return await response.read()
 
     @asynccontextmanager
-    async def _requested(
+    async def _request(
         self,
         method: str,
         path: str,
@@ -399,7 +399,7 @@ class KubeClient:
         await self._throttle.turn()
         try:
             async with asyncio.timeout(LOGIN_TIMEOUT):
-                api = await self._connected()
+                api = await self._connect()
         except (ConfigError, TimeoutError) as error:
             fault = error if isinstance(error, ConfigError) else unusable(self._kubeconfig, "its plugin does not end")
             raise ClusterError(fault.what, where=fault.where, hint=fault.hint, reason="credentials") from None
@@ -417,10 +417,10 @@ class KubeClient:
                 _request_timeout=timeout,
             )
             async with response:
-                await self._checked(response, where, api)
+                await self._check(response, where, api)
                 yield response
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            self._throttle.failed()
+            self._throttle.note_failure()
             if isinstance(error, aiohttp.ClientSSLError):
                 self._forget(api)
             raise _broken(error, where) from error
@@ -431,16 +431,16 @@ class KubeClient:
                 if api is not self._api:
                     await api.close()
 
-    async def _checked(self, response: aiohttp.ClientResponse, where: str, api: ApiClient) -> None:
+    async def _check(self, response: aiohttp.ClientResponse, where: str, api: ApiClient) -> None:
         status = response.status
         if status < 400:  # noqa: PLR2004 -- HTTP's own border
-            self._throttle.answered()
+            self._throttle.note_answer()
             return
         message = message_of(await _start_of(response.content))
         if status == 401:  # noqa: PLR2004 -- Unauthorized
             self._forget(api)
         meaning = meaning_of(status)
-        (self._throttle.failed if meaning.down else self._throttle.answered)()
+        (self._throttle.note_failure if meaning.down else self._throttle.note_answer)()
         # The message names accounts, objects and fields. The message of a 401 may quote the credentials.
         said = f": {message}" if message and status not in (401, 410, 429) else ""
         raise ClusterError(
@@ -460,7 +460,7 @@ class KubeClient:
         if self._api is api:
             self._api = None
 
-    async def _connected(self) -> ApiClient:
+    async def _connect(self) -> ApiClient:
         async with self._connecting:  # several watches may find their credentials refused at once
             if self._api is None:
                 with ExitStack() as files:
@@ -504,7 +504,7 @@ async def _configuration(kubeconfig: Kubeconfig) -> Configuration:
             what, hint = "this pod has no service account token", "set automountServiceAccountToken: true"
             raise NotConfiguredError(what, where="kubeconfig", hint=hint) from error
         return configuration
-    context = await asyncio.to_thread(kubeconfig.chosen_context)
+    context = await asyncio.to_thread(kubeconfig.select_context)
     if context is None:
         raise kubeconfig.without_context()
     try:
@@ -541,7 +541,7 @@ def _selectors(scope: Scope) -> dict[str, str]:
     return {key: selector for key, selector in selectors.items() if selector}
 
 
-def _kept(scope: Scope, item: dict[str, Any], keep: Callable[[dict[str, Any]], T | None]) -> T | None:
+def _reduce(scope: Scope, item: dict[str, Any], keep: Callable[[dict[str, Any]], T | None]) -> T | None:
     """Return the result of ``keep``; None, with a line in the log, for an object of a shape that it cannot read."""
     try:
         return keep(item)
@@ -578,12 +578,12 @@ def _broken(error: Exception, where: str) -> ClusterError:
 def _object(text: bytes | memoryview, where: str) -> dict[str, Any]:
     """Decode a JSON object of the API server."""
     try:
-        found = load_json(text)
+        document = load_json(text)
     except DataError as error:
         raise _garbage(where) from error
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise _garbage(where)
-    return found
+    return document
 
 
 def _garbage(where: str) -> ClusterError:

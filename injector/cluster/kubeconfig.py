@@ -40,14 +40,14 @@ class Kubeconfig:
         """Name the files, as ``KUBECONFIG`` would."""
         return os.pathsep.join(map(str, self.paths)) or "the pod's service account"
 
-    def chosen_context(self) -> str | None:
+    def select_context(self) -> str | None:
         """Return the name of the context to use; None if no file has a current one."""
         return self._choose()[0]
 
     def is_configured(self) -> bool:
         """Return whether there is an API server to use: a context is given or current, or the process runs in a pod."""
         in_pod = not self.paths and "KUBERNETES_SERVICE_HOST" in os.environ
-        return self.context is not None or in_pod or self.chosen_context() is not None
+        return self.context is not None or in_pod or self.select_context() is not None
 
     def contexts(self) -> list[str]:
         """Return the names of all contexts."""
@@ -95,8 +95,8 @@ def _missing_hint(missing: Iterable[Path]) -> str:
 def _context_hint(names: Iterable[str], missing: Sequence[Path] = ()) -> str:
     if missing:
         return _missing_hint(missing)
-    shown = ", ".join(sorted(names)[:_SHOWN_NAMES])
-    return f"give --context one of {shown}" if shown else "it has no contexts; give another --kubeconfig"
+    listed = ", ".join(sorted(names)[:_SHOWN_NAMES])
+    return f"give --context one of {listed}" if listed else "it has no contexts; give another --kubeconfig"
 
 
 def unusable(kubeconfig: object, fault: str) -> ConfigError:
@@ -122,5 +122,9 @@ def _content(path: Path) -> Mapping[str, Any]:
 def _contexts(content: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return the contexts of a file by name."""
     contexts = content.get("contexts")
-    named = [each for each in contexts if isinstance(each, dict)] if isinstance(contexts, list) else []
-    return {each["name"]: mapping_at(each, "context") for each in reversed(named) if isinstance(each.get("name"), str)}
+    named = [context for context in contexts if isinstance(context, dict)] if isinstance(contexts, list) else []
+    return {
+        context["name"]: mapping_at(context, "context")
+        for context in reversed(named)
+        if isinstance(context.get("name"), str)
+    }

@@ -148,7 +148,7 @@ class WatchState:
             if kind == "ERROR":
                 return self._stop("gone" if item.get("code") == _GONE else "error")
             version = item["metadata"]["resourceVersion"]
-            before = self._kept(item)
+            before = self._reduce(item)
             match kind:
                 case "ADDED" | "MODIFIED":
                     self._put(self.objects, item)
@@ -165,17 +165,17 @@ class WatchState:
         if not isinstance(version, str) or not version:
             return self._stop("garbage")
         self._version = version
-        return Effect.SAME if self._kept(item) == before else Effect.CHANGED
+        return Effect.SAME if self._reduce(item) == before else Effect.CHANGED
 
-    def ended(self, lasted: float) -> None:
+    def note_end(self, lasted: float) -> None:
         """Note that the API server ended the watch after ``lasted`` seconds, which is a fault only if it was at once."""
         if self._wait is None:
             if lasted >= STEADY:
                 self._in_a_row = 0
             else:
-                self.failed("short")
+                self.note_failure("short")
 
-    def failed(self, reason: str, *, lasted: float = 0.0, retry_after: float = 0.0) -> None:
+    def note_failure(self, reason: str, *, lasted: float = 0.0, retry_after: float = 0.0) -> None:
         """Note that a request failed, or a watch after ``lasted`` seconds."""
         if lasted >= STEADY:
             self._in_a_row = 0
@@ -199,25 +199,25 @@ class WatchState:
         return Effect.CHANGED if first or before else Effect.SAME
 
     def _stop(self, reason: str) -> Effect:
-        self.failed(reason)
+        self.note_failure(reason)
         return Effect.STOP
 
-    def _kept(self, item: Mapping[str, Any]) -> Any:
+    def _reduce(self, item: Mapping[str, Any]) -> Any:
         return self.objects.get(_key(item), _ABSENT)
 
     def _put(self, objects: dict[str, Any], item: Mapping[str, Any]) -> None:
         key = _key(item)
         try:
-            kept = self._keep(item)
+            reduced = self._keep(item)
             self.unreadable.pop(key, None)
         except Exception as error:  # noqa: BLE001 -- an object of any shape must not stop the watch of the others
-            kept, self.unreadable[key] = None, type(error).__name__
-        if kept == (known := self.objects.get(key)):
-            kept = known  # it may hold what was parsed of it
-        if kept is None:
+            reduced, self.unreadable[key] = None, type(error).__name__
+        if reduced == (known := self.objects.get(key)):
+            reduced = known  # it may hold what was parsed of it
+        if reduced is None:
             objects.pop(key, None)
         elif self._room is None or len(objects) < self._room or key in objects:
-            objects[key] = kept
+            objects[key] = reduced
         else:
             self._leaves_out = True
 
@@ -303,7 +303,7 @@ class ListWatch:
             if not page.token:  # the objects change with the last page
                 self._update(effect)
         except Exception as error:  # noqa: BLE001 -- this task must not end; the fault is counted
-            self._failed(error, 0.0)
+            self._note_failure(error, 0.0)
 
     async def _watch(self, version: str) -> None:
         loop = asyncio.get_running_loop()
@@ -317,9 +317,9 @@ class ListWatch:
                     if effect is Effect.STOP:
                         break
         except Exception as error:  # noqa: BLE001 -- this task must not end; the fault is counted
-            self._failed(error, loop.time() - started)
+            self._note_failure(error, loop.time() - started)
         else:
-            self.state.ended(loop.time() - started)
+            self.state.note_end(loop.time() - started)
 
     def _update(self, effect: Effect) -> None:
         if effect is Effect.STOP or not self.state.listed:
@@ -350,7 +350,7 @@ class ListWatch:
         self._pending = None
         self._changed(dict(self.state.objects))
 
-    def _failed(self, error: Exception, lasted: float) -> None:
+    def _note_failure(self, error: Exception, lasted: float) -> None:
         excused = error.reason if self._scope.optional and isinstance(error, ClusterError) else ""
         if excused == "missing":
             self._update(self.state.absent())
@@ -360,9 +360,9 @@ class ListWatch:
             self._notify()
             self.synced.set()
         if isinstance(error, ClusterError):
-            self.state.failed(error.reason, lasted=lasted, retry_after=error.retry_after)
+            self.state.note_failure(error.reason, lasted=lasted, retry_after=error.retry_after)
         else:
-            self.state.failed("internal", lasted=lasted)
+            self.state.note_failure("internal", lasted=lasted)
 
     def _report(self) -> None:
         """Count the fault, and log the first of consecutive faults."""

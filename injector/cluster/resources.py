@@ -137,4 +137,4 @@ async def ready_endpoints(reader: ObjectReader, namespace: str, service: str) ->
 
 def _ready(item: Mapping[str, Any]) -> int:
     endpoints = item.get("endpoints") or ()
-    return sum((each.get("conditions") or {}).get("ready") is not False for each in endpoints)
+    return sum((endpoint.get("conditions") or {}).get("ready") is not False for endpoint in endpoints)

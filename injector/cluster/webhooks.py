@@ -56,7 +56,7 @@ def merge_for_apply(manifest: Mapping[str, Any], current: Mapping[str, Any] | No
     removed = [
         there[name]
         for name in there
-        if name not in wanted and any(found != own for found, _ in _managed(current, name))
+        if name not in wanted and any(field_manager != own for field_manager, _ in _managed(current, name))
     ]
     shared = [_without_bundle(webhook) for webhook in deactivated({"webhooks": removed})["webhooks"]]
     metadata = {**manifest["metadata"], "resourceVersion": current["metadata"]["resourceVersion"]}
@@ -83,7 +83,7 @@ def blank_stale_annotations(
     entries = [] if current is None else current["metadata"].get("managedFields") or []
     others = (entry for entry in entries if _manager_of(entry) != (manager, _APPLY))
     foreign = (mapping_at(entry, "fieldsV1", "f:metadata", "f:annotations") for entry in others)
-    keys = {key.removeprefix("f:") for found in foreign for key in found}
+    keys = {key.removeprefix("f:") for fields in foreign for key in fields}
     return {**{key: "" for key in sorted(keys) if key.startswith(prefix)}, **annotations}
 
 
@@ -91,7 +91,7 @@ def _with_bundle(
     webhook: Mapping[str, Any], there: Mapping[str, Any], name: str, current: Mapping[str, Any], manager: str
 ) -> dict[str, Any]:
     before, client = there.get("clientConfig") or {}, dict(webhook["clientConfig"])
-    own = next((fields for found, fields in _managed(current, name) if found == (manager, _APPLY)), {})
+    own = next((fields for field_manager, fields in _managed(current, name) if field_manager == (manager, _APPLY)), {})
     if _BUNDLE not in client and _BUNDLE in before and f"f:{_BUNDLE}" in (own.get("f:clientConfig") or {}):
         client[_BUNDLE] = before[_BUNDLE]
     # A webhook has a service or a url. The other one must be removed explicitly, in case another manager owns it.
@@ -276,56 +276,69 @@ def webhook_facts(item: Mapping[str, Any]) -> WebhookFacts | None:
         client for client in clients if not any(has_path_of(client, name) for name in (tag or revision, revision))
     ]
     in_services = [client for client in clients if client.get("service")]
-    shown = (astray or clients)[0]
+    example = (astray or clients)[0]
     return WebhookFacts(
         metadata["name"],
         tag,
         revision,
         noted or not managers(item).isdisjoint((TAG_MANAGER, REVISION_MANAGER)),
         not astray,
-        _server(shown),
-        (shown["service"].get("path") or "/") if shown.get("service") else "",
+        _server(example),
+        (example["service"].get("path") or "/") if example.get("service") else "",
         endpoint_manager(item),
         any(not client.get("caBundle") for client in in_services),
         frozenset().union(*(_certificates(client) for client in in_services)),
     )
 
 
-def webhook_faults(found: Iterable[WebhookFacts | None]) -> tuple[str, ...]:
+def webhook_faults(facts: Iterable[WebhookFacts | None]) -> tuple[str, ...]:
     """Return the faults of a cluster's configurations, one line each, with a remedy."""
-    known = sorted((each for each in found if each is not None), key=lambda each: each.name)
-    faults = (*_led_away(known), *_unverified(known), *_distrusted(known))
+    known = sorted(
+        (configuration for configuration in facts if configuration is not None),
+        key=lambda configuration: configuration.name,
+    )
+    faults = (*_faults_of_destination(known), *_faults_of_missing_bundle(known), *_faults_of_bundles(known))
     return tuple(str(fault) for fault in faults)
 
 
-def _led_away(known: Sequence[WebhookFacts]) -> Iterator[ConfigError]:
+def _faults_of_destination(known: Sequence[WebhookFacts]) -> Iterator[ConfigError]:
     """Yield the configurations that the injector wrote, and the tags of its revisions, that do not lead to it."""
-    here = {each.revision for each in known if not each.tag and each.leads_here}
-    for each in known:
-        if each.leads_here or not (each.is_own or (each.tag and each.revision in here)):
+    here = {configuration.revision for configuration in known if not configuration.tag and configuration.leads_here}
+    for configuration in known:
+        if configuration.leads_here or not (
+            configuration.is_own or (configuration.tag and configuration.revision in here)
+        ):
             continue
-        by = f", as `{each.changed_by}` wrote it" if each.changed_by not in ("", TAG_MANAGER, REVISION_MANAGER) else ""
-        at = f" at {each.path}" if each.path else ""
-        whose = "it belongs to the injector" if each.is_own else f"revision `{each.revision}` belongs to the injector"
-        if each.tag:
-            remedy = f"run `injector tag set {each.tag} --revision {each.revision} --overwrite`"
+        by = (
+            f", as `{configuration.changed_by}` wrote it"
+            if configuration.changed_by not in ("", TAG_MANAGER, REVISION_MANAGER)
+            else ""
+        )
+        at = f" at {configuration.path}" if configuration.path else ""
+        whose = (
+            "it belongs to the injector"
+            if configuration.is_own
+            else f"revision `{configuration.revision}` belongs to the injector"
+        )
+        if configuration.tag:
+            remedy = f"run `injector tag set {configuration.tag} --revision {configuration.revision} --overwrite`"
         else:
-            remedy = f"run `injector webhook apply --revision {each.revision} --force-conflicts`"
+            remedy = f"run `injector webhook apply --revision {configuration.revision} --force-conflicts`"
         yield ConfigError(
-            f"{whose}, but it calls {each.server}{at}{by}",
-            where=f"MutatingWebhookConfiguration {each.name}",
+            f"{whose}, but it calls {configuration.server}{at}{by}",
+            where=f"MutatingWebhookConfiguration {configuration.name}",
             hint=f"{remedy}, or delete the object if istiod is to inject these pods",
         )
 
 
-def _unverified(known: Iterable[WebhookFacts]) -> Iterator[ConfigError]:
+def _faults_of_missing_bundle(known: Iterable[WebhookFacts]) -> Iterator[ConfigError]:
     """Yield the configurations without a caBundle: in one error those that lead here, in another those that lead to an istiod."""
     by_target: dict[bool, list[WebhookFacts]] = {}
-    for each in known:
-        if each.unverified:
-            by_target.setdefault(each.leads_here, []).append(each)
-    for leads_here, found in by_target.items():
-        first, several = found[0], len(found) > 1
+    for configuration in known:
+        if configuration.unverified:
+            by_target.setdefault(configuration.leads_here, []).append(configuration)
+    for leads_here, of_target in by_target.items():
+        first, several = of_target[0], len(of_target) > 1
         calls = "they call Services" if several else f"it calls {first.server}"
         ours = "an injector with `--tls-mode self-signed` or `--patch-webhooks` writes it within seconds"
         istiods = (
@@ -335,20 +348,20 @@ def _unverified(known: Iterable[WebhookFacts]) -> Iterator[ConfigError]:
         )
         yield ConfigError(
             f"{calls} without a caBundle, so API servers cannot verify {'them' if several else 'it'} and the pods fail",
-            where=f"MutatingWebhookConfiguration {fitting_names((each.name for each in found), room=_MAX_NAMES)}",
+            where=f"MutatingWebhookConfiguration {fitting_names((configuration.name for configuration in of_target), room=_MAX_NAMES)}",
             hint=ours if leads_here else istiods,
         )
 
 
-def _distrusted(known: Iterable[WebhookFacts]) -> Iterator[ConfigError]:
+def _faults_of_bundles(known: Iterable[WebhookFacts]) -> Iterator[ConfigError]:
     """Yield the Services that configurations call with bundles of different CAs: one of the bundles is wrong."""
     by_server: dict[str, list[WebhookFacts]] = {}
-    for each in known:
-        if each.certificates:
-            by_server.setdefault(each.server, []).append(each)
+    for configuration in known:
+        if configuration.certificates:
+            by_server.setdefault(configuration.server, []).append(configuration)
     for server, callers in by_server.items():
         first = callers[0]
-        other = next((each for each in callers if each.certificates.isdisjoint(first.certificates)), None)
+        other = next((caller for caller in callers if caller.certificates.isdisjoint(first.certificates)), None)
         if other is not None:
             yield ConfigError(
                 f"it calls {server} with another CA in its caBundle than {first.name}, so one of the two fails",
@@ -363,4 +376,4 @@ def _server(client: Mapping[str, Any]) -> str:
 
 
 def _certificates(client: Mapping[str, Any]) -> frozenset[bytes]:
-    return frozenset(b"".join(found.split()) for found in _CERTIFICATE.findall(_bundle(client)))
+    return frozenset(b"".join(certificate.split()) for certificate in _CERTIFICATE.findall(_bundle(client)))

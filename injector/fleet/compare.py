@@ -14,7 +14,7 @@ from injector.injection import containers as c
 from injector.injection.pipeline import answers_to
 from injector.injection.result import Answer, Injected, RequestFacts
 from injector.injection.tools.podchanges import Change, changes
-from injector.kube.podsecurity import enforced, level_of
+from injector.kube.podsecurity import enforced_level, level_of
 
 if TYPE_CHECKING:
     from injector.cluster.client import KubeClient
@@ -90,7 +90,7 @@ class Comparer:
     def answers(self, workload: Created) -> tuple[Answer, Answer]:
         """Return the answers of the webhooks of both revisions. A refusal is an answer too."""
         requests = (self._request(side.revision, workload) for side in self.sides)
-        old, new = answers_to(workload.pod, *requests, policy=enforced(self.labels.get(workload.namespace, {})))
+        old, new = answers_to(workload.pod, *requests, policy=enforced_level(self.labels.get(workload.namespace, {})))
         return old, new
 
     def _request(self, revision: Revision, workload: Created) -> tuple[Revision, RequestFacts]:

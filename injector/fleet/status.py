@@ -29,7 +29,7 @@ from injector.injection.tools.drift import (
 )
 from injector.kube.admission import canonical_json
 from injector.kube.pods import has_ended
-from injector.kube.podsecurity import enforced
+from injector.kube.podsecurity import enforced_level
 from injector.memo import Memo
 from injector.revisions.tags import key_of_normal_pod, workload_of_pod
 
@@ -99,7 +99,7 @@ def _compare(running: c.Pod, created: c.Pod | None, labels: PodLabels, view: Clu
             return revision.name, Drift(CURRENT if is_current else OLDER_REVISION)
         namespace = created["metadata"].get("namespace", "")
         facts = RequestFacts(namespace, routed.envs, revision.namespaces.get(namespace))
-        (answer,) = answers_to(created, (revision, facts), policy=enforced(labels.namespace))
+        (answer,) = answers_to(created, (revision, facts), policy=enforced_level(labels.namespace))
         return None if isinstance(answer, Skipped) else revision.name, drift_of(running, answer)
     return requested_name(view.webhooks, labels), Drift(UNKNOWN_REVISION)
 

@@ -71,10 +71,10 @@ def go_json(value: Any, *, sort_keys: bool = False, escape_html: bool = True, in
     # A float has a point or an exponent, or is printed as null.
     if indent or not text or (value.__class__ is not str and _may_have_float(text) and _has_float(value)):
         text = "".join(_parts(value, "\n" if indent else "", sort_keys=sort_keys))
-    return _escaped(text, _HTML if escape_html else _LINES)
+    return _escape(text, _HTML if escape_html else _LINES)
 
 
-def _escaped(text: str, special: re.Pattern[str]) -> str:
+def _escape(text: str, special: re.Pattern[str]) -> str:
     if not text.isascii():
         text = _SURROGATE.sub(r"\\ufffd", text)
     elif special is _LINES or not ("<" in text or ">" in text or "&" in text):
@@ -101,8 +101,10 @@ def _parts(value: Any, newline: str, *, sort_keys: bool) -> Iterator[str]:
         yield encode_basestring(value)
     elif isinstance(value, dict | list):
         separator, closing = "{}" if isinstance(value, dict) else "[]"
-        for each in sorted(value) if sort_keys and isinstance(value, dict) else value:
-            key, item = (f"{encode_basestring(each)}{colon}", value[each]) if isinstance(value, dict) else ("", each)
+        for element in sorted(value) if sort_keys and isinstance(value, dict) else value:
+            key, item = (
+                (f"{encode_basestring(element)}{colon}", value[element]) if isinstance(value, dict) else ("", element)
+            )
             yield f"{separator}{inner}{key}"
             yield from _parts(item, inner, sort_keys=sort_keys)
             separator = ","

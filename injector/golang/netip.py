@@ -156,17 +156,17 @@ def split_host_port(text: str) -> tuple[str, str, str]:
     host, colon, port = text.rpartition(":")
     if not colon:
         return "", "", "missing port in address"
-    opened = closed = text
+    opening = closed = text
     if text.startswith("["):
         inside, bracket, after = text[1:].partition("]")
         if not bracket:
             return "", "", "missing ']' in address"
         if after != f":{port}":
             return "", "", "too many colons in address" if after.startswith(":") else "missing port in address"
-        host, opened, closed = inside, text[1:], after
+        host, opening, closed = inside, text[1:], after
     elif ":" in host:
         return "", "", "too many colons in address"
-    if "[" in opened:
+    if "[" in opening:
         return "", "", "unexpected '[' in address"
     return host, port, "unexpected ']' in address" if "]" in closed else ""
 

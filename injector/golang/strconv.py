@@ -257,20 +257,20 @@ _ENOUGH_DIGITS: Final = 21
 
 def parse_uint(text: str, bits: int) -> tuple[int, str]:
     """Return the number of a decimal text, and Go's error, which is empty if the text is valid (strconv.ParseUint)."""
-    number, fault = _unsigned(text, bits)
+    number, fault = _parse_unsigned(text, bits)
     return number, f"strconv.ParseUint: parsing {quote(text)}: {fault}" if fault else ""
 
 
 def atoi(text: str) -> tuple[int, str]:
     """Return the number of a decimal text, and Go's error, empty if it is valid (strconv.Atoi); out of range, the nearest int64."""
-    number, fault = _unsigned(text[1:] if text[:1] in ("-", "+") else text, 64)
+    number, fault = _parse_unsigned(text[1:] if text[:1] in ("-", "+") else text, 64)
     number = -number if text.startswith("-") else number
     if not -_INT64 <= number < _INT64:
         number, fault = max(-_INT64, min(number, _INT64 - 1)), fault or "value out of range"
     return number, f"strconv.Atoi: parsing {quote(text)}: {fault}" if fault else ""
 
 
-def _unsigned(text: str, bits: int) -> tuple[int, str]:
+def _parse_unsigned(text: str, bits: int) -> tuple[int, str]:
     """Return the number and Go's error; Go stops at the first digit that overflows, before it reads the rest."""
     match = _DECIMAL_DIGITS.match(text)
     digits = match[0] if match else ""
@@ -311,8 +311,8 @@ def unicode_point(char: str) -> str:
     """Return a character as ``%#U`` prints it; the end of the text is -1."""
     if not char:
         return "U+FFFFFFFFFFFFFFFF"
-    shown = f" '{char}'" if is_printable(char) else ""
-    return f"U+{ord(char):04X}{shown}"
+    char_text = f" '{char}'" if is_printable(char) else ""
+    return f"U+{ord(char):04X}{char_text}"
 
 
 _PIECE: Final = 4096
@@ -324,11 +324,11 @@ def quote(text: str, mark: str = '"', *, ascii_only: bool = False) -> str:
     if _PLAIN.fullmatch(text) and mark not in text:
         return f"{mark}{text}{mark}"
     pieces = (text[start : start + _PIECE] for start in range(0, len(text), _PIECE))
-    quoted = ("".join(_quoted_char(char, mark, ascii_only=ascii_only) for char in piece) for piece in pieces)
+    quoted = ("".join(_quote_char(char, mark, ascii_only=ascii_only) for char in piece) for piece in pieces)
     return f"{mark}{''.join(quoted)}{mark}"
 
 
-def _quoted_char(char: str, mark: str, *, ascii_only: bool) -> str:
+def _quote_char(char: str, mark: str, *, ascii_only: bool) -> str:
     if char == mark:
         return f"\\{char}"
     if char in _QUOTED:

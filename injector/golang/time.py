@@ -250,8 +250,8 @@ def _show(part: str, time: datetime, values: Mapping[str, Any]) -> str:
     if part == "MST":
         return time.tzname() or _show_offset(time, "-0700")
     if part in ("PM", "pm"):
-        shown = "PM" if time.hour >= _NOON else "AM"
-        return shown if part == "PM" else shown.lower()
+        meridiem = "PM" if time.hour >= _NOON else "AM"
+        return meridiem if part == "PM" else meridiem.lower()
     if part[0] in "-Z":
         return _show_offset(time, part)
     digits = f"{time.microsecond:06d}000"[: len(part) - 1]
@@ -267,8 +267,8 @@ def _show_offset(time: datetime, part: str) -> str:
         return "Z"
     minutes, seconds = divmod(abs(offset) // timedelta(seconds=1), 60)
     numbers = [f"{number:02d}" for number in (*divmod(minutes, 60), seconds)]
-    shown = numbers[: len(part.replace(":", "")) // 2]
-    return ("-" if offset < timedelta() else "+") + (":" if ":" in part else "").join(shown)
+    digits = numbers[: len(part.replace(":", "")) // 2]
+    return ("-" if offset < timedelta() else "+") + (":" if ":" in part else "").join(digits)
 
 
 def parse_time(layout: str, text: str) -> datetime:

@@ -29,7 +29,7 @@ from injector.istio.behaviours import missing_fields
 from injector.istio.config import SIDECAR_TEMPLATE_NAME
 from injector.istio.labels import REVISION_LABEL
 from injector.kube.quantity import parse_quantity
-from injector.kube.typed import normalise, pruned
+from injector.kube.typed import normalise, prune
 from injector.kube.yaml import load_yaml
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class ListTemplate:
         by_key = {str(key).lower(): value for key, value in lists.items()}
         by_field = {key: by_key[key.lower()] for key in _LISTS if by_key.get(key.lower()) is not None}
         try:
-            known = pruned(by_field, "v1.PodSpec", missing_fields(self.revision.minor))
+            known = prune(by_field, "v1.PodSpec", missing_fields(self.revision.minor))
             spec = normalise(known, "v1.PodSpec", coerce=True)
             rewrite_probes = normalise(by_key.get("rewriteapphttpprobe"), "bool")
             redirect_annotations = normalise(by_key.get("podredirectannot"), "map[string]string", coerce=True)

@@ -120,7 +120,7 @@ class OverlayTemplates:
 
     def _apply(self, name: str, pod: c.Pod, overlay: Overlay) -> c.Pod:
         try:
-            return overlay.over(pod)
+            return overlay.merge_over(pod)
         except DataError as error:
             where = f"revision {self.revision.name}, template {name}"
             hint = overlay_hint(self.pod)

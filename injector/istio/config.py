@@ -26,7 +26,7 @@ from injector.kube.pods import mapping_at
 from injector.kube.selectors import Selector
 from injector.kube.typed import normalise
 from injector.kube.yaml import load_yaml
-from injector.memo import shared
+from injector.memo import share
 
 SIDECAR_TEMPLATE_NAME: Final = "sidecar"
 # Since 1.9 the ConfigMap also holds this template: older injectors must fail on it rather than misread the new format.
@@ -102,7 +102,7 @@ def parse_inject_config(text: str, *, where: str = "config") -> InjectConfig:
 
     Raises ConfigError if the text is not a YAML mapping, a key has the wrong type, or there is no template.
     """
-    return shared(_PARSED, text, lambda: _parse_inject_config(text, where))
+    return share(_PARSED, text, lambda: _parse_inject_config(text, where))
 
 
 def _parse_inject_config(text: str, where: str) -> InjectConfig:
@@ -136,7 +136,7 @@ def parse_values(text: str | None, *, where: str = "values") -> Values:
 
     Raises ConfigError if the values are not a mapping, or a field that the injector reads has the wrong type.
     """
-    return shared(_PARSED_VALUES, text or "", lambda: _parse_values(text or "", where))
+    return share(_PARSED_VALUES, text or "", lambda: _parse_values(text or "", where))
 
 
 def _parse_values(text: str, where: str) -> Values:

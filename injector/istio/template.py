@@ -20,7 +20,7 @@ from injector.gotemplate.sprig import txt_func_map
 from injector.gotemplate.values import Func, Pointer
 from injector.istio.functions import istio_functions
 from injector.istio.goview import FieldStruct
-from injector.memo import Memo, shared
+from injector.memo import Memo, share
 
 if TYPE_CHECKING:
     from injector.istio.behaviours import Minor
@@ -159,6 +159,6 @@ def compile_go_templates(
 
     def compiled(name: str, text: str) -> Template:
         key = name, text, delimiters, minor, tuple(sorted(env.items()))
-        return shared(_COMPILED, key, lambda: compile_go_template(name, text, functions(), delimiters))
+        return share(_COMPILED, key, lambda: compile_go_template(name, text, functions(), delimiters))
 
     return MappingProxyType({name: compiled(name, text) for name, text in texts.items()})

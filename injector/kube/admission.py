@@ -142,8 +142,8 @@ class Response:
             status: dict[str, Any] = {"message": _unicode(self.message)}
             content["status"] = {**status, "code": self.code} if self.code else status
         if self.warnings:
-            shown = self.warnings[:_MAX_WARNINGS]
-            content["warnings"] = [_CONTROL.sub(" ", _unicode(text))[:MAX_WARNING] for text in shown]
+            warnings = self.warnings[:_MAX_WARNINGS]
+            content["warnings"] = [_CONTROL.sub(" ", _unicode(text))[:MAX_WARNING] for text in warnings]
         if self.audit:
             content["auditAnnotations"] = {key: _unicode(value) for key, value in self.audit}
         encoded = _ENCODER.encode(content)
@@ -255,15 +255,15 @@ def canonical_json(obj: dict[str, Any]) -> tuple[str, bytes]:
         metadata.pop("managedFields", None)
     encoded = _ENCODER.encode(obj)
     start = encoded.find(_BEFORE_NAME + _PREFIX)
-    found = _TOKEN_VOLUME.match(encoded, start + len(_BEFORE_NAME)) if start >= 0 else None
-    if found is None or _CANONICAL in encoded:
+    match = _TOKEN_VOLUME.match(encoded, start + len(_BEFORE_NAME)) if start >= 0 else None
+    if match is None or _CANONICAL in encoded:
         return "", encoded
-    parts = encoded.split(found[0])
-    if not all(each.endswith(_BEFORE_NAME) for each in parts[:-1]):
+    parts = encoded.split(match[0])
+    if not all(part.endswith(_BEFORE_NAME) for part in parts[:-1]):
         return "", encoded
-    if not all(each.startswith(_AFTER_NAME) for each in parts[1:]):
+    if not all(part.startswith(_AFTER_NAME) for part in parts[1:]):
         return "", encoded
-    return found[0].decode(), _CANONICAL.join(parts)
+    return match[0].decode(), _CANONICAL.join(parts)
 
 
 def _string(value: Any) -> str:

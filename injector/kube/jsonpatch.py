@@ -46,15 +46,15 @@ def _compare(before: Any, after: Any, path: str, operations: list[Operation]) ->
 
 def _compare_objects(before: dict[str, Any], after: dict[str, Any], path: str, operations: list[Operation]) -> None:
     if not before.keys() <= after.keys():
-        operations.extend({"op": "remove", "path": f"{path}/{_escaped(key)}"} for key in before if key not in after)
+        operations.extend({"op": "remove", "path": f"{path}/{_escape(key)}"} for key in before if key not in after)
     for key, value in after.items():
         if key not in before:
-            operations.append({"op": "add", "path": f"{path}/{_escaped(key)}", "value": value})
+            operations.append({"op": "add", "path": f"{path}/{_escape(key)}", "value": value})
         elif before[key] is not value:
-            _compare(before[key], value, f"{path}/{_escaped(key)}", operations)
+            _compare(before[key], value, f"{path}/{_escape(key)}", operations)
 
 
-def _escaped(key: str) -> str:
+def _escape(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1") if "~" in key or "/" in key else key
 
 
@@ -77,8 +77,8 @@ def _by_name(items: list[Any], name: str) -> dict[Any, Any] | None:
         return None
     if not _NAME_TYPES.issuperset(map(type, names)):
         return None
-    found = dict(zip(names, items, strict=True))
-    return found if len(found) == len(items) else None
+    by_name = dict(zip(names, items, strict=True))
+    return by_name if len(by_name) == len(items) else None
 
 
 def _same_order(old: dict[Any, Any], new: dict[Any, Any]) -> bool:

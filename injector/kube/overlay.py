@@ -28,8 +28,8 @@ from injector.errors import DataError
 from injector.kube.strategicpatch import (
     field_meta,
     list_meta,
-    ordered,
-    partitioned,
+    merge_by_order,
+    partition,
     strategic_merge,
     without_directives,
 )
@@ -38,7 +38,7 @@ from injector.kube.typed import (
     drops_empty,
     is_struct,
     normalise,
-    pruned,
+    prune,
     struct_type,
     underlying,
     zero_json,
@@ -104,17 +104,17 @@ class Overlay:
     type_name: str
     normal: Object | None = None
 
-    def over(self, original: Object) -> Object:
+    def merge_over(self, original: Object) -> Object:
         """Return a normalised object with the overlay merged into it by ``strategic_merge``. Raises ManifestError if the two do not fit."""
         if self.normal is not None:
             if not original:
                 return self.normal
             try:
-                return _merged(original, self.tree, self.normal, self.type_name)
+                return _merge(original, self.tree, self.normal, self.type_name)
             except (_WholeError, DataError):
                 pass
-        found = without_directives(strategic_merge(original, self.tree, self.type_name), self.type_name)
-        merged: Object = normalise(found, self.type_name)
+        result = without_directives(strategic_merge(original, self.tree, self.type_name), self.type_name)
+        merged: Object = normalise(result, self.type_name)
         return merged
 
 
@@ -135,7 +135,7 @@ def read_overlay(
         tree = {}
     if type(tree) is not dict:
         return None
-    return Overlay(tree if missing is None else pruned(tree, type_name, missing), type_name)
+    return Overlay(tree if missing is None else prune(tree, type_name, missing), type_name)
 
 
 def _in_blocks(shape: _Shape, text: str) -> _Read | None:
@@ -245,7 +245,7 @@ class _Form(NamedTuple):
     normal: int
     size: int
 
-    def filled(self, values: list[Any]) -> _Read:
+    def fill(self, values: list[Any]) -> _Read:
         """Return the reading with these values in the slots."""
         for holder, places in self.holders:
             copy = holder.copy()
@@ -285,7 +285,7 @@ def _by_form(shape: _Shape, text: str) -> _Read | None:
         return None
     if url is not None:
         values.append(url[1])
-    return form.filled(values)
+    return form.fill(values)
 
 
 def _form(shape: _Shape, text: str, quoted: int, *, has_url: bool) -> _Form | None:
@@ -303,7 +303,7 @@ def _form(shape: _Shape, text: str, quoted: int, *, has_url: bool) -> _Form | No
         return None
     holders: list[tuple[Any, list[tuple[Any, int]]]] = []
     numbers: dict[int, int | None] = {}
-    found: set[int] = set()
+    found_numbers: set[int] = set()
 
     def number_of(shape: _Shape | None, value: Any) -> int | None:
         """Return the number of a slot, or of a mapping or list with slots in it; None for others."""
@@ -319,14 +319,14 @@ def _form(shape: _Shape, text: str, quoted: int, *, has_url: bool) -> _Form | No
                 number = number_of(shape.of_field(key) if is_object else shape.of_element(), item)
                 if number is not None:
                     places.append((key, number))
-            found.update(number for _, number in places)
+            found_numbers.update(number for _, number in places)
             if places:
                 holders.append((value, places))
             numbers[id(value)] = len(marks) + len(holders) - 1 if places else None
         return numbers[id(value)]
 
-    value, normal = (number_of(shape, each) for each in read[:2])
-    if value is None or normal is None or not found.issuperset(marks.values()):
+    value, normal = (number_of(shape, side) for side in read[:2])
+    if value is None or normal is None or not found_numbers.issuperset(marks.values()):
         return None
     return _Form(holders, value, normal, read[2])
 
@@ -388,24 +388,24 @@ def _mapping(shape: _Shape, parts: list[str], column: int) -> _Read:
                 items.append(part)
                 continue
             if items:
-                entries[-1:] = [_listed(shape, last, items, column)]
+                entries[-1:] = [_list_entry(shape, last, items, column)]
                 items = []
-            found: _Entry | None = find((shape, part)) if len(part) <= _LONGEST_BLOCK else None
-            if found is None:
-                found = _entry(shape, part)
+            entry: _Entry | None = find((shape, part)) if len(part) <= _LONGEST_BLOCK else None
+            if entry is None:
+                entry = _entry(shape, part)
                 has_read = True
-            entries.append(found)
+            entries.append(entry)
             last = part
         if items:
-            entries[-1:] = [_listed(shape, last, items, column)]
+            entries[-1:] = [_list_entry(shape, last, items, column)]
     except _PartError:
         if has_read:
             raise _WholeError from None
         raise
-    return _assembled(shape, entries)
+    return _assemble(shape, entries)
 
 
-def _listed(shape: _Shape, head: str, items: list[str], column: int) -> _Entry:
+def _list_entry(shape: _Shape, head: str, items: list[str], column: int) -> _Entry:
     """Read an entry whose value is a list at the column of the key."""
     match = _KEY.match(head)
     if match is None or not _BLANK.fullmatch(head, match.end()):
@@ -413,7 +413,7 @@ def _listed(shape: _Shape, head: str, items: list[str], column: int) -> _Entry:
     child = shape.of_field(match[1])
     if child is None or child.kind != "list":
         raise _WholeError
-    return _typed_entry(shape, match[1], *_items(child, items, column))
+    return _type_entry(shape, match[1], *_items(child, items, column))
 
 
 def _entry(shape: _Shape, part: str) -> _Entry:
@@ -438,14 +438,14 @@ def _entry(shape: _Shape, part: str) -> _Entry:
         value, size = read_part(part + "\n")
         if type(value) is not dict or list(value) != [key]:
             raise _WholeError
-        read = (*_typed(child, value[key]), size - 2)
-    entry = _typed_entry(shape, key, *read)
+        read = (*_type_value(child, value[key]), size - 2)
+    entry = _type_entry(shape, key, *read)
     if len(part) <= _LONGEST_BLOCK:
         _READ.keep((shape, part), entry)
     return entry
 
 
-def _typed_entry(shape: _Shape, key: str, value: Any, normal: Any, size: int) -> _Entry:
+def _type_entry(shape: _Shape, key: str, value: Any, normal: Any, size: int) -> _Entry:
     if value is None or normal is None:
         if shape.kind == "map":
             raise _WholeError
@@ -489,7 +489,7 @@ def _item(element: _Shape, part: str, column: int) -> _Read:
         value, size = read_part(part + "\n")
         if type(value) is not list or len(value) != 1:
             raise _WholeError from None
-        return _of_list(element, *_typed(element, value[0]), size - 1)
+        return _of_list(element, *_type_value(element, value[0]), size - 1)
 
 
 def _of_list(element: _Shape, value: Any, normal: Any, size: int) -> _Read:
@@ -506,13 +506,13 @@ def _on_the_line(shape: _Shape, part: str, start: int) -> _Read:
     value = resolve_plain(text) if kind == "plain" else text
     if type(value) is float and not math.isfinite(value):
         raise _WholeError
-    return (*_typed(shape, value), 1)
+    return (*_type_value(shape, value), 1)
 
 
 # --- values by their types
 
 
-def _typed(shape: _Shape | None, value: Any) -> tuple[Any, Any]:
+def _type_value(shape: _Shape | None, value: Any) -> tuple[Any, Any]:
     """Return a value without the fields that the type does not have, and what Go writes for it."""
     if shape is None:
         return _DROPPED, _DROPPED
@@ -520,18 +520,18 @@ def _typed(shape: _Shape | None, value: Any) -> tuple[Any, Any]:
         return None, None
     kind = type(value)
     if kind is dict and shape.kind in ("struct", "map"):
-        entries = [_typed_entry(shape, key, *_typed(shape.of_field(key), item), 0) for key, item in value.items()]
-        return _assembled(shape, entries)[:2]
+        entries = [_type_entry(shape, key, *_type_value(shape.of_field(key), item), 0) for key, item in value.items()]
+        return _assemble(shape, entries)[:2]
     if kind is list and shape.kind == "list":
         element = shape.of_element()
-        read = [_of_list(element, *_typed(element, item), 0) for item in value]
-        return [each[0] for each in read], [each[1] for each in read]
+        read = [_of_list(element, *_type_value(element, item), 0) for item in value]
+        return [pair[0] for pair in read], [pair[1] for pair in read]
     if kind is dict or kind is list:
         raise _WholeError
     return value, value if kind is str and shape.kind == "string" else normalise(value, shape.type_name)
 
 
-def _assembled(shape: _Shape, entries: list[_Entry]) -> _Read:
+def _assemble(shape: _Shape, entries: list[_Entry]) -> _Read:
     """Return the mapping of some entries."""
     value: Object = {}
     normal: Object = {}
@@ -557,7 +557,7 @@ def _assembled(shape: _Shape, entries: list[_Entry]) -> _Read:
 # --- merging
 
 
-def _merged(original: Object, tree: Object, normal: Object, type_name: str) -> Object:
+def _merge(original: Object, tree: Object, normal: Object, type_name: str) -> Object:
     """Merge an overlay into an object of a struct or map type, both in normal form where that is known."""
     shape = _shape(type_name, None)
     result = dict(original)
@@ -568,11 +568,11 @@ def _merged(original: Object, tree: Object, normal: Object, type_name: str) -> O
         if kind is dict and type(old) is dict:
             meta = field_meta(type_name, key)
             if meta.strategy != "replace":
-                new = _merged(old, item, {} if new is _DROPPED else new, meta.type) if item else old
+                new = _merge(old, item, {} if new is _DROPPED else new, meta.type) if item else old
         elif kind is list and type(old) is list:
             list_of = list_meta(type_name, key)
             if list_of.strategy == "merge":
-                new = _merged_list(old, item, [] if new is _DROPPED else new, list_of)
+                new = _merge_list(old, item, [] if new is _DROPPED else new, list_of)
         if new is not _DROPPED:
             result[key] = new
         elif key in shape.always:
@@ -585,7 +585,7 @@ def _merged(original: Object, tree: Object, normal: Object, type_name: str) -> O
 _NAME_TYPES: Final = frozenset((str, int))
 
 
-def _merged_list(original: list[Any], tree: list[Any], normal: list[Any], meta: ListMeta) -> list[Any]:
+def _merge_list(original: list[Any], tree: list[Any], normal: list[Any], meta: ListMeta) -> list[Any]:
     """Merge lists of objects by their merge key."""
     key = meta.merge_key
     if not key:
@@ -607,6 +607,6 @@ def _merged_list(original: list[Any], tree: list[Any], normal: list[Any], meta: 
         if place is None:
             merged.append(new)
         else:
-            merged[place] = _merged(merged[place], item, new, meta.type)
-    inside, outside = partitioned(merged, tree, key)
-    return ordered(inside, outside, tree, original, key)
+            merged[place] = _merge(merged[place], item, new, meta.type)
+    inside, outside = partition(merged, tree, key)
+    return merge_by_order(inside, outside, tree, original, key)

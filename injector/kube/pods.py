@@ -122,7 +122,7 @@ def read_workload(
     if _group_of(obj) == KNATIVE:
         template = _with_container_names(template)
     obj = {**obj, "metadata": normalise(obj.get("metadata"), "v1.ObjectMeta", coerce=True)}
-    return changed_at(obj, path, lambda _: template), path
+    return change_at(obj, path, lambda _: template), path
 
 
 def _with_container_names(template: dict[str, Any]) -> dict[str, Any]:
@@ -159,7 +159,7 @@ def _template_paths(node: Any, path: str) -> Iterator[str]:
     elif isinstance(node, dict):
         spec = node.get("spec")
         containers = spec.get("containers") if isinstance(spec, dict) else None
-        if path and isinstance(containers, list) and any(isinstance(each, dict) for each in containers):
+        if path and isinstance(containers, list) and any(isinstance(container, dict) for container in containers):
             yield path
             return
         for key, value in node.items():
@@ -173,17 +173,17 @@ def template_at(obj: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]
         node = node.get(key)
         if not isinstance(node, dict):
             raise ManifestError(f"{'.'.join(path)} is required value", hint="give the workload its pod template")
-    found: dict[str, Any] = node
-    return found
+    target: dict[str, Any] = node
+    return target
 
 
-def changed_at(
+def change_at(
     obj: dict[str, Any], path: tuple[str, ...], change: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> dict[str, Any]:
     """Return a workload with the object at ``path`` changed."""
     if not path:
         return change(obj)
-    return {**obj, path[0]: changed_at(obj[path[0]], path[1:], change)}
+    return {**obj, path[0]: change_at(obj[path[0]], path[1:], change)}
 
 
 def mapping_at(value: Any, *path: str) -> Mapping[str, Any]:
@@ -222,9 +222,9 @@ def add_place(error: DataError, obj: Mapping[str, Any], place: str = "") -> None
     meta = obj.get("metadata")
     name = meta.get("name") or meta.get("generateName") if isinstance(meta, dict) else None
     named = " ".join(word for word in (obj.get("kind"), name) if isinstance(word, str))
-    for each in error.errors:
-        parts = (place, "" if obj.get("kind") == "List" or each.where.startswith(named) else named, each.where)
-        each.where = ": ".join(part for part in parts if part)
+    for fault in error.errors:
+        parts = (place, "" if obj.get("kind") == "List" or fault.where.startswith(named) else named, fault.where)
+        fault.where = ": ".join(part for part in parts if part)
 
 
 def workload_of(pod: Mapping[str, Any], rules: OwnerRules = NEWEST_RULES) -> WorkloadMeta:
@@ -323,10 +323,10 @@ def created_pods(obj: dict[str, Any], namespace: str, others: OtherKinds = OTHER
         return
     workload = read_workload(obj, others)
     if workload is not None:
-        yield _created(*workload, namespace)
+        yield _create(*workload, namespace)
 
 
-def _created(obj: dict[str, Any], path: tuple[str, ...], namespace: str) -> Created:
+def _create(obj: dict[str, Any], path: tuple[str, ...], namespace: str) -> Created:
     meta = obj.get("metadata") or {}
     name, place = meta.get("name") or meta.get("generateName") or "", meta.get("namespace") or namespace
     template = template_at(obj, path)

@@ -86,7 +86,7 @@ def _facts(pod: Object) -> _Facts:
     spec: Object = pod.get("spec") or _NOTHING
     annotations = (pod.get("metadata") or _NOTHING).get("annotations") or _NOTHING
     containers = [container for kind in _LISTS for container in spec.get(kind) or ()]
-    contexts = [(each.get("name", ""), each.get("securityContext") or _NOTHING) for each in containers]
+    contexts = [(container.get("name", ""), container.get("securityContext") or _NOTHING) for container in containers]
     context = spec.get("securityContext") or _NOTHING
     return _Facts(annotations, spec, containers, contexts, context, (("pod", context), *contexts))
 
@@ -138,7 +138,7 @@ def _pod_and_containers(is_fault: Callable[[Object], Any]) -> Offenders:
     return lambda pod, _: (name for name, context in pod.all_contexts if is_fault(context))
 
 
-def _required(key: str, is_fault: Callable[[Object], Any]) -> Offenders:
+def _require(key: str, is_fault: Callable[[Object], Any]) -> Offenders:
     """Return the pod and the containers with a fault. Without any, the containers that lack the field, if the pod lacks it too."""
 
     def offenders(pod: _Facts, _: int) -> Iterator[str]:
@@ -202,7 +202,10 @@ def _hosts(pod: _Facts, _: int) -> Iterator[str]:
         hooks = container.get("lifecycle") or _NOTHING
         handlers = (*(container.get(probe) for probe in _PROBES), *(hooks.get(hook) for hook in _HOOKS))
         if any(
-            (each.get(kind) or _NOTHING).get("host") for each in handlers if each for kind in ("httpGet", "tcpSocket")
+            (handler.get(kind) or _NOTHING).get("host")
+            for handler in handlers
+            if handler
+            for kind in ("httpGet", "tcpSocket")
         ):
             yield container.get("name", "")
 
@@ -219,14 +222,14 @@ def _se_linux(pod: _Facts, version: int) -> Iterator[str]:
 
 
 def _seccomp_annotations(pod: _Facts, _: int) -> Iterator[str]:
-    for key in (_SECCOMP, *(f"{_CONTAINER_SECCOMP}{each.get('name', '')}" for each in pod.containers)):
+    for key in (_SECCOMP, *(f"{_CONTAINER_SECCOMP}{container.get('name', '')}" for container in pod.containers)):
         value = pod.annotations.get(key, "runtime/default")
         if value not in {"runtime/default", "docker/default"} and not value.startswith("localhost/"):
             yield f"annotation {key}"
 
 
 def _sysctls(pod: _Facts, version: int) -> Iterator[str]:
-    names = (each.get("name", "") for each in pod.context.get("sysctls") or ())
+    names = (sysctl.get("name", "") for sysctl in pod.context.get("sysctls") or ())
     return (name for name in names if _SYSCTLS.get(name, LATEST + 1) > version)
 
 
@@ -238,8 +241,8 @@ _host_processes: Final = _pod_and_containers(
     lambda context: (context.get("windowsOptions") or _NOTHING).get("hostProcess")
 )
 _root_user: Final = _pod_and_containers(lambda context: context.get("runAsUser") == 0)
-_root: Final = _required("runAsNonRoot", lambda context: context.get("runAsNonRoot") is False)
-_no_seccomp: Final = _required("seccompProfile", _other_seccomp)
+_root: Final = _require("runAsNonRoot", lambda context: context.get("runAsNonRoot") is False)
+_no_seccomp: Final = _require("seccompProfile", _other_seccomp)
 
 CHECKS: Final[tuple[Check, ...]] = (
     Check(BASELINE, "forbidden AppArmor profile", _app_armor),
@@ -305,14 +308,14 @@ class LevelVersion:
 
     def fault(self, pod: Object) -> str:
         """Return how a pod violates the policy; empty if it does not."""
-        found = violations(pod, self.level, self.version)
-        return f'violates PodSecurity "{self}": {", ".join(map(str, found))}' if found else ""
+        offenses = violations(pod, self.level, self.version)
+        return f'violates PodSecurity "{self}": {", ".join(map(str, offenses))}' if offenses else ""
 
 
 UNRESTRICTED: Final = LevelVersion()
 
 
-def enforced(labels: Mapping[str, str]) -> LevelVersion:
+def enforced_level(labels: Mapping[str, str]) -> LevelVersion:
     """Return the policy that the API server enforces in a namespace with such labels.
 
     As there, a label that is not valid means ``restricted`` or ``latest``.
@@ -320,12 +323,12 @@ def enforced(labels: Mapping[str, str]) -> LevelVersion:
     return _policy(labels, "enforce", RESTRICTED)
 
 
-def warned(labels: Mapping[str, str]) -> LevelVersion:
+def warned_level(labels: Mapping[str, str]) -> LevelVersion:
     """Return the policy whose violations are warnings: by default the enforced one. A level that is not valid warns of nothing."""
     own, enforce = _policy(labels, "warn", PRIVILEGED), labels.get(f"{PREFIX}enforce")
     if f"{PREFIX}warn" in labels or enforce not in LEVELS:
         return own
-    policy = enforced(labels)
+    policy = enforced_level(labels)
     return LevelVersion(policy.level, own.version if f"{PREFIX}warn-version" in labels else policy.version)
 
 

@@ -119,7 +119,7 @@ class Fault(NamedTuple):
         return self.what.startswith(_NOT_FOUND)
 
 
-Found: TypeAlias = list[Fault]
+Faults: TypeAlias = list[Fault]
 """The faults so far. The checks add to a list, which takes half the time of generators."""
 
 
@@ -128,30 +128,30 @@ def new_faults(pod: Object, before: Object) -> tuple[Fault, ...]:
 
     Both are as ``normalise`` returns them. Faults name containers, volumes and variables, but quote no values of variables.
     """
-    found = _faults(pod, before)
-    if not found:
+    faults = _faults(pod, before)
+    if not faults:
         return ()
     had = frozenset(_faults(before, {}))
-    return tuple(dict.fromkeys(fault for fault in found if fault not in had))
+    return tuple(dict.fromkeys(fault for fault in faults if fault not in had))
 
 
-def _faults(pod: Object, before: Object) -> Found:
+def _faults(pod: Object, before: Object) -> Faults:
     """Return the faults of what ``pod`` does not share with ``before``."""
-    found: Found = []
-    _check_metadata(pod.get("metadata") or _NOTHING, before.get("metadata") or _NOTHING, found)
+    all_faults: Faults = []
+    _check_metadata(pod.get("metadata") or _NOTHING, before.get("metadata") or _NOTHING, all_faults)
     spec, spec_before = pod.get("spec") or _NOTHING, before.get("spec") or _NOTHING
     volumes = spec.get("volumes") or ()
     volume_names = {volume.get("name", "") for volume in volumes}
     if volumes:
-        _check_volumes(volumes, volume_names, _by_name(spec_before.get("volumes") or ()), found)
+        _check_volumes(volumes, volume_names, _by_name(spec_before.get("volumes") or ()), all_faults)
     if not spec.get("containers"):
-        found.append(Fault((".spec", ".containers"), _REQUIRED))
+        all_faults.append(Fault((".spec", ".containers"), _REQUIRED))
     names, host_ports = set[str](), set[str]()
     for kind in _LISTS:
         known = _by_name(spec_before.get(kind) or ())
         for container in spec.get(kind) or ():
             name = container.get("name", "")
-            faults: Found = []
+            faults: Faults = []
             if name in names:
                 faults.append(Fault((".name",), f'Duplicate value: "{name}"'))
             names.add(name)
@@ -167,47 +167,47 @@ def _faults(pod: Object, before: Object) -> Found:
                 _check_host_ports(container["ports"], host_ports, faults)
             if faults:
                 container_path = ".spec", f".{kind}", f"[{name}]"
-                found.extend(Fault((*container_path, *fault.path), fault.what) for fault in faults)
-    return found
+                all_faults.extend(Fault((*container_path, *fault.path), fault.what) for fault in faults)
+    return all_faults
 
 
 def _by_name(items: Iterable[Object]) -> dict[str, Object]:
     return {item.get("name", ""): item for item in items}
 
 
-def _repeated(values: Iterable[str]) -> Iterator[str]:
-    seen = set[str]()
+def _find_repeated(values: Iterable[str]) -> Iterator[str]:
+    known = set[str]()
     for value in values:
-        if value in seen:
+        if value in known:
             yield value
-        seen.add(value)
+        known.add(value)
 
 
-def _check_metadata(meta: Object, old: Object, found: Found) -> None:
+def _check_metadata(meta: Object, old: Object, faults: Faults) -> None:
     before = old.get("labels") or _NOTHING
     added = {key: value for key, value in (meta.get("labels") or _NOTHING).items() if before.get(key) != value}
     for text in (*_LABEL_KEYS.others(added), *_LABEL_VALUES.others(added.values())):
-        found.append(Fault((".metadata", ".labels"), f'Invalid value: "{text}"'))
+        faults.append(Fault((".metadata", ".labels"), f'Invalid value: "{text}"'))
     annotations = meta.get("annotations") or _NOTHING
     for key in _ANNOTATION_KEYS.others(annotations):
-        found.append(Fault((".metadata", ".annotations"), f'Invalid value: "{key}"'))
+        faults.append(Fault((".metadata", ".annotations"), f'Invalid value: "{key}"'))
     if sum(map(len, annotations)) + sum(map(len, annotations.values())) > MAX_ANNOTATIONS:
-        found.append(Fault((".metadata", ".annotations"), f"Too long: may not be more than {MAX_ANNOTATIONS} bytes"))
+        faults.append(Fault((".metadata", ".annotations"), f"Too long: may not be more than {MAX_ANNOTATIONS} bytes"))
 
 
-def _check_volumes(volumes: Sequence[Object], names: set[str], before: Mapping[str, Object], found: Found) -> None:
+def _check_volumes(volumes: Sequence[Object], names: set[str], before: Mapping[str, Object], faults: Faults) -> None:
     if len(names) < len(volumes):
-        for name in _repeated(volume.get("name", "") for volume in volumes):
-            found.append(Fault((".spec", ".volumes", f"[{name}]", ".name"), f'Duplicate value: "{name}"'))
+        for name in _find_repeated(volume.get("name", "") for volume in volumes):
+            faults.append(Fault((".spec", ".volumes", f"[{name}]", ".name"), f'Duplicate value: "{name}"'))
     for name in _DNS_LABELS.others(names):
-        found.append(Fault((".spec", ".volumes", f"[{name}]", ".name"), _name_fault(name)))
+        faults.append(Fault((".spec", ".volumes", f"[{name}]", ".name"), _name_fault(name)))
     for volume in volumes:
         if len(volume) <= _KEYS and _SIMPLE_VOLUME.issuperset(volume):
             continue
         name = volume.get("name", "")
         sources = [key for key in volume if key in _SOURCES] if before.get(name) != volume else []
         for source in sources[1:]:
-            found.append(
+            faults.append(
                 Fault(
                     (".spec", ".volumes", f"[{name}]", f".{source}"),
                     "Forbidden: may not specify more than 1 volume type",
@@ -216,46 +216,46 @@ def _check_volumes(volumes: Sequence[Object], names: set[str], before: Mapping[s
         for source in sources:
             field = _SOURCES[source]
             if field and not volume[source].get(field):
-                found.append(Fault((".spec", ".volumes", f"[{name}]", f".{source}", f".{field}"), _REQUIRED))
+                faults.append(Fault((".spec", ".volumes", f"[{name}]", f".{source}", f".{field}"), _REQUIRED))
 
 
 def _name_fault(name: str) -> str:
     return f'Invalid value: "{name}": {_LABEL_SYNTAX}' if name else _REQUIRED
 
 
-def _check_container(container: Object, old: Object, volumes: set[str], found: Found) -> None:
+def _check_container(container: Object, old: Object, volumes: set[str], faults: Faults) -> None:
     """Check the fields of a container that differ from ``old``. The places of the faults are relative to the container."""
     for name in _DNS_LABELS.others((container.get("name", ""),)):
-        found.append(Fault((".name",), _name_fault(name)))
+        faults.append(Fault((".name",), _name_fault(name)))
     image, policy = container.get("image", ""), container.get("imagePullPolicy", "")
     if not image:
-        found.append(Fault((".image",), _REQUIRED))
+        faults.append(Fault((".image",), _REQUIRED))
     elif image != image.strip(_SPACE):
-        found.append(Fault((".image",), f'Invalid value: "{image}": must not have leading or trailing whitespace'))
+        faults.append(Fault((".image",), f'Invalid value: "{image}": must not have leading or trailing whitespace'))
     if policy and policy not in _PULL_POLICIES:
-        found.append(Fault((".imagePullPolicy",), f'Unsupported value: "{policy}"'))
+        faults.append(Fault((".imagePullPolicy",), f'Unsupported value: "{policy}"'))
     for key, value in container.items():
         if key in _CHECKS and old.get(key) != value:
-            _CHECKS[key](key, value, found)
+            _CHECKS[key](key, value, faults)
     mounts = container.get("volumeMounts")
     if mounts and mounts != old.get("volumeMounts"):
-        _check_mounts(mounts, volumes, found)
+        _check_mounts(mounts, volumes, faults)
 
 
-def _check_env(_: str, env: Sequence[Object], found: Found) -> None:
+def _check_env(_: str, env: Sequence[Object], faults: Faults) -> None:
     for name in _ENV_NAMES.others([item.get("name", "") for item in env]):
-        found.append(Fault((".env", f"[{name}]", ".name"), f'Invalid value: "{name}"' if name else _REQUIRED))
+        faults.append(Fault((".env", f"[{name}]", ".name"), f'Invalid value: "{name}"' if name else _REQUIRED))
     if max(map(len, env)) > _KEYS:
         both = [item.get("name", "") for item in env if "valueFrom" in item and item.get("value")]
         what = "Invalid value: may not be specified when `value` is not empty"
-        found.extend(Fault((".env", f"[{name}]", ".valueFrom"), what) for name in both)
+        faults.extend(Fault((".env", f"[{name}]", ".valueFrom"), what) for name in both)
 
 
-def _check_mounts(mounts: Sequence[Object], volumes: set[str], found: Found) -> None:
+def _check_mounts(mounts: Sequence[Object], volumes: set[str], faults: Faults) -> None:
     places = [mount.get("mountPath", "") for mount in mounts]
     if len(set(places)) < len(mounts):
-        for place in _repeated(places):
-            found.append(
+        for place in _find_repeated(places):
+            faults.append(
                 Fault((".volumeMounts", f"[{place}]", ".mountPath"), f'Invalid value: "{place}": must be unique')
             )
     names = [mount.get("name", "") for mount in mounts]
@@ -263,72 +263,72 @@ def _check_mounts(mounts: Sequence[Object], volumes: set[str], found: Found) -> 
         return
     for mount, place in zip(mounts, places, strict=True):
         if (name := mount.get("name", "")) not in volumes:
-            found.append(Fault((".volumeMounts", f"[{place}]", ".name"), f'{_NOT_FOUND}: "{name}"'))
+            faults.append(Fault((".volumeMounts", f"[{place}]", ".name"), f'{_NOT_FOUND}: "{name}"'))
         if not place:
-            found.append(Fault((".volumeMounts", "[]", ".mountPath"), _REQUIRED))
+            faults.append(Fault((".volumeMounts", "[]", ".mountPath"), _REQUIRED))
         if "subPathExpr" in mount and "subPath" in mount:
             what = "Invalid value: subPathExpr and subPath are mutually exclusive"
-            found.append(Fault((".volumeMounts", f"[{place}]", ".subPathExpr"), what))
+            faults.append(Fault((".volumeMounts", f"[{place}]", ".subPathExpr"), what))
 
 
-def _check_ports(_: str, ports: Sequence[Object], found: Found) -> None:
+def _check_ports(_: str, ports: Sequence[Object], faults: Faults) -> None:
     for port in ports:
         number, host = port.get("containerPort", 0), port.get("hostPort", 0)
         if not 0 < number <= _LARGEST_PORT:
-            found.append(Fault((".ports", f"[{number}]", ".containerPort"), f"Invalid value: {number}: {_PORT_RANGE}"))
+            faults.append(Fault((".ports", f"[{number}]", ".containerPort"), f"Invalid value: {number}: {_PORT_RANGE}"))
         if not 0 <= host <= _LARGEST_PORT:
-            found.append(Fault((".ports", f"[{number}]", ".hostPort"), f"Invalid value: {host}: {_PORT_RANGE}"))
+            faults.append(Fault((".ports", f"[{number}]", ".hostPort"), f"Invalid value: {host}: {_PORT_RANGE}"))
         if (protocol := port.get("protocol", "TCP")) not in _PROTOCOLS:
-            found.append(Fault((".ports", f"[{number}]", ".protocol"), f'Unsupported value: "{protocol}"'))
+            faults.append(Fault((".ports", f"[{number}]", ".protocol"), f'Unsupported value: "{protocol}"'))
     names = [name for port in ports if (name := port.get("name"))]
     for name in _PORT_NAMES.others(names):
-        found.append(Fault((".ports", ".name"), f'Invalid value: "{name}"'))
+        faults.append(Fault((".ports", ".name"), f'Invalid value: "{name}"'))
     if len(set(names)) < len(names):
-        found.extend(Fault((".ports", ".name"), f'Duplicate value: "{name}"') for name in _repeated(names))
+        faults.extend(Fault((".ports", ".name"), f'Duplicate value: "{name}"') for name in _find_repeated(names))
 
 
 _PORT_RANGE: Final = f"must be between 1 and {_LARGEST_PORT}"
 
 
-def _check_host_ports(ports: Sequence[Object], used: set[str], found: Found) -> None:
+def _check_host_ports(ports: Sequence[Object], used: set[str], faults: Faults) -> None:
     for port in ports:
         if port.get("hostPort"):
             place = f"{port.get('protocol', 'TCP')}/{port.get('hostIP', '')}/{port['hostPort']}"
             if place in used:
-                found.append(Fault((".ports", ".hostPort"), f'Duplicate value: "{place}"'))
+                faults.append(Fault((".ports", ".hostPort"), f'Duplicate value: "{place}"'))
             used.add(place)
 
 
-def _check_handler(path: str, handler: Object, found: Found) -> None:
+def _check_handler(path: str, handler: Object, faults: Faults) -> None:
     actions = [key for key in _HANDLERS if key in handler]
     if len(actions) > 1:
-        found.append(Fault((f".{path}.{actions[1]}",), "Forbidden: may not specify more than 1 handler type"))
+        faults.append(Fault((f".{path}.{actions[1]}",), "Forbidden: may not specify more than 1 handler type"))
     if not actions and not any(key in handler for key in _NEWER_HANDLERS):
-        found.append(Fault((f".{path}",), f"{_REQUIRED}: must specify a handler type"))
+        faults.append(Fault((f".{path}",), f"{_REQUIRED}: must specify a handler type"))
     for key in actions:
         if key == "exec":
             if not handler[key].get("command"):
-                found.append(Fault((f".{path}.exec.command",), _REQUIRED))
+                faults.append(Fault((f".{path}.exec.command",), _REQUIRED))
         elif not _is_port(port := handler[key].get("port", 0)):
-            found.append(Fault((f".{path}.{key}.port",), f'Invalid value: "{port}"'))
+            faults.append(Fault((f".{path}.{key}.port",), f'Invalid value: "{port}"'))
 
 
 def _is_port(port: int | str) -> bool:
     return not _PORT_NAMES.others((port,)) if isinstance(port, str) else 0 < port <= _LARGEST_PORT
 
 
-def _check_lifecycle(path: str, lifecycle: Object, found: Found) -> None:
+def _check_lifecycle(path: str, lifecycle: Object, faults: Faults) -> None:
     for key in _HOOKS & lifecycle.keys():
-        _check_handler(f"{path}.{key}", lifecycle[key], found)
+        _check_handler(f"{path}.{key}", lifecycle[key], faults)
 
 
-def _check_resources(path: str, resources: Object, found: Found) -> None:
+def _check_resources(path: str, resources: Object, faults: Faults) -> None:
     limits = resources.get("limits") or _NOTHING
     for name, request in (resources.get("requests") or _NOTHING).items():
         limit = limits.get(name, request)
         if request != limit and name in _OVERCOMMITTED and _AT_MOST.others((f"{request} {limit}",)):
             what = f'Invalid value: "{request}": must be less than or equal to {name} limit of {limit}'
-            found.append(Fault((f".{path}.requests",), what))
+            faults.append(Fault((f".{path}.requests",), what))
 
 
 def _is_at_most(quantities: str) -> bool:
@@ -339,16 +339,16 @@ def _is_at_most(quantities: str) -> bool:
 _AT_MOST: Final = _Accepted(_is_at_most)
 
 
-def _check_security(path: str, security: Object, found: Found) -> None:
+def _check_security(path: str, security: Object, faults: Faults) -> None:
     if security.get("allowPrivilegeEscalation") is False:
         what = "Invalid value: cannot set `allowPrivilegeEscalation` to false and"
         if security.get("privileged"):
-            found.append(Fault((f".{path}",), f"{what} `privileged` to true"))
+            faults.append(Fault((f".{path}",), f"{what} `privileged` to true"))
         if "CAP_SYS_ADMIN" in ((security.get("capabilities") or {}).get("add") or ()):
-            found.append(Fault((f".{path}",), f"{what} `capabilities.Add` CAP_SYS_ADMIN"))
+            faults.append(Fault((f".{path}",), f"{what} `capabilities.Add` CAP_SYS_ADMIN"))
 
 
-_CHECKS: Final[Mapping[str, Callable[[str, Any, Found], None]]] = {
+_CHECKS: Final[Mapping[str, Callable[[str, Any, Faults], None]]] = {
     "env": _check_env,
     "lifecycle": _check_lifecycle,
     "ports": _check_ports,

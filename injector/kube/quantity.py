@@ -71,7 +71,7 @@ def _parse(text: str) -> _Quantity:
     match = _QUANTITY.fullmatch(text)
     if match is None or not text:
         raise DataError(_FORMAT_ERROR, hint=_HINT)
-    power, form = _interpreted(match["suffix"])
+    power, form = _interpret(match["suffix"])
     digits, places = (match["whole"] or "0") + (match["fraction"] or ""), len(match["fraction"] or "")
     if len(digits) > _MAX_DIGITS:
         raise DataError(_NUMBER_ERROR, hint=_HINT)
@@ -88,11 +88,11 @@ def _parse(text: str) -> _Quantity:
         return _Quantity(sign * value, scale, form, text if is_canonical else "")
     if not (match["zeros"] or match["whole"] or match["fraction"]):
         raise DataError(_NUMBER_ERROR, hint=_HINT)
-    value, scale, form = _limited(value, scale, form)
+    value, scale, form = _limit(value, scale, form)
     return _Quantity(sign * value, scale, form)
 
 
-def _interpreted(suffix: str) -> tuple[int, Form]:
+def _interpret(suffix: str) -> tuple[int, Form]:
     """Return the power that a suffix stands for, of two for binary quantities and of ten for others."""
     if suffix in _DECIMAL:
         return _DECIMAL[suffix], "decimal"
@@ -106,7 +106,7 @@ def _interpreted(suffix: str) -> tuple[int, Form]:
     return (power + 2**31) % 2**32 - 2**31, "exponent"
 
 
-def _limited(value: int, scale: int, form: Form) -> tuple[int, int, Form]:
+def _limit(value: int, scale: int, form: Form) -> tuple[int, int, Form]:
     """Return a quantity that Go does not compute in an int64, rounded up to a billionth, and capped if it is binary."""
     if value and scale < _NANO:
         # A quantity that is not zero is at least a billionth.

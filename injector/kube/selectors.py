@@ -62,14 +62,16 @@ class Selector:
         Raises ManifestError if Kubernetes refuses it.
         """
         typed = normalise(raw, "v1.LabelSelector", keep_unknown=False, coerce=True)
-        found = [Requirement(key, "In", frozenset({value})) for key, value in (typed.get("matchLabels") or {}).items()]
-        found.extend(
+        requirements = [
+            Requirement(key, "In", frozenset({value})) for key, value in (typed.get("matchLabels") or {}).items()
+        ]
+        requirements.extend(
             Requirement(item.get("key", ""), item.get("operator", ""), frozenset(item.get("values") or ()))
             for item in typed.get("matchExpressions") or ()
         )
-        for requirement in found:
+        for requirement in requirements:
             _check(requirement, where)
-        return cls(tuple(found))
+        return cls(tuple(requirements))
 
     @classmethod
     def compile_valid(cls, raw: Mapping[str, Any]) -> Selector | None:
@@ -85,7 +87,7 @@ class Selector:
 
         ``!=`` and ``notin`` also hold for an absent key. ``labels.Parse`` of apimachinery has ``<`` and ``>`` too, which nothing needs.
         """
-        found = []
+        requirements = []
         for part in _PART.split(text):
             match = _REQUIREMENT.fullmatch(part)
             if match is None:
@@ -94,13 +96,13 @@ class Selector:
             negated, name, sign, value, word, values = match.groups()
             if sign or word:
                 operator = "NotIn" if sign == "!=" or word == "notin" else "In"
-                chosen = [value] if sign else [each.strip() for each in values.split(",")]
-                requirement = Requirement(name, operator, frozenset(chosen))
+                choices = [value] if sign else [choice.strip() for choice in values.split(",")]
+                requirement = Requirement(name, operator, frozenset(choices))
             else:
                 requirement = Requirement(name, "DoesNotExist" if negated else "Exists")
             _check(requirement, "")
-            found.append(requirement)
-        return cls(tuple(found))
+            requirements.append(requirement)
+        return cls(tuple(requirements))
 
     def __str__(self) -> str:
         """Return it as kubectl's ``-l`` has it."""

@@ -29,7 +29,7 @@ def _patch_error(what: str) -> ManifestError:
     return ManifestError(what, hint="correct the patch")
 
 
-def _shown(item: Any) -> str:
+def _format_value(item: Any) -> str:
     """Return a short text of an item: of an object only the keys, since values may be long or secret."""
     return f"map[{' '.join(item)}]" if type(item) is dict else type(item).__name__
 
@@ -38,13 +38,13 @@ def merge_key_of(item: Any, key: str) -> Any:
     """Return the identity of an item of a list: its merge key, or the item itself if ``key`` is empty."""
     if key:
         if type(item) is not dict:
-            raise _patch_error(f"expected a map[string]interface {{}}, but received a {_shown(item)}")
+            raise _patch_error(f"expected a map[string]interface {{}}, but received a {_format_value(item)}")
         if key not in item:
-            raise _patch_error(f"map: {_shown(item)} does not contain declared merge key: {key}")
+            raise _patch_error(f"map: {_format_value(item)} does not contain declared merge key: {key}")
         item = item[key]
     kind = type(item)
     if kind is dict or kind is list:
-        raise _patch_error(f"items of a list cannot be told apart by a {_shown(item)}")
+        raise _patch_error(f"items of a list cannot be told apart by a {_format_value(item)}")
     # Python has true == 1, Go has not.
     return (item,) if kind is bool else item
 
@@ -59,37 +59,37 @@ def places_of(items: list[Any], key: str) -> dict[Any, int]:
 
 def same_element_kind(*lists: list[Any], empty: str = "") -> type | None:
     """Return the type of the elements of all lists, float for every number; None if there are no elements."""
-    found: type | None = None
+    element_kind: type | None = None
     for item in (item for items in lists for item in items):
         kind = _kind(item)
         if kind is list:
             raise _patch_error("lists of lists are not supported")
-        if found is not None and kind is not found:
-            raise _patch_error(f"list element types are not identical: {found.__name__}, {kind.__name__}")
+        if element_kind is not None and kind is not element_kind:
+            raise _patch_error(f"list element types are not identical: {element_kind.__name__}, {kind.__name__}")
         if item is None:
             raise _patch_error("a list that is merged has a null element")
-        found = kind
-    if found is None and empty:
+        element_kind = kind
+    if element_kind is None and empty:
         raise _patch_error(empty)
-    return found
+    return element_kind
 
 
-def _validated_order(patch: list[Any], order: list[Any], key: str) -> None:
+def _validate_order(patch: list[Any], order: list[Any], key: str) -> None:
     """Check that a patch's list has the items of its ``$setElementOrder`` in the same order, except for deletions."""
     if not order or not patch:
         return
     items = [item for item in patch if not (key and type(item) is dict and item.get("$patch") == "delete")]
     next_item = 0
-    for each in order:
+    for element in order:
         while next_item < len(items) and type(items[next_item]) is dict and "$patch" in items[next_item]:
             next_item += 1
-        if next_item < len(items) and merge_key_of(items[next_item], key) == merge_key_of(each, key):
+        if next_item < len(items) and merge_key_of(items[next_item], key) == merge_key_of(element, key):
             next_item += 1
     if next_item < len(items):
         raise _patch_error("The order in patch list doesn't match $setElementOrder list")
 
 
-def partitioned(items: list[Any], by: list[Any], key: str) -> tuple[list[Any], list[Any]]:
+def partition(items: list[Any], by: list[Any], key: str) -> tuple[list[Any], list[Any]]:
     """Split a list into the items that ``by`` names too, and the others."""
     names = {merge_key_of(item, key) for item in by}
     inside: list[Any] = []
@@ -99,11 +99,13 @@ def partitioned(items: list[Any], by: list[Any], key: str) -> tuple[list[Any], l
     return inside, outside
 
 
-def ordered(ours: list[Any], theirs: list[Any], our_order: list[Any], their_order: list[Any], key: str) -> list[Any]:
+def merge_by_order(
+    ours: list[Any], theirs: list[Any], our_order: list[Any], their_order: list[Any], key: str
+) -> list[Any]:
     """Sort the patch's items and the others, each by its own order, and merge the two lists."""
     their_places = places_of(their_order, key)
-    right = _sorted(ours, places_of(our_order, key), key)
-    left = _sorted(theirs, their_places, key)
+    right = _sort_by_place(ours, places_of(our_order, key), key)
+    left = _sort_by_place(theirs, their_places, key)
     woven: list[Any] = []
     i = j = 0
     while i < len(left) and j < len(right):
@@ -117,7 +119,7 @@ def ordered(ours: list[Any], theirs: list[Any], our_order: list[Any], their_orde
     return [*woven, *left[i:], *right[j:]]
 
 
-def _sorted(items: list[Any], places: dict[Any, int], key: str) -> list[Any]:
+def _sort_by_place(items: list[Any], places: dict[Any, int], key: str) -> list[Any]:
     keyed = [(places.get(merge_key_of(item, key)), item) for item in items]
     placed = [(place, item) for place, item in keyed if place is not None]
     if len(placed) == len(items):
@@ -139,7 +141,7 @@ def _less(left: int | None, right: int | None) -> bool:
 def strategic_merge(original: Object, patch: Object, type_name: str = "v1.Pod") -> Object:
     """Return ``original`` with ``patch`` merged into it, both JSON objects of a Go type. Raises ManifestError with Go's words."""
     if _DIRECTIVE in patch:
-        return _directed(patch)
+        return _obey_directive(patch)
     result = dict(original)
     rest = patch
     if any(key[:1] == "$" for key in patch):
@@ -157,7 +159,7 @@ def strategic_merge(original: Object, patch: Object, type_name: str = "v1.Pod") 
             meta = field_meta(type_name, name)
             result[name] = value if meta.strategy == "replace" else strategic_merge(result[name], value, meta.type)
         elif type(value) is list:
-            result[name] = _merged_list(result[name], value, list_meta(type_name, name), is_deletion=is_deletion)
+            result[name] = _merge_list(result[name], value, list_meta(type_name, name), is_deletion=is_deletion)
         else:
             result[name] = value
     return result
@@ -172,13 +174,13 @@ def _list_deletion(key: str) -> tuple[str, bool]:
     return key.removeprefix(_DELETE_FROM + "/"), True
 
 
-def _directed(patch: Object) -> Object:
+def _obey_directive(patch: Object) -> Object:
     directive = patch[_DIRECTIVE]
     if directive == "replace":
         return {key: value for key, value in patch.items() if key != _DIRECTIVE}
     if directive == "delete":
         return {}
-    raise _patch_error(f"unknown patch type: {directive} in map: {_shown(patch)}")
+    raise _patch_error(f"unknown patch type: {directive} in map: {_format_value(patch)}")
 
 
 def _retain_keys(result: Object, patch: Object) -> None:
@@ -188,11 +190,11 @@ def _retain_keys(result: Object, patch: Object) -> None:
     names = patch.pop(_RETAIN_KEYS)
     if type(names) is not list or any(isinstance(name, dict | list) for name in names):
         raise _patch_error("invalid patch format of retainKeys")
-    kept = set(names)
-    given = (key for key, value in patch.items() if value is not None)
-    if any(key not in kept and not key.startswith((_DELETE_FROM, _SET_ORDER)) for key in given):
+    retained = set(names)
+    stated = (key for key, value in patch.items() if value is not None)
+    if any(key not in retained and not key.startswith((_DELETE_FROM, _SET_ORDER)) for key in stated):
         raise _patch_error("invalid patch format of retainKeys")
-    for key in result.keys() - kept:
+    for key in result.keys() - retained:
         del result[key]
 
 
@@ -213,7 +215,7 @@ def without_directives(value: Any, type_name: str) -> Any:
     """
     name = type_name.removeprefix("*")
     if type(value) is list and (listed := underlying(name)).startswith("[]"):
-        return [without_directives(each, listed[2:]) for each in value]
+        return [without_directives(element, listed[2:]) for element in value]
     if type(value) is not dict or not is_struct(name):
         return value
     fields = {key: struct_type(name).json_field(key) for key in value if key[:1] != "$"}
@@ -235,31 +237,31 @@ def _plain(value: Any, *, nulls: bool = False) -> Any:
     """
     kind = type(value)
     if kind is list:
-        return [item for item in (_plain(each, nulls=nulls) for each in value) if item is not _DROPPED]
+        return [item for item in (_plain(element, nulls=nulls) for element in value) if item is not _DROPPED]
     if kind is not dict:
         return value
     if _DIRECTIVE in value and (nulls or value[_DIRECTIVE] is not None):
         return _DROPPED
-    kept = ((key, _plain(item, nulls=nulls)) for key, item in value.items() if nulls or item is not None)
-    return {key: item for key, item in kept if item is not _DROPPED}
+    plain = ((key, _plain(item, nulls=nulls)) for key, item in value.items() if nulls or item is not None)
+    return {key: item for key, item in plain if item is not _DROPPED}
 
 
-def _merged_list(original: list[Any], patch: list[Any], meta: ListMeta, *, is_deletion: bool = False) -> list[Any]:
+def _merge_list(original: list[Any], patch: list[Any], meta: ListMeta, *, is_deletion: bool = False) -> list[Any]:
     if meta.strategy != "merge" and not is_deletion:
         return patch
     if not original and not patch:
         return original
     if same_element_kind(original, patch) is dict:
-        return _merged_objects(original, patch, meta)
+        return _merge_objects(original, patch, meta)
     if is_deletion:
         unwanted = set(patch)
         return [item for item in original if item not in unwanted]
     merged = list(dict.fromkeys([*original, *patch]))
-    ours, theirs = partitioned(merged, patch, meta.merge_key)
-    return ordered(ours, theirs, patch, original, "")
+    ours, theirs = partition(merged, patch, meta.merge_key)
+    return merge_by_order(ours, theirs, patch, original, "")
 
 
-def _merged_objects(original: list[Object], patch: list[Object], meta: ListMeta) -> list[Any]:
+def _merge_objects(original: list[Object], patch: list[Object], meta: ListMeta) -> list[Any]:
     key = meta.merge_key
     if not key:
         raise _patch_error(f"cannot merge lists without merge key for {_kind_name(meta.type)}")
@@ -272,28 +274,28 @@ def _merged_objects(original: list[Object], patch: list[Object], meta: ListMeta)
             merged.append(item)
         else:
             merged[place] = strategic_merge(merged[place], item, meta.type)
-    ours, theirs = partitioned(merged, patch, key)
-    return ordered(ours, theirs, patch, original, key)
+    ours, theirs = partition(merged, patch, key)
+    return merge_by_order(ours, theirs, patch, original, key)
 
 
 def _obey_directives(original: list[Object], patch: list[Object], key: str) -> tuple[list[Object], list[Object]]:
     """Obey the items with ``$patch``: ``delete`` removes the items of its key, ``replace`` makes the patch the list."""
-    kept: list[Object] = []
+    plain_items: list[Object] = []
     replaces = False
     for item in patch:
         directive = item.get(_DIRECTIVE)
         if _DIRECTIVE not in item:
-            kept.append(item)
+            plain_items.append(item)
         elif directive == "delete":
             unwanted = merge_key_of(item, key)
-            original = [each for each in original if merge_key_of(each, key) != unwanted]
+            original = [element for element in original if merge_key_of(element, key) != unwanted]
         elif directive == "replace":
             replaces = True
         elif directive == "merge":
             raise _patch_error("merging lists cannot yet be specified in the patch")
         else:
-            raise _patch_error(f"unknown patch type: {directive} in map: {_shown(item)}")
-    return (kept, []) if replaces else (original, kept)
+            raise _patch_error(f"unknown patch type: {directive} in map: {_format_value(item)}")
+    return (plain_items, []) if replaces else (original, plain_items)
 
 
 def _merge_ordered_lists(result: Object, patch: Object, type_name: str) -> None:
@@ -303,11 +305,13 @@ def _merge_ordered_lists(result: Object, patch: Object, type_name: str) -> None:
         if name == directive:
             raise _patch_error("invalid patch format of setElementOrder list")
         current, added = result.get(name, []), patch.get(name, [])
-        for each in (order, current, added):
-            if type(each) is not list:
-                raise _patch_error(f"expected a []interface {{}}, but received a {_GO_NAMES.get(_kind(each), '<nil>')}")
+        for value in (order, current, added):
+            if type(value) is not list:
+                raise _patch_error(
+                    f"expected a []interface {{}}, but received a {_GO_NAMES.get(_kind(value), '<nil>')}"
+                )
         meta = list_meta(type_name, name)
-        _validated_order(added, order, meta.merge_key)
+        _validate_order(added, order, meta.merge_key)
         if name not in result and name not in patch:
             continue
         if name not in patch:
@@ -315,10 +319,10 @@ def _merge_ordered_lists(result: Object, patch: Object, type_name: str) -> None:
         elif name not in result:
             merged = _plain(added, nulls=True)
         else:
-            merged = _merged_list(current, added, meta)
-        ours, theirs = partitioned(merged, order, meta.merge_key)
+            merged = _merge_list(current, added, meta)
+        ours, theirs = partition(merged, order, meta.merge_key)
         same_element_kind(current, added, empty="no elements in any of the given slices")
-        result[name] = ordered(ours, theirs, order, current, meta.merge_key)
+        result[name] = merge_by_order(ours, theirs, order, current, meta.merge_key)
         patch.pop(name, None)
 
 

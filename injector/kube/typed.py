@@ -3,7 +3,7 @@
 Follows encoding/json on the structs of k8s.io/api and, for manifests, sigs.k8s.io/yaml (v1.6.0), which turns numbers and
 bools into strings where the field is a string. ``normalise`` decodes: empty ``omitempty`` fields and nulls go, names match in any case,
 quantities and times come out canonical. Unlike in Go, fields that the structs do not have stay, so that those of a newer API server
-survive. ``pruned`` removes them. ``go_encode`` prints: fields in the struct's order, and Go's zero values (``resources: {}``).
+survive. ``prune`` removes them. ``go_encode`` prints: fields in the struct's order, and Go's zero values (``resources: {}``).
 
 ``schema.json`` is written by tests/kube/recorder/schema, which reflects over the Go structs: every struct that a Pod, a Namespace or a
 workload kind of kube-inject reaches, its fields in order, their Go types (``[]v1.Container``, ``*int64``) and their tags for JSON and
@@ -123,7 +123,7 @@ def struct_type(name: str) -> StructType:
 
 
 def _field(raw: Mapping[str, Any]) -> FieldType:
-    strategies = [each for each in raw.get("patchStrategy", "").split(",") if each != "retainKeys"]
+    strategies = [part for part in raw.get("patchStrategy", "").split(",") if part != "retainKeys"]
     return FieldType(
         go=raw["go"],
         json=sys.intern(raw.get("json", "")),
@@ -174,13 +174,15 @@ def always_written(struct: StructType) -> Mapping[str, Any]:
 @cache
 def _merge_keys() -> Mapping[str, Mapping[str, Any]]:
     """Return the zero values of the merge keys that are not left out, by the struct of the list's items."""
-    found: dict[str, dict[str, Any]] = {}
-    for field in (each for name in _table()["structs"] for each in struct_type(name).fields if each.merge_key):
+    keys: dict[str, dict[str, Any]] = {}
+    for field in (
+        declared for name in _table()["structs"] for declared in struct_type(name).fields if declared.merge_key
+    ):
         items = field.type.removeprefix("[]")
         key = struct_type(items).by_json[field.merge_key]
         if not key.omitempty:
-            found.setdefault(items, {})[key.json] = zero_json(key.type)
-    return found
+            keys.setdefault(items, {})[key.json] = zero_json(key.type)
+    return keys
 
 
 def zero_json(type_name: str) -> Any:
@@ -223,7 +225,7 @@ def normalise(value: Any, type_name: str, *, keep_unknown: bool = True, coerce: 
         raise ManifestError(str(error), where=dotted_path(error.path), hint=error.hint) from error.__cause__
 
 
-def pruned(value: Any, type_name: str, missing: AbstractSet[FieldName] = frozenset()) -> Any:
+def prune(value: Any, type_name: str, missing: AbstractSet[FieldName] = frozenset()) -> Any:
     """Return ``value`` without the fields that ``type_name`` does not have, or has in ``missing``: Go's decoder drops them silently.
 
     Strategic merge's directives (``$patch``) stay, and so does a value of another kind than its field, which decoding refuses. If
@@ -247,7 +249,7 @@ def go_struct_json(value: Any, type_name: str) -> str:
     return go_json(go_encode(value, type_name))
 
 
-class _Codec:
+class _TypeCodec:
     """Decodes, prunes and encodes the values of one Go type. This class is that of scalars.
 
     Values of the Python class ``plain``, if there is one, need no decoding.
@@ -266,7 +268,7 @@ class _Codec:
         if isinstance(value, self.plain):
             return value
         if self.plain is str and options.coerce:
-            return _coerced_string(value, self.type_name)
+            return _coerce_string(value, self.type_name)
         raise _mismatch(value, self.type_name)
 
     def prune(self, value: Any, missing: AbstractSet[FieldName]) -> Any:
@@ -280,7 +282,7 @@ class _Codec:
         return self.zero if value is None else value
 
 
-class _Pointer(_Codec):
+class _Pointer(_TypeCodec):
     """Pointers: as what they point to, but the zero value is nil."""
 
     def __init__(self, type_name: str) -> None:
@@ -294,7 +296,7 @@ class _Pointer(_Codec):
         return None if value is None else self.target.encode(value, creation_timestamp=creation_timestamp)
 
 
-class _Collection(_Codec):
+class _Collection(_TypeCodec):
     """Lists and maps."""
 
     def __init__(self, type_name: str) -> None:
@@ -349,7 +351,7 @@ class _Field(NamedTuple):
     comes from. ``is_inline`` is whether it comes from one.
     """
 
-    codec: _Codec
+    codec: _TypeCodec
     field: FieldType
     drops_empty: bool
     omits_zero: bool
@@ -361,7 +363,7 @@ _LEFT_OUT: Final = object()
 """Stands for the value of a field that goes."""
 
 
-class _Struct(_Codec):
+class _Struct(_TypeCodec):
     """Structs."""
 
     def __init__(self, type_name: str) -> None:
@@ -410,7 +412,7 @@ class _Struct(_Codec):
             before = result.get(name)
             if before is not None and not isinstance(before, dict):
                 self.decode({name: before}, options)  # what is replaced has to fit, too
-            result[name] = _decoded_into(before, item)
+            result[name] = _decode_into(before, item)
         return result
 
     def prune(self, value: Any, missing: AbstractSet[FieldName]) -> Any:
@@ -441,10 +443,10 @@ class _Struct(_Codec):
         return result
 
 
-def _decoded_into(before: Any, value: Any) -> Any:
+def _decode_into(before: Any, value: Any) -> Any:
     """Decode a value into a field that has the value ``before``, as encoding/json does; but of a list, only the new items stay."""
     if isinstance(before, dict) and isinstance(value, dict):
-        return {**before, **{key: _decoded_into(before.get(key), item) for key, item in value.items()}}
+        return {**before, **{key: _decode_into(before.get(key), item) for key, item in value.items()}}
     return before if value is None and not isinstance(before, dict | list) else value
 
 
@@ -455,8 +457,8 @@ def _fields_of(struct: StructType) -> dict[str, _Field]:
         if field.inline:
             inner = _fields_of(struct_type(field.type))
             fields |= {
-                name: each._replace(go_path=f"{field.go}.{each.go_path}", is_inline=True)
-                for name, each in inner.items()
+                name: member._replace(go_path=f"{field.go}.{member.go_path}", is_inline=True)
+                for name, member in inner.items()
             }
         else:
             omits_zero = field.omitzero or (field.omitempty and not _encodes_as_struct(field.type))
@@ -465,13 +467,13 @@ def _fields_of(struct: StructType) -> dict[str, _Field]:
 
 
 @cache
-def _codec(type_name: str) -> _Codec:
+def _codec(type_name: str) -> _TypeCodec:
     """Return the codec of a Go type."""
     if type_name.startswith("*"):
         return _Pointer(type_name)
     if is_struct(type_name):
         return _Struct(type_name)
-    return (_Collection if underlying(type_name).startswith(("[]", "map[")) else _Codec)(type_name)
+    return (_Collection if underlying(type_name).startswith(("[]", "map[")) else _TypeCodec)(type_name)
 
 
 class _DecodeError(Exception):
@@ -538,7 +540,7 @@ _LIMITS: Final = {"int32": 2**31, "int64": 2**63}
 _WHOLE: Final = 1e21
 
 
-def _coerced_string(value: Any, wanted: str) -> str:
+def _coerce_string(value: Any, wanted: str) -> str:
     """Decode a string, number or bool, as sigs.k8s.io/yaml does."""
     if isinstance(value, str):
         return value
@@ -598,7 +600,7 @@ def _time(value: Any) -> str | None:
     return value if canonical == value else canonical
 
 
-def _parsed(parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _parser_of(parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Return a decoder of texts that have a syntax."""
 
     def decode(value: Any) -> Any:
@@ -613,9 +615,9 @@ def _parsed(parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
 _SCALARS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "int32": partial(_integer, wanted="int32"),
     "int64": partial(_integer, wanted="int64"),
-    "resource.Quantity": _parsed(_quantity),
+    "resource.Quantity": _parser_of(_quantity),
     "intstr.IntOrString": _int_or_string,
-    "v1.Time": _parsed(_time),
+    "v1.Time": _parser_of(_time),
     "v1.FieldsV1": lambda value: value,
     "runtime.RawExtension": lambda value: value,
 }

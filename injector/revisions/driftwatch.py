@@ -122,7 +122,7 @@ class DriftWatch:
         sidecars = tuple(pods.state.objects.values())
         # 10,000 workloads take a tenth of a second, in which requests must be answered.
         counts = await asyncio.to_thread(count_drift, sidecars, dict(namespaces.state.objects), self.registry.snapshot)
-        self.metrics.drifted(counts)
+        self.metrics.set_drift(counts)
 
     def _keep(self, pod: Mapping[str, Any]) -> Sidecar | None:
         pod_sidecar = sidecar_of(pod)

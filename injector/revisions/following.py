@@ -139,7 +139,7 @@ class Reloader:
                 elif Trigger.EXPIRY in triggers:  # the clock was set back
                     self._wait_for_expiry()
             except Exception as error:  # noqa: BLE001 -- this task must not end; the fault is counted and logged
-                self.metrics.reloaded("internal")
+                self.metrics.count_reload("internal")
                 _log.error("failed to report a reload: %s", whereabouts(error))
 
     def _pending(self) -> set[Trigger]:
@@ -176,7 +176,7 @@ class Reloader:
         after = self.loader.adopt(prepared)
         self.recent.forget_others(prepared.snapshot.revisions)
         self._show(before, after)
-        self.metrics.reloaded(failure_of(after))
+        self.metrics.count_reload(failure_of(after))
         self._set_timers()
 
     def _set_timers(self) -> None:
@@ -194,7 +194,7 @@ class Reloader:
     def _show(self, before: LoadReport, after: LoadReport) -> None:
         for level, text in report_changes(before, after):
             _log.log(level, "%s", text)
-        self.metrics.loaded(
+        self.metrics.set_revisions(
             {name: _row(state) for name, state in after.revisions.items()},
             tags_valid=not after.tag_errors,
             webhook_faults=len(after.webhook_faults),

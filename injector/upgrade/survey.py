@@ -13,7 +13,7 @@ from injector.fleet.workloads import list_workloads
 from injector.hints import first_of
 from injector.injection.tools.drift import injected_revision
 from injector.kube.pods import has_ended
-from injector.kube.podsecurity import enforced
+from injector.kube.podsecurity import enforced_level
 from injector.revisions.clustersource import Offload, inline
 from injector.revisions.tags import Tag, workload_key
 from injector.upgrade.plan import Key, Restart, Workload, key_of, restart_of, unknown_restart
@@ -78,7 +78,7 @@ async def read_fleet(
         name = requested_name(view.webhooks, labels)
         # The pods of a Job whose name looks like that of a CronJob's Job are those of the CronJob.
         own = pods.get(key) or pods.get(Key(*labels.workload.key)) or Counter()
-        return Workload(pod, name, labels.workload.pin, own, restart, enforced(labels.namespace))
+        return Workload(pod, name, labels.workload.pin, own, restart, enforced_level(labels.namespace))
 
     skipped = notes_of_unknown_namespaces({workload.namespace for workload in created} - view.namespaces.keys())
     known = [workload for workload in created if workload.namespace in view.namespaces]

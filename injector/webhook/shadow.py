@@ -166,7 +166,7 @@ class Shadows:
         """Count one comparison."""
         tally = self._tallies[admission.tag] = self.tally(admission.tag, admission.candidate)
         outcome, kinds = tally.add(differences)
-        self._metrics.shadowed(admission.tag, admission.candidate.name, outcome, kinds)
+        self._metrics.count_shadow(admission.tag, admission.candidate.name, outcome, kinds)
 
 
 async def _compare(admission: Admission) -> list[Change]:

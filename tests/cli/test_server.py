@@ -43,7 +43,7 @@ class Tls:
 
 
 def made(**given: Any) -> Tls:
-    settings = Settings(embedded=True, **given).checked()
+    settings = Settings(embedded=True, **given).check()
     client = KubeClient() if settings.asks_cluster else None
     return Tls(*tls_of(settings, client, Metrics(CollectorRegistry())))
 
@@ -137,7 +137,7 @@ def test_a_missing_client_ca_ends_the_start(files: dict[str, Any]) -> None:
 
 
 def test_the_controller_of_upgrades_is_that_of_istios_namespace() -> None:
-    settings = Settings(insecure_http=True, from_cluster=True, upgrades=True, istio_namespace="mesh").checked()
+    settings = Settings(insecure_http=True, from_cluster=True, upgrades=True, istio_namespace="mesh").check()
     found, other = (controller_of(settings) for _ in range(2))
 
     assert (found.lease.namespace, found.lease.name) == ("mesh", "injector-upgrades")

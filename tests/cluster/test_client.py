@@ -555,10 +555,10 @@ class Turns(ApiThrottle):
     async def turn(self) -> None:
         self.told.append("turn")
 
-    def failed(self) -> None:
+    def note_failure(self) -> None:
         self.told.append("failed")
 
-    def answered(self) -> None:
+    def note_answer(self) -> None:
         self.told.append("answered")
 
 
@@ -772,9 +772,9 @@ def asked(answers: Callable[[float], bool], *, seconds: float, every: float) -> 
             await pace.turn()
             times.append(loop.time())
             if answers(loop.time()):
-                pace.answered()
+                pace.note_answer()
                 await asyncio.sleep(seconds)
-            pace.failed()
+            pace.note_failure()
             await asyncio.sleep(every)
 
     async def run() -> None:
@@ -813,7 +813,7 @@ def test_requests_do_not_wait_while_the_api_server_answers() -> None:
 def test_a_turn_is_waited_for_by_one_after_the_other() -> None:
     async def run() -> list[float]:
         pace, loop = ApiThrottle(), asyncio.get_running_loop()
-        pace.failed()
+        pace.note_failure()
 
         async def one() -> float:
             await pace.turn()

@@ -26,17 +26,17 @@ def test_the_first_file_with_a_current_context_decides(tmp_path: Path) -> None:
     second = written(tmp_path / "b", "two", current="two")
     third = written(tmp_path / "c", "three", current="three")
 
-    assert Kubeconfig((first, second, third)).chosen_context() == "two"
-    assert Kubeconfig((third, second)).chosen_context() == "three"
-    assert Kubeconfig((first,)).chosen_context() is None
+    assert Kubeconfig((first, second, third)).select_context() == "two"
+    assert Kubeconfig((third, second)).select_context() == "three"
+    assert Kubeconfig((first,)).select_context() is None
 
 
 def test_a_context_that_is_asked_for_is_looked_for_in_every_file(tmp_path: Path) -> None:
     files = (written(tmp_path / "a", "one", current="one"), written(tmp_path / "b", "two"))
 
-    assert Kubeconfig(files, "two").chosen_context() == "two"
+    assert Kubeconfig(files, "two").select_context() == "two"
     with pytest.raises(ConfigError) as caught:
-        Kubeconfig(files, "three").chosen_context()
+        Kubeconfig(files, "three").select_context()
     assert str(caught.value) == f"{files[0]}:{files[1]}: there is no context 'three'; give --context one of one, two"
 
 
@@ -45,7 +45,7 @@ def test_a_kubeconfig_without_contexts_is_an_error(tmp_path: Path, text: str) ->
     (tmp_path / "a").write_text(text)
 
     with pytest.raises(ConfigError, match="there is no context 'one'; it has no contexts"):
-        Kubeconfig((tmp_path / "a",), "one").chosen_context()
+        Kubeconfig((tmp_path / "a",), "one").select_context()
 
 
 def test_an_invalid_kubeconfig_is_named_and_not_quoted(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_an_invalid_kubeconfig_is_named_and_not_quoted(tmp_path: Path) -> None:
 
     for name in ("a", "b"):
         with pytest.raises(ConfigError) as caught:
-            Kubeconfig((tmp_path / name,)).chosen_context()
+            Kubeconfig((tmp_path / name,)).select_context()
         assert str(caught.value) == str(unusable(tmp_path / name, "not YAML"))
         assert CANARY not in str(caught.value)
         assert caught.value.__suppress_context__
@@ -62,7 +62,7 @@ def test_an_invalid_kubeconfig_is_named_and_not_quoted(tmp_path: Path) -> None:
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="nope: cannot be read: No such file or directory; correct --kubeconfig"):
-        Kubeconfig((tmp_path / "nope",)).chosen_context()
+        Kubeconfig((tmp_path / "nope",)).select_context()
 
 
 def test_it_names_its_files_or_the_pod() -> None:

@@ -72,7 +72,7 @@ def test_the_next_list_says_again_if_there_is_room_for_all() -> None:
     state.page(page(item("a", 1, x=1)))
     before = state.full
     state.line(line("ADDED", item("b", 11, x=1)))
-    state.failed("gone")
+    state.note_failure("gone")
     during = state.full, state.page(page(more="more")), state.full
     state.page(page(item("b", 1, x=1)))
 
@@ -135,7 +135,7 @@ def test_a_line_that_cannot_be_followed_is_counted_and_everything_is_listed_agai
 @pytest.mark.parametrize("reason", ["cut", "idle", "unreachable", "server", "throttled", "forbidden", "unauthorized"])
 def test_a_watch_that_failed_goes_on_from_the_version_it_had(state: WatchState, reason: str) -> None:
     state.line(bookmark(12))
-    state.failed(reason, lasted=LONG)
+    state.note_failure(reason, lasted=LONG)
 
     assert after_wait(state) == Watch("12")
     assert state.objects == {"a": 1}
@@ -143,7 +143,7 @@ def test_a_watch_that_failed_goes_on_from_the_version_it_had(state: WatchState, 
 
 def test_after_three_faults_in_a_row_it_lists_again(state: WatchState) -> None:
     for expected in (Watch("10"), Watch("10"), List()):
-        state.failed("server")
+        state.note_failure("server")
         assert after_wait(state) == expected
 
 
@@ -151,9 +151,9 @@ def test_a_failed_page_is_retried_and_an_expired_list_restarts() -> None:
     state = make_state()
     state.page(page(item("a", 1, x=1), more="more"))
 
-    state.failed("server")
+    state.note_failure("server")
     assert after_wait(state) == List("more")
-    state.failed("gone")
+    state.note_failure("gone")
     assert after_wait(state) == List()
     state.page(page(item("b", 1, x=1)))
     assert state.objects == {"b": 1}
@@ -164,9 +164,9 @@ def test_a_page_that_fails_three_times_restarts_the_list() -> None:
     for token in ("more", "rest"):
         state.page(page(item(token, 1, x=1), more=token))
         for _ in range(2):
-            state.failed("server")
+            state.note_failure("server")
             assert after_wait(state) == List(token)
-    state.failed("server")
+    state.note_failure("server")
 
     assert after_wait(state) == List()
     state.page(page(item("b", 1, x=1)))
@@ -177,7 +177,7 @@ def test_a_list_that_fails_in_a_page_leaves_nothing_in_the_next_list() -> None:
     state = WatchState(lambda item: item["spec"], lambda: 0.0)
     with pytest.raises(KeyError):
         state.page(page(item("a", 1, spec=1), {"spec": 2}))
-    state.failed("internal")
+    state.note_failure("internal")
 
     state.page(page(item("c", 3, spec=3)))
 
@@ -194,9 +194,9 @@ def test_a_list_without_version_is_garbage() -> None:
 def test_waits_grow_to_a_bound_and_reset_after_a_good_watch(state: WatchState) -> None:
     waits = []
     for _ in range(6):
-        state.failed("unreachable")
+        state.note_failure("unreachable")
         waits.append(state.next())
-    state.failed("cut", lasted=LONG)
+    state.note_failure("cut", lasted=LONG)
 
     assert waits == [Wait(seconds) for seconds in (*WAITS, *[WAITS[-1]] * 3)]
     assert state.next() == Wait(WAITS[0])
@@ -206,7 +206,7 @@ def test_waits_grow_to_a_bound_and_reset_after_a_good_watch(state: WatchState) -
 def test_it_waits_as_long_as_the_api_server_asks_within_reason(
     state: WatchState, asked: float, expected: float
 ) -> None:
-    state.failed("throttled", retry_after=asked)
+    state.note_failure("throttled", retry_after=asked)
 
     assert state.next() == Wait(expected)
 
@@ -271,15 +271,15 @@ def test_no_order_of_faults_makes_a_hot_loop(faults: list[tuple[str, str, float]
             if what == "page":
                 state.page(page())
             else:
-                state.failed(text if what == "failed" else "server")
+                state.note_failure(text if what == "failed" else "server")
         elif what == "line":
             state.line(text.encode())
         elif what == "failed":
             seconds += lasted
-            state.failed(text, lasted=lasted)
+            state.note_failure(text, lasted=lasted)
         else:
             seconds += lasted
-            state.ended(lasted)
+            state.note_end(lasted)
 
     # Each list may be followed by a watch at once, and the first two requests of all may be.
     assert requests <= 2 * seconds + 3

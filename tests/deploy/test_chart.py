@@ -470,7 +470,7 @@ def test_the_real_parser_takes_the_arguments_of_every_combination_of_values(tmp_
     ]
     tried = {tuple(container([each])["args"][1:]) for each in deployments(tmp_path, many)}
     for arguments in tried:
-        Settings(**serve.make_context("serve", list(arguments)).params).checked()
+        Settings(**serve.make_context("serve", list(arguments)).params).check()
     assert len(tried) == 36
 
 

@@ -36,9 +36,9 @@ def used_metrics(registry: CollectorRegistry) -> Metrics:
     metrics = Metrics(registry, version='1.0.0 "quoted"\n')
     for outcome in Outcome:
         metrics.requests.count(outcome, {"total": 0.002, "render": 0.001}, "template", "1-24", "prod")
-    metrics.shadowed("prod", "1-30", "different", ("image",))
+    metrics.count_shadow("prod", "1-30", "different", ("image",))
     metrics.shadow_dropped.inc()
-    metrics.loaded(
+    metrics.set_revisions(
         {"1-24": RevisionRow(valid=True, loaded_at=1.0, istio_version="1.24", fingerprint="f")}, tags_valid=True
     )
     metrics.unserved_reviews.labels("pod", "warned").inc()
@@ -46,11 +46,11 @@ def used_metrics(registry: CollectorRegistry) -> Metrics:
     metrics.guard_findings.labels("1-24", "refused").inc()
     metrics.requests.cache_hits["1-24"] += 1
     metrics.upgrades({"up": UpgradeRow("Running", {"left": 1}, {"done": 1}, 2, {"latency": "pass"}, 3.0)})
-    metrics.drifted({("1-24", "1-30", "shop"): 2})
+    metrics.set_drift({("1-24", "1-30", "shop"): 2})
     metrics.background_failures.labels("certificates").inc()
     metrics.watch_faults.labels("configmaps", "gone").inc()
     metrics.watch_synced.labels("configmaps").set(1)
-    metrics.reloaded("revision")
+    metrics.count_reload("revision")
     metrics.certificate(2.0, "success")
     metrics.loop_lag.set(0.1)
     return metrics

@@ -18,7 +18,7 @@ import yaml
 
 from injector.istio.behaviours import missing_fields, parse_minor
 from injector.istio.webhooks.paths import PATH_PREFIX
-from injector.kube.typed import pruned
+from injector.kube.typed import prune
 from tests.differential.injectors import Answer, Case, ControlPlane, as_served
 from tests.factories import make_container, make_pod
 
@@ -167,7 +167,7 @@ def _own_settings(minor: str) -> Iterator[Question]:
 
 def _known(minor: str, case: Case) -> Case:
     """Return a case without the fields of its pod that the minor's Kubernetes does not know."""
-    return replace(case, pod=pruned(case.pod, "v1.Pod", missing_fields(parse_minor(minor))))
+    return replace(case, pod=prune(case.pod, "v1.Pod", missing_fields(parse_minor(minor))))
 
 
 def _case(name: str, entry: Mapping[str, Any]) -> Case:

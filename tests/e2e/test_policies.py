@@ -19,7 +19,16 @@ from injector.fleet.dryrun import refusal
 from injector.injection.pipeline import admitted_pod, inject_pod
 from injector.injection.result import Injected, RequestFacts
 from injector.istio.revision import Revision
-from injector.kube.podsecurity import BASELINE, CHECKS, LEVELS, PRIVILEGED, RESTRICTED, enforced, level_of, violations
+from injector.kube.podsecurity import (
+    BASELINE,
+    CHECKS,
+    LEVELS,
+    PRIVILEGED,
+    RESTRICTED,
+    enforced_level,
+    level_of,
+    violations,
+)
 from injector.kube.yaml import load_yaml
 from injector.revisions.directory import EMBEDDED, read_directory
 from injector.revisions.source import Overrides, build, overridden
@@ -120,7 +129,7 @@ def test_pod_security_admission_agrees_on_generated_pods(cluster: Cluster, figur
     counts, wrong = Counter[tuple[str, str]](), []
 
     for pod, place in zip(pods(), itertools.cycle(POLICIES), strict=False):
-        policy = enforced(POLICIES[place])
+        policy = enforced_level(POLICIES[place])
         expected = {each.reason for each in violations(pod, policy.level, policy.version)}
         said = cluster.refusal(created(pod), place)
         assert not said or "violates PodSecurity" in said, said

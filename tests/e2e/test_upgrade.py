@@ -232,7 +232,7 @@ def test_a_large_fleet_moves_and_each_workload_is_restarted_once(
     sort: str, nodes: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, figure: Figure
 ) -> None:
     requests: list[float] = []
-    send = KubeClient._requested
+    send = KubeClient._request
 
     def counted(self: KubeClient, *arguments: Any, **named: Any) -> Any:
         requests.append(time.monotonic())
@@ -241,7 +241,7 @@ def test_a_large_fleet_moves_and_each_workload_is_restarted_once(
     limits = {"workloads": 40, "unavailablePods": 60, "unavailablePodsPerNamespace": 5}
     with world_of(nodes, LARGE, tmp_path) as world:
         document = world.document("large", *LARGE_WAVES[sort], limits=limits)
-        monkeypatch.setattr(KubeClient, "_requested", counted)
+        monkeypatch.setattr(KubeClient, "_request", counted)
         began = time.monotonic()
         with Watcher(world).running() as watcher:
             result = world.injector("upgrade", "run", str(document))

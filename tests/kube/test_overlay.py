@@ -12,7 +12,7 @@ from injector.errors import DataError
 from injector.kube import overlay
 from injector.kube.overlay import read_overlay
 from injector.kube.strategicpatch import strategic_merge, without_directives
-from injector.kube.typed import normalise, pruned
+from injector.kube.typed import normalise, prune
 from injector.kube.yaml.read import load_yaml, read_part
 from tests.cases import read_cases
 
@@ -32,7 +32,7 @@ SPLIT: str = TEXTS["split"]["every kind of block"]
 def plain(text: str, original: Any, missing: Any = RESTART) -> Any:
     """What the plain way makes of a text and an object."""
     try:
-        tree = pruned(load_yaml(text, where="x") or {}, "v1.Pod", missing)
+        tree = prune(load_yaml(text, where="x") or {}, "v1.Pod", missing)
         return tree, normalise(without_directives(strategic_merge(original, tree, "v1.Pod"), "v1.Pod"), "v1.Pod")
     except DataError as error:
         return str(error)
@@ -43,7 +43,7 @@ def read(text: str, original: Any, missing: Any = RESTART) -> Any:
     try:
         found = read_overlay(text, "v1.Pod", missing, where="x")
         assert found is not None
-        return found.tree, found.over(original)
+        return found.tree, found.merge_over(original)
     except DataError as error:
         return str(error)
 
@@ -110,7 +110,7 @@ def test_minors_that_lack_other_fields_read_apart() -> None:
     def restart(missing: Any) -> list[bool]:
         found = read_overlay(SPLIT, "v1.Pod", missing)
         assert found is not None
-        trees = (found.tree, found.over({}), found.over(POD))
+        trees = (found.tree, found.merge_over({}), found.merge_over(POD))
         return [any("restartPolicy" in each for each in tree["spec"]["containers"]) for tree in trees]
 
     assert restart(RESTART) == [False, False, False]
@@ -122,7 +122,7 @@ def test_without_pruning_unknown_fields_stay() -> None:
     found = read_overlay(TEXTS["split"]["unknown fields"], "v1.Pod", None)
 
     assert found is not None
-    assert found.over({})["spec"] == {"nodeName": "host", "unknown": {"a": "b"}}
+    assert found.merge_over({})["spec"] == {"nodeName": "host", "unknown": {"a": "b"}}
 
 
 def test_a_text_that_is_no_mapping_is_none() -> None:

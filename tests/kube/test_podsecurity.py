@@ -14,10 +14,10 @@ from injector.kube.podsecurity import (
     LATEST,
     LEVELS,
     RESTRICTED,
-    enforced,
+    enforced_level,
     level_of,
     violations,
-    warned,
+    warned_level,
 )
 from injector.kube.typed import normalise
 from injector.kube.yaml import load_yaml
@@ -62,7 +62,7 @@ def test_a_pod_passes_the_strictest_level_that_it_has_no_fault_of(
 def test_labels_of_a_namespace_are_a_policy(labels: dict[str, str], enforces: str, warns: str) -> None:
     named = {f"{LABEL}{key}": value for key, value in labels.items()}
 
-    assert (str(enforced(named)), str(warned(named))) == (enforces, warns)
+    assert (str(enforced_level(named)), str(warned_level(named))) == (enforces, warns)
 
 
 def test_every_rule_of_restricted_or_one_in_its_place_is_that_of_baseline() -> None:

@@ -13,7 +13,7 @@ from injector.kube.typed import (
     go_encode,
     go_struct_json,
     normalise,
-    pruned,
+    prune,
     zero_json,
 )
 from injector.kube.yaml import load_yaml
@@ -150,29 +150,29 @@ RESTART = frozenset({("v1.Container", "restartPolicy")})
 
 @cases("value", "expected")
 def test_fields_that_the_types_do_not_have_are_removed(value: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert pruned(value, "v1.Pod") == expected
+    assert prune(value, "v1.Pod") == expected
 
 
 def test_a_newer_field_is_removed_only_where_it_is_missing() -> None:
     container = {"name": "a", "restartPolicy": "Always"}
     pod = {"spec": {"restartPolicy": "Never", "containers": [container]}}
 
-    assert pruned(pod, "v1.Pod") is pod
-    assert pruned(pod, "v1.Pod", RESTART) == {"spec": {"restartPolicy": "Never", "containers": [{"name": "a"}]}}
+    assert prune(pod, "v1.Pod") is pod
+    assert prune(pod, "v1.Pod", RESTART) == {"spec": {"restartPolicy": "Never", "containers": [{"name": "a"}]}}
 
 
 def test_a_field_is_found_in_any_case_as_go_finds_it() -> None:
     pod = {"Spec": {"Containers": [{"NAME": "a", "restartpolicy": "Always"}]}}
 
-    assert pruned(pod, "v1.Pod", RESTART) == {"Spec": {"Containers": [{"NAME": "a"}]}}
+    assert prune(pod, "v1.Pod", RESTART) == {"Spec": {"Containers": [{"NAME": "a"}]}}
 
 
 def test_directives_of_strategic_merge_stay() -> None:
     pod = {"spec": {"containers": [{"$patch": "delete", "name": "a"}], "$setElementOrder/containers": [{"name": "a"}]}}
 
-    assert pruned(pod, "v1.Pod") is pod
+    assert prune(pod, "v1.Pod") is pod
 
 
 @pytest.mark.parametrize("value", [None, "text", 5, [], {"spec": "text"}, {"spec": {"containers": {"a": 1}}}])
 def test_a_value_of_another_kind_is_left_for_the_decoder_to_refuse(value: Any) -> None:
-    assert pruned(value, "v1.Pod") is value
+    assert prune(value, "v1.Pod") is value

@@ -16,7 +16,7 @@ from injector.errors import DataError
 from injector.kube import overlay
 from injector.kube.overlay import Overlay, read_overlay
 from injector.kube.strategicpatch import strategic_merge, without_directives
-from injector.kube.typed import normalise, pruned
+from injector.kube.typed import normalise, prune
 from injector.kube.yaml import load_yaml
 from tests.property import overlays
 from tests.property.subjects import replica, two_probed
@@ -66,7 +66,7 @@ def plainly_read(text: str, missing: Any) -> Any:
     tree = load_yaml(text, where="x", most=MOST)
     if not isinstance(tree, dict | None):
         return None
-    return tree or {} if missing is None else pruned(tree or {}, "v1.Pod", missing)
+    return tree or {} if missing is None else prune(tree or {}, "v1.Pod", missing)
 
 
 def outcome(run: Any) -> str:
@@ -94,7 +94,7 @@ def compared(text: str, missing: Any) -> bool | None:
         expected = outcome(
             lambda pod=pod: normalise(without_directives(strategic_merge(pod, laid.tree, "v1.Pod"), "v1.Pod"), "v1.Pod")
         )
-        assert outcome(lambda pod=pod: laid.over(pod)) == expected, text
+        assert outcome(lambda pod=pod: laid.merge_over(pod)) == expected, text
     assert repr((laid, PODS)) == before, text
     return laid.normal is not None
 

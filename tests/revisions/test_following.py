@@ -66,8 +66,8 @@ class Shown(Metrics):
         super().__init__(collector)
         self._show = show
 
-    def loaded(self, rows: Mapping[str, RevisionRow], *, tags_valid: bool, webhook_faults: int = 0) -> None:
-        super().loaded(rows, tags_valid=tags_valid, webhook_faults=webhook_faults)
+    def set_revisions(self, rows: Mapping[str, RevisionRow], *, tags_valid: bool, webhook_faults: int = 0) -> None:
+        super().set_revisions(rows, tags_valid=tags_valid, webhook_faults=webhook_faults)
         self._show()
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from injector.errors import TagError
 from injector.kube.pods import Created
-from injector.kube.podsecurity import enforced
+from injector.kube.podsecurity import enforced_level
 from injector.revisions.source import build
 from injector.revisions.tags import Tag, TagWorkload
 from injector.upgrade.document import Upgrade
@@ -194,7 +194,7 @@ def test_a_pod_that_the_new_revision_refuses_is_blocked_and_the_reason_hides_val
 
 
 def test_a_pod_that_its_namespace_does_not_allow_is_blocked() -> None:
-    policy = enforced({"pod-security.kubernetes.io/enforce": "restricted"})
+    policy = enforced_level({"pod-security.kubernetes.io/enforce": "restricted"})
     (found,) = make_plan(upgrade(), PROD, (workload("web", policy=policy),), SOURCE, TARGET).entries
 
     assert (found.action, found.change) == ("blocked", "refused")

@@ -209,14 +209,14 @@ async def test_a_fault_while_counting_is_logged_and_the_next_admission_is_counte
 ) -> None:
     del core
     faults = [KeyError(SECRET)]
-    plain = metrics.shadowed
+    plain = metrics.count_shadow
 
     def shadowed(*args: Any) -> None:
         if faults:
             raise faults.pop()
         plain(*args)
 
-    monkeypatch.setattr(metrics, "shadowed", shadowed)
+    monkeypatch.setattr(metrics, "count_shadow", shadowed)
     async with working(shadows):
         shadows.offer(admission())
         shadows.offer(admission())

@@ -63,7 +63,7 @@ def run(**settings: Any) -> None:
     for setting in SETTINGS:
         if settings[setting.name] is None and setting.kind == "Path | None":
             check_variable(setting.variable)
-    run_server(Settings(**settings).checked())
+    run_server(Settings(**settings).check())
 
 
 GROUPS: Final = {

@@ -16,7 +16,7 @@ from injector.injection.policy import Verdict, verdicts
 from injector.injection.render import TEMPLATES, select_templates
 from injector.injection.result import OFF, Injected, RequestFacts
 from injector.istio.annotations import PROXY_CONFIG, checked_annotations
-from injector.kube.podsecurity import LEVELS, PREFIX, PRIVILEGED, enforced, level_of, violations, warned
+from injector.kube.podsecurity import LEVELS, PREFIX, PRIVILEGED, enforced_level, level_of, violations, warned_level
 
 if TYPE_CHECKING:
     from injector.istio.revision import Revision
@@ -143,7 +143,7 @@ def _explain_injection(
         return conclude(SKIPPED, result.reason, result.detail, _source_of(revision)).after(*steps)
     steps.append(_guard(result, facts.guard))
     try:
-        check_pod_security(result.shared_pod, enforced(labels))
+        check_pod_security(result.shared_pod, enforced_level(labels))
     except InvalidPodError as error:
         return refuse(POD_SECURITY_STEP, str(error), _POLICY).after(*steps)
     steps.append(_pod_security(admitted, result.shared_pod, labels))
@@ -166,7 +166,7 @@ def _pod_security(pod: c.Pod, injected: c.Pod, labels: Mapping[str, str]) -> Ste
     if stricter:
         wanted = before if before in stricter else stricter[0]
         detail += f"; for {wanted}: {', '.join(map(str, violations(injected, wanted)))}"
-    fault = warned(labels).fault(injected)
+    fault = warned_level(labels).fault(injected)
     return Step(POD_SECURITY_STEP, WARNING if fault else PASSED, f"{detail}; {fault}" if fault else detail, _POLICY)
 
 

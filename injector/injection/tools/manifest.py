@@ -22,7 +22,7 @@ from injector.kube.pods import (
     OTHER_KINDS,
     OtherKinds,
     WorkloadMeta,
-    changed_at,
+    change_at,
     for_each_item,
     read_workload,
     template_at,
@@ -137,8 +137,8 @@ def _inject_placed(
     outcome = run_injection(_parameters(revision, pod, workload, meta_in_data, guard), webhook=False)
     for finding in outcome.findings:
         warn(finding)
-    obj = changed_at(obj, meta_path, lambda holder: {**holder, "metadata": outcome.shared_pod["metadata"]})
-    return changed_at(obj, path, lambda holder: {**holder, "spec": outcome.shared_pod["spec"]})
+    obj = change_at(obj, meta_path, lambda holder: {**holder, "metadata": outcome.shared_pod["metadata"]})
+    return change_at(obj, path, lambda holder: {**holder, "spec": outcome.shared_pod["spec"]})
 
 
 def pod_in(obj: dict[str, Any], path: tuple[str, ...]) -> tuple[c.Pod, tuple[str, ...]]:

@@ -34,7 +34,7 @@ from injector.istio.labels import REVISION_LABEL
 from injector.kube.pods import (
     OTHER_KINDS,
     OtherKinds,
-    changed_at,
+    change_at,
     for_each_item,
     mapping_at,
     pod_template_path,
@@ -87,9 +87,9 @@ def uninject_object(obj: dict[str, Any], others: OtherKinds = OTHER_KINDS) -> di
     restored = uninject_pod(pod, workload=name if path else "")
     if restored is pod:
         return obj
-    obj = changed_at(obj, meta_path, lambda holder: _with(holder, "metadata", restored["metadata"]))
-    obj = changed_at(obj, path, lambda holder: _without_empty_metadata({**holder, "spec": restored["spec"]}))
-    return obj if meta_path == path else changed_at(obj, meta_path, _without_empty_metadata)
+    obj = change_at(obj, meta_path, lambda holder: _with(holder, "metadata", restored["metadata"]))
+    obj = change_at(obj, path, lambda holder: _without_empty_metadata({**holder, "spec": restored["spec"]}))
+    return obj if meta_path == path else change_at(obj, meta_path, _without_empty_metadata)
 
 
 def uninject_pod(pod: c.Pod, *, workload: str = "") -> c.Pod:

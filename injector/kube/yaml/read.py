@@ -277,8 +277,10 @@ class _Reader:
 
     def error(self, event: Any, problem: str, hint: str = "correct the YAML") -> ManifestError:
         """Make an error at the line of an event."""
-        shown = problem if len(problem) <= _MAX_SHOWN else f"{problem[:_MAX_SHOWN]}..."
-        return ManifestError(f"yaml: line {event.start_mark.line + self.line}: {shown}", where=self.where, hint=hint)
+        shortened = problem if len(problem) <= _MAX_SHOWN else f"{problem[:_MAX_SHOWN]}..."
+        return ManifestError(
+            f"yaml: line {event.start_mark.line + self.line}: {shortened}", where=self.where, hint=hint
+        )
 
     def value(self, event: Any, depth: int) -> Any:
         """Return the value that begins with ``event``."""
@@ -382,15 +384,15 @@ class _Reader:
     def merge(self, event: Any, target: dict[str, Any], depth: int) -> None:
         """Put the pairs of a merge key into ``target``: those of a map, or of a list of maps, in which earlier maps win."""
         if type(event) is not yaml.SequenceStartEvent:
-            target.update(self.merged(event, depth))
+            target.update(self.merge_source(event, depth))
             return
         sources = []
         while type(item := self.next_event()) is not yaml.SequenceEndEvent:
-            sources.append(self.merged(item, depth + 1))
+            sources.append(self.merge_source(item, depth + 1))
         for source in reversed(sources):
             target.update(source)
 
-    def merged(self, event: Any, depth: int) -> dict[str, Any]:
+    def merge_source(self, event: Any, depth: int) -> dict[str, Any]:
         """Return a map that a merge key adds."""
         value = None if type(event) is yaml.ScalarEvent else self.value(event, depth)
         if type(value) is not dict:
@@ -465,16 +467,16 @@ def split_documents(text: str, *, where: str = "") -> list[Document]:
     """
     documents: list[Document] = []
     begin, line = 0, 1
-    found, found_line = 0, 1
+    start, found_line = 0, 1
     for separator in _SEPARATOR_LINE.finditer(text):
-        found_line += text.count("\n", found, separator.start())
-        found = separator.start()
+        found_line += text.count("\n", start, separator.start())
+        start = separator.start()
         rest = separator[1].strip()
         if rest and not rest.startswith("#"):
             what = f"yaml: line {found_line}: invalid Yaml document separator: {rest}"
             raise ManifestError(what, where=where, hint="begin the document on the line after ---")
-        if begin < found:
-            documents.append(Document(text[begin:found], line))
+        if begin < start:
+            documents.append(Document(text[begin:start], line))
             begin, line = separator.end(), found_line + 1
     if begin < len(text):
         documents.append(Document(text[begin:], line))
@@ -487,7 +489,7 @@ def objects_in(text: str, *, where: str = "") -> Iterator[tuple[str, dict[str, A
     Raises DataError if a document cannot be read.
     """
     for document in split_documents(text, where=where):
-        yield from ((f"{where}:{document.first_line}", each) for each in _objects(_content(document, where)))
+        yield from ((f"{where}:{document.first_line}", obj) for obj in _objects(_content(document, where)))
 
 
 def _content(document: Document, where: str) -> Any:

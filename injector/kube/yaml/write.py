@@ -79,7 +79,7 @@ class _Emitter:
             self.text(value)
         elif isinstance(value, dict):
             self.emit(_MAPPING if value else _EMPTY_MAPPING)
-            for key in _sorted(value):
+            for key in _sort_keys(value):
                 self.text(key)
                 self.value(value[key])
             self.emit(_MAPPING_END)
@@ -132,7 +132,7 @@ def _quotes(text: str) -> bool:
     return text[0] in _NUMBER_STARTS and (is_timestamp(text) or _BASE60.fullmatch(text) is not None)
 
 
-def _sorted(keys: Iterable[str]) -> list[str]:
+def _sort_keys(keys: Iterable[str]) -> list[str]:
     """Sort keys as go-yaml does: letters after other characters, digits by the number they write."""
     if all(map(str.isalpha, keys)):
         return sorted(keys)
@@ -193,14 +193,14 @@ def with_entry(text: str, key: str, value: str) -> str | None:
     """
     root = _root(text)
     if root is None:
-        return _joined(text, f"{_quoted(key)}: {value}\n")
+        return _join(text, f"{_quote(key)}: {value}\n")
     pairs = _pairs(root, key)
     if pairs is None:
         return None
     if not pairs:
         indent = " " * root.value[0][0].start_mark.column
-        return _joined(text, f"{indent}{_quoted(key)}: {value}\n")
-    return _replaced(text, *pairs[0], value)
+        return _join(text, f"{indent}{_quote(key)}: {value}\n")
+    return _replace(text, *pairs[0], value)
 
 
 def without_entry(text: str, key: str) -> str | None:
@@ -275,7 +275,7 @@ def _pairs(root: yaml.Node, key: str) -> list[tuple[yaml.Node, yaml.Node]] | Non
     return None if len(pairs) > 1 else pairs
 
 
-def _replaced(text: str, before: yaml.Node, after: yaml.Node, value: str) -> str | None:
+def _replace(text: str, before: yaml.Node, after: yaml.Node, value: str) -> str | None:
     between = text[before.end_mark.index : after.start_mark.index]
     if not between.lstrip(" ").startswith(":"):
         return None
@@ -297,9 +297,9 @@ def _end(node: yaml.Node) -> int:
     return end
 
 
-def _joined(text: str, line: str) -> str:
+def _join(text: str, line: str) -> str:
     return f"{text}\n{line}" if text and not text.endswith("\n") else f"{text}{line}"
 
 
-def _quoted(key: str) -> str:
+def _quote(key: str) -> str:
     return dump_yaml(key, fold=False).rstrip("\n")
