@@ -56,16 +56,16 @@ class TimeLimit:
 
     def __init__(self, clock: Callable[[], float], seconds: float) -> None:
         self._clock = clock
-        self._left = seconds
+        self._remaining = seconds
         self._last: float | None = None
 
-    def expired(self) -> bool:
+    def is_expired(self) -> bool:
         """Read the clock; return whether the time is over."""
         now = self._clock()
         if self._last is not None:
-            self._left -= min(now - self._last, MAX_CLOCK_DELTA)
+            self._remaining -= min(now - self._last, MAX_CLOCK_DELTA)
         self._last = now
-        return self._left < 0
+        return self._remaining < 0
 
 
 METER: Final[ContextVar[Rendering | None]] = ContextVar("METER", default=None)
@@ -73,7 +73,7 @@ METER: Final[ContextVar[Rendering | None]] = ContextVar("METER", default=None)
 
 
 @contextmanager
-def metered_by(meter: Rendering) -> Iterator[None]:
+def use_meter(meter: Rendering) -> Iterator[None]:
     """Make renderings spend the budget of ``meter`` too."""
     token = METER.set(meter)
     try:
@@ -86,8 +86,8 @@ def spend(steps: int = 1) -> None:
     """Count steps of the current rendering, before they are taken."""
     meter = METER.get()
     if meter is not None:
-        meter.left -= steps
-        if meter.left < 0:
+        meter.remaining_steps -= steps
+        if meter.remaining_steps < 0:
             meter.check()
 
 
@@ -121,7 +121,7 @@ class Rendering:
         self.room = budget.output
         self.steps = budget.steps
         # The steps until the next check, and their number after the last one. Counting a step is one subtraction.
-        self.left = self.stretch = min(CLOCK_EVERY, budget.steps)
+        self.remaining_steps = self.stretch = min(CLOCK_EVERY, budget.steps)
         self.memory = self.reported = budget.memory
         self.depth = 0
         self.time_limit = TimeLimit(budget.clock, budget.seconds) if outer is None else None
@@ -138,8 +138,8 @@ class Rendering:
 
     def spend(self, steps: int) -> None:
         """Count steps; raise ``errors.Spent`` if there are no more."""
-        self.left -= steps
-        if self.left < 0:
+        self.remaining_steps -= steps
+        if self.remaining_steps < 0:
             self.check()
 
     def reserve(self, size: int) -> None:
@@ -153,14 +153,14 @@ class Rendering:
 
         It is called once in ``CLOCK_EVERY`` steps, and when all is rendered.
         """
-        spent = self.stretch - self.left
+        spent = self.stretch - self.remaining_steps
         self.steps -= spent
         if self.steps < 0:
             raise Spent(f"more than {self.budget.steps} steps")
         if self.memory < 0:
             raise Spent(f"more than {self.budget.memory} bytes of values")
-        self.left = self.stretch = min(CLOCK_EVERY, self.steps)
-        if self.time_limit is not None and self.time_limit.expired():
+        self.remaining_steps = self.stretch = min(CLOCK_EVERY, self.steps)
+        if self.time_limit is not None and self.time_limit.is_expired():
             raise Spent(f"more than {self.budget.seconds:g} s")
         if self.outer is not None:
             self.outer.spend(spent)

@@ -12,7 +12,7 @@ from injector.gotemplate import costs
 from injector.gotemplate.budget import check_size
 from injector.gotemplate.errors import FuncError, Unprintable
 from injector.gotemplate.fmt import sprint, sprintf, sprintln
-from injector.gotemplate.runtime import can_be_nil, parse_signature, sized
+from injector.gotemplate.runtime import can_be_nil, parse_signature, truncate_int
 from injector.gotemplate.values import (
     ANY,
     NO_VALUE,
@@ -37,7 +37,7 @@ _INTEGERS: Final = ("int", "uint")
 _VALUES: Final = "...interface {}"
 
 
-def fitted(value: Any, go_type: str, kind: str = "") -> Any:
+def fit(value: Any, go_type: str, kind: str = "") -> Any:
     """Return a value fit for a map's key or a function's parameter (funcs.go prepareArg).
 
     ``kind`` is the kind of ``go_type`` if that is a defined type. Raises FuncError if the value does not fit.
@@ -46,13 +46,13 @@ def fitted(value: Any, go_type: str, kind: str = "") -> Any:
         if not can_be_nil(go_type):
             raise FuncError(f"value is nil; should be of type {go_type}")
         return zero_of(go_type)
-    found = type_of(value)
-    if go_type in (ANY, found):
+    go_type_of_value = type_of(value)
+    if go_type in (ANY, go_type_of_value):
         return value
     kind = kind or go_type
     if basic_kind(value) in _INTEGERS and kind.lstrip("u").startswith("int"):
-        return sized(int(value), kind)
-    raise FuncError(f"value has type {found}; should be {go_type}")
+        return truncate_int(int(value), kind)
+    raise FuncError(f"value has type {go_type_of_value}; should be {go_type}")
 
 
 def _index_of(index: Any, cap: int) -> int:
@@ -83,7 +83,7 @@ def _element(item: Any, position: Any) -> Any:
     if isinstance(item, dict):
         if type(position) is str and key_type(item) == "string":
             return item[position] if position in item else zero_element(item)
-        key = fitted(position, key_type(item), kind_of(next(iter(item), None)))
+        key = fit(position, key_type(item), kind_of(next(iter(item), None)))
         return item[key] if key in item else zero_element(item)
     size = length(item)
     if size is None:
@@ -219,7 +219,7 @@ def ge(first: Any, other: Any) -> bool:
     return not lt(first, other)
 
 
-def _evaluated(args: tuple[Any, ...]) -> str:
+def _eval_args(args: tuple[Any, ...]) -> str:
     """Return the arguments printed as actions print them (funcs.go evalArgs)."""
     return sprint(*map(_printable, args))
 
@@ -230,7 +230,7 @@ def _printable(value: Any) -> Any:
     return indirect(value)[0]
 
 
-def printed(value: Any) -> str:
+def print_value(value: Any) -> str:
     """Return the value of an action as it is printed (exec.go printValue). Raises Unprintable for a function."""
     value = _printable(value)
     if isinstance(value, Func):
@@ -240,7 +240,7 @@ def printed(value: Any) -> str:
 
 def html(*args: Any) -> str:
     """Return the arguments printed and escaped for HTML."""
-    text = _evaluated(args)
+    text = _eval_args(args)
     check_size(len(text) * len("&#34;"))
     escaped = _html.escape(text, quote=False)
     return escaped.replace('"', "&#34;").replace("'", "&#39;").replace("\0", "\ufffd")
@@ -260,7 +260,7 @@ _JS: Final = {
 
 def js(*args: Any) -> str:
     """Return the arguments printed and escaped for a JavaScript string."""
-    text = _evaluated(args)
+    text = _eval_args(args)
     check_size(len(text) * len("\\u0000"))
     return "".join(
         _JS.get(char) or (char if is_printable(char) or "\udc80" <= char <= "\udcff" else f"\\u{ord(char):04X}")
@@ -270,12 +270,12 @@ def js(*args: Any) -> str:
 
 def urlquery(*args: Any) -> str:
     """Return the arguments printed and escaped for the query of a URL."""
-    raw = to_bytes(_evaluated(args))
+    raw = to_bytes(_eval_args(args))
     check_size(len(raw) * len("%00"))
     return quote_from_bytes(raw, safe=" ").replace(" ", "+").replace("%7E", "~")
 
 
-def call(shown: str, func: Any, *args: Any) -> Any:
+def call(callee: str, func: Any, *args: Any) -> Any:
     """Call a function value, which errors name ``shown``.
 
     Raises FuncError if it is not a function, the arguments do not fit it, or it fails.
@@ -283,25 +283,25 @@ def call(shown: str, func: Any, *args: Any) -> Any:
     if not _valid(func):
         raise FuncError("call of nil")
     if not isinstance(func, Func):
-        raise FuncError(f"non-function {shown} of type {type_of(func)}")
+        raise FuncError(f"non-function {callee} of type {type_of(func)}")
     if func.nil:
         raise FuncError("reflect.Value.Call: call of nil function")
     signature = parse_signature(func.signature)
     fixed = len(signature.params)
     if len(args) < fixed or (len(args) > fixed and not signature.variadic):
         wanted = f"at least {fixed}" if signature.variadic else fixed
-        raise FuncError(f"wrong number of args for {shown}: got {len(args)} want {wanted}")
+        raise FuncError(f"wrong number of args for {callee}: got {len(args)} want {wanted}")
     return func.call(*(_nth(at, arg, signature.type_at(at)) for at, arg in enumerate(args)))
 
 
 def _nth(at: int, arg: Any, go_type: str) -> Any:
     try:
-        return fitted(arg, go_type)
+        return fit(arg, go_type)
     except FuncError as error:
         raise FuncError(f"arg {at}: {error}") from error
 
 
-def shown_callee(value: Any) -> str:
+def callee_name(value: Any) -> str:
     """Return how errors of ``call`` name a function that comes from the pipeline (reflect.Value.String)."""
     if isinstance(value, str):
         return value

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from injector.golang.strconv import quote, to_bytes
 from injector.gotemplate import nodes as n
-from injector.gotemplate.builtins import BUILTINS, printed
+from injector.gotemplate.builtins import BUILTINS, print_value
 from injector.gotemplate.errors import (
     BudgetError,
     ExecError,
@@ -28,9 +28,9 @@ from injector.gotemplate.errors import (
     TemplateError,
     Unprintable,
 )
-from injector.gotemplate.functions import metered
+from injector.gotemplate.functions import meter
 from injector.gotemplate.nodes import ListNode, Node, Tree
-from injector.gotemplate.runtime import Signature, checked, constant, free_constant, parse_signature
+from injector.gotemplate.runtime import Signature, check_type, constant, free_constant, parse_signature
 from injector.gotemplate.values import ANY, NO_VALUE, REFLECT, holds_interface, type_of
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class Source:
     def function(self, func: Func) -> str:
         """Return the global name for a function."""
         if func.name not in self._names:
-            self._names[func.name] = self.bind("f", metered(func).call)
+            self._names[func.name] = self.bind("f", meter(func).call)
         return self._names[func.name]
 
     def literal(self, value: Any) -> str:
@@ -173,7 +173,7 @@ class LineMap:
         """Return the error of a failed rendering: template, line, column, node and reason."""
         is_spent = isinstance(raised, Spent | RecursionError)
         kind = BudgetError if is_spent else ExecError
-        frames = [each for each in walk_tb(raised.__traceback__) if each[0].f_code.co_filename == self.filename]
+        frames = [entry for entry in walk_tb(raised.__traceback__) if entry[0].f_code.co_filename == self.filename]
         if not frames:  # the text was complete and too long
             return _at(kind, self.main, self.main.root, _BUDGET_SPENT + str(raised))
         frame, line = frames[-1]
@@ -213,10 +213,10 @@ def _at(kind: type[ExecError], tree: Tree, node: Node, reason: str) -> ExecError
     reason = reason if len(reason) <= _LONGEST_REASON else f"{reason[:_LONGEST_REASON]}..."
     before = to_bytes(tree.text)[: node.pos]
     line, column = 1 + before.count(b"\n"), len(before) - (before.rfind(b"\n") + 1)
-    return kind(tree.name, tree.parse_name, line, column, _shown(node), reason)
+    return kind(tree.name, tree.parse_name, line, column, _quote_node(node), reason)
 
 
-def _shown(node: Node) -> str:
+def _quote_node(node: Node) -> str:
     """Return a node as errors quote it: a list, whose budget is spent, by its beginning."""
     text = str(node)
     return f"{text[:_LONGEST_LIST]}..." if isinstance(node, ListNode) and len(text) > _LONGEST_LIST else text
@@ -311,7 +311,7 @@ class TemplateWriter:
         """Write a line that assigns an expression, unless a name holds its value already; return the name.
 
         An equal line that ran before, in the same block or in one around it, did not fail, and would give the same again: no name in it
-        changes, see ``copied``.
+        changes, see ``copy``.
         """
         if not self.source.is_pure:
             return self.assign(expression, **mark)
@@ -331,14 +331,14 @@ class TemplateWriter:
     # --- pipelines
 
     def pipeline(self, pipe: n.PipeNode, *, binds: bool = True) -> Operand:
-        """Write a pipeline (evalPipeline); its value may still be a nil interface, see ``settled``."""
+        """Write a pipeline (evalPipeline); its value may still be a nil interface, see ``end_pipeline``."""
         self.place = pipe
         value: Operand | None = None
         for command in pipe.cmds:
             value = self.command(command, value)
         assert value is not None  # noqa: S101 - the parser refuses empty pipelines
         if pipe.decl and binds:
-            value = self.settled(value)
+            value = self.end_pipeline(value)
             for declared in pipe.decl:
                 if pipe.is_assign:
                     self.assign_to(declared.idents[0], value)
@@ -346,7 +346,7 @@ class TemplateWriter:
                     self.declare(declared.idents[0], value)
         return value
 
-    def settled(self, value: Operand, go_type: str = "") -> Operand:
+    def end_pipeline(self, value: Operand, go_type: str = "") -> Operand:
         """Make a nil interface no value, as the end of a pipeline does; not for a parameter of type interface {}, where both are nil."""
         if go_type == ANY:
             return value
@@ -372,14 +372,14 @@ class TemplateWriter:
             held_by = f"KEY_CONTAINER({origin.container})" if origin and origin.is_key else container_of(value)
             self.line(f"{variable.operand.origin.container} = {held_by}")
 
-    def known(self, name: str) -> list[Variable]:
+    def variables_named(self, name: str) -> list[Variable]:
         """Return the variables of a name, the innermost one last."""
         return [variable for variable in self.scope if variable.name == name]
 
     def assign_to(self, name: str, value: Operand) -> None:
         """Write the assignment to a variable (setVar), at run time to the innermost one that an operand really declared."""
         with ExitStack() as blocks:
-            for variable in reversed(self.known(name)):
+            for variable in reversed(self.variables_named(name)):
                 if not variable.maybe:
                     self.set(variable, value)
                     return
@@ -393,15 +393,17 @@ class TemplateWriter:
     def command(self, command: n.CommandNode, final: Operand | None) -> Operand:
         """Write a command (evalCommand)."""
         first = command.args[0]
-        value = self.called(first, command, command.args, final)
+        value = self.call_or_field(first, command, command.args, final)
         if value is not None:
             return value
         if isinstance(first, n.PipeNode):
-            return self.lone(command.args, final) or self.settled(self.pipeline(first))
+            return self.lone(command.args, final) or self.end_pipeline(self.pipeline(first))
         self.place = first
         return self.lone(command.args, final) or self.word(first)
 
-    def called(self, node: n.Node, command: n.Node, args: Sequence[n.Node], final: Operand | None) -> Operand | None:
+    def call_or_field(
+        self, node: n.Node, command: n.Node, args: Sequence[n.Node], final: Operand | None
+    ) -> Operand | None:
         """Write a function, or a field, chain or variable that can be one; return None for other nodes."""
         if isinstance(node, n.FieldNode):
             self.place = node
@@ -439,18 +441,18 @@ class TemplateWriter:
 
     def variable_value(self, name: str) -> Operand:
         """Return the value of a variable (varValue); at run time if an operand that did not run may have declared it."""
-        known = self.known(name)
+        known = self.variables_named(name)
         if not known:
             return self.fail(f"undefined variable: {name}")
         if not known[-1].maybe:
-            return self.copied(known[-1].operand) if name in self.assigned else known[-1].operand
-        found = f"FAIL({f'undefined variable: {name}'!r})"
+            return self.copy(known[-1].operand) if name in self.assigned else known[-1].operand
+        expression = f"FAIL({f'undefined variable: {name}'!r})"
         for variable in known:
             code = variable.operand.code
-            found = f"({code} if {code} is not UNSET else {found})" if variable.maybe else code
-        return Operand(self.assign(found), nilable=True)
+            expression = f"({code} if {code} is not UNSET else {expression})" if variable.maybe else code
+        return Operand(self.assign(expression), nilable=True)
 
-    def copied(self, value: Operand) -> Operand:
+    def copy(self, value: Operand) -> Operand:
         """Write a copy of a variable's value, which stays when the variable gets another one."""
         origin = value.origin and Origin(self.assign(value.origin.container))
         return replace(value, code=self.assign(value.code), origin=origin)
@@ -481,8 +483,8 @@ class TemplateWriter:
         if receiver.is_constant:
             return Operand(self.assign_once(f"FIELD({code}, {name!r})", call=node), nilable=True)
         fast = f"{code}[{name!r}] if {code}.__class__ is dict and {name!r} in {code} else FIELD({code}, {name!r})"
-        found = self.assign_once(fast, call=node, origin=receiver.origin)
-        return Operand(found, nilable=True, origin=Origin(code, name))
+        method = self.assign_once(fast, call=node, origin=receiver.origin)
+        return Operand(method, nilable=True, origin=Origin(code, name))
 
     def method(
         self, node: n.Node, receiver: Operand, name: str, args: Sequence[n.Node], final: Operand | None
@@ -493,10 +495,10 @@ class TemplateWriter:
         self.line(f"{result} = NO_VALUE; {place} = {self.where()}")
         with self.source.block(f"if {method} is not NO_VALUE:", self.mark()):
             self.line(f"COUNT({method}, {name!r}, {len(args)}, {final is not None})")
-            given = [self.method_argument(method, index, arg) for index, arg in enumerate(args)]
+            operands = [self.method_argument(method, index, arg) for index, arg in enumerate(args)]
             if final is not None:
-                given.append(self.assign(f"CHECK({self.settled(final).code}, TYPE({method}, {len(args)}))"))
-            self.line(f"{result} = {method}.call({', '.join(given)})", call=node, name=name)
+                operands.append(self.assign(f"CHECK({self.end_pipeline(final).code}, TYPE({method}, {len(args)}))"))
+            self.line(f"{result} = {method}.call({', '.join(operands)})", call=node, name=name)
             self.line(f"{place} = {self.where()}")
         self.place = place
         return Operand(result, nilable=True)
@@ -524,17 +526,19 @@ class TemplateWriter:
         is_builtin = BUILTINS.get(node.name) is func
         if is_builtin and node.name in ("and", "or"):
             return self.short_circuit(node.name, args[1:], final)
-        given = [self.argument(arg, signature.type_at(index)) for index, arg in enumerate(args[1:])]
+        operands = [self.argument(arg, signature.type_at(index)) for index, arg in enumerate(args[1:])]
         if final is not None:
-            go_type = signature.type_at(len(given))
-            given.append(self.checked(self.settled(final, go_type), go_type))
+            go_type = signature.type_at(len(operands))
+            operands.append(self.check_type(self.end_pipeline(final, go_type), go_type))
         if is_builtin:
-            return self.builtin(func, command, args, given, signature)
-        return self.call(func, node.name, command, given, signature)
+            return self.builtin(func, command, args, operands, signature)
+        return self.call(func, node.name, command, operands, signature)
 
-    def call(self, func: Func, name: str, command: n.Node, given: Sequence[Operand], signature: Signature) -> Operand:
+    def call(
+        self, func: Func, name: str, command: n.Node, operands: Sequence[Operand], signature: Signature
+    ) -> Operand:
         """Write the call, which counts its cost."""
-        arguments = ", ".join(operand.code for operand in given)
+        arguments = ", ".join(operand.code for operand in operands)
         expression = f"{self.source.function(func)}({arguments})"
         assign = self.assign_once if func.hermetic else self.assign
         result = assign(expression, call=command, name=name)
@@ -543,20 +547,20 @@ class TemplateWriter:
         return Operand(result, sure, is_any, Origin("") if is_any else None)
 
     def builtin(
-        self, func: Func, command: n.Node, args: Sequence[n.Node], given: Sequence[Operand], signature: Signature
+        self, func: Func, command: n.Node, args: Sequence[n.Node], operands: Sequence[Operand], signature: Signature
     ) -> Operand:
         """Write the call of one of Go's own functions, in line where that is short."""
         if func.name == "not":
-            return Operand(self.assign_once(f"not {given[0].code}"), "bool")
-        if func.name in _COMPARED and len(given) == 2:  # noqa: PLR2004 - the common case
-            for one, other in (given, given[::-1]):
+            return Operand(self.assign_once(f"not {operands[0].code}"), "bool")
+        if func.name in _COMPARED and len(operands) == 2:  # noqa: PLR2004 - the common case
+            for one, other in (operands, operands[::-1]):
                 if type(one.value) is str and not other.is_constant:
                     fast = f"{other.code} {_COMPARED[func.name]} {one.code} if {other.code}.__class__ is str"
-                    slow = f"{func.name.upper()}({given[0].code}, {given[1].code})"
+                    slow = f"{func.name.upper()}({operands[0].code}, {operands[1].code})"
                     result = self.assign_once(f"{fast} else {slow}", call=command, name=func.name)
                     return Operand(result, "bool")
-        if func.name == "index" and len(given) == 2 and not given[0].is_constant:  # noqa: PLR2004 - the common case
-            entries, key = given
+        if func.name == "index" and len(operands) == 2 and not operands[0].is_constant:  # noqa: PLR2004 - the common case
+            entries, key = operands
             if type(key.value) is str:
                 fast = f"{entries.code}.get({key.code}, '') if {_STRING_MAP.format(entries.code)}"
                 slow = f"{self.source.function(func)}({entries.code}, {key.code})"
@@ -564,12 +568,12 @@ class TemplateWriter:
                 return Operand(result, nilable=True, origin=Origin(""))
         if func.name == "slice":
             # Go's slice does not look inside an index that is an interface.
-            given = [given[0], *map(self.as_reflected, given[1:])]
+            operands = [operands[0], *map(self.as_reflected, operands[1:])]
         if func.name == "call":
-            shown = f"CALLEE_NAME({given[0].code})" if len(args) == 1 else repr(str(args[1]))
-            codes = ", ".join([shown, *(operand.code for operand in given)])
+            callee = f"CALLEE_NAME({operands[0].code})" if len(args) == 1 else repr(str(args[1]))
+            codes = ", ".join([callee, *(operand.code for operand in operands)])
             return Operand(self.assign(f"CALL({codes})", call=command, name="call"), nilable=True, origin=Origin(""))
-        return self.call(func, func.name, command, given, signature)
+        return self.call(func, func.name, command, operands, signature)
 
     def as_reflected(self, value: Operand) -> Operand:
         """Write a value as reflection sees it: an interface where its container holds interfaces."""
@@ -589,7 +593,7 @@ class TemplateWriter:
             self.optional += index == 1
             indecisive = f"if {'not ' * (name == 'or')}{result}:"
             with self.source.block(indecisive, self.mark()) if index else nullcontext():
-                value = self.argument(operand, REFLECT) if isinstance(operand, n.Node) else self.settled(operand)
+                value = self.argument(operand, REFLECT) if isinstance(operand, n.Node) else self.end_pipeline(operand)
                 self.line(f"{result} = {value.code}; {place} = {self.where()}")
         self.optional -= index > 0
         for variable in self.scope[known:]:
@@ -604,7 +608,7 @@ class TemplateWriter:
         """Write an argument for a parameter of a type (evalArg)."""
         value = self.argument_value(node, go_type)
         if value is not None:
-            return self.checked(value, go_type)
+            return self.check_type(value, go_type)
         try:
             return self.constant(constant(node, go_type), go_type if go_type in _CLASSES else "")
         except Failure as failure:
@@ -616,16 +620,16 @@ class TemplateWriter:
         if isinstance(node, n.DotNode):
             return self.dot
         if isinstance(node, n.PipeNode):
-            return self.settled(self.pipeline(node), go_type)
-        return self.called(node, node, (node,), None)
+            return self.end_pipeline(self.pipeline(node), go_type)
+        return self.call_or_field(node, node, (node,), None)
 
-    def checked(self, value: Operand, go_type: str) -> Operand:
+    def check_type(self, value: Operand, go_type: str) -> Operand:
         """Write the check of a value against a parameter's type (validateType)."""
         if go_type == REFLECT or (value.type and value.type == go_type):
             return value
         if value.is_constant:
             try:
-                return self.constant(checked(value.value, go_type), go_type if go_type in _CLASSES else "")
+                return self.constant(check_type(value.value, go_type), go_type if go_type in _CLASSES else "")
             except Failure as failure:
                 return self.fail(str(failure))
         if go_type == ANY:
@@ -694,7 +698,7 @@ class TemplateWriter:
             return
         self.place = node
         if value.is_constant:
-            self.gathered.append(printed(value.value))
+            self.gathered.append(print_value(value.value))
             return
         self.flush()
         is_text = f"{value.code} if {value.code}.__class__ is str else "
@@ -707,7 +711,7 @@ class TemplateWriter:
             self.fail(f"template {quote(node.name)} not defined")
             return
         self.line("rendering.enter()")
-        value = NOTHING if node.pipe is None else self.settled(self.pipeline(node.pipe))
+        value = NOTHING if node.pipe is None else self.end_pipeline(self.pipeline(node.pipe))
         self.place = node
         self.line(f"{self.bodies[node.name]}(rendering, {value.code})")
         self.line("rendering.depth -= 1")
@@ -743,7 +747,7 @@ class TemplateWriter:
         self.place = link
         value = self.pipeline(link.pipe)
         moves = isinstance(link, n.WithNode)
-        value = self.settled(value) if moves else value
+        value = self.end_pipeline(value) if moves else value
         if pending:
             self.line(f"{pending} = not {value.code}")
         with self.source.block(f"if {value.code}:", self.mark()):
@@ -763,7 +767,7 @@ class TemplateWriter:
         dot = Operand(self.source.fresh("d"), nilable=True, origin=Origin(container))
         key = Operand(self.source.fresh("i"), nilable=True, origin=Origin(container, is_key=True))
         locals_ = [key, dot] if len(node.pipe.decl) > 1 else [dot]
-        assigned = self.loop_variables(node.pipe, locals_, self.settled(value) if node.pipe.decl else value)
+        assigned = self.loop_variables(node.pipe, locals_, self.end_pipeline(value) if node.pipe.decl else value)
         targets = f"{key.code}, {dot.code} in PAIRS" if len(node.pipe.decl) > 1 else f"{dot.code} in EACH"
         with self.source.block(f"for {targets}({container}):", self.mark()):
             self.place = node.pipe
@@ -843,12 +847,12 @@ def _steps(body: n.ListNode) -> int:
     """Return how many nodes run when a list does, at most, itself included; a loop counts its own."""
     steps, lists = 1, [body]
     while lists:
-        found = lists.pop().nodes
-        steps += len(found)
-        for node in found:
+        children = lists.pop().nodes
+        steps += len(children)
+        for node in children:
             if isinstance(node, n.BranchNode):
                 inner = (None if isinstance(node, n.RangeNode) else node.body, node.else_body)
-                lists += [each for each in inner if each is not None]
+                lists += [child for child in inner if child is not None]
     return steps
 
 

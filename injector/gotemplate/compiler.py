@@ -11,13 +11,21 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
-from injector.gotemplate.budget import DEFAULT_BUDGET, METER, Budget, Rendering, metered_by
-from injector.gotemplate.builtins import BUILTINS, call, eq, ne, printed, shown_callee
+from injector.gotemplate.budget import DEFAULT_BUDGET, METER, Budget, Rendering, use_meter
+from injector.gotemplate.builtins import BUILTINS, call, callee_name, eq, ne, print_value
 from injector.gotemplate.codegen import LineMap, Source, TemplateWriter
 from injector.gotemplate.errors import Failure, FuncError, ParseError, Spent, TemplateError
 from injector.gotemplate.nodes import IdentifierNode, Tree, levels
 from injector.gotemplate.parser import parse_template
-from injector.gotemplate.runtime import checked, constant, elements, field_reader, method_reader, pairs, parse_signature
+from injector.gotemplate.runtime import (
+    check_type,
+    constant,
+    elements,
+    field_reader,
+    method_reader,
+    pairs,
+    parse_signature,
+)
 from injector.gotemplate.values import INTERFACE, NO_VALUE, Func, Map, holds_interface
 
 _DEEPEST: Final = 36
@@ -68,7 +76,7 @@ class GoTemplate:
         program = self.program
         rendering = Rendering(budget, METER.get())
         try:
-            with metered_by(rendering):
+            with use_meter(rendering):
                 program.run(rendering, NO_VALUE if data is None else data)
                 return rendering.text()
         except (Failure, FuncError, RecursionError, Spent, TemplateError) as raised:
@@ -115,7 +123,7 @@ def compile_trees(
             {**_NAMES, "FIELD": field_reader(missing_key), "METHOD": method_reader(missing_key)},
             is_pure=is_pure,
         )
-        bodies = {each: f"b{index}" for index, each in enumerate(trees)}
+        bodies = {tree: f"b{index}" for index, tree in enumerate(trees)}
         for tree in trees.values():
             TemplateWriter(python, tree, functions, bodies).template()
         filename = f"<template {name}>"
@@ -139,13 +147,13 @@ def _count(method: Func, name: str, args: int, final: bool) -> None:  # noqa: FB
         raise Failure(f"wrong number of args for {name}: {miscount}")
 
 
-def _reflected(value: Any, container: Any, name: str, is_key: bool) -> Any:  # noqa: FBT001 - generated code calls it
+def _reflect(value: Any, container: Any, name: str, is_key: bool) -> Any:  # noqa: FBT001 - generated code calls it
     if value is NO_VALUE:
         return value
     return INTERFACE if value is None or holds_interface(container, name, is_key=is_key) else value
 
 
-def _keyed(container: Any) -> list[Any] | None:
+def _key_container(container: Any) -> list[Any] | None:
     """Return something whose elements are interfaces just if a container's keys are."""
     return [None] if holds_interface(container, "", is_key=True) else None
 
@@ -157,20 +165,20 @@ class _Break(Exception):  # noqa: N818 - it is not an error
 _NAMES: Final[dict[str, Any]] = {
     "BREAK": _Break,
     "CALL": call,
-    "CHECK": checked,
+    "CHECK": check_type,
     "CONSTANT": constant,
     "COUNT": _count,
     "EACH": elements,
     "EQ": eq,
     "FAIL": _fail,
-    "KEY_CONTAINER": _keyed,
+    "KEY_CONTAINER": _key_container,
     "MAP": Map,
     "NE": ne,
     "NO_VALUE": NO_VALUE,
     "PAIRS": pairs,
-    "PRINT": printed,
-    "REFLECTED": _reflected,
-    "CALLEE_NAME": shown_callee,
+    "PRINT": print_value,
+    "REFLECTED": _reflect,
+    "CALLEE_NAME": callee_name,
     "TYPE": lambda method, index: parse_signature(method.signature).type_at(index),
     "UNSET": object(),
 }

@@ -67,11 +67,11 @@ def format_string(text: str, verb: str, spec: Spec) -> str | None:
     if verb == "s" or (verb == "v" and not spec.sharp_v):
         return spec.pad(spec.cut(text))
     if verb in "qv":
-        return spec.pad(_quoted(spec.cut(text), spec))
+        return spec.pad(_quote(spec.cut(text), spec))
     return format_bytes(to_bytes(text), verb, spec) if verb in "xX" else None
 
 
-def _quoted(text: str, spec: Spec) -> str:
+def _quote(text: str, spec: Spec) -> str:
     return f"`{text}`" if spec.sharp and can_backquote(text) else quote(text, ascii_only=spec.plus)
 
 
@@ -283,20 +283,20 @@ class _Values:
         items = [self.inner(item, verb, depth) for item in (map(Uint8, value) if isinstance(value, bytes) else value)]
         # At the top Go prints the type []uint8 by its other name.
         plain = elem == "uint8" and depth == 0 and verb in "vd" and not self.erroring
-        return self.joined(value, "[]byte" if plain else type_of(value), items, "[]")
+        return self.join(value, "[]byte" if plain else type_of(value), items, "[]")
 
     def entries(self, value: dict[Any, Any], verb: str, depth: int) -> str:
         """Return the entries of a map, by key."""
         entries = [
             f"{self.inner(key, verb, depth)}:{self.inner(item, verb, depth)}" for key, item in sorted_items(value)
         ]
-        return self.joined(value, type_of(value), entries, "map[]")
+        return self.join(value, type_of(value), entries, "map[]")
 
     def fields(self, value: Struct, verb: str, depth: int) -> str:
         """Return the fields of a struct, with their names where the flags ask for them."""
         named = self.spec.plus_v or self.spec.sharp_v
         fields = [f"{name}:" * named + self.inner(item, verb, depth) for name, item in value.fields()]
-        return self.joined(value, value.go_type, fields, "{}")
+        return self.join(value, value.go_type, fields, "{}")
 
     def inner(self, value: Any, verb: str, depth: int) -> str:
         """Return an element of a list, map or struct."""
@@ -304,7 +304,7 @@ class _Values:
             return f"{ANY}(nil)" if self.spec.sharp_v else "<nil>"
         return self.value(value, verb, depth + 1)
 
-    def joined(self, value: Any, name: str, parts: list[str], brackets: str) -> str:
+    def join(self, value: Any, name: str, parts: list[str], brackets: str) -> str:
         """Return elements in ``brackets``, or in Go's syntax after the type's name; the elements have been counted."""
         if self.spec.sharp_v and is_nil(value):
             return f"{name}(nil)"
@@ -320,8 +320,8 @@ def _address(value: Any, verb: str, spec: Spec) -> str:
         return _Values(spec).bad_verb(value, verb)
     address = 0 if is_nil(value) else id(value)
     if verb == "v" and spec.sharp_v:
-        shown = hexadecimal(address, spec) if address else "nil"
-        return f"({type_of(value)})({shown})"
+        digits = hexadecimal(address, spec) if address else "nil"
+        return f"({type_of(value)})({digits})"
     if verb == "v" and not address:
         return spec.pad("<nil>")
     if verb in "vp":
@@ -406,12 +406,12 @@ class _Printer(_Output):
     def run(self) -> str:
         text = self.format
         while self.pos < len(text):
-            found = text.find("%", self.pos)
-            if found < 0:
+            percent = text.find("%", self.pos)
+            if percent < 0:
                 self.write(text[self.pos :])
                 break
-            self.write(text[self.pos : found])
-            self.pos = found + 1
+            self.write(text[self.pos : percent])
+            self.pos = percent + 1
             self.good_index = True
             self.directive()
         if not self.reordered and self.arg < len(self.args):
@@ -526,8 +526,12 @@ class _Printer(_Output):
 
 def _number(digits: str) -> int | None:
     """Return a number; None for one so large that Go stops reading it (parsenum)."""
-    shown = digits.lstrip("0")
-    return None if len(shown) > len(str(_TOO_LARGE)) + 1 or int(shown[:-1] or 0) > _TOO_LARGE else int(shown or 0)
+    significant = digits.lstrip("0")
+    return (
+        None
+        if len(significant) > len(str(_TOO_LARGE)) + 1 or int(significant[:-1] or 0) > _TOO_LARGE
+        else int(significant or 0)
+    )
 
 
 def _extra(arg: Any) -> str:

@@ -48,8 +48,8 @@ class FuncMap(dict[str, Func]):
             signatures |= {f"must{name[0].upper()}{name[1:]}": f"{params}) ({result}, error)" for name in names}
 
         def add(call: _Call) -> _Call:
-            for name, each in signatures.items():
-                self[name] = Func(name, each, call, hermetic=hermetic, mutates=mutates, cost=cost)
+            for name, declared in signatures.items():
+                self[name] = Func(name, declared, call, hermetic=hermetic, mutates=mutates, cost=cost)
             return call
 
         return add
@@ -58,7 +58,7 @@ class FuncMap(dict[str, Func]):
         """Add a function whose one expression needs no further description; see ``define``."""
         self.define(signature, name, cost=cost)(call)
 
-    def bound(self, source: Any) -> FuncMap:
+    def bind(self, source: Any) -> FuncMap:
         """Return these functions with ``source`` as their first argument: a clock, an environment."""
         return FuncMap(
             {name: replace(func, call=partial(func.call, source), hermetic=False) for name, func in self.items()}
@@ -89,7 +89,7 @@ _FAILURES: Final = (ArithmeticError, AttributeError, LookupError, MemoryError, T
 """Python's exceptions for the panics of Go's functions, which text/template reports as errors (safeCall)."""
 
 
-def metered(func: Func) -> Func:
+def meter(func: Func) -> Func:
     """Return a function that counts its cost before it runs, and its result afterwards.
 
     It raises ``FuncError`` if the function fails otherwise, and ``errors.Spent`` if the budget of the rendering is spent.
@@ -133,19 +133,19 @@ def _charge(values: tuple[Any, ...], cost: Cost) -> None:
     item, looks_inside = cost.item, cost.item > 0
     level: Sequence[Any] = values
     while level:
-        found: list[Any] = []
+        converted: list[Any] = []
         for value in level:
             if isinstance(value, str):
                 length += len(value)
             elif looks_inside and value.__class__ not in _SCALARS:
                 inner = _inside(value)
-                found += inner
+                converted += inner
                 steps += len(inner) * item
                 if steps > _AT_ONCE:
                     meter.spend(steps)
                     steps = 0
-        items += len(found)
-        level, looks_inside = found, looks_inside and cost.deep
+        items += len(converted)
+        level, looks_inside = converted, looks_inside and cost.deep
     meter.spend(steps + length // cost.characters)
     meter.reserve(length * cost.text_bytes + items * cost.item_bytes)
 

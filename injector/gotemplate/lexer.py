@@ -115,9 +115,9 @@ class _Lexer:
         """Yield text, and the tokens of actions."""
         while (opening := self.opening.search(self.input, self.pos)) is not None:
             text = self.input[self.pos : opening.start()]
-            kept = text.rstrip(_SPACE) if opening["trim"] else text
-            if kept:
-                yield self.token(Kind.TEXT, self.pos + len(kept))
+            trimmed = text.rstrip(_SPACE) if opening["trim"] else text
+            if trimmed:
+                yield self.token(Kind.TEXT, self.pos + len(trimmed))
             self.skip(opening.start())
             if self.input.startswith("/*", opening.end()):
                 self.skip(opening.end())
@@ -187,7 +187,7 @@ class _Lexer:
         raise _LexError(f"unrecognized character in action: {unicode_point(char)}")
 
     def word(self) -> tuple[Kind, int]:
-        end = self.checked_end(self.word_end(self.pos))
+        end = self.check_end(self.word_end(self.pos))
         word = self.input[self.pos : end]
         if word in ("true", "false"):
             return Kind.BOOL, end
@@ -197,14 +197,14 @@ class _Lexer:
     def name_end(self) -> int:
         """Return the end of a field or variable: its mark alone, or a word after it."""
         begin = self.pos + 1
-        return self.checked_end(begin if self.is_terminator(begin) else self.word_end(begin))
+        return self.check_end(begin if self.is_terminator(begin) else self.word_end(begin))
 
     def word_end(self, at: int) -> int:
         while at < len(self.input) and is_alphanumeric(self.input[at]):
             at += 1
         return at
 
-    def checked_end(self, end: int) -> int:
+    def check_end(self, end: int) -> int:
         if not self.is_terminator(end):
             raise _LexError(f"bad character {unicode_point(self.input[end])}")
         return end

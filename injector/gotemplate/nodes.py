@@ -327,10 +327,10 @@ def complex_kinds(text: str) -> Kinds:
     imaginary = _FLOAT_TOKEN.match(text, real.end()) if real and text[real.end() : real.end() + 1] in "+-" else None
     if real is None or imaginary is None or text[imaginary.end() :] != "i":
         raise ValueError("syntax error scanning complex number")
-    return _of_complex(complex(_scanned(real[0]), _scanned(imaginary[0])))
+    return _of_complex(complex(_scan(real[0]), _scan(imaginary[0])))
 
 
-def _scanned(text: str) -> float:
+def _scan(text: str) -> float:
     """Return a float as fmt.Sscan reads it: a decimal number may have a binary exponent."""
     mantissa, binary, exponent = text.partition("p") if "x" not in text.lower() else (text, "", "")
     number = read_float(mantissa)

@@ -88,7 +88,7 @@ class Parser:
         """Raise an error at the line of the token that the lexer gave last."""
         raise ParseError(self.name, self.latest.line, reason)
 
-    def unexpected(self, token: Token, context: str) -> NoReturn:
+    def fail_unexpected(self, token: Token, context: str) -> NoReturn:
         """Raise the error of a token that does not belong here, or of a text that is not a token."""
         if token.kind is Kind.ERROR:
             extra = ""
@@ -103,7 +103,7 @@ class Parser:
         """Take the next token that is not a space; it must be of a kind."""
         token = self.next_non_space()
         if token.kind is not kind:
-            self.unexpected(token, context)
+            self.fail_unexpected(token, context)
         return token
 
     def pipeline(self, context: str, end: Kind) -> n.PipeNode:
@@ -117,7 +117,7 @@ class Parser:
                 self.check(commands, context)
                 return n.PipeNode(first.pos, first.line, is_assign, tuple(decl), tuple(commands))
             if token.kind not in self._TERMS:
-                self.unexpected(token, context)
+                self.fail_unexpected(token, context)
             self.backup(token)
             commands.append(self.command())
 
@@ -177,7 +177,7 @@ class Parser:
             if token.kind in (Kind.RIGHT_DELIM, Kind.RIGHT_PAREN):
                 self.backup(token)
             elif token.kind is not Kind.PIPE:
-                self.unexpected(token, "operand")
+                self.fail_unexpected(token, "operand")
             break
         if not args:
             self.fail("empty command")
@@ -245,9 +245,9 @@ class Parser:
 
     def string(self, token: Token) -> n.Node:
         """Return a string, quoted or raw."""
-        return n.StringNode(token.pos, token.line, token.text, self.unquoted(token))
+        return n.StringNode(token.pos, token.line, token.text, self.unquote_token(token))
 
-    def unquoted(self, token: Token) -> str:
+    def unquote_token(self, token: Token) -> str:
         """Return the value of a string token."""
         try:
             return unquote(token.text)
@@ -271,7 +271,7 @@ class Parser:
 
     def parse(self) -> dict[str, n.Tree]:
         """``template = { define | text | action }``."""
-        found: list[n.Node] = []
+        nodes: list[n.Node] = []
         first = self.peek()
         while self.peek().kind is not Kind.EOF:
             if self.peek().kind is Kind.LEFT_DELIM:
@@ -283,8 +283,8 @@ class Parser:
             node = self.text_or_action()
             if isinstance(node, n.EndNode | n.ElseNode):
                 self.fail(f"unexpected {node}")
-            found.append(node)
-        self.add(self.name, n.ListNode(first.pos, first.line, tuple(found)))
+            nodes.append(node)
+        self.add(self.name, n.ListNode(first.pos, first.line, tuple(nodes)))
         return self.trees
 
     def add(self, name: str, root: n.ListNode) -> None:
@@ -318,7 +318,7 @@ class Parser:
     def item_list(self) -> tuple[n.ListNode, n.Node]:
         """``list = { text | action }``, up to ``else`` or ``end``, which is returned too."""
         first = self.peek_non_space()
-        found: list[n.Node] = []
+        nodes: list[n.Node] = []
         self.blocks += 1
         if self.blocks > _MAX_BLOCKS:
             self.fail("blocks nest too deeply")
@@ -326,8 +326,8 @@ class Parser:
             node = self.text_or_action()
             if isinstance(node, n.EndNode | n.ElseNode):
                 self.blocks -= 1
-                return n.ListNode(first.pos, first.line, tuple(found)), node
-            found.append(node)
+                return n.ListNode(first.pos, first.line, tuple(nodes)), node
+            nodes.append(node)
         self.fail("unexpected EOF")
 
     def text_or_action(self) -> n.Node:
@@ -340,7 +340,7 @@ class Parser:
             node = self.action()
             self.action_line = 0
             return node
-        self.unexpected(token, "input")
+        self.fail_unexpected(token, "input")
 
     def action(self) -> n.Node:
         """``action = control | pipeline``, after the delimiter."""
@@ -435,8 +435,8 @@ class Parser:
         """Return the name of a template: a string."""
         token = self.next_non_space()
         if token.kind not in (Kind.STRING, Kind.RAW_STRING):
-            self.unexpected(token, context)
-        return self.unquoted(token)
+            self.fail_unexpected(token, context)
+        return self.unquote_token(token)
 
     _CONTROLS: Final[dict[Kind, Callable[[Parser, Token], n.Node]]] = {
         Kind.BLOCK: block_control,

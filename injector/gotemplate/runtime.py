@@ -109,7 +109,7 @@ def can_be_nil(go_type: str) -> bool:
     return go_type in (ANY, REFLECT) or go_type.startswith(("*", "[]", "map[", "func(", "interface"))
 
 
-def checked(value: Any, go_type: str, container: Any = None) -> Any:
+def check_type(value: Any, go_type: str, container: Any = None) -> Any:
     """Return ``value`` fit for a parameter of type ``go_type``. Raises Failure in Go's words.
 
     ``container`` is what the value is an element or field of, where that is known: a struct's address can be taken only there.
@@ -120,16 +120,16 @@ def checked(value: Any, go_type: str, container: Any = None) -> Any:
         raise Failure(f"invalid value; expected {go_type}")
     if go_type in (ANY, REFLECT):
         return value
-    found = ANY if value is None else type_of(value)
-    if found == go_type:
+    actual = ANY if value is None else type_of(value)
+    if actual == go_type:
         return value
     if isinstance(value, Pointer) and value.go_type == f"*{go_type}":
         if value.target is None:
             raise Failure(f"dereference of nil pointer of type {go_type}")
         return value.target
-    if isinstance(value, Struct) and go_type == f"*{found}" and isinstance(container, Pointer | list):
+    if isinstance(value, Struct) and go_type == f"*{actual}" and isinstance(container, Pointer | list):
         return Pointer(go_type, value)
-    raise Failure(f"wrong type for value; expected {go_type}; got {found}")
+    raise Failure(f"wrong type for value; expected {go_type}; got {actual}")
 
 
 def constant(node: n.Node, go_type: str) -> Any:
@@ -147,7 +147,7 @@ def constant(node: n.Node, go_type: str) -> Any:
     if value is None:
         raise Failure(f"expected {_EXPECTED[kind]}; found {node}")
     if kind in _INTEGERS:
-        return sized(value, go_type)
+        return truncate_int(value, go_type)
     return Float32(value) if go_type == "float32" else value
 
 
@@ -183,7 +183,7 @@ def _ideal_constant(node: n.NumberNode) -> Any:
     return node.as_int
 
 
-def sized(number: int, go_type: str) -> Any:
+def truncate_int(number: int, go_type: str) -> Any:
     """Return an integer of a Go type, cut to the bits of the type (reflect.Value.SetInt)."""
     if go_type == "int":
         return number
@@ -214,10 +214,10 @@ def field_reader(missing_key: str) -> Callable[[Any, str], Any]:
             return value[name] if name in value else _missing_entry(missing_key, value, name)
         elif value is NO_VALUE:
             return _field_of_nothing(missing_key, name)
-        found = method_of(value, name)
-        if found is None:
+        func = method_of(value, name)
+        if func is None:
             raise _no_field(receiver, value, name)
-        return _called(found, name)
+        return _call_method(func, name)
 
     return field
 
@@ -229,9 +229,9 @@ def method_reader(missing_key: str) -> Callable[[Any, str], Any]:
         if receiver is NO_VALUE:
             return _field_of_nothing(missing_key, name)
         value = indirect(receiver)[0]
-        found = method_of(value, name)
-        if found is not None:
-            return found
+        func = method_of(value, name)
+        if func is not None:
+            return func
         if isinstance(value, dict) and key_type(value) in _NAMES:
             raise Failure(f"{name} is not a method but has arguments")
         if isinstance(value, Struct):
@@ -249,7 +249,7 @@ def method_of(value: Any, name: str) -> Func | None:
     return None if method is None else method(name)
 
 
-def _called(method: Func, name: str) -> Any:
+def _call_method(method: Func, name: str) -> Any:
     miscount = parse_signature(method.signature).miscount(0, final=False)
     if miscount:
         raise Failure(f"wrong number of args for {name}: {miscount}")
@@ -296,7 +296,7 @@ def elements(value: Any) -> Iterable[Any]:
         return (element for _, element in pairs(value))
     if basic_kind(value) in _INTEGERS:
         return map(type(value), range(value))
-    return [entry[0] for entry in _pushed(value, 1)]
+    return [entry[0] for entry in _collect_pushed(value, 1)]
 
 
 def pairs(value: Any) -> Iterable[tuple[Any, Any]]:
@@ -311,10 +311,10 @@ def pairs(value: Any) -> Iterable[tuple[Any, Any]]:
         return ()
     if basic_kind(value) in _INTEGERS:
         raise Failure(f"can't use {sprint(value)} to iterate over more than one variable")
-    return [(entry[0], entry[1]) for entry in _pushed(value, 2)]
+    return [(entry[0], entry[1]) for entry in _collect_pushed(value, 2)]
 
 
-def _pushed(value: Any, variables: int) -> list[tuple[Any, ...]]:
+def _collect_pushed(value: Any, variables: int) -> list[tuple[Any, ...]]:
     """Return the arguments of all calls that a function iterator makes of its parameter ``yield``: one value or two each."""
     params = parse_signature(value.signature).params if isinstance(value, Func) else ()
     is_iterator = len(params) == 1 and params[0].startswith("func(") and params[0].endswith(") bool")

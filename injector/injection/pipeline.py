@@ -11,7 +11,7 @@ import jsonpatch
 
 from injector.errors import AnnotationError, DataError, InvalidPodError, TemplateBudgetError
 from injector.golang.json import dump_json, go_json, load_json
-from injector.gotemplate.budget import DEFAULT_BUDGET, Budget, metered_by
+from injector.gotemplate.budget import DEFAULT_BUDGET, Budget, use_meter
 from injector.gotemplate.budget import Rendering as GoRendering
 from injector.injection import containers as c
 from injector.injection.append import ListTemplate, append_sidecar, pod_for_template
@@ -284,7 +284,7 @@ def run_injection(params: Parameters, *, webhook: bool) -> Injected:
     """
     revision, pod = params.revision, params.pod
     validate(revision, pod)
-    with metered_by(GoRendering(_BUDGET)):
+    with use_meter(GoRendering(_BUDGET)):
         visible_pod = pod_for_templates(params, webhook=webhook)
         if revision.config.appends:
             spec, findings = render_guarded(params, visible_pod, ListTemplate(revision))

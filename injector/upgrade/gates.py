@@ -18,7 +18,7 @@ from jinja2.meta import find_undeclared_variables
 
 from injector.errors import ConfigError, DataError, UsageError
 from injector.golang.json import load_json
-from injector.gotemplate.budget import DEFAULT_BUDGET, Rendering, metered_by
+from injector.gotemplate.budget import DEFAULT_BUDGET, Rendering, use_meter
 from injector.istio.jinja.sandbox import Sandbox
 from injector.upgrade.step import FAILED, NO_DATA, PASSED, GateResult
 
@@ -91,7 +91,7 @@ class Query:
     def render(self, values: Mapping[str, str]) -> str:
         """Return the PromQL. Raises ConfigError if the template fails or exceeds its budget."""
         try:
-            with metered_by(Rendering(DEFAULT_BUDGET)):
+            with use_meter(Rendering(DEFAULT_BUDGET)):
                 return self.template.render(values)
         except Exception as error:
             raise _bad(self.metric, str(error) or type(error).__name__) from error

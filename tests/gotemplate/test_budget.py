@@ -17,7 +17,7 @@ from injector.gotemplate import BudgetError, Cost, ExecError, compile_template, 
 from injector.gotemplate.budget import Budget, Rendering, TimeLimit, check_size, metered_by, reserve, spend
 from injector.gotemplate.builtins import BUILTINS
 from injector.gotemplate.errors import FuncError, Spent
-from injector.gotemplate.functions import metered
+from injector.gotemplate.functions import meter
 from injector.gotemplate.sprig import txt_func_map
 from injector.gotemplate.values import Func, Pointer, Slice
 from injector.istio.behaviours import NEWEST
@@ -37,18 +37,18 @@ def test_the_time_is_over_when_there_was_more_work_than_allowed() -> None:
     times = itertools.count(10.0, 0.05)
     limit = TimeLimit(lambda: next(times), 0.151)
 
-    assert [limit.expired() for _ in range(6)] == [False, False, False, False, True, True]
+    assert [limit.is_expired() for _ in range(6)] == [False, False, False, False, True, True]
 
 
 def test_a_machine_that_stood_still_spends_no_templates_time() -> None:
     times = iter([0.0, 0.01, 60.0, 60.01])
     limit = TimeLimit(lambda: next(times), 0.5)
 
-    assert [limit.expired() for _ in range(3)] == [False, False, False]
+    assert [limit.is_expired() for _ in range(3)] == [False, False, False]
 
 
 def test_what_works_for_a_rendering_spends_its_budget() -> None:
-    with metered_by(rendering(steps=2, memory=3)):
+    with use_meter(rendering(steps=2, memory=3)):
         spend(2)
         reserve(3)
         with pytest.raises(Spent, match="more than 3 bytes"):
@@ -138,8 +138,8 @@ ROOT = Path(__file__).parents[2]
 def spent(func: Func, *args: Any, **limits: int) -> str:
     """Why a call of a function is refused, empty if it is not."""
     try:
-        with metered_by(rendering(**limits)):
-            metered(func).call(*args)
+        with use_meter(rendering(**limits)):
+            meter(func).call(*args)
     except Spent as error:
         return str(error)
     return ""
@@ -206,7 +206,7 @@ def test_whatever_fails_in_a_function_is_an_error_of_that_function(error: Except
         raise error
 
     with pytest.raises(FuncError, match=type(error).__name__):
-        metered(Func("fail", "func() string", fail)).call()
+        meter(Func("fail", "func() string", fail)).call()
 
 
 def test_each_function_has_a_cost_of_its_own_or_pays_as_one_that_copies_all() -> None:

@@ -27,8 +27,8 @@ def txt_func_map(
     functions = FuncMap()
     for module in (collections, crypto, dates, defaults, numeric, regex, semver, strings, url):
         functions.update(module.FUNCTIONS)
-    for each in (dates.CLOCKED, crypto.CLOCKED):
-        functions.update(each.bound(clock))
-    functions.update(strings.ENVIRONMENT.bound(environ or {}))
+    for clocked in (dates.CLOCKED, crypto.CLOCKED):
+        functions.update(clocked.bind(clock))
+    functions.update(strings.ENVIRONMENT.bind(environ or {}))
     functions.define("func(string) string", "getHostByName", cost=costs.PASS, hermetic=False)(lambda _name: "")
     return functions

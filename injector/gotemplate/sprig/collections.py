@@ -41,15 +41,15 @@ def _items(value: Any, error: str) -> list[Any]:
 @FUNCTIONS.define("func(int, interface {}) [][]interface {}", "chunk", cost=costs.COPY, must=True)
 def chunk(size: int, items: Any) -> Slice:
     """Return a list cut into lists of at most ``size``."""
-    found = _items(items, "Cannot chunk type {}")
+    elements = _items(items, "Cannot chunk type {}")
     # Go allocates lists by ``size``, which fails for some sizes below 1.
-    count = (len(found) - 1) // size + 1 if size else -1
-    if count < 0 or (size < 0 < count and not (found and size < -1)):
+    count = (len(elements) - 1) // size + 1 if size else -1
+    if count < 0 or (size < 0 < count and not (elements and size < -1)):
         raise FuncError("runtime error: makeslice: len out of range")
-    reserve(_EMPTY_LIST * count + _PLACE * len(found))
+    reserve(_EMPTY_LIST * count + _PLACE * len(elements))
     if size < 0:
-        return Slice("[]interface {}", [list(found)] if count else [])
-    parts = [list(found[at : at + size]) for at in range(0, len(found), size)]
+        return Slice("[]interface {}", [list(elements)] if count else [])
+    parts = [list(elements[at : at + size]) for at in range(0, len(elements), size)]
     return Slice("[]interface {}", parts)
 
 
@@ -70,11 +70,11 @@ def _without(items: list[Any], *omitted: Any) -> list[Any]:
 
 
 def _unique(items: list[Any]) -> list[Any]:
-    found: list[Any] = []
+    distinct: list[Any] = []
     for item in items:
-        if not _contains(found, item):
-            found.append(item)
-    return found
+        if not _contains(distinct, item):
+            distinct.append(item)
+    return distinct
 
 
 def _of_list(fault: str, call: Callable[..., Any], items: Any, *args: Any) -> Any:
@@ -141,11 +141,11 @@ def slice_list(items: Any, *indices: Any) -> Any:
 @FUNCTIONS.define("func(...interface {}) interface {}", "concat", cost=costs.COPY)
 def concat(*lists: Any) -> Any:
     """Return the items of several lists."""
-    found: list[Any] = []
+    result: list[Any] = []
     for items in lists:
-        check_size(len(found) + len(_items(items, "Cannot concat type {} as list")), "concat")
-        found += items
-    return found or Slice("interface {}", nil=True)
+        check_size(len(result) + len(_items(items, "Cannot concat type {} as list")), "concat")
+        result += items
+    return result or Slice("interface {}", nil=True)
 
 
 @FUNCTIONS.define("func(int, int, int) []int", "untilStep", cost=costs.COPY)
@@ -229,7 +229,7 @@ for _name, _signature, _call, _cost in (
     (
         "pluck",
         f"func(string, ...{_DICT}) []interface {{}}",
-        lambda key, *dicts: [each[key] for each in dicts if key in each],
+        lambda key, *dicts: [mapping[key] for mapping in dicts if key in mapping],
         costs.COPY,
     ),
     ("keys", f"func(...{_DICT}) []string", _sorted_keys, costs.PARTS),
@@ -269,12 +269,12 @@ def dig(*path: Any) -> Any:
     if len(path) < 3:  # noqa: PLR2004 - a key, a default and a dictionary
         raise FuncError("dig needs at least three arguments")
     *names, default, entries = path
-    _checked_step(entries)
+    _check_step(entries)
     for name in names:
         if not isinstance(name, str):
             raise FuncError(f"interface conversion: interface {{}} is {_type_shown(name)}, not string")
     for name in names:
-        _checked_step(entries)
+        _check_step(entries)
         if name not in entries:
             return default
         entries = entries[name]
@@ -285,7 +285,7 @@ def _type_shown(value: Any) -> str:
     return "nil" if value is None else type_of(value)
 
 
-def _checked_step(entries: Any) -> None:
+def _check_step(entries: Any) -> None:
     if type(entries) is not dict:
         raise FuncError(
             f"interface conversion: interface {{}} is {_type_shown(entries)}, not map[string]interface {{}}"

@@ -14,7 +14,7 @@ from injector.gotemplate import costs
 from injector.gotemplate.budget import check_size, spend
 from injector.gotemplate.errors import FuncError
 from injector.gotemplate.functions import FuncMap
-from injector.gotemplate.sprig.numeric import atoi, wrapped_int64
+from injector.gotemplate.sprig.numeric import atoi, wrap_int64
 from injector.gotemplate.values import Func, Int64, OpaqueStruct, type_of
 
 Clock: TypeAlias = "Callable[[], datetime]"
@@ -80,7 +80,7 @@ class TimeStruct(OpaqueStruct):
         methods: dict[str, tuple[str, Callable[..., Any]]] = {
             "YearDay": ("func() int", lambda: self.time.timetuple().tm_yday),
             "Unix": ("func() int64", lambda: Int64(nanoseconds // SECOND)),
-            "UnixNano": ("func() int64", lambda: wrapped_int64(nanoseconds)),
+            "UnixNano": ("func() int64", lambda: wrap_int64(nanoseconds)),
             "Format": ("func(string) string", self.format),
             "UTC": ("func() time.Time", self.utc),
             "String": ("func() string", self.go_string),
@@ -137,7 +137,7 @@ def _since(clock: Clock, time: datetime) -> int:
 @_go_errors
 def ago(clock: Clock, value: Any) -> str:
     """Return the time since a date, to the second."""
-    return go_duration(_rounded(_since(clock, _time(clock, value))))
+    return go_duration(_round(_since(clock, _time(clock, value))))
 
 
 @CLOCKED.define("func(interface {}) string", "durationRound", cost=costs.DURATIONS)
@@ -159,7 +159,7 @@ def duration_round(clock: Clock, value: Any) -> str:
 _UNITS: Final = (("y", 365 * 86400), ("mo", 30 * 86400), ("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 
 
-def _rounded(nanoseconds: int) -> int:
+def _round(nanoseconds: int) -> int:
     """Return a duration to the second, halves away from zero (Duration.Round); unchanged if the result overflows."""
     whole = (abs(nanoseconds) + SECOND // 2) // SECOND * SECOND
     rounded = -whole if nanoseconds < 0 else whole
@@ -173,7 +173,7 @@ def _duration_or_zero(text: str) -> int:
         return 0
 
 
-def _modified(read: Callable[[str], int], text: str, value: TimeStruct) -> TimeStruct:
+def _modify(read: Callable[[str], int], text: str, value: TimeStruct) -> TimeStruct:
     """Return a date moved by a duration."""
     return TimeStruct(gotime.add_duration(value.time, read(text)))
 
@@ -183,7 +183,7 @@ for _names, _result, _read_duration in (
     (("must_date_modify", "mustDateModify"), "(time.Time, error)", parse_duration),
 ):
     FUNCTIONS.define(f"func(string, time.Time) {_result}", *_names, cost=costs.DURATIONS)(
-        _go_errors(partial(_modified, _read_duration))
+        _go_errors(partial(_modify, _read_duration))
     )
 
 
@@ -195,7 +195,7 @@ def duration(value: Any) -> str:
         seconds = atoi(value)
     elif type_of(value) == "int64":
         seconds = int(value)
-    return go_duration(wrapped_int64(seconds * SECOND))
+    return go_duration(wrap_int64(seconds * SECOND))
 
 
 def _read(layout: str, text: str) -> TimeStruct:

@@ -44,8 +44,8 @@ class _JsonScanner:
         """Raise the error of the present character; after the end of the text that is a space, as for Go's scanner."""
         byte = to_bytes(self.text[self.at : self.at + 1] or " ")[:1]
         char = byte.decode("latin-1")
-        shown = {"'": "'\\''", '"': "'\"'"}.get(char) or quote(char, "'")
-        raise FuncError(f"invalid character {shown} {context}")
+        escaped = {"'": "'\\''", '"': "'\"'"}.get(char) or quote(char, "'")
+        raise FuncError(f"invalid character {escaped} {context}")
 
     def take(self, pattern: str) -> bool:
         """Skip a pattern if it matches here; return whether it does."""
@@ -123,18 +123,18 @@ class _JsonScanner:
 
 
 @FUNCTIONS.define("func(interface {}, ...interface {}) interface {}", "default", cost=costs.NOTHING)
-def dfault(default: Any, *given: Any) -> Any:
+def dfault(default: Any, *values: Any) -> Any:
     """Return the value given, or the default where it is empty."""
-    return given[0] if given and given[0] else default
+    return values[0] if values and values[0] else default
 
 
 @FUNCTIONS.define("func(string) (interface {}, error)", "mustFromJson", cost=costs.READ_JSON)
 def must_from_json(text: str) -> Any:
     """Return decoded JSON."""
-    return _decoded(text, _number)
+    return _decode(text, _number)
 
 
-def _decoded(text: str, number: Callable[[str], float | None]) -> Any:
+def _decode(text: str, number: Callable[[str], float | None]) -> Any:
     check_json(text)
     return json.loads(valid_json(text), parse_float=number, parse_int=number)
 
@@ -146,7 +146,7 @@ def _number(text: str) -> float:
     return number
 
 
-def _encoded(value: Any, **options: bool) -> str:
+def _encode(value: Any, **options: bool) -> str:
     try:
         return go_json(json_data(value), **options)
     except DataError as error:
@@ -154,12 +154,12 @@ def _encoded(value: Any, **options: bool) -> str:
 
 
 # Go decodes what it can: a number that is too large leaves nil in its place.
-_from_json: Final = partial(_decoded, number=or_else(_number, None))
+_from_json: Final = partial(_decode, number=or_else(_number, None))
 FUNCTIONS.add("fromJson", "func(string) interface {}", or_else(_from_json, None), costs.READ_JSON)
 FUNCTIONS.define("func(interface {}) string", "toRawJson", cost=costs.JSON, must=True)(
-    partial(_encoded, escape_html=False)
+    partial(_encode, escape_html=False)
 )
-for _name, _call in (("ToJson", _encoded), ("ToPrettyJson", partial(_encoded, indent=True))):
+for _name, _call in (("ToJson", _encode), ("ToPrettyJson", partial(_encode, indent=True))):
     FUNCTIONS.add(f"must{_name}", "func(interface {}) (string, error)", _call, costs.JSON)
     FUNCTIONS.add(f"t{_name[1:]}", "func(interface {}) string", or_else(_call, ""), costs.JSON)
 

@@ -31,7 +31,7 @@ _NAMED_FLOATS: Final = {
 }
 
 
-def wrapped_int64(number: int) -> Int64:
+def wrap_int64(number: int) -> Int64:
     """Return a number as int64, wrapped around as Go's arithmetic does."""
     return Int64((number + _INT64) % (2 * _INT64) - _INT64)
 
@@ -41,9 +41,9 @@ def to_int64(value: Any) -> Int64:
     if isinstance(value, bool):
         return Int64(value)
     if isinstance(value, float):
-        return wrapped_int64(int(value)) if math.isfinite(value) and abs(value) < _INT64 else Int64(-_INT64)
+        return wrap_int64(int(value)) if math.isfinite(value) and abs(value) < _INT64 else Int64(-_INT64)
     if isinstance(value, int):
-        return wrapped_int64(int(value))
+        return wrap_int64(int(value))
     if isinstance(value, str):
         number = parse_int(_ZERO_FRACTION.sub("", value))
         return Int64(number) if number is not None and -_INT64 <= number < _INT64 else Int64(0)
@@ -78,7 +78,7 @@ def to_decimal(value: Any) -> Int64:
 
 
 def _product(first: Any, *others: Any) -> Int64:
-    return reduce(lambda product, value: wrapped_int64(product * to_int64(value)), others, to_int64(first))
+    return reduce(lambda product, value: wrap_int64(product * to_int64(value)), others, to_int64(first))
 
 
 def _div(left: Any, right: Any) -> Int64:
@@ -87,12 +87,12 @@ def _div(left: Any, right: Any) -> Int64:
     if divisor == 0:
         raise FuncError("runtime error: integer divide by zero")
     quotient = abs(dividend) // abs(divisor)
-    return wrapped_int64(quotient if (dividend < 0) == (divisor < 0) else -quotient)
+    return wrap_int64(quotient if (dividend < 0) == (divisor < 0) else -quotient)
 
 
 def _mod(left: Any, right: Any) -> Int64:
     """Return the remainder of an integer division, with the dividend's sign."""
-    return wrapped_int64(to_int64(left) - to_int64(right) * _div(left, right))
+    return wrap_int64(to_int64(left) - to_int64(right) * _div(left, right))
 
 
 def _decimal(operation: Callable[[Decimal, Decimal], Decimal], first: Any, *others: Any) -> float:
@@ -133,7 +133,7 @@ def minf(*values: Any) -> float:
     return -maxf(*(-to_float64(value) for value in values))
 
 
-def _rounded(rounding: Callable[[float], int], value: Any) -> float:
+def _round(rounding: Callable[[float], int], value: Any) -> float:
     number = to_float64(value)
     return math.copysign(rounding(number), number) if math.isfinite(number) else number
 
@@ -158,9 +158,9 @@ for _names, _signature, _call in (
     ("float64", f"func({_ONE}) float64", to_float64),
     ("atoi", "func(string) int", atoi),
     ("toDecimal", f"func({_ONE}) int64", to_decimal),
-    ("add", f"func({_MANY}) int64", lambda *values: wrapped_int64(sum(map(to_int64, values)))),
-    ("add1", f"func({_ONE}) int64", lambda value: wrapped_int64(to_int64(value) + 1)),
-    ("sub", f"func({_ONE}, {_ONE}) int64", lambda left, right: wrapped_int64(to_int64(left) - to_int64(right))),
+    ("add", f"func({_MANY}) int64", lambda *values: wrap_int64(sum(map(to_int64, values)))),
+    ("add1", f"func({_ONE}) int64", lambda value: wrap_int64(to_int64(value) + 1)),
+    ("sub", f"func({_ONE}, {_ONE}) int64", lambda left, right: wrap_int64(to_int64(left) - to_int64(right))),
     ("mul", f"func({_ONE}, {_MANY}) int64", _product),
     ("div", f"func({_ONE}, {_ONE}) int64", _div),
     ("mod", f"func({_ONE}, {_ONE}) int64", _mod),
@@ -173,8 +173,8 @@ for _names, _signature, _call in (
     ("divf", f"func({_ONE}, {_MANY}) float64", partial(_decimal, _quotient)),
     ("maxf", f"func({_ONE}, {_MANY}) float64", maxf),
     ("minf", f"func({_ONE}, {_MANY}) float64", minf),
-    ("ceil", f"func({_ONE}) float64", partial(_rounded, math.ceil)),
-    ("floor", f"func({_ONE}) float64", partial(_rounded, math.floor)),
+    ("ceil", f"func({_ONE}) float64", partial(_round, math.ceil)),
+    ("floor", f"func({_ONE}) float64", partial(_round, math.floor)),
     ("round", f"func({_ONE}, int, ...float64) float64", round_),
 ):
     FUNCTIONS.define(_signature, *_names.split(), cost=costs.NUMBERS)(_call)

@@ -54,7 +54,7 @@ _FAULTS: Final = {
 
 # Imported on first use: a template without regular expressions should not pay for loading the engine.
 @lru_cache(maxsize=_EXPRESSIONS)
-def _compiled(pattern: str) -> Any:
+def _compile(pattern: str) -> Any:
     import re2  # noqa: PLC0415 -- see above
 
     bad = _SURROGATE.search(pattern)
@@ -75,7 +75,7 @@ def _compiled(pattern: str) -> Any:
 
 
 def _search(pattern: str, text: str) -> Any:
-    expression = _compiled(pattern)
+    expression = _compile(pattern)
     _pay(expression, len(text))
     return expression.search(valid_utf8(text))
 
@@ -107,10 +107,10 @@ def or_panic(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def call(pattern: str, *args: Any) -> Any:
         try:
-            _compiled(pattern)
+            _compile(pattern)
         except FuncError as error:
-            shown = f"`{pattern}`" if can_backquote(pattern) else quote(pattern)
-            raise FuncError(f"regexp: Compile({shown}): {error}") from error
+            quoted = f"`{pattern}`" if can_backquote(pattern) else quote(pattern)
+            raise FuncError(f"regexp: Compile({quoted}): {error}") from error
         return function(pattern, *args)
 
     return call
@@ -119,70 +119,70 @@ def or_panic(function: Callable[..., Any]) -> Callable[..., Any]:
 def _matches(pattern: str, text: str, count: int) -> Iterator[Any]:
     """Yield matches as Go's FindAll does: an empty match right after another does not count."""
     last_end = -1
-    found = 0
-    expression = _compiled(pattern)
+    matches = 0
+    expression = _compile(pattern)
     _pay(expression, len(text))
-    for each in expression.finditer(valid_utf8(text)):
+    for match in expression.finditer(valid_utf8(text)):
         # From here the engine looks for the next one, up to the end of the text.
-        _pay(expression, len(text) - each.end())
+        _pay(expression, len(text) - match.end())
         reserve(_MATCH)
-        if count >= 0 and found >= count:
+        if count >= 0 and matches >= count:
             return
-        if each.start() == each.end() == last_end:
+        if match.start() == match.end() == last_end:
             continue
-        last_end = each.end()
-        found += 1
-        yield each
+        last_end = match.end()
+        matches += 1
+        yield match
 
 
 @FUNCTIONS.define("func(string, string, int) []string", "regexFindAll", cost=costs.SCAN, must=True)
 def find_all(pattern: str, text: str, count: int) -> Slice:
     """Return at most ``count`` matches, all where it is negative."""
-    found = [text[each.start() : each.end()] for each in _matches(pattern, text, count)]
-    return Slice("string", found, nil=not found)
+    texts = [text[match.start() : match.end()] for match in _matches(pattern, text, count)]
+    return Slice("string", texts, nil=not texts)
 
 
 @FUNCTIONS.define("func(string, string) string", "regexFind", cost=costs.SCAN, must=True)
 def regex_find(pattern: str, text: str) -> str:
     """Return the first match, or nothing."""
-    found = _search(pattern, text)
-    return text[found.start() : found.end()] if found is not None else ""
+    match = _search(pattern, text)
+    return text[match.start() : match.end()] if match is not None else ""
 
 
 @FUNCTIONS.define("func(string, string, string) string", "regexReplaceAll", cost=costs.SCAN, must=True)
 def replace_all(pattern: str, text: str, replacement: str) -> str:
     """Return a text with every match replaced; ``$1`` and ``${name}`` stand for groups."""
-    return _replaced(pattern, text, lambda found: _expanded(replacement, text, found))
+    return _replace(pattern, text, lambda match: _expand(replacement, text, match))
 
 
 @FUNCTIONS.define("func(string, string, string) string", "regexReplaceAllLiteral", cost=costs.SCAN, must=True)
 def replace_all_literal(pattern: str, text: str, replacement: str) -> str:
     """Return a text with every match replaced by a text as it is."""
-    return _replaced(pattern, text, lambda _found: replacement)
+    return _replace(pattern, text, lambda _found: replacement)
 
 
-def _replaced(pattern: str, text: str, make: Callable[[Any], str]) -> str:
+def _replace(pattern: str, text: str, make: Callable[[Any], str]) -> str:
     out, position, size = [], 0, 0
-    for found in _matches(pattern, text, -1):
-        part = text[position : found.start()] + make(found)
+    for match in _matches(pattern, text, -1):
+        part = text[position : match.start()] + make(match)
         size += byte_length(part)
         check_size(size, "regexReplaceAll")
         out.append(part)
-        position = found.end()
+        position = match.end()
     return "".join(out) + text[position:]
 
 
-def _expanded(replacement: str, text: str, found: Any) -> str:
+def _expand(replacement: str, text: str, match: Any) -> str:
     spend(1 + len(replacement) // _PER_STEP + _REFERENCE * replacement.count("$"))
 
     def group(reference: _re.Match[str]) -> str:
         if reference[0] == "$$":
             return "$"
         name = reference[1] or reference[2]
-        number = int(name) if _GROUP_NUMBER.fullmatch(name) else found.re.groupindex.get(name)
-        if number is None or number > found.re.groups:
+        number = int(name) if _GROUP_NUMBER.fullmatch(name) else match.re.groupindex.get(name)
+        if number is None or number > match.re.groups:
             return ""
-        begin, end = found.span(number)
+        begin, end = match.span(number)
         return text[begin:end] if begin >= 0 else ""
 
     return _TEMPLATE.sub(group, replacement)
@@ -191,20 +191,20 @@ def _expanded(replacement: str, text: str, found: Any) -> str:
 @FUNCTIONS.define("func(string, string, int) []string", "regexSplit", cost=costs.SCAN, must=True)
 def regex_split(pattern: str, text: str, count: int) -> Slice:
     """Return the parts of a text between matches, at most ``count``, all where it is negative."""
-    _compiled(pattern)
+    _compile(pattern)
     if count == 0:
         return Slice("string", nil=True)
     if pattern and not text:
         return Slice("string", [""])
     parts: list[str] = []
     begin = end = 0
-    for found in _matches(pattern, text, count):
+    for match in _matches(pattern, text, count):
         if count > 0 and len(parts) == count - 1:
             break
-        end = found.start()
-        if found.end() != 0:
+        end = match.start()
+        if match.end() != 0:
             parts.append(text[begin:end])
-        begin = found.end()
+        begin = match.end()
     if end != len(text):
         parts.append(text[begin:])
     return Slice("string", parts)
@@ -213,7 +213,7 @@ def regex_split(pattern: str, text: str, count: int) -> Slice:
 @FUNCTIONS.define("func(string) string", "regexQuoteMeta", cost=costs.BY_CHARACTER)
 def quote_meta(text: str) -> str:
     """Return a text with everything escaped that means something in an expression."""
-    return _META.sub(lambda found: f"\\{found[0]}", text)
+    return _META.sub(lambda match: f"\\{match[0]}", text)
 
 
 for _name in ("regexFindAll", "regexFind", "regexReplaceAll", "regexReplaceAllLiteral", "regexSplit"):

@@ -68,8 +68,10 @@ class Version(OpaqueStruct):
         if not self.original and (name == "Original" or name in _COMPARISONS):
             return None
         if name in _COMPARISONS:
-            result, told = _COMPARISONS[name]
-            return Func(name, f"func(*semver.Version) {result}", lambda other: told(compare(self, _version_of(other))))
+            result, explanation = _COMPARISONS[name]
+            return Func(
+                name, f"func(*semver.Version) {result}", lambda other: explanation(compare(self, _version_of(other)))
+            )
         major, minor, patch = map(Uint64, self.numbers)
         values = {
             "Major": major,
@@ -215,29 +217,29 @@ _CHECKS: Final[dict[str, Callable[[_Condition, Version], bool]]] = {
 
 
 def _conditions(group: str) -> list[_Condition]:
-    found: list[_Condition] = []
+    conditions: list[_Condition] = []
     position = 0
     while position < len(group):
         match = _CONSTRAINT.match(group, position)
         if match is None or match.end() == position:
             raise FuncError(f"improper constraint: {group}")
-        found.append(_condition(match))
+        conditions.append(_condition(match))
         position = match.end()
         if group[position : position + 1] == ",":
             position += 1
-    if not found:
+    if not conditions:
         raise FuncError(f"improper constraint: {group}")
-    return found
+    return conditions
 
 
 def _condition(match: re.Match[str]) -> _Condition:
     parts = [match[name] for name in _NUMBERS]
-    given = next((at for at, part in enumerate(parts) if part is None or part in _WILD), len(parts))
-    if not given:
-        return _Condition(">=", Version((0, 0, 0)), given)
+    parts_given = next((at for at, part in enumerate(parts) if part is None or part in _WILD), len(parts))
+    if not parts_given:
+        return _Condition(">=", Version((0, 0, 0)), parts_given)
     try:
-        numbers = [_segment(part) for part in parts[:given]]
+        numbers = [_segment(part) for part in parts[:parts_given]]
     except FuncError as error:
         raise FuncError("constraint Parser Error") from error
     padded = (*numbers, 0, 0)[: len(parts)]
-    return _Condition(match["op"] or "", Version(padded, match["pre"] or ""), given)
+    return _Condition(match["op"] or "", Version(padded, match["pre"] or ""), parts_given)

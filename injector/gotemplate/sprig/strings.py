@@ -58,7 +58,7 @@ def _character_class(char: str) -> str:
     return "U" if category == "Lu" else category[0] if category[0] in "PLN" else "O"
 
 
-def _joined(text: str, connector: str) -> str:
+def _join(text: str, connector: str) -> str:
     out: list[str] = []
     after_word = False
     for match in _SNAKE_WORDS.finditer("".join(map(_character_class, text))):
@@ -116,13 +116,13 @@ def quote_values(*values: Any) -> str:
     return " ".join(go_quote(strval(value)) for value in values if value is not None)
 
 
-def _spaced(text: str, *values: Any) -> str:
+def _join_by_space(text: str, *values: Any) -> str:
     """Return values by a format, joined by spaces, nil left out."""
     return " ".join(text.format(sprint(value)) for value in values if value is not None)
 
 
-FUNCTIONS.add("squote", "func(...interface {}) string", partial(_spaced, "'{}'"), costs.PRINTED)
-FUNCTIONS.add("cat", "func(...interface {}) string", partial(_spaced, "{}"), costs.PRINTED)
+FUNCTIONS.add("squote", "func(...interface {}) string", partial(_join_by_space, "'{}'"), costs.PRINTED)
+FUNCTIONS.add("cat", "func(...interface {}) string", partial(_join_by_space, "{}"), costs.PRINTED)
 
 
 @FUNCTIONS.define("func(int, string) string", "trunc", cost=costs.SCAN)
@@ -282,13 +282,13 @@ def abbrevboth(left: int, right: int, text: str) -> str:
     """Return a part of a text with an ellipsis at both ends."""
     if right < 4 or (left > 0 and right < 7):  # noqa: PLR2004 - room for the ellipses
         return text
-    return _abbreviated(text, left, right)
+    return _abbreviate(text, left, right)
 
 
 FUNCTIONS.add("abbrev", "func(int, string) string", lambda width, text: abbrevboth(0, width, text), costs.COPY)
 
 
-def _abbreviated(text: str, offset: int, width: int) -> str:
+def _abbreviate(text: str, offset: int, width: int) -> str:
     size = byte_length(text)
     if size <= width:
         return text
@@ -300,7 +300,7 @@ def _abbreviated(text: str, offset: int, width: int) -> str:
     if width < 7:  # noqa: PLR2004 - goutils' own limit
         return ""
     if offset + width - 3 < size:
-        return "..." + _abbreviated(byte_slice(text, offset, size), 0, width - 3)
+        return "..." + _abbreviate(byte_slice(text, offset, size), 0, width - 3)
     return "..." + byte_slice(text, size - (width - 3), size)
 
 
@@ -312,8 +312,8 @@ def wrap_with(width: int, separator: str, text: str, *, breaks_words: bool = Tru
     size = byte_length(text)
     check_size(size + (size // width + 1) * byte_length(separator), "wrap")
     if size == len(text):
-        return _wrapped(width, separator, text, breaks_words=breaks_words)
-    wrapped = _wrapped(width, _bytes_as_text(separator), _bytes_as_text(text), breaks_words=breaks_words)
+        return _wrap_text(width, separator, text, breaks_words=breaks_words)
+    wrapped = _wrap_text(width, _bytes_as_text(separator), _bytes_as_text(text), breaks_words=breaks_words)
     return from_bytes(wrapped.encode("latin-1"))
 
 
@@ -325,7 +325,7 @@ FUNCTIONS.add(
 )
 
 
-def _wrapped(width: int, separator: str, text: str, *, breaks_words: bool) -> str:
+def _wrap_text(width: int, separator: str, text: str, *, breaks_words: bool) -> str:
     out, offset, size = [], 0, len(text)
     while size - offset > width:
         if text[offset] == " ":
@@ -352,12 +352,12 @@ def _wrapped(width: int, separator: str, text: str, *, breaks_words: bool) -> st
 def splitn(separator: str, count: int, text: str) -> Map:
     """Return at most ``count`` parts of a text as a map, all if it is negative."""
     if separator and count:
-        return _numbered(text.split(separator, max(count - 1, -1)))
+        return _as_numbered_map(text.split(separator, max(count - 1, -1)))
     size = len(text) if count < 0 else min(count, len(text))
-    return _numbered([*text[: size - 1], text[size - 1 :]] if size else [])
+    return _as_numbered_map([*text[: size - 1], text[size - 1 :]] if size else [])
 
 
-def _numbered(parts: list[str]) -> Map:
+def _as_numbered_map(parts: list[str]) -> Map:
     """Return parts of a text as a map with the keys _0, _1 and so on."""
     return Map("string", "string", {f"_{index}": part for index, part in enumerate(parts)})
 
@@ -371,7 +371,7 @@ def split_list(separator: str, text: str) -> Slice:
 FUNCTIONS.add(
     "split",
     "func(string, string) map[string]string",
-    lambda separator, text: _numbered(split_list(separator, text)),
+    lambda separator, text: _as_numbered_map(split_list(separator, text)),
     costs.NUMBERED,
 )
 
@@ -464,8 +464,8 @@ FUNCTIONS.add("hasSuffix", "func(string, string) bool", lambda suffix, text: tex
 FUNCTIONS.add("trimPrefix", "func(string, string) string", lambda prefix, text: text.removeprefix(prefix), costs.SCAN)
 FUNCTIONS.add("trimSuffix", "func(string, string) string", lambda suffix, text: text.removesuffix(suffix), costs.SCAN)
 FUNCTIONS.add("plural", "func(string, string, int) string", lambda one, many, n: one if n == 1 else many, costs.NOTHING)
-FUNCTIONS.add("snakecase", "func(string) string", lambda text: _joined(text, "_"), costs.WORDS)
-FUNCTIONS.add("kebabcase", "func(string) string", lambda text: _joined(text, "-"), costs.WORDS)
+FUNCTIONS.add("snakecase", "func(string) string", lambda text: _join(text, "_"), costs.WORDS)
+FUNCTIONS.add("kebabcase", "func(string) string", lambda text: _join(text, "-"), costs.WORDS)
 FUNCTIONS.add("b64enc", "func(string) string", lambda text: base64.b64encode(to_bytes(text)).decode(), costs.COPY)
 FUNCTIONS.add("b32enc", "func(string) string", lambda text: base64.b32encode(to_bytes(text)).decode(), costs.COPY)
 FUNCTIONS.add("adler32sum", "func(string) string", lambda text: str(zlib.adler32(to_bytes(text))), costs.SCAN)
@@ -498,10 +498,10 @@ def _random_text(count: int, alphabet: str) -> str:
     # Each byte stands for a character, except those at the end, which would make some characters likelier than others.
     even = 256 - 256 % len(alphabet)
     letters = bytes(ord(alphabet[byte % len(alphabet)]) for byte in range(256))
-    found = b""
-    while len(found) < count:
-        found += _RANDOM.randbytes(2 * (count - len(found))).translate(letters, bytes(range(even, 256)))
-    return found[:count].decode("ascii")
+    decoded = b""
+    while len(decoded) < count:
+        decoded += _RANDOM.randbytes(2 * (count - len(decoded))).translate(letters, bytes(range(even, 256)))
+    return decoded[:count].decode("ascii")
 
 
 for _name, _alphabet in (

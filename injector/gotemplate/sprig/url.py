@@ -71,21 +71,21 @@ _IPV4_BITS: Final = 32
 def parse_url(text: str) -> dict[str, Any]:
     """Return a URL's parts: scheme, host, hostname, path, query, opaque, fragment, userinfo."""
     try:
-        return _parsed(text)
+        return _parse(text)
     except ValueError as error:
         raise FuncError(f"unable to parse url: {error}") from error
 
 
-def _parsed(text: str) -> dict[str, Any]:
+def _parse(text: str) -> dict[str, Any]:
     """Return the parts of a URL (url.Parse). Raises ValueError with Go's text."""
     whole, _, fragment = text.partition("#")
-    shown = whole
+    address = whole
     try:
         parts = _without_fragment(whole)
-        shown = text
-        return {**parts, "fragment": _unescaped(fragment)}
+        address = text
+        return {**parts, "fragment": _unescape(fragment)}
     except ValueError as error:
-        raise ValueError(f"parse {go_quote(shown)}: {error}") from error
+        raise ValueError(f"parse {go_quote(address)}: {error}") from error
 
 
 def _without_fragment(text: str) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def _without_fragment(text: str) -> dict[str, Any]:
     name, colon, port = parts["host"].rpartition(":")
     name = name if colon and _PORT.fullmatch(colon + port) else parts["host"]
     parts["hostname"] = name[1:-1] if name.startswith("[") and name.endswith("]") else name
-    return {**parts, "path": _unescaped(rest)}
+    return {**parts, "path": _unescape(rest)}
 
 
 def _host(scheme: str, host: str) -> str:
@@ -123,7 +123,7 @@ def _host(scheme: str, host: str) -> str:
             raise ValueError("missing ']' in host")
         _check_port(port)
         address, percent, zone = address.partition("%25")
-        address = _unescaped(address, "host") + _unescaped(percent + zone, "zone")
+        address = _unescape(address, "host") + _unescape(percent + zone, "zone")
         try:
             is_ipv4 = parse_address(address)[0] == _IPV4_BITS
         except ValueError as error:
@@ -133,7 +133,7 @@ def _host(scheme: str, host: str) -> str:
         return f"[{address}]{port}"
     colon = host.find(":") if scheme in ("http", "https") else host.rfind(":")
     _check_port(host[colon:] if colon >= 0 else "")
-    return _unescaped(host, "host")
+    return _unescape(host, "host")
 
 
 def _check_port(port: str) -> None:
@@ -146,14 +146,14 @@ def _userinfo(text: str) -> str:
     if not _USERINFO.fullmatch(text):
         raise ValueError("net/url: invalid userinfo")
     name, colon, password = text.partition(":")
-    return colon.join(_escaped(_unescaped(part), _USER_SAFE) for part in (name, password))
+    return colon.join(_escape(_unescape(part), _USER_SAFE) for part in (name, password))
 
 
-def _escaped(text: str, safe: str) -> str:
+def _escape(text: str, safe: str) -> str:
     return quote_from_bytes(to_bytes(text), safe)
 
 
-def _unescaped(text: str, place: str = "") -> str:
+def _unescape(text: str, place: str = "") -> str:
     """Return a part of a URL without escapes (unescape); ``place`` is ``host`` or ``zone`` where only some characters are allowed."""
     raw = to_bytes(text)
     for match in _ESCAPE_OR_BAD.finditer(raw):
@@ -185,7 +185,7 @@ def join_url(parts: Mapping[str, Any]) -> str:
     user = ""
     if userinfo:
         try:
-            user = _parsed(f"proto://{userinfo}@host")["userinfo"] + "@"
+            user = _parse(f"proto://{userinfo}@host")["userinfo"] + "@"
         except ValueError as error:
             raise FuncError(f"unable to parse userinfo in dict: {error}") from error
         if "@" not in _PATH.split(f"{userinfo}@", maxsplit=1)[0]:
@@ -196,15 +196,15 @@ def join_url(parts: Mapping[str, Any]) -> str:
     else:
         if host or user or (scheme and path):
             out += "//"
-        out += user + _escaped(host, _HOST_SAFE)
-        path = path if path == "*" else _escaped(path, _PATH_SAFE)
+        out += user + _escape(host, _HOST_SAFE)
+        path = path if path == "*" else _escape(path, _PATH_SAFE)
         if path and not path.startswith("/") and host:
             out += "/"
         if not out and ":" in path.partition("/")[0]:
             out = "./"  # else the colon would end a scheme
         out += path
     out += f"?{query}" if query else ""
-    return out + (f"#{_escaped(fragment, _FRAGMENT_SAFE)}" if fragment else "")
+    return out + (f"#{_escape(fragment, _FRAGMENT_SAFE)}" if fragment else "")
 
 
 def _text(parts: Mapping[str, Any], name: str) -> str:

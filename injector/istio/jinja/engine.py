@@ -19,7 +19,7 @@ import jinja2.nodes
 
 from injector.errors import AnnotationError, DataError, TemplateBudgetError, TemplateRenderError
 from injector.golang.json import load_json
-from injector.gotemplate.budget import METER, Budget, Rendering, metered_by
+from injector.gotemplate.budget import METER, Budget, Rendering, use_meter
 from injector.gotemplate.errors import Spent
 from injector.gotemplate.values import indirect
 from injector.istio.frozen import frozen
@@ -187,7 +187,7 @@ class JinjaTemplate:
         size = 0
         rendering = Rendering(Budget(clock=self.clock), METER.get())
         try:
-            with metered_by(rendering):
+            with use_meter(rendering):
                 # ``generate`` would rewrite the traceback, for which Jinja2 compiles code for each frame.
                 parts = iter(self.compiled.root_render_func(self.compiled.new_context(values)))
                 while some := list(islice(parts, _PARTS)):

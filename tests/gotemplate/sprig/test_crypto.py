@@ -11,7 +11,7 @@ from injector.gotemplate.sprig import crypto
 
 
 def test_a_certificate_is_signed_by_its_authority() -> None:
-    functions = crypto.CLOCKED.bound(lambda: datetime.now(UTC))
+    functions = crypto.CLOCKED.bind(lambda: datetime.now(UTC))
     ca = functions["genCA"].call("test-ca", 10)
     leaf = functions["genSignedCert"].call("leaf", ["10.0.0.1"], ["a.example.com"], 5, ca)
     root, cert = (x509.load_pem_x509_certificate(item.cert.encode()) for item in (ca, leaf))

@@ -27,7 +27,7 @@ MAX_BITS = 256
 
 @pytest.fixture(autouse=True)
 def _rendering() -> Iterator[None]:
-    with metered_by(Rendering(Budget(clock=lambda: 0.0))):
+    with use_meter(Rendering(Budget(clock=lambda: 0.0))):
         yield
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from injector.gotemplate.budget import DEFAULT_BUDGET, Budget, Rendering, metered_by, spend
+from injector.gotemplate.budget import DEFAULT_BUDGET, Budget, Rendering, spend, use_meter
 from injector.gotemplate.errors import Spent
 from injector.istio.jinja.filters import known_filters, known_tests
 from injector.istio.jinja.sandbox import Sandbox
@@ -33,7 +33,7 @@ TESTS = {
 
 @pytest.fixture(autouse=True)
 def _rendering() -> Iterator[None]:
-    with metered_by(Rendering(Budget(clock=lambda: 0.0))):
+    with use_meter(Rendering(Budget(clock=lambda: 0.0))):
         yield
 
 

@@ -9,7 +9,7 @@ import jinja2
 import pytest
 from jinja2.exceptions import SecurityError, TemplateSyntaxError, UndefinedError
 
-from injector.gotemplate.budget import DEFAULT_BUDGET, Budget, Rendering, metered_by, spend
+from injector.gotemplate.budget import DEFAULT_BUDGET, Budget, Rendering, spend, use_meter
 from injector.gotemplate.errors import Spent
 from injector.istio.jinja.sandbox import Sandbox, TemplateFunction
 from tests.cases import cases
@@ -17,7 +17,7 @@ from tests.cases import cases
 
 @pytest.fixture(autouse=True)
 def _rendering() -> Iterator[None]:
-    with metered_by(Rendering(Budget(clock=lambda: 0.0))):
+    with use_meter(Rendering(Budget(clock=lambda: 0.0))):
         yield
 
 
