@@ -218,7 +218,7 @@ class Metrics:
             gauge.clear()
         for name, row in rows.items():
             self._upgrade_phase.labels(name, row.phase).set(1)
-            self._upgrade_left.labels(name).set(row.left)
+            self._upgrade_left.labels(name).set(row.remaining)
             for state, count in row.waves.items():
                 self._upgrade_waves.labels(name, state).set(count)
             for state, count in row.workloads.items():
@@ -419,7 +419,7 @@ class UpgradeRow:
     phase: str
     waves: Mapping[str, int]
     workloads: Mapping[str, int]
-    left: int
+    remaining: int
     gates: Mapping[str, str]
     progressed: float
 

@@ -85,7 +85,7 @@ def _find_unquoted(text: Text, tree: j.Template, flow: JinjaFlow) -> Iterator[Fi
         done = action.end
         actions += [action] if prints else []
     masked = MaskedText("".join([*parts, text.text[done:]]))
-    printed = [expression for expression in _printed(tree) if not isinstance(expression, j.TemplateData)]
+    printed = [expression for expression in _output_expressions(tree) if not isinstance(expression, j.TemplateData)]
     for node, action in zip(printed, actions, strict=False):
         taints = flow.prints.get(id(node), frozenset())
         if taints:
@@ -95,13 +95,13 @@ def _find_unquoted(text: Text, tree: j.Template, flow: JinjaFlow) -> Iterator[Fi
             yield from unquoted_finding(text, at, sorted(taints), masked.context(action.start))
 
 
-def _printed(node: j.Node) -> Iterator[j.Node]:
+def _output_expressions(node: j.Node) -> Iterator[j.Node]:
     """Yield the parts of all texts in the order of the source."""
     if isinstance(node, j.Output):
         yield from node.nodes
         return
     for child in node.iter_child_nodes():
-        yield from _printed(child)
+        yield from _output_expressions(child)
 
 
 def _missing_values(text: Text, flow: JinjaFlow, values: Any) -> Iterator[Finding]:

@@ -261,13 +261,13 @@ def mask(text: str, delimiters: tuple[str, str]) -> str:
     left, right = map(re.escape, delimiters)
     action = re.compile(rf"""{left}(?:"(?:[^"\\\n]|\\.)*"|`[^`]*`|/\*.*?\*/|[^"`])*?{right}""", re.DOTALL)
 
-    def masked(match: re.Match[str]) -> str:
+    def mask_match(match: re.Match[str]) -> str:
         is_text = not re.match(
             rf"{left}-?\s*(?:/\*|if|else|end|range|with|define|block|template|break|continue|\$\w+ *:?=)", match[0]
         )
         return re.sub(r"[^\n]", "\0" if is_text else " ", match[0])
 
-    return action.sub(masked, text)
+    return action.sub(mask_match, text)
 
 
 def _missing_values(text: Text, flow: Flow, values: Any) -> Iterator[Finding]:

@@ -40,13 +40,13 @@ class Removal:
 
     Args:
         delete: the objects that belong to the injector, in the order of their deletion.
-        kept: lines about objects that stay, each with a remedy.
+        remaining: lines about objects that stay, each with a remedy.
         calling: how many webhook configurations of others still call the injector.
         users: the namespaces and pods whose revision or tag has no webhook afterwards, by the way to keep an injector for them.
     """
 
     delete: tuple[tuple[Resource, Mapping[str, Any]], ...]
-    kept: tuple[str, ...]
+    remaining: tuple[str, ...]
     calling: int
     users: Mapping[str, Sequence[str]]
 
@@ -185,7 +185,7 @@ def uninstall(  # noqa: PLR0913 -- one parameter for each flag
         plan = plan_removal(cluster, Endpoint(service, namespace, url=url), ca_secret)
         for resource, item in plan.delete:
             echo(f"delete {_title(resource, item)}")
-        for line in plan.kept:
+        for line in plan.remaining:
             echo(f"keep {line}")
         for remedy, users in plan.users.items():
             echo(f"warning: without an injector: {first_of(users, _SHOWN_USERS)}; {remedy}", err=True)

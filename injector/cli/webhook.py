@@ -28,7 +28,7 @@ from injector.istio.labels import DEFAULT_NAME
 from injector.istio.webhooks.configurations import (
     UNSERVED_ACTIONS,
     WebhookOptions,
-    deactivated,
+    deactivate,
     revision_webhook,
     tag_webhook,
     unserved_webhook,
@@ -176,7 +176,7 @@ def _list_state(directory: Path | None, kubeconfig: Kubeconfig, options: Webhook
 def _revision_manifest(name: str, options: WebhookOptions, *, has_default_tag: bool) -> dict[str, Any]:
     """Return the configuration of a revision. A tag ``default`` replaces the webhooks of a revision ``default``."""
     manifest = revision_webhook(name, options)
-    return deactivated(manifest) if has_default_tag and name == DEFAULT_NAME else manifest
+    return deactivate(manifest) if has_default_tag and name == DEFAULT_NAME else manifest
 
 
 @webhook.command("apply", epilog=examples("webhook apply --dry-run server", "webhook apply --revision 1-30"))

@@ -39,7 +39,7 @@ class Lease:
     name: str
     identity: str
     _record: Mapping[str, Any] = field(default_factory=dict)
-    _seen_at: float = 0.0
+    _observed_at: float = 0.0
     _fault: str = ""
 
     async def lead(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -102,11 +102,11 @@ class Lease:
         spec = item.get("spec") or {}
         now = asyncio.get_running_loop().time()
         if spec != self._record:
-            self._record, self._seen_at = spec, now
+            self._record, self._observed_at = spec, now
         current = spec.get("holderIdentity") or ""
         is_own = current == self.identity
         if not is_own and (
-            not holder or (current and now < self._seen_at + (spec.get("leaseDurationSeconds") or DURATION))
+            not holder or (current and now < self._observed_at + (spec.get("leaseDurationSeconds") or DURATION))
         ):
             return False
         time = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -121,5 +121,5 @@ class Lease:
             await self.client.replace(LEASES, {**item, "spec": written}, manager=LEASE_MANAGER)
         else:
             await self.client.create(LEASES, {"metadata": meta, "spec": written}, manager=LEASE_MANAGER)
-        self._record, self._seen_at, self._fault = written, now, ""
+        self._record, self._observed_at, self._fault = written, now, ""
         return True

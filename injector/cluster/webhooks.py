@@ -26,7 +26,7 @@ from injector.errors import ConfigError
 from injector.golang.json import load_json
 from injector.hints import fitting_names
 from injector.istio.labels import ANNOTATIONS, DEFAULT_NAME, REVISION_LABEL, TAG_LABEL
-from injector.istio.webhooks.configurations import deactivated, is_deactivated, sidecar_webhooks
+from injector.istio.webhooks.configurations import deactivate, is_deactivated, sidecar_webhooks
 from injector.istio.webhooks.paths import has_path_of
 from injector.kube.pods import mapping_at
 
@@ -56,9 +56,9 @@ def merge_for_apply(manifest: Mapping[str, Any], current: Mapping[str, Any] | No
     removed = [
         there[name]
         for name in there
-        if name not in wanted and any(field_manager != own for field_manager, _ in _managed(current, name))
+        if name not in wanted and any(field_manager != own for field_manager, _ in _managed_fields(current, name))
     ]
-    shared = [_without_bundle(webhook) for webhook in deactivated({"webhooks": removed})["webhooks"]]
+    shared = [_without_bundle(webhook) for webhook in deactivate({"webhooks": removed})["webhooks"]]
     metadata = {**manifest["metadata"], "resourceVersion": current["metadata"]["resourceVersion"]}
     return {**manifest, "metadata": metadata, "webhooks": [*applied, *shared]}
 
@@ -91,7 +91,9 @@ def _with_bundle(
     webhook: Mapping[str, Any], there: Mapping[str, Any], name: str, current: Mapping[str, Any], manager: str
 ) -> dict[str, Any]:
     before, client = there.get("clientConfig") or {}, dict(webhook["clientConfig"])
-    own = next((fields for field_manager, fields in _managed(current, name) if field_manager == (manager, _APPLY)), {})
+    own = next(
+        (fields for field_manager, fields in _managed_fields(current, name) if field_manager == (manager, _APPLY)), {}
+    )
     if _BUNDLE not in client and _BUNDLE in before and f"f:{_BUNDLE}" in (own.get("f:clientConfig") or {}):
         client[_BUNDLE] = before[_BUNDLE]
     # A webhook has a service or a url. The other one must be removed explicitly, in case another manager owns it.
@@ -104,7 +106,7 @@ def _without_bundle(webhook: Mapping[str, Any]) -> dict[str, Any]:
     return {**webhook, "clientConfig": client}
 
 
-def _managed(current: Mapping[str, Any], name: str) -> Iterator[tuple[tuple[str, str], Mapping[str, Any]]]:
+def _managed_fields(current: Mapping[str, Any], name: str) -> Iterator[tuple[tuple[str, str], Mapping[str, Any]]]:
     """Yield the managers of a webhook's fields, each with the fields."""
     for entry, key, fields in _managed_webhooks(current):
         if key.startswith("k:") and load_json(key.removeprefix("k:")) == {"name": name}:
@@ -173,7 +175,7 @@ class OwnWebhooks:
     name: str
     entries: tuple[OwnWebhook, ...]
 
-    def outdated(self, bundle: bytes) -> tuple[OwnWebhook, ...]:
+    def find_outdated(self, bundle: bytes) -> tuple[OwnWebhook, ...]:
         """Return the entries with a different bundle."""
         return tuple(entry for entry in self.entries if entry.bundle != bundle)
 
@@ -218,7 +220,7 @@ def bundle_patch(own: OwnWebhooks, bundle: bytes) -> list[dict[str, Any]]:
     value = base64.b64encode(bundle).decode()
     return [
         operation
-        for entry in own.outdated(bundle)
+        for entry in own.find_outdated(bundle)
         for operation in (
             {"op": "test", "path": f"/webhooks/{entry.index}/name", "value": entry.name},
             {"op": "add", "path": f"/webhooks/{entry.index}/clientConfig/caBundle", "value": value},

@@ -198,7 +198,7 @@ class _Part(NamedTuple):
     is the largest one.
     """
 
-    shown: str
+    template: str
     field: str = ""
     pattern: str = ""
     most: int = 9999
@@ -246,7 +246,7 @@ def format_time(time: datetime, layout: str) -> str:
 
 def _show(part: str, time: datetime, values: Mapping[str, Any]) -> str:
     if part in _PARTS:
-        return _PARTS[part].shown.format(**values)
+        return _PARTS[part].template.format(**values)
     if part == "MST":
         return time.tzname() or _show_offset(time, "-0700")
     if part in ("PM", "pm"):

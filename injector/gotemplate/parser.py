@@ -234,7 +234,7 @@ class Parser:
             self.fail(str(error))
         return n.NumberNode(token.pos, token.line, token.text, *kinds)
 
-    def parenthesized(self, _token: Token) -> n.Node:
+    def parse_parenthesized(self, _token: Token) -> n.Node:
         """``"(" pipeline ")"``."""
         self.parens += 1
         if self.parens > _MAX_PARENS:
@@ -264,7 +264,7 @@ class Parser:
         Kind.CHAR_CONSTANT: number,
         Kind.COMPLEX: number,
         Kind.NUMBER: number,
-        Kind.LEFT_PAREN: parenthesized,
+        Kind.LEFT_PAREN: parse_parenthesized,
         Kind.STRING: string,
         Kind.RAW_STRING: string,
     }

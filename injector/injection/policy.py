@@ -72,21 +72,21 @@ def _decisions(
     place, value = _request_of(behaviours, pod)
     wanted, invalid = behaviours.wants_injection(value), _invalid(behaviours, place, value)
 
-    def skipped(reason: str, detail: str, warning: str = invalid) -> PolicyDecision:
+    def skip(reason: str, detail: str, warning: str = invalid) -> PolicyDecision:
         return PolicyDecision(inject=False, reason=reason, detail=detail, warning=warning)
 
     is_on_host = (pod.get("spec") or {}).get("hostNetwork")
-    yield skipped("host_network", "the pod uses the host's network") if is_on_host else None
+    yield skip("host_network", "the pod uses the host's network") if is_on_host else None
 
     is_ignored = namespace in behaviours.ignored_namespaces
-    yield skipped("ignored_namespace", f"namespace {namespace} is never injected") if is_ignored else None
+    yield skip("ignored_namespace", f"namespace {namespace} is never injected") if is_ignored else None
 
     # An illegal policy overrides the label, the annotation and the selectors in Istio, so it comes before them.
     if policy.policy in (ENABLED, DISABLED):
         yield None
     else:
         fault = f"policy {policy.policy!r} is neither `{ENABLED}` nor `{DISABLED}`: nothing is injected"
-        yield skipped("illegal_policy", fault, fault)
+        yield skip("illegal_policy", fault, fault)
 
     stated = None if wanted is None else PolicyDecision(wanted, place, f"{place} {INJECT} is {value!r}", invalid)
     yield stated if place == "label" else None

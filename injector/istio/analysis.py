@@ -311,7 +311,7 @@ def _of_namespace(item: Item, mesh: Mesh) -> Iterator[Diagnostic]:
             yield _message("IST0148", item)
         else:
             yield _message("IST0102", item, item.name, item.name)
-    yield from _unserved(item, _labels_of(item), {}, mesh)
+    yield from _check_served(item, _labels_of(item), {}, mesh)
 
 
 def _labels_of(namespace: Item) -> dict[str, str]:
@@ -319,7 +319,7 @@ def _labels_of(namespace: Item) -> dict[str, str]:
     return {**namespace.labels, NAME_LABEL: namespace.name}
 
 
-def _unserved(item: Item, namespace: Labels, pod: Labels, mesh: Mesh) -> Iterator[Diagnostic]:
+def _check_served(item: Item, namespace: Labels, pod: Labels, mesh: Mesh) -> Iterator[Diagnostic]:
     served = mesh.served
     if served is None or mesh.calls(namespace, pod) or unserved_name(namespace, pod, served) is None:
         return
@@ -346,8 +346,8 @@ def _of_pod(item: Item, namespaces: Mapping[str, Item], mesh: Mesh) -> Iterator[
     has_proxy = any(container.get("name") == _PROXY and container.get("image") for container in containers)
     if home is None or decision.lower() == "false" or spec.get("hostNetwork") or has_proxy:
         return
-    if not list(_unserved(item, around, {}, mesh)):  # else the message about the namespace says it
-        yield from _unserved(item, around, labels, mesh)
+    if not list(_check_served(item, around, {}, mesh)):  # else the message about the namespace says it
+        yield from _check_served(item, around, labels, mesh)
     is_enabled = around.get(INJECTION_LABEL) == "enabled" or mesh.calls(around, labels)
     if item.is_pod and is_enabled and home.name != mesh.istio_namespace and around.get(_AMBIENT_LABEL) != "ambient":
         yield _message("IST0103", item, item.full_name)

@@ -112,7 +112,7 @@ def _render(functions: Mapping[str, Func]) -> Func:
             raise FuncError(f"templates render themselves deeper than {_MAX_RENDER_DEPTH}")
         token = _RENDERED.set((data, depth + 1))
         try:
-            return templates.get(text, compiled).execute(data)
+            return templates.get(text, compile_text).execute(data)
         except BudgetError:
             raise
         except TemplateError:
@@ -120,7 +120,7 @@ def _render(functions: Mapping[str, Func]) -> Func:
         finally:
             _RENDERED.reset(token)
 
-    def compiled(text: str) -> GoTemplate:
+    def compile_text(text: str) -> GoTemplate:
         return compile_template("inject", text, funcs=functions)
 
     templates: Memo[str, GoTemplate] = Memo(_MAX_COMPILED, _MAX_COMPILED_CHARACTERS, len)
@@ -157,8 +157,8 @@ def compile_go_templates(
     """
     functions = cache(partial(go_functions, minor, env))
 
-    def compiled(name: str, text: str) -> Template:
+    def compile_one(name: str, text: str) -> Template:
         key = name, text, delimiters, minor, tuple(sorted(env.items()))
         return share(_COMPILED, key, lambda: compile_go_template(name, text, functions(), delimiters))
 
-    return MappingProxyType({name: compiled(name, text) for name, text in texts.items()})
+    return MappingProxyType({name: compile_one(name, text) for name, text in texts.items()})

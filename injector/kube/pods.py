@@ -207,14 +207,14 @@ def for_each_item(obj: Mapping[str, Any], function: Callable[[dict[str, Any]], T
     The errors of all items, which name the item, are raised at the end, see ``for_each``.
     """
 
-    def named(item: dict[str, Any]) -> T:
+    def with_place(item: dict[str, Any]) -> T:
         try:
             return function(item)
         except DataError as error:
             add_place(error, item)
             raise
 
-    return for_each(items_of(obj), named)
+    return for_each(items_of(obj), with_place)
 
 
 def add_place(error: DataError, obj: Mapping[str, Any], place: str = "") -> None:
@@ -237,7 +237,7 @@ def workload_of(pod: Mapping[str, Any], rules: OwnerRules = NEWEST_RULES) -> Wor
     owner = controller_of(meta) if rules.controllers and meta.get("generateName") else None
     if owner is None:
         return WorkloadMeta(own, namespace)
-    name, kind, version = _seen_through(owner, meta.get("labels") or {}, rules)
+    name, kind, version = _owner_of_replica(owner, meta.get("labels") or {}, rules)
     return WorkloadMeta(name or own, namespace, kind, version)
 
 
@@ -258,7 +258,7 @@ def identity_of(pod: Mapping[str, Any]) -> WorkloadMeta:
         return WorkloadMeta(labels[_SPARK_APPLICATION], namespace, "SparkApplication", _SPARK_VERSION)
     version = owner.get("apiVersion") or ""
     if version.rpartition("/")[0] in _KUBERNETES_GROUPS and (kind != "Job" or _CRON_JOB_TIME.search(name)):
-        name, kind, version = _seen_through(owner, labels, NEWEST_RULES)
+        name, kind, version = _owner_of_replica(owner, labels, NEWEST_RULES)
     return WorkloadMeta(name, namespace, kind, version)
 
 
@@ -267,7 +267,7 @@ def controller_of(meta: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return next((owner for owner in meta.get("ownerReferences") or () if owner.get("controller")), None)
 
 
-def _seen_through(owner: Mapping[str, Any], labels: Mapping[str, str], rules: OwnerRules) -> tuple[str, str, str]:
+def _owner_of_replica(owner: Mapping[str, Any], labels: Mapping[str, str], rules: OwnerRules) -> tuple[str, str, str]:
     """Return name, kind and API version of the creator of the pod's owner, else those of the owner."""
     name, kind, version = owner.get("name") or "", owner.get("kind") or "", owner.get("apiVersion") or ""
     if kind == "ReplicaSet":

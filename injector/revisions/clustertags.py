@@ -42,7 +42,7 @@ from injector.cluster.webhooks import (
 from injector.errors import ClusterError, ConfigError, DataError, TagError
 from injector.injection.containers import labels_of
 from injector.istio.labels import ANNOTATIONS, DEFAULT_NAME, INJECTION_LABEL, ISTIO_NAMESPACE, REVISION_LABEL, TAG_LABEL
-from injector.istio.webhooks.configurations import Endpoint, WebhookOptions, deactivated, is_deactivated, tag_webhook
+from injector.istio.webhooks.configurations import Endpoint, WebhookOptions, deactivate, is_deactivated, tag_webhook
 from injector.istio.webhooks.overlaps import overlaps
 from injector.istio.webhooks.reading import options_of
 from injector.istio.webhooks.tagobjects import VALIDATOR_NAME, default_validator, tag_service
@@ -288,7 +288,7 @@ def _deactivation(configuration: Mapping[str, Any]) -> dict[str, Any]:
     """Return the manifest that deactivates a configuration and has no other fields."""
     webhooks = [{"name": webhook["name"]} for webhook in configuration["webhooks"]]
     version = configuration["metadata"]["resourceVersion"]
-    return deactivated({"metadata": {"name": _name(configuration), "resourceVersion": version}, "webhooks": webhooks})
+    return deactivate({"metadata": {"name": _name(configuration), "resourceVersion": version}, "webhooks": webhooks})
 
 
 def _name(configuration: Mapping[str, Any]) -> str:

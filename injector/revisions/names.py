@@ -68,7 +68,7 @@ def parse_path(raw_path: str) -> InjectPath:
         ReviewError: a part is not UTF-8 or has a control character, or a key is not a valid environment variable.
     """
     segments = [
-        _decoded(segment)
+        _decode(segment)
         for segment in raw_path.removeprefix(PATH_PREFIX).removeprefix("/").removesuffix("/").split("/")
     ]
     if segments == [""]:
@@ -108,7 +108,7 @@ def _variable(key: str) -> str:
     return name
 
 
-def _decoded(segment: str) -> str:
+def _decode(segment: str) -> str:
     try:
         text = unquote_to_bytes(segment).decode()
     except UnicodeDecodeError as error:

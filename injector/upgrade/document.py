@@ -331,7 +331,7 @@ def _metric(raw: _Fields) -> Metric:
     name, query = raw.text("name"), raw.text("query", "")
     if not query and name not in BUILT_IN:
         raw.refuse("query", "it is missing", f"write a query; the names of built-in queries are {', '.join(BUILT_IN)}")
-    bounds = raw.bound("min"), raw.bound("max")
+    bounds = raw.read_bound("min"), raw.read_bound("max")
     if bounds == (None, None):
         if query:
             raw.refuse("min", "a threshold is missing", "give `min`, `max` or both")
@@ -412,7 +412,7 @@ class _Fields:
             self.refuse(key, f"it is {value!r}", f"write a whole number from {minimum} to {maximum}")
         return value
 
-    def bound(self, key: str) -> float | None:
+    def read_bound(self, key: str) -> float | None:
         value = self.get(key)
         if value is None:
             return None

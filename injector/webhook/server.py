@@ -55,12 +55,12 @@ async def serve(
     listeners: ListenOptions,
     services: Services,
     *,
-    started: Callable[[int, int], None],
+    on_start: Callable[[int, int], None],
     follow: Mapping[str, Follow] | None = None,
 ) -> None:
     """Serve until a signal arrives.
 
-    ``started`` is called with the ports of the webhook and of operations when the server is ready. ``follow`` has the background tasks that
+    ``on_start`` gets the ports of the webhook and of operations when the server is ready. ``follow`` has the background tasks that
     follow the cluster, by name; the server is not ready until each has set its event.
 
     Raises:
@@ -85,7 +85,7 @@ async def serve(
             if services.follower is not None:
                 supervisor.start("configuration", services.follower.run)
             lifecycle.phase = Phase.SERVING
-            started(port, ops_port)
+            on_start(port, ops_port)
             received = await stop.get()
             lifecycle.phase = Phase.DRAINING
             await _delay(stop, listeners.shutdown_delay, received)

@@ -231,12 +231,12 @@ def mask_path(path: str, names: Collection[str]) -> str:
     The names of entries, and the keys of annotations that hold JSON, can be values of annotations.
     """
 
-    def shown(part: re.Match[str]) -> str:
+    def mask(part: re.Match[str]) -> str:
         text = part[0].strip("[]")
         name = text.partition("#")[0]
         return part[0] if name in names or name in _WRITTEN or name in _fields() else part[0].replace(text, "*")
 
-    return _PART.sub(shown, path)
+    return _PART.sub(mask, path)
 
 
 def _names_of(pod: Mapping[str, Any]) -> frozenset[str]:

@@ -306,9 +306,9 @@ def test_unserved_names_are_watched_on_request(tmp_path: Path, monkeypatch: pyte
     served: list[tuple[Services, Mapping[str, Follow]]] = []
 
     async def fake_serve(
-        _listeners: ListenOptions, services: Services, *, started: object, follow: Mapping[str, Follow]
+        _listeners: ListenOptions, services: Services, *, on_start: object, follow: Mapping[str, Follow]
     ) -> None:
-        del started
+        del on_start
         served.append((services, follow))
 
     monkeypatch.setattr(server, "serve", fake_serve)

@@ -12,7 +12,7 @@ from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, S
 from injector.istio.webhooks.configurations import (
     Endpoint,
     WebhookOptions,
-    deactivated,
+    deactivate,
     revision_webhook,
     tag_webhook,
     unserved_webhook,
@@ -202,7 +202,7 @@ def test_webhooks_of_istiod_and_of_other_injectors_do_not_count(cluster: FakeApi
 
 def test_the_default_tag_goes_with_its_validator_and_names_its_old_revision(cluster: FakeApi) -> None:
     cluster.put(WEBHOOKS, of_tag("default", "injector-tag"))
-    cluster.put(WEBHOOKS, written_by(deactivated(revision_webhook("default", ISTIOD)), "helm"))
+    cluster.put(WEBHOOKS, written_by(deactivate(revision_webhook("default", ISTIOD)), "helm"))
     validator = default_validator("1-31", "istio-system")
     cluster.put(VALIDATORS, validator)
     cluster.put(NAMESPACES, namespace("shop", **{"istio-injection": "enabled"}))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from injector.cluster.webhooks import webhook_facts, webhook_faults
-from injector.istio.webhooks.configurations import Endpoint, WebhookOptions, deactivated, revision_webhook, tag_webhook
+from injector.istio.webhooks.configurations import Endpoint, WebhookOptions, deactivate, revision_webhook, tag_webhook
 from tests.webhook.certificates import authority
 
 ISTIOD = {"name": "istiod-1-30", "namespace": "istio-system", "path": "/inject"}
@@ -161,7 +161,7 @@ def test_two_bundles_of_one_service_need_a_common_ca() -> None:
 
 
 def test_a_deactivated_configuration_and_other_objects_are_left_alone() -> None:
-    inactive = deactivated(led_to({"service": ISTIOD}, REVISION))
+    inactive = deactivate(led_to({"service": ISTIOD}, REVISION))
     unlabelled = {**REVISION, "metadata": {"name": "x"}}
 
     assert faults(inactive, led_to({"service": ISTIOD}, unlabelled)) == []

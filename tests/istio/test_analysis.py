@@ -22,7 +22,7 @@ from injector.istio.analysis import (
 from injector.istio.behaviours import NEWEST, parse_minor
 from injector.istio.webhooks.configurations import (
     WebhookOptions,
-    deactivated,
+    deactivate,
     revision_webhook,
     tag_webhook,
     unserved_webhook,
@@ -91,7 +91,7 @@ def test_in_a_cluster_only_webhooks_serve_a_name() -> None:
     assert codes(revision_webhook("1-30", PLAIN)) == []
     # The label of the tag's configuration names the revision, but its selectors do not.
     assert codes(tag_webhook("prod", "1-30", PLAIN)) == ["INJ0001"]
-    assert codes(deactivated(revision_webhook("1-30", PLAIN))) == ["INJ0001"]
+    assert codes(deactivate(revision_webhook("1-30", PLAIN))) == ["INJ0001"]
     assert codes() == ["INJ0001"]
 
 

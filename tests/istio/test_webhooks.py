@@ -13,7 +13,7 @@ from injector.istio.webhooks.configurations import (
     UNSERVED_KINDS,
     Endpoint,
     WebhookOptions,
-    deactivated,
+    deactivate,
     is_deactivated,
     revision_webhook,
     tag_webhook,
@@ -152,7 +152,7 @@ def test_the_precedence_of_a_configuration_is_read_back(name: str, precedence: s
         assert options is not None
         assert options.precedence == precedence
     assert precedence_of(live_webhooks([configuration, tag])) == precedence
-    deactivated_options = options_of(deactivated(configuration), name)
+    deactivated_options = options_of(deactivate(configuration), name)
     assert deactivated_options is not None
     assert deactivated_options.precedence == "namespace"
 
@@ -297,7 +297,7 @@ def test_a_deactivated_configuration_matches_nothing_and_keeps_the_rest() -> Non
     configuration = revision_webhook("default", WebhookOptions())
     before = dump_json(configuration)
 
-    found = deactivated(configuration)
+    found = deactivate(configuration)
 
     never = {"matchLabels": {"istio.io/deactivated": "never-match"}}
     assert (is_deactivated(configuration), is_deactivated(found)) == (False, True)
@@ -512,7 +512,7 @@ def test_the_default_tag_overlaps_with_a_default_revision_that_is_not_deactivate
         overlap(f"istio-sidecar-injector/{prefix}.{suffix}")
         for prefix in ("namespace", "object", "rev.namespace", "rev.object")
     )
-    assert overlaps(tag_webhook("default", "1-24", PLAIN), [deactivated(revision)]) == ()
+    assert overlaps(tag_webhook("default", "1-24", PLAIN), [deactivate(revision)]) == ()
 
 
 @cases("tag", "other", "names")

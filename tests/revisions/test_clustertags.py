@@ -11,7 +11,7 @@ from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, RUNNING, S
 from injector.errors import ClusterError, TagError
 from injector.injection.steps.status import STATUS
 from injector.istio.labels import REVISION_LABEL
-from injector.istio.webhooks.configurations import Endpoint, WebhookOptions, deactivated, revision_webhook, tag_webhook
+from injector.istio.webhooks.configurations import Endpoint, WebhookOptions, deactivate, revision_webhook, tag_webhook
 from injector.istio.webhooks.tagobjects import tag_service
 from injector.revisions.clustertags import ClusterTags, Configurations, Placement, plan_revision, plan_tag
 from injector.revisions.tags import Tag
@@ -115,7 +115,7 @@ def test_the_default_tag_ends_the_webhooks_of_the_default_revision() -> None:
             for webhook in revision["webhooks"]
         ],
     }
-    assert plan_tag(DEFAULT, seen(deactivated(revision)), Placement()).deactivation is None
+    assert plan_tag(DEFAULT, seen(deactivate(revision)), Placement()).deactivation is None
     assert plan_tag(PROD, seen(revision), Placement()).deactivation is None
 
 

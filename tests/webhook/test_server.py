@@ -91,7 +91,7 @@ async def running(
     """Run a server for as long as a test needs it."""
     ports: asyncio.Future[tuple[int, int]] = asyncio.get_running_loop().create_future()
     task = asyncio.create_task(
-        serve(listeners, services, started=lambda *found: ports.set_result(found), follow=follow)
+        serve(listeners, services, on_start=lambda *found: ports.set_result(found), follow=follow)
     )
     waited: list[asyncio.Future[Any]] = [task, ports]
     await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
@@ -407,7 +407,7 @@ async def test_a_signal_that_comes_before_it_has_settled_ends_it(services: Servi
         await follower.run()
 
     async with asyncio.timeout(LIMIT):
-        await serve(LISTENERS, services, started=lambda *_: pytest.fail("it started"), follow={"it": follow})
+        await serve(LISTENERS, services, on_start=lambda *_: pytest.fail("it started"), follow={"it": follow})
 
     assert follower.cancelled.is_set()
 
@@ -425,7 +425,7 @@ async def test_a_signal_that_comes_as_it_settles_ends_it(services: Services, tur
         await follower.run()
 
     async with asyncio.timeout(LIMIT):
-        await serve(LISTENERS, services, started=lambda *_: None, follow={"it": follow})
+        await serve(LISTENERS, services, on_start=lambda *_: None, follow={"it": follow})
 
     assert follower.cancelled.is_set()
 
@@ -436,7 +436,7 @@ async def test_what_it_cannot_follow_at_all_ends_it_with_the_reason(services: Se
         raise InjectorError("no credentials")
 
     with pytest.raises(InjectorError, match="no credentials"):
-        await serve(LISTENERS, services, started=lambda *_: pytest.fail("it started"), follow={"it": follow})
+        await serve(LISTENERS, services, on_start=lambda *_: pytest.fail("it started"), follow={"it": follow})
 
 
 async def test_a_reload_may_be_asked_for_before_it_is_ready(services: Services) -> None:
@@ -448,7 +448,7 @@ async def test_a_reload_may_be_asked_for_before_it_is_ready(services: Services) 
         await follower.asked.wait()
         settled.set()
 
-    task = asyncio.create_task(serve(LISTENERS, followed, started=lambda *_: None, follow={"it": follow}))
+    task = asyncio.create_task(serve(LISTENERS, followed, on_start=lambda *_: None, follow={"it": follow}))
     async with asyncio.timeout(LIMIT):
         await follower.running.wait()
         os.kill(os.getpid(), signal.SIGTERM)

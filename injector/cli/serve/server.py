@@ -99,7 +99,7 @@ def run_server(settings: Settings) -> None:
     follower = Reloader(loader, watch, settings.reload_interval, recent, metrics)
     follower.load(required=cluster is None)
 
-    def started(port: int, ops_port: int) -> None:
+    def on_start(port: int, ops_port: int) -> None:
         scheme = "http" if certificates is None else "https"
         address = settings.bind or "all addresses"
         _log.info("serving the webhook on %s port %d (%s), operations on port %d", address, port, scheme, ops_port)
@@ -142,7 +142,7 @@ def run_server(settings: Settings) -> None:
     if cluster is not None:
         follow["cluster"] = partial(cluster.follow, follower.on_change)
 
-    asyncio.run(_run_with_client(client, partial(serve, listeners, services, started=started, follow=follow)))
+    asyncio.run(_run_with_client(client, partial(serve, listeners, services, on_start=on_start, follow=follow)))
     if tracing is not None:
         tracing.close()
     _log.info("drained")

@@ -272,7 +272,7 @@ def dig(*path: Any) -> Any:
     _check_step(entries)
     for name in names:
         if not isinstance(name, str):
-            raise FuncError(f"interface conversion: interface {{}} is {_type_shown(name)}, not string")
+            raise FuncError(f"interface conversion: interface {{}} is {_format_type(name)}, not string")
     for name in names:
         _check_step(entries)
         if name not in entries:
@@ -281,14 +281,14 @@ def dig(*path: Any) -> Any:
     return entries
 
 
-def _type_shown(value: Any) -> str:
+def _format_type(value: Any) -> str:
     return "nil" if value is None else type_of(value)
 
 
 def _check_step(entries: Any) -> None:
     if type(entries) is not dict:
         raise FuncError(
-            f"interface conversion: interface {{}} is {_type_shown(entries)}, not map[string]interface {{}}"
+            f"interface conversion: interface {{}} is {_format_type(entries)}, not map[string]interface {{}}"
         )
 
 

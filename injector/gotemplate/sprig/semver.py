@@ -171,11 +171,11 @@ def semver_compare(constraint: str, text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Condition:
-    """A comparison with a version, of which the first ``given`` numbers are written out; the others are left out or wild."""
+    """A comparison with a version, of which the first ``stated`` numbers are written out; the others are left out or wild."""
 
     op: str
     version: Version
-    given: int
+    stated: int
 
     def holds(self, version: Version) -> bool:
         # A pre-release satisfies only constraints that name a pre-release themselves.
@@ -184,19 +184,19 @@ class _Condition:
         return _CHECKS[self.op](self, version)
 
     def order(self, version: Version) -> int:
-        """Compare by the numbers given; by the pre-release too if all are."""
-        if self.given == len(_NUMBERS):
+        """Compare by the numbers stated; by the pre-release too if all are."""
+        if self.stated == len(_NUMBERS):
             return compare(version, self.version)
-        left, right = version.numbers[: self.given], self.version.numbers[: self.given]
+        left, right = version.numbers[: self.stated], self.version.numbers[: self.stated]
         return (left > right) - (left < right)
 
     def reaches(self, version: Version, shared: int) -> bool:
-        """Return whether a version is not lower and has the same first numbers, ``shared`` of those given."""
-        shared = min(shared, self.given)
+        """Return whether a version is not lower and has the same first numbers, ``shared`` of those stated."""
+        shared = min(shared, self.stated)
         return compare(version, self.version) >= 0 and version.numbers[:shared] == self.version.numbers[:shared]
 
     def equal(self, version: Version) -> bool:
-        is_whole = self.given == len(_NUMBERS)
+        is_whole = self.stated == len(_NUMBERS)
         return compare(version, self.version) == 0 if is_whole else self.reaches(version, 2)
 
     def caret(self, version: Version) -> bool:
@@ -234,12 +234,12 @@ def _conditions(group: str) -> list[_Condition]:
 
 def _condition(match: re.Match[str]) -> _Condition:
     parts = [match[name] for name in _NUMBERS]
-    parts_given = next((at for at, part in enumerate(parts) if part is None or part in _WILD), len(parts))
-    if not parts_given:
-        return _Condition(">=", Version((0, 0, 0)), parts_given)
+    stated = next((at for at, part in enumerate(parts) if part is None or part in _WILD), len(parts))
+    if not stated:
+        return _Condition(">=", Version((0, 0, 0)), stated)
     try:
-        numbers = [_segment(part) for part in parts[:parts_given]]
+        numbers = [_segment(part) for part in parts[:stated]]
     except FuncError as error:
         raise FuncError("constraint Parser Error") from error
     padded = (*numbers, 0, 0)[: len(parts)]
-    return _Condition(match["op"] or "", Version(padded, match["pre"] or ""), parts_given)
+    return _Condition(match["op"] or "", Version(padded, match["pre"] or ""), stated)

@@ -56,7 +56,7 @@ def check_bits(bits: int) -> None:
         raise Spent(f"an integer of more than {MAX_BITS} bits")
 
 
-def counted(items: Iterable[Any]) -> Iterator[Any]:
+def count_items(items: Iterable[Any]) -> Iterator[Any]:
     """Yield the items; each is a step."""
     for item in items:
         spend()
@@ -127,7 +127,7 @@ def join_counted(parts: Iterable[Any], between: str = "") -> str:
     """Return the texts of the parts as one text."""
     texts: list[str] = []
     size = 0
-    for part in counted(parts):
+    for part in count_items(parts):
         text = text_of(part)
         size += len(text) + (len(between) if texts else 0)
         check_value_size(size)

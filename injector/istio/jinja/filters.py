@@ -23,7 +23,7 @@ from injector.gotemplate.budget import reserve, spend
 from injector.istio.jinja.budget import (
     charge,
     check_value_size,
-    counted,
+    count_items,
     join_counted,
     measure,
     text_of,
@@ -69,7 +69,7 @@ def known_filters() -> dict[str, Callable[..., Any]]:
         "indent": _stepping(_indent),
         "items": _stepping(_items),
         "join": _stepping(_join),
-        "list": _stepping(lambda value: charge(list(counted(value)))),
+        "list": _stepping(lambda value: charge(list(count_items(value)))),
         "lower": _stepping(lambda value: charge(text_of(value).lower())),
         "quote": _quote,
         "replace": _stepping(_replace),
@@ -129,7 +129,7 @@ def _listing(call: Callable[..., Any], *, walks: bool = False) -> Callable[..., 
     def listing(context: Any, value: Any, *args: Any, **kwargs: Any) -> Any:
         for argument in (*args, *kwargs.values()):
             measure(argument)
-        items = list(counted(value))
+        items = list(count_items(value))
         if walks:
             measure(items)
         matching = call(context, items, *args, **kwargs)
@@ -158,7 +158,7 @@ def _items(value: Any) -> list[tuple[Any, Any]]:
         return []
     if not isinstance(value, dict):
         raise TypeError("Can only get item pairs from a mapping.")
-    return charge(list(counted(value.items())))
+    return charge(list(count_items(value.items())))
 
 
 def _indent(value: Any, width: int = 4, first: bool = False) -> str:  # noqa: FBT001, FBT002 -- Jinja's own signature
@@ -170,7 +170,7 @@ def _indent(value: Any, width: int = 4, first: bool = False) -> str:  # noqa: FB
 
 @jinja2.pass_environment
 def _join(environment: jinja2.Environment, value: Any, d: Any = "", attribute: Any = None) -> str:
-    items = value if attribute is None else map(make_attrgetter(environment, attribute), counted(value))
+    items = value if attribute is None else map(make_attrgetter(environment, attribute), count_items(value))
     return join_counted(items, text_of(d))
 
 
@@ -185,7 +185,7 @@ def _replace(value: Any, old: Any, new: Any, count: int | None = None) -> str:
 def _reverse(value: Any) -> Any:
     if isinstance(value, str):
         return charge(text_of(value)[::-1])
-    return charge(list(counted(reversed(value))))
+    return charge(list(count_items(reversed(value))))
 
 
 def _round(value: Any, precision: int = 0, method: str = "common") -> Any:
@@ -206,7 +206,7 @@ def _split(value: Any, separator: Any) -> list[str]:
 def _sum(environment: jinja2.Environment, value: Any, attribute: Any = None, start: Any = 0) -> Any:
     getter = make_attrgetter(environment, attribute)
     total = _number(start)
-    for item in counted(value):
+    for item in count_items(value):
         inner = getter(item)
         if isinstance(inner, Undefined):
             str(inner)
@@ -224,7 +224,7 @@ def _unique(
     getter = make_attrgetter(environment, attribute, postprocess=None if case_sensitive else ignore_case)
     # The hash of a text, unlike that of a number, cannot be predicted, so a template cannot create many collisions.
     by_value: dict[tuple[bool, str], Any] = {}
-    for item in counted(value):
+    for item in count_items(value):
         key = getter(item)
         if isinstance(key, dict | list | tuple):
             raise TypeError(f"{type(key).__name__} cannot be told apart; name an attribute")

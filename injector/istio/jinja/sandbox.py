@@ -29,7 +29,7 @@ from injector.istio.jinja.budget import (
     charge,
     check_bits,
     check_value_size,
-    counted,
+    count_items,
     join_counted,
     measure,
     text_of,
@@ -74,7 +74,7 @@ class _Generator(CodeGenerator):
 
     def visit_Filter(self, node: nodes.Filter, frame: Frame) -> None:  # noqa: N802 -- Jinja2's visitors are named so
         if node.name == _COUNTED and node.node is not None:
-            self._wrap("counted", node.node, frame)
+            self._wrap("count_items", node.node, frame)
         else:
             super().visit_Filter(node, frame)
 
@@ -192,7 +192,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         """Return the output of a macro, a block or ``{% set %}``, or the operands of ``~``, as one text."""
         return join_counted(parts)
 
-    counted = staticmethod(counted)
+    count_items = staticmethod(count_items)
     text_of = staticmethod(text_of)
 
     def measure_value(self, value: Any) -> Any:
@@ -309,7 +309,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         if isinstance(obj, Undefined):
             str(obj)
         if isinstance(obj, LoopContext):
-            args = tuple(map(counted, args))
+            args = tuple(map(count_items, args))
         elif isinstance(obj, MethodType) and isinstance(obj.__self__, LoopContext):
             for value in args:
                 measure(value)

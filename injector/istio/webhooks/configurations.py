@@ -191,7 +191,7 @@ def is_deactivated(configuration: Mapping[str, Any]) -> bool:
     return all({**webhook, **_NEVER} == webhook for webhook in configuration.get("webhooks") or ())
 
 
-def deactivated(configuration: dict[str, Any]) -> dict[str, Any]:
+def deactivate(configuration: dict[str, Any]) -> dict[str, Any]:
     """Return a configuration with selectors that match nothing.
 
     Istio deactivates the revision ``default`` when a tag takes over that name, since both would inject the same pods.

@@ -129,7 +129,7 @@ class CaBundles:
     def _find_outdated(self, bundle: bytes | None) -> list[str]:
         if bundle is None or self._webhooks is None:
             return []
-        return [name for name, own in self._webhooks.items() if own.outdated(bundle)]
+        return [name for name, own in self._webhooks.items() if own.find_outdated(bundle)]
 
     async def _patch(self, name: str, bundle: bytes | None) -> None:
         own = (self._webhooks or {}).get(name)

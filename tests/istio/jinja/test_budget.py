@@ -14,7 +14,7 @@ from injector.istio.jinja.budget import (
     charge,
     check_bits,
     check_value_size,
-    counted,
+    count_items,
     join_counted,
     measure,
     text_of,
@@ -57,7 +57,7 @@ def test_sizes_and_integers_may_be_as_large_as_the_limit() -> None:
 
 def test_each_item_of_a_loop_is_a_step() -> None:
     spend(DEFAULT_BUDGET.steps - 2)
-    items = counted("abc")
+    items = count_items("abc")
     assert [next(items), next(items)] == ["a", "b"]
     with pytest.raises(Spent):
         next(items)
