@@ -11,8 +11,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.authoring.model import (
+    ANY_KEY,
     DATA,
-    EACH,
     NOTHING,
     QUOTED,
     RAW,
@@ -315,7 +315,7 @@ class _GoWalk(Walk):
     def annotation(self, node: n.IdentifierNode, args: list[Value], keys: Sequence[str | None]) -> Value:
         """Return what ``annotation`` or ``isset`` reads: a key of the annotations."""
         self.read(args[1], node.line)
-        key = keys[1] if keys[1] is not None else EACH
+        key = keys[1] if keys[1] is not None else ANY_KEY
         if node.name == "isset":
             for place in args[0].places:
                 self.read(Value(frozenset({place.key(key)})), node.line, deep=False)

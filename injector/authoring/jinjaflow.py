@@ -9,7 +9,7 @@ from jinja2 import nodes as j
 
 from injector.authoring.model import (
     ANY,
-    EACH,
+    ANY_KEY,
     NOTHING,
     QUOTED,
     RAW,
@@ -193,7 +193,7 @@ class _JinjaWalk(Walk):
             self.read(union(values), node.lineno)
             return
         self.read(values[0], node.lineno)
-        for key in self.texts_of(node.expr) or {EACH}:
+        for key in self.texts_of(node.expr) or {ANY_KEY}:
             self.read(Value(frozenset(place.key(key) for place in values[1].places)), node.lineno, deep=False)
 
     def print_value(self, node: j.Node) -> Value:
@@ -279,7 +279,7 @@ class _JinjaWalk(Walk):
             case j.Getitem():
                 key = self.expression(node.arg)
                 self.read(key, node.lineno)
-                name = str(key.constant[0]) if key.constant else EACH
+                name = str(key.constant[0]) if key.constant else ANY_KEY
                 return self.item(self.expression(node.node), name, node.lineno)
             case j.Call():
                 return self.call(node)
@@ -354,7 +354,7 @@ class _JinjaWalk(Walk):
         if is_struct(kind):
             known = struct_type(kind).by_json.get(name)
             return None if known is None else Place((*place.path, known.json), known.type)
-        return place.key(EACH if name.isdigit() else name)
+        return place.key(ANY_KEY if name.isdigit() else name)
 
     def call(self, node: j.Call) -> Value:
         args = [self.expression(argument) for argument in node.args]
@@ -370,7 +370,7 @@ class _JinjaWalk(Walk):
             return self.returned.get(function, NOTHING)
         for argument in values:
             self.read(argument, node.lineno)
-        keys = (self.texts_of(node.args[0]) if node.args else None) or {EACH}
+        keys = (self.texts_of(node.args[0]) if node.args else None) or {ANY_KEY}
         match function:
             case "annotation" | "label":
                 whole = _ANNOTATIONS if function == "annotation" else _LABELS
@@ -387,7 +387,7 @@ class _JinjaWalk(Walk):
                 self.read(value, node.lineno)
                 return self.compute([value, *values])
             case "pod_ports":
-                path = ("spec", "containers", EACH, "ports")
+                path = ("spec", "containers", ANY_KEY, "ports")
                 self.note(Read(path, deep=True), node.lineno)
                 self.note(Read(path[:2], deep=False), node.lineno)
                 return Value(taints=frozenset({Taint(path, QUOTED)}))

@@ -21,7 +21,7 @@ from itertools import accumulate, repeat
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.authoring.goflow import Flow, follow
-from injector.authoring.model import EACH, QUOTED, RAW, Model, Path, Read, Taint, format_path, is_gateway
+from injector.authoring.model import ANY_KEY, QUOTED, RAW, Model, Path, Read, Taint, format_path, is_gateway
 from injector.authoring.traced import PodData, TracedTemplate
 from injector.errors import DataError, OverlayError
 from injector.golang.json import dump_json
@@ -287,7 +287,7 @@ def missing_value(values: Any, path: Path, *, prints: bool) -> tuple[int, str, s
         if values is None:
             what = f"{format_path(path[:index])} of the values is null, so this fails"
             return index, what, "test it by {{ if }} first, or set it"
-        if not isinstance(values, dict) or name == EACH:
+        if not isinstance(values, dict) or name == ANY_KEY:
             return None
         if name not in values:
             similar = [key for key in values if key.lower() == name.lower()]
@@ -371,7 +371,7 @@ def _places(revision: Revision, reads: Iterable[Read]) -> Iterator[tuple[Path, t
     """Yield the places to change and the values to try; first none, as the values are."""
     yield (), (None,)
     tree = revision.values.tree
-    for path in sorted({read.path for read in reads if EACH not in read.path})[:_MOST_PLACES]:
+    for path in sorted({read.path for read in reads if ANY_KEY not in read.path})[:_MOST_PLACES]:
         if path[0] == "values":
             value = value_at(tree, path[1:])
             others = tuple(

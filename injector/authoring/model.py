@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Path: TypeAlias = tuple[str, ...]
 
 ANY: Final = "any"
-EACH: Final = "*"
+ANY_KEY: Final = "*"
 """Stands in a path for every element of a list and every key of a map."""
 RAW: Final = "raw"
 QUOTED: Final = "quoted"
@@ -66,7 +66,7 @@ class Place(NamedTuple):
 
     def element(self) -> Place:
         """Return the place of every element."""
-        return Place((*self.path, EACH), _element(self.type))
+        return Place((*self.path, ANY_KEY), _element(self.type))
 
     def key(self, name: str) -> Place:
         """Return the place of one element of a map or list."""
@@ -284,7 +284,7 @@ _ROOTS: Final = {
 }
 _GATEWAY: Final = {
     "Spec": Place(("gateway", "spec"), ANY),
-    "InfrastructureAnnotations": Place((*_ANNOTATIONS, EACH), "map[string]string"),
+    "InfrastructureAnnotations": Place((*_ANNOTATIONS, ANY_KEY), "map[string]string"),
     "TypeMeta": Place(("gateway", "type"), ANY),
     "AgentgatewayImage": Place((*_ANNOTATIONS, "gateway.istio.io/agentgatewayImage"), "string"),
 }

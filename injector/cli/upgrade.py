@@ -87,7 +87,7 @@ T = TypeVar("T")
 
 FORMATS: Final = ("summary", "table", "json", "yaml", "markdown")
 COLUMNS: Final = ("WAVE", "NAMESPACE", "WORKLOAD", "PODS", "HAS", "CHANGE", "ACTION", "NOTE")
-SHOWN: Final = 10
+MAX_LISTED: Final = 10
 """The workloads that the summary names for each reason."""
 
 PROMETHEUS_TOKEN: Final = click.option(
@@ -424,7 +424,7 @@ def as_summary(plan: Plan) -> str:
 
 
 def _names(entries: Sequence[Entry]) -> str:
-    return first_of([str(entry.key) for entry in entries], SHOWN)
+    return first_of([str(entry.key) for entry in entries], MAX_LISTED)
 
 
 def as_markdown(plan: Plan) -> str:

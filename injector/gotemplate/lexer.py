@@ -24,7 +24,7 @@ Kind = IntEnum(
 KEYWORDS: Final = {"." if kind is Kind.DOT else kind.name.lower(): kind for kind in Kind if kind > Kind.KEYWORD}
 
 
-_SHOWN: Final = 10
+_MAX_QUOTED: Final = 10
 """Errors show the beginning of a token: ten characters, if it has more bytes."""
 
 
@@ -45,8 +45,8 @@ class Token:
             return self.text
         if self.kind > Kind.KEYWORD:
             return f"<{self.text}>"
-        if byte_length(self.text) > _SHOWN:
-            return f"{quote(self.text[:_SHOWN])}..."
+        if byte_length(self.text) > _MAX_QUOTED:
+            return f"{quote(self.text[:_MAX_QUOTED])}..."
         return quote(self.text)
 
 

@@ -20,7 +20,7 @@ _VARIABLES: Final = MappingProxyType({"cluster": "ISTIO_META_CLUSTER_ID", "net":
 _VARIABLE: Final = re.compile(r"[ -<>-~]+", re.ASCII)
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 # Names in messages are cut. A valid one has at most 63 letters.
-_SHOWN: Final = 80
+_MAX_QUOTED: Final = 80
 RESERVED_NAMES: Final = frozenset(_VARIABLES)
 """Names with another meaning in a path: Istio's ``/inject/cluster/C/net/N``."""
 
@@ -78,7 +78,7 @@ def parse_path(raw_path: str) -> InjectPath:
         return InjectPath("", _envs(segments))
     if not is_dns_label(first):
         raise UnknownRevisionError(
-            f"{first[:_SHOWN]!r} is not a valid name of a revision or tag",
+            f"{first[:_MAX_QUOTED]!r} is not a valid name of a revision or tag",
             where="path",
             hint="send reviews to /inject/NAME, a DNS-1123 label",
         )
@@ -103,7 +103,9 @@ def _variable(key: str) -> str:
     name = _VARIABLES.get(key) or key.upper()
     if not _VARIABLE.fullmatch(name):
         raise ReviewError(
-            f"{key[:_SHOWN]!r} is not a valid environment variable", where="path", hint="correct the webhook's path"
+            f"{key[:_MAX_QUOTED]!r} is not a valid environment variable",
+            where="path",
+            hint="correct the webhook's path",
         )
     return name
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SHOWN: Final = 20
+MAX_LISTED: Final = 20
 """The maximum number of users that a message names."""
 NO_TAGS: Final = "{}\n"
 """A tags file without tags. An empty file would be refused, because it may be in the middle of being written."""
@@ -43,7 +43,7 @@ def check_unused(users: Sequence[str], *, doing: str) -> None:
     """Raise a TagError that names the first users of a revision or tag, if it has some; ``doing`` is the start of the text."""
     if users:
         hint = "move, relabel or restart them first, or add --force: new pods then get no sidecars"
-        raise TagError(f"{doing}: it is in use by {first_of(users, SHOWN)}", hint=hint)
+        raise TagError(f"{doing}: it is in use by {first_of(users, MAX_LISTED)}", hint=hint)
 
 
 def namespaces_by_name(namespaces: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, tuple[str, ...]]:

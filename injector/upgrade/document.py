@@ -70,7 +70,7 @@ class Wave:
     selector: Selector | None = None
     importance: str = ""
 
-    def takes(self, namespace: str, labels: Mapping[str, str], importance_label: str) -> bool:
+    def includes(self, namespace: str, labels: Mapping[str, str], importance_label: str) -> bool:
         """Return whether the filters match a workload with these labels."""
         return (
             (not self.namespaces or namespace in self.namespaces)

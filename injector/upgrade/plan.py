@@ -381,7 +381,7 @@ def _wave(upgrade: Upgrade, workload: Workload, tags: Sequence[Tag]) -> int | No
 
 
 def _is_filtered(upgrade: Upgrade, wave: Wave, workload: Workload) -> bool:
-    return wave.takes(workload.key.namespace, workload.restart.labels, upgrade.importance_label)
+    return wave.includes(workload.key.namespace, workload.restart.labels, upgrade.importance_label)
 
 
 def _revision(tag: Tag, workload: Workload) -> str:

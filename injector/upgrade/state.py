@@ -20,8 +20,8 @@ ROLLING_BACK: Final = "RollingBack"
 COMPLETED: Final = "Completed"
 ROLLED_BACK: Final = "RolledBack"
 ABORTED: Final = "Aborted"
-ENDED: Final = (COMPLETED, ROLLED_BACK, ABORTED)
-_PHASES: Final = (RUNNING, PAUSED, ROLLING_BACK, *ENDED)
+FINAL_PHASES: Final = (COMPLETED, ROLLED_BACK, ABORTED)
+_PHASES: Final = (RUNNING, PAUSED, ROLLING_BACK, *FINAL_PHASES)
 
 PREFLIGHT: Final = "Preflight"
 MOVING: Final = "Moving"
@@ -45,7 +45,7 @@ class State:
     """The state of an upgrade. Times are seconds since 1970.
 
     Attributes:
-        phase: running, paused, rolling back, or one of ``ENDED``.
+        phase: running, paused, rolling back, or one of ``FINAL_PHASES``.
         wave: the index of the wave.
         back: whether the upgrade goes back; it stays if a rollback is paused.
         deadline: the time at which it fails.
@@ -82,7 +82,7 @@ class State:
     @property
     def has_ended(self) -> bool:
         """Whether nothing is left to do."""
-        return self.phase in ENDED
+        return self.phase in FINAL_PHASES
 
     def at(self, step: str, now: float, **changed: Any) -> State:
         """Return the state at the start of a step."""

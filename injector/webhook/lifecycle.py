@@ -149,21 +149,21 @@ class LoopLag:
     """Measures the lag of the event loop that runs ``follow``."""
 
     def __init__(self) -> None:
-        self._due = math.inf
+        self._expected_at = math.inf
         self._last = deque([0.0], maxlen=LAGS)
 
     async def follow(self, metrics: Metrics) -> None:
         """Measure until cancelled."""
         clock = asyncio.get_running_loop().time
         while True:
-            self._due = clock() + LAG_INTERVAL
+            self._expected_at = clock() + LAG_INTERVAL
             await asyncio.sleep(LAG_INTERVAL)
-            self._last.append(max(0.0, clock() - self._due))
+            self._last.append(max(0.0, clock() - self._expected_at))
             metrics.loop_lag.set(max(self._last))
 
     def fault(self) -> str:
         """Return how long the loop is, or just was, stuck; empty if it is not."""
-        lag = max(asyncio.get_running_loop().time() - self._due, self._last[-1])
+        lag = max(asyncio.get_running_loop().time() - self._expected_at, self._last[-1])
         return f"the event loop is stuck: {lag:.1f} s late" if lag > MAX_LAG else ""
 
 

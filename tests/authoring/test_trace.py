@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from injector.authoring.model import EACH, Read
+from injector.authoring.model import ANY_KEY, Read
 from injector.authoring.traced import PodData, TracedTemplate
 from injector.errors import DataError
 from injector.injection.result import RequestFacts
@@ -101,7 +101,7 @@ def covers(read: Read, changed_path: tuple[str, ...]) -> bool:
     """Return whether a change of a field may change what is read. A field that comes or goes is a change of its parent's keys."""
     size = min(len(read.path), len(changed_path))
     if any(
-        EACH not in (one, other) and one != other for one, other in zip(read.path[:size], changed_path, strict=False)
+        ANY_KEY not in (one, other) and one != other for one, other in zip(read.path[:size], changed_path, strict=False)
     ):
         return False
     return len(read.path) > len(changed_path) or read.deep or len(changed_path) - len(read.path) <= 1

@@ -61,11 +61,11 @@ def test_every_field_is_read() -> None:
     )
 
     assert [each.name for each in found.waves] == ["1", "b", "rest"]
-    assert found.waves[0].takes("dev", {"tier": "low"}, found.importance_label)
-    assert not found.waves[0].takes("prod", {"tier": "low"}, found.importance_label)
-    assert not found.waves[0].takes("dev", {}, found.importance_label)
-    assert found.waves[1].takes("any", {"a": "b"}, found.importance_label)
-    assert not found.waves[1].takes("any", {}, found.importance_label)
+    assert found.waves[0].includes("dev", {"tier": "low"}, found.importance_label)
+    assert not found.waves[0].includes("prod", {"tier": "low"}, found.importance_label)
+    assert not found.waves[0].includes("dev", {}, found.importance_label)
+    assert found.waves[1].includes("any", {"a": "b"}, found.importance_label)
+    assert not found.waves[1].includes("any", {}, found.importance_label)
     assert (found.soak, found.timeout, found.deadline, found.on_failure) == (90, 300, 7200, ROLLBACK)
     assert found.gates.metrics == (Metric("x", "up", 1.0, None, "Pass"),)
     assert [found.in_window(at) for at in (1772402399, 1772402400, 1772420400, 1772420401)] == [

@@ -158,7 +158,7 @@ def replace_all(pattern: str, text: str, replacement: str) -> str:
 @FUNCTIONS.define("func(string, string, string) string", "regexReplaceAllLiteral", cost=costs.SCAN, must=True)
 def replace_all_literal(pattern: str, text: str, replacement: str) -> str:
     """Return a text with every match replaced by a text as it is."""
-    return _replace(pattern, text, lambda _found: replacement)
+    return _replace(pattern, text, lambda _match: replacement)
 
 
 def _replace(pattern: str, text: str, make: Callable[[Any], str]) -> str:
