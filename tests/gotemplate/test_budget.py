@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from injector.gotemplate import BudgetError, Cost, ExecError, compile_template, costs
-from injector.gotemplate.budget import Budget, Rendering, TimeLimit, check_size, metered_by, reserve, spend
+from injector.gotemplate.budget import Budget, Rendering, TimeLimit, check_size, reserve, spend, use_meter
 from injector.gotemplate.builtins import BUILTINS
 from injector.gotemplate.errors import FuncError, Spent
 from injector.gotemplate.functions import meter

@@ -219,7 +219,7 @@ async def test_the_pods_and_series_are_bounded(
     assert caplog.messages == ["pods: only 10 are remembered, and the cluster has more"]
 
     metrics = Metrics(CollectorRegistry())
-    metrics.drifted({(str(number), NEW, "shop"): number for number in range(2000)})
+    metrics.set_drift({(str(number), NEW, "shop"): number for number in range(2000)})
     shown = [
         line for line in metrics.exposition().decode().splitlines() if line.startswith("injector_drift_workloads{")
     ]

@@ -524,7 +524,7 @@ async def served(
             await told.get()
             yield
 
-    monkeypatch.setattr(metrics, "loaded", lambda *_, **__: shown.put_nowait(loader.report))
+    monkeypatch.setattr(metrics, "set_revisions", lambda *_, **__: shown.put_nowait(loader.report))
     follower = Reloader(loader, watch, 30.0, recent, metrics, sleep=FakeClock({0.1}).sleep)
     client = await aiohttp_client(
         RawTestServer(webhook_requests(InjectHandler(registry, metrics, lifecycle, recent=recent)))

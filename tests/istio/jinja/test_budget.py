@@ -8,7 +8,7 @@ from typing import Any
 import jinja2
 import pytest
 
-from injector.gotemplate.budget import DEFAULT_BUDGET, Budget, Rendering, metered_by, reserve, spend
+from injector.gotemplate.budget import DEFAULT_BUDGET, Budget, Rendering, reserve, spend, use_meter
 from injector.gotemplate.errors import Spent
 from injector.istio.jinja.budget import (
     charge,
