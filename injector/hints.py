@@ -33,7 +33,7 @@ def first_of(names: Sequence[str], most: int = _MAX_NAMES) -> str:
     return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def fitting_names(names: Iterable[str], *, room: int) -> str:
+def fitting_names(names: Iterable[str], *, room: int = 200) -> str:
     """Return names in order, as many as fit into ``room`` characters, and the number of the others."""
     ordered = sorted(names)
     if not ordered:

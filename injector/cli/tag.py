@@ -58,8 +58,6 @@ WHOLE: Final = 100
 """The sum of a tag's weights if ``--revision`` gets the rest."""
 _LONGEST: Final = 20
 """The most characters of a number. Python refuses to convert some thousand digits."""
-_MAX_NAMES: Final = 200
-"""Characters of the names in a note."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +272,7 @@ def set_tag(*, change: TagChange, skip_confirmation: bool, dry_run: str, locatio
         elif dry_run == "none":
             store.set(new)
     if unchanged := new.namespaces.keys() - change.tag.namespaces.keys():
-        names = fitting_names(unchanged, room=_MAX_NAMES)
+        names = fitting_names(unchanged)
         echo(f"note: these namespaces keep their own weights: {names}; --no-namespace-weights removes them", err=True)
     done = _change_of(new, state)
     if dry_run != "none":

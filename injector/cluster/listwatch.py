@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from injector.backoff import backoff
 from injector.errors import ClusterError, DataError
 from injector.golang.json import load_json
 
@@ -37,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 # Up to eight list/watches run at once: ConfigMaps, webhooks, nodes, pods, ProxyConfigs, and three of namespaces. While the API server is
 # down they send at most two requests per second, and the longest wait is below the 5 s in which it must be listed once it is back.
-WAITS: Final = (1.0, 2.0, 4.0)
+MAX_WAIT: Final = 4.0
 _JITTER: Final = 0.125
 """The random part of a wait, so that replicas do not return at the same time."""
 MAX_RETRY_AFTER: Final = 30.0
@@ -181,7 +182,7 @@ class WatchState:
             self._in_a_row = 0
         self.faults[reason] += 1
         self.last_fault = reason
-        wait = WAITS[min(self._in_a_row, len(WAITS) - 1)] * (1 + _JITTER * self._chance())
+        wait = backoff(self._in_a_row, MAX_WAIT) * (1 + _JITTER * self._chance())
         self._in_a_row += 1
         self._page_faults += 1
         if reason in _RELIST or self._in_a_row >= RESUMES:

@@ -37,8 +37,6 @@ REVISION_MANAGER: Final = "injector-webhook"
 
 _APPLY: Final = "Apply"
 _BUNDLE: Final = "caBundle"
-_MAX_NAMES: Final = 200
-"""Characters of the names in a message."""
 _ENDPOINTS: Final = ("service", "url")
 
 
@@ -350,7 +348,7 @@ def _faults_of_missing_bundle(known: Iterable[WebhookFacts]) -> Iterator[ConfigE
         )
         yield ConfigError(
             f"{calls} without a caBundle, so API servers cannot verify {'them' if several else 'it'} and the pods fail",
-            where=f"MutatingWebhookConfiguration {fitting_names((configuration.name for configuration in of_target), room=_MAX_NAMES)}",
+            where=f"MutatingWebhookConfiguration {fitting_names(configuration.name for configuration in of_target)}",
             hint=ours if leads_here else istiods,
         )
 

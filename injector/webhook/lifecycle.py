@@ -23,6 +23,7 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from injector.backoff import backoff
 from injector.errors import InjectorError, whereabouts
 
 if TYPE_CHECKING:
@@ -54,8 +55,8 @@ class Lifecycle:
     phase: Phase = Phase.STARTING
 
 
-RESTARTS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
-"""Seconds until a task is restarted, by the number of failures in a row."""
+MAX_RESTART_WAIT: Final = 60.0
+"""Maximum seconds until a task that fails again and again is restarted."""
 STABLE: Final = 60.0
 """A task that runs for so many seconds has recovered."""
 
@@ -117,7 +118,7 @@ class Supervisor:
                 return
 
     async def _fail(self, name: str, error: Exception, failures: int) -> None:
-        wait = RESTARTS[min(failures, len(RESTARTS) - 1)]
+        wait = backoff(failures, MAX_RESTART_WAIT)
         cause = error if isinstance(error, InjectorError) else whereabouts(error)
         _log.error("background task %s failed, restarting in %g s: %s", name, wait, cause)
         self._metrics.background_failures.labels(name).inc()

@@ -465,7 +465,7 @@ async def test_a_failed_background_task_is_named_if_injection_needs_it(
         raise RuntimeError("s3cr3t")
 
     monkeypatch.setattr(Shadows if task == "shadow" else FakeFollower, "run", fails)
-    monkeypatch.setattr(lifecycle, "RESTARTS", (LIMIT,))
+    monkeypatch.setattr(lifecycle, "backoff", lambda *_: LIMIT)
     async with running(LISTENERS, replace(services, follower=cast("Reloader", FakeFollower()))) as server:
         answer = await server.get("/readyz")
         assert (answer.status, await answer.text()) == ready

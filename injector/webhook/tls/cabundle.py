@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from injector.backoff import backoff
 from injector.cluster.listwatch import ListWatch
 from injector.cluster.resources import WEBHOOKS, Scope
 from injector.cluster.webhooks import BUNDLE_MANAGER, OwnWebhooks, WebhookSelector, bundle_patch
@@ -31,8 +32,8 @@ _log = logging.getLogger(__name__)
 
 PATCH_INTERVAL: Final = 1.0
 """Seconds between two patches of one object."""
-RETRIES: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
-"""Seconds until the next try after errors."""
+MAX_RETRY_WAIT: Final = 60.0
+"""Maximum seconds until the next try after errors."""
 _JITTER: Final = 0.25
 _NOT_FOUND: Final = 404
 WATCH: Final = "cabundle"
@@ -144,7 +145,7 @@ class CaBundles:
                 retry.earliest = clock() + PATCH_INTERVAL
                 return
             self.metrics.cabundle_attempts.inc()
-            wait = RETRIES[min(retry.failures, len(RETRIES) - 1)] * (1 + _JITTER * random.random())  # noqa: S311 -- jitter
+            wait = backoff(retry.failures, MAX_RETRY_WAIT) * (1 + _JITTER * random.random())  # noqa: S311 -- jitter
             if not retry.failures:
                 cause = error if isinstance(error, InjectorError) else whereabouts(error)
                 _log.warning("caBundle of MutatingWebhookConfiguration %s: %s", name, cause)

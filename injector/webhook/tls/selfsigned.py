@@ -38,6 +38,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from injector.backoff import backoff
 from injector.errors import ClusterError, ConfigError, InjectorError, InternalError, detach, whereabouts
 from injector.webhook.tls.certificate import (
     CertificateFiles,
@@ -291,8 +292,8 @@ RENEWAL_INTERVAL: Final = 10.0
 """Seconds between two checks for renewal. They use the wall clock, since clocks jump and processes are suspended."""
 SECRET_INTERVAL: Final = 15.0
 """Seconds between two readings of the Secret."""
-RETRIES: Final = (1.0, 2.0, 4.0)
-"""Seconds until the next try after errors of the API server. A new replica is ready within 5 s after the end of an outage."""
+MAX_RETRY_WAIT: Final = 4.0
+"""Maximum seconds until the next try after errors of the API server. A new replica is ready within 5 s after the end of an outage."""
 _JITTER: Final = 0.125
 MAX_CONFLICTS: Final = 8
 """How often in a row another replica may write the Secret first."""
@@ -481,7 +482,7 @@ class CaSecret:
                 self.metrics.watch_synced.labels(WATCH).set(0)
                 if not failures:
                     _log.warning("%s: keeping the last known state: %s", self.store, fault)
-                wait = RETRIES[min(failures, len(RETRIES) - 1)]
+                wait = backoff(failures, MAX_RETRY_WAIT)
                 failures += 1
             else:
                 self.certificates.error = None
