@@ -3,9 +3,9 @@
 Follows the Kubernetes page "Dynamic Admission Control" and k8s.io/api/admission. A response has the version of its request.
 
 ``decode`` also brings the pod into its canonical form, so that the pods of one workload are equal requests: without
-``metadata.managedFields``, and with a constant in place of the random name of the service account token volume. ``Response.encode`` puts
-the real name back. The canonical form is bytes: a pod whose answer is cached is never decoded, and every other one is decoded from these
-bytes, so that its answer cannot depend on anything else.
+``metadata.managedFields``, and with a constant in place of the random name of the service account token volume. The canonical form is
+bytes: a pod whose answer is cached is never decoded, and every other one is decoded from these bytes and the real name of the volume, so
+that its answer cannot depend on anything else.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ _MAX_WARNINGS: Final = 4096 // MAX_WARNING
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
 # The service account admission plugin appends five random characters of this alphabet (k8s.io/apimachinery pkg/util/rand) to the name
 # (kubernetes 1.35, plugin/pkg/admission/serviceaccount/admission.go, mountServiceAccountToken).
+RANDOM_LETTERS: Final = 5
 _PREFIX: Final = b"kube-api-access-"
-_TOKEN_VOLUME: Final = re.compile(_PREFIX + rb"[bcdfghjklmnpqrstvwxz2456789]{5}")
+_TOKEN_VOLUME: Final = re.compile(_PREFIX + rb"[bcdfghjklmnpqrstvwxz2456789]{%d}" % RANDOM_LETTERS)
 # The JSON around its name in the list of volumes, and in the mounts that the plugin adds.
 _BEFORE_NAME: Final = b'{"name":"'
 _AFTER_NAME: Final = (
@@ -48,7 +49,7 @@ _AFTER_NAME: Final = (
 
 def _unused_name() -> str:
     while True:
-        suffix = "".join(secrets.choice(string.ascii_lowercase + string.digits) for _ in range(5))
+        suffix = "".join(secrets.choice(string.ascii_lowercase + string.digits) for _ in range(RANDOM_LETTERS))
         name = _PREFIX + suffix.encode()
         if not _TOKEN_VOLUME.fullmatch(name):
             return name.decode()
@@ -82,9 +83,12 @@ class Request(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def object(self) -> dict[str, Any]:
-        """The object in its canonical form. Raises BrokenReviewError if it is not JSON, or is too deep to be encoded again."""
+        """The object without managed fields. Raises BrokenReviewError if it is not JSON, or is too deep to be encoded again."""
+        object_json = self.object_json
+        if self.token_volume:
+            object_json = object_json.replace(_CANONICAL, self.token_volume.encode())
         try:
-            decoded: dict[str, Any] = load_json(self.object_json)
+            decoded: dict[str, Any] = load_json(object_json)
             if self.object_json.count(b"{") + self.object_json.count(b"[") > MAX_LEVELS:
                 dump_json(decoded)
         except DataError as error:
@@ -111,7 +115,7 @@ class BrokenReviewError(ReviewError):
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A response, which holds for every request with the same canonical object.
+    """A response to a request.
 
     ``patch`` has the operations of a JSON patch; empty for none. ``message`` says why the object is not allowed. ``code`` is the HTTP
     status that the user's request is answered with; 0 leaves it to the API server. ``audit`` are annotations for the API server's audit
@@ -125,19 +129,23 @@ class Response:
     warnings: tuple[str, ...] = ()
     audit: tuple[tuple[str, str], ...] = ()
 
-    @property
-    def names_token_volume(self) -> bool:
-        """Whether the name of the token volume occurs in it, so that its encoding depends on the request."""
-        texts = (self.message, *self.warnings, *(value for _, value in self.audit))
-        return _CANONICAL in self.patch or any(CANONICAL_TOKEN_VOLUME in text for text in texts)
+    def renamed(self, name: str, other: str) -> Response:
+        """Return the response with another name of the token volume."""
+        return Response(
+            self.allowed,
+            self.patch.replace(name.encode(), other.encode()),
+            self.message.replace(name, other),
+            self.code,
+            tuple(text.replace(name, other) for text in self.warnings),
+            tuple((key, value.replace(name, other)) for key, value in self.audit),
+        )
 
-    def content(self, token_volume: str = "") -> bytes:
-        """Return the JSON object of the response without its uid, with the real name of the token volume, if one is given."""
+    def content(self) -> bytes:
+        """Return the JSON object of the response without its uid."""
         content: dict[str, Any] = {"allowed": self.allowed}
         if self.patch and self.patch != _NO_OPERATIONS:
-            patch = self.patch.replace(_CANONICAL, token_volume.encode()) if token_volume else self.patch
             content["patchType"] = "JSONPatch"
-            content["patch"] = patch  # which msgspec writes in base64
+            content["patch"] = self.patch  # which msgspec writes in base64
         if self.message:
             status: dict[str, Any] = {"message": _unicode(self.message)}
             content["status"] = {**status, "code": self.code} if self.code else status
@@ -146,12 +154,11 @@ class Response:
             content["warnings"] = [_CONTROL.sub(" ", _unicode(text))[:MAX_WARNING] for text in warnings]
         if self.audit:
             content["auditAnnotations"] = {key: _unicode(value) for key, value in self.audit}
-        encoded = _ENCODER.encode(content)
-        return encoded.replace(_CANONICAL, token_volume.encode()) if token_volume else encoded
+        return _ENCODER.encode(content)
 
     def encode(self, request: Request | Broken) -> bytes:
         """Return the AdmissionReview that answers ``request``, as JSON."""
-        return encode_review(request, self.content(request.token_volume if isinstance(request, Request) else ""))
+        return encode_review(request, self.content())
 
 
 _NO_OPERATIONS: Final = b"[]"

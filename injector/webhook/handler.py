@@ -188,7 +188,7 @@ class InjectHandler:
 
     def _find_cached(self, snapshot: Snapshot, key: CacheKey, review: admission.Request) -> ReviewAnswer | None:
         """Return the cached answer to an equal request; None if it is not cached, or if a shadow compares this request."""
-        cached = self.cache.get(snapshot, key)
+        cached = self.cache.get(snapshot, key, review.token_volume)
         if cached is None or _is_sampled(review, cached.resolved):
             return None
         body = admission.encode_review(review, cached.content_for(review))
@@ -244,7 +244,7 @@ class InjectHandler:
             if self._recent is not None and not review.dry_run:
                 name, envs = resolved.revision.name, injection.facts.proxy_envs
                 self._recent.keep(name, injection.body, pod=review.object, namespace=review.namespace, envs=envs)
-        cached = CachedAnswer.of(response, outcome, reason, resolved)
+        cached = CachedAnswer.of(response, outcome, reason, resolved, review.token_volume)
         # Findings of the guard are counted for each pod.
         if resolved.revision.hermetic and not findings:
             self.cache.put(injection.snapshot, injection.key, cached)

@@ -197,19 +197,21 @@ def test_the_pods_of_one_workload_are_equal_requests() -> None:
 
     assert decoded(first).object_json == decoded(second).object_json
     assert (decoded(first).token_volume, decoded(second).token_volume) == (NAME, "kube-api-access-bcdf2")
-    assert orjson.loads(decoded(first).object_json) == decoded(first).object == pod_with_token(CANONICAL_TOKEN_VOLUME)
+    assert orjson.loads(decoded(first).object_json) == pod_with_token(CANONICAL_TOKEN_VOLUME)
+    assert decoded(first).object == pod_with_token()
 
 
-def test_the_real_name_of_the_token_volume_is_put_back_everywhere() -> None:
+def test_another_name_of_the_token_volume_is_put_everywhere() -> None:
     patch = orjson.dumps([{"op": "add", "path": "/a", "value": CANONICAL_TOKEN_VOLUME}])
     response = replace(errored(f"volume {CANONICAL_TOKEN_VOLUME}"), patch=patch, warnings=(CANONICAL_TOKEN_VOLUME,))
+    response = replace(response, audit=(("a", CANONICAL_TOKEN_VOLUME),))
 
-    content = answer(response.encode(decoded(pod_with_token())))
+    content = answer(response.renamed(CANONICAL_TOKEN_VOLUME, NAME).encode(decoded(pod_with_token())))
 
     assert orjson.loads(base64.b64decode(content["patch"]))[0]["value"] == NAME
     assert (content["status"]["message"], content["warnings"]) == (f"volume {NAME}", [NAME])
-    assert response.names_token_volume
-    assert not allowed().names_token_volume
+    assert content["auditAnnotations"] == {"a": NAME}
+    assert allowed().renamed(CANONICAL_TOKEN_VOLUME, NAME) == allowed()
 
 
 @pytest.mark.parametrize(

@@ -219,8 +219,11 @@ class Trials:
         path = f"/inject/{name}{dice.choice(CLUSTERS)}"
         first, token = _first(subject, dice)
         second = reviews.CHANGES[kind][1](first, token, dice)
-        bodies = [json.dumps(review, separators=(",", ":")).encode() for review in (first, second)]
-        self._server.answer(path, bodies[0])
+        # It confirms the answer for other names of the token volume.
+        replica = reviews.another_replica(first, token, dice)
+        bodies = [json.dumps(review, separators=(",", ":")).encode() for review in (first, second, replica)]
+        for body in (bodies[0], bodies[2]):
+            self._server.answer(path, body)
         answer, hits = self._server.answer(path, bodies[1])
         try:
             expected = in_a_copy(lambda: plain_answer(self._snapshot, path, bodies[1]))
