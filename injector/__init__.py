@@ -43,43 +43,75 @@ Map of the packages. A package may import those below it; ``pyproject.toml`` has
 Every layer may use ``errors.py`` (the errors), ``hints.py`` (names in messages), ``memo.py`` (bounded caches)
 and ``backoff.py`` (growing waits). The server also has ``settings.py`` and ``metrics.py``.
 
-The server has three flows. The first two meet in one immutable object, the Revision of ``istio/revision.py``.
+The server has three flows. Each line is the next function to read, and a line that is further to the right is called by the one before
+it. The first two flows meet in one immutable object, the Revision of ``istio/revision.py``.
 
-One request, in ``webhook/`` and ``injection/``::
+One request, in ``webhook/``, then in ``injection/``::
 
-    webhook.listener:Connection            aiohttp's protocol with the limits of this server
-    webhook.server:webhook_requests        the path /inject goes to the handler
-    webhook.handler:InjectHandler.handle   the whole request: read, answer, count, trace
-    webhook.reading:Reader.read            the body, within its limits and its time
-    kube.admission:decode                  the AdmissionReview
-    webhook.cache:AnswerCache.get          the answer to an equal request, if there is one
-    revisions.names:parse_path             /inject/NAME
-    revisions.registry:Snapshot.resolve    the revision or tag NAME, and for a tag with weights the workload
-    webhook.queue:AdmissionQueue           a turn for the injection, fair between namespaces, and a thread
-    injection.pipeline:inject_pod          policy, render, merge, guard, post-processing, JSON patch
-    kube.admission:encode_review           the answer
+    webhook.listener:Connection                      aiohttp's protocol with the limits and deadlines of this server
+    webhook.server:webhook_requests                  the path /inject leads to the handler
+    webhook.handler:InjectHandler.handle             the whole request: read, answer, count, trace
+        webhook.reading:Reader.read                  the body, within the limits of size, memory and time
+        webhook.handler:InjectHandler._begin         from the body to an answer, or to a pending injection:
+            kube.admission:decode                    the AdmissionReview
+            webhook.cache:AnswerCache.get            the answer to an equal request, if there is one
+            revisions.names:parse_path               /inject/NAME
+            revisions.registry:Snapshot.resolve      the revision or tag NAME, and for a tag with weights the workload
+        webhook.handler:InjectHandler._inject        the injection in its turn, in a worker thread:
+            webhook.queue:AdmissionQueue.turn        fair between tenants; rejects early
+            injection.pipeline:inject_pod            the table of contents of one injection; what follows are its steps
+                injection.policy:injection_required  the rules that decide whether the pod is injected
+                injection.data:template_data         what the templates see
+                injection.render:OverlayTemplates    the templates of the pod: render, read, merge
+                    istio.template:Template.render   one compiled template; what is below it is Go's, in gotemplate/
+                    kube.overlay:read_overlay        the rendered YAML
+                    kube.overlay:Overlay.merge_over  laid over the pod
+                        kube.strategicpatch:strategic_merge  an overlay with directives
+                injection.guard:TemplateGuard.check  no value of the pod breaks out of the template
+                injection.pipeline:finish            overrides, probes, metrics, status, order: injection/steps/
+                injection.pipeline:check_valid       the API server would accept the pod
+                    kube.podvalidation:new_faults
+                kube.jsonpatch:create_patch
+        webhook.handler:InjectHandler._finish        the response, which is cached
+            kube.admission:encode_review
 
 One change of a ConfigMap, in ``revisions/``. If a step fails, the last good revision stays in use::
 
-    cluster.listwatch:ListWatch            lists and watches one resource
-    revisions.clustersource:ClusterSource  the remembered objects, as the state of a source
-    revisions.following:Follower           waits until the source is quiet, and loads it in a thread
-    revisions.reload:Loader.prepare        builds what has changed
-    revisions.source:build                 istio.revision:build_revision, with the facts of the cluster
-    revisions.verify:verify, verify_recent injects built-in pods, and pods of recent requests
-    revisions.reload:Loader.adopt          registry.swap: the snapshot that the next request reads
+    cluster.listwatch:ListWatch.run                  lists and watches one resource, and reports each change
+    revisions.clustersource:ClusterSource.follow     the watches; remembers the objects that they report
+    revisions.following:Reloader.on_change           a trigger, which the reloader's task takes:
+        revisions.following:Reloader._prepare        waits until the source is quiet, then works in a thread
+            revisions.reload:Loader.prepare          reads the source, and builds and verifies what has changed
+                revisions.clustersource:ClusterSource.read
+                    revisions.configmaps:raw_revisions
+                revisions.source:build
+                    istio.revision:build_revision    parses config, values and mesh, and compiles the templates
+                revisions.verify:verify              injects built-in pods
+                revisions.verify:verify_recent       injects pods of recent requests
+        revisions.following:Reloader._adopt          logs and counts
+            revisions.reload:Loader.adopt
+                revisions.registry:Registry.swap     the snapshot that the next request reads
 
-One restart of an upgrade, in ``upgrade/``, on the client and event loop of the server::
+One restart of an upgrade, in ``upgrade/``, on the client and the event loop of the server::
 
-    upgrade.controller:Controller          watches the Upgrades, and runs those that are due while it has the lease
-    upgrade.launch:Launcher.run            starts or continues one of them
-    upgrade.survey:read_fleet              the revisions, the tag and the workloads (fleet.view, fleet.workloads, fleet.routing)
-    upgrade.plan:make_plan                 the wave of each workload, and how its pods would change
-    upgrade.run:Runner                     every two seconds: observe, decide, save, act
-    upgrade.observe:Observer.observe       the progress of the workloads
-    upgrade.step:step                      the decision, a pure function of the document, the state and the observation
-    upgrade.store:Store.save               the state, before anything is done
-    upgrade.run:Runner._restart            the annotation that restarts one workload
+    upgrade.controller:Controller.follow             watches the Upgrades, and runs them while it has the lease
+    upgrade.controller:Controller._run_one           reads one that is not paused and has not ended
+        upgrade.document:read_upgrade
+        upgrade.launch:Launcher.run                  starts the upgrade, or continues it
+            upgrade.store:Store.start                the state before the first step
+            upgrade.run:Runner.run                   a turn every two seconds, until the upgrade ends or is paused:
+                upgrade.run:Runner._turn             observe, decide, save, act
+                    upgrade.store:read_tag
+                    upgrade.run:Runner._observe
+                        upgrade.launch:Launcher._survey
+                            upgrade.survey:read_fleet  once for each wave: revisions, tag and workloads, by fleet/
+                            upgrade.plan:make_plan     the wave of each workload, and how its pods would change
+                        upgrade.observe:Observer.observe
+                    upgrade.step:step                the decision: a pure function of document, state and observation
+                    upgrade.store:Store.save         the state, before anything is done
+                    upgrade.run:Runner._act
+                        upgrade.run:Runner._restart  the annotation that restarts one workload
+                            cluster.client:KubeClient.merge
 """
 
 from __future__ import annotations

@@ -1,7 +1,15 @@
 """Go's text/template in Python: parsed and compiled once, executed on data within a budget.
 
+- ``lexer``, ``parser``, ``nodes``: text to tokens to the parse tree.
+- ``compiler``, ``codegen``: the tree to one Python function, which a rendering calls.
+- ``runtime``, ``builtins``: what that function calls: fields, methods, loops, and Go's own functions.
+- ``values``, ``fmt``: the Go values that templates see, and how they are printed.
+- ``functions``, ``costs``, ``budget``: declared functions, what a call costs, and the limits of a rendering.
+- ``errors``: Go's error texts.
+- ``sprig``: the functions of Masterminds/sprig.
+
 It promises Go's output and Go's error texts, to the letter, for values in the model of ``values``. It knows neither Kubernetes nor
-Istio and could be a library of its own; ``sprig`` holds the functions of Masterminds/sprig.
+Istio and could be a library of its own.
 """
 
 from injector.gotemplate.budget import Budget

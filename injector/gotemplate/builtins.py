@@ -276,7 +276,7 @@ def urlquery(*args: Any) -> str:
 
 
 def call(callee: str, func: Any, *args: Any) -> Any:
-    """Call a function value, which errors name ``shown``.
+    """Call a function value, which errors name ``callee``.
 
     Raises FuncError if it is not a function, the arguments do not fit it, or it fails.
     """

@@ -157,7 +157,7 @@ _UNNOTED: Final[InjectionStatus] = {
 def append_sidecar(params: Parameters, visible_pod: c.Pod, spec: AppendSpec, *, webhook: bool) -> c.Pod:
     """Return the pod with what the template of 1.0 to 1.8 rendered; ``webhook`` is False for kube-inject.
 
-    ``seen`` is the pod as ``pod_for_template`` returned it.
+    ``visible_pod`` is the pod as ``pod_for_template`` returned it.
     """
     behaviours, envs = params.revision.behaviours, _cluster_envs(params)
     added = with_concurrency(spec.pod) if behaviours.concurrency_args else spec.pod

@@ -213,7 +213,7 @@ class GuardComparison(NamedTuple):
 class TemplateGuard:
     """Compares what templates rendered for a pod with renderings of fillers, and finds the value to name.
 
-    ``seen`` is the pod as templates see it.
+    ``visible_pod`` is the pod as templates see it.
     """
 
     def __init__(self, params: Parameters, visible_pod: c.Pod, templates: PodTemplates) -> None:
@@ -373,7 +373,7 @@ def _is_same_failure(one: DataError, other: DataError) -> bool:
 
 
 def _readable_parts(params: Parameters, visible_pod: c.Pod) -> dict[str, Any]:
-    """Return the parts of the pod, ``seen``, of its workload and of its ProxyConfigs that templates can read, by their place."""
+    """Return the parts of the pod, ``visible_pod``, of its workload and of its ProxyConfigs that templates can read, by their place."""
     revision, workload, overlays = params.revision, params.workload, params.overlays
     names = ("name", "namespace", "kind", "api_version")
     # The injector decodes this one, whatever templates do. A number that is written as a text cannot break out of anything.

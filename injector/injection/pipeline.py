@@ -73,7 +73,7 @@ def inject_admitted(
 ) -> Injected | Skipped:
     """Inject a pod as ``admitted_pod`` returns it.
 
-    The patch of the result starts from ``given``. Comparisons need only the injected pod: without ``given`` the patch is empty. Raises
+    The patch of the result starts from ``original``. Comparisons need only the injected pod: without ``given`` the patch is empty. Raises
     DataError as ``inject_pod``.
     """
     namespace = admitted["metadata"].get("namespace", "")
@@ -299,8 +299,8 @@ def run_injection(params: Parameters, *, webhook: bool) -> Injected:
 def render_guarded(params: Parameters, visible_pod: c.Pod, templates: PodTemplates) -> tuple[Any, tuple[str, ...]]:
     """Return the merged result of the templates of a pod, and the findings of a guard that only warns.
 
-    ``seen`` is the pod as templates see it. Raises BreakOutError if a value of the pod breaks out of the templates and the guard enforces,
-    and DataError if the templates fail or what they render cannot be merged.
+    ``visible_pod`` is the pod as templates see it. Raises BreakOutError if a value of the pod breaks out of the templates and the guard
+    enforces, and DataError if the templates fail or what they render cannot be merged.
     """
     guard = TemplateGuard(params, visible_pod, templates)
     try:

@@ -1,9 +1,12 @@
 """The configuration: where revisions come from, and which of them are served.
 
-A source (``directory``, ``clustersource``) returns the texts of revisions and the tags; ``source`` has their types, and builds a revision
-from its texts. ``configmaps`` reads them from Istio's ConfigMaps, and ``tags`` has the rules for tags. ``verify`` renders pods with a
-revision, and ``registry`` has what is served, as one immutable snapshot, and how names lead to it. ``reload`` does all of this once, and
-``following`` does it after each change. ``tagstore`` and ``clustertags`` change tags, for commands. ``unservednames`` counts the names in a
-cluster that lead to no revision, and ``driftwatch`` the workloads with another revision than they would get. Only ``files`` reads files,
-and only ``injector.cluster`` talks to the API server.
+- ``source``: a revision and a tag as a source has them, and how a revision is built. ``names``, ``tags``: their rules.
+- ``directory``, ``clustersource``: the sources: folders (by ``files``), and a cluster (by ``configmaps``).
+- ``following``: waits for changes of a source and lets ``reload`` load it: build, verify, swap, report.
+- ``verify``: renders pods with a revision before it is served; ``everypod`` tells whether a failure concerns every pod.
+- ``registry``: what is served, as one immutable snapshot, and how names lead to it.
+- ``tagstore``, ``clustertags``: change tags, for commands.
+- ``unservednames``, ``driftwatch``: watch a cluster for names that lead to no revision, and for sidecars of another revision.
+
+Only ``files`` reads files, and only ``injector.cluster`` talks to the API server.
 """

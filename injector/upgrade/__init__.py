@@ -1,7 +1,9 @@
 """Upgrades: move workloads from one revision to another in waves, behind gates, with a way back.
 
-The core is pure and does no I/O: ``document`` reads an ``Upgrade``, ``plan`` says what a restart of a workload means, and gives each
-workload its wave and class of change, ``state`` is what is stored, and ``step`` decides. Around it, ``store`` keeps the state, ``observe``
-reads objects, ``gates`` ask Prometheus, ``run`` is the loop, with the preflight of each wave, and ``controller`` runs it in the cluster.
-``docs/upgrades.md`` describes the rules.
+- ``controller``: watches the ``Upgrade`` resources of the cluster; ``launch`` starts one, for it and for the command.
+- ``document``: an ``Upgrade`` as a user writes it. ``state``: what is stored of its progress, in ``store``.
+- ``survey``: the revisions, the tag and the workloads of the cluster. ``plan``: the wave of each workload, and how its pods would change.
+- ``run``: the loop: it observes (``observe``, ``gates``), decides (``step``), stores the decision, and acts.
+
+``document``, ``plan``, ``state`` and ``step`` are pure. ``docs/upgrades.md`` describes the rules.
 """

@@ -1,8 +1,13 @@
 """The webhook server, on aiohttp. It decides nothing about injection, and never logs values of a pod.
 
-A request: ``listener`` (connections) -> ``handler`` -> ``reading`` (headers and body) -> ``cache`` (answers to equal requests) ->
-``revisions.registry`` (revision or tag of the path) -> ``queue`` (turns, and worker threads) -> ``injection.pipeline`` -> ``decisions``
-(log and explanation). ``shadow`` compares a candidate revision after the response. ``unserved`` answers for unknown revisions and tags.
-``server`` starts and drains both ports, ``lifecycle`` has its phases and background tasks, ``limits`` all limits, and ``operations``
-answers on the operations port. ``tls`` has the certificates.
+A request, in order:
+
+- ``listener``: a port and its connections. ``openfiles``: how many there may be.
+- ``server``: starts and drains both ports; ``services`` are its parts, and ``lifecycle`` its phases and background tasks.
+- ``handler``: the whole request. ``reading``: its headers and body. ``limits``: all limits.
+- ``cache``: answers to equal requests. ``queue``: turns, and worker threads. ``answer``: the answer and what is said about it.
+- ``decisions``, ``tracing``: log, explanations and spans.
+- ``shadow``: compares a candidate revision after the response.
+
+``unserved`` answers for unknown revisions and tags, ``operations`` answers on the operations port, and ``tls`` has the certificates.
 """

@@ -101,7 +101,7 @@ class Supervisor:
         self._tasks.clear()
 
     async def _run(self, name: str, work: Work, ready: asyncio.Event | None) -> None:
-        """Run ``work`` and restart it after errors. An error before it has set ``settled``, or after ``stop``, is raised."""
+        """Run ``work`` and restart it after errors. An error before it has set ``ready``, or after ``stop``, is raised."""
         task, clock, failures = asyncio.current_task(), asyncio.get_running_loop().time, 0
         while True:
             began = clock()

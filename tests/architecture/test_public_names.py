@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import re
 import subprocess
@@ -77,19 +76,3 @@ def test_importing_the_package_imports_nothing_else_of_it() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout.split() == ["injector"]
-
-
-def test_the_map_names_every_package_and_only_files_that_exist() -> None:
-    text = injector.__doc__ or ""
-    packages = {path.name for path in (ROOT / "injector").iterdir() if (path / "__init__.py").exists()}
-
-    assert packages == set(re.findall(r"^    (\w+)/ ", text, re.MULTILINE))
-    assert [name for name in re.findall(r"\b(\w+/\w+\.py)", text) if not (ROOT / "injector" / name).exists()] == []
-
-
-@pytest.mark.parametrize("package", sorted((ROOT / "injector").rglob("__init__.py")), ids=lambda path: path.parent.name)
-def test_the_docstring_of_a_package_names_only_modules_that_exist(package: Path) -> None:
-    text = ast.get_docstring(ast.parse(package.read_text())) or ""
-    modules = {path.stem for path in package.parent.iterdir()}
-
-    assert set(re.findall(r"``([a-z_]+)``", text)) <= modules

@@ -1,4 +1,7 @@
-"""``injector serve``, whose options are the table of settings, and ``injector probe``, which checks the health check file of a server."""
+"""``injector serve``, whose options are the table of settings, and ``injector probe``, which checks the health check file of a server.
+
+``server`` builds the parts of the server from the settings, and runs it.
+"""
 
 from __future__ import annotations
 

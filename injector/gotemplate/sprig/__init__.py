@@ -1,5 +1,7 @@
 """Every function of Masterminds/sprig v3.3.0's TxtFuncMap, under its own names and with its own signatures.
 
+The modules are groups: ``collections``, ``crypto``, ``dates``, ``defaults``, ``numeric``, ``regex``, ``semver``, ``strings`` and ``url``.
+
 It promises sprig's results and error texts. Functions that depend on more than their arguments (clock, environment, randomness) are
 marked so, and take a clock and an environment from the caller; none reads the process's environment or the network on its own.
 """

@@ -1,1 +1,7 @@
-"""The steps of an injection after the templates: what a template cannot do. ``injection.pipeline`` has their order."""
+"""The steps of an injection after the templates: what a template cannot do. ``injection.pipeline`` calls them in this order.
+
+- ``overrides``: a container of the pod that the template also injects is applied again on top.
+- ``prometheus``: the agent serves the application's metrics with its own.
+- ``probes``: kubelet's probes go to the agent.
+- ``status``: the annotation that lists what was added, and its removal from a pod that was injected before.
+"""

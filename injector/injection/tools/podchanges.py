@@ -206,7 +206,7 @@ class Hiding:
 
 
 def hiding_of(original: Mapping[str, Any]) -> Hiding:
-    """Return the values to hide in the injections of the pod ``given``."""
+    """Return the values to hide in the injections of the pod ``original``."""
     # Null is an entry without fields, as for Go.
     own = [
         (str(item.get("name", "")), list(filter(None, item.get("env") or ())))
@@ -283,7 +283,7 @@ def changes(
     names: tuple[str, str] = ("", ""),
     levels: Sequence[str] = (),
 ) -> tuple[Change, ...]:
-    """Return the differences between two answers to the pod ``given``; a DataError is a refusal.
+    """Return the differences between two answers to the pod ``original``; a DataError is a refusal.
 
     ``names`` are the names that the two revisions write into pods, which are not a difference. If the two decide differently, that is
     the only change, since all else follows from it. ``levels`` are those of Pod Security that two injected pods pass, if they are known.
@@ -340,7 +340,7 @@ def decision_of(answer: Answer) -> str:
 
 
 def pod_changes(old: c.Pod, new: c.Pod, original: Mapping[str, Any]) -> tuple[Change, ...]:
-    """Return the differences between two injections of ``given``, in the order of ``KINDS``."""
+    """Return the differences between two injections of ``original``, in the order of ``KINDS``."""
     all_changes = [
         *differences(
             "metadata", "metadata", old.get("metadata") or {}, new.get("metadata") or {}, opaque=HIDDEN_ANNOTATIONS

@@ -1,1 +1,8 @@
-"""Webhook configurations: written as Istio installs them, read from a cluster, matched with pods, and checked for overlaps."""
+"""Webhook configurations as Istio installs them.
+
+- ``paths``: ``/inject/NAME``, the path of a revision or tag.
+- ``configurations``, ``tagobjects``: the objects of a revision and of a tag, written.
+- ``reading``: the objects of a cluster, checked and read.
+- ``matching``: the webhooks that the API server calls for a pod, and why it calls none.
+- ``overlaps``: webhooks that select the pods of others.
+"""

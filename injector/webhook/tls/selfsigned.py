@@ -463,7 +463,7 @@ class CaSecret:
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def follow(self, ready: asyncio.Event) -> None:
-        """Reconcile until cancelled; ``settled`` is set after the first success.
+        """Reconcile until cancelled; ``ready`` is set after the first success.
 
         Raises:
             InjectorError: an error before that which a retry cannot correct: no permission, or a foreign Secret.
