@@ -55,7 +55,7 @@ class CachedAnswer:
         cls, response: Response, outcome: Outcome, reason: str, resolved: Resolved, token_volume: str
     ) -> CachedAnswer:
         """Encode the response, if possible, and return the answer. Raises DataError if the response is not JSON data."""
-        canonical = response.renamed(token_volume, CANONICAL_TOKEN_VOLUME) if token_volume else response
+        canonical = response.rename_volume(token_volume, CANONICAL_TOKEN_VOLUME) if token_volume else response
         if canonical == response:
             return cls(_exact(response.content()), outcome, reason, resolved, token_volume)
         return cls(replace(canonical, patch=_exact(canonical.patch)), outcome, reason, resolved, token_volume)
@@ -64,7 +64,7 @@ class CachedAnswer:
         """Return the encoded response to ``request``, without the uid."""
         if isinstance(self.content, bytes):
             return self.content
-        return self.content.renamed(CANONICAL_TOKEN_VOLUME, request.token_volume).content()
+        return self.content.rename_volume(CANONICAL_TOKEN_VOLUME, request.token_volume).content()
 
     def confirms(self, other: CachedAnswer) -> bool:
         """Return whether the answer for another pod shows that no template transforms the name. The names may have no letter in common."""
