@@ -15,17 +15,15 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from injector.kube.admission import CANONICAL_TOKEN_VOLUME, RANDOM_LETTERS
+from injector.webhook.limits import MAX_CACHED
 
 if TYPE_CHECKING:
     from injector.kube.admission import Request, Response
     from injector.metrics import Outcome
     from injector.revisions.registry import Registry, Resolved, Snapshot
-
-MAX_BYTES: Final = 16 << 20
-"""Bytes of keys and responses. A pod takes about 20 KiB, so about 800 workloads can scale at the same time."""
 
 
 class CacheKey(NamedTuple):
@@ -85,7 +83,7 @@ class AnswerCache:
     """
 
     registry: Registry
-    max_bytes: int = MAX_BYTES
+    max_bytes: int = MAX_CACHED
     hits: int = 0
     size: int = 0
     _answers: OrderedDict[CacheKey, CachedAnswer] = field(default_factory=OrderedDict)
