@@ -111,7 +111,8 @@ class GoodClients:
             connection: Connection | None = None
             while True:
                 try:
-                    connection = connection or await kept.enter_async_context(connected(self.port, tls))
+                    if connection is None:
+                        connection = await kept.enter_async_context(connected(self.port, tls))
                     self.kept.append(await _seconds_of(_ask(connection, request)))
                     self.new.append(await _seconds_of(self._ask_anew(tls, request)))
                 except (OSError, EOFError):
