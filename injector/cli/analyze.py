@@ -137,7 +137,7 @@ def analyze(  # noqa: PLR0913 -- one parameter for each flag
         mesh = await read_mesh(reader, state, sources.istio_namespace, items, oldest)
         return analysis.analyze(items, mesh)
 
-    with open_reader(files, kubeconfig, recursive=True) as session:
+    with open_reader(files, kubeconfig, recursive=True, namespace=namespace or DEFAULT_NAMESPACE) as session:
         known = session.run(lambda reader: read_state(reader, sources))
         if known is None:
             with select_revisions(sources, kubeconfig) as revisions:

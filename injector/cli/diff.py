@@ -14,7 +14,7 @@ import click
 
 from injector.cli.commands import verbose
 from injector.cli.formats import REPORTS
-from injector.cli.manifests import read_workloads, workload_options
+from injector.cli.manifests import read_files, read_workloads, workload_options
 from injector.cli.options import (
     ALL_FLAG,
     ALL_NAMESPACES,
@@ -42,15 +42,22 @@ from injector.cli.sources import (
     directory_source,
     on_each,
     only_one,
-    select_revisions,
+    select_file_revisions,
 )
 from injector.errors import DataError, UsageError
-from injector.fleet.compare import Comparer, Comparison, NamespaceLabels, Side, check_comparison, compare_injected
+from injector.fleet.compare import (
+    Comparer,
+    Comparison,
+    NamespaceLabels,
+    Side,
+    check_comparison,
+    compare_files,
+    compare_injected,
+)
 from injector.fleet.dryrun import confirm_items
 from injector.fleet.files import open_reader
 from injector.fleet.manifests import SUFFIXES, WorkloadFiles
-from injector.fleet.processes import in_processes
-from injector.fleet.view import read_view
+from injector.fleet.view import build_routed, read_routes, read_view
 from injector.hints import first_of
 from injector.injection.result import Answer, Injected
 from injector.injection.tools.podchanges import ABSENT, KINDS, POD_SECURITY, Change, hiding_of
@@ -170,17 +177,17 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
         comparisons, unconfirmed = confirm_items(comparisons, _group_to_check, check, kubeconfig, confirm)
         return _Compared(comparer.sides, comparisons, view.built.notes + unconfirmed)
 
-    def compare_files(kubeconfig: Kubeconfig) -> _Compared:
-        workloads = read_workloads(files)
-        with select_revisions(sources, kubeconfig) as revisions:
-            comparer = comparer_of(
-                (revisions.build(revisions.find(name)) for name in names), workloads.namespace_labels
-            )
-        results = in_processes(comparer.result, workloads.created)
-        shown_results = with_progress(results, f"{old_name} and {new_name}", length=len(workloads.created))
-        return _Compared(comparer.sides, list(shown_results), ())
+    def compare_in_files(kubeconfig: Kubeconfig) -> _Compared:
+        reader = read_files(files)
+        workloads = read_workloads(files, reader)
+        with select_file_revisions(reader, sources, kubeconfig) as revisions:
+            view = reader.run(lambda reader: read_routes(reader, None, revisions))
+            raws = [revisions.find(name) for name in names]
+            view = build_routed(reader, view, raws, sources.overrides)
+        comparer = comparer_of(map(view.built.revision, raws), view.namespaces)
+        return _Compared(comparer.sides, compare_files(workloads, view, comparer, with_progress), view.built.notes)
 
-    by_cluster = on_each(kubeconfigs, compare_live if live else compare_files)
+    by_cluster = on_each(kubeconfigs, compare_live if live else compare_in_files)
     by_cluster.note("note", lambda compared: compared.notes)
     by_cluster.note("warning", lambda compared: _warnings(compared.comparisons, compared.sides))
     echo_colored(_text(by_cluster, format_name), _COLORS.get(format_name, {}))

@@ -6,26 +6,22 @@ decides which webhook the API server calls. The other steps are those of the inj
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from injector.cli.commands import EX_DATAERR, is_file_name, verbose
-from injector.cli.manifests import read_workloads, workload_options
+from injector.cli.manifests import read_files, read_workloads, workload_options
 from injector.cli.options import ALL_FLAG, ALL_NAMESPACES, GUARD, PRECEDENCE_FLAG, REVISION_FLAG, output_format
 from injector.cli.output import data_text, echo, echo_colored, examples, with_progress
-from injector.cli.sources import cluster_options, precedence_option, revision_option, select_revisions
+from injector.cli.sources import cluster_options, precedence_option, revision_option, select_file_revisions
 from injector.cluster.session import open_session
 from injector.errors import UsageError
-from injector.fleet.explain import WorkloadDecision, explain_files, explain_live
+from injector.fleet.explain import Assumptions, WorkloadDecision, explain_files, explain_live
 from injector.fleet.manifests import SELECTOR_FLAG, WorkloadFiles
-from injector.fleet.routing import NO_WEBHOOK, RequestedName
-from injector.fleet.workloads import parse_target, read_target, read_targets
-from injector.injection.tools.explain import (
-    REFUSED,
-)
+from injector.fleet.routing import RequestedName
+from injector.fleet.workloads import parse_target
+from injector.injection.tools.explain import REFUSED
 from injector.istio.labels import NAMESPACE
 from injector.istio.webhooks.paths import PATH_PREFIX
 from injector.kube.escaping import escape_line
@@ -109,28 +105,13 @@ def explain(  # noqa: PLR0913 -- one parameter for each flag
         if target is not None:
             name = parse_target(target, namespace=namespace, default=kubeconfig.namespace(), others=files.others)
         with open_session(kubeconfig) as session:
-            if name is None:
-                created = read_targets(
-                    session, namespace, files.others, lambda item: item, selector=files.selector, progress=with_progress
-                )
-            else:
-                created = [session.run(lambda client: read_target(client, name, files.others))]
-            explanations, notes = session.run(
-                lambda client: explain_live(
-                    client, sources, name or namespace, created, guard, client if name else None
-                )
-            )
+            explanations, notes = explain_live(session, sources, name or namespace, files, guard, with_progress)
     else:
-        requested, labels = replace(_requested_name(revision, path), precedence=precedence), _labels(namespace_labels)
-        workloads = read_workloads(files)
-        by_namespace = (
-            workloads.namespace_labels
-            if labels is None
-            else dict.fromkeys((workload.namespace for workload in workloads.created), labels)
-        )
-        with select_revisions(sources, kubeconfig) as revisions:
-            explanations = explain_files(workloads.created, requested, by_namespace, revisions, guard)
-        notes = _missing_labels(explanations, by_namespace)
+        assumed = Assumptions(_requested_name(revision, path), _labels(namespace_labels), precedence)
+        reader = read_files(files)
+        workloads = read_workloads(files, reader)
+        with select_file_revisions(reader, sources, kubeconfig) as revisions:
+            explanations, notes = explain_files(reader, revisions, sources, workloads, guard, assumed)
     for note in notes:
         echo(f"note: {note}", err=True)
     if output == "text":
@@ -190,16 +171,6 @@ def _check_input(target: str | None, files: WorkloadFiles, *, every: bool) -> No
         raise UsageError(f"{target!r} is a file, not the name of a workload", hint=f"give it by a flag: `-f {target}`")
     if target and not files.selector.is_empty:
         raise UsageError(f"NAME and {SELECTOR_FLAG} exclude each other", hint="give one of the two")
-
-
-def _missing_labels(explanations: list[WorkloadDecision], known: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
-    """Return a note for each namespace without known labels whose pods no webhook is called for."""
-    skipped = {
-        explanation.workload.namespace for explanation in explanations if explanation.decision.reason == NO_WEBHOOK
-    }
-    return tuple(
-        f"the labels of namespace {name} are not known; give {LABELS_FLAG}" for name in sorted(skipped - known.keys())
-    )
 
 
 def _requested_name(revision: str | None, path: str | None) -> RequestedName:

@@ -15,8 +15,9 @@ import click
 from injector.cli.options import FILENAME, RECURSIVE, option_group
 from injector.cli.output import echo, is_terminal, json_text, print_warning, with_progress, write_verbatim
 from injector.cli.sources import namespace_option
+from injector.cluster.kubeconfig import DEFAULT_NAMESPACE
 from injector.errors import InjectorError, ManifestError, UsageError
-from injector.fleet.manifests import SELECTOR_FLAG, ChangedDocument, WorkloadFiles, Workloads
+from injector.fleet.manifests import SELECTOR_FLAG, ChangedDocument, WorkloadFiles, is_selected
 from injector.kube.jsonpatch import create_patch
 from injector.kube.pods import OTHER_KINDS, OtherKinds
 from injector.kube.selectors import EVERYTHING, Selector
@@ -26,6 +27,9 @@ from injector.revisions.files import replace_file
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from injector.fleet.files import FileReader
+    from injector.kube.pods import Created
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -81,9 +85,35 @@ def _selector(text: str | None) -> Selector:
         raise UsageError(error.what, where=SELECTOR_FLAG, hint=error.hint) from error
 
 
-def read_workloads(files: WorkloadFiles) -> Workloads:
-    """Read the workloads of the files on the command line. Warnings and a long reading are shown."""
-    return files.read(warn=print_warning, progress=with_progress)
+def read_files(files: WorkloadFiles) -> FileReader:
+    """Read the objects of the files on the command line. A pod template of a kind that is not known is a warning."""
+    from injector.fleet.files import read_objects  # noqa: PLC0415 -- as below
+
+    namespace = files.namespace or DEFAULT_NAMESPACE
+    return read_objects(
+        files.filenames, recursive=files.recursive, namespace=namespace, others=files.others, warn=print_warning
+    )
+
+
+def read_workloads(files: WorkloadFiles, reader: FileReader | None = None) -> tuple[Created, ...]:
+    """Read the workloads of the files on the command line, or of a ``reader`` of them. A long reading is shown.
+
+    Raises:
+        DataError: a workload cannot be read, or the files have none.
+    """
+    # Imported here, because it loads the client's libraries and the injection, which other commands for manifests do not need.
+    from injector.fleet.workloads import file_workloads  # noqa: PLC0415
+
+    reader = reader or read_files(files)
+    workloads = file_workloads(reader, files.others, with_progress)
+    selected = tuple(workload for workload in workloads if is_selected(files.selector, workload))
+    if workloads and not selected:
+        what = f"none of {len(workloads)} workloads has pods that match"
+        raise ManifestError(what, where=SELECTOR_FLAG, hint="check the labels of their pods")
+    if not workloads:
+        hint = "give a manifest with a Pod, a Deployment or another kind that creates pods"
+        raise ManifestError("the files have no workload", where=", ".join(files.filenames), hint=hint)
+    return selected
 
 
 def workload_options(namespace: str) -> Callable[[F], F]:

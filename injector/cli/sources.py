@@ -48,6 +48,7 @@ from injector.revisions.names import check_name
 from injector.revisions.source import Overrides, build, overridden
 
 if TYPE_CHECKING:
+    from injector.fleet.files import ReaderSession
     from injector.fleet.view import ReadRevisions
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -348,6 +349,27 @@ def select_revisions(
 
     with cluster_revisions(sources, kubeconfig, read, note=print_note) as revisions:
         yield revisions
+
+
+@contextmanager
+def select_file_revisions(
+    session: ReaderSession, sources: RevisionSources, kubeconfig: Kubeconfig
+) -> Iterator[RevisionList]:
+    """Select the revisions for workloads of files: those of the directory, or of Istio's ConfigMaps in the files, or of the cluster.
+
+    Raises:
+        NotConfiguredError: there is none of these.
+    """
+    from injector.fleet.view import file_revisions  # noqa: PLC0415 -- as above
+
+    revisions = None
+    if sources.revisions_dir is None:
+        revisions = session.run(lambda reader: file_revisions(reader, sources))
+    if revisions is not None:
+        yield revisions
+        return
+    with select_revisions(sources, kubeconfig) as selected:
+        yield selected
 
 
 def complete_names(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:

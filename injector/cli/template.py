@@ -279,7 +279,7 @@ def render(*, templates: ChosenTemplates, files: WorkloadFiles, output: str) -> 
     first text. The command renders the templates that a pod gets, or the TEMPLATE files, or the templates that --template names. Each
     of them renders a part of the pod. `injector kube-inject` merges the parts into the pod.
     """
-    results = list(render_templates(templates, read_workloads(files).created))
+    results = list(render_templates(templates, read_workloads(files)))
     if output == "text":
         echo_colored("".join(map(_render_text, results)), _RENDER_COLORS)
         return
@@ -328,7 +328,7 @@ def trace(*, templates: ChosenTemplates, files: WorkloadFiles, output: str) -> N
     if files.filenames:
         traced = [
             (template.data(), without_repeats(template.template.reads(template.result)))
-            for template in render_templates(templates, read_workloads(files).created)
+            for template in render_templates(templates, read_workloads(files))
         ]
     else:
         revision = templates.build()
@@ -547,7 +547,7 @@ def _with_goldens(folder: Path) -> tuple[str, ...]:
 
 
 def _inject(file: Path, revision: Revision, others: OtherKinds) -> str:
-    created = read_workloads(WorkloadFiles((str(file),), others=others)).created
+    created = read_workloads(WorkloadFiles((str(file),), others=others))
     return SEPARATOR.join(dump_yaml(_result(revision, workload)) for workload in created)
 
 

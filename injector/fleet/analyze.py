@@ -10,6 +10,7 @@ from injector.cluster.resources import ObjectReader, Scope
 from injector.errors import ManifestError
 from injector.fleet.files import FileReader
 from injector.fleet.sources import RevisionSources, directory_revisions
+from injector.fleet.view import webhooks_of
 from injector.fleet.workloads import LISTED
 from injector.istio import analysis
 from injector.istio.analysis import Item, Mesh
@@ -17,7 +18,6 @@ from injector.istio.labels import ISTIO_NAMESPACE
 from injector.istio.webhooks.reading import read_configuration
 from injector.kube.pods import add_place
 from injector.revisions.clustersource import list_state
-from injector.revisions.configmaps import INJECTOR
 from injector.revisions.source import known_minor
 
 if TYPE_CHECKING:
@@ -80,14 +80,11 @@ async def read_mesh(
 ) -> Mesh:
     """Return the facts that decide about the injection of all objects. Raises DataError if a webhook cannot be read.
 
-    In a cluster, the revisions and tags that webhooks are called for are served. For files, those of ``state`` are, unless the files have
-    webhooks. ``namespace`` is Istio's. ``oldest`` is the minor that control planes are upgraded from; default: that of the oldest
-    revision.
+    If files have no webhooks, they are those that Istio would have for the revisions and tags of ``state``. ``namespace`` is Istio's.
+    ``oldest`` is the minor that control planes are upgraded from; default: that of the oldest revision.
     """
     placed = await reader.all(Scope(r.WEBHOOKS), lambda obj: (read_configuration(obj), _place(reader, obj)))
     configurations = [configuration for configuration, _ in placed]
-    names = (state.served_names or None) if isinstance(reader, FileReader) else frozenset[str]()
-    values = await r.find_object(reader, r.CONFIG_MAPS, INJECTOR, namespace=namespace)
     zipkin = await r.find_object(reader, r.SERVICES, analysis.ZIPKIN, namespace=ISTIO_NAMESPACE)
     called = sorted({service for configuration in configurations for service in analysis.services_of(configuration)})
     # Files may leave out the Services of a namespace.
@@ -102,11 +99,10 @@ async def read_mesh(
     minors = [minor for raw in state.revisions if (minor := known_minor(raw)) is not None]
     return Mesh(
         configurations,
-        names,
-        frozenset(missing),
-        namespace,
-        by_default=analysis.injects_by_default(values or {}),
+        missing=frozenset(missing),
+        istio_namespace=namespace,
         oldest=oldest or min(minors, default=None),
         zipkin=None if zipkin is None else Item(r.SERVICES.kind, analysis.ZIPKIN, ISTIO_NAMESPACE),
         places={configuration["metadata"]["name"]: place for configuration, place in placed},
+        webhooks=webhooks_of(reader, configurations, state),
     )

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from injector.errors import InvalidPodError, ManifestError
 from injector.fleet.dryrun import refusal
+from injector.fleet.processes import in_processes
+from injector.fleet.routing import called, pod_labels
 from injector.fleet.workloads import read_targets
 from injector.golang.json import dump_json, load_json
-from injector.injection import containers as c
 from injector.injection.pipeline import answers_to
 from injector.injection.result import Answer, Injected, RequestFacts
 from injector.injection.tools.podchanges import Change, changes
@@ -27,8 +29,6 @@ if TYPE_CHECKING:
 
 NamespaceLabels: TypeAlias = "Mapping[str, Mapping[str, str]]"
 """The labels of namespaces by name."""
-_NOT_INJECTED: Final = "no webhook injects the workload"
-_UNKNOWN: Final = "the labels of its namespace are not known"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,24 +122,36 @@ def _without_pod(answer: Answer) -> Answer:
 def compare_injected(
     session: ReaderSession, view: ClusterView, comparer: Comparer, files: WorkloadFiles, progress: Progress
 ) -> list[Comparison]:
-    """Return the comparisons of the workloads that a webhook injects."""
-
-    def compare(workload: Created) -> Comparison | str:
-        labels = view.namespaces.get(workload.namespace)
-        if labels is None:
-            return _UNKNOWN
-        if not view.webhooks.find_called(labels, c.labels_of(workload.pod)):
-            return _NOT_INJECTED
-        return comparer.result(workload)
-
+    """Return the comparisons of the workloads of a cluster that a webhook injects. Raises ManifestError if none is."""
+    compare = partial(_compare, view, comparer)
     results = read_targets(session, files.namespace, files.others, compare, selector=files.selector, progress=progress)
-    comparisons = [result for result in results if isinstance(result, Comparison)]
+    return _injected(results, "the cluster's webhooks" if files.namespace is None else f"namespace {files.namespace}")
+
+
+def compare_files(
+    workloads: Sequence[Created], view: ClusterView, comparer: Comparer, progress: Progress
+) -> list[Comparison]:
+    """Return the comparisons of the workloads of files, without those that no webhook of the files injects.
+
+    Raises ManifestError if none is injected.
+    """
+    results = in_processes(partial(_compare, view, comparer), workloads)
+    return _injected(list(progress(results, "workloads", length=len(workloads))), "the files' webhooks")
+
+
+def _compare(view: ClusterView, comparer: Comparer, workload: Created) -> Comparison | None:
+    """Compare a workload; None if no webhook injects it. Files may leave out webhooks and namespaces: then it is compared."""
+    is_known = workload.namespace in view.namespaces and not view.assumed
+    if is_known and not called(view.webhooks, pod_labels(workload, view.namespaces[workload.namespace])):
+        return None
+    return comparer.result(workload)
+
+
+def _injected(results: Sequence[Comparison | None], where: str) -> list[Comparison]:
+    comparisons = [comparison for comparison in results if comparison is not None]
     if not comparisons:
-        raise ManifestError(
-            f"none of {results.count(_NOT_INJECTED)} workloads is injected",
-            where="the cluster's webhooks" if files.namespace is None else f"namespace {files.namespace}",
-            hint="run `injector explain` for one of them",
-        )
+        what = f"none of {len(results)} workloads is injected"
+        raise ManifestError(what, where=where, hint="run `injector explain` for one of them")
     return comparisons
 
 

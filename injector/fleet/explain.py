@@ -2,37 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from injector.cluster.resources import NAMESPACES, PODS, WEBHOOKS
+from injector.cluster.session import ClusterSession
 from injector.errors import ClusterError
 from injector.fleet.dryrun import refusal
+from injector.fleet.progress import Progress, no_progress
 from injector.fleet.routing import (
+    LABELS_DECIDE,
+    NO_WEBHOOK,
     REVISION,
     RequestedName,
     Route,
+    called,
+    delivered,
     delivery_steps,
-    last_called,
-    live_route,
     pod_labels,
     route,
 )
-from injector.fleet.view import ClusterView, read_view
-from injector.fleet.workloads import WorkloadName
+from injector.fleet.view import ClusterView, build_routed, read_revisions, read_routes
+from injector.fleet.workloads import WorkloadName, read_target, read_targets
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import ENFORCE, OFF, Injected, RequestFacts
 from injector.injection.tools.explain import INJECTED, PASSED, UNKNOWN, Decision, Step, explain_pod, refuse
 from injector.injection.tools.podchanges import hiding_of
 from injector.istio.analysis import Diagnostic, Item, Mesh, analyze, item_of
-from injector.istio.labels import DEFAULT_NAME, NAME_LABEL, REVISION_LABEL
+from injector.istio.labels import DEFAULT_NAME, NAME_LABEL, NAMESPACE, REVISION_LABEL
+from injector.istio.webhooks.configurations import WebhookOptions
+from injector.istio.webhooks.reading import istios_webhooks
 
 if TYPE_CHECKING:
     from injector.cluster.client import KubeClient
     from injector.cluster.resources import ObjectReader
+    from injector.fleet.files import FileReader, ReaderSession
+    from injector.fleet.manifests import WorkloadFiles
     from injector.fleet.sources import RevisionList, RevisionSources
     from injector.istio.revision import Revision
+    from injector.istio.webhooks.reading import LiveWebhook
     from injector.kube.pods import Created
     from injector.revisions.source import RawRevision
 
@@ -50,20 +60,37 @@ class WorkloadDecision:
     revision: str | None
     tag: str | None
     messages: tuple[Diagnostic, ...] = ()
+    configuration: str = ""
 
     def detail(self, step: Step) -> str:
         """Return the detail of a step without the values of the workload's environment variables."""
         return hiding_of(self.workload.pod).without_values(step.detail)
 
 
-def explain_workload(
+@dataclass(frozen=True, slots=True)
+class Assumptions:
+    """What the command line says in place of objects that files leave out.
+
+    ``requested`` is the name in place of the webhooks, ``labels`` are those of every namespace, and ``precedence`` is that of Istio's own
+    webhooks.
+    """
+
+    requested: RequestedName = LABELS_DECIDE
+    labels: Mapping[str, str] | None = None
+    precedence: str = NAMESPACE
+
+
+NOTHING_ASSUMED: Final = Assumptions()
+
+
+def _explained(
     workload: Created,
     routed: Route | Decision,
     build: Callable[[RawRevision], Revision],
     guard: str = ENFORCE,
     labels: Mapping[str, str] | None = None,
 ) -> WorkloadDecision:
-    """Return the decision of one workload, from its webhook to the result. ``build`` builds the revision of ``routed``.
+    """Return the trace of one workload, from its webhook to the result. ``build`` returns the built revision of ``routed``.
 
     The ``labels`` are those of its namespace, if they are known. Raises DataError if the revision cannot be built.
     """
@@ -90,98 +117,132 @@ def messages_about(
     return tuple(analyze(items, mesh))
 
 
-def explain_files(
-    workloads: tuple[Created, ...],
-    requested: RequestedName,
-    by_namespace: Mapping[str, Mapping[str, str]],
-    revisions: RevisionList,
-    guard: str,
-) -> list[WorkloadDecision]:
-    """Explain workloads of files by Istio's own webhooks.
+def explain_workloads(
+    session: ReaderSession,
+    view: ClusterView,
+    sources: RevisionSources,
+    workloads: Sequence[Created],
+    guard: str = ENFORCE,
+    requested: RequestedName = LABELS_DECIDE,
+) -> tuple[list[WorkloadDecision], ClusterView]:
+    """Explain workloads of a cluster or of files, and return the view with the revisions that they lead to.
 
-    ``by_namespace`` has the labels of the known namespaces. A revision is built once, with its first workload.
+    Of a view, ``read_routes`` is enough.
 
     Raises:
-        InjectorError: as in ``route``, or a revision cannot be built.
+        InjectorError: as in ``route``, or a revision cannot be built, or the endpoints of a webhook cannot be read.
     """
-    built: dict[str, Revision] = {}
+    labelled = [pod_labels(workload, view.labels_of(workload.namespace)) for workload in workloads]
+    routes = [route(view, labels, requested) for labels in labelled]
+    raws = [routed.raw for routed in routes if isinstance(routed, Route)]
+    view = build_routed(session, view, raws, sources.overrides)
+    deliveries: dict[LiveWebhook, tuple[Step, ...]] = {}
+    decisions = []
+    for workload, labels, routed in zip(workloads, labelled, routes, strict=True):
+        known = view.namespaces.get(workload.namespace)
+        decision = _explained(workload, routed, view.built.revision, guard, known)
+        webhook = next(reversed(called(view.webhooks, labels)), None)
+        if webhook is not None and not webhook.assumed and requested.name is None:
+            if webhook not in deliveries:
+                deliveries[webhook] = session.run(partial(delivery_steps, webhook))
+            trace = delivered(decision.decision, webhook, deliveries[webhook])
+            decision = replace(decision, decision=trace, configuration=webhook.configuration)
+        decisions.append(decision)
+    return decisions, view
 
-    def build_once(raw: RawRevision) -> Revision:
-        if raw.name not in built:
-            built[raw.name] = revisions.build(raw)
-        return built[raw.name]
 
-    mesh, wanted = Mesh(names=revisions.state.served_names), None
+def _with_messages(
+    decision: WorkloadDecision, view: ClusterView, sources: RevisionSources, running: Item | None = None
+) -> WorkloadDecision:
+    """Return a decision with the analyzer's messages about the workload, its namespace and the webhook that is called."""
+    mesh = Mesh(view.configurations, istio_namespace=sources.istio_namespace, webhooks=view.webhooks)
+    labels = view.namespaces.get(decision.workload.namespace)
+    messages = tuple(
+        message
+        for message in messages_about(decision.workload, labels, mesh, running)
+        if message.item.kind != WEBHOOKS.kind or message.item.name == decision.configuration
+    )
+    return replace(decision, messages=messages)
+
+
+def explain_files(
+    reader: FileReader,
+    revisions: RevisionList,
+    sources: RevisionSources,
+    workloads: Sequence[Created],
+    guard: str = ENFORCE,
+    assumed: Assumptions = NOTHING_ASSUMED,
+) -> tuple[list[WorkloadDecision], tuple[str, ...]]:
+    """Return the traces of workloads of files, and notes for the user. Raises InjectorError as in ``explain_workloads``."""
+    view = reader.run(lambda reader: read_routes(reader, None, revisions, assumed.precedence))
+    if assumed.labels is not None:
+        names = {workload.namespace for workload in workloads}
+        view = replace(view, namespaces={name: {**assumed.labels, NAME_LABEL: name} for name in names})
+    requested = assumed.requested
+    decisions, built = explain_workloads(reader, view, sources, workloads, guard, requested)
     if requested.name is not None:
         wanted = {REVISION_LABEL: requested.name or DEFAULT_NAME}
-        mesh = Mesh(names=frozenset(wanted.values()))
-    explanations = []
-    for workload in workloads:
-        labels = by_namespace.get(workload.namespace)
-        namespace_labels = {**(labels or {}), NAME_LABEL: workload.namespace}
-        routed = route(revisions, requested, pod_labels(workload, namespace_labels))
-        messages = messages_about(workload, wanted or labels, mesh)
-        explanation = explain_workload(workload, routed, build_once, guard, labels)
-        explanations.append(replace(explanation, messages=messages))
-    return explanations
+        webhooks = istios_webhooks(dict.fromkeys(wanted.values(), WebhookOptions()))
+        labels = dict.fromkeys((workload.namespace for workload in workloads), wanted)
+        view = replace(view, webhooks=webhooks, configurations=(), namespaces=labels)
+    decisions = [_with_messages(decision, view, sources) for decision in decisions]
+    skipped = {decision.workload.namespace for decision in decisions if decision.decision.reason == NO_WEBHOOK}
+    unknown = sorted(skipped - view.namespaces.keys())
+    missing = (f"the labels of namespace {name} are not known; give --namespace-labels" for name in unknown)
+    return decisions, (*built.built.notes, *revisions.state.webhook_faults, *missing)
 
 
-async def explain_live(
-    reader: ObjectReader,
+def explain_live(
+    session: ClusterSession | FileReader,
     sources: RevisionSources,
     wanted: WorkloadName | str | None,
-    workloads: list[Created],
+    files: WorkloadFiles,
     guard: str = ENFORCE,
-    client: KubeClient | None = None,
+    progress: Progress = no_progress,
 ) -> tuple[list[WorkloadDecision], tuple[str, ...]]:
     """Return the traces of one workload of a cluster, or of all in a namespace, and notes for the user.
 
-    ``wanted`` is the name of the workload, or of the namespace, and ``workloads`` are read from there.
-
-    If there is a ``client``, the API server also checks the injected pods, by a dry run.
+    ``wanted`` is the name of the workload, or of the namespace; None for all. Of the ``files``, the options of workloads count. The API
+    server also checks the injected pod of one workload, by a dry run.
 
     Raises:
         InjectorError: the pod, its namespace, a webhook or the revisions cannot be read.
     """
-    running: Item | None = None
+    running = session.run(partial(_running_item, wanted))
     if isinstance(wanted, WorkloadName):
         namespace: str | None = wanted.namespace
-        if wanted.resource is PODS:
-            pod = await reader.get(PODS, wanted.name, namespace=wanted.namespace)
-            running = item_of({**pod, "kind": PODS.kind}, wanted.namespace)
+        workloads = [session.run(lambda client: read_target(client, wanted, files.others))]
     else:
         namespace = wanted
-    view = await read_view(reader, sources, namespace)
-    mesh = Mesh(view.configurations, frozenset(), istio_namespace=sources.istio_namespace)
-    explanations = [await _explain_live(reader, workload, view, mesh, running, guard) for workload in workloads]
-    if client is not None:
-        explanations = [await _dry_run(client, view.built.revisions, explanation) for explanation in explanations]
+        workloads = read_targets(session, namespace, files.others, _itself, files.selector, progress=progress)
+
+    async def read(reader: ObjectReader) -> ClusterView:
+        return await read_routes(reader, namespace, await read_revisions(reader, sources))
+
+    view = session.run(read)
+    decisions, view = explain_workloads(session, view, sources, workloads, guard)
+    decisions = [_with_messages(decision, view, sources, running) for decision in decisions]
+    if isinstance(wanted, WorkloadName) and isinstance(session, ClusterSession):
+        decisions = [session.run(partial(_dry_run, view.built.revisions, decision)) for decision in decisions]
     place = "in any namespace" if namespace is None else f"in namespace {namespace}"
     missing = () if workloads else (f"there is no workload {place}",)
-    return explanations, (*view.built.notes, *view.revisions.state.webhook_faults, *missing)
+    return decisions, (*view.built.notes, *view.revisions.state.webhook_faults, *missing)
 
 
-async def _explain_live(
-    reader: ObjectReader, workload: Created, view: ClusterView, mesh: Mesh, running: Item | None, guard: str
-) -> WorkloadDecision:
-    labels = pod_labels(workload, view.namespaces[workload.namespace])
-    routed = live_route(view, labels)
-    webhook = last_called(view.webhooks, labels)
-    delivery = () if webhook is None else await delivery_steps(reader, webhook)
-    first, *rest = routed.steps
-    routed = replace(routed, steps=(first, *delivery, *rest))
-    name = "" if webhook is None else webhook.configuration
-    messages = tuple(
-        message
-        for message in messages_about(workload, labels.namespace, mesh, running)
-        if message.item.kind != WEBHOOKS.kind or message.item.name == name
-    )
-    explanation = explain_workload(workload, routed, view.built.revision, guard, labels.namespace)
-    return replace(explanation, messages=messages)
+def _itself(workload: Created) -> Created:
+    return workload
+
+
+async def _running_item(wanted: WorkloadName | str | None, reader: ObjectReader) -> Item | None:
+    """Return the object that Istio's analyzer gets if a running pod is explained; None for another workload."""
+    if not isinstance(wanted, WorkloadName) or wanted.resource is not PODS:
+        return None
+    pod = await reader.get(PODS, wanted.name, namespace=wanted.namespace)
+    return item_of({**pod, "kind": PODS.kind}, wanted.namespace)
 
 
 async def _dry_run(
-    client: KubeClient, revisions: Mapping[str, Revision], explanation: WorkloadDecision
+    revisions: Mapping[str, Revision], explanation: WorkloadDecision, client: KubeClient
 ) -> WorkloadDecision:
     """Return the decision of a workload with the API server's verdict on the injected pod: its policies, quotas and other webhooks."""
     revision, namespace = revisions.get(explanation.revision or ""), explanation.workload.namespace

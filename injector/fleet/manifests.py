@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from injector.cluster.kubeconfig import DEFAULT_NAMESPACE
 from injector.errors import DataError, ManifestError, UsageError, for_each
 from injector.fleet.progress import Progress, Report, no_progress
-from injector.kube.pods import OTHER_KINDS, Created, OtherKinds, add_place, created_pods, unread_templates
+from injector.kube.pods import OTHER_KINDS, Created, OtherKinds, add_place, unread_templates
 from injector.kube.selectors import EVERYTHING, Selector
-from injector.kube.typed import normalise
 from injector.kube.yaml import Document, load_yaml, split_documents
 
 ManifestChange: TypeAlias = Callable[[dict[str, Any]], dict[str, Any] | None]
@@ -127,7 +125,7 @@ def change_documents(
 
 def _change(document: Document, name: str, change: ManifestChange, others: OtherKinds, warn: Report) -> ChangedDocument:
     content = load_yaml(document.text, where=name, line=document.line)
-    _check_lone(document, name)
+    check_lone(document, name)
     if not isinstance(content, dict):
         return ChangedDocument(document.text, content, None)
     try:
@@ -139,7 +137,7 @@ def _change(document: Document, name: str, change: ManifestChange, others: Other
         raise
 
 
-def _check_lone(document: Document, name: str) -> None:
+def check_lone(document: Document, name: str) -> None:
     """Refuse an object in JSON that another one follows: Istio reads the first one only, and drops the others without a word."""
     text = document.text.lstrip()
     if not text.startswith("{"):
@@ -153,14 +151,6 @@ def _check_lone(document: Document, name: str) -> None:
         raise ManifestError(
             what, where=f"{name}:{document.first_line}", hint="put a line `---` between them, or use a List"
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Workloads:
-    """The workloads of files in order, and the labels of each Namespace among the documents."""
-
-    created: tuple[Created, ...]
-    namespace_labels: Mapping[str, Mapping[str, str]]
 
 
 def is_selected(selector: Selector, workload: Created) -> bool:
@@ -177,35 +167,3 @@ class WorkloadFiles:
     namespace: str | None = None
     others: OtherKinds = field(default_factory=lambda: OTHER_KINDS)
     selector: Selector = EVERYTHING
-
-    def read(self, *, warn: Report, progress: Progress = no_progress) -> Workloads:
-        """Read every workload of the files. See ``change_documents`` for the warnings.
-
-        Raises:
-            UsageError: no file is given.
-            DataError: a file or a workload cannot be read, or the files have no workload.
-        """
-        created: list[Created] = []
-        labels: dict[str, Mapping[str, str]] = {}
-
-        def collect(obj: dict[str, Any]) -> None:
-            created.extend(created_pods(obj, self.namespace or DEFAULT_NAMESPACE, self.others))
-            if obj.get("kind") == "Namespace":
-                meta = normalise(obj, "v1.Namespace", coerce=True).get("metadata") or {}
-                labels[meta.get("name", "")] = meta.get("labels") or {}
-
-        placed: list[Created] = []
-        manifests = read_manifests(self.filenames, recursive=self.recursive)
-        for changed in change_documents(manifests, collect, self.others, warn=warn, progress=progress):
-            if changed.document is not None and created:
-                line = changed.document.first_line
-                placed += [replace(workload, file=changed.file, line=line) for workload in created]
-                created.clear()
-        selected = [workload for workload in placed if is_selected(self.selector, workload)]
-        if placed and not selected:
-            what = f"none of {len(placed)} workloads has pods that match"
-            raise ManifestError(what, where=SELECTOR_FLAG, hint="check the labels of their pods")
-        if not placed:
-            hint = "give a manifest with a Pod, a Deployment or another kind that creates pods"
-            raise ManifestError("the files have no workload", where=", ".join(self.filenames), hint=hint)
-        return Workloads(tuple(selected), labels)

@@ -6,22 +6,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
 
-from injector.cluster.resources import ready_endpoints
+from injector.cluster.resources import ENDPOINT_SLICES, ready_endpoints
 from injector.errors import ClusterError, DataError, UsageError
-from injector.injection.tools.explain import PASSED, SKIP, SKIPPED, UNKNOWN, WARNING, Decision, Step, conclude, refuse
-from injector.istio.labels import DEFAULT_NAME, INJECT_LABEL, NAMESPACE
-from injector.istio.webhooks.matching import (
-    Webhook,
-    called_webhooks,
-    labels_without_effect,
-    unserved_name,
-    webhooks_of,
-    why_none,
+from injector.fleet.files import FileReader
+from injector.injection.containers import annotations_of, labels_of
+from injector.injection.tools.explain import (
+    PASSED,
+    REFUSE,
+    REFUSED,
+    SKIP,
+    SKIPPED,
+    UNKNOWN,
+    WARNING,
+    Decision,
+    Step,
+    conclude,
+    refuse,
 )
-from injector.istio.webhooks.reading import LiveWebhook, LiveWebhooks, precedence_of
+from injector.istio.labels import DEFAULT_NAME, INJECT_LABEL
+from injector.istio.webhooks.calls import called_webhooks, nearest_webhook, why_not_called
+from injector.istio.webhooks.configurations import WebhookOptions
+from injector.istio.webhooks.matching import Webhooks, labels_without_effect, unserved_name
+from injector.istio.webhooks.paths import is_injectors
+from injector.istio.webhooks.reading import LiveWebhook, LiveWebhooks, istios_webhooks, precedence_of
+from injector.kube.conditions import FAULT
 from injector.revisions.names import parse_path
 from injector.revisions.tags import TagWorkload, usable_tags, workload_of_pod
 
@@ -36,30 +47,31 @@ if TYPE_CHECKING:
 WEBHOOK: Final = "webhook"
 TAG: Final = "tag"
 REVISION: Final = "revision"
+ENDPOINTS: Final = "endpoints"
 NO_WEBHOOK: Final = "no_webhook"
 UNKNOWN_WORKLOAD: Final = TagWorkload(("", "", ""))
 _SELECTORS: Final = "selectors of Istio's own webhooks"
-_WEBHOOKS: Final = "the cluster's webhooks"
+_WEBHOOKS: Final = "the MutatingWebhookConfigurations"
 
 
 @dataclass(frozen=True, slots=True)
 class PodLabels:
     """Everything about a pod that decides which revision it gets.
 
-    Selectors match the labels, not the ``annotations``. By the ``workload`` a tag with weights chooses.
+    Selectors match the labels, and matchConditions the pod itself, its ``content``; None if it is not known. By the ``workload`` a tag
+    with weights chooses.
     """
 
     namespace: Mapping[str, str]
     pod: Mapping[str, str]
-    annotations: Mapping[str, str] = field(default_factory=dict)
+    content: Mapping[str, Any] | None = None
     workload: TagWorkload = UNKNOWN_WORKLOAD
 
 
 def pod_labels(workload: Created, namespace_labels: Mapping[str, str]) -> PodLabels:
-    """Return the labels and annotations that decide which revision the pod of a workload gets."""
-    meta = workload.pod["metadata"]
+    """Return what decides which revision the pod of a workload gets."""
     own = workload_of_pod(workload.pod, workload.namespace)
-    return PodLabels(namespace_labels, meta.get("labels") or {}, meta.get("annotations") or {}, own)
+    return PodLabels(namespace_labels, labels_of(workload.pod), workload.pod, own)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +79,17 @@ class RequestedName:
     """The revision or tag that a webhook's path or a flag names.
 
     ``name`` is empty for the default, and None if the labels of the pod decide. ``envs`` are the proxy's environment variables from the
-    path. ``source`` says what names it, such as a flag. ``precedence`` is that of the labels, one of ``PRECEDENCES``. With
-    ``must_exist`` an unknown name is an error.
+    path. ``source`` says what names it, such as a flag. With ``must_exist`` an unknown name is an error.
     """
 
     name: str | None = None
     source: str = ""
     envs: Mapping[str, str] = field(default_factory=dict)
-    precedence: str = NAMESPACE
     must_exist: bool = False
+
+
+LABELS_DECIDE: Final = RequestedName()
+"""No flag or path names a revision or tag."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,51 +102,38 @@ class Route:
     envs: Mapping[str, str] = field(default_factory=dict)
 
 
-def route(revisions: RevisionList, requested: RequestedName, labels: PodLabels) -> Route | Decision:
-    """Return the revision that a pod gets by Istio's own webhooks, or the complete decision if it gets none.
+def route(view: ClusterView, labels: PodLabels, requested: RequestedName = LABELS_DECIDE) -> Route | Decision:
+    """Return the revision that a pod gets by the webhooks of a view, or the complete trace if it gets none.
 
     Raises:
         UsageError: the requested name must exist, and does not.
         DataError: the tags or the revision cannot be read.
     """
-    state = revisions.state
-    if state.tags_error is not None:
-        raise state.tags_error
+    if view.revisions.state.tags_error is not None:
+        raise view.revisions.state.tags_error
     if requested.name is not None:
-        return _resolve(revisions, _force_step(requested, labels), requested, labels.workload)
-    names = sorted(state.served_names)
-    both, precedence = (labels.namespace, labels.pod), requested.precedence
-    webhooks = called_webhooks(names, *both, precedence)
-    if not webhooks:
-        detail = f"no webhook is called: {why_none(*both, names, precedence)}"
-        if INJECT_LABEL in labels.annotations and INJECT_LABEL not in labels.pod:
-            detail += f"; selectors match the label {INJECT_LABEL}, not the annotation"
-        return _not_called(Step(WEBHOOK, SKIP, detail, _SELECTORS), _SELECTORS)
-    name, webhook = webhooks[0]
-    details = _call_text(webhook, name, labels), *labels_without_effect(*both, precedence)
-    return _resolve(
-        revisions, Step(WEBHOOK, PASSED, "; ".join(details), _SELECTORS), RequestedName(name), labels.workload
-    )
-
-
-def live_route(view: ClusterView, labels: PodLabels) -> Route | Decision:
-    """Return the revision that a pod gets by a cluster's webhooks, or the decision without one. Raises DataError if it cannot be read."""
-    matching = view.webhooks.find_called(labels.namespace, labels.pod)
+        return _resolve(view.revisions, _force_step(view.webhooks, requested, labels), requested, labels.workload)
+    matching = called(view.webhooks, labels)
     if not matching:
-        return _not_called(_no_live_webhook(view.webhooks, labels), _WEBHOOKS)
+        step = _no_webhook_step(view.webhooks, labels)
+        return _not_called(step, step.source)
     return route_by(matching, view, labels)
 
 
 def route_by(matching: list[LiveWebhook], view: ClusterView, labels: PodLabels) -> Route | Decision:
     """Return the same for a pod for which the API server calls the webhooks ``matching``, at least one."""
+    for webhook in matching:
+        if labels.content is not None and (result := webhook.condition(labels.content)).verdict == FAULT:
+            step = Step(WEBHOOK, PASSED, f"the selectors of {webhook.title} match", _source(webhook))
+            detail = f"the API server refuses the pod: {webhook.title}: {result.detail}"
+            return refuse(WEBHOOK, detail, _source(webhook)).after(step)
     *others, webhook = matching
-    source = _configuration(webhook)
-    step = Step(WEBHOOK, PASSED, _live_call_text(webhook, others, labels), source)
+    step = Step(WEBHOOK, PASSED, _call_text(webhook, others, labels, precedence_of(view.webhooks)), _source(webhook))
     try:
-        parsed = parse_path(webhook.path)
+        envs = parse_path(webhook.path).envs if is_injectors(webhook.path) else {}
+        requested = RequestedName(name_of(webhook), envs=envs)
     except DataError as error:
-        return refuse(WEBHOOK, str(error), source).after(step)
-    requested = RequestedName(parsed.name or webhook.revision, envs=parsed.envs)
+        return refuse(WEBHOOK, str(error), _source(webhook)).after(step)
     return _resolve(view.revisions, step, requested, labels.workload)
 
 
@@ -175,79 +176,92 @@ def _resolve(
     return Route(raw, None if tag is None else tag.name, steps, requested.envs)
 
 
-def _force_step(requested: RequestedName, labels: PodLabels) -> Step:
+def _force_step(webhooks: LiveWebhooks, requested: RequestedName, labels: PodLabels) -> Step:
     """Return the step if a flag selects the webhook, which says whether the labels would select it too."""
     name = requested.name or DEFAULT_NAME
-    webhooks = webhooks_of(name, requested.precedence)
-    nearest = min(webhooks, key=lambda webhook: len(webhook.unmet(labels.namespace, labels.pod)))
-    missing = nearest.unmet(labels.namespace, labels.pod)
-    if not missing:
-        return Step(WEBHOOK, PASSED, _call_text(nearest, name, labels), _SELECTORS)
-    detail = f"the labels alone do not select it: {nearest.name} of {name} requires {', '.join(missing)}"
+    named = Webhooks(webhook for webhook in webhooks if _readable_name(webhook) == name)
+    named = named or istios_webhooks({name: WebhookOptions()})
+    matching = called(named, labels)
+    if matching:
+        detail = _call_text(matching[-1], [], labels, precedence_of(named))
+        return Step(WEBHOOK, PASSED, detail, _source(matching[-1]))
+    nearest = nearest_webhook(named, labels.namespace, labels.pod)
+    if nearest is None:  # pragma: no cover -- each revision and tag has a webhook
+        raise AssertionError
+    missing = nearest.missing(labels.namespace, labels.pod, labels.content)
+    detail = f"the labels alone do not select it: {nearest.title} requires {missing}"
     return Step(WEBHOOK, PASSED, detail, requested.source)
 
 
-def _call_text(webhook: Webhook, name: str, labels: PodLabels) -> str:
-    return f"{webhook.name} of {name} is called for {' and '.join(webhook.asked_by(labels.namespace, labels.pod))}"
-
-
-def last_called(webhooks: LiveWebhooks, labels: PodLabels) -> LiveWebhook | None:
-    """Return the webhook that decides about a pod: of several, the last one replaces the injection of the others."""
-    return next(reversed(webhooks.find_called(labels.namespace, labels.pod)), None)
+def called(webhooks: LiveWebhooks, labels: PodLabels) -> list[LiveWebhook]:
+    """Return the webhooks that the API server calls for a pod: of several, the last one replaces the injection of the others."""
+    return called_webhooks(webhooks, labels.namespace, labels.pod, labels.content)
 
 
 def served_names(webhooks: LiveWebhooks) -> frozenset[str]:
     """Return the revisions and tags that a cluster has webhooks for."""
-    return frozenset(map(_name, webhooks))
+    return frozenset(map(_readable_name, webhooks))
 
 
 def requested_name(webhooks: LiveWebhooks, labels: PodLabels) -> str | None:
     """Return the revision or tag of the webhook that is called, or the unknown one that the labels name."""
-    webhook = last_called(webhooks, labels)
-    if webhook is not None:
-        return _name(webhook)
+    matching = called(webhooks, labels)
+    if matching:
+        return _readable_name(matching[-1])
     return unserved_name(labels.namespace, labels.pod, served_names(webhooks), precedence_of(webhooks))
 
 
-def _name(webhook: LiveWebhook) -> str:
+def name_of(webhook: LiveWebhook) -> str:
+    """Return the revision or tag that a webhook calls: that of its path, or else of its labels. Raises DataError if the path is not valid.
+
+    Istio's own path has no name: it has a Service for each revision, and each tag leads to the Service of its revision.
+    """
+    named = parse_path(webhook.path).name if is_injectors(webhook.path) else ""
+    return named or webhook.revision
+
+
+def _readable_name(webhook: LiveWebhook) -> str:
     try:
-        name = parse_path(webhook.path).name
+        named = parse_path(webhook.path).name if is_injectors(webhook.path) else ""
     except DataError:
-        name = ""
-    return name or webhook.tag or webhook.revision
+        named = ""
+    return named or webhook.tag or webhook.revision
 
 
-def _no_live_webhook(webhooks: LiveWebhooks, labels: PodLabels) -> Step:
+def _no_webhook_step(webhooks: LiveWebhooks, labels: PodLabels) -> Step:
     if not webhooks:
-        return Step(WEBHOOK, SKIP, "the cluster has no webhook that calls an injector", _WEBHOOKS)
-    nearest = min(webhooks, key=lambda webhook: len(webhook.unmet(labels.namespace, labels.pod)))
-    missing = nearest.unmet(labels.namespace, labels.pod)
-    why = why_none(labels.namespace, labels.pod, served_names(webhooks), precedence_of(webhooks))
-    detail = f"no webhook is called: {why}; the nearest is {_title(nearest)}, which requires {', '.join(missing)}"
-    return Step(WEBHOOK, SKIP, detail, _WEBHOOKS)
+        return Step(WEBHOOK, SKIP, "no webhook calls an injector", _WEBHOOKS)
+    namespace, pod = labels.namespace, labels.pod
+    detail = f"no webhook is called: {why_not_called(webhooks, namespace, pod, labels.content, served_names(webhooks))}"
+    nearest = nearest_webhook(webhooks, namespace, pod)
+    if nearest is not None and not nearest.assumed and nearest.title not in detail:
+        detail += f"; the nearest is {nearest.title}, which requires {nearest.missing(namespace, pod, labels.content)}"
+    annotations = {} if labels.content is None else annotations_of(labels.content)
+    if INJECT_LABEL in annotations and INJECT_LABEL not in pod:
+        detail += f"; selectors match the label {INJECT_LABEL}, not the annotation"
+    return Step(WEBHOOK, SKIP, detail, _source(nearest) if nearest is not None and nearest.assumed else _WEBHOOKS)
 
 
-def _live_call_text(webhook: LiveWebhook, others: list[LiveWebhook], labels: PodLabels) -> str:
+def _call_text(webhook: LiveWebhook, others: list[LiveWebhook], labels: PodLabels, precedence: str) -> str:
     cause = " and ".join(webhook.asked_by(labels.namespace, labels.pod)) or "all pods that its selectors match"
-    details = [f"{_title(webhook)} is called for {cause}, with path {webhook.path}"]
+    if webhook.assumed:
+        notes = labels_without_effect(labels.namespace, labels.pod, precedence)
+        return "; ".join((f"{webhook.title} is called for {cause}", *notes))
+    details = [f"{webhook.title} is called for {cause}, with path {webhook.path}"]
     if others:
-        details.append(f"it replaces the injection by {', '.join(map(_title, others))}")
-    if webhook.conditional:
-        details.append("its matchConditions are not evaluated here")
+        details.append(f"it replaces the injection by {', '.join(other.title for other in others)}")
+    if labels.content is not None and (result := webhook.condition(labels.content)).detail:
+        details.append(result.detail)
     return "; ".join(details)
 
 
-def _title(webhook: LiveWebhook) -> str:
-    return f"{webhook.name} of {webhook.configuration}"
+def _source(webhook: LiveWebhook) -> str:
+    return _SELECTORS if webhook.assumed else f"MutatingWebhookConfiguration {webhook.configuration}"
 
 
-def _configuration(webhook: LiveWebhook) -> str:
-    return f"MutatingWebhookConfiguration {webhook.configuration}"
-
-
-async def delivery_steps(reader: ObjectReader, webhook: LiveWebhook) -> tuple[Step, ...]:
+async def delivery_steps(webhook: LiveWebhook, reader: ObjectReader) -> tuple[Step, ...]:
     """Return the steps about the call of a webhook: its failure policy, its caBundle and its endpoints."""
-    source = _configuration(webhook)
+    source = _source(webhook)
     policy = Step("failure_policy", PASSED, "Fail: without an answer the pod is not created", source)
     if not webhook.fails:
         detail = "Ignore: without an answer the pod is created without a sidecar"
@@ -261,11 +275,13 @@ async def delivery_steps(reader: ObjectReader, webhook: LiveWebhook) -> tuple[St
 
 async def _endpoints_step(reader: ObjectReader, webhook: LiveWebhook) -> Step:
     def step(verdict: str, detail: str) -> Step:
-        return Step("endpoints", verdict, detail, _configuration(webhook) if service is None else f"Service {service}")
+        return Step(ENDPOINTS, verdict, detail, _source(webhook) if service is None else f"Service {service}")
 
     service = webhook.service
     if service is None:
         return step(UNKNOWN, "the webhook has a URL, which is not checked here")
+    if isinstance(reader, FileReader) and not reader.has(ENDPOINT_SLICES):
+        return step(UNKNOWN, "the files have no EndpointSlice")
     try:
         ready = sum(await ready_endpoints(reader, service.namespace, service.name))
     except ClusterError as error:
@@ -274,4 +290,19 @@ async def _endpoints_step(reader: ObjectReader, webhook: LiveWebhook) -> Step:
         return step(UNKNOWN, f"cannot be read: {error}")
     if ready:
         return step(PASSED, f"{ready} ready")
-    return step(WARNING, f"none is ready: pods are {'refused' if webhook.fails else 'created without a sidecar'}")
+    return step(REFUSE if webhook.fails else SKIP, f"none is ready: pods are {_without_answer(webhook)}")
+
+
+def _without_answer(webhook: LiveWebhook) -> str:
+    return "refused" if webhook.fails else "created without a sidecar"
+
+
+def delivered(trace: Decision, webhook: LiveWebhook, delivery: tuple[Step, ...]) -> Decision:
+    """Return the trace of a pod with the steps about the call of its webhook, and the API server's answer if nothing answers the call."""
+    first, *rest = trace.steps
+    endpoints = delivery[-1]
+    if endpoints.verdict not in (REFUSE, SKIP):
+        return replace(trace, steps=(first, *delivery, *rest))
+    outcome = REFUSED if endpoints.verdict == REFUSE else SKIPPED
+    detail = f"pods are {_without_answer(webhook)}: no replica of {endpoints.source} is ready to answer the webhook"
+    return conclude(outcome, ENDPOINTS, detail, endpoints.source).after(first, *delivery, *rest[:-1])

@@ -42,13 +42,15 @@ class RevisionSources:
 class RevisionList:
     """The revisions and tags of a source. ``where`` and ``tags_where`` name the source and the place of its tags in messages.
 
-    ``build`` raises a DataError if the revision is not valid, and a ClusterError if the nodes cannot be read.
+    ``build`` raises a DataError if the revision is not valid, and a ClusterError if the nodes cannot be read. It uses the facts of the
+    cluster if the revisions are ``of_cluster``.
     """
 
     state: SourceState
     where: str
     tags_where: str
     build: Callable[[RawRevision], Revision] = build
+    of_cluster: bool = False
 
     def find(self, name: str) -> RawRevision:
         """Return the revision that ``name`` leads to, as ``resolve``. Raises DataError if it cannot be read."""

@@ -10,7 +10,7 @@ import msgspec
 
 from injector.cluster.resources import PODS, RUNNING, Scope
 from injector.errors import DataError
-from injector.fleet.routing import PodLabels, Route, requested_name, route_by
+from injector.fleet.routing import PodLabels, Route, called, requested_name, route_by
 from injector.fleet.view import ClusterView, notes_of_unknown_namespaces, read_view
 from injector.fleet.workloads import read_running, results_of_texts
 from injector.golang.json import load_json
@@ -71,9 +71,8 @@ def sidecar_status(pod: Mapping[str, Any], view: ClusterView) -> SidecarStatus |
         created = None  # the original pod cannot be restored, but its revision can be compared
     own_labels = c.labels_of(running if created is None else created)
     namespace = meta["namespace"]
-    labels = PodLabels(
-        view.namespaces[namespace], own_labels, workload=workload_of_pod(running, namespace, key_of_normal_pod)
-    )
+    workload = workload_of_pod(running, namespace, key_of_normal_pod)
+    labels = PodLabels(view.namespaces[namespace], own_labels, running if created is None else created, workload)
     sidecar = injected_revision(running)
     has = None if sidecar is None else sidecar or "(no name)"
     gets, drift = _compare(running, created, labels, view)
@@ -82,7 +81,7 @@ def sidecar_status(pod: Mapping[str, Any], view: ClusterView) -> SidecarStatus |
 
 def _compare(running: c.Pod, created: c.Pod | None, labels: PodLabels, view: ClusterView) -> tuple[str | None, Drift]:
     """Return the revision that a new pod would get, None for no sidecar, and how the running one differs."""
-    matching = view.webhooks.find_called(labels.namespace, labels.pod)
+    matching = called(view.webhooks, labels)
     if not matching:
         wanted = requested_name(view.webhooks, labels)
         return wanted, drift_of(running, None) if wanted is None else Drift(UNKNOWN_REVISION)
@@ -166,11 +165,10 @@ def read_statuses(
     scope = Scope(PODS, namespace or "", labels=selector, fields=RUNNING)
     statuses = results_of_texts(session, scope, lambda: PodStatuses(view).of, progress=progress)
     unknown = {status for status in statuses if isinstance(status, str)}
-    notes = list(view.built.notes)
+    notes = [*view.notes]
     if not view.webhooks:
         notes.append("no webhook calls an injector: none has a path /inject and a rule for pods")
     notes += notes_of_unknown_namespaces(unknown)
     notes += [f"a revision cannot be used: {error}" for error in view.built.failures.values()]
     notes += [f"a tag cannot be used: {error}" for error in view.revisions.state.tag_faults.values()]
-    notes += view.revisions.state.webhook_faults
     return [status for status in statuses if isinstance(status, SidecarStatus)], notes

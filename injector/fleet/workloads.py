@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from injector.cluster import resources as r
 from injector.cluster.resources import LIST_ATTEMPTS, ObjectReader, Resource, Scope, TextReader
-from injector.errors import ClusterError, DataError, ManifestError, UsageError
+from injector.errors import ClusterError, DataError, ManifestError, UsageError, for_each
 from injector.fleet.manifests import is_selected
 from injector.fleet.processes import in_processes
 from injector.fleet.progress import Progress, no_progress
@@ -18,14 +18,24 @@ from injector.golang.json import load_json
 from injector.injection import containers as c
 from injector.injection.tools.drift import as_created, injected_revision
 from injector.istio.labels import INJECT_LABEL
-from injector.kube.pods import KNATIVE, OTHER_KINDS, Created, OtherKinds, controller_of, created_pods, has_ended
+from injector.kube.pods import (
+    KNATIVE,
+    OTHER_KINDS,
+    Created,
+    OtherKinds,
+    add_place,
+    controller_of,
+    created_pods,
+    has_ended,
+    pod_template_path,
+)
 from injector.kube.selectors import EVERYTHING, Selector
 from injector.kube.typed import normalise
 from injector.revisions.clustersource import Offload, inline
 from injector.revisions.tags import key_of_normal_pod
 
 if TYPE_CHECKING:
-    from injector.fleet.files import ReaderSession
+    from injector.fleet.files import FileReader, ReaderSession
 
 R = TypeVar("R")
 
@@ -179,6 +189,48 @@ def _key_with_role(pod: dict[str, Any], workload: Created) -> _Key:
     return *_key_of(pod, workload), decision, *(item.get("name", "") for item in c.containers_of(workload.pod))
 
 
+def file_workloads(reader: FileReader, others: OtherKinds, progress: Progress = no_progress) -> tuple[Created, ...]:
+    """Return every workload of files, as ``read_targets`` of a cluster with the same objects, in the order of the files.
+
+    Here all kinds with a pod template are listed, since files may leave out the pods of a workload. Raises DataError if a workload cannot
+    be read. The errors of all workloads are raised together, see ``for_each``.
+    """
+
+    def key_of(obj: Mapping[str, Any]) -> _Key:
+        meta = obj["metadata"]
+        return str(meta.get("namespace", "")), str(obj.get("kind")), str(meta.get("name", ""))
+
+    def is_listed(obj: dict[str, Any]) -> bool:
+        owner = controller_of(obj["metadata"]) or {}
+        owner_key = str(obj["metadata"].get("namespace", "")), str(owner.get("kind")), str(owner.get("name"))
+        return bool(pod_template_path(obj, others)) and owner_key not in templated and not _has_completed(obj)
+
+    def read(placed: tuple[str, dict[str, Any]]) -> list[tuple[dict[str, Any], Created]]:
+        place, obj = placed
+        if obj.get("kind") != r.PODS.kind and not is_listed(obj):
+            return []
+        file, _, line = place.rpartition(":")
+        try:
+            created = list(created_pods(obj, "", others))
+            if obj.get("kind") == r.PODS.kind:
+                pod = _reduce_unlisted({**obj, **created[0].pod}, listed)
+                created = [] if pod is None else [pod]
+        except DataError as error:
+            add_place(error, obj, place)
+            raise
+        return [(obj, replace(workload, file=file, line=int(line or 0))) for workload in created]
+
+    templated = {key_of(obj) for _, obj in reader.objects if pod_template_path(obj, others)}
+    listed = frozenset(key_of(obj) for _, obj in reader.objects if is_listed(obj))
+    workloads: dict[_Key, Created] = {}
+    objects = progress(reader.objects, "documents", length=len(reader.objects))
+    for created in for_each(objects, read):
+        for obj, workload in created:
+            part = "" if obj["kind"] == r.PODS.kind else workload.part
+            workloads.setdefault((*_key_with_role(obj, workload), part), workload)
+    return tuple(workloads.values())
+
+
 def _itself(workload: Created) -> Created:
     return workload
 
@@ -274,10 +326,16 @@ async def _texts_of(scope: Scope, token: str, reader: TextReader) -> tuple[list[
 
 
 def _workload(item: dict[str, Any], others: OtherKinds) -> Created | None:
-    """Return a workload, or None if it has ended or has a controller, as the Jobs of a CronJob have."""
-    if controller_of(item["metadata"]) is not None or (item.get("status") or {}).get("completionTime"):
+    """Return a workload, or None if it has ended, or if another one controls it, as the Jobs of a CronJob."""
+    owner = controller_of(item["metadata"]) or {}
+    is_controlled = pod_template_path({"apiVersion": owner.get("apiVersion"), "kind": owner.get("kind")}, others)
+    if is_controlled or _has_completed(item):
         return None
     return next(created_pods(item, str(item["metadata"].get("namespace", "")), others), None)
+
+
+def _has_completed(item: Mapping[str, Any]) -> bool:
+    return bool((item.get("status") or {}).get("completionTime"))
 
 
 def _reduce_unlisted(pod: dict[str, Any], listed: AbstractSet[_Key]) -> Created | None:

@@ -7,9 +7,9 @@ istio.io/api, see tests/istio/recorder/apiannotations.py.
 
 Istio's analyzer knows pods and Deployments, and only the namespace label ``istio-injection``. Here:
 
-- a pod without a proxy is reported if any webhook is called for it, whichever label selects it;
+- a pod without a proxy is reported if a webhook is called for it, whichever label selects it, and only then;
 - the pod templates of all workloads are checked, if none of the workload's pods is;
-- a revision or tag that nothing serves is reported (INJ0001);
+- a namespace or pod that asks for injection and for which no webhook is called is reported (INJ0001);
 - a Deployment with ``image: auto`` is not reported only because the files have no webhook;
 - annotations that Istio's templates read are known, also if istio.io/api does not list them;
 - a pattern that suppresses messages may have ``name.namespace``, as Istio documents it, or ``namespace/name``;
@@ -25,7 +25,6 @@ from functools import cache, cached_property
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.errors import DataError
 from injector.golang.json import load_json
 from injector.golang.strconv import quote
 from injector.istio.annotations import annotation_fault
@@ -39,8 +38,11 @@ from injector.istio.labels import (
     REVISION_LABEL,
     SYSTEM_NAMESPACES,
 )
-from injector.istio.webhooks.matching import Webhook, Webhooks, called_webhooks, unserved_name, why_none
-from injector.istio.webhooks.overlaps import injecting, is_istios, overlapping, revisions_of
+from injector.istio.webhooks.calls import called_webhooks, why_not_called
+from injector.istio.webhooks.configurations import WebhookOptions
+from injector.istio.webhooks.matching import asked_name
+from injector.istio.webhooks.overlaps import is_istios, overlapping
+from injector.istio.webhooks.reading import LiveWebhooks, istios_webhooks, live_webhooks, precedence_of
 from injector.kube.pods import OTHER_KINDS, OtherKinds, controller_of, created_pods, identity_of
 from injector.kube.typed import normalise
 
@@ -213,49 +215,52 @@ class Mesh:
     """The facts that decide about the injection of all objects.
 
     ``configurations`` are MutatingWebhookConfigurations, as ``read_configuration`` returns them, and ``places`` their places by name.
-    ``names`` are the revisions and tags that are served; None if they are not known, so that all count as served. ``missing`` are the
-    Services that webhooks call and that do not exist, as ``namespace/name``. ``by_default`` is whether namespaces without a label are
-    injected. ``oldest`` is the minor of the oldest revision. ``zipkin`` is the Service that control planes up to 1.21 send traces to by
-    default, if it exists.
+    ``webhooks`` are those that call an injector: by default those of the ``configurations``, or without any, Istio's own for the revisions
+    and tags ``names``. ``missing`` are the Services that webhooks call and that do not exist, as ``namespace/name``. ``oldest`` is the
+    minor of the oldest revision. ``zipkin`` is the Service that control planes up to 1.21 send traces to by default, if it exists.
     """
 
     configurations: Sequence[Mapping[str, Any]] = ()
-    names: frozenset[str] | None = None
+    names: frozenset[str] = frozenset()
     missing: frozenset[str] = frozenset()
     istio_namespace: str = ISTIO_NAMESPACE
-    by_default: bool = False
     oldest: Minor | None = None
     zipkin: Item | None = None
     places: Mapping[str, str] = field(default_factory=dict)
+    webhooks: LiveWebhooks | None = None
 
     @cached_property
-    def _webhooks(self) -> Webhooks[Webhook]:
-        return injecting(self.configurations)
+    def _webhooks(self) -> LiveWebhooks:
+        if self.webhooks is not None:
+            return self.webhooks
+        if self.configurations:
+            return live_webhooks(self.configurations)
+        return istios_webhooks(dict.fromkeys(self.names, WebhookOptions()))
 
     @cached_property
-    def served(self) -> frozenset[str] | None:
-        """The revisions and tags that webhooks are called for, and ``names``; None if they are not known."""
-        if not self._webhooks:
-            return self.names
-        named = frozenset().union(*map(revisions_of, self.configurations)) - {DEFAULT_NAME}
-        served = frozenset(name for name in named if self.calls({REVISION_LABEL: name}, {}))
-        return served | {DEFAULT_NAME} if self.calls({INJECTION_LABEL: "enabled"}, {}) else served
+    def served(self) -> frozenset[str]:
+        """The revisions and tags that webhooks are called for."""
+        requirements = [each for webhook in self._webhooks for each in webhook.requirements]
+        named = {value for each in requirements if each.key == REVISION_LABEL for value in each.values}
+        served = frozenset(name for name in named - {DEFAULT_NAME} if self.reaches({REVISION_LABEL: name}))
+        return served | {DEFAULT_NAME} if self.reaches({INJECTION_LABEL: "enabled"}) else served
 
-    def calls(self, namespace: Labels, pod: Labels) -> bool:
-        """Tell whether a webhook is called for a pod with these labels."""
-        if self._webhooks:
-            return bool(self._webhooks.find_called(namespace, pod))
-        names = {DEFAULT_NAME, *(labels[REVISION_LABEL] for labels in (namespace, pod) if REVISION_LABEL in labels)}
-        return bool(called_webhooks(names if self.names is None else self.names, namespace, pod))
+    def reaches(self, namespace: Labels) -> bool:
+        """Tell whether a webhook may be called for pods of a namespace with these labels."""
+        return any(webhook.namespace.matches(namespace) for webhook in self._webhooks)
 
+    def calls(self, namespace: Labels, pod: Labels, content: Mapping[str, Any] | None = None) -> bool:
+        """Tell whether a webhook is called for a pod with these labels; matchConditions count if its ``content`` is given."""
+        return bool(called_webhooks(self._webhooks, namespace, pod, content))
 
-def injects_by_default(config_map: Mapping[str, Any]) -> bool:
-    """Tell whether the ConfigMap istio-sidecar-injector says that namespaces without a label are injected."""
-    try:
-        values = load_json((config_map.get("data") or {}).get("values") or "{}")
-        return values["sidecarInjectorWebhook"]["enableNamespacesByDefault"] is True
-    except (AttributeError, KeyError, TypeError, DataError):
-        return False  # without it, Istio's analyzer panics
+    def why_none(self, namespace: Labels, pod: Labels, content: Mapping[str, Any] | None = None) -> str:
+        """Explain why no webhook is called for a pod."""
+        return why_not_called(self._webhooks, namespace, pod, content, self.served)
+
+    @cached_property
+    def precedence(self) -> str:
+        """The object whose label ``istio.io/rev`` counts if both a pod and its namespace have one."""
+        return precedence_of(self._webhooks)
 
 
 def analyze(items: Iterable[Item], mesh: Mesh) -> list[Diagnostic]:
@@ -307,7 +312,7 @@ def _of_namespace(item: Item, mesh: Mesh) -> Iterator[Diagnostic]:
     if labels.get(_AMBIENT_LABEL) == "ambient":
         return
     if not injection and REVISION_LABEL not in labels:
-        if mesh.by_default or mesh.calls(_labels_of(item), {}):
+        if mesh.calls(_labels_of(item), {}):
             yield _message("IST0148", item)
         else:
             yield _message("IST0102", item, item.name, item.name)
@@ -319,11 +324,15 @@ def _labels_of(namespace: Item) -> dict[str, str]:
     return {**namespace.labels, NAME_LABEL: namespace.name}
 
 
-def _check_served(item: Item, namespace: Labels, pod: Labels, mesh: Mesh) -> Iterator[Diagnostic]:
-    served = mesh.served
-    if served is None or mesh.calls(namespace, pod) or unserved_name(namespace, pod, served) is None:
+def _check_served(
+    item: Item, namespace: Labels, pod: Labels, mesh: Mesh, content: Mapping[str, Any] | None = None
+) -> Iterator[Diagnostic]:
+    """Yield a message if the labels ask for injection, and no webhook is called: for a namespace, if none is for any of its pods."""
+    if asked_name(namespace, pod, mesh.precedence) is None:
         return
-    yield _message("INJ0001", item, why_none(namespace, pod, served))
+    if mesh.reaches(namespace) if content is None else mesh.calls(namespace, pod, content):
+        return
+    yield _message("INJ0001", item, mesh.why_none(namespace, pod, content))
 
 
 def _of_pod(item: Item, namespaces: Mapping[str, Item], mesh: Mesh) -> Iterator[Diagnostic]:
@@ -339,7 +348,7 @@ def _of_pod(item: Item, namespaces: Mapping[str, Item], mesh: Mesh) -> Iterator[
     ):
         if item.is_pod:
             yield _message("IST0147", item, item.kind, item.name)
-        elif not mesh.calls(around, labels):
+        elif not mesh.calls(around, labels, pod):
             yield _message("IST0146", item, item.kind, item.name)
     decision = labels.get(INJECT_LABEL, (meta.get("annotations") or {}).get(INJECT_LABEL, ""))
     containers = (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
@@ -347,9 +356,9 @@ def _of_pod(item: Item, namespaces: Mapping[str, Item], mesh: Mesh) -> Iterator[
     if home is None or decision.lower() == "false" or spec.get("hostNetwork") or has_proxy:
         return
     if not list(_check_served(item, around, {}, mesh)):  # else the message about the namespace says it
-        yield from _check_served(item, around, labels, mesh)
-    is_enabled = around.get(INJECTION_LABEL) == "enabled" or mesh.calls(around, labels)
-    if item.is_pod and is_enabled and home.name != mesh.istio_namespace and around.get(_AMBIENT_LABEL) != "ambient":
+        yield from _check_served(item, around, labels, mesh, pod)
+    is_called = mesh.calls(around, labels, pod)
+    if item.is_pod and is_called and home.name != mesh.istio_namespace and around.get(_AMBIENT_LABEL) != "ambient":
         yield _message("IST0103", item, item.full_name)
 
 

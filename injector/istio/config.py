@@ -22,6 +22,7 @@ from injector.errors import ConfigError, ManifestError
 from injector.golang.json import dump_json, load_json
 from injector.gotemplate.fmt import sprint
 from injector.istio.behaviours import DEVELOPMENT, NEWEST, OLDEST, Minor, format_minor
+from injector.istio.labels import NAMESPACE, POD
 from injector.kube.pods import mapping_at
 from injector.kube.selectors import Selector
 from injector.kube.typed import normalise
@@ -68,8 +69,9 @@ class InjectConfig:
 class Values:
     """Helm values: as JSON, the fields that the injector reads, and the ``environment`` of istiod.
 
-    Since about Istio 1.22 the chart writes ``pilot.env``, istiod's feature variables, into the values; it sets ``PLATFORM`` to
-    ``global.platform``.
+    Since Istio 1.26 the chart writes ``pilot.env``, istiod's feature variables, into the values; it sets ``PLATFORM`` to
+    ``global.platform``. ``auto_inject`` and ``precedence`` are those of the webhooks that the chart writes with these values: whether the
+    default also injects namespaces and pods without any label, and the object whose label ``istio.io/rev`` counts.
     """
 
     json: bytes
@@ -83,6 +85,8 @@ class Values:
     hold_application: bool
     rewrite_probes: bool
     environment: Mapping[str, str]
+    auto_inject: bool
+    precedence: str
 
     @property
     def tree(self) -> dict[str, Any]:
@@ -143,6 +147,7 @@ def _parse_values(text: str, where: str) -> Values:
     raw = load_yaml(text, where=where)
     raw = {} if raw is None else _mapping(raw, "values", where)
     read = partial(_read, raw, where=where)
+    webhook = mapping_at(raw, "sidecarInjectorWebhook")
     tag = mapping_at(raw, "global").get("tag")
     return Values(
         json=dump_json(float_numbers(raw)),
@@ -156,6 +161,8 @@ def _parse_values(text: str, where: str) -> Values:
         hold_application=read("global.proxy.holdApplicationUntilProxyStarts", "bool"),
         rewrite_probes=read("sidecarInjectorWebhook.rewriteAppHTTPProbe", "bool"),
         environment=MappingProxyType(_environment(raw)),
+        auto_inject=bool(webhook.get("enableNamespacesByDefault")),  # as the chart's `if` takes it
+        precedence=POD if webhook.get("revisionLabelPrecedence") == POD else NAMESPACE,
     )
 
 

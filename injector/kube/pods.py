@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from injector.errors import DataError, ManifestError, for_each
 from injector.kube.escaping import escape_line
+from injector.kube.lists import is_list, items_of
 from injector.kube.typed import kind_type, normalise
 
 T = TypeVar("T")
@@ -140,7 +141,7 @@ def unread_templates(obj: Mapping[str, Any], others: OtherKinds = OTHER_KINDS) -
     Raises ManifestError if an item of a List is not an object.
     """
     kind, group = obj.get("kind"), _group_of(obj)
-    if kind == "List":
+    if is_list(obj):
         for item in items_of(obj):
             yield from unread_templates(item, others)
     elif isinstance(kind, str) and kind not in _PATHS and (kind, group) not in others:
@@ -193,14 +194,6 @@ def mapping_at(value: Any, *path: str) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def items_of(obj: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the items of a List. Raises ManifestError if one is not an object."""
-    items: list[dict[str, Any]] = obj.get("items") or []
-    if not all(isinstance(item, dict) for item in items):
-        raise ManifestError("an item of the List is not an object", where="items", hint="give each item a kind")
-    return items
-
-
 def for_each_item(obj: Mapping[str, Any], function: Callable[[dict[str, Any]], T]) -> Iterator[T]:
     """Yield the result of ``function`` for each item of a List.
 
@@ -223,7 +216,7 @@ def add_place(error: DataError, obj: Mapping[str, Any], place: str = "") -> None
     name = meta.get("name") or meta.get("generateName") if isinstance(meta, dict) else None
     named = " ".join(word for word in (obj.get("kind"), name) if isinstance(word, str))
     for fault in error.errors:
-        parts = (place, "" if obj.get("kind") == "List" or fault.where.startswith(named) else named, fault.where)
+        parts = (place, "" if is_list(obj) or fault.where.startswith(named) else named, fault.where)
         fault.where = ": ".join(part for part in parts if part)
 
 
@@ -317,7 +310,7 @@ def created_pods(obj: dict[str, Any], namespace: str, others: OtherKinds = OTHER
 
     ``namespace`` is the namespace of workloads that name none. Raises ManifestError if the workload cannot be read, or has no pod template.
     """
-    if obj.get("kind") == "List":
+    if is_list(obj):
         for created in for_each_item(obj, lambda item: list(created_pods(item, namespace, others))):
             yield from created
         return

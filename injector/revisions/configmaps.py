@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final
 
 from injector.errors import ConfigError, DataError
-from injector.istio.config import Values, parse_values
 from injector.istio.labels import DEFAULT_NAME, REVISION_LABEL
 from injector.memo import Memo
 from injector.revisions.names import check_name
@@ -29,7 +27,7 @@ _CONFIGS: Final[Memo[str, str]] = Memo(64, 8 << 20, len)
 """Inject configs by themselves. The revisions of a minor mostly have the same one, of 100 KB, which is thus kept once."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class IstioConfigMap:
     """One of the two ConfigMaps of a revision; ``kind`` is its name without the revision."""
 
@@ -41,21 +39,6 @@ class IstioConfigMap:
     def place(self, namespace: str) -> str:
         """Return how messages name the ConfigMap."""
         return f"ConfigMap {namespace}/{self.name}"
-
-    @cached_property
-    def settings(self) -> dict[str, Any]:
-        """``revision.yaml`` with istiod's environment, as far as the values have it. Raises DataError if it is not a mapping."""
-        stated = parse_settings(self.data.get(SETTINGS_KEY), where=SETTINGS_KEY)
-        env, own = {} if self._values is None else self._values.environment, stated.get("env")
-        return {**stated, "env": {**env, **(own or {})}} if env and isinstance(own, dict | None) else stated
-
-    @cached_property
-    def _values(self) -> Values | None:
-        """The values; None if they cannot be used. Until the revision is built this keeps them, so that it does not read them again."""
-        try:
-            return parse_values(self.data.get("values"))
-        except DataError:
-            return None  # building the revision reports it
 
 
 def istio_config_map(item: Mapping[str, Any]) -> IstioConfigMap | None:
@@ -114,17 +97,12 @@ def _raw_revision(name: str, pair: Mapping[str, IstioConfigMap], namespace: str,
     if "config" not in injector.data:
         hint = "install the control plane's ConfigMap again, or delete it"
         raise ConfigError("it has no key `config`", where=origin, hint=hint)
-    try:
-        settings = injector.settings
-    except DataError as error:
-        error.where = f"{origin}: {error.where}"
-        raise
     return RawRevision(
         name=check_name(name, where=origin),
         config=injector.data["config"],
         values=injector.data.get("values"),
         mesh=mesh.data.get("mesh"),
-        settings=settings,
+        settings=parse_settings(injector.data.get(SETTINGS_KEY), where=f"{origin}: {SETTINGS_KEY}"),
         origin=origin,
         files={"mesh": f"{mesh.place(namespace)}: mesh"},
         facts=facts,

@@ -20,7 +20,8 @@ from injector.cluster.resources import NAMESPACES, PODS, RUNNING, Scope
 from injector.injection.containers import labels_of
 from injector.injection.tools.drift import injected_revision, own_revision_label
 from injector.istio.labels import INJECT_LABEL, INJECTION_LABEL, MAX_LABEL_VALUE, REVISION_LABEL
-from injector.istio.webhooks.matching import called_webhooks
+from injector.istio.webhooks.configurations import WebhookOptions
+from injector.istio.webhooks.reading import istios_webhooks
 from injector.memo import Memo
 from injector.revisions.tags import TagWorkload, workload_of_pod
 
@@ -74,13 +75,14 @@ def count_drift(
 
     ``namespaces`` has the labels of the namespaces that have any.
     """
+    webhooks = istios_webhooks(dict.fromkeys(snapshot.names, WebhookOptions()))
     names: dict[tuple[str, tuple[tuple[str, str], ...]], str | None] = {}
     counted: set[tuple[str, str, tuple[str, str, str]]] = set()
     for sidecar in set(sidecars):
         place = sidecar.workload.key[0]
         if (place, sidecar.labels) not in names:
-            webhooks = called_webhooks(sorted(snapshot.names), namespaces.get(place, {}), dict(sidecar.labels))
-            names[place, sidecar.labels] = webhooks[0][0] if webhooks else None
+            matching = webhooks.find_called(namespaces.get(place, {}), dict(sidecar.labels))
+            names[place, sidecar.labels] = matching[0].configuration if matching else None
         name, workload = names[place, sidecar.labels], sidecar.workload
         if name is not None:
             wanted = snapshot.resolve(name, partial(TagWorkload, *workload)).revision

@@ -11,13 +11,14 @@ from injector.errors import ConfigError, DataError, InjectorError
 from injector.istio.behaviours import Minor, parse_minor
 from injector.istio.config import InjectConfig, Values, newer_istio, parse_inject_config, parse_values, tagged_minor
 from injector.istio.frozen import frozen
-from injector.istio.labels import DEFAULT_NAME
+from injector.istio.labels import DEFAULT_NAME, NAMESPACE
 from injector.istio.proxyconfig import ProxyConfigs
 from injector.istio.revision import Revision, RevisionSettings, build_revision, stated_or_inferred_minor
 from injector.kube.yaml import load_yaml
 from injector.revisions.registry import ResolvedName, default_name, resolve_name
 
 if TYPE_CHECKING:
+    from injector.istio.webhooks.configurations import WebhookOptions
     from injector.revisions.tags import Tag, TagWorkload
 
 SETTINGS_KEY: Final = "revision.yaml"
@@ -28,22 +29,20 @@ SETTINGS_KEY: Final = "revision.yaml"
 class ClusterFacts:
     """Facts about a cluster; ``revision.yaml`` of a revision takes precedence.
 
-    ``node_versions`` is None if the nodes are not known. ``versions_by_node`` has the versions by node; it is empty if all nodes have the
-    same version. ``proxy_configs`` are the ProxyConfig resources.
+    ``versions_by_node`` has the versions by node; it is empty if all nodes have the same version. ``proxy_configs`` are the ProxyConfig
+    resources.
     """
 
-    node_versions: tuple[str, ...] | None = None
+    node_versions: tuple[str, ...] = ()
     namespaces: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     versions_by_node: Mapping[str, str] = field(default_factory=dict)
     proxy_configs: ProxyConfigs = field(default=ProxyConfigs(), repr=False)
 
     @classmethod
     def of(
-        cls, nodes: Mapping[str, str] | None, namespaces: Mapping[str, Mapping[str, Any]], proxy_configs: ProxyConfigs
+        cls, nodes: Mapping[str, str], namespaces: Mapping[str, Mapping[str, Any]], proxy_configs: ProxyConfigs
     ) -> ClusterFacts:
         """Return the facts about these nodes, by name, namespaces and ProxyConfig resources."""
-        if nodes is None:
-            return cls(None, namespaces, {}, proxy_configs)
         versions = tuple(sorted(set(nodes.values())))
         return cls(versions, namespaces, dict(nodes) if len(versions) > 1 else {}, proxy_configs)
 
@@ -126,6 +125,16 @@ class SourceState:
         """The revisions and tags, and ``default`` if any revision is the default, as Istio's webhooks exist for it then."""
         return self.names | self.tags.keys() | ({DEFAULT_NAME} if self.default_name else frozenset())
 
+    def webhook_options(self, options: WebhookOptions) -> dict[str, WebhookOptions]:
+        """Return the options of the webhooks that Istio would have for each served name: those of the values of its revision."""
+        return {name: self._options_of(name, options) for name in self.served_names}
+
+    def _options_of(self, name: str, options: WebhookOptions) -> WebhookOptions:
+        named = name if name in self.names | self.tags.keys() else self.default_name or ""
+        tag = self.tags.get(named)
+        raw = self._readable.get(named if tag is None else tag.revision)
+        return options if raw is None else options_of_values(raw, options)
+
     def resolve(self, name: str, workload: Callable[[], TagWorkload] | None = None) -> ResolvedName:
         """Return the revision that ``name`` leads to, as the server would resolve it; see ``resolve_name``."""
         wanted = name or self.default_name or ""
@@ -189,9 +198,13 @@ class Overrides:
 
 
 def build(raw: RawRevision) -> Revision:
-    """Parse, check and compile a revision. Raises DataError if one of its texts is invalid; ``where`` names it."""
+    """Parse, check and compile a revision. Raises DataError if one of its texts is invalid; ``where`` names it.
+
+    The variables of istiod that ``revision.yaml`` leaves out are those of the values: the same for a folder as for a cluster.
+    """
     try:
-        settings = _settings(raw)
+        stated, values = _stated_settings(raw), parse_values(raw.values, where=f"{raw.origin}: values")
+        settings = replace(stated, env={**values.environment, **stated.env})
         built = build_revision(
             raw.name, config=raw.config, values=raw.values, mesh=raw.mesh, settings=settings, origin=raw.origin
         )
@@ -215,7 +228,7 @@ class Texts:
 def parse_texts(raw: RawRevision) -> Texts:
     """Parse the texts of a revision, without its templates and mesh config. Raises DataError, which names it, if one is invalid."""
     try:
-        settings = _settings(raw)
+        settings = _stated_settings(raw)
         config = parse_inject_config(raw.config, where=f"{raw.origin}: config")
         values = parse_values(raw.values, where=f"{raw.origin}: values")
         minor, _ = stated_or_inferred_minor(settings, config, values, raw.origin)
@@ -225,10 +238,20 @@ def parse_texts(raw: RawRevision) -> Texts:
     return Texts(config, values, minor, settings.engine)
 
 
+def options_of_values(raw: RawRevision, options: WebhookOptions) -> WebhookOptions:
+    """Return the options of the webhooks of a revision: those of the chart with its values, unless ``options`` say more."""
+    try:
+        values = parse_values(raw.values, where=raw.origin)
+    except DataError:
+        return options  # building the revision reports it
+    precedence = values.precedence if options.precedence == NAMESPACE else options.precedence
+    return replace(options, auto_inject=options.auto_inject or values.auto_inject, precedence=precedence)
+
+
 def known_minor(raw: RawRevision) -> Minor | None:
     """Return the minor that a revision's settings or image tag name, without compiling it; None if it is not known."""
     try:
-        stated = _settings(raw).istio_version
+        stated = _stated_settings(raw).istio_version
         return tagged_minor(parse_values(raw.values, where=raw.origin)) if stated is None else parse_minor(stated)
     except DataError:
         return None  # building the revision reports it
@@ -248,19 +271,19 @@ def with_facts(revision: Revision, raw: RawRevision) -> Revision:
 
     A change of nodes, namespaces or ProxyConfigs thus does not compile the templates again.
     """
-    settings = _settings(raw)
+    settings = _stated_settings(raw)
     namespaces = raw.facts.namespaces
     return replace(
         revision,
-        node_versions=raw.facts.node_versions if settings.node_versions is None else settings.node_versions,
-        versions_by_node=raw.facts.versions_by_node if settings.node_versions is None else {},
+        node_versions=settings.node_versions or raw.facts.node_versions,
+        versions_by_node={} if settings.node_versions else raw.facts.versions_by_node,
         namespaces=frozen({**namespaces, **settings.namespaces} if settings.namespaces else namespaces),
         proxy_configs=raw.facts.proxy_configs,
     )
 
 
-def _settings(raw: RawRevision) -> RevisionSettings:
-    return RevisionSettings.from_mapping(raw.settings, where=f"{raw.origin}: revision.yaml")
+def _stated_settings(raw: RawRevision) -> RevisionSettings:
+    return RevisionSettings.from_mapping(raw.settings, where=f"{raw.origin}: {SETTINGS_KEY}")
 
 
 def _place(where: str, raw: RawRevision) -> str:

@@ -83,6 +83,18 @@ def deployment(name: str, place: str, **fields: Any) -> dict[str, Any]:
     return {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": {"template": template}, **fields}
 
 
+def endpoints(ready: int = 1, unready: int = 0) -> dict[str, Any]:
+    """The EndpointSlice of the injector's Service."""
+    labels = {"kubernetes.io/service-name": "injector"}
+    conditions = [{"ready": True}] * ready + [{"ready": False}] * unready
+    return {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {"name": "injector-x", "namespace": "injector-system", "labels": labels},
+        "endpoints": [{"addresses": ["10.0.0.1"], "conditions": condition} for condition in conditions],
+    }
+
+
 def proxy_config(place: str, **variables: str) -> dict[str, Any]:
     """A ProxyConfig for a whole namespace."""
     metadata = {"name": "all", "namespace": place}

@@ -16,12 +16,14 @@ from injector.cli.explain import as_text
 from injector.cluster.resources import PODS
 from injector.errors import DataError
 from injector.fleet.explain import WorkloadDecision, explain_live
+from injector.fleet.manifests import WorkloadFiles
 from injector.fleet.routing import pod_labels
 from injector.fleet.sources import RevisionSources
 from injector.fleet.view import read_view
 from injector.fleet.workloads import WorkloadName, read_target
 from injector.injection.result import GUARDS
 from injector.injection.tools.explain import Decision, Step
+from injector.istio.webhooks.configurations import WebhookOptions, tag_webhook
 from injector.kube.pods import Created
 from injector.revisions.tags import TagWorkload
 from tests.cases import cases
@@ -31,6 +33,7 @@ from tests.cli.clusters import (
     assert_fails,
     cluster,
     deployment,
+    endpoints,
     invoke,
     labelled,
     owned,
@@ -204,6 +207,7 @@ def test_wrong_flags_are_64_and_bad_input_is_65(folder: Path, arguments: list[st
 
 
 CLUSTER = (
+    endpoints(ready=1),
     *revision("1-24", "1.24.6"),
     tag("prod", "1-24"),
     labelled("shop", "prod"),
@@ -237,7 +241,30 @@ def test_a_workload_of_the_cluster_is_explained(arguments: tuple[str, ...], firs
 
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.splitlines()[0] == first
-    assert "  warning  none is ready: pods are refused  [Service injector-system/injector]\n" in result.stdout
+    assert ["endpoints", "passed", "1", "ready", "[Service", "injector-system/injector]"] in [
+        line.split() for line in result.stdout.splitlines()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("policy", "first", "code"),
+    [
+        ("Fail", "Deployment shop/web: refused by 1-24 (endpoints)", 65),
+        ("Ignore", "Deployment shop/web: skipped by 1-24 (endpoints)", 0),
+    ],
+)
+def test_without_a_ready_replica_the_headline_says_what_the_api_server_does(
+    policy: str, first: str, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prod = tag_webhook("prod", "1-24", WebhookOptions(failure_policy=policy))
+    reached(monkeypatch, FakeKube(endpoints(ready=0, unready=2), *revision("1-24", "1.24.6"), prod, *CLUSTER[-4:]))
+
+    result = of_cluster("deploy/web.shop")
+
+    assert (result.exit_code, result.stdout.splitlines()[0]) == (code, first)
+    done = "refused" if policy == "Fail" else "created without a sidecar"
+    why = f"pods are {done}: no replica of Service injector-system/injector is ready to answer the webhook"
+    assert why in result.stdout.splitlines()[-1]
 
 
 @pytest.mark.parametrize(
@@ -417,14 +444,14 @@ OBJECTS = (
 SOURCES = RevisionSources(None, HOME)
 
 
-async def explanation(place: str, *more: dict[str, Any], guard: str = "enforce") -> WorkloadDecision:
+def explanation(place: str, *more: dict[str, Any], guard: str = "enforce") -> WorkloadDecision:
     reader, wanted = cluster(*OBJECTS, *more), WorkloadName(PODS, "web-abc-1", place)
-    found, _ = await explain_live(reader, SOURCES, wanted, [await read_target(reader, wanted)], guard)
-    return found[0]
+    ((found,), _) = explain_live(reader, SOURCES, wanted, WorkloadFiles(()), guard)
+    return found
 
 
-async def test_the_delivery_steps_follow_the_webhook() -> None:
-    found = await explanation("shop")
+def test_the_delivery_steps_follow_the_webhook() -> None:
+    found = explanation("shop")
 
     assert (str(found.workload), found.revision, found.tag) == ("Pod shop/web-abc-1", "1-24", "prod")
     steps = ["webhook", "failure_policy", "ca_bundle", "endpoints", "tag", "revision"]
@@ -432,31 +459,31 @@ async def test_the_delivery_steps_follow_the_webhook() -> None:
     assert found.decision.outcome == "injected"
 
 
-async def test_the_proxy_configs_of_the_cluster_that_apply_are_named() -> None:
+def test_the_proxy_configs_of_the_cluster_that_apply_are_named() -> None:
     resources = proxy_config("istio-system"), proxy_config("shop"), proxy_config("lost")
-    found = await explanation("shop", *resources)
+    found = explanation("shop", *resources)
 
     assert [step.detail for step in found.decision.steps if step.step == "proxy_configs"] == [
         "istio-system/all, shop/all: each overrides the ones before it"
     ]
 
 
-async def test_the_guard_comes_from_the_option() -> None:
-    found = await explanation("shop", guard="warn")
+def test_the_guard_comes_from_the_option() -> None:
+    found = explanation("shop", guard="warn")
 
     assert [step.source for step in found.decision.steps if step.step == "guard"] == ["--guard warn"]
 
 
-async def test_the_trace_of_a_pod_without_a_webhook_ends_there() -> None:
-    found = await explanation("lost")
+def test_the_trace_of_a_pod_without_a_webhook_ends_there() -> None:
+    found = explanation("lost")
 
     assert [step.step for step in found.decision.steps] == ["webhook", "result"]
     assert "names `gone`, which is not served" in found.decision.steps[0].detail
 
 
-async def test_explaining_a_broken_revision_fails() -> None:
+def test_explaining_a_broken_revision_fails() -> None:
     with pytest.raises(DataError, match="istio-sidecar-injector-broken"):
-        await explanation("bad")
+        explanation("bad")
 
 
 def test_the_labels_of_a_workload_are_its_pods_and_its_namespaces() -> None:

@@ -13,14 +13,13 @@ from typing import Any
 
 import pytest
 
-from injector.cli.manifests import manifest_text, write_manifests
+from injector.cli.manifests import manifest_text, read_workloads, write_manifests
 from injector.cli.output import print_warning
 from injector.errors import AnnotationError, InjectorError, ManifestError, MultipleError
 from injector.fleet.manifests import (
     ChangedDocument,
     Manifest,
     WorkloadFiles,
-    Workloads,
     change_documents,
     read_manifests,
 )
@@ -163,20 +162,17 @@ SHOP = "kind: Namespace\nmetadata: {name: shop, labels: {istio.io/rev: prod, siz
 PODS = "kind: Pod\nmetadata: {name: a, namespace: shop}\n---\nkind: Pod\nmetadata: {name: b}\n"
 
 
-def read(folder: Path, text: str, namespace: str | None = None) -> Workloads:
+def read(folder: Path, text: str, namespace: str | None = None) -> list[str]:
     (folder / "m.yaml").write_text(text)
-    return WorkloadFiles((str(folder / "m.yaml"),), namespace=namespace).read(warn=print_warning)
+    return list(map(str, read_workloads(WorkloadFiles((str(folder / "m.yaml"),), namespace=namespace))))
 
 
 def test_every_workload_is_read_in_order_with_its_namespace(tmp_path: Path) -> None:
-    found = read(tmp_path, f"{SHOP}---\n{PODS}")
-
-    assert [str(each) for each in found.created] == ["Pod shop/a", "Pod default/b"]
-    assert found.namespace_labels == {"shop": {"istio.io/rev": "prod", "size": "1"}}
+    assert read(tmp_path, f"{SHOP}---\n{PODS}") == ["Pod shop/a", "Pod default/b"]
 
 
 def test_workloads_without_a_namespace_get_the_one_of_the_flag(tmp_path: Path) -> None:
-    assert [str(each) for each in read(tmp_path, PODS, "lent").created] == ["Pod shop/a", "Pod lent/b"]
+    assert read(tmp_path, PODS, "lent") == ["Pod shop/a", "Pod lent/b"]
 
 
 @pytest.mark.parametrize(

@@ -162,8 +162,8 @@ def test_unknown_facts_are_noted(tmp_path: Path) -> None:
     assert result.exit_code == 0
     notes = result.stderr.splitlines()
     assert notes[:3] == [
-        "note: no webhook calls an injector: none has a path /inject and a rule for pods",
-        "note: skipped objects without a namespace",
+        "note: the files have no MutatingWebhookConfiguration: those that Istio has for the revisions and tags are assumed",
+        "note: skipped namespace default: its labels are not known",
         "note: skipped namespace nowhere: its labels are not known",
     ]
     assert "a revision cannot be used: ConfigMap istio-system/istio-sidecar-injector-half" in notes[3]

@@ -14,9 +14,8 @@ from injector.fleet.routing import (
     PodLabels,
     RequestedName,
     Route,
+    called,
     delivery_steps,
-    last_called,
-    live_route,
     requested_name,
     route,
     served_names,
@@ -25,7 +24,8 @@ from injector.fleet.sources import RevisionList, RevisionSources
 from injector.fleet.view import ClusterView, read_view
 from injector.injection.tools.explain import Decision, Step
 from injector.istio.webhooks.configurations import Endpoint, WebhookOptions, revision_webhook, tag_webhook
-from injector.istio.webhooks.reading import LiveWebhook, live_webhooks
+from injector.istio.webhooks.reading import LiveWebhook, istios_webhooks, live_webhooks
+from injector.revisions.clustersource import BuiltRevisions
 from injector.revisions.source import SourceState
 from injector.revisions.tags import TagWorkload, choose, parse_tags
 from tests.cli.clusters import HOME, REV, FakeKube, cluster, labelled, revision, tag
@@ -47,17 +47,24 @@ def listed(state: SourceState) -> RevisionList:
 
 
 def labels(namespace: dict[str, str] | None = None, pod: dict[str, str] | None = None, **declared: str) -> PodLabels:
-    return PodLabels(namespace or {}, pod or {}, declared)
+    meta = {"labels": pod or {}, "annotations": declared}
+    return PodLabels(namespace or {}, pod or {}, {"metadata": meta})
+
+
+def view_of(state: SourceState) -> ClusterView:
+    """The view of files that have these revisions, and no webhook."""
+    webhooks = istios_webhooks(state.webhook_options(WebhookOptions()))
+    return ClusterView(listed(state), BuiltRevisions({}, {}), webhooks, {}, ())
 
 
 def routed(asked: RequestedName, given: PodLabels, state: SourceState = STATE) -> Route:
-    found = route(listed(state), asked, given)
+    found = route(view_of(state), given, asked)
     assert isinstance(found, Route)
     return found
 
 
 def ends(asked: RequestedName, given: PodLabels, state: SourceState = STATE) -> Decision:
-    found = route(listed(state), asked, given)
+    found = route(view_of(state), given, asked)
     assert isinstance(found, Decision)
     return found
 
@@ -97,7 +104,7 @@ def test_a_tag_with_weights_gives_a_workload_what_the_webhook_would(name: str) -
     workload = TagWorkload(("shop", "Deployment", name))
     tag = STATE.tags["half"]
 
-    found = routed(RequestedName(), PodLabels({REV: "half"}, {}, {}, workload))
+    found = routed(RequestedName(), PodLabels({REV: "half"}, {}, None, workload))
 
     assert found.raw.name == choose(tag.weights, "half", workload.key)
     assert found.steps[1].detail == (f"half is a tag of 1-24=50,1-30=50; shop/Deployment/{name} gets {found.raw.name}")
@@ -179,7 +186,7 @@ def test_a_path_without_a_name_is_refused_without_a_default() -> None:
 )
 def test_a_broken_revision_and_broken_tags_are_bad_input(state: SourceState, asked: RequestedName, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
-        route(listed(state), asked, labels())
+        route(view_of(state), labels(), asked)
 
 
 OBJECTS = (*revision("1-24", "1.24.6"), *revision("1-30", "1.30.1"), tag("prod", "1-24"))
@@ -190,17 +197,17 @@ def around(*objects: dict[str, Any], revisions_dir: Path | None = None) -> Clust
 
 
 def labels_live(namespace: dict[str, str] | None = None, pod: dict[str, str] | None = None) -> PodLabels:
-    return PodLabels(namespace or {}, pod or {}, workload=TagWorkload(("shop", "Deployment", "web")))
+    return PodLabels(namespace or {}, pod or {}, {"metadata": {}}, TagWorkload(("shop", "Deployment", "web")))
 
 
 def routed_live(given: PodLabels, *objects: dict[str, Any]) -> Route:
-    found = live_route(around(*(objects or OBJECTS)), given)
+    found = route(around(*(objects or OBJECTS)), given)
     assert isinstance(found, Route)
     return found
 
 
 def ends_live(given: PodLabels, *objects: dict[str, Any]) -> Decision:
-    found = live_route(around(*(objects or OBJECTS)), given)
+    found = route(around(*(objects or OBJECTS)), given)
     assert isinstance(found, Decision)
     return found
 
@@ -271,7 +278,7 @@ def test_a_tag_with_weights_chooses_by_the_workload(tmp_path: Path) -> None:
     (tmp_path / "tags.yaml").write_text("prod: {1-24: 50, 1-30: 50}\n")
     given = labels_live({REV: "prod"})
 
-    found = live_route(around(*OBJECTS, revisions_dir=tmp_path), given)
+    found = route(around(*OBJECTS, revisions_dir=tmp_path), given)
 
     assert isinstance(found, Route)
     assert found.raw.name == choose((("1-24", 50), ("1-30", 50)), "prod", given.workload.key)
@@ -293,10 +300,12 @@ def test_without_a_matching_webhook_the_nearest_is_named(given: PodLabels, says:
     assert "; the nearest is rev." in found.steps[0].detail
 
 
-def test_a_cluster_without_webhooks_is_explained() -> None:
-    assert ends_live(labels_live(), *OBJECTS[:2]).steps[0].detail == (
-        "the cluster has no webhook that calls an injector"
-    )
+def test_a_cluster_without_webhooks_of_an_injector_is_explained() -> None:
+    other = revision_webhook("1-24", WebhookOptions())
+    for each in other["webhooks"]:
+        each |= {"name": "other.example.com", "clientConfig": {"url": "https://example.com/mutate"}}
+
+    assert ends_live(labels_live(), *OBJECTS[:2], other).steps[0].detail == "no webhook calls an injector"
 
 
 @pytest.mark.parametrize(("path", "reason"), [("/inject/No_Name", "webhook"), ("/inject/gone", "revision")])
@@ -331,7 +340,7 @@ def test_the_requested_name_comes_from_webhook_or_labels(given: PodLabels, name:
     webhooks = around(*OBJECTS, labelled("shop", "prod")).webhooks
 
     assert requested_name(webhooks, given) == name
-    assert (last_called(webhooks, given) is not None) == (name == "prod")
+    assert bool(called(webhooks, given)) == (name == "prod")
 
 
 SOURCE = "MutatingWebhookConfiguration istio-sidecar-injector-1-30"
@@ -342,7 +351,7 @@ def webhook(**options: Any) -> LiveWebhook:
 
 
 def steps(made: LiveWebhook, *objects: dict[str, Any]) -> tuple[Step, ...]:
-    return asyncio.run(delivery_steps(cluster(*objects), made))
+    return asyncio.run(delivery_steps(made, cluster(*objects)))
 
 
 def endpoints(*ready: bool | None, service: str = "injector", namespace: str = "injector-system") -> dict[str, Any]:
@@ -372,12 +381,18 @@ def test_a_reachable_webhook_passes_all_delivery_steps() -> None:
 @pytest.mark.parametrize(
     ("policy", "outcome"), [("Fail", "pods are refused"), ("Ignore", "pods are created without a sidecar")]
 )
-def test_a_service_without_a_ready_endpoint_is_a_warning(
+def test_a_service_without_a_ready_endpoint_decides(
     slices: tuple[dict[str, Any], ...], policy: str, outcome: str
 ) -> None:
-    last = steps(webhook(failure_policy=policy), *slices)[-1]
+    last = steps(webhook(failure_policy=policy), *(slices or (endpoints(service="other"),)))[-1]
 
-    assert (last.verdict, last.detail) == ("warning", f"none is ready: {outcome}")
+    assert (last.verdict, last.detail) == ("refuse" if policy == "Fail" else "skip", f"none is ready: {outcome}")
+
+
+def test_files_without_endpoints_do_not_tell_whether_a_replica_is_ready() -> None:
+    last = steps(webhook())[-1]
+
+    assert (last.verdict, last.detail) == ("unknown", "the files have no EndpointSlice")
 
 
 def test_an_empty_ca_bundle_and_failure_policy_ignore_are_warnings() -> None:
@@ -394,9 +409,9 @@ def test_a_url_is_not_tried() -> None:
 def test_without_permission_the_endpoints_are_unknown() -> None:
     reader = FakeKube(forbidden=("endpointslices",))
 
-    last = asyncio.run(delivery_steps(reader, webhook()))[-1]
+    last = asyncio.run(delivery_steps(webhook(), reader))[-1]
 
     assert last.verdict == "unknown"
     assert "list endpointslices" in last.detail
     with pytest.raises(ClusterError):
-        asyncio.run(delivery_steps(FakeApi(fault=failure("unreachable")), webhook()))
+        asyncio.run(delivery_steps(webhook(), FakeApi(fault=failure("unreachable"))))

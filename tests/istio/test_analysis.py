@@ -15,7 +15,6 @@ from injector.istio.analysis import (
     Item,
     Mesh,
     analyze,
-    injects_by_default,
     item_of,
     suppresses,
 )
@@ -27,7 +26,8 @@ from injector.istio.webhooks.configurations import (
     tag_webhook,
     unserved_webhook,
 )
-from injector.istio.webhooks.reading import read_configuration
+from injector.istio.webhooks.reading import istios_webhooks, read_configuration
+from injector.kube.pods import mapping_at
 from tests.cases import cases
 from tests.factories import created_by, make_pod, owner_of
 
@@ -47,7 +47,14 @@ def found(objects: list[dict[str, Any]], **mesh: Any) -> list[Diagnostic]:
             configurations.append(read_configuration(obj))
         else:
             items.append(item_of({"apiVersion": "v1", **obj}, "" if obj["kind"] == "Namespace" else "default"))
-    return analyze([each for each in items if each is not None], Mesh(configurations, **mesh))
+    # By default each name that the objects have is served.
+    labels = [
+        mapping_at(obj, "metadata", "labels")
+        for obj in (*objects, *(mapping_at(obj, "spec", "template") for obj in objects))
+    ]
+    served = {"default", *(each["istio.io/rev"] for each in labels if "istio.io/rev" in each)}
+    known = [each for each in items if each is not None]
+    return analyze(known, Mesh(configurations, **{"names": frozenset(served), **mesh}))
 
 
 @cases("objects", "says")
@@ -95,7 +102,7 @@ def test_in_a_cluster_only_webhooks_serve_a_name() -> None:
     assert codes() == ["INJ0001"]
 
 
-def test_without_known_names_no_name_is_unknown() -> None:
+def test_a_served_name_is_not_unknown() -> None:
     labelled = {"kind": "Namespace", "metadata": {"name": "shop", "labels": {"istio.io/rev": "1-30"}}}
     gateway = {
         "kind": "Deployment",
@@ -175,22 +182,12 @@ def test_a_message_as_data_has_a_link_and_the_place() -> None:
     assert "documentationUrl" not in Diagnostic("INJ0001", item, "x").data()
 
 
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        ('{"sidecarInjectorWebhook": {"enableNamespacesByDefault": true}}', True),
-        ('{"sidecarInjectorWebhook": {"enableNamespacesByDefault": false}}', False),
-        ('{"global": {}}', False),
-        ("[]", False),
-        ("{", False),
-        (None, False),
-    ],
-)
-def test_the_values_say_whether_namespaces_are_injected_by_default(values: str | None, expected: bool) -> None:
-    assert injects_by_default({"data": {"values": values}}) is expected
+@pytest.mark.parametrize("auto", [True, False])
+def test_the_webhooks_say_whether_namespaces_are_injected_by_default(auto: bool) -> None:
     namespace = {"kind": "Namespace", "metadata": {"name": "shop"}}
-    codes = [each.code for each in found([namespace], by_default=expected)]
-    assert codes == (["IST0148"] if expected else ["IST0102"])
+    webhooks = istios_webhooks({"default": WebhookOptions(auto_inject=auto)})
+
+    assert [each.code for each in found([namespace], webhooks=webhooks)] == (["IST0148"] if auto else ["IST0102"])
 
 
 def test_the_pods_of_a_workload_speak_for_its_template() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -19,15 +20,16 @@ from injector.istio.webhooks.configurations import (
     tag_webhook,
     unserved_webhook,
 )
-from injector.istio.webhooks.matching import (
-    called_webhooks,
-    labels_without_effect,
-    unserved_name,
-    webhooks_of,
-    why_none,
-)
+from injector.istio.webhooks.matching import labels_without_effect, unserved_name, why_none
 from injector.istio.webhooks.overlaps import overlaps
-from injector.istio.webhooks.reading import Service, live_webhooks, options_of, precedence_of
+from injector.istio.webhooks.reading import (
+    LiveWebhook,
+    Service,
+    istios_webhooks,
+    live_webhooks,
+    options_of,
+    precedence_of,
+)
 from injector.istio.webhooks.tagobjects import default_validator, tag_service
 from injector.kube.selectors import Selector
 from tests.cases import cases
@@ -35,6 +37,19 @@ from tests.istio.goldens import REVISIONS, TAGS, copied_annotations, golden, on_
 
 REV, AUTO, INJECT, NAME = "istio.io/rev", "istio-injection", "sidecar.istio.io/inject", "kubernetes.io/metadata.name"
 OPTIONS = ("clientConfig", "failurePolicy", "timeoutSeconds", "reinvocationPolicy")
+
+
+def called(
+    names: Iterable[str], namespace: dict[str, str], pod: dict[str, str], precedence: str = "namespace"
+) -> list[tuple[str, str]]:
+    """The revision or tag and the name of each of Istio's webhooks that is called."""
+    webhooks = istios_webhooks(dict.fromkeys(names, WebhookOptions(precedence=precedence)))
+    return [(webhook.configuration, webhook.name) for webhook in webhooks.find_called(namespace, pod)]
+
+
+def webhooks_of(name: str) -> tuple[LiveWebhook, ...]:
+    """Istio's webhooks of a revision or tag."""
+    return istios_webhooks({name: WebhookOptions()}).all
 
 
 def at_istiod(revision: str, **options: Any) -> WebhookOptions:
@@ -170,13 +185,13 @@ def test_the_precedence_of_a_configuration_is_read_back(name: str, precedence: s
     ],
 )
 def test_one_webhook_is_called_if_pods_choose_first(namespace: dict[str, str], pod: dict[str, str], name: str) -> None:
-    assert [found for found, _ in called_webhooks(("a", "b", "default"), namespace, pod, "pod")] == [name]
+    assert [found for found, _ in called(("a", "b", "default"), namespace, pod, "pod")] == [name]
 
 
 def test_the_label_of_a_pod_that_nothing_serves_counts_too_if_pods_choose_first() -> None:
     labels: tuple[dict[str, str], dict[str, str]] = {REV: "a"}, {REV: "gone"}
 
-    assert called_webhooks(("a", "b"), *labels, "pod") == ()
+    assert called(("a", "b"), *labels, "pod") == []
     assert unserved_name(*labels, ("a", "b"), "pod") == "gone"
     assert unserved_name(*labels, ("a", "b")) is None
     assert why_none(*labels, ("a", "b"), "pod").startswith(
@@ -240,7 +255,7 @@ def test_the_webhook_for_unserved_names_is_called_for_the_pods_of_served_names(
 ) -> None:
     names = sorted({labels[REV] for labels in (namespace, pod) if REV in labels})
 
-    found = [webhook.name.split(".")[1] for _, webhook in called_webhooks(names, namespace, pod)]
+    found = [webhook.split(".")[1] for _, webhook in called(names, namespace, pod)]
 
     assert found == [{"namespace": "namespace", "pod": "object"}[kind] for kind in kinds]
 
@@ -342,14 +357,12 @@ NAMES = ("1-24", "1-30", "default", "prod")
 
 @cases("namespace", "pod", "prefix", "name")
 def test_one_webhook_is_called(namespace: dict[str, str], pod: dict[str, str], prefix: str, name: str) -> None:
-    found = called_webhooks(NAMES, namespace, pod)
-
-    assert [(name, webhook.name) for name, webhook in found] == [(name, f"{prefix}.sidecar-injector.istio.io")]
+    assert called(NAMES, namespace, pod) == [(name, f"{prefix}.sidecar-injector.istio.io")]
 
 
 @cases("namespace", "pod", "says")
 def test_the_reason_is_given_if_no_webhook_is_called(namespace: dict[str, str], pod: dict[str, str], says: str) -> None:
-    assert called_webhooks(NAMES, namespace, pod) == ()
+    assert called(NAMES, namespace, pod) == []
     assert says in why_none(namespace, pod, NAMES)
 
 
@@ -362,7 +375,7 @@ def test_the_reason_does_not_deny_a_label_whose_webhooks_were_changed(
 
 @pytest.mark.parametrize(("namespace", "pod"), [({AUTO: "enabled"}, {}), ({}, {INJECT: "true"})])
 def test_the_reason_names_a_missing_default_revision(namespace: dict[str, str], pod: dict[str, str]) -> None:
-    assert called_webhooks(("1-24",), namespace, pod) == ()
+    assert called(("1-24",), namespace, pod) == []
     assert "selects the default revision, which does not exist" in why_none(namespace, pod, ("1-24",))
 
 
@@ -419,12 +432,8 @@ def test_the_configuration_of_a_revision_is_read_back() -> None:
         "rev.namespace.sidecar-injector.istio.io",
     )
     assert (first.path, first.revision, first.tag) == ("/inject/1-30", "1-30", "")
-    assert (first.service, first.fails, first.trusted, first.conditional) == (
-        Service("injector", "home"),
-        False,
-        True,
-        False,
-    )
+    assert (first.service, first.fails, first.trusted) == (Service("injector", "home"), False, True)
+    assert (first.conditions, first.assumed) == ((), False)
     assert str(first.service) == "home/injector"
     assert found.find_called({REV: "1-30"}, {}) == [first]
     assert found.find_called({}, {REV: "1-30"}) == [second]
@@ -478,7 +487,7 @@ def test_a_rule_for_everything_includes_pods_and_conditions_are_reported() -> No
 
     (found,) = live_webhooks([configuration(rules=[rule], matchConditions=[{"name": "x", "expression": "true"}])])
 
-    assert found.conditional
+    assert found.conditions == (("x", "true"),)
 
 
 @cases("webhooks", "says")

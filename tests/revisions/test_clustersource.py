@@ -6,13 +6,13 @@ import asyncio
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, NODES, PROXY_CONFIGS, Resource
 from injector.errors import ClusterError, ConfigError, DataError
-from injector.injection.data import native_sidecar
 from injector.revisions import clustersource
 from injector.revisions.clustersource import (
     ClusterSource,
@@ -25,16 +25,16 @@ from injector.revisions.clustersource import (
     watched_resources,
 )
 from injector.revisions.configmaps import IstioConfigMap, istio_config_map, raw_revisions
+from injector.revisions.directory import read_directory
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
-from injector.revisions.source import ClusterFacts, Overrides, RawRevision, SourceState
+from injector.revisions.source import ClusterFacts, Overrides, RawRevision, SourceState, build
 from injector.revisions.tags import TagObject
 from tests.cases import cases
 from tests.cli.clusters import FakeKube, revision, tag
 from tests.cli.clusters import cluster as reader_of
 from tests.cluster.fakeapi import FakeApi
 from tests.cluster.fakes import FakeClient, Observed, failure, in_fake_time, page
-from tests.factories import make_pod
 from tests.revisions.fakes import CONFIG, VALUES, make_raw
 from tests.tasks import running
 
@@ -145,13 +145,19 @@ def test_each_revision_has_its_pair_and_the_default_one_that_of_istiod() -> None
 
 
 @cases("values", "own", "env")
-def test_istiods_variables_are_those_of_the_values_and_then_of_revision_yaml(
-    values: dict[str, Any], own: str | None, env: dict[str, str] | None
+def test_istiods_variables_are_those_of_revision_yaml_and_then_of_the_values(
+    values: dict[str, Any], own: str | None, env: dict[str, str], tmp_path: Path
 ) -> None:
-    extra = {"values": json.dumps(values), **({} if own is None else {"revision.yaml": own})}
-    (texts,), _ = found(*config_maps(**extra))
+    texts = {"config": CONFIG, "values": json.dumps(values), **({} if own is None else {"revision.yaml": own})}
+    (of_cluster,), _ = found(*config_maps(**texts))
+    (tmp_path / "default").mkdir()
+    for key, text in texts.items():
+        (tmp_path / "default" / key).write_text(text)
+    (of_folder,) = read_directory(tmp_path).revisions
 
-    assert texts.settings.get("env") == env
+    assert build(of_cluster).env == env
+    assert build(of_folder).env == env
+    assert build(of_folder).fingerprint == build(replace(of_cluster, mesh=None)).fingerprint
 
 
 @pytest.mark.parametrize("values", ["{", "[]", "- a"])
@@ -165,15 +171,6 @@ def test_only_the_keys_of_a_revision_are_remembered() -> None:
     half = istio_config_map(config_map("istio-sidecar-injector", config="c", other="o"))
 
     assert half == IstioConfigMap("istio-sidecar-injector", "default", "istio-sidecar-injector", {"config": "c"})
-
-
-def test_a_config_map_is_parsed_once_however_often_its_revision_is_read() -> None:
-    halves = [istio_config_map(item) for item in config_maps(values='{"pilot": {"env": {"A": "b"}}}')]
-
-    first, second = (raw_revisions(filter(None, halves), namespace=HOME)[0][0] for _ in range(2))
-
-    assert first.settings == {"env": {"A": "b"}}
-    assert second.settings is first.settings
 
 
 def test_equal_configs_of_revisions_are_kept_once() -> None:
@@ -208,9 +205,9 @@ def test_only_openshift_annotations_of_a_namespace_are_remembered(annotations: A
 
 @pytest.mark.parametrize(
     ("status", "kept"),
-    [({"nodeInfo": {"kubeletVersion": "v1.33.0", "x": 1}, "images": []}, "v1.33.0"), ({}, ""), (None, "")],
+    [({"nodeInfo": {"kubeletVersion": "v1.33.0", "x": 1}, "images": []}, "v1.33.0"), ({}, None), (None, None)],
 )
-def test_only_the_kubelet_version_of_a_node_is_remembered(status: Any, kept: str) -> None:
+def test_only_the_kubelet_version_of_a_node_is_remembered(status: Any, kept: str | None) -> None:
     assert kubelet_version({"metadata": {"name": "a"}, "status": status}) == kept
 
 
@@ -452,7 +449,7 @@ async def test_nodes_are_not_listed_if_no_revision_needs_them_or_versions_are_gi
     built = await build_all(FakeApi(fault=failure("forbidden")), SourceState((raw,)), {}, overrides)
 
     assert [note.partition(",")[0] for note in built.notes] == ["ignoring ProxyConfigs"]
-    assert built.revisions[raw.name].node_versions in (None, ("v1.30.0",))
+    assert built.revisions[raw.name].node_versions in ((), ("v1.30.0",))
 
 
 async def test_without_the_permission_for_nodes_a_note_says_what_follows() -> None:
@@ -484,19 +481,7 @@ async def test_facts_of_the_source_are_those_of_now() -> None:
 
     built = await build_all(reader_of(), SourceState((raw,)), {}, Overrides())
 
-    assert built.revisions["1-24"].node_versions is None
-
-
-@pytest.mark.parametrize(("nodes", "expected"), [((), True), (("v1.33.0",), True), (("v1.33.0", ""), False)])
-async def test_a_cluster_without_nodes_has_none_that_is_too_old(nodes: tuple[str, ...], expected: bool) -> None:
-    listed = [
-        {**NODE, "metadata": {"name": f"n{number}"}, "status": {"nodeInfo": {"kubeletVersion": version}}}
-        for number, version in enumerate(nodes)
-    ]
-
-    built = await build_all(reader_of(*listed), SourceState((ASKS,)), {}, Overrides())
-
-    assert native_sidecar(built.revisions[ASKS.name], make_pod()) is expected
+    assert built.revisions["1-24"].node_versions == ()
 
 
 async def test_a_cluster_is_asked_for_no_more_than_config_maps_and_webhooks() -> None:

@@ -85,11 +85,13 @@ def of_replica(pod: c.Pod) -> c.Pod:
 
 
 def as_created(pod: c.Pod) -> c.Pod:
-    """Return a running pod as its webhook would get it if the pod were recreated.
+    """Return a running pod as its webhook would get it if the pod were recreated. A proxy of a pod that was not injected is its own.
 
     Its label ``istio.io/rev`` stays if the status names the revision: then it is the user's, except that the label of a gateway's template
     looks the same. Raises ManifestError if an annotation or a variable of the injector's own was changed by hand, and cannot be read.
     """
+    if injected_revision(pod) is None:
+        return of_replica(pod)
     created = uninject_pod(of_replica(pod))
     label = own_revision_label(pod)
     return (

@@ -18,6 +18,7 @@ from injector.injection.policy import ENABLED, injection_required
 from injector.injection.result import ENFORCE
 from injector.injection.steps.status import STATUS
 from injector.istio.config import Policy
+from injector.kube.lists import is_list
 from injector.kube.pods import (
     OTHER_KINDS,
     OtherKinds,
@@ -54,7 +55,7 @@ def inject_object(
     ``others``, the kinds that Istio does not know, only the pod template changes. A workload without a namespace is injected as if it were
     created in ``namespace``, and still has none. Raises DataError if the object, an annotation or the template cannot be used.
     """
-    if obj.get("kind") == "List":
+    if is_list(obj):
         read = normalise(obj, "v1.List", coerce=True)
         inject_item = partial(inject_object, revision, warn=warn, guard=guard, others=others, namespace=namespace)
         items = list(for_each_item(read, lambda item: inject_item(item) or item)) if "items" in read else None

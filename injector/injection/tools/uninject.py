@@ -31,6 +31,7 @@ from injector.injection.steps.probes import APP_PROBERS, REWRITE, STATUS_PORT
 from injector.injection.steps.status import STATUS, InjectionStatus, read_status
 from injector.injection.tools.manifest import pod_in
 from injector.istio.labels import REVISION_LABEL
+from injector.kube.lists import is_list
 from injector.kube.pods import (
     OTHER_KINDS,
     OtherKinds,
@@ -70,7 +71,7 @@ def uninject_object(obj: dict[str, Any], others: OtherKinds = OTHER_KINDS) -> di
 
     Raises ManifestError if a workload has no pod template, or an annotation of the injector's own cannot be read.
     """
-    if obj.get("kind") == "List":
+    if is_list(obj):
         items = list(for_each_item(obj, lambda item: uninject_object(item, others) or item))
         return _without_empty_metadata({**obj, "items": items})
     path = pod_template_path(obj, others)

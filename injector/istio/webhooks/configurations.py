@@ -37,7 +37,8 @@ UNSERVED_KINDS: Final = ("namespace", "pod")
 """The objects whose label ``istio.io/rev`` names a revision or tag: the namespace's label takes precedence over the pod's."""
 SELECTORS: Final = ("namespaceSelector", "objectSelector")
 RULE: Final = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
-_SUFFIX: Final = "sidecar-injector.istio.io"
+SUFFIX: Final = "sidecar-injector.istio.io"
+"""The end of the names of Istio's webhooks."""
 _UNSERVED_NAME: Final = "injector-unserved"
 # Istio's analyzer takes each webhook whose name ends with istio.io for one that injects.
 _UNSERVED_SUFFIX: Final = "unserved.revision-injector"
@@ -183,7 +184,7 @@ def tag_webhook(
 
 def sidecar_webhooks(configuration: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the webhooks of a configuration that inject sidecars, by Istio's names."""
-    return [webhook for webhook in configuration.get("webhooks") or () if webhook["name"].endswith(_SUFFIX)]
+    return [webhook for webhook in configuration.get("webhooks") or () if webhook["name"].endswith(SUFFIX)]
 
 
 def is_deactivated(configuration: Mapping[str, Any]) -> bool:
@@ -250,7 +251,7 @@ def _document(metadata: dict[str, Any], webhooks: list[dict[str, Any]]) -> dict[
 
 
 def _webhook(
-    case: _Case, path: str, options: WebhookOptions, name: str = "", *, suffix: str = _SUFFIX
+    case: _Case, path: str, options: WebhookOptions, name: str = "", *, suffix: str = SUFFIX
 ) -> dict[str, Any]:
     client = options.endpoint.client_config(path, name)
     if options.ca_bundle is not None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from injector.hints import did_you_mean
 from injector.istio.labels import DEFAULT_NAME, INJECT_LABEL, INJECTION_LABEL, NAMESPACE, POD, REVISION_LABEL, Labels
-from injector.istio.webhooks.configurations import WebhookOptions, revision_webhook
-from injector.kube.selectors import Requirement, Selector
+
+if TYPE_CHECKING:
+    from injector.kube.selectors import Requirement, Selector
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,11 @@ class Webhook:
     name: str
     namespace: Selector
     object: Selector
+
+    @property
+    def requirements(self) -> tuple[Requirement, ...]:
+        """The requirements of both selectors."""
+        return self.namespace.requirements + self.object.requirements
 
     def unmet(self, namespace_labels: Labels, labels: Labels) -> tuple[str, ...]:
         """Return the requirements that the labels do not meet, as text; none if the webhook is called."""
@@ -85,27 +90,6 @@ class Webhooks(Generic[W]):
         return [webhook for webhook in of_namespace if webhook.object.matches(labels)]
 
 
-@lru_cache(maxsize=1024)
-def webhooks_of(name: str, precedence: str = NAMESPACE) -> tuple[Webhook, ...]:
-    """Return the webhooks of a revision or tag; those of ``default`` are also called for ``istio-injection``."""
-    return tuple(
-        Webhook(raw["name"], Selector.compile(raw["namespaceSelector"]), Selector.compile(raw["objectSelector"]))
-        for raw in revision_webhook(name, WebhookOptions(precedence=precedence))["webhooks"]
-    )
-
-
-def called_webhooks(
-    names: Iterable[str], namespace_labels: Labels, labels: Labels, precedence: str = NAMESPACE
-) -> tuple[tuple[str, Webhook], ...]:
-    """Return the webhooks that the API server calls for a pod with these labels, each with its name, one of ``names``."""
-    return tuple(
-        (name, webhook)
-        for name in names
-        for webhook in webhooks_of(name, precedence)
-        if not webhook.unmet(namespace_labels, labels)
-    )
-
-
 def labels_without_effect(namespace_labels: Labels, labels: Labels, precedence: str = NAMESPACE) -> tuple[str, ...]:
     """Describe the labels of a pod and its namespace that have no effect, because others take precedence."""
     rev, pod_rev = namespace_labels.get(REVISION_LABEL), labels.get(REVISION_LABEL)
@@ -120,40 +104,56 @@ def labels_without_effect(namespace_labels: Labels, labels: Labels, precedence: 
     return tuple(notes)
 
 
-def unserved_name(
-    namespace_labels: Labels, labels: Labels, names: Collection[str], precedence: str = NAMESPACE
-) -> str | None:
-    """Return the revision or tag that a pod without a webhook names in its labels, unless it is one of ``names``."""
+def asked_name(namespace_labels: Labels, labels: Labels, precedence: str = NAMESPACE) -> str | None:
+    """Return the revision or tag that the labels of a pod and its namespace ask for; None if they ask for none."""
     injection, rev = namespace_labels.get(INJECTION_LABEL), namespace_labels.get(REVISION_LABEL)
     if labels.get(INJECT_LABEL) == "false" or injection not in (None, "enabled"):
         return None
     own = labels.get(REVISION_LABEL)
     wanted = DEFAULT_NAME if injection else (own or rev if precedence == POD else rev or own)
-    if wanted is None and labels.get(INJECT_LABEL) == "true":
-        wanted = DEFAULT_NAME
+    return DEFAULT_NAME if wanted is None and labels.get(INJECT_LABEL) == "true" else wanted
+
+
+def unserved_name(
+    namespace_labels: Labels, labels: Labels, names: Collection[str], precedence: str = NAMESPACE
+) -> str | None:
+    """Return the revision or tag that a pod without a webhook names in its labels, unless it is one of ``names``."""
+    wanted = asked_name(namespace_labels, labels, precedence)
     return None if wanted in names else wanted
 
 
-def why_none(namespace_labels: Labels, labels: Labels, names: Collection[str], precedence: str = NAMESPACE) -> str:
-    """Explain why no webhook of ``names`` is called for a pod with these labels."""
+LEFT_OUT: Final = "whose webhooks leave its pods out: compare them with `injector webhook generate`"
+
+
+def why_none(
+    namespace_labels: Labels,
+    labels: Labels,
+    names: Collection[str],
+    precedence: str = NAMESPACE,
+    left_out: str = LEFT_OUT,
+) -> str:
+    """Explain why no webhook of ``names`` is called for a pod with these labels.
+
+    ``left_out`` says what webhooks of the name that the labels ask for do.
+    """
     injection, rev = namespace_labels.get(INJECTION_LABEL), namespace_labels.get(REVISION_LABEL)
     if labels.get(INJECT_LABEL) == "false":
         return f"the pod's label {INJECT_LABEL} is `false`"
     if injection is not None and injection != "enabled":
         return f"the namespace's label {INJECTION_LABEL} is `{injection}`"
+    default = f"the default revision, {left_out if DEFAULT_NAME in names else 'which does not exist'}"
     if injection is not None:
-        return f"the namespace's label {INJECTION_LABEL} selects the default revision, which does not exist"
+        return f"the namespace's label {INJECTION_LABEL} selects {default}"
     own = labels.get(REVISION_LABEL)
     decides = rev is not None and not (precedence == POD and own is not None)
     owner, name = ("namespace", rev) if decides else ("pod", own)
     if name is not None:
-        if name in names:
-            what = "whose webhooks leave its pods out: compare them with `injector webhook generate`"
-        else:
+        what = left_out
+        if name not in names:
             what = f"which is not served{did_you_mean(name, names)}; known are {', '.join(sorted(names)) or 'none'}"
         return f"the {owner}'s label {REVISION_LABEL} names `{name}`, {what}"
-    if DEFAULT_NAME not in names and labels.get(INJECT_LABEL) == "true":
-        return f"the pod's label {INJECT_LABEL} selects the default revision, which does not exist"
+    if labels.get(INJECT_LABEL) == "true":
+        return f"the pod's label {INJECT_LABEL} selects {default}"
     return (
         f"the namespace has neither {INJECTION_LABEL} nor {REVISION_LABEL}, "
         f"and the pod neither {REVISION_LABEL} nor {INJECT_LABEL}=true"

@@ -10,8 +10,6 @@ from typing import Any
 
 from injector.istio.labels import INJECT_LABEL, INJECTION_LABEL, REVISION_LABEL, Labels
 from injector.istio.webhooks.configurations import SELECTORS
-from injector.istio.webhooks.matching import Webhook, Webhooks
-from injector.istio.webhooks.paths import is_injectors, path_of
 from injector.kube.selectors import Selector
 
 
@@ -71,16 +69,6 @@ def is_istios(configuration: Mapping[str, Any]) -> bool:
 
 def _has_istios_name(webhook: Mapping[str, Any]) -> bool:
     return bool(webhook["name"].endswith("istio.io"))
-
-
-def injecting(configurations: Iterable[Mapping[str, Any]]) -> Webhooks[Webhook]:
-    """Return the webhooks that call an injector: those with its path, and those that Istio's analyzer takes for one by their name."""
-    return Webhooks(
-        Webhook(raw["name"], *(Selector.compile(raw.get(key) or {}) for key in SELECTORS))
-        for configuration in configurations
-        for raw in configuration.get("webhooks") or ()
-        if _has_istios_name(raw) or is_injectors(path_of(raw.get("clientConfig") or {}))
-    )
 
 
 def revisions_of(configuration: Mapping[str, Any]) -> frozenset[str]:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 from injector.errors import ManifestError
-from injector.istio.labels import NAMESPACE, POD, REVISION_LABEL, TAG_LABEL
+from injector.istio.labels import NAMESPACE, POD, REVISION_LABEL, TAG_LABEL, Labels
 from injector.istio.webhooks.configurations import (
     FAILURE_POLICIES,
     REINVOCATION_POLICIES,
     RULE,
     SELECTORS,
+    SUFFIX,
     Endpoint,
     WebhookOptions,
+    revision_webhook,
     sidecar_webhooks,
 )
 from injector.istio.webhooks.matching import Webhook, Webhooks
 from injector.istio.webhooks.paths import PAIRS, PATH_PREFIX, SLASH, has_path_of, is_injectors, path_of
+from injector.kube.conditions import FAULT, UNMET, ConditionResult, evaluate_conditions
 from injector.kube.selectors import Selector
 from injector.kube.typed import normalise
 
@@ -37,12 +41,13 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class LiveWebhook(Webhook):
-    """A webhook of a cluster that calls an injector, by ``path``: ``/inject`` and anything below.
+    """A webhook that calls an injector, by ``path``: ``/inject`` and anything below.
 
     ``tag`` and ``revision`` are the labels ``istio.io/tag`` and ``istio.io/rev`` of its MutatingWebhookConfiguration, or empty. A path
     without a name means this revision: Istio has a Service for each. ``service`` is None if it calls a URL. ``fails`` is whether a pod is
-    refused if the injector does not answer, ``trusted`` whether it has a caBundle, and ``conditional`` whether it has matchConditions,
-    which can exclude pods that the selectors match.
+    refused if the injector does not answer, and ``trusted`` whether it has a caBundle. ``conditions`` are the names and CEL expressions of
+    its matchConditions, which can exclude pods that the selectors match. If it is ``assumed``, no object has it: it is one that Istio
+    would have for the revision or tag ``configuration``.
     """
 
     configuration: str
@@ -52,7 +57,29 @@ class LiveWebhook(Webhook):
     service: Service | None
     fails: bool
     trusted: bool
-    conditional: bool
+    conditions: tuple[tuple[str, str], ...] = ()
+    assumed: bool = False
+
+    @property
+    def title(self) -> str:
+        """Its name and that of its configuration."""
+        return f"{self.name} of {self.configuration}"
+
+    def leaves_out(self, pod: Mapping[str, Any]) -> bool:
+        """Return whether a matchCondition keeps the API server from calling the webhook for a pod that its selectors match."""
+        verdict = self.condition(pod).verdict
+        return verdict == UNMET or (verdict == FAULT and not self.fails)
+
+    def condition(self, pod: Mapping[str, Any]) -> ConditionResult:
+        """Return the result of its matchConditions for a pod."""
+        return evaluate_conditions(self.conditions, pod)
+
+    def missing(self, namespace_labels: Labels, labels: Labels, pod: Mapping[str, Any] | None) -> str:
+        """Return the requirements that a pod does not meet, as text."""
+        unmet = self.unmet(namespace_labels, labels)
+        if not unmet and pod is not None:
+            unmet = (self.condition(pod).detail,)
+        return ", ".join(unmet)
 
 
 LiveWebhooks: TypeAlias = Webhooks[LiveWebhook]
@@ -61,9 +88,9 @@ LiveWebhooks: TypeAlias = Webhooks[LiveWebhook]
 def live_webhooks(configurations: Iterable[Mapping[str, Any]]) -> LiveWebhooks:
     """Return the webhooks of MutatingWebhookConfigurations that call an injector, in the API server's order.
 
-    They are found by their path and their rules, whatever their name. The API server sorts the configurations by name and keeps the order
-    of the webhooks in each (k8s.io/apiserver/pkg/admission/configuration/mutating_webhook_manager.go, v0.35). Raises ManifestError if
-    Kubernetes refuses a configuration.
+    They are found by their rules, and by their path or Istio's names: a managed control plane has paths of its own. The API server sorts
+    the configurations by name and keeps the order of the webhooks in each (k8s.io/apiserver/pkg/admission/configuration/
+    mutating_webhook_manager.go, v0.35). Raises ManifestError if Kubernetes refuses a configuration.
     """
     ordered = sorted(
         map(read_configuration, configurations), key=lambda configuration: str(configuration["metadata"]["name"])
@@ -77,7 +104,8 @@ def _of_configuration(configuration: Mapping[str, Any]) -> Iterator[LiveWebhook]
     for raw in configuration["webhooks"]:
         client = raw["clientConfig"]
         service, path = client.get("service"), path_of(client)
-        if is_injectors(path) and any(map(_is_for_pods, raw.get("rules") or ())):
+        is_injector = is_injectors(path) or raw["name"].endswith(SUFFIX)
+        if is_injector and any(map(_is_for_pods, raw.get("rules") or ())):
             namespaces, pods = (Selector.compile(raw[key]) for key in SELECTORS)
             yield LiveWebhook(
                 name=raw["name"],
@@ -90,12 +118,25 @@ def _of_configuration(configuration: Mapping[str, Any]) -> Iterator[LiveWebhook]
                 service=Service(service["name"], service["namespace"]) if service else None,
                 fails=raw.get("failurePolicy", "Fail") == "Fail",
                 trusted=bool(client.get("caBundle")),
-                conditional=bool(raw.get("matchConditions")),
+                conditions=tuple((each["name"], each["expression"]) for each in raw.get("matchConditions") or ()),
             )
 
 
 def _is_for_pods(rule: Mapping[str, Any]) -> bool:
-    return all({"*", "*/*", *words} & set(rule.get(key) or ()) for key, words in RULE.items())
+    """Return whether a rule matches the creation of pods, which are in namespaces."""
+    words_match = all({"*", "*/*", *words} & set(rule.get(key) or ()) for key, words in RULE.items())
+    return words_match and rule.get("scope", "*") in ("*", "Namespaced")
+
+
+def istios_webhooks(options_by_name: Mapping[str, WebhookOptions]) -> LiveWebhooks:
+    """Return the webhooks that Istio has for revisions and tags, by their names and the options of each; see ``LiveWebhook.assumed``."""
+    return Webhooks(webhook for name, options in sorted(options_by_name.items()) for webhook in _istios(name, options))
+
+
+@lru_cache(maxsize=1024)
+def _istios(name: str, options: WebhookOptions) -> tuple[LiveWebhook, ...]:
+    webhooks = _of_configuration(revision_webhook(name, options))
+    return tuple(replace(webhook, configuration=name, assumed=True) for webhook in webhooks)
 
 
 def read_configuration(obj: Mapping[str, Any]) -> dict[str, Any]:
@@ -112,11 +153,16 @@ def _is_webhook(raw: Any) -> bool:
     client = raw.get("clientConfig") if isinstance(raw, dict) and isinstance(raw.get("name"), str) else None
     if not isinstance(client, dict) or not all(isinstance(client.get(key, ""), str) for key in ("url", "caBundle")):
         return False
-    service, rules = client.get("service"), raw.get("rules") or []
+    service, rules, conditions = client.get("service"), raw.get("rules") or [], raw.get("matchConditions") or []
     has_service = service is None or (
         isinstance(service, dict) and all(isinstance(service.get(key), str) for key in ("name", "namespace"))
     )
-    return has_service and isinstance(rules, list) and all(map(_is_rule, rules))
+    has_lists = isinstance(rules, list) and isinstance(conditions, list)
+    return has_service and has_lists and all(map(_is_rule, rules)) and all(map(_is_condition, conditions))
+
+
+def _is_condition(raw: Any) -> bool:
+    return isinstance(raw, dict) and all(isinstance(raw.get(key), str) for key in ("name", "expression"))
 
 
 def _is_rule(raw: Any) -> bool:

@@ -22,6 +22,7 @@ from injector.errors import DataError, ManifestError
 from injector.golang.json import load_json
 from injector.golang.strconv import format_g, name_of_non_finite, read_base64
 from injector.golang.time import is_calendar
+from injector.kube.lists import is_list, items_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -484,12 +485,22 @@ def split_documents(text: str, *, where: str = "") -> list[Document]:
 
 
 def objects_in(text: str, *, where: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the mappings of a manifest in the form of ``load_yaml``, each after its place; those in a List instead of the List.
+    """Yield the mappings of a manifest in the form of ``load_yaml``, each after its place; those in a list instead of the list.
 
     Raises DataError if a document cannot be read.
     """
     for document in split_documents(text, where=where):
-        yield from ((f"{where}:{document.first_line}", obj) for obj in _objects(_content(document, where)))
+        yield from objects_of(document, where=where)
+
+
+def objects_of(document: Document, *, where: str = "") -> list[tuple[str, dict[str, Any]]]:
+    """Return the same of one document of a manifest."""
+    place, content = f"{where}:{document.first_line}", _content(document, where)
+    try:
+        return [(place, obj) for obj in _objects(content)]
+    except ManifestError as error:
+        error.where = f"{place}: {error.where}"
+        raise
 
 
 def _content(document: Document, where: str) -> Any:
@@ -502,10 +513,8 @@ def _content(document: Document, where: str) -> Any:
 def _objects(content: Any) -> Iterator[dict[str, Any]]:
     if not isinstance(content, dict):
         return
-    kind, items = str(content.get("kind")), content.get("items")
-    if kind.endswith("List") and isinstance(items, list):
-        for item in items:
-            # The items of a PodList, as the API server returns it, have no kind.
-            yield from _objects({"kind": kind.removesuffix("List"), **item} if isinstance(item, dict) else item)
-    else:
+    if not is_list(content):
         yield content
+        return
+    for item in items_of(content):
+        yield from _objects(item)
