@@ -1,8 +1,9 @@
 """The API server's validation of pods, as far as injection can make a pod invalid.
 
 Follows ``ValidatePodCreate`` in Kubernetes' pkg/apis/core/validation/validation.go. Only rules that hold from 1.19 to 1.36 are here, in a
-form that accepts every pod that one of these versions accepts: fields and values that only some versions know are not judged. Defaults
-that the API server sets before it validates count as set.
+form that accepts every pod that one of these versions accepts: fields and values that only some versions know are not judged, unless the
+pod had the field before, because an API server drops fields that it does not know. Defaults that the API server sets before it validates
+count as set.
 
 The checks run for each injected pod, and must be fast: a container, a volume or a field that the pod had before is not looked into, and
 names are compared with those that were accepted before.
@@ -40,7 +41,53 @@ _SOURCES: Final[Mapping[str, str]] = {
     "projected": "",
     "secret": "secretName",
 }
-"""Sources of volumes that every version knows, each with a field that must not be empty."""
+"""Sources of volumes, each with a field that must not be empty."""
+_OTHER_SOURCES: Final = frozenset(
+    (
+        *(
+            "awsElasticBlockStore",
+            "azureDisk",
+            "azureFile",
+            "cephfs",
+            "cinder",
+            "csi",
+            "fc",
+            "flexVolume",
+            "flocker",
+            "gcePersistentDisk",
+        ),
+        *(
+            "gitRepo",
+            "glusterfs",
+            "iscsi",
+            "photonPersistentDisk",
+            "portworxVolume",
+            "quobyte",
+            "rbd",
+            "scaleIO",
+            "storageos",
+        ),
+        "vsphereVolume",
+    )
+)
+"""Sources of volumes that every version knows, whose fields are not judged."""
+_NEWER_SOURCES: Final = frozenset(("ephemeral", "image"))
+_VALUE_SOURCES: Final = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef")
+_NOT_ON_WINDOWS: Final = frozenset(
+    (
+        *("allowPrivilegeEscalation", "capabilities", "fsGroup", "fsGroupChangePolicy", "privileged", "procMount"),
+        *(
+            "readOnlyRootFilesystem",
+            "runAsGroup",
+            "runAsUser",
+            "seLinuxOptions",
+            "seccompProfile",
+            "supplementalGroups",
+            "sysctls",
+        ),
+    )
+)
+"""Fields of the security contexts of pods and containers."""
 _SIMPLE_VOLUME: Final = frozenset(("name", *(source for source, field in _SOURCES.items() if not field)))
 _KEYS: Final = 2
 """A volume has a name and a source. A variable has a name, and a value or its source. A mount with two sub-paths has two more."""
@@ -140,6 +187,10 @@ def _faults(pod: Object, before: Object) -> Faults:
     all_faults: Faults = []
     _check_metadata(pod.get("metadata") or _NOTHING, before.get("metadata") or _NOTHING, all_faults)
     spec, spec_before = pod.get("spec") or _NOTHING, before.get("spec") or _NOTHING
+    # Versions that do not know the field drop it before they send the pod.
+    is_windows = (spec_before.get("os") or _NOTHING).get("name") == "windows"
+    if is_windows:
+        _check_windows(spec, all_faults, (".spec",))
     volumes = spec.get("volumes") or ()
     volume_names = {volume.get("name", "") for volume in volumes}
     if volumes:
@@ -147,6 +198,7 @@ def _faults(pod: Object, before: Object) -> Faults:
     if not spec.get("containers"):
         all_faults.append(Fault((".spec", ".containers"), _REQUIRED))
     names, host_ports = set[str](), set[str]()
+    in_any_list = _by_name(container for kind in _LISTS for container in spec_before.get(kind) or ())
     for kind in _LISTS:
         known = _by_name(spec_before.get(kind) or ())
         for container in spec.get(kind) or ():
@@ -155,9 +207,11 @@ def _faults(pod: Object, before: Object) -> Faults:
             if name in names:
                 faults.append(Fault((".name",), f'Duplicate value: "{name}"'))
             names.add(name)
-            old = known.get(name, _NOTHING)
+            old = known.get(name) or in_any_list.get(name, _NOTHING)  # a native sidecar was among the containers
             if old != container:
                 _check_container(container, old, volume_names, faults)
+                if is_windows:
+                    _check_windows(container, faults)
                 if kind == _INIT and container.get("restartPolicy") != "Always":
                     forbidden = sorted(_NOT_FOR_INIT & container.keys())
                     faults.extend(
@@ -205,7 +259,9 @@ def _check_volumes(volumes: Sequence[Object], names: set[str], before: Mapping[s
         if len(volume) <= _KEYS and _SIMPLE_VOLUME.issuperset(volume):
             continue
         name = volume.get("name", "")
-        sources = [key for key in volume if key in _SOURCES] if before.get(name) != volume else []
+        old = before.get(name, _NOTHING)
+        known = _SOURCES.keys() | _OTHER_SOURCES | (_NEWER_SOURCES & old.keys())
+        sources = [key for key in volume if key in known] if old != volume else []
         for source in sources[1:]:
             faults.append(
                 Fault(
@@ -214,7 +270,7 @@ def _check_volumes(volumes: Sequence[Object], names: set[str], before: Mapping[s
                 )
             )
         for source in sources:
-            field = _SOURCES[source]
+            field = _SOURCES.get(source)
             if field and not volume[source].get(field):
                 faults.append(Fault((".spec", ".volumes", f"[{name}]", f".{source}", f".{field}"), _REQUIRED))
 
@@ -236,19 +292,30 @@ def _check_container(container: Object, old: Object, volumes: set[str], faults: 
         faults.append(Fault((".imagePullPolicy",), f'Unsupported value: "{policy}"'))
     for key, value in container.items():
         if key in _CHECKS and old.get(key) != value:
-            _CHECKS[key](key, value, faults)
+            _CHECKS[key](key, value, old.get(key) or _NOTHING, faults)
     mounts = container.get("volumeMounts")
     if mounts and mounts != old.get("volumeMounts"):
         _check_mounts(mounts, volumes, faults)
 
 
-def _check_env(_: str, env: Sequence[Object], faults: Faults) -> None:
+def _check_windows(holder: Object, faults: Faults, path: tuple[str, ...] = ()) -> None:
+    """Check the security context of a pod, or of a container, for Windows."""
+    for key in sorted(_NOT_ON_WINDOWS & (holder.get("securityContext") or _NOTHING).keys()):
+        what = "Forbidden: cannot be set for a windows pod"
+        faults.append(Fault((*path, ".securityContext", f".{key}"), what))
+
+
+def _check_env(_: str, env: Sequence[Object], __: Any, faults: Faults) -> None:
     for name in _ENV_NAMES.others([item.get("name", "") for item in env]):
         faults.append(Fault((".env", f"[{name}]", ".name"), f'Invalid value: "{name}"' if name else _REQUIRED))
     if max(map(len, env)) > _KEYS:
         both = [item.get("name", "") for item in env if "valueFrom" in item and item.get("value")]
         what = "Invalid value: may not be specified when `value` is not empty"
         faults.extend(Fault((".env", f"[{name}]", ".valueFrom"), what) for name in both)
+    for item in env:
+        if "valueFrom" in item and sum(key in item["valueFrom"] for key in _VALUE_SOURCES) > 1:
+            what = "Invalid value: may not have more than one field specified at a time"
+            faults.append(Fault((".env", f"[{item.get('name', '')}]", ".valueFrom"), what))
 
 
 def _check_mounts(mounts: Sequence[Object], volumes: set[str], faults: Faults) -> None:
@@ -271,7 +338,7 @@ def _check_mounts(mounts: Sequence[Object], volumes: set[str], faults: Faults) -
             faults.append(Fault((".volumeMounts", f"[{place}]", ".subPathExpr"), what))
 
 
-def _check_ports(_: str, ports: Sequence[Object], faults: Faults) -> None:
+def _check_ports(_: str, ports: Sequence[Object], __: Any, faults: Faults) -> None:
     for port in ports:
         number, host = port.get("containerPort", 0), port.get("hostPort", 0)
         if not 0 < number <= _LARGEST_PORT:
@@ -299,8 +366,8 @@ def _check_host_ports(ports: Sequence[Object], used: set[str], faults: Faults) -
             used.add(place)
 
 
-def _check_handler(path: str, handler: Object, faults: Faults) -> None:
-    actions = [key for key in _HANDLERS if key in handler]
+def _check_handler(path: str, handler: Object, old: Object, faults: Faults) -> None:
+    actions = [key for key in (*_HANDLERS, *(key for key in _NEWER_HANDLERS if key in old)) if key in handler]
     if len(actions) > 1:
         faults.append(Fault((f".{path}.{actions[1]}",), "Forbidden: may not specify more than 1 handler type"))
     if not actions and not any(key in handler for key in _NEWER_HANDLERS):
@@ -309,7 +376,7 @@ def _check_handler(path: str, handler: Object, faults: Faults) -> None:
         if key == "exec":
             if not handler[key].get("command"):
                 faults.append(Fault((f".{path}.exec.command",), _REQUIRED))
-        elif not _is_port(port := handler[key].get("port", 0)):
+        elif key in _HANDLERS and not _is_port(port := handler[key].get("port", 0)):
             faults.append(Fault((f".{path}.{key}.port",), f'Invalid value: "{port}"'))
 
 
@@ -317,12 +384,12 @@ def _is_port(port: int | str) -> bool:
     return not _PORT_NAMES.others((port,)) if isinstance(port, str) else 0 < port <= _LARGEST_PORT
 
 
-def _check_lifecycle(path: str, lifecycle: Object, faults: Faults) -> None:
+def _check_lifecycle(path: str, lifecycle: Object, old: Object, faults: Faults) -> None:
     for key in _HOOKS & lifecycle.keys():
-        _check_handler(f"{path}.{key}", lifecycle[key], faults)
+        _check_handler(f"{path}.{key}", lifecycle[key], old.get(key) or _NOTHING, faults)
 
 
-def _check_resources(path: str, resources: Object, faults: Faults) -> None:
+def _check_resources(path: str, resources: Object, _: Any, faults: Faults) -> None:
     limits = resources.get("limits") or _NOTHING
     for name, request in (resources.get("requests") or _NOTHING).items():
         limit = limits.get(name, request)
@@ -339,7 +406,7 @@ def _is_at_most(quantities: str) -> bool:
 _AT_MOST: Final = _Accepted(_is_at_most)
 
 
-def _check_security(path: str, security: Object, faults: Faults) -> None:
+def _check_security(path: str, security: Object, _: Any, faults: Faults) -> None:
     if security.get("allowPrivilegeEscalation") is False:
         what = "Invalid value: cannot set `allowPrivilegeEscalation` to false and"
         if security.get("privileged"):
@@ -348,7 +415,7 @@ def _check_security(path: str, security: Object, faults: Faults) -> None:
             faults.append(Fault((f".{path}",), f"{what} `capabilities.Add` CAP_SYS_ADMIN"))
 
 
-_CHECKS: Final[Mapping[str, Callable[[str, Any, Faults], None]]] = {
+_CHECKS: Final[Mapping[str, Callable[[str, Any, Any, Faults], None]]] = {
     "env": _check_env,
     "lifecycle": _check_lifecycle,
     "ports": _check_ports,

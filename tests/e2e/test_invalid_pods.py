@@ -21,7 +21,7 @@ from tests.e2e.manifests import account_of, namespace_of
 from tests.e2e.served import Certificate, injector
 from tests.e2e.webhooks import calling, written
 from tests.factories import make_container, make_pod
-from tests.kube.podcases import ACCEPTED, REFUSED, with_added
+from tests.kube.podcases import ACCEPTED, MERGED, REFUSED, merged, with_added
 from tests.revisions.fakes import CONFIG, write_revision
 
 PLACE = "invalid-pods"
@@ -40,6 +40,14 @@ def test_the_api_server_refuses_the_pod_of_each_case(cluster: Cluster, place: st
     added, _ = REFUSED[name]
 
     assert cluster.refusal(with_added(added), place)
+
+
+@pytest.mark.parametrize("name", [name for name, (_, _, faults) in MERGED.items() if faults])
+def test_the_api_server_refuses_the_pod_of_each_merge(cluster: Cluster, place: str, name: str) -> None:
+    before, after, _ = MERGED[name]
+
+    assert cluster.refusal(merged(before, after)[1], place)
+    assert not cluster.refusal(merged(before, before)[1], place)
 
 
 @pytest.mark.parametrize("name", ACCEPTED)

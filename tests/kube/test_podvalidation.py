@@ -9,7 +9,7 @@ import pytest
 from injector.kube.podvalidation import new_faults
 from tests.cases import cases
 from tests.factories import make_container, make_pod
-from tests.kube.podcases import given, with_added
+from tests.kube.podcases import given, merged, with_added
 
 
 def texts(pod: dict[str, Any], before: dict[str, Any]) -> list[str]:
@@ -21,6 +21,15 @@ def test_a_fault_of_an_injection_is_found(added: dict[str, Any], faults: list[st
     found = texts(with_added(added), given())
 
     assert [text[: len(fault)] for text, fault in zip(found, faults, strict=True)] == faults
+
+
+@cases("before", "after", "faults")
+def test_a_merge_that_makes_a_pod_invalid_is_found(
+    before: dict[str, Any], after: dict[str, Any], faults: list[str]
+) -> None:
+    pod, injected = merged(before, after)
+
+    assert texts(injected, pod) == faults
 
 
 @cases("added")
