@@ -92,25 +92,24 @@ One change of a ConfigMap, in ``revisions/``. If a step fails, the last good rev
             revisions.reload:Loader.adopt
                 revisions.registry:Registry.swap     the snapshot that the next request reads
 
-One restart of an upgrade, in ``upgrade/``, on the client and the event loop of the server::
+One restart of an upgrade, in ``upgrade/``, on the client and the event loop of the server. ``upgrade.step`` begins with a table::
 
     upgrade.controller:Controller.follow             watches the Upgrades, and runs them while it has the lease
-    upgrade.controller:Controller._run_one           reads one that is not paused and has not ended
-        upgrade.document:read_upgrade
-        upgrade.launch:Launcher.run                  starts the upgrade, or continues it
-            upgrade.store:Store.start                the state before the first step
-            upgrade.run:Runner.run                   a turn every two seconds, until the upgrade ends or is paused:
-                upgrade.run:Runner._turn             observe, decide, save, act
-                    upgrade.store:read_tag
-                    upgrade.run:Runner._observe
-                        upgrade.launch:Launcher._survey
+    upgrade.controller:Controller._run_one           runs one that has something to do
+        upgrade.run:Runner.run                       starts the upgrade, or continues it
+            upgrade.run:Run.until_end                a step every two seconds, until the upgrade ends or is paused:
+                upgrade.run:Run._step                observe, decide, save, act
+                    upgrade.store:Store.load         the document, and the state in the status of the resource
+                    upgrade.tag:read_tag
+                    upgrade.run:Run._observe
+                        upgrade.survey:Surveyor.survey
                             upgrade.survey:read_fleet  once for each wave: revisions, tag and workloads, by fleet/
                             upgrade.plan:make_plan     the wave of each workload, and how its pods would change
                         upgrade.observe:Observer.observe
                     upgrade.step:step                the decision: a pure function of document, state and observation
                     upgrade.store:Store.save         the state, before anything is done
-                    upgrade.run:Runner._act
-                        upgrade.run:Runner._restart  the annotation that restarts one workload
+                    upgrade.run:Run._act
+                        upgrade.run:Run._restart     the annotation that restarts one workload
                             cluster.client:KubeClient.merge
 """
 

@@ -199,6 +199,14 @@ class Metrics:
             "Time of the last progress of an Upgrade that has not ended. During a soak, its end. Missing while it waits for a window.",
             ("upgrade",),
         )
+        self._upgrade_runner = gauge(
+            "injector_upgrade_runner_seen_timestamp_seconds",
+            "Time of the last heartbeat of the runner of an Upgrade that has something to do.",
+            ("upgrade",),
+        )
+        self._upgrade_remaining = gauge(
+            "injector_upgrade_workloads_remaining", "Workloads that an Upgrade left behind at its end.", ("upgrade",)
+        )
         self._drift = gauge(
             "injector_drift_workloads",
             "Workloads whose sidecar is of another revision than new pods would get, with --watch-drift.",
@@ -214,7 +222,8 @@ class Metrics:
     def upgrades(self, rows: Mapping[str, UpgradeRow]) -> None:
         """Show the state of the upgrades by name, and remove the series of all others."""
         labelled = (self._upgrade_phase, self._upgrade_waves, self._upgrade_workloads, self._upgrade_left)
-        for gauge in (*labelled, self._upgrade_gate, self._upgrade_progress):
+        times = self._upgrade_progress, self._upgrade_runner
+        for gauge in (*labelled, *times, self._upgrade_gate, self._upgrade_remaining):
             gauge.clear()
         for name, row in rows.items():
             self._upgrade_phase.labels(name, row.phase).set(1)
@@ -227,6 +236,9 @@ class Metrics:
                 self._upgrade_gate.labels(name, gate, result).set(1)
             if row.progressed:
                 self._upgrade_progress.labels(name).set(row.progressed)
+            if row.heartbeat:
+                self._upgrade_runner.labels(name).set(row.heartbeat)
+            self._upgrade_remaining.labels(name).set(row.work_left)
 
     def count_shadow(self, tag: str, revision: str, outcome: str, kinds: Iterable[str]) -> None:
         """Count one admission that the candidate ``revision`` of ``tag`` was compared on, and each kind of difference."""
@@ -414,7 +426,10 @@ class RevisionRow:
 
 @dataclass(frozen=True, slots=True)
 class UpgradeRow:
-    """The state of one upgrade: waves and workloads by state, results of gates by name. ``progressed`` is 0 if no progress is due."""
+    """The state of one upgrade: waves and workloads by state, results of gates by name.
+
+    ``progressed`` is 0 if no progress is expected, and ``heartbeat`` if no runner is. ``work_left`` counts what it left at its end.
+    """
 
     phase: str
     waves: Mapping[str, int]
@@ -422,6 +437,8 @@ class UpgradeRow:
     remaining: int
     gates: Mapping[str, str]
     progressed: float
+    heartbeat: float = 0.0
+    work_left: int = 0
 
 
 class Stopwatch:

@@ -76,7 +76,7 @@ class ControlPlane:
     @cached_property
     def revision(self) -> Revision:
         """The revision of it."""
-        settings = RevisionSettings(istio_version=self.minor, env=self.env, node_versions=self.nodes)
+        settings = RevisionSettings(istio_version=self.minor, env=self.env, node_versions=self.nodes or None)
         texts = {"config": self.config, "values": self.values, "mesh": self.mesh}
         return build_revision("default", **texts, settings=settings, origin="test")
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
+import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from injector.cli.commands import EX_FAILED, Subcommands, verbose
+from injector.cli.commands import Subcommands, verbose
 from injector.cli.formats import cell
 from injector.cli.options import (
     FILENAME,
@@ -38,7 +41,6 @@ from injector.cli.output import (
     table,
 )
 from injector.cli.sources import (
-    ISTIO_NAMESPACE_OPTION,
     ByCluster,
     cluster_options,
     clusters_options,
@@ -47,7 +49,7 @@ from injector.cli.sources import (
     only_one,
 )
 from injector.cluster.session import open_session
-from injector.errors import ManifestError, UsageError
+from injector.errors import ClusterError, InjectorError, ManifestError, UsageError
 from injector.fleet.dryrun import confirm_items, refusal
 from injector.fleet.files import open_reader
 from injector.fleet.manifests import read_manifests
@@ -72,9 +74,21 @@ from injector.upgrade.plan import (
     make_plan,
     refused_entry,
 )
-from injector.upgrade.state import COMPLETED, VERBS, State, counts_text, seconds_left, state_line
+from injector.upgrade.state import (
+    ABORTED,
+    COMPLETED,
+    INCOMPLETE,
+    PAUSED,
+    ROLLED_BACK,
+    VERBS,
+    State,
+    counts_text,
+    seconds_left,
+    state_line,
+)
+from injector.upgrade.status import Heartbeat
 from injector.upgrade.step import INTERVAL
-from injector.upgrade.store import UPGRADES, ResourceStore, Stored, find_store
+from injector.upgrade.store import CRD_FILE, Store, Stored, list_upgrades
 from injector.upgrade.survey import read_fleet
 
 if TYPE_CHECKING:
@@ -139,10 +153,10 @@ def plan(  # noqa: PLR0913 -- one parameter for each flag
     from_file = None if is_resource_name(document) else read_document(document)[1]
 
     def read(kubeconfig: Kubeconfig) -> tuple[Plan, tuple[str, ...]]:
-        wanted = from_file or read_resource(document, kubeconfig)[1]
+        wanted = from_file or read_resource(document, kubeconfig)
         with open_reader(filenames, kubeconfig, recursive=recursive) as session:
             fleet = session.run(lambda reader: read_fleet(reader, sources, wanted))
-        plan = make_plan(wanted, fleet.tag, fleet.workloads, fleet.source, fleet.target)
+        plan = make_plan(wanted, fleet.tag, fleet)
         notes = *fleet.notes, *plan.notes
         if filenames:
             return plan, notes
@@ -166,8 +180,10 @@ def _group_to_check(entry: Entry) -> tuple[str, ...] | None:
     return (entry.change, *entry.kinds) if entry.action == RESTART and entry.change != IDENTICAL else None
 
 
-async def _dry_run(document: Upgrade, target: Revision, client: KubeClient, entry: Entry) -> Entry:
+async def _dry_run(document: Upgrade, target: Revision | None, client: KubeClient, entry: Entry) -> Entry:
     """Return the entry of a workload after a dry run of its new pod."""
+    if target is None:
+        return entry
     (answer,) = answers_for(entry.workload, target)
     said = None
     if isinstance(answer, Injected):
@@ -175,42 +191,66 @@ async def _dry_run(document: Upgrade, target: Revision, client: KubeClient, entr
     return entry if said is None else refused_entry(document, entry, f"dry run: {one_line(said)}")
 
 
-@upgrade.command("run", epilog=examples("upgrade run upgrade.yaml"))
+EXIT_CODES: Final = {COMPLETED: 0, PAUSED: 3, ROLLED_BACK: 4, ABORTED: 5, INCOMPLETE: 6}
+"""The exit codes of `upgrade run`, by the result."""
+
+
+@upgrade.command("run", epilog=examples("upgrade run upgrade.yaml", "upgrade run to-1-30 --again"))
 @click.argument("document", metavar="FILE|NAME")
+@click.option("--again", is_flag=True, help="Start an upgrade that has ended again: a new run, with the present tag.")
 @cluster_options
 @PROMETHEUS_TOKEN
 @verbose
-def run(*, document: str, sources: RevisionSources, kubeconfig: Kubeconfig, prometheus_token: str | None) -> None:
+def run(
+    *, document: str, again: bool, sources: RevisionSources, kubeconfig: Kubeconfig, prometheus_token: str | None
+) -> None:
     """Run or continue the upgrade of FILE, or the Upgrade NAME of the cluster, until it ends or is paused.
 
-    The state is in the status of the resource, or for a FILE in the ConfigMap upgrade-NAME of Istio's namespace. You can stop the command
-    at any time and start it again, on any machine. The exit code is 0 if the upgrade is completed, else 1.
+    The command creates the resource Upgrade of FILE, or adopts the one of its name. You can stop it at any time and start it again, on any
+    machine. An upgrade that has ended is not started again without --again: the command shows its result. The exit code is 0 if it is
+    Completed, 3 if it is Paused, 4 if RolledBack, 5 if Aborted, and 6 if Incomplete: work is left, which `upgrade status` names.
     """
     # Imported here, as they load the server's libraries, which --help and shell completion do not need.
     from prometheus_client import CollectorRegistry
 
     from injector.metrics import Metrics
     from injector.upgrade.gates import read_token
-    from injector.upgrade.launch import Launcher
+    from injector.upgrade.run import Runner
+    from injector.upgrade.survey import Surveyor
 
-    is_file = not is_resource_name(document)
-    raw, read = read_document(document) if is_file else read_resource(document, kubeconfig)
+    raw, name = None, document
+    if not is_resource_name(document):
+        raw, upgrade_of_file = read_document(document)
+        name = upgrade_of_file.name
     token = read_token(prometheus_token)
 
-    async def work(client: KubeClient) -> State:
-        store = await find_store(client, sources.istio_namespace, read.name)
-        if is_file and isinstance(store, ResourceStore):
-            hint = f"run it by its name: `injector upgrade run {read.name}`"
-            raise UsageError(f"the cluster has an Upgrade {read.name}", where=document, hint=hint)
+    async def work(client: KubeClient) -> tuple[Stored, bool]:
+        store = Store(client, name, f"{socket.gethostname()}_{os.getpid()}")
+        stored = await (store.again(raw) if again else store.load() if raw is None else store.adopt(raw))
+        _check_document(stored.upgrade)
+        if not stored.is_due:
+            return stored, False
         metrics = Metrics(CollectorRegistry())
-        return await Launcher(client, sources, metrics, say, token).run(store, raw, read)
+        runner = Runner(client, Surveyor(client, sources), sources.istio_namespace, metrics, say, token)
+        try:
+            await runner.run(store)
+        except InjectorError as error:
+            with suppress(ClusterError):
+                await store.note(str(error))
+            raise
+        return await store.load(), True
 
     say = _live() or _say
     with open_session(kubeconfig) as session:
-        state = session.run(work)
-    echo(state_line(read, state))
-    if state.phase != COMPLETED:
-        click.get_current_context().exit(EX_FAILED)
+        stored, was_run = session.run(work)
+    state = stored.state
+    if state is None:
+        raise UsageError(f"the upgrade {name} was not started", hint="run it again")
+    echo(state_line(stored.upgrade, state))
+    echo(remaining_text(state), nl=False)
+    if not was_run and state.has_ended:
+        echo(f"{name} has ended, and is not started again without --again", err=True)
+    click.get_current_context().exit(EXIT_CODES[state.phase])
 
 
 def _say(document: Upgrade, state: State, *, err: bool = True) -> None:
@@ -222,12 +262,46 @@ def _live() -> Callable[[Upgrade, State], None] | None:
     if not has_cursor():
         return None
     live = LiveText(HEADINGS)
-    return lambda document, state: live.show(status_text(document, state, "table"))
+
+    def show(document: Upgrade, state: State) -> None:
+        now = time.time()
+        live.show(status_text(Stored(document, state, Heartbeat(time=now), {}), "table", now))
+
+    return show
 
 
 _NAME: Final = click.argument(
     "name", callback=validator(is_dns_label, "a name of an upgrade", "write its metadata.name")
 )
+
+
+@upgrade.command("list", epilog=examples("upgrade list"))
+@kubeconfig_options
+@output_format("table", "json", "yaml")
+@verbose
+def list_(*, kubeconfig: Kubeconfig, output: str) -> None:
+    """Show the upgrades of the cluster: the tag, the revisions, the phase, and the reason of a wait."""
+    with open_session(kubeconfig) as session:
+        upgrades = session.run(list_upgrades)
+    if output != "table":
+        echo(data_text([_data(stored) for stored in upgrades], output), nl=False)
+        return
+    rows = [_row(stored) for stored in upgrades]
+    echo_colored(table(("NAME", "TAG", "FROM", "TO", "PHASE", "REASON"), rows), HEADINGS)
+
+
+def _row(stored: Stored) -> tuple[str, ...]:
+    upgrade, state = stored.upgrade, stored.state
+    phase = "-" if state is None else state.phase
+    reason = stored.dead_text(time.time()) or ("" if state is None else state.reason)
+    return upgrade.name, upgrade.tag or "-", upgrade.source, upgrade.target, phase, one_line(reason) or "-"
+
+
+@upgrade.command("crd", epilog=examples("upgrade crd | kubectl apply -f -"))
+@verbose
+def crd() -> None:
+    """Print the CustomResourceDefinition of Upgrade, for `kubectl apply -f -`. Helm installs it with the chart."""
+    echo(CRD_FILE.read_text(encoding="utf-8"), nl=False)
 
 
 @upgrade.command("status", epilog=examples("upgrade status to-1-30 --watch"))
@@ -238,58 +312,110 @@ _NAME: Final = click.argument(
     is_flag=True,
     help="Show each change until the upgrade ends: a terminal keeps the table in place, elsewhere each change is a line.",
 )
-@ISTIO_NAMESPACE_OPTION
 @kubeconfig_options
 @output_format("table", "json", "yaml")
 @verbose
-def status(*, name: str, watch: bool, istio_namespace: str, kubeconfig: Kubeconfig, output: str) -> None:
-    """Show the state of the upgrade NAME: its waves, the progress, the gates, and the reason of a wait."""
+def status(*, name: str, watch: bool, kubeconfig: Kubeconfig, output: str) -> None:
+    """Show the state of the upgrade NAME: its waves, the progress, the gates, and the reason of a wait.
+
+    At the end it names the workloads that are left, with the remedy. If no runner is at work, it says so.
+    """
 
     async def work(client: KubeClient) -> None:
-        store, last_state = await find_store(client, istio_namespace, name), None
+        store, last = Store(client, name), ""
         while True:
-            stored = await store.existing()
-            if stored.state != last_state:
-                say(stored.upgrade, stored.state)
-                last_state = stored.state
-            if not watch or stored.state.has_ended:
+            stored = await store.load()
+            text = status_text(stored, output, time.time())
+            if text != last:
+                show(stored, text)
+                last = text
+            if not watch or (stored.state is not None and stored.state.has_ended):
                 return
             await asyncio.sleep(INTERVAL)
 
-    def print_whole(document: Upgrade, state: State) -> None:
-        echo_colored(status_text(document, state, output), HEADINGS)
+    live = LiveText(HEADINGS) if watch and output == "table" and has_cursor() else None
 
-    say = (_live() or partial(_say, err=False)) if watch and output == "table" else print_whole
+    def show(stored: Stored, text: str) -> None:
+        if live is not None:
+            live.show(text)
+        elif watch and output == "table":
+            echo(f"{utc_text(time.time())} {head_line(stored, time.time())}")
+        else:
+            echo_colored(text, HEADINGS)
 
     with open_session(kubeconfig) as session:
         session.run(work)
 
 
-def status_text(document: Upgrade, state: State, output: str) -> str:
+def head_line(stored: Stored, now: float) -> str:
+    """Return an upgrade in one line. If no runner is at work, it says so instead of the reason of a wait."""
+    upgrade, state = stored.upgrade, stored.state
+    dead = stored.dead_text(now)
+    if state is None:
+        return escape_line(f"{upgrade.name}: not started; {dead or 'a runner starts it'}")
+    return escape_line(f"{upgrade.name}: {state.phase}, but {dead}") if dead else state_line(upgrade, state)
+
+
+def status_text(stored: Stored, output: str, now: float) -> str:
     """Return the state of an upgrade for people, or as data."""
+    upgrade, state = stored.upgrade, stored.state
     if output != "table":
-        return data_text({**document.head, **state.to_dict()}, output)
+        return data_text(_data(stored), output)
+    if state is None:
+        return f"{head_line(stored, now)}\n"
     rows = []
-    for index, wave in enumerate(document.waves):
+    for index, wave in enumerate(upgrade.waves):
         progress = "done" if index < state.wave or state.phase == COMPLETED else "-"
         if index == state.wave and state.phase != COMPLETED:
             progress = f"{state.step}: {counts_text(state)}" if not state.back else "going back"
         rows.append((wave.name, progress))
     gates = [(name, result) for name, result in state.gates.items()]
     gate_text = f"\n{table(('GATE', 'RESULT'), gates)}" if gates else ""
-    remaining = f"left: {state.left} of {state.total} workloads{_forecast(state)}\n" if state.left else ""
-    return f"{state_line(document, state)}\n{remaining}\n{table(('WAVE', 'PROGRESS'), rows)}{gate_text}"
+    forecast = "" if stored.dead_text(now) else _forecast(state, now)
+    work_line = (
+        f"left: {state.left} of {state.total} workloads{forecast}\n" if state.left and not state.has_ended else ""
+    )
+    waves = table(("WAVE", "PROGRESS"), rows)
+    return (
+        f"{head_line(stored, now)}\n{work_line}{_runner_line(stored, now)}\n{waves}{gate_text}{remaining_text(state)}"
+    )
 
 
-def _forecast(state: State) -> str:
-    seconds = seconds_left(state, time.time())
+def _runner_line(stored: Stored, now: float) -> str:
+    heartbeat = stored.heartbeat
+    if not stored.is_due or not heartbeat.runner or heartbeat.is_late(now):
+        return ""
+    error = f", last error: {heartbeat.error}" if heartbeat.error else ""
+    return escape_line(f"runner: {heartbeat.runner}, seen at {utc_text(heartbeat.time)}{error}") + "\n"
+
+
+def remaining_text(state: State) -> str:
+    """Return the workloads that an upgrade left at its end, with the remedies; empty if there are none."""
+    if not state.remaining:
+        return ""
+    rows = [(printable(item.workload), printable(item.reason), printable(item.remedy)) for item in state.remaining]
+    more = state.remaining_total - len(rows)
+    more_line = f"and {more} more\n" if more > 0 else ""
+    return f"\n{table(('LEFT', 'REASON', 'REMEDY'), rows)}{more_line}"
+
+
+def _data(stored: Stored) -> dict[str, Any]:
+    """Return an upgrade as JSON data: its document in short, and its status."""
+    status_data = stored.item.get("status") or {}
+    dead = stored.dead_text(time.time())
+    return {**stored.upgrade.head, **status_data, **({"noRunner": dead} if dead else {})}
+
+
+def _forecast(state: State, now: float) -> str:
+    seconds = seconds_left(state, now)
     return "" if seconds is None else f", about {math.ceil(seconds / 60)} min at the pace so far"
 
 
 _HELP: Final = {
     "pause": "Start no further restart and no further wave of the upgrade NAME.",
-    "resume": "Continue the paused upgrade NAME. The deadline and the timeouts start again.",
+    "resume": "Continue the paused upgrade NAME, or try again what an Incomplete one left. The deadline and the timeouts start again.",
     "promote": "Skip the rest of the current wave of the upgrade NAME, with its gates and remaining restarts, and continue.",
+    "accept": "Close the upgrade NAME, which is Incomplete, although work is left: it counts as Completed, or as RolledBack.",
     "abort": "End the upgrade NAME. The tag and the pods stay as they are.",
     "rollback": "Move the tag of the upgrade NAME back, and restart the workloads that have the new revision.",
 }
@@ -297,17 +423,12 @@ _HELP: Final = {
 
 def _command(verb: str) -> click.Command:
     @_NAME
-    @ISTIO_NAMESPACE_OPTION
     @kubeconfig_options
     @verbose
-    def change(*, name: str, istio_namespace: str, kubeconfig: Kubeconfig) -> None:
-        async def work(client: KubeClient) -> Stored:
-            store = await find_store(client, istio_namespace, name)
-            return await store.command(verb, time.time())
-
+    def change(*, name: str, kubeconfig: Kubeconfig) -> None:
         with open_session(kubeconfig) as session:
-            stored = session.run(work)
-        echo(state_line(stored.upgrade, stored.state))
+            stored = session.run(lambda client: Store(client, name).command(verb, float(int(time.time()))))
+        echo(head_line(stored, time.time()))
 
     return click.command(verb, help=_HELP[verb], epilog=examples(f"upgrade {verb} to-1-30"))(change)
 
@@ -344,11 +465,10 @@ def is_resource_name(document: str) -> bool:
     return is_dns_label(document) and not Path(document).exists()
 
 
-def read_resource(name: str, kubeconfig: Kubeconfig) -> tuple[dict[str, Any], Upgrade]:
+def read_resource(name: str, kubeconfig: Kubeconfig) -> Upgrade:
     """Read an Upgrade of the cluster. Raises InjectorError if it does not exist, cannot be read, or is not valid."""
     with open_session(kubeconfig) as session:
-        raw = session.run(lambda client: client.get(UPGRADES, name))
-    return raw, _check_document(read_upgrade(raw, where=f"Upgrade {name}"))
+        return _check_document(session.run(lambda client: Store(client, name).load()).upgrade)
 
 
 def plans_text(by_cluster: ByCluster[tuple[Plan, tuple[str, ...]]], output: str) -> str:

@@ -27,7 +27,7 @@ from injector.istio.annotations import parse_bool
 from injector.istio.config import SIDECAR_TEMPLATE_NAME
 from injector.istio.goview import GoStruct, NamespacedName
 from injector.istio.mesh import mesh_facts, overlaid_mesh_config
-from injector.istio.revision import KUBELET_VERSION, Revision
+from injector.istio.revision import Revision, kubelet_minor
 from injector.istio.template import TemplateData
 from injector.kube.quantity import parse_quantity
 
@@ -246,8 +246,8 @@ _FIRST_MINOR: Final = 33
 def native_sidecar(revision: Revision, pod: c.Pod) -> bool:
     """Return whether ``pod`` gets a native sidecar unless its annotation says otherwise.
 
-    With ``auto`` the pod's node must be new enough, or every node if the pod has none yet; with no nodes known it is off, as in Istio
-    without a cluster to ask.
+    With ``auto`` the pod's node must be new enough, or every node if the pod has none yet. A cluster without nodes has none that is too
+    old. If the nodes are not known, it is off, as in Istio without a cluster to ask (``DetectNativeSidecar`` in webhook.go, 1.30.3).
     """
     mode = revision.native_sidecars
     if not revision.behaviours.native_sidecar_nodes:
@@ -257,12 +257,12 @@ def native_sidecar(revision: Revision, pod: c.Pod) -> bool:
     own = revision.versions_by_node.get((pod.get("spec") or {}).get("nodeName", ""))
     if own is not None:
         return _supports(own)
-    return bool(revision.node_versions) and all(_supports(version) for version in revision.node_versions)
+    return revision.node_versions is not None and all(map(_supports, revision.node_versions))
 
 
 def _supports(kubelet_version: str) -> bool:
-    match = KUBELET_VERSION.fullmatch(kubelet_version)
-    return match is not None and int(match[1]) >= _FIRST_MINOR
+    minor = kubelet_minor(kubelet_version)
+    return minor is not None and minor >= _FIRST_MINOR
 
 
 def proxy_ids(namespace_meta: Mapping[str, Any] | None) -> tuple[int, int]:

@@ -23,8 +23,26 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-KUBELET_VERSION: Final = re.compile(r"v?\d+\.(\d{1,9})(?:[.\-+].*)?", re.ASCII)
-"""The version of a kubelet, with its minor as a group."""
+_LABELS: Final = r"[0-9A-Za-z~-]*(?:\.[0-9A-Za-z~-]+)*"
+_VERSION: Final = re.compile(
+    rf"v?([0-9]+(?:\.[0-9]+)*)(?:(?:-[0-9]|-?[A-Za-z~-]){_LABELS})?(?:\+[0-9A-Za-z~-]{_LABELS})?"
+)
+_INT64: Final = 2**63
+_LONGEST_NUMBER: Final = 20
+"""More digits than an int64 has; Python refuses to read thousands."""
+
+
+def kubelet_minor(version: str) -> int | None:
+    """Return the minor of a kubelet's version as Istio reads it, 0 if it has none; None if Istio cannot read the version.
+
+    Follows ``NewVersion`` in github.com/hashicorp/go-version (v1.9.0). For example, ``v1.33+`` and ``v1.33.x`` are not versions.
+    """
+    match = _VERSION.fullmatch(version)
+    parts = match[1].split(".") if match is not None else []
+    numbers = [int(part.lstrip("0")[:_LONGEST_NUMBER] or "0") for part in parts]
+    if not numbers or max(numbers) >= _INT64:
+        return None
+    return numbers[1] if len(numbers) > 1 else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +53,7 @@ class RevisionSettings:
     env: Mapping[str, str] = field(default_factory=dict)
     engine: str = "go"
     revision: str | None = None
-    node_versions: tuple[str, ...] = ()
+    node_versions: tuple[str, ...] | None = None
     namespaces: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @classmethod
@@ -49,7 +67,7 @@ class RevisionSettings:
             wanted, text = _SETTING_TYPES[key]
             if value is not None and not isinstance(value, wanted):
                 raise ConfigError(f"`{key}` has the wrong type", where=where, hint=f"make it {text}")
-        namespaces = mapping.get("namespaces") or {}
+        namespaces, nodes = mapping.get("namespaces") or {}, mapping.get("nodeVersions")
         if not all(isinstance(item, dict | None) for item in namespaces.values()):
             raise ConfigError("`namespaces` has the wrong type", where=where, hint=f"make it {_NAMESPACES}")
         return cls(
@@ -57,7 +75,7 @@ class RevisionSettings:
             env={str(name): _env_text(name, value, where) for name, value in (mapping.get("env") or {}).items()},
             engine=_engine(mapping.get("engine") or "go", where),
             revision=mapping.get("revision"),
-            node_versions=tuple(_node_version(str(item), where) for item in mapping.get("nodeVersions") or ()),
+            node_versions=None if nodes is None else tuple(_node_version(str(item), where) for item in nodes),
             namespaces={str(name): item or {} for name, item in namespaces.items()},
         )
 
@@ -89,7 +107,7 @@ def _env_text(name: Any, value: Any, where: str) -> str:
 
 
 def _node_version(version: str, where: str) -> str:
-    if KUBELET_VERSION.fullmatch(version):
+    if "." in version and kubelet_minor(version) is not None:
         return version
     what = f"`nodeVersions`: {version[:80]!r} is not the version of a kubelet"
     raise ConfigError(what, where=where, hint="write it as v1.33.0")
@@ -107,7 +125,8 @@ class Revision:
 
     ``written`` is the name that goes into pods. ``hermetic`` is True if no template reads a clock, the environment or random numbers.
     ``shared_values`` are the values of templates that cannot change them, None if a template can.
-    ``functions_called`` are the Go functions that templates call. ``versions_by_node`` is empty if all nodes have the same version.
+    ``functions_called`` are the Go functions that templates call. ``node_versions`` are those of the cluster's kubelets, None if they are
+    not known. ``versions_by_node`` is empty if all nodes have the same version.
     ``proxy_configs`` are the ProxyConfig resources of the cluster.
     """
 
@@ -118,7 +137,7 @@ class Revision:
     version_reason: str
     engine: str
     env: Mapping[str, str]
-    node_versions: tuple[str, ...]
+    node_versions: tuple[str, ...] | None
     namespaces: Mapping[str, Mapping[str, Any]]
     config: InjectConfig
     values: Values

@@ -129,7 +129,7 @@ class Response:
     warnings: tuple[str, ...] = ()
     audit: tuple[tuple[str, str], ...] = ()
 
-    def renamed(self, name: str, other: str) -> Response:
+    def rename_volume(self, name: str, other: str) -> Response:
         """Return the response with another name of the token volume."""
         return Response(
             self.allowed,

@@ -61,10 +61,9 @@ def proxy_config(item: Mapping[str, Any]) -> ProxyConfigResource | None:
         return None
 
 
-def kubelet_version(item: Mapping[str, Any]) -> str | None:
-    """Return the version of a node's kubelet; None if it is not reported yet."""
-    version = mapping_at(item, "status", "nodeInfo").get("kubeletVersion")
-    return str(version) if version else None
+def kubelet_version(item: Mapping[str, Any]) -> str:
+    """Return the version of a node's kubelet; empty, which is older than any other for Istio, if the node does not report it yet."""
+    return str(mapping_at(item, "status", "nodeInfo").get("kubeletVersion") or "")
 
 
 def _with_name(keep: Callable[[Mapping[str, Any]], T | None], item: Mapping[str, Any]) -> tuple[str, T] | None:
@@ -177,7 +176,7 @@ class ClusterSource:
 def cluster_state(objects: Mapping[str, Mapping[str, Any]], namespace: str) -> SourceState:
     """Return the state of a source from the remembered objects of a cluster."""
     proxy_configs = ProxyConfigs.of(objects.get(PROXY_CONFIGS.plural, {}).values())
-    facts = ClusterFacts.of(objects.get(NODES.plural, {}), frozen(objects.get(NAMESPACES.plural, {})), proxy_configs)
+    facts = ClusterFacts.of(objects.get(NODES.plural), frozen(objects.get(NAMESPACES.plural, {})), proxy_configs)
     revisions, failures = raw_revisions(objects.get(CONFIG_MAPS.plural, {}).values(), namespace=namespace, facts=facts)
     webhooks: Iterable[tuple[TagObject | None, WebhookFacts | None]] = objects.get(WEBHOOKS.plural, {}).values()
     tags, faults = read_tags(tag for tag, _ in webhooks if tag is not None)
@@ -244,10 +243,10 @@ async def build_all(
         except DataError as error:
             failures[name] = error
     notes: list[str] = []
-    nodes: list[tuple[str, str]] = []
-    if any(revision.asks_nodes and not revision.node_versions for revision in revisions.values()):
+    nodes: dict[str, str] | None = None
+    if any(revision.asks_nodes and revision.node_versions is None for revision in revisions.values()):
         try:
-            nodes = await reader.all(Scope(NODES), partial(_with_name, kubelet_version))
+            nodes = dict(await reader.all(Scope(NODES), partial(_with_name, kubelet_version)))
         except ClusterError as error:
             if error.reason != "forbidden":
                 raise
@@ -266,7 +265,7 @@ async def build_all(
                 raise
             if error.reason == "forbidden":
                 notes.append(f"ignoring ProxyConfigs, because they cannot be listed: {error}")
-    facts = ClusterFacts.of(dict(nodes), namespaces, proxy_configs)
+    facts = ClusterFacts.of(nodes, namespaces, proxy_configs)
     for name, revision in revisions.items():
         revisions[name] = await offload(with_facts, revision, replace(raws[name], facts=facts))
     return BuiltRevisions(revisions, failures, tuple(notes))

@@ -29,20 +29,22 @@ SETTINGS_KEY: Final = "revision.yaml"
 class ClusterFacts:
     """Facts about a cluster; ``revision.yaml`` of a revision takes precedence.
 
-    ``versions_by_node`` has the versions by node; it is empty if all nodes have the same version. ``proxy_configs`` are the ProxyConfig
-    resources.
+    ``node_versions`` is None if the nodes are not known. ``versions_by_node`` has the versions by node; it is empty if all nodes have the
+    same version. ``proxy_configs`` are the ProxyConfig resources.
     """
 
-    node_versions: tuple[str, ...] = ()
+    node_versions: tuple[str, ...] | None = None
     namespaces: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     versions_by_node: Mapping[str, str] = field(default_factory=dict)
     proxy_configs: ProxyConfigs = field(default=ProxyConfigs(), repr=False)
 
     @classmethod
     def of(
-        cls, nodes: Mapping[str, str], namespaces: Mapping[str, Mapping[str, Any]], proxy_configs: ProxyConfigs
+        cls, nodes: Mapping[str, str] | None, namespaces: Mapping[str, Mapping[str, Any]], proxy_configs: ProxyConfigs
     ) -> ClusterFacts:
         """Return the facts about these nodes, by name, namespaces and ProxyConfig resources."""
+        if nodes is None:
+            return cls(None, namespaces, {}, proxy_configs)
         versions = tuple(sorted(set(nodes.values())))
         return cls(versions, namespaces, dict(nodes) if len(versions) > 1 else {}, proxy_configs)
 
@@ -275,8 +277,8 @@ def with_facts(revision: Revision, raw: RawRevision) -> Revision:
     namespaces = raw.facts.namespaces
     return replace(
         revision,
-        node_versions=settings.node_versions or raw.facts.node_versions,
-        versions_by_node={} if settings.node_versions else raw.facts.versions_by_node,
+        node_versions=raw.facts.node_versions if settings.node_versions is None else settings.node_versions,
+        versions_by_node=raw.facts.versions_by_node if settings.node_versions is None else {},
         namespaces=frozen({**namespaces, **settings.namespaces} if settings.namespaces else namespaces),
         proxy_configs=raw.facts.proxy_configs,
     )

@@ -1,9 +1,10 @@
 """Upgrades: move workloads from one revision to another in waves, behind gates, with a way back.
 
-- ``controller``: watches the ``Upgrade`` resources of the cluster; ``launch`` starts one, for it and for the command.
-- ``document``: an ``Upgrade`` as a user writes it. ``state``: what is stored of its progress, in ``store``.
+- ``controller``: watches the ``Upgrade`` resources of the cluster, and runs those that have something to do.
+- ``document``: an ``Upgrade`` as a user writes it. ``state``: what is stored of its progress, by ``status`` and ``store``.
 - ``survey``: the revisions, the tag and the workloads of the cluster. ``plan``: the wave of each workload, and how its pods would change.
-- ``run``: the loop: it observes (``observe``, ``gates``), decides (``step``), stores the decision, and acts.
+- ``run``: the loop: it observes (``observe``, ``tag``, ``preflight``, ``gates``), decides (``step``), stores the decision, and acts.
+- ``remaining``: the work that is left at the end.
 
-``document``, ``plan``, ``state`` and ``step`` are pure. ``docs/upgrades.md`` describes the rules.
+``document``, ``plan``, ``state``, ``status``, ``step`` and ``remaining`` are pure. ``docs/upgrades.md`` describes the rules.
 """

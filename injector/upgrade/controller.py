@@ -13,10 +13,9 @@ from injector.cluster.listwatch import ListWatch
 from injector.cluster.resources import Scope
 from injector.errors import ClusterError, InjectorError
 from injector.metrics import UpgradeRow
-from injector.upgrade.document import Upgrade, read_upgrade
-from injector.upgrade.state import COMPLETED, PAUSED, SOAKING, State, progress_text, seconds_left
+from injector.upgrade.state import COMPLETED, SOAKING, State, progress_text, seconds_left
 from injector.upgrade.step import WINDOW
-from injector.upgrade.store import UPGRADES, ResourceStore, Store, Stored, stored_resource
+from injector.upgrade.store import UPGRADES, Store, Stored, read_stored
 
 if TYPE_CHECKING:
     from injector.cluster.client import KubeClient
@@ -25,11 +24,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-Run: TypeAlias = Callable[[Store, Mapping[str, Any], Upgrade], Awaitable[State]]
-"""Runs an upgrade until it ends or is paused; the second argument is the resource."""
+RunUpgrade: TypeAlias = Callable[[Store], Awaitable[State]]
+"""Runs an upgrade until it ends or is paused."""
 LEASE_NAME: Final = "injector-upgrades"
-MAX_UPGRADES: Final = 100
-"""How many resources are remembered."""
 RETRY_INTERVAL: Final = 30.0
 """Seconds until an upgrade that cannot start or go on is tried again."""
 PAUSE_BETWEEN_RUNS: Final = 2.0
@@ -38,7 +35,7 @@ PAUSE_BETWEEN_RUNS: Final = 2.0
 
 _COLUMNS: Final = (
     *("name", "tag", "from", "to", "phase", "progress", "waves", "left", "total", "secondsLeft"),
-    *("gates", "reason", "progressedAt"),
+    *("gates", "reason", "remaining", "runner", "lastSeen", "lastError", "progressedAt"),
 )
 """The data of an upgrade in ``/status.json``; all but the name, waves, gates and reason are null before its start."""
 
@@ -49,7 +46,7 @@ class Controller:
 
     client: KubeClient
     lease: Lease
-    run: Run
+    run: RunUpgrade
     metrics: Metrics
     clock: Callable[[], float] = time.time
     _items: Mapping[str, dict[str, Any]] = field(default_factory=dict)
@@ -58,8 +55,9 @@ class Controller:
     async def follow(self, ready: asyncio.Event) -> None:
         """Show the upgrades, and run them while the lease is held, until cancelled. The server does not wait for it."""
         ready.set()
-        scope = Scope(UPGRADES, room=MAX_UPGRADES)
-        watch = ListWatch(self.client, scope, keep=dict, changed=self._on_change, metrics=self.metrics)
+        watch = ListWatch(
+            self.client, Scope(UPGRADES), keep=_without_managers, changed=self._on_change, metrics=self.metrics
+        )
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(watch.run())
             tasks.create_task(self.lease.lead(self._run_all))
@@ -70,14 +68,15 @@ class Controller:
 
     def _row(self, name: str, item: Mapping[str, Any]) -> dict[str, Any]:
         stored = _read(item)
-        if not isinstance(stored, Stored):
-            reason = stored or (item.get("status") or {}).get("reason")
-            return {**dict.fromkeys(_COLUMNS), "name": name, "waves": [], "gates": {}, "reason": reason}
-        document, state = stored.upgrade, stored.state
+        if isinstance(stored, str) or stored.state is None:
+            reason = stored if isinstance(stored, str) else stored.heartbeat.error
+            return {**dict.fromkeys(_COLUMNS), "name": name, "waves": [], "gates": {}, "reason": reason or None}
+        document, state, heartbeat, now = stored.upgrade, stored.state, stored.heartbeat, self.clock()
         waves = [
             {"name": wave.name, "done": index < state.wave or state.phase == COMPLETED}
             for index, wave in enumerate(document.waves)
         ]
+        is_dead = stored.is_due and heartbeat.is_late(now)
         return {
             **document.head,
             "phase": state.phase,
@@ -85,9 +84,13 @@ class Controller:
             "waves": waves,
             "left": state.left,
             "total": state.total,
-            "secondsLeft": seconds_left(state, self.clock()),
+            "secondsLeft": None if is_dead else seconds_left(state, now),
             "gates": dict(state.gates),
-            "reason": state.reason or None,
+            "reason": stored.dead_text(now) if is_dead else state.reason or None,
+            "remaining": state.remaining_total,
+            "runner": heartbeat.runner or None,
+            "lastSeen": heartbeat.time or None,
+            "lastError": heartbeat.error or None,
             "progressedAt": state.progressed,
         }
 
@@ -95,9 +98,8 @@ class Controller:
         self._items = items
         self._woken.set()
         upgrades = {name: _read(item) for name, item in items.items()}
-        self.metrics.upgrades(
-            {name: _metrics_row(upgrade) for name, upgrade in upgrades.items() if isinstance(upgrade, Stored)}
-        )
+        rows = {name: _metrics_row(stored) for name, stored in upgrades.items() if not isinstance(stored, str)}
+        self.metrics.upgrades({name: row for name, row in rows.items() if row is not None})
 
     async def _run_all(self) -> None:
         tasks: dict[str, asyncio.Task[None]] = {}
@@ -122,11 +124,10 @@ class Controller:
 
     async def _run_one(self, name: str) -> None:
         """Run an upgrade, and wait before the next try. An upgrade that fails does not affect the others."""
-        store, wait, uid = ResourceStore(self.client, self.lease.namespace, name), PAUSE_BETWEEN_RUNS, self._uid(name)
+        store, wait, uid = Store(self.client, name, self.lease.identity), PAUSE_BETWEEN_RUNS, self._uid(name)
         try:
-            raw = await self.client.get(UPGRADES, name)
-            if _is_due(raw):  # the watch may be late, and a run lists all workloads
-                await self.run(store, raw, read_upgrade(raw, where=f"Upgrade {name}"))
+            if (await store.load()).is_due:  # the watch may be late, and a run lists all workloads
+                await self.run(store)
         except InjectorError as error:
             await asyncio.sleep(PAUSE_BETWEEN_RUNS)
             if self._uid(name) != uid:
@@ -141,7 +142,7 @@ class Controller:
         await asyncio.sleep(wait)
 
 
-async def _note(store: ResourceStore, reason: str) -> None:
+async def _note(store: Store, reason: str) -> None:
     """Show why an upgrade cannot start or go on, and log it once."""
     try:
         is_new = await store.note(reason)
@@ -151,20 +152,27 @@ async def _note(store: ResourceStore, reason: str) -> None:
         _log.warning("upgrade %s: %s", store.name, reason)
 
 
-def _read(item: Mapping[str, Any]) -> Stored | str | None:
-    """Return an upgrade with its state, None if it was never started, or why it cannot be read."""
+def _without_managers(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is remembered of a resource: all but its managed fields, which are as large as the rest."""
+    return {**item, "metadata": {key: value for key, value in item["metadata"].items() if key != "managedFields"}}
+
+
+def _read(item: Mapping[str, Any]) -> Stored | str:
+    """Return an upgrade with its state, or why it cannot be read."""
     try:
-        return stored_resource(item)
+        return read_stored(item)
     except InjectorError as error:
         return str(error)
 
 
 def _is_due(item: Mapping[str, Any]) -> bool:
     stored = _read(item)
-    return not isinstance(stored, Stored) or not (stored.state.has_ended or stored.state.phase == PAUSED)
+    return isinstance(stored, str) or stored.is_due
 
 
-def _metrics_row(stored: Stored) -> UpgradeRow:
+def _metrics_row(stored: Stored) -> UpgradeRow | None:
+    if stored.state is None:
+        return None
     upgrade, state = stored.upgrade, stored.state
     done = len(upgrade.waves) if state.phase == COMPLETED else state.wave
     progressed = 0.0
@@ -173,4 +181,6 @@ def _metrics_row(stored: Stored) -> UpgradeRow:
         progressed = state.since + upgrade.soak if state.step == SOAKING and not state.back else state.progressed
     gates = {name: text.partition(":")[0] for name, text in state.gates.items()}
     remaining = len(upgrade.waves) - done
-    return UpgradeRow(state.phase, {"done": done, "left": remaining}, state.counts, state.left, gates, progressed)
+    heartbeat = stored.heartbeat.time if stored.is_due else 0.0
+    waves = {"done": done, "left": remaining}
+    return UpgradeRow(state.phase, waves, state.counts, state.left, gates, progressed, heartbeat, state.remaining_total)

@@ -156,6 +156,7 @@ class Upgrade:
         deadline: the seconds that the whole upgrade may take.
         windows: the times in which workloads may be restarted; empty for any time.
         on_failure: ``Pause`` or ``Rollback``.
+        run: the number of the run. An upgrade that has ended starts again if it is raised.
     """
 
     name: str
@@ -171,6 +172,7 @@ class Upgrade:
     deadline: float = DEADLINE
     windows: tuple[Window, ...] = ()
     on_failure: str = PAUSE
+    run: int = 1
 
     @property
     def head(self) -> dict[str, str | None]:
@@ -221,6 +223,7 @@ def read_upgrade(raw: Any, *, where: str) -> Upgrade:
         deadline=spec.duration("deadline", DEADLINE),
         windows=tuple(_window(fields) for fields in spec.parts("windows", _WINDOW)),
         on_failure=spec.choice("onFailure", (PAUSE, ROLLBACK)),
+        run=spec.number("run", 1),
     )
     _check(upgrade, spec)
     return upgrade
@@ -228,7 +231,7 @@ def read_upgrade(raw: Any, *, where: str) -> Upgrade:
 
 _SPEC: Final = (
     *("tag", "from", "to", "waves", "importanceLabel", "limits", "gates", "soak", "timeout", "deadline", "windows"),
-    "onFailure",
+    *("onFailure", "run"),
 )
 _WAVE: Final = ("name", "weight", "namespaces", "selector", "importance")
 _LIMITS: Final = ("workloads", "unavailablePods", "unavailablePodsPerNamespace")

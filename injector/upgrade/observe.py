@@ -1,22 +1,31 @@
-"""The facts that a runner remembers of the objects that it watches, and the workloads of a plan as a step sees them."""
+"""The watches of a runner, the facts that they remember of objects, and the workloads of a plan as a step observes them."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from injector.cluster.listwatch import ListWatch
+from injector.cluster.resources import BUDGETS, PODS, Resource, Scope
+from injector.errors import ClusterError
 from injector.injection.tools.drift import injected_revision
 from injector.kube.pods import has_ended, mapping_at
 from injector.kube.selectors import Selector
 from injector.revisions.tags import workload_key
 from injector.upgrade.document import GROUP
-from injector.upgrade.plan import ROLLOUT, Key, key_of, restart_of
+from injector.upgrade.plan import RESTARTABLE, ROLLOUT, ROLLOUT_GROUP, STAYS, Key, key_of, restart_of
 from injector.upgrade.step import ObservedWorkload
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
+    from injector.cluster.client import KubeClient
+    from injector.metrics import Metrics
     from injector.upgrade.plan import Plan
 
 MARK: Final = f"{GROUP}/restarted-by"
@@ -74,7 +83,7 @@ def workload_facts(item: Mapping[str, Any], kind: str) -> WorkloadFacts:
     if kind != "DaemonSet":
         desired = int(1 if spec.get("replicas") is None else spec["replicas"])
     available = int(status.get("numberAvailable" if kind == "DaemonSet" else "availableReplicas") or 0)
-    workload = ObservedWorkload(
+    view = ObservedWorkload(
         key=key_of(obj),
         mark=str((meta.get("annotations") or {}).get(MARK, ""))[:_MAX_TEXT],
         complete=_is_complete(kind, meta, spec, status, desired) and available >= desired,
@@ -83,9 +92,7 @@ def workload_facts(item: Mapping[str, Any], kind: str) -> WorkloadFacts:
         unavailable=max(desired - available, 0),
         fault=_progress_fault(status),
     )
-    return WorkloadFacts(
-        workload, str(meta.get("resourceVersion", "")), mapping_at(spec, "template", "metadata", "labels")
-    )
+    return WorkloadFacts(view, str(meta.get("resourceVersion", "")), mapping_at(spec, "template", "metadata", "labels"))
 
 
 def _is_complete(
@@ -162,36 +169,44 @@ class Observer:
         workloads: Iterable[WorkloadFacts],
         pods: Iterable[PodFacts],
         budgets: Iterable[BudgetFacts],
+        restarting: Collection[str],
         now: float,
     ) -> tuple[list[ObservedWorkload], frozenset[str]]:
-        """Return the workloads of the plan, and the PodDisruptionBudgets that allow no disruption."""
-        facts = {workload.observed.key: workload for workload in workloads}
-        by_key, by_namespace = defaultdict[Key, list[PodFacts]](list), defaultdict[str, list[BudgetFacts]](list)
-        for pod in pods:
-            by_key[pod.key].append(pod)
-        for budget in budgets:
-            by_namespace[budget.namespace].append(budget)
-        observed = []
-        for entry in plan.entries:
-            known = facts.get(entry.key)
-            if known is not None and entry.wave is not None:
-                own = by_namespace.get(entry.key.namespace, ())
-                names = frozenset(budget.name for budget in own if budget.selector.matches(known.pod_labels))
-                observation = replace(known.observed, action=entry.action, wave=entry.wave, budgets=names)
-                observed.append(self._with_pods(observation, by_key.get(entry.key, ()), now))
-        exhausted = frozenset(budget.name for own in by_namespace.values() for budget in own if budget.is_exhausted)
-        return observed, exhausted
+        """Return the workloads of the plan, and the PodDisruptionBudgets that allow no disruption.
 
-    def _with_pods(self, workload: ObservedWorkload, pods: Sequence[PodFacts], now: float) -> ObservedWorkload:
+        A workload that is being restarted counts for the limits although the tag no longer leads its pods.
+        """
+        facts = {workload.observed.key: workload for workload in workloads}
+        pods_of, budgets_of = defaultdict[Key, list[PodFacts]](list), defaultdict[str, list[BudgetFacts]](list)
+        for pod in pods:
+            pods_of[pod.key].append(pod)
+        for budget in budgets:
+            budgets_of[budget.namespace].append(budget)
+        entries = {entry.key: entry for entry in plan.entries if entry.wave is not None}
+        views = []
+        for key in [*entries, *(key for key in facts if str(key) in restarting and key not in entries)]:
+            known, entry = facts.get(key), entries.get(key)
+            if known is None:
+                continue
+            names = frozenset(
+                budget.name for budget in budgets_of.get(key.namespace, ()) if budget.selector.matches(known.pod_labels)
+            )
+            action, wave = (STAYS, -1) if entry is None or entry.wave is None else (entry.action, entry.wave)
+            view = replace(known.observed, action=action, wave=wave, budgets=names)
+            views.append(self._with_pods(view, pods_of.get(key, ()), now))
+        exhausted = frozenset(budget.name for own in budgets_of.values() for budget in own if budget.is_exhausted)
+        return views, exhausted
+
+    def _with_pods(self, view: ObservedWorkload, pods: Sequence[PodFacts], now: float) -> ObservedWorkload:
         new = [pod for pod in pods if pod.revision == self.target]
-        workload = replace(workload, new=len(new), old=len(pods) - len(new), fault=self._fault(new) or workload.fault)
-        before, since = self._changed.get(workload.key, (None, now))
-        if before != workload:
+        view = replace(view, new=len(new), old=len(pods) - len(new), fault=self._fault(new) or view.fault)
+        before, since = self._changed.get(view.key, (None, now))
+        if before != view:
             since = now
-        self._changed[workload.key] = workload, since
-        available = self._available.get(workload.key, now) if workload.unavailable else now
-        self._available[workload.key] = available
-        return replace(workload, quiet=now - since, incomplete=now - available)
+        self._changed[view.key] = view, since
+        available = self._available.get(view.key, now) if view.unavailable else now
+        self._available[view.key] = available
+        return replace(view, quiet=now - since, incomplete=now - available)
 
     def _fault(self, new: Sequence[PodFacts]) -> str:
         crashing = next((pod.fault for pod in new if pod.fault), "")
@@ -201,3 +216,61 @@ class Observer:
         if restarts > self.max_restarts:
             return f"a new pod restarted {restarts} times"
         return ""
+
+
+@dataclass
+class Watches:
+    """The watches of one upgrade, and what they remember. ``resources`` has the kinds that can be restarted."""
+
+    resources: dict[str, Resource]
+    facts: dict[str, Mapping[str, Any]]
+    _lists: list[ListWatch]
+    _tasks: list[asyncio.Task[None]]
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, client: KubeClient, metrics: Metrics, name: str) -> AsyncIterator[Watches]:
+        """Watch all workloads, pods and PodDisruptionBudgets. Raises ClusterError if a list is forbidden."""
+        rollout = await client.find_resource(ROLLOUT, ROLLOUT_GROUP)
+        resources = {**RESTARTABLE, **({} if rollout is None else {ROLLOUT: rollout})}
+        keeps: dict[str, tuple[Resource, Callable[[Mapping[str, Any]], Any]]] = {
+            kind: (resource, partial(workload_facts, kind=kind)) for kind, resource in resources.items()
+        }
+        keeps |= {PODS.kind: (PODS, pod_facts), BUDGETS.kind: (BUDGETS, budget_facts)}
+        watches = cls(resources, {kind: {} for kind in keeps}, [], [])
+        for kind, (resource, keep) in keeps.items():
+            scope = Scope(resource, watch_name=f"{name}/{kind}")
+            changed = partial(watches.facts.__setitem__, kind)
+            watches._lists.append(ListWatch(client, scope, keep=keep, changed=changed, metrics=metrics))
+        watches._tasks.extend(asyncio.create_task(listing.run()) for listing in watches._lists)
+        try:
+            await watches._wait_until_listed()
+            yield watches
+        finally:
+            for task in watches._tasks:
+                task.cancel()
+            await asyncio.gather(*watches._tasks, return_exceptions=True)
+            for kind in keeps:
+                metrics.watch_synced.remove(f"{name}/{kind}")
+
+    async def _wait_until_listed(self) -> None:
+        while not all(listing.synced.is_set() for listing in self._lists):
+            await asyncio.sleep(0.05)
+            for listing in self._lists:
+                if listing.state.last_fault == "forbidden" and not listing.synced.is_set():
+                    hint = "grant the permission to list and watch it"
+                    raise ClusterError(listing.fault, hint=hint, reason="forbidden")
+
+    @property
+    def fault(self) -> str:
+        """Why the watches do not show the cluster as it is now; empty if they do."""
+        return next((listing.fault for listing in self._lists if listing.fault), "")
+
+    def snapshot(self) -> tuple[list[WorkloadFacts], Iterable[PodFacts], Iterable[BudgetFacts]]:
+        """Return the workloads of all kinds that can be restarted, the pods, and the PodDisruptionBudgets."""
+        workloads = [workload for kind in self.resources for workload in self.facts[kind].values()]
+        return workloads, self.facts[PODS.kind].values(), self.facts[BUDGETS.kind].values()
+
+    def workload(self, key: Key) -> WorkloadFacts | None:
+        """Return a workload; None if it does not exist."""
+        return self.facts[key.kind].get(f"{key.namespace}/{key.name}")

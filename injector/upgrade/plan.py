@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from injector.cluster.resources import DAEMON_SETS, DEPLOYMENTS, STATEFUL_SETS, Resource
 from injector.errors import DataError, TagError
 from injector.injection.pipeline import answers_to
-from injector.injection.result import RequestFacts
+from injector.injection.result import Injected, RequestFacts
 from injector.injection.tools.podchanges import POD_SECURITY, changes, decision_of, hiding_of
 from injector.kube.pods import KNATIVE, controller_of
 from injector.kube.podsecurity import UNRESTRICTED, LevelVersion
@@ -80,6 +80,7 @@ class Workload:
         created: its name, and the pod that it creates.
         requested: the tag or revision of the webhook that is called for the pod; None if none is called.
         pin: the revision that its pods ask for; empty for none.
+        has_own_label: whether its pods name a revision or tag by their own label.
         pods: its running pods, by the revision of their sidecar; None is the revision of pods without one.
         policy: the Pod Security policy that its namespace enforces.
     """
@@ -90,11 +91,28 @@ class Workload:
     pods: Counter[str | None] = field(default_factory=Counter)
     restart: Restart = field(default_factory=Restart)
     policy: LevelVersion = UNRESTRICTED
+    has_own_label: bool = False
 
     @property
     def key(self) -> Key:
         """Its name."""
         return Key(self.created.namespace, self.created.kind, self.created.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """The input of a plan: the revisions, the tag and the workloads of a cluster. ``notes`` are for the user.
+
+    A revision that a run does not need is None if it cannot be read: going back needs only the old one, and going on only the new one.
+    ``sidecars`` are the names that the old and the new revision write into pods.
+    """
+
+    source: Revision | None
+    target: Revision | None
+    tag: Tag | None
+    workloads: tuple[Workload, ...]
+    sidecars: tuple[str, str]
+    notes: tuple[str, ...] = ()
 
 
 def key_of(obj: Mapping[str, Any]) -> Key:
@@ -242,12 +260,17 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The plan of an upgrade. ``target`` is the name that the new revision writes into pods, and ``notes`` are for the user."""
+    """The plan of an upgrade. ``target`` and ``source`` are the names that the revisions write into pods.
+
+    ``notes`` are for the user. With ``is_back``, the plan is that of a rollback.
+    """
 
     upgrade: Upgrade
     entries: tuple[Entry, ...]
     target: str
     notes: tuple[str, ...] = field(default=())
+    source: str = ""
+    is_back: bool = False
 
     def of_wave(self, index: int) -> list[Entry]:
         """Return the workloads of a wave."""
@@ -260,27 +283,27 @@ class Plan:
 
 
 def make_plan(
-    upgrade: Upgrade,
-    tag: Tag | None,
-    workloads: Sequence[Workload],
-    source: Revision,
-    target: Revision,
-    compared: Collection[int] | None = None,
+    upgrade: Upgrade, tag: Tag | None, fleet: Fleet, compared: Collection[int] | None = None, *, back: bool = False
 ) -> Plan:
     """Return the plan of an upgrade. Raises TagError if the tag leads to other revisions than those of the upgrade.
 
     ``tag`` is as it was before the upgrade. The workloads of the waves ``compared`` get a class of change, which takes most of the time;
-    None means all waves.
+    None means all waves. With ``back``, the plan is that of a rollback: pods of the new revision are restarted.
     """
     if tag is not None:
         check_tag(upgrade, tag)
     tags = [] if tag is None else [tag_in_wave(upgrade, tag, index) for index in range(len(upgrade.waves))]
+    source, target, (old, new) = fleet.source, fleet.target, fleet.sidecars
+    wanted = source if back else target
     entries, direct = [], 0
-    for workload in workloads:
+    for workload in fleet.workloads:
         if workload.requested == (upgrade.tag or upgrade.target):
-            entry = _entry(upgrade, workload, tags, (source.written, target.written))
+            entry = _entry(upgrade, workload, tags, new, back=back)
+            if entry.action == DONE and None in workload.pods and wanted is not None and _has_sidecar(workload, wanted):
+                entry = replace(entry, action=BLOCKED, note=NO_SIDECAR)
             is_compared = entry.wave is not None and (compared is None or entry.wave in compared)
-            if entry.action in (RESTART, BLOCKED) and is_compared:
+            is_kept = entry.action in (RESTART, BLOCKED) and entry.note != NO_SIDECAR
+            if is_kept and is_compared and source is not None and target is not None and not back:
                 change, kinds, levels = change_of(workload, source, target)
                 entry = replace(entry, change=change, kinds=kinds, levels=levels)
                 if change == REFUSED_BY_TARGET:
@@ -288,14 +311,20 @@ def make_plan(
             entries.append(entry)
         elif workload.requested == upgrade.source:
             direct += 1
-    entries.sort(key=lambda planned: (len(upgrade.waves) if planned.wave is None else planned.wave, planned.key))
+    entries.sort(key=lambda entry: (len(upgrade.waves) if entry.wave is None else entry.wave, entry.key))
     notes = []
     if direct:
         how = "not by the tag" if upgrade.tag else "and do not move"
         notes.append(
             f"workloads with revision {upgrade.source} by their own label or that of their namespace, {how}: {direct}"
         )
-    return Plan(upgrade, tuple(entries), target.written, tuple(notes))
+    return Plan(upgrade, tuple(entries), new, tuple(notes), old, back)
+
+
+def _has_sidecar(workload: Workload, revision: Revision) -> bool:
+    """Tell whether a new pod of a workload would get a sidecar."""
+    (answer,) = answers_for(workload, revision)
+    return isinstance(answer, Injected)
 
 
 def refused_entry(upgrade: Upgrade, entry: Entry, reason: str) -> Entry:
@@ -344,15 +373,20 @@ def _tag_with_weights(upgrade: Upgrade, tag: Tag, index: int) -> Tag:
     return replace(tag, weights=whole)
 
 
-def _entry(upgrade: Upgrade, workload: Workload, tags: Sequence[Tag], written: tuple[str, str]) -> Entry:
-    """Return the entry of a workload, without the class of change."""
+NO_SIDECAR: Final = "a pod has no sidecar, and a new one would get one: restart it yourself"
+
+
+def _entry(upgrade: Upgrade, workload: Workload, tags: Sequence[Tag], new: str, *, back: bool) -> Entry:
+    """Return the entry of a workload, without the class of change. ``new`` is the name that the new revision writes into pods."""
     wave = _wave(upgrade, workload, tags)
     if wave is None:
         return Entry(workload, STAYS, _why_not(upgrade, workload, tags))
     sidecars = {revision for revision in workload.pods if revision is not None}
     if not sidecars:
         return Entry(workload, DONE, "no pod with a sidecar", wave=wave)
-    if sidecars == {written[1]}:
+    if back and new not in sidecars:
+        return Entry(workload, DONE, f"no pod has revision {upgrade.target}", wave=wave)
+    if not back and sidecars == {new}:
         return Entry(workload, DONE, "its pods have the new revision", wave=wave)
     if workload.restart.obstacle:
         return Entry(workload, BLOCKED, workload.restart.obstacle, wave=wave)

@@ -1,4 +1,4 @@
-"""The state of an upgrade, which is stored after each decision, and the commands of users, which change it."""
+"""The state of an upgrade, which the status of its resource stores after each decision, and the commands of users, which change it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 import msgspec
 
 from injector.errors import ConfigError, UsageError
+from injector.golang.time import utc_text
 from injector.kube.escaping import escape_line
+from injector.upgrade.document import read_time
 
 if TYPE_CHECKING:
     from injector.upgrade.document import Upgrade
@@ -19,18 +21,25 @@ PAUSED: Final = "Paused"
 ROLLING_BACK: Final = "RollingBack"
 COMPLETED: Final = "Completed"
 ROLLED_BACK: Final = "RolledBack"
+INCOMPLETE: Final = "Incomplete"
+"""The upgrade, or its rollback, has done everything that it can, and work is left for people."""
 ABORTED: Final = "Aborted"
-FINAL_PHASES: Final = (COMPLETED, ROLLED_BACK, ABORTED)
+FINAL_PHASES: Final = (COMPLETED, ROLLED_BACK, INCOMPLETE, ABORTED)
 _PHASES: Final = (RUNNING, PAUSED, ROLLING_BACK, *FINAL_PHASES)
 
 PREFLIGHT: Final = "Preflight"
 MOVING: Final = "Moving"
 RESTARTING: Final = "Restarting"
 SOAKING: Final = "Soaking"
-_STEPS: Final = (PREFLIGHT, MOVING, RESTARTING, SOAKING)
+CHECKING: Final = "Checking"
+_STEPS: Final = (PREFLIGHT, MOVING, RESTARTING, SOAKING, CHECKING)
 
-VERBS: Final = ("pause", "resume", "promote", "abort", "rollback")
-"""The commands that change a state, as those of the kubectl plugin of Argo Rollouts."""
+VERBS: Final = ("pause", "resume", "promote", "abort", "rollback", "accept")
+"""The commands that change a state, as those of the kubectl plugin of Argo Rollouts. ``accept`` closes an upgrade that is Incomplete."""
+BY_USER: Final = "ByUser"
+"""The cause of a state that a command brought about."""
+MAX_REMAINING: Final = 200
+"""The workloads that are named at the end. The API server refuses an object of more than 1.5 MB."""
 
 
 class TagBefore(TypedDict, total=False):
@@ -41,102 +50,206 @@ class TagBefore(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedRestart:
+    """The decision to restart a workload: the token of its mark, and its time."""
+
+    token: float
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class Remaining:
+    """A workload that an upgrade leaves behind at its end: its name, the reason, and the remedy."""
+
+    workload: str
+    reason: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
 class State:
-    """The state of an upgrade. Times are seconds since 1970.
+    """The state of an upgrade. Times are whole seconds since 1970.
 
     Attributes:
+        run: the number of the run, ``spec.run``; each has its own state.
         phase: running, paused, rolling back, or one of ``FINAL_PHASES``.
         wave: the index of the wave.
-        back: whether the upgrade goes back; it stays if a rollback is paused.
+        back: whether the upgrade goes back; it stays if a rollback is paused or ends.
+        rest: whether all waves are restarted that have workloads left, after an upgrade was ``INCOMPLETE``.
+        started: the start of the run.
+        pace_since: the start of the restarts forward or back, for a forecast.
         deadline: the time at which it fails.
         since: the start of the step.
         token: the time that marks the restarts of the wave or of the rollback. It is stored before the first of them, so that no runner
             restarts a workload again.
         progressed: the time of the last progress.
-        restarting: the workloads that are being restarted, with the time of the decision. A workload is added before its restart, and
-            removed when its pods are complete, so that every runner counts it for the limits.
+        restarting: the workloads that are being restarted. A workload is added before its restart, and removed when its pods are complete,
+            so that every runner counts it for the limits, in the next wave and in a rollback too.
+        sidecars: the names that the old and the new revision write into pods. A rollback needs no more of the new revision.
+        namespaces: the namespaces that had workloads of the upgrade.
+        cause: the kind of the reason, in one word.
         reason: why it waits, or is paused; empty if it does not.
         counts: the workloads of the wave, or of a rollback, by progress.
         total: the workloads that were to be restarted when the upgrade, or its rollback, began.
         left: those that are still to be restarted.
         gates: the last result of each gate.
+        remaining: the first workloads that are left at the end; ``remaining_total`` counts all.
     """
 
+    run: int = 1
     phase: str = RUNNING
     step: str = PREFLIGHT
     wave: int = 0
     back: bool = False
+    rest: bool = False
     started: float = 0.0
+    pace_since: float = 0.0
     deadline: float = 0.0
     since: float = 0.0
     token: float = 0.0
     progressed: float = 0.0
-    restarting: Mapping[str, float] = field(default_factory=dict)
+    restarting: Mapping[str, PlannedRestart] = field(default_factory=dict)
     tag_before: TagBefore = field(default_factory=TagBefore)
+    sidecars: tuple[str, str] = ("", "")
+    namespaces: tuple[str, ...] = ()
+    cause: str = ""
     reason: str = ""
     counts: Mapping[str, int] = field(default_factory=dict)
     total: int = 0
     left: int = 0
     gates: Mapping[str, str] = field(default_factory=dict)
+    remaining: tuple[Remaining, ...] = ()
+    remaining_total: int = 0
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing is left to do."""
+        """Whether no runner has anything left to do."""
         return self.phase in FINAL_PHASES
 
     def at(self, step: str, now: float, **changed: Any) -> State:
         """Return the state at the start of a step."""
-        return replace(self, step=step, since=now, progressed=now, reason="", **changed)
+        values: dict[str, Any] = {"step": step, "since": now, "progressed": now, "cause": "", "reason": "", **changed}
+        return replace(self, **values)
 
     def next_token(self, now: float) -> float:
         """Return the mark of further restarts: whole seconds, later than every mark before."""
         return max(float(int(now)), self.token + 1)
 
-    def rolling_back(self, now: float, reason: str) -> State:
-        """Return the state at the start of a rollback."""
-        fresh = self.at(
-            RESTARTING, now, phase=ROLLING_BACK, back=True, restarting={}, counts={}, token=self.next_token(now)
+    def rolling_back(self, upgrade: Upgrade, now: float, cause: str, reason: str) -> State:
+        """Return the state at the start of a rollback. The restarts that are under way stay, since they give pods the new revision."""
+        state = self.at(
+            MOVING,
+            now,
+            phase=ROLLING_BACK,
+            back=True,
+            rest=False,
+            cause=cause,
+            reason=reason,
+            counts={},
+            pace_since=now,
+            deadline=now + upgrade.deadline,
+            total=0,
+            left=0,
         )
-        return replace(fresh, reason=reason, started=now, total=0, left=0)
+        return state.with_remaining(())
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the state as JSON data."""
-        return asdict(self)
+    def with_remaining(self, remaining: tuple[Remaining, ...]) -> State:
+        """Return the state with the workloads that are left."""
+        return replace(self, remaining=remaining[:MAX_REMAINING], remaining_total=len(remaining))
+
+    def to_status(self) -> dict[str, Any]:
+        """Return the fields of the status that store the state."""
+        data = asdict(self)
+        for name in _TIMES:
+            data[name] = utc_text(data[name])
+        data["restarting"] = {
+            name: {"token": utc_text(restart.token), "since": utc_text(restart.since)}
+            for name, restart in self.restarting.items()
+        }
+        data["sidecars"] = dict(zip(("from", "to"), self.sidecars, strict=True))
+        return {_KEYS.get(name, name): value for name, value in data.items()}
 
 
-def new_state(upgrade: Upgrade, now: float, tag_before: TagBefore) -> State:
-    """Return the state of an upgrade that starts."""
-    return State(started=now, deadline=upgrade.deadline_from(now), since=now, progressed=now, tag_before=tag_before)
+_TIMES: Final = ("started", "pace_since", "deadline", "since", "token", "progressed")
+_KEYS: Final = {
+    "started": "startTime",
+    "pace_since": "paceTime",
+    "since": "stepTime",
+    "token": "restartTime",
+    "progressed": "progressTime",
+    "tag_before": "tagBefore",
+    "remaining_total": "remainingTotal",
+}
+"""The fields of the status whose name differs from the attribute."""
 
 
-START_AGAIN: Final = "another version of the injector or a person wrote it: delete it to start again"
+def new_state(
+    upgrade: Upgrade,
+    now: float,
+    tag_before: TagBefore,
+    sidecars: tuple[str, str] = ("", ""),
+    before: State | None = None,
+) -> State:
+    """Return the state of an upgrade that starts. ``before`` is that of its run before: the marks and the restarts under way go on."""
+    state = State(
+        run=upgrade.run,
+        started=now,
+        pace_since=now,
+        deadline=upgrade.deadline_from(now),
+        since=now,
+        progressed=now,
+        tag_before=tag_before,
+        sidecars=sidecars,
+    )
+    return state if before is None else replace(state, token=before.token, restarting=before.restarting)
+
+
+START_AGAIN: Final = "another version of the injector or a person wrote it: delete the Upgrade and create it again"
 """The hint for a stored upgrade that cannot be read."""
 
 
-def read_state(raw: Any, upgrade: Upgrade, *, where: str) -> State:
-    """Read a state of an upgrade that ``State.to_dict`` returned. Raises ConfigError if it is not one."""
+def read_state(status: Any, upgrade: Upgrade, *, where: str) -> State:
+    """Read the state that ``State.to_status`` returned; other fields are ignored. Raises ConfigError if it is not one."""
     fault = ""
     try:
+        names = {_KEYS.get(name, name): name for name in State.__dataclass_fields__}
+        raw = {names[key]: value for key, value in dict(status).items() if key in names}
+        for name in raw.keys() & {*_TIMES}:
+            raw[name] = _time(raw[name])
+        if "restarting" in raw:
+            raw["restarting"] = {
+                name: {key: _time(text) for key, text in times.items()}
+                for name, times in dict(raw["restarting"]).items()
+            }
+        if "sidecars" in raw:
+            raw["sidecars"] = [raw["sidecars"].get(key, "") for key in ("from", "to")]
         state = msgspec.convert(raw, State)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, TypeError, ValueError, AttributeError) as error:
         fault = str(error)
     else:
-        if unknown := raw.keys() - state.to_dict().keys():
-            fault = f"unknown field `{min(unknown)}`"
-        elif state.phase not in _PHASES or state.step not in _STEPS or not 0 <= state.wave < len(upgrade.waves):
+        if state.phase not in _PHASES or state.step not in _STEPS or not 0 <= state.wave < len(upgrade.waves):
             fault = "there is no such phase, step or wave"
     if fault:
         raise ConfigError(f"the state of the upgrade cannot be read: {fault}", where=where, hint=START_AGAIN)
     return state
 
 
+def _time(text: Any) -> float:
+    """Return the seconds of a time. Raises ValueError if it is not one."""
+    seconds = read_time(text)
+    if seconds is None:
+        raise ValueError(f"{text!r} is not a time")
+    return seconds
+
+
 def apply_command(state: State, verb: str, upgrade: Upgrade, now: float) -> State:
     """Return the state after a command of a user. Raises UsageError if the command does not fit the state."""
-    if state.has_ended and (verb, state.phase) not in (("rollback", COMPLETED), ("rollback", ABORTED)):
-        raise UsageError(f"the upgrade {upgrade.name} has ended: it is {state.phase}", hint="start another upgrade")
+    if state.has_ended and verb not in _AFTER_END.get(state.phase, ()):
+        hint = f"start it again with `injector upgrade run {upgrade.name} --again`"
+        raise UsageError(f"the upgrade {upgrade.name} has ended: it is {state.phase}", hint=hint)
     match verb:
         case "pause":
-            return replace(state, phase=PAUSED, reason="paused by a user")
+            return replace(state, phase=PAUSED, cause=BY_USER, reason="paused by a user")
         case "resume":
             return _resume(state, upgrade, now)
         case "promote":
@@ -144,31 +257,46 @@ def apply_command(state: State, verb: str, upgrade: Upgrade, now: float) -> Stat
                 raise UsageError("a rollback has no gates", hint="resume it, or abort it")
             return promote(_resume(state, upgrade, now), upgrade, now)
         case "abort":
-            return replace(
-                state, phase=ABORTED, restarting={}, reason="aborted by a user: the tag and the pods stay as they are"
-            )
+            reason = "aborted by a user: the tag and the pods stay as they are"
+            return replace(state, phase=ABORTED, cause=BY_USER, reason=reason)
+        case "accept":
+            if state.phase != INCOMPLETE:
+                hint = "wait until it is Incomplete, or abort it"
+                raise UsageError(f"the upgrade {upgrade.name} is {state.phase}", hint=hint)
+            reason = f"accepted by a user with {state.remaining_total} workloads left"
+            return replace(state, phase=ROLLED_BACK if state.back else COMPLETED, cause="Accepted", reason=reason)
         case _:
             if not upgrade.tag:
                 hint = "change the labels of the namespaces back, and write an upgrade in the other direction"
                 raise UsageError("an upgrade without a tag cannot go back", hint=hint)
             if state.back:
-                raise UsageError("the upgrade goes back already", hint="resume it if it is paused")
-            return replace(state.rolling_back(now, "rolled back by a user"), deadline=now + upgrade.deadline)
+                raise UsageError("the upgrade goes back already", hint="resume it if it is paused or incomplete")
+            return state.rolling_back(upgrade, now, BY_USER, "rolled back by a user")
+
+
+_AFTER_END: Final = {COMPLETED: ("rollback",), ABORTED: ("rollback",), INCOMPLETE: ("rollback", "resume", "accept")}
+"""The commands that an upgrade accepts after its end."""
 
 
 def _resume(state: State, upgrade: Upgrade, now: float) -> State:
-    phase = ROLLING_BACK if state.back else RUNNING
-    restarting = dict.fromkeys(state.restarting, now)
-    return replace(state.at(state.step, now, phase=phase, restarting=restarting), deadline=upgrade.deadline_from(now))
+    """Return the state of an upgrade that goes on. One that was incomplete tries everything that is left again, with a new mark."""
+    phase, is_again = ROLLING_BACK if state.back else RUNNING, state.phase == INCOMPLETE
+    restarting = {name: replace(restart, since=now) for name, restart in state.restarting.items()}
+    resumed = state.at(MOVING if is_again else state.step, now, phase=phase, restarting=restarting)
+    resumed = replace(resumed, deadline=upgrade.deadline_from(now))
+    return replace(resumed.with_remaining(()), rest=True) if is_again else resumed
 
 
 def promote(state: State, upgrade: Upgrade, now: float) -> State:
-    """Return the state after a wave: at the start of the next one, or at the end. Before the tag has moved, only a preflight is skipped."""
+    """Return the state after a wave: at the start of the next one, or of the check at the end.
+
+    Before the tag has moved, only a preflight is skipped.
+    """
     if state.step in (PREFLIGHT, MOVING):
         return state.at(MOVING, now)
     if state.wave + 1 == len(upgrade.waves):
-        return state.at(state.step, now, phase=COMPLETED, restarting={})
-    return state.at(PREFLIGHT, now, wave=state.wave + 1, restarting={}, counts={}, gates={})
+        return state.at(CHECKING, now)
+    return state.at(PREFLIGHT, now, wave=state.wave + 1, counts={}, gates={})
 
 
 def counts_text(state: State) -> str:
@@ -196,4 +324,4 @@ def state_line(document: Upgrade, state: State) -> str:
 def seconds_left(state: State, now: float) -> float | None:
     """Forecast how long an upgrade still takes at its pace so far, with its soak times; None before the first workload is done."""
     done = state.total - state.left
-    return None if state.has_ended or done <= 0 else state.left * (now - state.started) / done
+    return None if state.has_ended or done <= 0 else state.left * (now - state.pace_since) / done

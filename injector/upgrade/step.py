@@ -1,24 +1,87 @@
-"""One step of an upgrade: from its state and what was observed to the next state and actions. It does no I/O and has no clock.
+"""One step of an upgrade: from its state and an observation to the next state and actions. It does no I/O and has no clock.
 
 A runner loads the state, observes the cluster, calls ``step``, stores the state unless another writer has changed it, and only then
-performs the actions. It may die at any moment, and several may run:
+performs the actions. ``_rules`` is the table of phases and steps: of the rules of a phase and step, the first that applies decides.
+
+::
+
+    phase        step        observation                                       decision
+    ended,                                                                     nothing: only a command of a user changes it
+    Paused
+    Running,     any         the deadline has passed                           fail
+    RollingBack              the cluster cannot be observed                    wait
+    Running      Preflight   another upgrade of the tag began earlier          pause
+                             the tag is not one that this upgrade writes       pause: a rollback would overwrite the change
+                             no window is open                                 wait
+                             the tag lacks the new revision                    write the tag with it, at weight 0
+                             faults, at first                                  wait
+                             faults, after PREFLIGHT_GRACE                     fail
+                             no faults                                         to Moving
+                 Moving      the tag is not one that this upgrade writes       pause
+                             the tag has not moved                             write the tag
+                             the tag has moved                                 to Restarting, with a new mark
+                 Restarting  the tag was changed                               fail
+                             new pods do not work                              fail
+                             workloads with old pods                           restart them within the limits
+                             all are complete                                  to Soaking
+                 Soaking     the tag was changed                               fail
+                             a workload has old pods, and was not restarted    to Restarting
+                             new pods do not work, or a gate fails             fail
+                             the soak time is over, and the gates pass         to Preflight of the next wave, or to Checking
+                 Checking    the tag was changed                               fail
+                             the survey finds work that is left                Incomplete
+                             the survey finds none                             Completed
+    RollingBack  Moving      the tag is not that before the upgrade            write the tag, whoever changed it
+                             the tag is that before the upgrade                to Restarting, with a new mark
+                 Restarting  the tag is not that before the upgrade            write the tag
+                             workloads with new pods, or about to get them     restart them within the limits
+                             all are complete                                  to Checking
+                 Checking    the tag is not that before the upgrade            write the tag
+                             a workload has new pods, and was not restarted    to Restarting
+                             the survey finds work that is left                Incomplete
+                             the survey finds none                             RolledBack
+
+To fail means to roll back if ``onFailure`` says so, and else to pause; a rollback pauses.
+
+A runner may die at any moment, several may run, and the observation of workloads and pods may be old:
 
 - A restart is decided by storing the workload in ``State.restarting``. Every runner performs it until the workload has the wave's mark.
   The API server accepts it only for the version of the workload that was observed, so that a late runner cannot repeat it.
-- The limits count ``State.restarting``, not only what is observed, so that an outdated observation cannot exceed them.
+- The limits count ``State.restarting``, not only the observation, so that an old observation cannot exceed them.
+- A rollback treats each workload that was being restarted as one that gets new pods, until an observation that is not old shows otherwise.
+- The end is decided by a survey, which lists the cluster anew.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from functools import cache
+from typing import TYPE_CHECKING, Final, TypeAlias
 
+from injector.hints import first_of
 from injector.upgrade.document import PASS, ROLLBACK
-from injector.upgrade.plan import BLOCKED, RESTART, limit_fault, prepare_tag, tag_in_wave
-from injector.upgrade.state import MOVING, PAUSED, PREFLIGHT, RESTARTING, ROLLED_BACK, RUNNING, SOAKING, State, promote
+from injector.upgrade.plan import BLOCKED, RESTART, STAYS, limit_fault, prepare_tag, tag_in_wave
+from injector.upgrade.state import (
+    CHECKING,
+    COMPLETED,
+    INCOMPLETE,
+    MOVING,
+    PAUSED,
+    PREFLIGHT,
+    RESTARTING,
+    ROLLED_BACK,
+    ROLLING_BACK,
+    RUNNING,
+    SOAKING,
+    PlannedRestart,
+    Remaining,
+    State,
+    promote,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from injector.revisions.tags import Tag
     from injector.upgrade.document import Upgrade
@@ -33,12 +96,13 @@ PREFLIGHT_GRACE: Final = 30.0
 GATE_INTERVAL: Final = 30.0
 """Seconds between two evaluations of the gates while a wave soaks."""
 STABLE_AFTER: Final = 30.0
-"""Seconds without a change after which a complete rollout has the pods that it will have. Pods are watched apart from workloads."""
+"""Seconds after which an observation shows what happened before: the watches of workloads and pods are late by a few seconds at most."""
 WINDOW: Final = "waiting for a window"
-_PREFLIGHT_FAULT: Final = "preflight: "
 FAILED: Final = "fail"
 PASSED: Final = "pass"
 NO_DATA: Final = "no data"
+_NAMED: Final = 3
+"""The workloads that a reason names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +118,7 @@ class ObservedWorkload:
         old: its running pods with a sidecar of another revision.
         unavailable: the pods that it should have, and that are not available.
         fault: why its new pods do not work; empty if they do.
+        trouble: why its pods are not available, for people; empty if it is not known.
         quiet: the seconds since this runner saw a change of the workload or its pods.
         incomplete: the seconds since this runner saw all its pods available.
     """
@@ -69,9 +134,20 @@ class ObservedWorkload:
     old: int = 0
     unavailable: int = 0
     fault: str = ""
+    trouble: str = ""
     budgets: frozenset[str] = frozenset()
     quiet: float = 0.0
     incomplete: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """Its name as the state stores it."""
+        return str(self.key)
+
+    @property
+    def further(self) -> int:
+        """The pods that a restart takes away besides those that are not available already."""
+        return max(self.disrupts - self.unavailable, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,25 +164,35 @@ class Observation:
     """The cluster at one moment.
 
     Attributes:
-        workloads: the workloads of all waves.
-        tag: the tag of the upgrade; None if it has none.
+        workloads: the workloads of all waves, and those that are being restarted.
+        blind: why the workloads cannot be observed; empty if they can.
+        tag: the tag of the upgrade; None if it has none, or if it cannot be read.
+        tag_fault: why the tag cannot be read, with the remedy; empty if it can.
+        tag_writer: the field managers that changed the tag, besides the injector's own.
         tag_before: the tag before the upgrade.
+        rival: another upgrade of the tag that began earlier; empty for none.
         exhausted: the PodDisruptionBudgets that allow no disruption.
         hold: why no workload may be restarted now, such as a control plane without endpoints; empty if they may.
-        refused: the reasons of restarts that the API server refused, by workload.
+        refused: the reasons of restarts with the present mark that the API server refused, by workload.
         preflight: the faults that the preflight found; None if it was not made.
         gates: the results of the gates; None if they were not evaluated.
+        remaining: the work that a survey for the end finds; None if it was not made.
     """
 
     now: float
     workloads: Sequence[ObservedWorkload]
+    blind: str = ""
     tag: Tag | None = None
+    tag_fault: str = ""
+    tag_writer: str = ""
     tag_before: Tag | None = None
+    rival: str = ""
     exhausted: frozenset[str] = frozenset()
     hold: str = ""
     refused: Mapping[str, str] = field(default_factory=dict)
     preflight: tuple[str, ...] | None = None
     gates: tuple[GateResult, ...] | None = None
+    remaining: tuple[Remaining, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,283 +204,439 @@ class Transition:
     restarts: tuple[Key, ...] = ()
 
 
-def wants_preflight(state: State) -> bool:
-    """Return whether the next step needs a preflight."""
-    return state.phase == RUNNING and state.step == PREFLIGHT
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The input of a step, and what the rules ask of it."""
+
+    upgrade: Upgrade
+    state: State
+    observation: Observation
+
+    @property
+    def now(self) -> float:
+        """The time of the observation."""
+        return self.observation.now
+
+    @property
+    def mark(self) -> str:
+        """The mark of the restarts of the current wave, or of the rollback."""
+        return mark_of(self.upgrade, self.state)
+
+    @property
+    def wave(self) -> list[ObservedWorkload]:
+        """The workloads of the current wave; those of all waves so far if the rest is restarted."""
+        state = self.state
+        return [
+            view
+            for view in self.observation.workloads
+            if view.wave == state.wave or (state.rest and view.wave < state.wave)
+        ]
+
+    @property
+    def overdue(self) -> list[ObservedWorkload]:
+        """The workloads that are still to be restarted. In a wave, one with unavailable pods comes last: it would probably fail."""
+        overdue = [view for view in self.wave if view.action == RESTART and view.old and view.mark != self.mark]
+        return sorted(overdue, key=lambda view: (view.unavailable > 0, view.key))
+
+    @property
+    def overdue_back(self) -> list[ObservedWorkload]:
+        """The same in a rollback, which begins with unavailable pods and the last wave."""
+        overdue = [
+            view
+            for view in self.observation.workloads
+            if view.mark != self.mark and view.action not in (BLOCKED, STAYS) and (view.new or self.was_restarted(view))
+        ]
+        return sorted(overdue, key=lambda view: (not view.unavailable, -view.wave, view.key))
+
+    def was_restarted(self, workload: ObservedWorkload) -> bool:
+        """Tell whether a restart of another wave, or of the way forward, is under way: its pods will have the new revision."""
+        restart = self.state.restarting.get(workload.name)
+        return restart is not None and workload.mark == _mark(self.upgrade, restart.token)
 
 
-def wants_gates(state: State) -> bool:
-    """Return whether the next step needs the gates."""
-    return state.phase == RUNNING and state.step == SOAKING
+Rule: TypeAlias = Callable[[Turn], Transition | None]
 
 
-def mark_of(upgrade: Upgrade, state: State) -> str:
-    """Return the mark of the restarts of the current wave, or of the rollback."""
-    return f"{upgrade.name}/{int(state.token)}"
+@cache
+def _rules() -> Mapping[tuple[str, str], tuple[Rule, ...]]:
+    """Return the rules of each phase and step, as the table above."""
+    return {
+        (RUNNING, PREFLIGHT): (_give_way, _keep_foreign_tag, _wait_for_window, _prepare_tag, _preflight),
+        (RUNNING, MOVING): (_give_way, _keep_foreign_tag, _move_tag, _begin_restarts),
+        (RUNNING, RESTARTING): (_fail_on_changed_tag, _fail_on_broken_pods, _restart_wave),
+        (RUNNING, SOAKING): (_fail_on_changed_tag, _restart_late_workloads, _soak),
+        (RUNNING, CHECKING): (_fail_on_changed_tag, _end),
+        (ROLLING_BACK, MOVING): (_move_tag_back, _begin_restarts),
+        (ROLLING_BACK, RESTARTING): (_move_tag_back, _restart_back),
+        (ROLLING_BACK, CHECKING): (_move_tag_back, _restart_missed_workloads, _end),
+    }
 
 
 def step(upgrade: Upgrade, state: State, observation: Observation) -> Transition:
     """Return the next state and actions."""
     if state.has_ended or state.phase == PAUSED:
         return Transition(state)
+    turn = Turn(upgrade, state, observation)
     if observation.now > state.deadline:
-        return _fail(upgrade, state, observation.now, "the deadline has passed")
-    if state.back:
-        return _roll_back(upgrade, state, observation)
-    changed = f"tag {upgrade.tag} was changed by another writer"
-    if state.step in (PREFLIGHT, MOVING) and observation.tag not in _tags_until(
-        upgrade, observation.tag_before, state.wave
-    ):
-        return Transition(replace(state, phase=PAUSED, reason=changed))  # a rollback would overwrite the change
-    if state.step == PREFLIGHT:
-        return _preflight(upgrade, state, observation)
-    wanted = None if observation.tag_before is None else tag_in_wave(upgrade, observation.tag_before, state.wave)
-    if state.step == MOVING:
-        if observation.tag != wanted:
-            return Transition(state, tag=wanted)
-        return Transition(state.at(RESTARTING, observation.now, token=state.next_token(observation.now)))
-    if observation.tag != wanted:
-        return _fail(upgrade, state, observation.now, changed)
-    wave = [workload for workload in observation.workloads if workload.wave == state.wave]
-    faults = [f"{workload.key}: {workload.fault}" for workload in wave if workload.fault and workload.new]
-    overdue = [
-        workload
-        for workload in wave
-        if workload.action == RESTART and workload.old and workload.mark != mark_of(upgrade, state)
-    ]
-    if state.step == SOAKING and overdue:
-        return Transition(state.at(RESTARTING, observation.now))  # a workload that appeared later
-    if state.step == SOAKING:
-        return _soak(upgrade, state, observation, wave, faults)
-    if faults:
-        return _fail(upgrade, state, observation.now, _first_reason(faults))
-    # A workload that is broken already would probably fail the wave, so that the others come first.
-    return _restart(
-        upgrade,
-        state,
-        observation,
-        wave,
-        sorted(overdue, key=lambda workload: (workload.unavailable > 0, workload.key)),
+        return _fail(turn, "DeadlineExceeded", "the deadline has passed")
+    if observation.blind:
+        return Transition(replace(state, cause="NotObserved", reason=observation.blind))
+    decisions = (rule(turn) for rule in _rules()[state.phase, state.step])
+    return next((decision for decision in decisions if decision is not None), Transition(state))
+
+
+def wants_preflight(state: State) -> bool:
+    """Return whether the next step needs a preflight."""
+    return (state.phase, state.step) == (RUNNING, PREFLIGHT)
+
+
+def wants_gates(state: State) -> bool:
+    """Return whether the next step needs the gates."""
+    return (state.phase, state.step) == (RUNNING, SOAKING)
+
+
+def wants_remaining(state: State) -> bool:
+    """Return whether the next step needs a survey of the work that is left."""
+    return state.phase in (RUNNING, ROLLING_BACK) and state.step == CHECKING
+
+
+def mark_of(upgrade: Upgrade, state: State) -> str:
+    """Return the mark of the restarts of the current wave, or of the rollback."""
+    return _mark(upgrade, state.token)
+
+
+def _mark(upgrade: Upgrade, token: float) -> str:
+    return f"{upgrade.name}/{int(token)}"
+
+
+# The tag
+
+
+def _give_way(turn: Turn) -> Transition | None:
+    if not turn.observation.rival:
+        return None
+    reason = f"upgrade {turn.observation.rival} of tag {turn.upgrade.tag} is under way: resume this one after its end, or abort it"
+    return _pause(turn, "AnotherUpgrade", reason)
+
+
+def _keep_foreign_tag(turn: Turn) -> Transition | None:
+    """Pause if the tag is neither as before the upgrade nor as the upgrade itself writes it until it has moved it for this wave."""
+    upgrade, before, wave = turn.upgrade, turn.observation.tag_before, turn.state.wave
+    own: list[Tag | None] = [None]
+    if before is not None:
+        moved = [before, *(tag_in_wave(upgrade, before, index) for index in range(wave + 1))]
+        own = [*moved, *(prepare_tag(upgrade, tag) for tag in moved)]
+    is_own = turn.observation.tag in own and not turn.observation.tag_fault
+    return None if is_own else _pause(turn, "TagChanged", _changed_text(turn))
+
+
+def _fail_on_changed_tag(turn: Turn) -> Transition | None:
+    is_own = turn.observation.tag == _wanted_tag(turn) and not turn.observation.tag_fault
+    return None if is_own else _fail(turn, "TagChanged", _changed_text(turn))
+
+
+def _wanted_tag(turn: Turn) -> Tag | None:
+    """Return the tag of the current wave."""
+    before = turn.observation.tag_before
+    return None if before is None else tag_in_wave(turn.upgrade, before, turn.state.wave)
+
+
+def _changed_text(turn: Turn) -> str:
+    writer = f" ({turn.observation.tag_writer})" if turn.observation.tag_writer else ""
+    if turn.observation.tag is None:
+        return f"tag {turn.upgrade.tag} was changed by another writer{writer}: {turn.observation.tag_fault}"
+    return (
+        f"tag {turn.upgrade.tag} was changed by another writer{writer}: it leads to {turn.observation.tag.destination}"
     )
 
 
-def _tags_until(upgrade: Upgrade, before: Tag | None, wave: int) -> list[Tag | None]:
-    """Return the tag before the upgrade, and each form of it that the upgrade itself writes until it has moved it for a wave."""
-    if before is None:
-        return [None]
-    moved = [before, *(tag_in_wave(upgrade, before, index) for index in range(wave + 1))]
-    return [*moved, *(prepare_tag(upgrade, tag) for tag in moved)]
+def _wait_for_window(turn: Turn) -> Transition | None:
+    is_open = turn.upgrade.in_window(turn.now)
+    return None if is_open else Transition(replace(turn.state, cause="OutsideWindow", reason=WINDOW))
 
 
-def _preflight(upgrade: Upgrade, state: State, observation: Observation) -> Transition:
-    prepared = None if observation.tag is None else prepare_tag(upgrade, observation.tag)
-    if not upgrade.in_window(observation.now):
-        return Transition(replace(state, reason=WINDOW))
-    if prepared != observation.tag:
-        return Transition(state, tag=prepared)
-    if observation.preflight is None:
+def _prepare_tag(turn: Turn) -> Transition | None:
+    tag = turn.observation.tag
+    prepared = None if tag is None else prepare_tag(turn.upgrade, tag)
+    return None if prepared == tag else Transition(turn.state, tag=prepared)
+
+
+def _move_tag(turn: Turn) -> Transition | None:
+    wanted = _wanted_tag(turn)
+    return None if turn.observation.tag == wanted else Transition(turn.state, tag=wanted)
+
+
+def _move_tag_back(turn: Turn) -> Transition | None:
+    observation, state = turn.observation, turn.state
+    if observation.tag == observation.tag_before and not observation.tag_fault:
+        return None
+    if observation.tag_writer:
+        state = replace(state, reason=f"overwriting tag {turn.upgrade.tag}, which {observation.tag_writer} changed")
+    return Transition(state, tag=observation.tag_before)
+
+
+def _begin_restarts(turn: Turn) -> Transition:
+    state = turn.state
+    # The reason of a rollback stays until it waits for something.
+    cause = {"cause": state.cause, "reason": state.reason} if state.back else {}
+    return Transition(state.at(RESTARTING, turn.now, token=state.next_token(turn.now), **cause))
+
+
+# The preflight and the gates
+
+
+def _preflight(turn: Turn) -> Transition:
+    state, faults = turn.state, turn.observation.preflight
+    if faults is None:
         return Transition(state)
-    if not observation.preflight:
-        return Transition(state.at(MOVING, observation.now))
-    reason = f"{_PREFLIGHT_FAULT}{_first_reason(observation.preflight)}"
-    if not state.reason.startswith(_PREFLIGHT_FAULT):
-        return Transition(replace(state, since=observation.now, reason=reason))  # the grace starts with the first fault
-    if observation.now - state.since <= PREFLIGHT_GRACE:
-        return Transition(replace(state, reason=reason))
-    return _fail(upgrade, state, observation.now, reason)
+    if not faults:
+        return Transition(state.at(MOVING, turn.now))
+    reason, is_first = f"preflight: {_first(faults)}", state.cause != "PreflightFailed"
+    if not is_first and turn.now - state.since > PREFLIGHT_GRACE:
+        return _fail(turn, "PreflightFailed", reason)
+    since = turn.now if is_first else state.since  # the grace starts with the first fault
+    return Transition(replace(state, since=since, cause="PreflightFailed", reason=reason))
 
 
-def _roll_back(upgrade: Upgrade, state: State, observation: Observation) -> Transition:
-    """Move the tag back, and then restart the workloads that have the new revision, those with unavailable pods first.
-
-    The others follow in the reverse order of the waves. A workload that does not recover holds up no other one.
-    """
-    if observation.tag != observation.tag_before:
-        return Transition(state, tag=observation.tag_before)
-    mark = mark_of(upgrade, state)
-    overdue = [
-        workload
-        for workload in observation.workloads
-        if workload.new and workload.action != BLOCKED and workload.mark != mark
-    ]
-    ordered = sorted(overdue, key=lambda workload: (not workload.unavailable, -workload.wave, workload.key))
-    return _restart(upgrade, state, observation, observation.workloads, ordered)
-
-
-def _restart(
-    upgrade: Upgrade,
-    state: State,
-    observation: Observation,
-    concerned: Iterable[ObservedWorkload],
-    overdue: Sequence[ObservedWorkload],
-) -> Transition:
-    """Restart what is due within the limits. The step ends when nothing is due and nothing is being restarted."""
-    by_name = {str(workload.key): workload for workload in concerned}
-    mark = mark_of(upgrade, state)
-    under_way = {name: since for name, since in state.restarting.items() if _is_under_way(state, by_name.get(name))}
-    for name, since in under_way.items():
-        if by_name[name].mark != mark and observation.now - since > upgrade.timeout:
-            under_way[name] = observation.now  # no runner has made it: the time begins again
-    faults = _faults_of(upgrade, state, observation, by_name, under_way)
-    remaining = {str(workload.key): workload for workload in overdue if str(workload.key) not in under_way}
-    # It has become larger since the plan was made, or another writer has moved it.
-    too_large = {
-        name: fault for name, workload in remaining.items() if (fault := limit_fault(upgrade, _further_pods(workload)))
-    }
-    rest = [workload for name, workload in remaining.items() if name not in too_large]
-    can_go_on = (rest or under_way.keys() - faults) and (state.back or not faults)
-    if (faults or too_large) and not can_go_on:
-        reasons = [*faults.values(), *(f"{name}: {fault}" for name, fault in too_large.items())]
-        return _fail(upgrade, replace(state, restarting=under_way), observation.now, _first_reason(reasons))
-    hold = "" if state.back else observation.hold and f"waiting for {observation.hold}"
-    if not state.back and not upgrade.in_window(observation.now):
-        hold = hold or WINDOW
-    if hold and rest:
-        restarts, waiting = list[ObservedWorkload](), hold
-    else:
-        working = {name: since for name, since in under_way.items() if name not in faults}
-        concerned_pods = [workload for workload in observation.workloads if str(workload.key) not in faults]
-        restarts, waiting = _choose_restarts(
-            upgrade, replace(observation, workloads=concerned_pods), working, rest, back=state.back
-        )
-    restarting = {**under_way, **{str(workload.key): observation.now for workload in restarts}}
-    progressed = state.progressed if restarting.keys() == state.restarting.keys() else observation.now
-    now_state = replace(state, restarting=restarting, progressed=progressed, reason=waiting)
-    if not restarting and not overdue:
-        complete = (
-            state.at(SOAKING, observation.now)
-            if not state.back
-            else state.at(state.step, observation.now, phase=ROLLED_BACK)
-        )
-        return Transition(replace(complete, restarting={}))
-    restarted = [by_name[name] for name in restarting if name not in faults]
-    return Transition(now_state, restarts=tuple(workload.key for workload in restarted if workload.mark != mark))
-
-
-def _is_under_way(state: State, workload: ObservedWorkload | None) -> bool:
-    """Return whether a restart is not complete; a workload that was deleted, or that restarted by itself, is complete."""
-    if workload is None:
-        return False
-    right, wrong = (workload.old, workload.new) if state.back else (workload.new, workload.old)
-    return not workload.complete or wrong > 0 or right < workload.desired  # a pod that has no sidecar is neither
-
-
-def _further_pods(workload: ObservedWorkload) -> int:
-    """Return the pods that a restart takes away besides those that are not available already."""
-    return max(workload.disrupts - workload.unavailable, 0)
-
-
-def _faults_of(
-    upgrade: Upgrade,
-    state: State,
-    observation: Observation,
-    by_name: Mapping[str, ObservedWorkload],
-    under_way: Mapping[str, float],
-) -> dict[str, str]:
-    faults = {}
-    for name, since in under_way.items():
-        workload = by_name[name]
-        if name in observation.refused:
-            faults[name] = f"{name}: the restart is refused: {observation.refused[name]}"
-        elif workload.complete and workload.mark == mark_of(upgrade, state) and workload.quiet >= STABLE_AFTER:
-            wanted = upgrade.source if state.back else upgrade.target
-            faults[name] = f"{name}: its new pods do not have revision {wanted}"
-        elif observation.now - since > upgrade.timeout:
-            remaining = workload.new if state.back else workload.old
-            what = f"pods left: {remaining}, not available: {workload.unavailable}"
-            faults[name] = f"{name}: not complete after {int(upgrade.timeout)} s: {what}"
-    return faults
-
-
-def _choose_restarts(
-    upgrade: Upgrade,
-    observation: Observation,
-    under_way: Mapping[str, float],
-    overdue: Sequence[ObservedWorkload],
-    *,
-    back: bool,
-) -> tuple[list[ObservedWorkload], str]:
-    """Return the workloads that the limits allow to restart now, and the reason why the others wait.
-
-    In a rollback, a workload whose pods are away already does not wait for itself.
-    """
-    limits = upgrade.limits
-    away, places, budgets = 0, dict[str, int](), set[str]()
-    for workload in observation.workloads:
-        is_restarting = str(workload.key) in under_way
-        taken = max(workload.unavailable, workload.disrupts if is_restarting else 0)
-        away += taken
-        places[workload.key.namespace] = places.get(workload.key.namespace, 0) + taken
-        budgets |= workload.budgets if is_restarting else frozenset()
-    restarts: list[ObservedWorkload] = []
-    waiting = ""
-    for workload in overdue:
-        more = _further_pods(workload)
-        place = workload.key.namespace
-        exhausted = workload.budgets & (observation.exhausted | budgets)
-        is_broken = back and workload.unavailable > 0 and not more
-        if len(under_way) + len(restarts) >= limits.workloads:
-            waiting = waiting or f"waiting for one of {limits.workloads} restarts (limits.workloads)"
-            break
-        if len(restarts) == BATCH:
-            break  # the others follow in the next steps
-        if is_broken:
-            restarts.append(workload)
-        elif away + more > limits.unavailable_pods:
-            waiting = waiting or f"waiting for {away} unavailable pods (limits.unavailablePods)"
-        elif places.get(place, 0) + more > limits.unavailable_pods_per_namespace:
-            waiting = (
-                waiting or f"waiting for unavailable pods of namespace {place} (limits.unavailablePodsPerNamespace)"
-            )
-        elif exhausted:
-            waiting = waiting or f"waiting for PodDisruptionBudget {min(exhausted)}"
-        else:
-            restarts.append(workload)
-            away += more
-            places[place] = places.get(place, 0) + more
-            budgets |= workload.budgets
-    return restarts, waiting
-
-
-def _soak(
-    upgrade: Upgrade, state: State, observation: Observation, wave: Sequence[ObservedWorkload], faults: Sequence[str]
-) -> Transition:
+def _soak(turn: Turn) -> Transition:
     """Wait for the soak time, and for pods that are not available. A gate without data fails only at the end."""
-    gates, mark = observation.gates or (), mark_of(upgrade, state)
-    unready = [
-        workload for workload in wave if (workload.new or workload.mark == mark) and workload.incomplete >= STABLE_AFTER
-    ]
+    upgrade, state, gates = turn.upgrade, turn.state, turn.observation.gates or ()
+    unready = [view for view in turn.wave if (view.new or view.mark == turn.mark) and view.incomplete >= STABLE_AFTER]
     stuck = [
-        f"{workload.key}: pods not available for {int(upgrade.timeout)} s: {workload.unavailable}"
-        for workload in unready
-        if workload.incomplete > upgrade.timeout
+        f"{view.key}: pods not available for {int(upgrade.timeout)} s: {view.unavailable}{_because(view)}"
+        for view in unready
+        if view.incomplete > upgrade.timeout
     ]
-    failed = [*faults, *stuck, *(f"gate {gate.name}: {gate.detail}" for gate in gates if gate.result == FAILED)]
+    broken = [*_broken_pods(turn), *stuck]
+    if broken:
+        return _fail(turn, "PodsFailed", _first(broken))
+    failed = [f"gate {gate.name}: {gate.detail}" for gate in gates if gate.result == FAILED]
     if failed:
-        return _fail(upgrade, state, observation.now, _first_reason(failed))
-    if observation.now - state.since < upgrade.soak:
+        return _fail(turn, "GateFailed", _first(failed))
+    if turn.now - state.since < upgrade.soak:
         return Transition(replace(state, reason="soaking"))
     if unready:
-        return Transition(replace(state, reason=f"waiting for the pods of {unready[0].key}"))
-    if observation.gates is None:
+        return Transition(replace(state, reason=f"waiting for the pods of {unready[0].key}{_because(unready[0])}"))
+    if turn.observation.gates is None:
         return Transition(state)
-    passes = {metric.name for metric in upgrade.gates.metrics if metric.no_data == PASS}
+    passes = {gate.name for gate in upgrade.gates.metrics if gate.no_data == PASS}
     missing = [
         f"gate {gate.name}: no data: {gate.detail}"
         for gate in gates
         if gate.result == NO_DATA and gate.name not in passes
     ]
     if missing:
-        return _fail(upgrade, state, observation.now, _first_reason(missing))
-    return Transition(promote(state, upgrade, observation.now))
+        return _fail(turn, "GateFailed", _first(missing))
+    return Transition(promote(state, upgrade, turn.now))
 
 
-def _fail(upgrade: Upgrade, state: State, now: float, reason: str) -> Transition:
-    if upgrade.on_failure == ROLLBACK and not state.back:
-        return Transition(replace(state.rolling_back(now, f"rolling back: {reason}"), deadline=now + upgrade.deadline))
-    return Transition(replace(state, phase=PAUSED, reason=reason))
+# The restarts
 
 
-def _first_reason(reasons: Sequence[str]) -> str:
+def _fail_on_broken_pods(turn: Turn) -> Transition | None:
+    broken = _broken_pods(turn)
+    return _fail(turn, "PodsFailed", _first(broken)) if broken else None
+
+
+def _broken_pods(turn: Turn) -> list[str]:
+    return [f"{view.key}: {view.fault}" for view in turn.wave if view.fault and view.new]
+
+
+def _restart_late_workloads(turn: Turn) -> Transition | None:
+    return Transition(turn.state.at(RESTARTING, turn.now)) if turn.overdue else None
+
+
+def _restart_missed_workloads(turn: Turn) -> Transition | None:
+    return Transition(turn.state.at(RESTARTING, turn.now)) if turn.overdue_back else None
+
+
+def _restart_wave(turn: Turn) -> Transition:
+    return _restart(turn, turn.overdue, SOAKING)
+
+
+def _restart_back(turn: Turn) -> Transition:
+    """Restart the workloads that have the new revision. A workload that does not recover holds up no other one."""
+    return _restart(turn, turn.overdue_back, CHECKING)
+
+
+def _restart(turn: Turn, overdue: Sequence[ObservedWorkload], following: str) -> Transition:
+    """Restart workloads within the limits. The step ends when none is overdue and none is being restarted."""
+    upgrade, state, now = turn.upgrade, turn.state, turn.now
+    views = {view.name: view for view in turn.observation.workloads}
+    under_way = {
+        name: restart for name, restart in state.restarting.items() if _is_under_way(turn, views.get(name), restart)
+    }
+    own = {name: restart for name, restart in under_way.items() if restart.token == state.token}
+    for name, restart in own.items():
+        if views[name].mark != turn.mark and now - restart.since > upgrade.timeout:
+            under_way[name] = own[name] = replace(restart, since=now)  # no runner has made it: the time begins again
+    faults = _restart_faults(turn, views, own)
+    waiting_views = {view.name: view for view in overdue if view.name not in own}
+    # It has become larger since the plan was made, or another writer has moved it.
+    too_large = {name: fault for name, view in waiting_views.items() if (fault := limit_fault(upgrade, view.further))}
+    candidates = [view for name, view in waiting_views.items() if name not in too_large]
+    can_go_on = (candidates or under_way.keys() - faults) and (state.back or not faults)
+    if (faults or too_large) and not can_go_on:
+        reasons = [*faults.values(), *(f"{name}: {fault}" for name, fault in too_large.items())]
+        return _fail(replace(turn, state=replace(state, restarting=under_way)), "RestartFailed", _first(reasons))
+    # The pods of a workload that does not recover hold up no other one.
+    room = _Room(turn, under_way.keys() - faults, ignored=faults)
+    selected, reason = _choose(turn, candidates, room)
+    restarting = {**under_way, **{view.name: PlannedRestart(state.token, now) for view in selected}}
+    if not restarting and not overdue:
+        return Transition(state.at(following, now, restarting={}))
+    progressed = state.progressed if restarting.keys() == state.restarting.keys() else now
+    next_state = replace(state, restarting=restarting, progressed=progressed, cause="", reason=reason)
+    working = [
+        views[name] for name, restart in restarting.items() if restart.token == state.token and name not in faults
+    ]
+    return Transition(next_state, restarts=tuple(view.key for view in working if view.mark != turn.mark))
+
+
+def _is_under_way(turn: Turn, view: ObservedWorkload | None, restart: PlannedRestart) -> bool:
+    """Return whether a restart is not complete; a workload that was deleted, or that restarted by itself, is complete."""
+    if view is None:
+        return False
+    if restart.token == turn.state.token:
+        if view.mark != turn.mark and turn.now - restart.since <= STABLE_AFTER:
+            return True  # the observation may be older than the decision
+        right, wrong = (view.old, view.new) if turn.state.back else (view.new, view.old)
+        return not view.complete or wrong > 0 or right < view.desired  # a pod that has no sidecar is neither
+    # One of another wave, or of the way forward. It may not have been made, or not be observed yet.
+    is_late = turn.now - max(restart.since, turn.state.since) > STABLE_AFTER
+    return not is_late or (not view.complete and turn.now - restart.since <= turn.upgrade.timeout)
+
+
+def _restart_faults(
+    turn: Turn, views: Mapping[str, ObservedWorkload], own: Mapping[str, PlannedRestart]
+) -> dict[str, str]:
+    """Return why restarts do not succeed, by workload."""
+    upgrade, back, faults = turn.upgrade, turn.state.back, {}
+    for name, restart in own.items():
+        view = views[name]
+        is_made = view.mark == turn.mark
+        if name in turn.observation.refused and not is_made:
+            faults[name] = f"{name}: the restart is refused: {turn.observation.refused[name]}"
+        elif view.complete and is_made and view.quiet >= STABLE_AFTER:
+            faults[name] = f"{name}: its new pods do not have revision {upgrade.source if back else upgrade.target}"
+        elif turn.now - restart.since > upgrade.timeout:
+            remaining = f"pods left: {view.new if back else view.old}, not available: {view.unavailable}"
+            faults[name] = f"{name}: not complete after {int(upgrade.timeout)} s: {remaining}{_because(view)}"
+    return faults
+
+
+def _choose(turn: Turn, candidates: Sequence[ObservedWorkload], room: _Room) -> tuple[list[ObservedWorkload], str]:
+    """Return the workloads that the limits allow to restart now, and the reason why the others wait.
+
+    Only pods that the upgrade itself took away count. In a rollback, a workload whose pods are away already does not wait for itself.
+    """
+    back, limits = turn.state.back, turn.upgrade.limits
+    hold = "" if back else turn.observation.hold and f"waiting for {turn.observation.hold}"
+    if not back and not turn.upgrade.in_window(turn.now):
+        hold = hold or WINDOW
+    if hold and candidates:
+        return [], hold
+    selected: list[ObservedWorkload] = []
+    waiting = ""
+    for view in candidates:
+        is_new = view.name not in room.under_way
+        is_broken = back and (not is_new or (view.unavailable > 0 and not view.further))
+        if is_new and room.restarts >= limits.workloads:
+            waiting = waiting or f"waiting for one of {limits.workloads} restarts (limits.workloads){room.worst()}"
+            continue
+        if len(selected) == BATCH:
+            break  # the others follow in the next steps
+        fault = "" if is_broken else room.fault(view)
+        if fault:
+            waiting = waiting or f"waiting for {fault}"
+        else:
+            selected.append(view)
+            room.take(view, is_new=is_new)
+    return selected, waiting
+
+
+class _Room:
+    """The use of the limits: restarts, pods that the upgrade took away, and PodDisruptionBudgets of workloads under way."""
+
+    def __init__(self, turn: Turn, under_way: Collection[str], *, ignored: Collection[str]) -> None:
+        self.limits, self.under_way = turn.upgrade.limits, under_way
+        self.exhausted = set(turn.observation.exhausted)
+        self.restarts = len(under_way)
+        self.away, self.places = 0, dict[str, int]()
+        self.views: list[ObservedWorkload] = []
+        for view in turn.observation.workloads:
+            is_under_way = view.name in under_way
+            # The pods of any other workload were not available before, and no wait would help.
+            is_touched = is_under_way or view.mark.startswith(f"{turn.upgrade.name}/") or (turn.state.back and view.new)
+            if is_touched and view.name not in ignored:
+                self._add(view, max(view.unavailable, view.disrupts if is_under_way else 0))
+            if is_under_way:
+                self.exhausted |= view.budgets
+
+    def _add(self, view: ObservedWorkload, pods: int) -> None:
+        place = view.key.namespace
+        self.away += pods
+        self.places[place] = self.places.get(place, 0) + pods
+        if pods:
+            self.views.append(view)
+
+    def take(self, view: ObservedWorkload, *, is_new: bool) -> None:
+        """Count the restart of a workload."""
+        self.restarts += is_new
+        self.exhausted |= view.budgets
+        self._add(view, view.further)
+
+    def fault(self, view: ObservedWorkload) -> str:
+        """Return what the restart of a workload must wait for; empty for nothing."""
+        limits, place = self.limits, view.key.namespace
+        if self.away + view.further > limits.unavailable_pods:
+            return f"{self.away} unavailable pods (limits.unavailablePods){self.worst()}"
+        if self.places.get(place, 0) + view.further > limits.unavailable_pods_per_namespace:
+            return f"unavailable pods of namespace {place} (limits.unavailablePodsPerNamespace){self.worst(place)}"
+        blocking = view.budgets & self.exhausted
+        return f"PodDisruptionBudget {min(blocking)}" if blocking else ""
+
+    def worst(self, place: str = "") -> str:
+        """Return the workload that has the most pods away, with the reason, for a message."""
+        own = [view for view in self.views if view.unavailable and place in ("", view.key.namespace)]
+        if not own:
+            return ""
+        view = max(own, key=lambda view: (view.unavailable, view.key))
+        return f": {view.key} has {view.unavailable}{_because(view)}"
+
+
+def _because(view: ObservedWorkload) -> str:
+    return f" ({view.trouble})" if view.trouble else ""
+
+
+# The end
+
+
+def _end(turn: Turn) -> Transition:
+    state, remaining = turn.state, turn.observation.remaining
+    if remaining is None:
+        return Transition(replace(state, reason="checking what is left"))
+    if not remaining:
+        return Transition(state.at(CHECKING, turn.now, phase=ROLLED_BACK if state.back else COMPLETED, restarting={}))
+    named = state.with_remaining(remaining)
+    names = first_of([item.workload for item in remaining], _NAMED)
+    count = "1 workload is" if len(remaining) == 1 else f"{len(remaining)} workloads are"
+    reason = f"{count} left: {names}"
+    if turn.now - state.since <= STABLE_AFTER:  # a rollout may still be under way
+        return Transition(replace(named, reason=reason))
+    return Transition(named.at(CHECKING, turn.now, phase=INCOMPLETE, cause="WorkLeft", reason=reason))
+
+
+def _fail(turn: Turn, cause: str, reason: str) -> Transition:
+    if turn.upgrade.on_failure == ROLLBACK and not turn.state.back:
+        return Transition(turn.state.rolling_back(turn.upgrade, turn.now, cause, f"rolling back: {reason}"))
+    return _pause(turn, cause, reason)
+
+
+def _pause(turn: Turn, cause: str, reason: str) -> Transition:
+    return Transition(replace(turn.state, phase=PAUSED, cause=cause, reason=reason))
+
+
+def _first(reasons: Sequence[str]) -> str:
     more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
     return f"{min(reasons)}{more}" if reasons else ""

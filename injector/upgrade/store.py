@@ -1,37 +1,37 @@
-"""Where the state of an upgrade is: the status of its resource or, if it comes from a file, a ConfigMap in Istio's namespace.
+"""Where the state of an upgrade is: the status of its resource ``Upgrade``.
 
-The ConfigMap has the document too, so that other commands need only the name. A change is accepted only for the version that was read.
-So of several runners, one decides at a time.
+A change is accepted only for the version that was read, so of several runners, one decides at a time.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-from injector.cluster.resources import CONFIG_MAPS, WEBHOOKS, Resource, Scope, find_object
+from injector.cluster.resources import Resource, Scope, find_object
 from injector.errors import ClusterError, ConfigError, DataError, UsageError
-from injector.golang.json import dump_json, load_json
-from injector.istio.labels import TAG_LABEL
-from injector.revisions.clustertags import ClusterTags
-from injector.revisions.tags import Tag, TagObject, read_tags, tag_annotations, tag_object
+from injector.golang.time import utc_text
 from injector.upgrade.document import API_VERSION, GROUP, KIND, Upgrade, read_upgrade
-from injector.upgrade.state import START_AGAIN, State, TagBefore, apply_command, new_state, progress_text, read_state
+from injector.upgrade.state import PAUSED, State, apply_command, read_state
+from injector.upgrade.status import Heartbeat, read_heartbeat, status_before_start, status_of, with_heartbeat
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from injector.cluster.client import KubeClient
-    from injector.cluster.session import Session
 
 UPGRADES: Final = Resource(API_VERSION, "upgrades", KIND, namespaced=False)
-ReadTag: TypeAlias = Callable[[], Awaitable[Tag | None]]
-"""Reads a tag as it is now; None if the upgrade has none."""
 MANAGER: Final = "injector-upgrade"
-LABEL: Final = f"{GROUP}/upgrade"
-_PREFIX: Final = "upgrade-"
+INSTALL_CRD: Final = "injector upgrade crd | kubectl apply -f -"
+"""The command that installs the resource."""
+_PACKAGE: Final = Path(__file__).resolve().parents[1]
+_IN_WHEEL: Final = _PACKAGE / "_crds" / "upgrades.yaml"
+# A source tree, and an editable install of it, has it in the chart.
+CRD_FILE: Final = _IN_WHEEL if _IN_WHEEL.is_file() else _PACKAGE.parent / "deploy" / "chart" / "crds" / "upgrades.yaml"
+"""The CustomResourceDefinition."""
 _ATTEMPTS: Final = 5
 """How often a command of a user is tried if the state changes meanwhile. A runner changes it every two seconds at most."""
 _FIXED: Final = ("tag", "from", "to", "waves")
@@ -40,210 +40,194 @@ _FIXED: Final = ("tag", "from", "to", "waves")
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """An upgrade with its state, and the object that was read."""
+    """An upgrade with its state, the heartbeat of its runner, and the object that was read. The state is None before the start."""
 
     upgrade: Upgrade
-    state: State
+    state: State | None
+    heartbeat: Heartbeat
     item: Mapping[str, Any]
+
+    @property
+    def is_due(self) -> bool:
+        """Tell whether a runner has something to do."""
+        return self.is_new or (self.is_under_way and self.state is not None and self.state.phase != PAUSED)
+
+    @property
+    def is_new(self) -> bool:
+        """Tell whether the upgrade is to be started: it was not, or its next run was asked for after its end."""
+        return self.state is None or (self.state.has_ended and self.upgrade.run > self.state.run)
+
+    @property
+    def is_under_way(self) -> bool:
+        """Tell whether the upgrade was started and has not ended; it may be paused."""
+        return self.state is not None and not self.state.has_ended
+
+    def dead_text(self, now: float) -> str:
+        """Return the message for an upgrade that no runner runs; empty if one does, or if none has to."""
+        heartbeat = self.heartbeat
+        if not self.is_due or not heartbeat.is_late(now):
+            return ""
+        name = self.upgrade.name
+        remedy = f"start one with `injector upgrade run {name}`, or see the log of `injector serve --upgrades`"
+        if not heartbeat.runner:
+            return f"no runner has started it: {remedy}"
+        error = f", with the error: {heartbeat.error}" if heartbeat.error else ""
+        return f"no runner since {utc_text(heartbeat.time)} ({heartbeat.runner}{error}): {remedy}"
+
+
+def read_stored(item: Mapping[str, Any]) -> Stored:
+    """Return the upgrade that a resource has. Raises DataError if it cannot be read."""
+    where, status = f"Upgrade {item['metadata']['name']}", item.get("status") or {}
+    upgrade = read_upgrade(item, where=where)
+    state = read_state(status, upgrade, where=where) if "phase" in status else None
+    return Stored(upgrade, state, read_heartbeat(status), item)
 
 
 @dataclass(frozen=True, slots=True)
-class Store(ABC):
-    """Where one upgrade is stored. All methods raise ClusterError if the API server cannot be reached or refuses.
+class Store:
+    """The resource of one upgrade. All methods raise ClusterError if the API server cannot be reached or refuses.
 
-    ``namespace`` is Istio's.
+    ``runner`` is the name of the process that writes.
     """
 
     client: KubeClient
-    namespace: str
     name: str
+    runner: str = ""
+    clock: Callable[[], float] = time.time
 
-    @abstractmethod
-    async def load(self) -> Stored | None:
-        """Return the upgrade; None if it was never started. Raises DataError if the object cannot be read."""
+    async def load(self) -> Stored:
+        """Return the upgrade. Raises UsageError if the cluster does not have it, and DataError if it cannot be read."""
+        item = await find_object(self.client, UPGRADES, self.name)
+        if item is None:
+            await self._check_crd()
+            hint = "`injector upgrade list` shows those of the cluster, and `injector upgrade run FILE` creates one"
+            raise UsageError(f"no upgrade is called {self.name}", hint=hint)
+        return read_stored(item)
 
-    async def start(self, raw: Mapping[str, Any], upgrade: Upgrade, tag: ReadTag, now: float) -> Stored:
-        """Return the upgrade that was started, or start it. ``raw`` is its resource or document; ``tag`` reads the tag before it.
+    async def _check_crd(self) -> None:
+        if await self.client.find_resource(KIND, GROUP) is None:
+            raise ConfigError(f"the cluster has no resource {UPGRADES.plural}.{GROUP}", hint=f"run `{INSTALL_CRD}`")
+
+    async def adopt(self, raw: Mapping[str, Any]) -> Stored:
+        """Create the resource from a document, or update that of its name. One that has ended stays as it is.
 
         Raises:
-            UsageError: it is under way with other waves, revisions or another tag.
+            UsageError: the upgrade is under way with other waves, revisions or another tag.
         """
-        stored = await self.load()
-        if stored is not None:
-            return stored
-        try:
-            return await self._create(raw, upgrade, new_state(upgrade, now, _tag_data(await tag())))
-        except ClusterError as error:
-            stored = await self.load() if error.reason == "conflict" else None
-            if stored is None:  # its resource was changed in the meantime
-                raise
-            return stored  # another runner has started it in the meantime
-
-    @abstractmethod
-    async def _create(self, raw: Mapping[str, Any], upgrade: Upgrade, state: State) -> Stored:
-        """Store the first state."""
-
-    @abstractmethod
-    async def save(self, stored: Stored, state: State) -> Stored:
-        """Store the next state. Raises ClusterError, reason ``conflict``, if another runner or a user has changed it."""
-
-    async def command(self, verb: str, now: float) -> Stored:
-        """Store the state after a command of a user; see ``apply_command``. Repeat it if a runner stores a state at the same moment."""
-        attempts_left = _ATTEMPTS
-        while True:
-            attempts_left -= 1
-            stored = await self.existing()
-            try:
-                return await self.save(stored, apply_command(stored.state, verb, stored.upgrade, now))
-            except ClusterError as error:
-                if error.reason != "conflict" or not attempts_left:
-                    raise
-
-    async def existing(self) -> Stored:
-        """Return the upgrade. Raises UsageError if it was never started."""
-        stored = await self.load()
-        if stored is None:
-            hint = "start it with `injector upgrade run`"
-            raise UsageError(f"no upgrade is called {self.name}", where=f"namespace {self.namespace}", hint=hint)
-        return stored
-
-
-async def find_store(client: KubeClient, namespace: str, name: str) -> Store:
-    """Return the store of an upgrade: its resource if the cluster has it, else a ConfigMap."""
-    try:
-        await client.get(UPGRADES, name)
-    except ClusterError as error:
-        if error.reason not in ("missing", "forbidden"):  # without the CRD or the permission, only files can be run
-            raise
-        return ConfigMapStore(client, namespace, name)
-    return ResourceStore(client, namespace, name)
-
-
-class ResourceStore(Store):
-    """The resource ``Upgrade``, with the state in its status. It runs once; the API server keeps its waves from changing."""
-
-    async def load(self) -> Stored | None:
-        """Return the upgrade; see ``Store``."""
         item = await find_object(self.client, UPGRADES, self.name)
-        return None if item is None else stored_resource(item)
+        if item is None:
+            await self._check_crd()
+            manifest = {"apiVersion": API_VERSION, "kind": KIND, "metadata": raw["metadata"], "spec": raw["spec"]}
+            return read_stored(await self.client.create(UPGRADES, manifest, manager=MANAGER))
+        stored = read_stored(item)
+        if stored.state is not None and stored.state.has_ended:
+            return stored
+        before, spec = item.get("spec") or {}, dict(raw["spec"])
+        # A document without `run` does not undo the runs that --again asked for.
+        spec |= {"run": max(read_upgrade(raw, where="").run, stored.upgrade.run)} if "run" in (*spec, *before) else {}
+        changed = [key for key in _FIXED if before.get(key) != spec.get(key)]
+        if changed and stored.is_under_way:
+            hint = f"restore it, or run `injector upgrade abort {self.name}` first"
+            raise UsageError(f"the upgrade {self.name} is under way with another `{changed[0]}`", hint=hint)
+        return stored if before == spec else read_stored(await self._replace_spec(item, spec))
 
-    async def _create(self, raw: Mapping[str, Any], upgrade: Upgrade, state: State) -> Stored:
-        return await self.save(Stored(upgrade, state, raw), state)
+    async def again(self, raw: Mapping[str, Any] | None = None) -> Stored:
+        """Ask for another run of an upgrade that has ended, with the document ``raw`` if it is given."""
+        stored = await self.load()
+        if stored.state is None or not stored.state.has_ended:
+            return stored if raw is None else await self.adopt(raw)
+        spec = {**(stored.item["spec"] if raw is None else raw["spec"]), "run": stored.state.run + 1}
+        return read_stored(await self._replace_spec(stored.item, spec))
 
-    async def save(self, stored: Stored, state: State) -> Stored:
-        """Store the next state; see ``Store``."""
-        status = {**state.to_dict(), "progress": progress_text(stored.upgrade, state)}
-        return Stored(stored.upgrade, state, await self._write({**stored.item, "status": status}))
+    async def _replace_spec(self, item: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:
+        return await self.client.replace(UPGRADES, {**item, "spec": spec}, manager=MANAGER)
+
+    async def rival(self, stored: Stored) -> str:
+        """Return the name of an upgrade of the same tag that is under way and began earlier; empty for none."""
+        if not stored.upgrade.tag:
+            return ""
+        others = [other for other in await self._others(stored) if other.is_under_way]
+        rank = _rank(stored)
+        return next((other.upgrade.name for other in sorted(others, key=_rank) if _rank(other) < rank), "")
+
+    async def _others(self, stored: Stored) -> list[Stored]:
+        """Return the other upgrades of the tag that were started."""
+        items = await self.client.all(Scope(UPGRADES), lambda item: item)
+        return [other for other in _readable(items) if _is_other(other, stored) and other.state is not None]
+
+    async def save(self, stored: Stored, state: State, *, error: str = "") -> Stored:
+        """Store the next state. Raises ClusterError, reason ``conflict``, if another runner or a user has changed it."""
+        now, generation = self.clock(), int(stored.item["metadata"].get("generation") or 0)
+        heartbeat = Heartbeat(self.runner, now, error) if self.runner else stored.heartbeat
+        before = stored.item.get("status") or {}
+        status = status_of(stored.upgrade, state, heartbeat, before, now=now, generation=generation)
+        return Stored(stored.upgrade, state, heartbeat, await self._write({**stored.item, "status": status}))
 
     async def note(self, reason: str) -> bool:
         """Store why an upgrade cannot start or go on, for people. Return False if this is stored already."""
         item = await self.client.get(UPGRADES, self.name)
-        status = item.get("status") or {}
-        if status.get("reason") == reason:
-            return False
-        await self._write({**item, "status": {**status, "reason": reason}})
-        return True
+        before, heartbeat = item.get("status") or {}, Heartbeat(self.runner, self.clock(), reason)
+        is_new = read_heartbeat(before).error != reason
+        if "phase" in before:
+            status = with_heartbeat(before, heartbeat)
+        else:
+            generation = int(item["metadata"].get("generation") or 0)
+            status = status_before_start(reason, before, heartbeat, generation=generation)
+        await self._write({**item, "status": status})
+        return is_new
+
+    async def command(self, verb: str, now: float) -> Stored:
+        """Store the state after a command of a user; see ``apply_command``. If a runner stores one at this moment, it is tried again."""
+        attempts_left = _ATTEMPTS
+        while True:
+            attempts_left -= 1
+            stored = await self.load()
+            if stored.state is None:
+                raise UsageError(
+                    f"the upgrade {self.name} was not started", hint=f"run `injector upgrade run {self.name}`"
+                )
+            state = apply_command(stored.state, verb, stored.upgrade, now)
+            if stored.state.has_ended and not state.has_ended:
+                await self._check_latest(stored)
+            try:
+                return await self.save(stored, state)
+            except ClusterError as error:
+                if error.reason != "conflict" or not attempts_left:
+                    raise
+
+    async def _check_latest(self, stored: Stored) -> None:
+        """Check that no other upgrade has moved the tag since. Raises UsageError if one has."""
+        if not stored.upgrade.tag:
+            return
+        later = [other for other in await self._others(stored) if _rank(other) > _rank(stored)]
+        if later:
+            name = max(later, key=_rank).upgrade.name
+            what = f"upgrade {name} of tag {stored.upgrade.tag} began after {self.name}"
+            raise UsageError(what, hint=f"use `injector upgrade rollback {name}` first")
 
     async def _write(self, item: Mapping[str, Any]) -> dict[str, Any]:
         return await self.client.replace(UPGRADES, item, manager=MANAGER, subresource="/status")
 
 
-def stored_resource(item: Mapping[str, Any]) -> Stored | None:
-    """Return the upgrade and the state that a resource has; None if it was never started. Raises DataError if it cannot be read."""
-    where, status = f"Upgrade {item['metadata']['name']}", dict(item.get("status") or {})
-    if "phase" not in status:
-        return None
-    status.pop("progress", None)
-    upgrade = read_upgrade(item, where=where)
-    return Stored(upgrade, read_state(status, upgrade, where=where), item)
-
-
-class ConfigMapStore(Store):
-    """The ConfigMap of an upgrade that comes from a file."""
-
-    async def load(self) -> Stored | None:
-        """Return the upgrade; see ``Store``."""
-        item = await find_object(self.client, CONFIG_MAPS, f"{_PREFIX}{self.name}", namespace=self.namespace)
-        if item is None:
-            return None
-        where = f"ConfigMap {self.namespace}/{_PREFIX}{self.name}"
-        data = item.get("data") or {}
+def _readable(items: Iterable[Mapping[str, Any]]) -> Iterable[Stored]:
+    for item in items:
         try:
-            document, state = (load_json(data.get(key, ""), where=f"{where}: {key}") for key in ("upgrade", "state"))
-        except DataError as error:
-            raise ConfigError(error.what, where=error.where, hint=START_AGAIN) from None
-        upgrade = read_upgrade(document, where=f"{where}: upgrade")
-        return Stored(upgrade, read_state(state, upgrade, where=where), item)
-
-    async def start(self, raw: Mapping[str, Any], upgrade: Upgrade, tag: ReadTag, now: float) -> Stored:
-        """Start the upgrade; see ``Store``. The document of the user replaces the stored one."""
-        stored = await super().start(raw, upgrade, tag, now)
-        if stored.state.has_ended:
-            # The marks of restarts go on, so that those of the upgrade before are not taken for this one's.
-            state = replace(new_state(upgrade, now, _tag_data(await tag())), token=stored.state.token)
-            return await self._write(stored, raw, upgrade, state)
-        before = load_json(stored.item["data"]["upgrade"])
-        changed = [key for key in _FIXED if before["spec"].get(key) != raw["spec"].get(key)]
-        if changed:
-            hint = f"restore it, or run `injector upgrade abort {self.name}` first"
-            raise UsageError(f"the upgrade {self.name} is under way with another `{changed[0]}`", hint=hint)
-        return stored if before == raw else await self._write(stored, raw, upgrade, stored.state)
-
-    async def _create(self, raw: Mapping[str, Any], upgrade: Upgrade, state: State) -> Stored:
-        meta = {"name": f"{_PREFIX}{self.name}", "namespace": self.namespace, "labels": {LABEL: self.name}}
-        manifest = {"metadata": meta, "data": _data(raw, state)}
-        return Stored(upgrade, state, await self.client.create(CONFIG_MAPS, manifest, manager=MANAGER))
-
-    async def save(self, stored: Stored, state: State) -> Stored:
-        """Store the next state; see ``Store``."""
-        return await self._write(stored, load_json(stored.item["data"]["upgrade"]), stored.upgrade, state)
-
-    async def _write(self, stored: Stored, raw: Mapping[str, Any], upgrade: Upgrade, state: State) -> Stored:
-        item = await self.client.replace(CONFIG_MAPS, {**stored.item, "data": _data(raw, state)}, manager=MANAGER)
-        return Stored(upgrade, state, item)
+            yield read_stored(item)
+        except DataError:  # it cannot run
+            continue
 
 
-def _data(raw: Mapping[str, Any], state: State) -> dict[str, str]:
-    return {"upgrade": dump_json(raw).decode(), "state": dump_json(state.to_dict()).decode()}
+def _is_other(other: Stored, stored: Stored) -> bool:
+    return other.upgrade.tag == stored.upgrade.tag and other.upgrade.name != stored.upgrade.name
 
 
-def _tag_data(tag: Tag | None) -> TagBefore:
-    return TagBefore() if tag is None else TagBefore(revision=tag.revision, annotations=tag_annotations(tag))
+def _rank(stored: Stored) -> tuple[float, str]:
+    """Return the order of upgrades of one tag: by the start, which a rollback does not change."""
+    state = stored.state
+    return (float("inf") if state is None else state.started, stored.upgrade.name)
 
 
-async def read_tag(client: KubeClient, upgrade: Upgrade) -> Tag | None:
-    """Return the tag of an upgrade as it is now; None if it has none. Raises InjectorError if it is missing or cannot be read."""
-    if not upgrade.tag:
-        return None
-    tag_objects = await client.all(Scope(WEBHOOKS, labels=f"{TAG_LABEL}={upgrade.tag}"), tag_object)
-    tags, faults = read_tags(tag_objects)
-    if upgrade.tag in faults:
-        raise faults[upgrade.tag]
-    if upgrade.tag not in tags:
-        raise ClusterError(f"tag {upgrade.tag} does not exist", hint="set it again", reason="missing")
-    return tags[upgrade.tag]
-
-
-def tag_before(stored: Stored) -> Tag | None:
-    """Return the tag before the upgrade; None if the upgrade has none. Raises DataError if the state cannot be read."""
-    data = stored.state.tag_before
-    if not data:
-        return None
-    label, annotations = data.get("revision", ""), data.get("annotations", {})
-    return TagObject(stored.upgrade.tag, label, "before the upgrade", annotations).read()[0]
-
-
-def write_tag(session: Session, istio_namespace: str, tag: Tag, expected: Tag | None) -> None:
-    """Write a tag of the cluster, if it is still the expected one.
-
-    Raises:
-        ClusterError: with the reason ``conflict`` if it is not.
-        InjectorError: a revision of the tag does not exist, or the tag has several objects.
-    """
-    tags = ClusterTags(session, istio_namespace)
-    state = tags.list()
-    if state.tags.get(tag.name) != expected:
-        raise ClusterError(f"tag {tag.name} was changed by another writer", hint="try again", reason="conflict")
-    for name in tag.revisions:
-        state.check_revision(name)
-    tags.write(tags.plan(tag))
+async def list_upgrades(client: KubeClient) -> list[Stored]:
+    """Return the upgrades of a cluster by name. Those that cannot be read are left out."""
+    items = await client.all(Scope(UPGRADES), lambda item: item)
+    return sorted(_readable(items), key=lambda stored: stored.upgrade.name)

@@ -1,59 +1,77 @@
-"""What the plan of an upgrade needs to know of a cluster: its revisions, the tag, and every workload with its pods."""
+"""The input of the plans of upgrades, read from a cluster: the revisions, the tag, and every workload with its pods."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from injector.errors import TagError, UsageError
+from injector.errors import InjectorError, TagError, UsageError
 from injector.fleet.routing import pod_labels, requested_name
 from injector.fleet.view import ClusterView, notes_of_unknown_namespaces, read_view
 from injector.fleet.workloads import list_workloads
 from injector.hints import first_of
 from injector.injection.tools.drift import injected_revision
+from injector.istio.labels import REVISION_LABEL
 from injector.kube.pods import has_ended
 from injector.kube.podsecurity import enforced_level
 from injector.revisions.clustersource import Offload, inline
 from injector.revisions.tags import Tag, workload_key
-from injector.upgrade.plan import Key, Restart, Workload, key_of, restart_of, unknown_restart
+from injector.upgrade.plan import (
+    Fleet,
+    Key,
+    Plan,
+    Restart,
+    Workload,
+    check_tag,
+    key_of,
+    make_plan,
+    restart_of,
+    unknown_restart,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from injector.cluster.client import KubeClient
     from injector.cluster.resources import TextReader
     from injector.fleet.sources import RevisionSources
     from injector.istio.revision import Revision
     from injector.kube.pods import Created
     from injector.upgrade.document import Upgrade
-
-
-@dataclass(frozen=True, slots=True)
-class Fleet:
-    """The input of a plan: the revisions, the tag and the workloads of a cluster. ``notes`` are for the user."""
-
-    source: Revision
-    target: Revision
-    tag: Tag | None
-    workloads: tuple[Workload, ...]
-    notes: tuple[str, ...]
+    from injector.upgrade.state import State
 
 
 async def read_fleet(
-    reader: TextReader, sources: RevisionSources, document: Upgrade, offload: Offload = inline
+    reader: TextReader,
+    sources: RevisionSources,
+    document: Upgrade,
+    offload: Offload = inline,
+    *,
+    needs: Collection[str] | None = None,
+    sidecars: tuple[str, str] = ("", ""),
 ) -> Fleet:
     """Read the input of a plan from a cluster, or from files. A server gives ``offload`` to keep its event loop free.
+
+    ``needs`` has the revisions that must exist; by default both, and the tag. ``sidecars`` are the names that the revisions write into
+    pods, for one that does not exist.
 
     Raises:
         InjectorError: as in ``read_view``, a workload cannot be read, or the tag is unknown.
     """
     view = await read_view(reader, sources, None, offload=offload)
-    source, target = (_revision(view, name) for name in (document.source, document.target))
+    source, target = (
+        _revision(view, name) if needs is None or name in needs else _revision_if_readable(view, name)
+        for name in (document.source, document.target)
+    )
     tags = view.revisions.state.tags
-    if document.tag and document.tag not in tags:
+    if document.tag and document.tag not in tags and needs is None:
         hint = f"known tags are {first_of(sorted(tags))}" if tags else "set it with `injector tag set`"
         raise TagError(f'cannot find tag "{document.tag}"', where=view.revisions.tags_where, hint=hint)
     restarts: dict[Key, Restart] = {}
     # By name, because a list can be started again. A pod of a file may have no name.
-    sidecars: dict[tuple[str, str | int], tuple[Key, str | None]] = {}
+    sidecar_of: dict[tuple[str, str | int], tuple[Key, str | None]] = {}
 
     def note(item: dict[str, Any]) -> None:
         if item["kind"] != "Pod":
@@ -61,14 +79,14 @@ async def read_fleet(
         elif not has_ended(item):
             meta = item["metadata"]
             place = str(meta.get("namespace", ""))
-            sidecars[place, meta.get("name") or len(sidecars)] = (
+            sidecar_of[place, meta.get("name") or len(sidecar_of)] = (
                 Key(*workload_key(item, place)),
                 injected_revision(item),
             )
 
     created = await list_workloads(reader, note, offload)
     pods: dict[Key, Counter[str | None]] = {}
-    for key, revision in sidecars.values():
+    for key, revision in sidecar_of.values():
         pods.setdefault(key, Counter())[revision] += 1
 
     def workload_of(pod: Created) -> Workload:
@@ -78,13 +96,17 @@ async def read_fleet(
         name = requested_name(view.webhooks, labels)
         # The pods of a Job whose name looks like that of a CronJob's Job are those of the CronJob.
         own = pods.get(key) or pods.get(Key(*labels.workload.key)) or Counter()
-        return Workload(pod, name, labels.workload.pin, own, restart, enforced_level(labels.namespace))
+        policy = enforced_level(labels.namespace)
+        return Workload(pod, name, labels.workload.pin, own, restart, policy, REVISION_LABEL in labels.pod)
 
     skipped = notes_of_unknown_namespaces({workload.namespace for workload in created} - view.namespaces.keys())
     known = [workload for workload in created if workload.namespace in view.namespaces]
     workloads = await offload(lambda: tuple(map(workload_of, known)))
     notes = (*view.notes, *skipped)
-    return Fleet(source, target, tags.get(document.tag), workloads, notes)
+    old, new = (
+        revision.written if revision else name for revision, name in zip((source, target), sidecars, strict=True)
+    )
+    return Fleet(source, target, tags.get(document.tag), workloads, (old, new), notes)
 
 
 def _revision(view: ClusterView, name: str) -> Revision:
@@ -93,3 +115,59 @@ def _revision(view: ClusterView, name: str) -> Revision:
         hint = f"known revisions are {first_of(sorted(state.names))}"
         raise UsageError(f'no revision is called "{name}"', where=view.revisions.where, hint=hint)
     return view.built.revision(state.revision(name))
+
+
+def _revision_if_readable(view: ClusterView, name: str) -> Revision | None:
+    try:
+        return _revision(view, name)
+    except InjectorError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """A plan, and the workloads of the whole cluster that it was made of."""
+
+    plan: Plan
+    workloads: tuple[Workload, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Surveyor:
+    """Makes the plans of running upgrades of one cluster, on the event loop that the client belongs to.
+
+    The work of reading and planning is done in a thread, because the event loop of a server answers admissions. While 5,000 workloads
+    were read and compared, it was late by at most 0.34 s on a busy machine, instead of 3.3 s. One upgrade after the other does it:
+    several would take the processor and every thread of the server, which reloads its configuration in one.
+    """
+
+    client: KubeClient
+    sources: RevisionSources
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def start(self, upgrade: Upgrade) -> tuple[Tag | None, tuple[str, str]]:
+        """Return the tag of an upgrade before its start, and the names that its revisions write into pods.
+
+        Raises:
+            InjectorError: a revision or the tag does not exist, or the upgrade cannot move the tag.
+        """
+        async with self._lock:
+            fleet = await read_fleet(self.client, self.sources, upgrade, asyncio.to_thread)
+        if fleet.tag is not None:
+            check_tag(upgrade, fleet.tag)
+        return fleet.tag, fleet.sidecars
+
+    async def survey(self, upgrade: Upgrade, state: State, before: Tag | None, *, is_compared: bool = False) -> Survey:
+        """Return the plan of an upgrade or its rollback from the tag before it, with the classes of change of the current wave.
+
+        Raises:
+            InjectorError: the revision that the pods are to get does not exist.
+        """
+        needs = {upgrade.source if state.back else upgrade.target}
+        waves = (state.wave,) if is_compared else ()
+        async with self._lock:
+            fleet = await read_fleet(
+                self.client, self.sources, upgrade, asyncio.to_thread, needs=needs, sidecars=state.sidecars
+            )
+            plan = await asyncio.to_thread(make_plan, upgrade, before, fleet, waves, back=state.back)
+        return Survey(plan, fleet.workloads)

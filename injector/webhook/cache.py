@@ -15,17 +15,15 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from injector.kube.admission import CANONICAL_TOKEN_VOLUME, RANDOM_LETTERS
+from injector.webhook.limits import MAX_CACHED
 
 if TYPE_CHECKING:
     from injector.kube.admission import Request, Response
     from injector.metrics import Outcome
     from injector.revisions.registry import Registry, Resolved, Snapshot
-
-MAX_BYTES: Final = 16 << 20
-"""Bytes of keys and responses. A pod takes about 20 KiB, so about 800 workloads can scale at the same time."""
 
 
 class CacheKey(NamedTuple):
@@ -55,7 +53,7 @@ class CachedAnswer:
         cls, response: Response, outcome: Outcome, reason: str, resolved: Resolved, token_volume: str
     ) -> CachedAnswer:
         """Encode the response, if possible, and return the answer. Raises DataError if the response is not JSON data."""
-        canonical = response.renamed(token_volume, CANONICAL_TOKEN_VOLUME) if token_volume else response
+        canonical = response.rename_volume(token_volume, CANONICAL_TOKEN_VOLUME) if token_volume else response
         if canonical == response:
             return cls(_exact(response.content()), outcome, reason, resolved, token_volume)
         return cls(replace(canonical, patch=_exact(canonical.patch)), outcome, reason, resolved, token_volume)
@@ -64,7 +62,7 @@ class CachedAnswer:
         """Return the encoded response to ``request``, without the uid."""
         if isinstance(self.content, bytes):
             return self.content
-        return self.content.renamed(CANONICAL_TOKEN_VOLUME, request.token_volume).content()
+        return self.content.rename_volume(CANONICAL_TOKEN_VOLUME, request.token_volume).content()
 
     def confirms(self, other: CachedAnswer) -> bool:
         """Return whether the answer for another pod shows that no template transforms the name. The names may have no letter in common."""
@@ -85,7 +83,7 @@ class AnswerCache:
     """
 
     registry: Registry
-    max_bytes: int = MAX_BYTES
+    max_bytes: int = MAX_CACHED
     hits: int = 0
     size: int = 0
     _answers: OrderedDict[CacheKey, CachedAnswer] = field(default_factory=OrderedDict)

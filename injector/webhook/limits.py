@@ -1,8 +1,18 @@
-"""The limits of the server, each with its reason. ``settings.py`` has those that a user may change."""
+"""The limits of the server, each with its reason. ``settings.py`` has those that a user may change.
+
+The limits of connections depend on the open files of the process. If the connections of strangers took all of them, the server could
+neither accept the next connection, nor answer a probe, nor read its configuration.
+"""
 
 from __future__ import annotations
 
+import logging
+import resource
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final
+
+_log = logging.getLogger(__name__)
 
 # Bodies of requests, in bytes.
 MAX_BODY: Final = 8 * 1024 * 1024
@@ -19,10 +29,99 @@ THREADS: Final = 3
 """A slow tenant keeps one busy, a slow revision two, and one is free for the others. Each may use the memory of a template's budget."""
 MAX_TENANTS: Final = 4096
 """Pairs of a revision and a namespace whose used time is known."""
+MAX_CACHED: Final = 16 * 1024 * 1024
+"""Bytes of the answer cache. A pod takes about 20 KiB, so about 800 workloads can scale at the same time."""
+MAX_SHADOWED: Final = 100
+"""Admissions that wait for a shadow, so that a deployment of a hundred pods is compared completely."""
+MAX_SHADOWED_BYTES: Final = 4 * 1024 * 1024
+"""Bytes of their reviews. Decoded, they take about ten times as much memory."""
+
+# Connections.
+MAX_CONNECTIONS: Final = 1000
+"""Of a port. Five API servers with 200 calls each (--max-mutating-requests-inflight). With TLS one takes 15 KiB, and 40 KiB once used."""
+MAX_HANDSHAKES: Final = 250
+"""Of a port. One takes up to 60 KiB, before the client is known. An API server finishes its handshake within two round trips."""
+MIN_CONNECTIONS: Final = 16
+"""Of a port. With fewer, an API server and the probes would take each other's places."""
+OPERATIONS_SHARE: Final = 5
+"""If files are scarce, the port of operations gets a fifth of the connections: probes and scrapes need few."""
+RESERVED_FILES: Final = 96
+"""Files for all else: the configuration, certificates, the client of the cluster, and connections that are being replaced."""
+BACKLOG: Final = 1024
+"""Length of the kernel's queue of connections."""
+ACCEPTED_AT_ONCE: Final = 1
+"""Connections to accept in one pass of the event loop. A handshake takes 1 ms: with 8, bursts delay admissions seven times as long."""
+# Size of asyncio's read buffers. With TLS it allocates and zeroes one per connection: 256 KiB by default, 250 MB for 1,000 connections.
+# Without TLS it allocates one for each read and shrinks it, which fragments the heap.
+TLS_BUFFER: Final = 4 * 1024
+PLAIN_BUFFER: Final = 16 * 1024
 
 # Times in seconds. None affects an API server: it connects, sends a request at once, reads the response and keeps the connection
 # (k8s.io/apimachinery, SetTransportDefaults).
+HANDSHAKE_TIMEOUT: Final = 6.0
+"""From accepting a connection to the end of the TLS handshake."""
+REQUEST_TIMEOUT: Final = 8.0
+"""From the first byte of a request to its last. A slower connection is closed."""
 BODY_TIMEOUT: Final = 6.0
 """For the body of a request. A slower request gets status 408."""
+WRITE_TIMEOUT: Final = 6.0
+"""For writing a response. If the peer does not read it, the connection is closed."""
+CHECK_INTERVAL: Final = 1.0
+"""Between two checks of REQUEST_TIMEOUT and WRITE_TIMEOUT: a timer for each request would take 5 % of the time of a cached answer."""
+KEEPALIVE_TIMEOUT: Final = 120.0
+"""For an idle connection. Longer than the 90 s of API servers, which must be the side that closes."""
+LINGER_TIMEOUT: Final = 2.0
+"""For reading the rest of a refused body, so that the client sees the response."""
+TLS_SHUTDOWN_TIMEOUT: Final = 1.0
+"""For the peer's confirmation at the end of a TLS connection."""
+DRAIN_TIMEOUT: Final = 4.0
+"""For answering the remaining requests after the shutdown delay. With a delay of 5 s the process ends within 10 s."""
+DRAIN_INTERVAL: Final = 0.02
+"""Between two checks for idle connections in a drain."""
+QUIET_TIME: Final = 1.0
+"""A drain does not close connections that were used within this time, since they are likely to be used again."""
+CLEANUP: Final = 0.25
+"""That aiohttp waits, twice, for connections that are still open at the end. Their requests are incomplete."""
 RETRY_AFTER: Final = 1
 """Until a rejected client may try again; it has 10 s by default (admissionregistration/v1, timeoutSeconds)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """The numbers of connections of both ports."""
+
+    webhook: int = MAX_CONNECTIONS
+    operations: int = MAX_CONNECTIONS
+
+
+def connection_limits() -> ConnectionLimits:
+    """Raise the soft limit of open files as far as needed and allowed, and return the limits that it allows. The log says both."""
+    files = _raise_soft_limit(2 * MAX_CONNECTIONS + RESERVED_FILES)
+    limits = limits_for(files)
+    scarce = limits.webhook < MAX_CONNECTIONS
+    _log.log(
+        logging.WARNING if scarce else logging.INFO,
+        "at most %d connections to the webhook and %d to operations: the process may open %s files%s",
+        limits.webhook,
+        limits.operations,
+        "any number of" if files == resource.RLIM_INFINITY else files,
+        f"; raise its limit of open files to {2 * MAX_CONNECTIONS + RESERVED_FILES}" if scarce else "",
+    )
+    return limits
+
+
+def limits_for(files: int) -> ConnectionLimits:
+    """Return the limits for a process that may open so many files."""
+    free = 2 * MAX_CONNECTIONS if files == resource.RLIM_INFINITY else files - RESERVED_FILES
+    operations = min(MAX_CONNECTIONS, max(MIN_CONNECTIONS, free // OPERATIONS_SHARE, free - MAX_CONNECTIONS))
+    return ConnectionLimits(min(MAX_CONNECTIONS, max(MIN_CONNECTIONS, free - operations)), operations)
+
+
+def _raise_soft_limit(wanted: int) -> int:
+    """Return the soft limit of open files, after raising it up to ``wanted`` if the hard limit allows it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):  # macOS refuses more than its own maximum
+            most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]

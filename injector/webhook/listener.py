@@ -28,7 +28,7 @@ from aiohttp.http import HttpVersion11
 from aiohttp.http_exceptions import HttpProcessingError
 
 from injector.errors import InjectorError
-from injector.webhook.openfiles import MAX_CONNECTIONS
+from injector.webhook import limits
 
 if TYPE_CHECKING:
     import ssl
@@ -38,48 +38,13 @@ if TYPE_CHECKING:
 Answerer: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 """Answers the requests of a port."""
 
-# Timeouts in seconds. None affects an API server: it connects, sends a request at once, reads the response and keeps the connection
-# (k8s.io/apimachinery, SetTransportDefaults).
-HANDSHAKE_TIMEOUT: Final = 6.0
-"""From accepting a connection to the end of the TLS handshake."""
-REQUEST_TIMEOUT: Final = 8.0
-"""From the first byte of a request to its last. A slower connection is closed."""
-WRITE_TIMEOUT: Final = 6.0
-"""For writing a response. If the peer does not read it, the connection is closed."""
-# A timer for each request would take 5 % of the time of a cached answer.
-CHECK_INTERVAL: Final = 1.0
-"""Between two checks of REQUEST_TIMEOUT and WRITE_TIMEOUT. A connection is closed at the first check after its timeout."""
-KEEPALIVE_TIMEOUT: Final = 120.0
-"""For an idle connection. Longer than the 90 s of API servers, which must be the side that closes."""
-LINGER_TIMEOUT: Final = 2.0
-"""For reading the rest of a refused body, so that the client sees the response."""
-TLS_SHUTDOWN_TIMEOUT: Final = 1.0
-"""For the peer's confirmation at the end of a TLS connection."""
-DRAIN_TIMEOUT: Final = 4.0
-"""For answering the remaining requests after the shutdown delay. With a delay of 5 s the process ends within 10 s."""
-QUIET_TIME: Final = 1.0
-"""A drain does not close connections that were used within this time, since they are likely to be used again."""
-BACKLOG: Final = 1024
-"""Length of the kernel's queue of connections."""
-ACCEPTED_AT_ONCE: Final = 1
-"""Connections to accept in one pass of the event loop. A handshake takes 1 ms: with 8, bursts delay admissions seven times as long."""
-DRAIN_INTERVAL: Final = 0.02
-"""Seconds between two checks for idle connections in a drain."""
-CLEANUP: Final = 0.25
-"""Seconds that aiohttp waits, twice, for connections that are still open at the end. Their requests are incomplete."""
-
-# Size of asyncio's read buffers. With TLS it allocates and zeroes one per connection: 256 KiB by default, 250 MB for 1,000 connections.
-# Without TLS it allocates one for each read and shrinks it, which fragments the heap.
-TLS_BUFFER: Final = 4 * 1024
-PLAIN_BUFFER: Final = 16 * 1024
-
 HTTP: Final[Mapping[str, Any]] = MappingProxyType(
     {
         "access_log": None,
         # A compressed body is answered 415 before anything inflates it.
         "auto_decompress": False,
-        "keepalive_timeout": KEEPALIVE_TIMEOUT,
-        "lingering_time": LINGER_TIMEOUT,
+        "keepalive_timeout": limits.KEEPALIVE_TIMEOUT,
+        "lingering_time": limits.LINGER_TIMEOUT,
         "max_line_size": 8190,
         "max_field_size": 8190,
     }
@@ -125,7 +90,7 @@ class Connection(web.RequestHandler):
             return
         # Idle from here on: during a drain, a connection with a slow handshake has as long for its request as any other.
         self.since = self._loop.time()
-        transport.max_size = PLAIN_BUFFER  # type: ignore[attr-defined] # asyncio's own attribute
+        transport.max_size = limits.PLAIN_BUFFER  # type: ignore[attr-defined] # asyncio's own attribute
         # Pause writing until the kernel has the complete response, so that the write timeout covers all of it.
         transport.set_write_buffer_limits(0)
         super().connection_made(transport)
@@ -138,7 +103,7 @@ class Connection(web.RequestHandler):
     def data_received(self, data: bytes) -> None:
         """Start the timeout of a request at its first byte."""
         if data and self.state is ConnectionState.IDLE:
-            self._enter(ConnectionState.RECEIVING, REQUEST_TIMEOUT)
+            self._enter(ConnectionState.RECEIVING, limits.REQUEST_TIMEOUT)
         super().data_received(data)
 
     def enter_handler(self) -> None:
@@ -151,7 +116,7 @@ class Connection(web.RequestHandler):
         """Send a response within the write timeout. It closes the connection if the rest of the request is still to come."""
         if not request.content.is_eof():
             resp.force_close()
-        self._enter(ConnectionState.IN_HANDLER, WRITE_TIMEOUT)
+        self._enter(ConnectionState.IN_HANDLER, limits.WRITE_TIMEOUT)
         sent = await super().finish_response(request, resp, start_time)
         self._enter(ConnectionState.IDLE)
         return sent
@@ -163,7 +128,7 @@ class Connection(web.RequestHandler):
 
     def is_quiet(self, now: float) -> bool:
         """Return whether the connection has been idle for a while."""
-        return self.state is ConnectionState.IDLE and now - self.since > QUIET_TIME
+        return self.state is ConnectionState.IDLE and now - self.since > limits.QUIET_TIME
 
     def abort(self) -> None:
         """Close the connection at once."""
@@ -228,15 +193,23 @@ async def send_continue(request: web.BaseRequest) -> None:
 class Listener:
     """Serves one port. It is the protocol factory of the port's asyncio server.
 
-    ``clients`` verifies client certificates; None admits every client. ``limit`` counts connections in a TLS handshake too.
+    ``clients`` verifies client certificates; None admits every client. ``limit`` counts connections in a TLS handshake too, of which there
+    are at most ``max_handshakes``.
     """
 
-    def __init__(self, answer: Answerer, clients: ClientAuthority | None = None, limit: int = MAX_CONNECTIONS) -> None:
+    def __init__(
+        self,
+        answer: Answerer,
+        clients: ClientAuthority | None = None,
+        limit: int = limits.MAX_CONNECTIONS,
+        max_handshakes: int = limits.MAX_HANDSHAKES,
+    ) -> None:
         self.server = web.Server(
             partial(_check_and_answer, answer), request_factory=partial(HttpRequest, loop=asyncio.get_running_loop())
         )
         self.clients = clients
         self._limit = limit
+        self._max_handshakes = max_handshakes
         # The start times of handshakes, by task: asyncio accepts each connection in its own task, which ends with the handshake.
         self.handshakes: dict[asyncio.Task[Any], float] = {}
         self.open: set[Connection] = set()
@@ -245,17 +218,17 @@ class Listener:
 
     async def listen(self, bind: str, port: int, tls: ssl.SSLContext | None = None) -> int:
         """Listen, and return the port. Port 0 means any free port. Raises InjectorError if the address cannot be used."""
-        sslproto.SSLProtocol.max_size = TLS_BUFFER
+        sslproto.SSLProtocol.max_size = limits.TLS_BUFFER
         options: dict[str, Any] = {}
         if tls is not None:
             options = {
                 "ssl": tls,
-                "ssl_handshake_timeout": HANDSHAKE_TIMEOUT,
-                "ssl_shutdown_timeout": TLS_SHUTDOWN_TIMEOUT,
+                "ssl_handshake_timeout": limits.HANDSHAKE_TIMEOUT,
+                "ssl_shutdown_timeout": limits.TLS_SHUTDOWN_TIMEOUT,
             }
         try:
             self._listening = await asyncio.get_running_loop().create_server(
-                self, bind or None, port, backlog=ACCEPTED_AT_ONCE, **options
+                self, bind or None, port, backlog=limits.ACCEPTED_AT_ONCE, **options
             )
         except OSError as error:
             raise InjectorError(
@@ -276,7 +249,7 @@ class Listener:
         if self._listening is None:
             return 0
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + DRAIN_TIMEOUT
+        deadline = loop.time() + limits.DRAIN_TIMEOUT
         while True:
             if not readable(listening.fileno() for listening in self._listening.sockets):
                 self._listening.close()
@@ -284,7 +257,7 @@ class Listener:
             remaining = self.count_open()
             if not (remaining or self._listening.sockets) or loop.time() >= deadline:
                 return remaining
-            await asyncio.sleep(DRAIN_INTERVAL)
+            await asyncio.sleep(limits.DRAIN_INTERVAL)
 
     async def close(self) -> None:
         """Stop listening and close every connection."""
@@ -294,7 +267,7 @@ class Listener:
             self._check.cancel()
         for task in tuple(self.handshakes):
             task.cancel()
-        runner = web.ServerRunner(self.server, shutdown_timeout=CLEANUP)
+        runner = web.ServerRunner(self.server, shutdown_timeout=limits.CLEANUP)
         await runner.setup()
         await runner.cleanup()
 
@@ -319,7 +292,7 @@ class Listener:
     def check_later(self) -> None:
         """Schedule a check of all deadlines after ``CHECK_INTERVAL``."""
         if self._check is None:
-            self._check = asyncio.get_running_loop().call_later(CHECK_INTERVAL, self._check_deadlines)
+            self._check = asyncio.get_running_loop().call_later(limits.CHECK_INTERVAL, self._check_deadlines)
 
     def close_idle(self) -> None:
         """Close every idle connection without unread data in the kernel.
@@ -334,7 +307,7 @@ class Listener:
     def count_open(self) -> int:
         """Return the number of open connections and recent handshakes."""
         now = asyncio.get_running_loop().time()
-        recent = sum(now - since <= QUIET_TIME for since in self.handshakes.values())
+        recent = sum(now - since <= limits.QUIET_TIME for since in self.handshakes.values())
         return recent + sum(connection.connected for connection in self.open)
 
     def _check_deadlines(self) -> None:
@@ -362,13 +335,18 @@ class Listener:
         self.handshakes.pop(task, None)
 
     def _make_room(self, accepting: asyncio.Task[Any]) -> None:
-        """At the limit, close the connection that has been idle for longest, else the one that has been receiving for longest.
+        """At the limit of handshakes, end the oldest one. At that of connections, close the one that has been idle for longest.
 
-        A handshake counts as idle since its start. If every connection has a request in the handler, the new one is closed.
+        Without an idle connection, close the one that has been receiving for longest. A handshake counts as idle since
+        its start. If every connection has a request in the handler, close the new one.
         """
+        task = next(iter(self.handshakes), None)
+        if task is not None and len(self.handshakes) >= self._max_handshakes:
+            self._forget(task)
+            task.cancel()
+            return
         if len(self.handshakes) + len(self.open) < self._limit:
             return
-        task = next(iter(self.handshakes), None)
         idle = _oldest(self.open, ConnectionState.IDLE)
         if task is not None and (idle is None or self.handshakes[task] <= idle.since):
             self._forget(task)
@@ -420,9 +398,9 @@ def _configure(listening: Any) -> None:
     TCP_USER_TIMEOUT).
     """
     with listening.dup() as sock:
-        sock.listen(BACKLOG)
+        sock.listen(limits.BACKLOG)
         if hasattr(socket, "TCP_USER_TIMEOUT"):  # on Linux
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(WRITE_TIMEOUT * 1000))
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(limits.WRITE_TIMEOUT * 1000))
 
 
 def _oldest(connections: Iterable[Connection], state: ConnectionState) -> Connection | None:

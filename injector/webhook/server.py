@@ -23,8 +23,8 @@ from aiohttp.hdrs import METH_POST
 from injector.istio.webhooks.paths import PATH_PREFIX
 from injector.webhook.handler import InjectHandler
 from injector.webhook.lifecycle import Follow, Lifecycle, LoopLag, Phase, Supervisor
+from injector.webhook.limits import connection_limits
 from injector.webhook.listener import Answerer, Listener
-from injector.webhook.openfiles import connection_limits
 from injector.webhook.operations import Operations
 from injector.webhook.shadow import Shadows
 from injector.webhook.tls.certificatesource import SelfCheck

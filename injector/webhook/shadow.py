@@ -23,6 +23,7 @@ from injector.injection.steps.overrides import OVERRIDES
 from injector.injection.tools.podchanges import Change, changes
 from injector.istio.annotations import ANNOTATIONS
 from injector.kube.typed import is_struct, struct_type
+from injector.webhook.limits import MAX_SHADOWED, MAX_SHADOWED_BYTES
 
 if TYPE_CHECKING:
     from injector.istio.revision import Revision
@@ -32,10 +33,6 @@ _log = logging.getLogger(__name__)
 
 IDLE_PER_WORK: Final = 4.0
 """How long the worker rests after an admission, as a multiple of its work: it uses at most a fifth of one core."""
-MAX_WAITING: Final = 100
-"""Admissions, so that a deployment of a hundred pods is compared completely."""
-MAX_WAITING_BYTES: Final = 4 * 1024 * 1024
-"""Bytes of their reviews. Decoded, they take about ten times as much memory."""
 MAX_EXAMPLES: Final = 3
 """Paths that are kept per kind of difference, so that a hundred variables do not hide one capability."""
 # A path has names from the pod, which can be long.
@@ -116,7 +113,7 @@ class Shadows:
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._waiting: asyncio.Queue[Admission] = asyncio.Queue(MAX_WAITING)
+        self._waiting: asyncio.Queue[Admission] = asyncio.Queue(MAX_SHADOWED)
         self._waiting_bytes = 0
         self._running = False
         self._tallies: dict[str, Tally] = {}
@@ -127,7 +124,7 @@ class Shadows:
         if not self._running:
             return
         # An admission that exceeds the limit alone still fits into an empty queue.
-        too_large = self._waiting_bytes and self._waiting_bytes + admission.size > MAX_WAITING_BYTES
+        too_large = self._waiting_bytes and self._waiting_bytes + admission.size > MAX_SHADOWED_BYTES
         if too_large or self._waiting.full():
             self.dropped += 1
             self._metrics.shadow_dropped.inc()

@@ -6,23 +6,32 @@ import asyncio
 import copy
 import json
 import re
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from prometheus_client import CollectorRegistry
 
-from injector.cluster.client import Page
-from injector.cluster.resources import CONFIG_MAPS, PODS, Scope
+from injector.cluster.resources import PODS, Scope
 from injector.errors import TagError
 from injector.fleet.sources import RevisionSources
-from injector.metrics import Metrics
-from injector.upgrade import launch
-from injector.upgrade.launch import Launcher
-from injector.upgrade.state import COMPLETED, PAUSED, RESTARTING, State
-from injector.upgrade.store import UPGRADES, ResourceStore
+from injector.golang.time import utc_text
+from injector.upgrade import survey
+from injector.upgrade.state import (
+    ABORTED,
+    COMPLETED,
+    INCOMPLETE,
+    PAUSED,
+    RESTARTING,
+    ROLLED_BACK,
+    PlannedRestart,
+    Remaining,
+    State,
+)
+from injector.upgrade.store import UPGRADES
+from injector.upgrade.survey import Surveyor
 from tests.cases import cases
 from tests.cli.clusters import (
     FakeKube,
@@ -348,6 +357,14 @@ def test_a_file_with_several_documents_is_refused(document: str, tmp_path: Path)
 HOME = "istio-system"
 
 
+def stored_upgrade(
+    state: State, spec: dict[str, Any] = TWO_WAVES["spec"], *, seen: float | None = None
+) -> dict[str, Any]:
+    """The resource of an upgrade, whose runner was seen at this time; by default just now."""
+    beat = {"name": "laptop", "lastSeen": utc_text(time.time() if seen is None else seen), "lastError": ""}
+    return {**DOCUMENT, "spec": spec, "status": {**state.to_status(), "runner": beat}}
+
+
 @pytest.fixture
 def stored(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
     """A cluster with an upgrade of two waves that restarts the workloads of the first."""
@@ -357,19 +374,18 @@ def stored(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
         step=RESTARTING,
         deadline=2e9,
         token=900.0,
-        restarting={"Deployment dev/api": 900.0},
+        restarting={"Deployment dev/api": PlannedRestart(900.0, 900.0)},
         counts={"done": 3, "restarting": 1},
         gates={"latency": "pass: 1.1"},
         reason="waiting for a window",
     )
-    data = {"upgrade": json.dumps(TWO_WAVES), "state": json.dumps(state.to_dict())}
-    api.put(CONFIG_MAPS, {"metadata": {"name": "upgrade-up", "namespace": HOME}, "data": data})
+    api.put(UPGRADES, stored_upgrade(state))
     return api
 
 
 def state_of(api: FakeApi) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(api.objects["configmaps", HOME, "upgrade-up"]["data"]["state"])
-    return found
+    status: dict[str, Any] = api.objects["upgrades", "", "up"]["status"]
+    return status
 
 
 @pytest.mark.usefixtures("stored")
@@ -377,8 +393,9 @@ def test_status_shows_the_waves_the_progress_and_the_gates() -> None:
     result = run("status", "up")
 
     assert (result.exit_code, result.stderr) == (0, "")
-    assert result.stdout == (
+    assert re.sub(r"20\d\d-\S+Z", "TIME", result.stdout) == (
         "up: Running, wave dev, Restarting: 3 done, 1 restarting; waiting for a window\n"
+        "runner: laptop, seen at TIME\n"
         "\n"
         "WAVE   PROGRESS\n"
         "dev    Restarting: 3 done, 1 restarting\n"
@@ -397,6 +414,48 @@ def test_status_is_data_for_programs() -> None:
         "name": "up", "tag": "prod", "from": "1-28", "to": "1-30", "phase": "Running", "wave": 0,
         "counts": {"done": 3, "restarting": 1},
     }  # fmt: skip
+    assert data["deadline"] == "2033-05-18T03:33:20Z"
+
+
+def test_status_of_a_dead_runner_says_so_instead_of_a_forecast(stored: FakeApi) -> None:
+    state = State(step=RESTARTING, total=4, left=2, pace_since=1.0, reason="waiting")
+    stored.put(UPGRADES, stored_upgrade(state, seen=1e9))
+
+    lines = run("status", "up").stdout.splitlines()
+    assert lines[0] == (
+        "up: Running, but no runner since 2001-09-09T01:46:40Z (laptop): start one with `injector upgrade run up`, "
+        "or see the log of `injector serve --upgrades`"
+    )
+    assert lines[1] == "left: 2 of 4 workloads"
+    assert "no runner since" in json.loads(run("status", "up", "-o", "json").stdout)["noRunner"]
+    assert "no runner since" in run("list").stdout
+
+
+def test_the_upgrades_of_a_cluster_are_listed(stored: FakeApi) -> None:
+    other = stored_upgrade(State(phase=COMPLETED), DOCUMENT["spec"])
+    stored.put(UPGRADES, {**other, "metadata": {"name": "older"}})
+
+    assert [line.split()[:5] for line in run("list").stdout.splitlines()[1:]] == [
+        ["older", "prod", "1-28", "1-30", "Completed"],
+        ["up", "prod", "1-28", "1-30", "Running"],
+    ]
+
+
+def test_the_work_that_is_left_is_shown_with_its_remedy_and_can_be_accepted(stored: FakeApi) -> None:
+    left = (Remaining("Pod shop/bare", "a bare pod", "delete it"),)
+    state = State(phase=INCOMPLETE, reason="1 workload is left: Pod shop/bare").with_remaining(left)
+    stored.put(UPGRADES, stored_upgrade(state))
+
+    text = run("status", "up").stdout
+    assert text.startswith("up: Incomplete; 1 workload is left: Pod shop/bare\n")
+    assert text.splitlines()[-1].split("   ")[0] == "Pod shop/bare"
+    assert text.splitlines()[-1].endswith("delete it")
+    assert run("accept", "up").stdout == "up: Completed; accepted by a user with 1 workloads left\n"
+    assert state_of(stored)["phase"] == "Completed"
+
+
+def test_the_definition_of_the_resource_is_printed() -> None:
+    assert yaml.safe_load(run("crd").stdout)["metadata"]["name"] == "upgrades.revision-injector.dev"
 
 
 @pytest.mark.parametrize(
@@ -406,7 +465,7 @@ def test_status_is_data_for_programs() -> None:
         ("resume", "Running", "up: Running, wave dev, Restarting: 3 done, 1 restarting"),
         ("promote", "Running", "up: Running, wave rest, Preflight"),
         ("abort", "Aborted", "up: Aborted; aborted by a user: the tag and the pods stay as they are"),
-        ("rollback", "RollingBack", "up: RollingBack, Restarting: no workload; rolled back by a user"),
+        ("rollback", "RollingBack", "up: RollingBack, Moving: no workload; rolled back by a user"),
     ],
 )
 def test_a_command_stores_the_next_state_and_prints_it(stored: FakeApi, verb: str, phase: str, says: str) -> None:
@@ -419,7 +478,7 @@ def test_a_command_stores_the_next_state_and_prints_it(stored: FakeApi, verb: st
 @pytest.mark.parametrize("verb", ["status", "pause", "resume", "promote", "abort", "rollback"])
 def test_an_unknown_upgrade_is_an_error(stored: FakeApi, verb: str) -> None:
     del stored
-    assert_fails(run(verb, "nope"), 64, "namespace istio-system: no upgrade is called nope; start it with")
+    assert_fails(run(verb, "nope"), 64, "no upgrade is called nope; `injector upgrade list` shows those of the cluster")
     for name in ("", "up/status"):
         assert_fails(run(verb, name), 64, f"NAME: {name!r} is not a name of an upgrade")
 
@@ -436,41 +495,31 @@ def test_watching_ends_with_the_upgrade(stored: FakeApi) -> None:
 
     result = run("status", "up", "--watch")
     assert re.fullmatch(r"20\d\d-\S+Z up: Aborted; aborted by a user: .+\n", result.stdout)
-    assert stored.count("get") == 4  # each command looks for a resource of this name first
+    assert stored.count("get") == 2
     assert json.loads(run("status", "up", "--watch", "-o", "json").stdout)["phase"] == "Aborted"
 
 
 def test_a_terminal_keeps_the_table_in_place(stored: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("injector.cli.upgrade.has_cursor", lambda: True)
-    key = "configmaps", HOME, "upgrade-up"
 
     def end() -> float:
-        if stored.count("get") == 4:  # it has been shown once
-            item = stored.objects[key]
-            data = {**item["data"], "state": json.dumps(State(phase=COMPLETED).to_dict())}
-            stored.put(CONFIG_MAPS, {**item, "data": data})
+        if stored.count("get") == 2:  # it has been shown once
+            stored.put(UPGRADES, stored_upgrade(State(phase=COMPLETED)))
         return 0.0
 
     stored.delay = end
     monkeypatch.setattr("injector.cli.upgrade.INTERVAL", 0.0)
-    shown = run("status", "up", "--watch").stdout
-    first, second = shown.split("\x1b[8F")
+    first, second = run("status", "up", "--watch").stdout.split("\x1b[9F")
     assert first.startswith("up: Running, wave dev, Restarting: 3 done, 1 restarting; waiting for a window\x1b[K\n")
     assert second.startswith("up: Completed\x1b[K\n")
 
 
-def test_a_resource_is_commanded_by_its_name_and_hides_a_file_of_the_same_name(
-    document: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    api = FakeApi()
-    reached(monkeypatch, api)
-    status = {**State(deadline=2e9, counts={"done": 1}, total=4, left=3, started=1.0).to_dict(), "progress": "x"}
-    api.put(UPGRADES, {**DOCUMENT, "status": status})
+def test_a_forecast_is_shown_while_a_runner_is_at_work(stored: FakeApi) -> None:
+    state = State(deadline=2e9, counts={"done": 1}, total=4, left=3, pace_since=1.0)
+    stored.put(UPGRADES, stored_upgrade(state, DOCUMENT["spec"]))
 
     assert "left: 3 of 4 workloads, about " in run("status", "up").stdout
     assert run("pause", "up").stdout == "up: Paused, wave all, Preflight: 1 done; paused by a user\n"
-    assert api.objects["upgrades", "", "up"]["status"]["phase"] == "Paused"
-    assert_fails(run("run", document), 64, "the cluster has an Upgrade up; run it by its name")
 
 
 def test_the_plan_of_a_resource_is_that_of_its_document(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -479,23 +528,46 @@ def test_the_plan_of_a_resource_is_that_of_its_document(monkeypatch: pytest.Monk
     assert run("plan", "up").stdout.endswith("workloads: 2 restart, 1 done, 2 blocked\n")
 
 
-def test_a_paused_upgrade_is_not_run_and_its_reason_is_printed(document: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Paused(FakeApi):
-        """Lists nothing to restart; the tag and the revisions are those of the plan."""
+@pytest.mark.parametrize(
+    ("state", "code", "says"),
+    [
+        (State(phase=COMPLETED), 0, "up: Completed\n"),
+        (State(phase=PAUSED, reason="why"), 3, "up: Paused, wave dev, Preflight; why\n"),
+        (State(phase=ROLLED_BACK, reason="rolled back by a user"), 4, "up: RolledBack; rolled back by a user\n"),
+        (State(phase=ABORTED), 5, "up: Aborted\n"),
+        (State(phase=INCOMPLETE, reason="1 workload is left"), 6, "up: Incomplete; 1 workload is left\n"),
+    ],
+)
+def test_an_upgrade_that_has_ended_or_is_paused_is_not_run_and_has_its_exit_code(
+    stored: FakeApi, document: str, state: State, code: int, says: str
+) -> None:
+    stored.put(UPGRADES, stored_upgrade(state))
 
-        async def page(self, scope: Scope, *, token: str = "", limit: int = 0) -> Page:
-            del limit
-            return await FakeKube(*CLUSTER).page(scope, token=token, limit=500)
+    for _ in range(3):
+        result = run("run", document)
+        assert (result.exit_code, result.stdout) == (code, says)
+        assert ("is not started again without --again" in result.stderr) == state.has_ended
+    assert run("run", "up").exit_code == code
+    assert state_of(stored)["phase"] == state.phase
+    assert "merge" not in [call for _, call in stored.calls]
 
-        async def find_resource(self, kind: str, group: str) -> None: ...
 
-    api = Paused()
-    reached(monkeypatch, api)
-    data = {"upgrade": json.dumps(TWO_WAVES), "state": json.dumps(State(phase=PAUSED, reason="why").to_dict())}
-    api.put(CONFIG_MAPS, {"metadata": {"name": "upgrade-up", "namespace": HOME}, "data": data})
+def test_a_run_that_fails_leaves_its_error_in_the_status(stored: FakeApi, document: str) -> None:
+    stored.refused["list deployments"] = "forbidden"
 
-    result = run("run", document)
-    assert (result.exit_code, result.stdout) == (1, "up: Paused, wave dev, Preflight; why\n")
+    assert_fails(run("run", document), 1, "the API server says no to list deployments")
+    assert "says no to list deployments" in state_of(stored)["runner"]["lastError"]
+
+
+def test_a_cluster_without_the_resource_says_the_command_that_installs_it(
+    document: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reached(monkeypatch, FakeApi())
+
+    for command in (("run", document), ("status", "up"), ("run", "up")):
+        assert_fails(
+            run(*command), 65, "the cluster has no resource upgrades.revision-injector.dev; run `injector upgrade crd"
+        )
 
 
 async def test_upgrades_of_a_server_are_planned_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -508,11 +580,9 @@ async def test_upgrades_of_a_server_are_planned_one_after_the_other(monkeypatch:
         reading[0] -= 1
         raise TagError("no tag")
 
-    monkeypatch.setattr(launch, "read_fleet", read)
-    api = FakeApi()
-    metrics = Metrics(CollectorRegistry())
-    launcher = Launcher(api, RevisionSources(None, HOME), metrics, lambda *_: None)
-    runs = [launcher.run(ResourceStore(api, HOME, name), DOCUMENT, upgrade()) for name in ("a", "b", "c")]
+    monkeypatch.setattr(survey, "read_fleet", read)
+    surveyor = Surveyor(FakeApi(), RevisionSources(None, HOME))
+    runs = [surveyor.start(upgrade()) for _ in range(3)]
 
-    assert [str(each) for each in await asyncio.gather(*runs, return_exceptions=True)] == ["no tag"] * 3
+    assert [str(error) for error in await asyncio.gather(*runs, return_exceptions=True)] == ["no tag"] * 3
     assert busiest == [1]

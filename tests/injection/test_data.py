@@ -284,7 +284,7 @@ def test_istio_1_10_declares_the_field_and_leaves_it_zero(version: str, expected
 
 @cases("version", "mode", "nodes", "expected")
 def test_the_feature_decides_and_auto_asks_the_nodes_since_1_27(
-    version: str, mode: str | None, nodes: tuple[str, ...], expected: bool
+    version: str, mode: str | None, nodes: tuple[str, ...] | None, expected: bool
 ) -> None:
     env = {} if mode is None else {FEATURE: mode}
     assert native_sidecar(_revision(version, env=env, node_versions=nodes), make_pod()) is expected
@@ -299,23 +299,42 @@ SUPPORTED = [
     "v1.33.1-eks-113cf36",
     "v1.33.2+k3s1",
     "v1.33.0-beta.1",
+    "v1.33.0-",
+    "v1.33a",
+    "v1.033.0",
+    "v1.33.0.1",
+    "v1.33.3-0+abc",
+    "v2.34",
 ]
 UNSUPPORTED = ("v1.9.33", "v1.32.33", "v1.32.1+k3s33", "v2.0.0", "v1", "", "kubelet v1.33.0", "unknown")
+UNREADABLE = (
+    "v1.33+",
+    "v1.33.x",
+    "v1.33.",
+    "v1..33",
+    "V1.33.0",
+    " v1.33.0",
+    "v1.33.0_1",
+    "v1.33.0-1..2",
+    "v1.33.0+a b",
+)
+"""Of these, Go's answers were recorded with github.com/hashicorp/go-version v1.9.0, on 2026-11-28."""
 
 
 @pytest.mark.parametrize(
     ("nodes", "expected"),
     [
-        ((), False),
+        (None, False),
+        ((), True),
         (("v1.33.0", "v1.34.1"), True),
         (("v1.34.1", "v1.32.0"), False),
         (("v1.32.0", "v1.34.1"), False),
         (("v1.34.1", "unknown"), False),
         *(((kubelet,), True) for kubelet in SUPPORTED),
-        *(((kubelet,), False) for kubelet in (*UNSUPPORTED, "v1." + "9" * 5000)),
+        *(((kubelet,), False) for kubelet in (*UNSUPPORTED, *UNREADABLE, "v1." + "9" * 5000, "v1.33." + "9" * 19)),
     ],
 )
-def test_auto_is_on_if_every_known_node_is_at_least_1_33(nodes: tuple[str, ...], expected: bool) -> None:
+def test_auto_is_on_if_every_node_is_at_least_1_33(nodes: tuple[str, ...] | None, expected: bool) -> None:
     assert native_sidecar(_revision(env={FEATURE: "auto"}, node_versions=nodes), make_pod()) is expected
 
 

@@ -45,7 +45,7 @@ def _shipped(name: str) -> Revision:
 
 def test_empty_settings_are_not_set() -> None:
     assert RevisionSettings.from_mapping({}) == RevisionSettings(
-        istio_version=None, env={}, engine="go", revision=None, node_versions=(), namespaces={}
+        istio_version=None, env={}, engine="go", revision=None, node_versions=None, namespaces={}
     )
 
 

@@ -206,12 +206,12 @@ def test_another_name_of_the_token_volume_is_put_everywhere() -> None:
     response = replace(errored(f"volume {CANONICAL_TOKEN_VOLUME}"), patch=patch, warnings=(CANONICAL_TOKEN_VOLUME,))
     response = replace(response, audit=(("a", CANONICAL_TOKEN_VOLUME),))
 
-    content = answer(response.renamed(CANONICAL_TOKEN_VOLUME, NAME).encode(decoded(pod_with_token())))
+    content = answer(response.rename_volume(CANONICAL_TOKEN_VOLUME, NAME).encode(decoded(pod_with_token())))
 
     assert orjson.loads(base64.b64decode(content["patch"]))[0]["value"] == NAME
     assert (content["status"]["message"], content["warnings"]) == (f"volume {NAME}", [NAME])
     assert content["auditAnnotations"] == {"a": NAME}
-    assert allowed().renamed(CANONICAL_TOKEN_VOLUME, NAME) == allowed()
+    assert allowed().rename_volume(CANONICAL_TOKEN_VOLUME, NAME) == allowed()
 
 
 @pytest.mark.parametrize(

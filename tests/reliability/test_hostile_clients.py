@@ -1,4 +1,5 @@
-"""Hostile clients get clean answers or are cut, and others do not notice. Long: ``chaos --only bodies``, ``json``, ``slow``, ``bombs``."""
+"""Hostile clients get clean answers or are cut, and others do not notice. Long: ``chaos --only bodies``, ``json``, ``slow``,
+``handshakes``, ``bombs``."""
 
 from __future__ import annotations
 
@@ -8,12 +9,15 @@ import time
 from pathlib import Path
 
 from tests.factories import UID, make_review
+from tests.reliability import handshakes
 from tests.reliability.apiserver import Load
+from tests.reliability.handshakes import GoodClients, flooding
 from tests.reliability.hostilebodies import bodies, fault, hostile_json, told
 from tests.reliability.long.bombs import review
-from tests.reliability.replicas import Stage, trusting
+from tests.reliability.replicas import Stage, resident, trusting
 from tests.reliability.slowpeers import KINDS, crowd
 from tests.revisions.fakes import write_revision
+from tests.tasks import running, until
 
 PEERS = 40
 LIMIT = 60.0
@@ -51,6 +55,20 @@ async def test_each_kind_of_slow_peer_is_cut_while_others_are_answered(stage: St
     assert all(1.0 < held.longest(time.monotonic()) < LIMIT for held in crowds.values())
     assert load.failures == []
     assert load.answered.total() > 10
+
+
+async def test_clients_that_fail_their_handshakes_do_not_grow_the_server(stage: Stage) -> None:
+    replica = await stage.replica("--embedded", tls=True)
+    good, base = GoodClients(replica.port), resident(replica.pid)
+
+    async with running(good.run(None)):
+        for kind in handshakes.KINDS:
+            async with flooding(replica.port, kind, 400, LIMIT):
+                answered = len(good.new)
+                await until(lambda answered=answered: len(good.new) > answered + 20)  # type: ignore[misc]
+
+    assert good.failures == 0
+    assert resident(replica.pid) - base < handshakes.GROWTH
 
 
 SIDECAR = "spec:\n  containers:\n  - name: istio-proxy\n    image: proxy\n"

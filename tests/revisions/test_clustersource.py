@@ -13,6 +13,7 @@ import pytest
 
 from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, NODES, PROXY_CONFIGS, Resource
 from injector.errors import ClusterError, ConfigError, DataError
+from injector.injection.data import native_sidecar
 from injector.revisions import clustersource
 from injector.revisions.clustersource import (
     ClusterSource,
@@ -35,6 +36,7 @@ from tests.cli.clusters import FakeKube, revision, tag
 from tests.cli.clusters import cluster as reader_of
 from tests.cluster.fakeapi import FakeApi
 from tests.cluster.fakes import FakeClient, Observed, failure, in_fake_time, page
+from tests.factories import make_pod
 from tests.revisions.fakes import CONFIG, VALUES, make_raw
 from tests.tasks import running
 
@@ -205,9 +207,9 @@ def test_only_openshift_annotations_of_a_namespace_are_remembered(annotations: A
 
 @pytest.mark.parametrize(
     ("status", "kept"),
-    [({"nodeInfo": {"kubeletVersion": "v1.33.0", "x": 1}, "images": []}, "v1.33.0"), ({}, None), (None, None)],
+    [({"nodeInfo": {"kubeletVersion": "v1.33.0", "x": 1}, "images": []}, "v1.33.0"), ({}, ""), (None, "")],
 )
-def test_only_the_kubelet_version_of_a_node_is_remembered(status: Any, kept: str | None) -> None:
+def test_only_the_kubelet_version_of_a_node_is_remembered(status: Any, kept: str) -> None:
     assert kubelet_version({"metadata": {"name": "a"}, "status": status}) == kept
 
 
@@ -449,7 +451,7 @@ async def test_nodes_are_not_listed_if_no_revision_needs_them_or_versions_are_gi
     built = await build_all(FakeApi(fault=failure("forbidden")), SourceState((raw,)), {}, overrides)
 
     assert [note.partition(",")[0] for note in built.notes] == ["ignoring ProxyConfigs"]
-    assert built.revisions[raw.name].node_versions in ((), ("v1.30.0",))
+    assert built.revisions[raw.name].node_versions in (None, ("v1.30.0",))
 
 
 async def test_without_the_permission_for_nodes_a_note_says_what_follows() -> None:
@@ -481,7 +483,19 @@ async def test_facts_of_the_source_are_those_of_now() -> None:
 
     built = await build_all(reader_of(), SourceState((raw,)), {}, Overrides())
 
-    assert built.revisions["1-24"].node_versions == ()
+    assert built.revisions["1-24"].node_versions is None
+
+
+@pytest.mark.parametrize(("nodes", "expected"), [((), True), (("v1.33.0",), True), (("v1.33.0", ""), False)])
+async def test_a_cluster_without_nodes_has_none_that_is_too_old(nodes: tuple[str, ...], expected: bool) -> None:
+    listed = [
+        {**NODE, "metadata": {"name": f"n{number}"}, "status": {"nodeInfo": {"kubeletVersion": version}}}
+        for number, version in enumerate(nodes)
+    ]
+
+    built = await build_all(reader_of(*listed), SourceState((ASKS,)), {}, Overrides())
+
+    assert native_sidecar(built.revisions[ASKS.name], make_pod()) is expected
 
 
 async def test_a_cluster_is_asked_for_no_more_than_config_maps_and_webhooks() -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from injector.fleet.sources import RevisionSources
 from injector.kube.pods import created_pods
 from injector.revisions.source import build
 from injector.revisions.tags import Tag
 from injector.upgrade.document import Upgrade, read_upgrade
-from injector.upgrade.plan import Restart, Workload
+from injector.upgrade.plan import Fleet, Restart, Workload, make_plan
+from injector.upgrade.state import State
+from injector.upgrade.survey import Survey, Surveyor
 from tests.cli.clusters import deployment
+from tests.cluster.fakeapi import FakeApi
 from tests.revisions.fakes import VALUES, make_raw
 
 OLD, NEW = "1-28", "1-30"
@@ -39,3 +43,28 @@ def workload(name: str, place: str = "shop", *, has: str | None = OLD, **fields:
     (created,) = created_pods({**deployment(name, place), **pin}, place)
     known: dict[str, Any] = {"requested": "prod", "pods": Counter({has: 2}), "restart": Restart("", 1, labels)}
     return Workload(created, **known | fields)
+
+
+def fleet(workloads: Iterable[Workload], tag: Tag | None = PROD, **fields: Any) -> Fleet:
+    """A cluster with these workloads and both revisions; further keywords are fields of ``Fleet``."""
+    known: dict[str, Any] = {"source": SOURCE, "target": TARGET, "sidecars": (OLD, NEW)}
+    return Fleet(tag=tag, workloads=tuple(workloads), **known | fields)
+
+
+class FakeSurveyor(Surveyor):
+    """A surveyor of workloads that a test makes up."""
+
+    _workloads: tuple[Callable[[], Iterable[Workload]], Tag | None]
+
+    def __init__(self, workloads: Callable[[], Iterable[Workload]], tag: Tag | None = PROD) -> None:
+        super().__init__(FakeApi(), RevisionSources(None, "istio-system"))
+        object.__setattr__(self, "_workloads", (workloads, tag))
+
+    async def start(self, document: Upgrade) -> tuple[Tag | None, tuple[str, str]]:
+        del document
+        return self._workloads[1], (OLD, NEW)
+
+    async def survey(self, document: Upgrade, state: State, before: Tag | None, *, is_compared: bool = False) -> Survey:
+        del is_compared
+        made = fleet(self._workloads[0](), before)
+        return Survey(make_plan(document, before, made, (), back=state.back), made.workloads)

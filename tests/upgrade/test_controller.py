@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,10 +12,9 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from injector.cluster.lease import Lease
-from injector.errors import TagError
+from injector.errors import TagError, UsageError
 from injector.metrics import Metrics
 from injector.upgrade.controller import Controller
-from injector.upgrade.document import Upgrade
 from injector.upgrade.state import COMPLETED, PAUSED, RESTARTING, RUNNING, SOAKING, State, apply_command, new_state
 from injector.upgrade.store import UPGRADES, Store
 from tests.cluster.fakeapi import FakeApi
@@ -34,17 +32,19 @@ class Runs:
         self.started: list[str] = []
         self.fault: Exception | None = None
 
-    async def run(self, store: Store, raw: Mapping[str, Any], document: Upgrade) -> State:
-        async def tag() -> None: ...
-
+    async def run(self, store: Store) -> State:
         self.started.append(store.name)
         if self.fault is not None:
             raise self.fault
-        await store.start(raw, document, tag, 100.0)
+        stored = await store.load()
+        if stored.is_new:
+            await store.save(stored, new_state(stored.upgrade, 100.0, {}))
         self.now.append(store.name)
         try:
             while True:
-                state = (await store.existing()).state
+                state = (await store.load()).state
+                if state is None:
+                    raise UsageError("it was deleted")
                 if state.has_ended or state.phase == PAUSED:
                     return state
                 await asyncio.sleep(2)
@@ -78,7 +78,7 @@ async def test_the_replica_with_the_lease_runs_what_is_due_and_every_replica_sho
     api = FakeApi()
     runs = Runs(api)
     put(api, "up")
-    put(api, "old", **State(phase=COMPLETED).to_dict())
+    put(api, "old", **State(phase=COMPLETED).to_status())
     first, second = controller(api, runs), controller(api, runs, "b")
     async with running(first.follow(asyncio.Event())), running(second.follow(asyncio.Event())):
         await asyncio.sleep(10)
@@ -86,10 +86,10 @@ async def test_the_replica_with_the_lease_runs_what_is_due_and_every_replica_sho
         assert [each["phase"] for each in second.to_list()] == [COMPLETED, RUNNING]
 
         paused = replace(new_state(upgrade(), 100.0, {}), phase=PAUSED, reason="why")
-        put(api, "up", **paused.to_dict())
+        put(api, "up", **paused.to_status())
         await asyncio.sleep(10)
         assert (runs.now, runs.started) == ([], ["up"])
-        put(api, "up", **apply_command(paused, "resume", upgrade(), 200.0).to_dict())
+        put(api, "up", **apply_command(paused, "resume", upgrade(), 200.0).to_status())
         await asyncio.sleep(10)
         assert (runs.now, runs.started) == (["up"], ["up", "up"])
     assert runs.now == []
@@ -105,7 +105,8 @@ async def test_an_upgrade_that_cannot_start_says_why_and_delays_no_other() -> No
     made = controller(api, runs)
     async with running(made.follow(asyncio.Event())):
         await asyncio.sleep(15.0)
-        assert api.objects["upgrades", "", "up"]["status"] == {"reason": "no such tag"}
+        status = api.objects["upgrades", "", "up"]["status"]
+        assert (status["reason"], status["runner"]["lastError"]) == ("no such tag", "no such tag")
         bad, waiting = made.to_list()
         assert (waiting["phase"], waiting["reason"]) == (None, "no such tag")
         assert "Upgrade bad: spec.from: it is missing" in bad["reason"]
@@ -145,7 +146,7 @@ async def test_an_upgrade_that_has_ended_is_not_run_again_while_the_watch_is_lat
     async with running(controller(api, runs).follow(asyncio.Event())):
         await asyncio.sleep(10)
         api.watches_are_served = False
-        put(api, "up", **State(phase=COMPLETED).to_dict())
+        put(api, "up", **State(phase=COMPLETED).to_status())
         await asyncio.sleep(60)
 
     assert runs.started == ["up"]
@@ -157,10 +158,10 @@ async def test_the_metrics_are_those_of_the_last_state() -> None:
     state = State(
         step=RESTARTING, counts={"done": 3, "waiting": 1}, gates={"latency": "no data: down"}, left=5, progressed=200.0
     )
-    put(api, "up", **state.to_dict())
-    put(api, "soaks", **State(step=SOAKING, since=1000.0, progressed=1000.0).to_dict())
-    put(api, "waits", **State(reason="waiting for a window", progressed=9.0).to_dict())
-    put(api, "done", **State(phase=COMPLETED, progressed=9.0).to_dict())
+    put(api, "up", **state.to_status())
+    put(api, "soaks", **State(step=SOAKING, since=1000.0, progressed=1000.0).to_status())
+    put(api, "waits", **State(reason="waiting for a window", progressed=9.0).to_status())
+    put(api, "done", **State(phase=COMPLETED, progressed=9.0).to_status())
     made = controller(api, Runs(api))
     async with running(made.follow(asyncio.Event())):
         await asyncio.sleep(1)
@@ -169,8 +170,50 @@ async def test_the_metrics_are_those_of_the_last_state() -> None:
     assert {key: value for key, value in found.items() if " up" in key} == {
         "phase up Running": 1, "waves up done": 0, "waves up left": 1, "workloads up done": 3,
         "workloads up waiting": 1, "workloads_left up": 5, "gate up latency no data": 1,
-        "progress_timestamp_seconds up": 200,
+        "progress_timestamp_seconds up": 200, "workloads_remaining up": 0,
     }  # fmt: skip
     assert found["progress_timestamp_seconds soaks"] == 1300
     assert not any(f"progress_timestamp_seconds {name}" in found for name in ("waits", "done"))
     assert (found["waves done done"], found["waves done left"]) == (1, 0)
+
+
+@in_fake_time
+async def test_a_new_upgrade_runs_although_the_cluster_has_many_that_ended() -> None:
+    api = FakeApi()
+    runs = Runs(api)
+    for number in range(150):
+        put(api, f"old-{number:03}", **State(phase=COMPLETED).to_status())
+    async with running(controller(api, runs).follow(asyncio.Event())):
+        await asyncio.sleep(10)
+        put(api, "zz-new")
+        await asyncio.sleep(10)
+        assert runs.now == ["zz-new"]
+
+
+@in_fake_time
+async def test_an_ended_upgrade_runs_again_only_if_its_run_is_raised() -> None:
+    api = FakeApi()
+    runs = Runs(api)
+    put(api, "up", **State(phase=COMPLETED).to_status())
+    async with running(controller(api, runs).follow(asyncio.Event())):
+        await asyncio.sleep(60)
+        assert runs.started == []
+        item = api.objects["upgrades", "", "up"]
+        api.put(UPGRADES, {**item, "spec": {**item["spec"], "run": 2}})
+        await asyncio.sleep(10)
+        assert runs.now == ["up"]
+
+
+@in_fake_time
+async def test_an_upgrade_without_a_runner_says_so_instead_of_a_forecast() -> None:
+    api = FakeApi()
+    state = State(phase=RUNNING, total=4, left=2, pace_since=1.0)
+    beat = {"name": "laptop", "lastSeen": "1970-01-01T00:01:00Z", "lastError": "no route to host"}
+    put(api, "up", **state.to_status(), runner=beat)
+    made = controller(api, Runs(api))
+    made._on_change({"up": api.objects["upgrades", "", "up"]})
+
+    (row,) = made.to_list()
+    assert (row["secondsLeft"], row["runner"], row["lastSeen"]) == (None, "laptop", 60.0)
+    assert row["reason"].startswith("no runner since 1970-01-01T00:01:00Z (laptop, with the error: no route to host)")
+    assert samples(made)["runner_seen_timestamp_seconds up"] == 60

@@ -21,6 +21,7 @@ from injector.upgrade.document import (
     read_upgrade,
 )
 from injector.upgrade.state import State
+from injector.upgrade.status import Heartbeat, status_of
 from tests.cases import cases
 from tests.upgrade.fleets import DOCUMENT, upgrade
 
@@ -130,4 +131,6 @@ def test_the_resource_has_the_fields_of_the_document_and_of_the_state() -> None:
     assert set(spec["gates"]["properties"]) == set(document._GATES)
     assert set(spec["gates"]["properties"]["metrics"]["items"]["properties"]) == set(document._METRIC)
     assert set(spec["windows"]["items"]["properties"]) == set(document._WINDOW)
-    assert set(fields["status"]["properties"]) == {*State().to_dict(), "progress"}
+    status = status_of(upgrade(), State(), Heartbeat(), {}, now=0.0, generation=1)
+    assert set(fields["status"]["properties"]) == set(status)
+    assert set(fields["status"]["properties"]["runner"]["properties"]) == set(status["runner"])

@@ -9,10 +9,10 @@ from injector.upgrade.observe import MARK, BudgetFacts, Observer, PodFacts, budg
 from injector.upgrade.plan import Key, make_plan
 from tests.cases import cases
 from tests.cli.clusters import owned
-from tests.upgrade.fleets import NEW, OLD, PROD, SOURCE, TARGET, upgrade, workload
+from tests.upgrade.fleets import NEW, OLD, PROD, fleet, upgrade, workload
 
 KEY = Key("shop", "Deployment", "web")
-PLAN = make_plan(upgrade(), PROD, [workload("web"), workload("gone")], SOURCE, TARGET)
+PLAN = make_plan(upgrade(), PROD, fleet([workload("web"), workload("gone")], PROD))
 
 
 def deployment(**status: Any) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def test_a_step_sees_the_workloads_of_the_plan_with_their_pods_and_budgets() -> 
     pods = [PodFacts(KEY, OLD, 9, "old pods may crash"), PodFacts(KEY, NEW, 3, ""), PodFacts(KEY, NEW, 0, "")]
 
     budgets = [each for each in map(budget_facts, (budget, elsewhere)) if each is not None]
-    (seen,), exhausted = observer.observe(PLAN, [facts, other], pods, budgets, 5.0)
+    (seen,), exhausted = observer.observe(PLAN, [facts, other], pods, budgets, (), 5.0)
 
     assert (seen.key, seen.action, seen.wave, seen.mark, seen.new, seen.old) == (KEY, "restart", 0, "up/1", 2, 1)
     assert (seen.fault, set(seen.budgets), set(exhausted)) == ("", {"shop/b"}, {"shop/b", "pay/b"})
@@ -88,7 +88,7 @@ def test_new_pods_that_crash_restart_or_exceed_their_deadline_are_a_fault() -> N
         ([PodFacts(KEY, NEW, 0, "")], exceeded, "its progress deadline is exceeded"),
     ):
         facts = workload_facts(deployment(**status), "Deployment")
-        (seen,), _ = Observer(NEW, 3).observe(PLAN, [facts], pods, [], 0.0)
+        (seen,), _ = Observer(NEW, 3).observe(PLAN, [facts], pods, [], (), 0.0)
         assert seen.fault == fault
 
 
@@ -96,7 +96,7 @@ def test_a_workload_is_quiet_since_it_or_its_pods_changed_last() -> None:
     observer, facts = Observer(NEW, 3), workload_facts(deployment(), "Deployment")
 
     def quiet(now: float, *pods: PodFacts) -> float:
-        (seen,), _ = observer.observe(PLAN, [facts], pods, list[BudgetFacts](), now)
+        (seen,), _ = observer.observe(PLAN, [facts], pods, list[BudgetFacts](), (), now)
         return seen.quiet
 
     assert [quiet(10.0), quiet(25.0), quiet(30.0, PodFacts(KEY, NEW, 0, "")), quiet(31.0)] == [0, 15, 0, 0]
@@ -118,7 +118,7 @@ def test_a_workload_is_incomplete_since_its_pods_were_all_available() -> None:
 
     def incomplete(now: float, available: int, *pods: PodFacts) -> float:
         facts = workload_facts(deployment(availableReplicas=available), "Deployment")
-        (seen,), _ = observer.observe(PLAN, [facts], pods, [], now)
+        (seen,), _ = observer.observe(PLAN, [facts], pods, [], (), now)
         assert seen.desired == 2
         return seen.incomplete
 

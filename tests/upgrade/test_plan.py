@@ -30,11 +30,11 @@ from injector.upgrade.plan import (
 from tests.cases import cases
 from tests.factories import make_pod
 from tests.revisions.fakes import CONFIG, VALUES, make_raw
-from tests.upgrade.fleets import NEW, OLD, PROD, SOURCE, TARGET, upgrade, workload
+from tests.upgrade.fleets import NEW, OLD, PROD, SOURCE, fleet, upgrade, workload
 
 
 def planned(document: Upgrade, *workloads: Workload, tag: Tag | None = PROD) -> Plan:
-    return make_plan(document, tag, workloads, SOURCE, TARGET)
+    return make_plan(document, tag, fleet(workloads, tag))
 
 
 def only(document: Upgrade, each: Workload, tag: Tag | None = PROD) -> Entry:
@@ -50,7 +50,7 @@ def test_every_workload_of_the_tag_has_a_wave_and_a_class_of_change() -> None:
 
 def test_only_the_waves_that_are_asked_for_are_compared() -> None:
     document = upgrade({"name": "dev", "namespaces": ["dev"]}, {"name": "rest"})
-    made = make_plan(document, PROD, [workload("a", "dev"), workload("b")], SOURCE, TARGET, (1,))
+    made = make_plan(document, PROD, fleet([workload("a", "dev"), workload("b")], PROD), (1,))
 
     assert [(each.wave, each.action, each.change) for each in made.entries] == [
         (0, "restart", "identical"), (1, "restart", "image only"),
@@ -61,7 +61,7 @@ def test_only_the_waves_that_are_asked_for_are_compared() -> None:
     ("fields", "action", "note"),
     [
         ({"has": NEW}, "done", "its pods have the new revision"),
-        ({"has": None}, "done", "no pod with a sidecar"),
+        ({"has": None}, "blocked", "a pod has no sidecar, and a new one would get one: restart it yourself"),
         ({"pods": Counter()}, "done", "no pod with a sidecar"),
         ({"pods": Counter({OLD: 1, NEW: 1})}, "restart", ""),
         ({"has": "1-26"}, "restart", ""),
@@ -187,7 +187,7 @@ def test_the_class_of_change_is_the_one_that_needs_most_review(
 def test_a_pod_that_the_new_revision_refuses_is_blocked_and_the_reason_hides_values() -> None:
     config = CONFIG.replace("        image:", "        {{ fail (index .Spec.Containers 0).Name }}\n        image:")
     target = build(make_raw(NEW, config=config))
-    (found,) = make_plan(upgrade(), PROD, (workload("web"),), SOURCE, target).entries
+    (found,) = make_plan(upgrade(), PROD, fleet((workload("web"),), PROD, target=target)).entries
 
     assert (found.action, found.change, found.note) == ("blocked", "refused", "1-30 refuses its pods")
     assert "app" in found.kinds[0]
@@ -195,7 +195,7 @@ def test_a_pod_that_the_new_revision_refuses_is_blocked_and_the_reason_hides_val
 
 def test_a_pod_that_its_namespace_does_not_allow_is_blocked() -> None:
     policy = enforced_level({"pod-security.kubernetes.io/enforce": "restricted"})
-    (found,) = make_plan(upgrade(), PROD, (workload("web", policy=policy),), SOURCE, TARGET).entries
+    (found,) = make_plan(upgrade(), PROD, fleet((workload("web", policy=policy),), PROD)).entries
 
     assert (found.action, found.change) == ("blocked", "refused")
     assert found.kinds[0].startswith(

@@ -11,14 +11,14 @@ import pytest
 from injector.cluster.client import Page
 from injector.cluster.resources import Resource, Scope
 from injector.errors import ClusterError
-from injector.upgrade import run as module
+from injector.upgrade import preflight as module
 from injector.upgrade.plan import Plan, make_plan
-from injector.upgrade.run import preflight
+from injector.upgrade.preflight import preflight
 from tests.cli.clusters import FakeKube
-from tests.upgrade.fleets import NEW, OLD, PROD, SOURCE, TARGET, upgrade, workload
+from tests.upgrade.fleets import NEW, OLD, PROD, fleet, upgrade, workload
 
 HOME = "istio-system"
-PLAN = make_plan(upgrade(), PROD, [workload("web"), workload("api", "pay"), workload("done", has=NEW)], SOURCE, TARGET)
+PLAN = make_plan(upgrade(), PROD, fleet([workload("web"), workload("api", "pay"), workload("done", has=NEW)], PROD))
 
 
 class Api(FakeKube):
@@ -86,7 +86,7 @@ async def test_a_pod_of_each_workload_is_tried_with_the_new_revision() -> None:
 
 async def test_without_a_tag_the_labels_of_the_namespace_decide() -> None:
     api = Api()
-    plan = make_plan(upgrade(tag=None), None, [workload("web", requested=NEW)], SOURCE, TARGET)
+    plan = make_plan(upgrade(tag=None), None, fleet([workload("web", requested=NEW)], None))
 
     assert await checked(api, plan) == ()
     assert api.tried[0]["metadata"]["annotations"] == {}
@@ -153,13 +153,13 @@ async def test_a_missing_permission_is_named_with_its_namespace_and_nothing_is_t
 
 async def test_a_permission_that_a_later_wave_needs_is_missing_before_the_first() -> None:
     document = upgrade({"name": "first", "namespaces": ["shop"]}, {"name": "rest"})
-    plan = make_plan(document, PROD, [workload("web"), workload("api", "pay")], SOURCE, TARGET, (0,))
+    plan = make_plan(document, PROD, fleet([workload("web"), workload("api", "pay")], PROD), (0,))
     api = Api(allows=lambda verb, _, place: verb != "create" or place == "shop")
 
     assert await checked(api, plan) == ("no permission to create pods in namespace pay",)
 
 
 async def test_a_preflight_ends_after_some_faults() -> None:
-    plan = make_plan(upgrade(), PROD, [workload(f"w{number}") for number in range(30)], SOURCE, TARGET)
+    plan = make_plan(upgrade(), PROD, fleet([workload(f"w{number}") for number in range(30)], PROD))
 
     assert len(await checked(Api(gives=None), plan)) == module.MAX_FAULTS

@@ -12,18 +12,20 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from injector.cluster.resources import Resource
-from injector.errors import ClusterError
+from injector.cluster.session import Session
+from injector.errors import ClusterError, UsageError
 from injector.metrics import Metrics
 from injector.revisions.tags import Tag
-from injector.upgrade.plan import Plan, make_plan
+from injector.upgrade.plan import Workload
 from injector.upgrade.run import EVENTS, Runner
-from injector.upgrade.state import ABORTED, COMPLETED, MOVING, PAUSED
-from injector.upgrade.store import UPGRADES, ResourceStore
+from injector.upgrade.state import ABORTED, COMPLETED, MOVING, PAUSED, State, new_state
+from injector.upgrade.store import UPGRADES, Store
+from injector.upgrade.tag import TagView, tag_data
 from tests.cluster.fakeapi import refusal
 from tests.cluster.fakes import in_fake_time
 from tests.reliability.long.upgrade import Fleet
 from tests.tasks import running, until
-from tests.upgrade.fleets import DOCUMENT, NEW, OLD, PROD, SOURCE, TARGET, upgrade, workload
+from tests.upgrade.fleets import DOCUMENT, NEW, OLD, PROD, FakeSurveyor, upgrade, workload
 
 HOME = "istio-system"
 START = dt.datetime(2026, 3, 1, 6, 0, tzinfo=dt.UTC).timestamp()
@@ -84,28 +86,27 @@ class Run:
     def now(self) -> float:
         return START + asyncio.get_running_loop().time()
 
-    async def runner(self) -> Runner:
-        store, document = ResourceStore(self.api, HOME, "up"), upgrade(**self.spec)
+    def store(self, runner: str = "test") -> Store:
+        return Store(self.api, "up", runner, self.now)
 
-        async def survey(wanted: Any, before: Tag | None, wave: int | None) -> Plan:
-            del wave
+    async def runner(self) -> Runner:
+        def workloads() -> list[Workload]:
             self.surveyed()
             places = sorted(key for key in self.api.objects if key[0] == "deployments")
-            found = [workload(name, place, has=NEW if self.api.restarts[name] else OLD) for _, place, name in places]
-            return make_plan(wanted, before, found, SOURCE, TARGET, ())
+            return [workload(name, place, has=NEW if self.api.restarts[name] else OLD) for _, place, name in places]
 
-        async def tag_now() -> Tag | None:
-            return PROD
-
-        def move(tag: Tag, expected: Tag | None) -> None:
+        def write(session: Session, place: str, tag: Tag, expected: TagView) -> None:
+            del session, place
             self.moved.append(tag)
-            self.api.move(tag, expected)
+            self.api.move(tag, expected.tag)
 
         if ("upgrades", "", "up") not in self.api.objects:
             self.api.put(UPGRADES, {**DOCUMENT, "spec": {**DOCUMENT["spec"], **self.spec}})
-        await store.start(self.api.objects["upgrades", "", "up"], document, tag_now, self.now())
-        metrics = Metrics(CollectorRegistry())
-        return Runner(self.api, store, HOME, survey, move, metrics, lambda *_: None, clock=self.now)
+        metrics, surveyor = Metrics(CollectorRegistry()), FakeSurveyor(workloads)
+        return Runner(self.api, surveyor, HOME, metrics, lambda *_: None, None, self.now, write)
+
+    async def run(self) -> State:
+        return await (await self.runner()).run(self.store())
 
 
 def fleet(**fields: Any) -> Api:
@@ -120,7 +121,7 @@ async def test_a_plan_is_made_again_when_a_window_opens() -> None:
     run = Run(fleet(), {"windows": [{"notBefore": "2026-03-01T10:00:00Z"}], "soak": "0s"})
     asyncio.get_running_loop().call_later(600, run.api.fill, 4)  # web-3 is new
 
-    assert (await (await run.runner()).run()).phase == COMPLETED
+    assert (await run.run()).phase == COMPLETED
     assert set(run.api.restarts) == {"web-0", "web-1", "web-2", "web-3"}
 
 
@@ -130,7 +131,7 @@ async def test_no_pod_is_tried_while_a_later_wave_waits_for_its_window() -> None
     windows = [{"notAfter": "2026-03-01T06:10:00Z"}, {"notBefore": "2026-03-01T10:00:00Z"}]
     run = Run(fleet(), {"waves": waves, "windows": windows, "soak": "15m"})
 
-    assert (await (await run.runner()).run()).phase == COMPLETED
+    assert (await run.run()).phase == COMPLETED
     assert run.api.dry_runs == len(run.api.restarts)
 
 
@@ -138,7 +139,7 @@ async def test_no_pod_is_tried_while_a_later_wave_waits_for_its_window() -> None
 async def test_a_restart_whose_webhook_does_not_answer_holds_up_no_other_and_fails() -> None:
     run = Run(fleet(broken=frozenset({"web-0"})), {"soak": "0s"})
 
-    state = await (await run.runner()).run()
+    state = await run.run()
     assert (state.phase, set(run.api.restarts)) == (PAUSED, {"web-1", "web-2"})
     assert "Deployment place-0/web-0: the restart is refused: " in state.reason
 
@@ -146,27 +147,27 @@ async def test_a_restart_whose_webhook_does_not_answer_holds_up_no_other_and_fai
 @in_fake_time
 async def test_a_runner_that_takes_over_after_the_last_restart_tells_of_the_end() -> None:
     run = Run(fleet(), {"soak": "0s"})
-    async with running((await run.runner()).run()):
+    async with running(run.run()):
         await until(lambda: len(run.api.restarts) == 3, every=1)
 
-    assert (await (await run.runner()).run()).phase == COMPLETED
+    assert (await run.run()).phase == COMPLETED
     assert "UpgradeCompleted" in run.api.told
 
 
 @in_fake_time
 async def test_a_tag_does_not_move_after_an_upgrade_was_aborted() -> None:
     run = Run(fleet(), {})
-    runner = await run.runner()
-    begun = await runner.store.existing()
-    moving = begun.state.at(MOVING, run.now(), counts={"waiting": 3}, left=3, total=3)
-    await runner.store.save(begun, moving)
+    await run.runner()  # creates the resource
+    begun = new_state(upgrade(), run.now(), tag_data(PROD), (OLD, NEW))
+    moving = begun.at(MOVING, run.now(), counts={"waiting": 3}, left=3, total=3)
+    await run.store().save(await run.store().load(), moving)
 
     def abort() -> None:
         item = run.api.objects["upgrades", "", "up"]
         run.api.put(UPGRADES, {**item, "status": {**item["status"], "phase": ABORTED}})
 
     run.surveyed = abort
-    assert (await runner.run()).phase == ABORTED
+    assert (await run.run()).phase == ABORTED
     assert run.moved == []
 
 
@@ -174,18 +175,69 @@ async def test_a_tag_does_not_move_after_an_upgrade_was_aborted() -> None:
 async def test_a_workload_that_another_runner_restarts_is_not_restarted_again() -> None:
     run = Run(fleet(rival=True), {"soak": "0s"})
 
-    assert (await (await run.runner()).run()).phase == COMPLETED
+    assert (await run.run()).phase == COMPLETED
     assert run.api.restarts == {"web-0": 1, "web-1": 1, "web-2": 1}
 
 
 @in_fake_time
 async def test_a_token_that_expires_during_an_upgrade_is_renewed() -> None:
     run = Run(fleet(), {"soak": "0s"})
-    runner, now = await run.runner(), asyncio.get_running_loop().time
-    run.api.expired = now() + 1.0
+    now = asyncio.get_running_loop().time
 
-    assert (await runner.run()).phase == COMPLETED
+    def expire(seconds: float) -> None:
+        run.api.expired = now() + seconds
 
-    run.api.expired = now() + 4.0
+    asyncio.get_running_loop().call_later(5, expire, 1.0)
+    assert (await run.run()).phase == COMPLETED
+
+    again = Run(fleet(), {"soak": "1h"})
+    asyncio.get_running_loop().call_later(5, lambda: setattr(again.api, "expired", now() + 6.0))
     with pytest.raises(ClusterError, match="told unauthorized"):
-        await runner.run()
+        await again.run()
+
+
+@in_fake_time
+async def test_a_runner_shows_that_it_lives_while_it_waits_and_the_next_one_tells_of_its_death() -> None:
+    run = Run(fleet(), {"windows": [{"notBefore": "2026-03-01T10:00:00Z"}], "soak": "0s"})
+    async with running((await run.runner()).run(run.store("first"))):
+        await asyncio.sleep(300)
+        heartbeat = (await run.store().load()).heartbeat
+        assert (heartbeat.runner, run.now() - heartbeat.time < 15) == ("first", True)
+
+    assert (await run.store().load()).dead_text(run.now()) == ""
+    await asyncio.sleep(100)
+    assert "no runner since 2026-03-01T06:0" in (await run.store().load()).dead_text(run.now())
+    async with running((await run.runner()).run(run.store("second"))):
+        await asyncio.sleep(30)
+        assert (await run.store().load()).dead_text(run.now()) == ""
+    assert "UpgradeRunnerLost" in run.api.told
+
+
+@in_fake_time
+async def test_a_restart_that_is_refused_for_a_moment_is_made_later() -> None:
+    run = Run(fleet(broken=frozenset({"web-0"})), {"soak": "0s"})
+    asyncio.get_running_loop().call_later(25, lambda: setattr(run.api, "broken", frozenset()))
+
+    assert (await run.run()).phase == COMPLETED
+    assert run.api.restarts == {"web-0": 1, "web-1": 1, "web-2": 1}
+
+
+@in_fake_time
+async def test_a_second_upgrade_of_a_tag_is_refused_with_the_name_of_the_first() -> None:
+    run = Run(fleet(), {})
+    other = {**DOCUMENT, "metadata": {"name": "first"}}
+    run.api.put(UPGRADES, {**other, "status": new_state(upgrade(), run.now(), tag_data(PROD)).to_status()})
+
+    with pytest.raises(UsageError, match="upgrade first of tag prod is under way"):
+        await run.run()
+    assert run.moved == []
+
+
+@in_fake_time
+async def test_a_pause_of_a_user_and_the_end_are_events_of_the_upgrade() -> None:
+    run = Run(fleet(), {"soak": "1h"})
+    task = asyncio.create_task(run.run())
+    await until(lambda: len(run.api.restarts) == 3, every=1)
+    await run.store("").command("pause", run.now())
+    assert (await task).phase == PAUSED
+    assert "UpgradePaused" in run.api.told

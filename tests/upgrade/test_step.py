@@ -1,22 +1,20 @@
-"""The pure core of a run: steps, limits and failures, and several runners that die at any moment."""
+"""The pure core of a run: steps, limits, failures and commands."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from injector.errors import ConfigError, UsageError
-from injector.revisions.tags import Tag
 from injector.upgrade.document import Upgrade
 from injector.upgrade.plan import Key, prepare_tag, tag_in_wave
 from injector.upgrade.state import (
     ABORTED,
+    CHECKING,
     COMPLETED,
+    INCOMPLETE,
     MOVING,
     PAUSED,
     PREFLIGHT,
@@ -25,6 +23,8 @@ from injector.upgrade.state import (
     ROLLING_BACK,
     RUNNING,
     SOAKING,
+    PlannedRestart,
+    Remaining,
     State,
     apply_command,
     new_state,
@@ -63,10 +63,16 @@ def observed(*workloads: ObservedWorkload, **fields: Any) -> Observation:
 
 def restarting(*names: str, **fields: Any) -> State:
     begun = new_state(ONE, NOW, {}).at(RESTARTING, NOW, token=NOW)
-    return replace(begun, restarting={str(key(name)): NOW for name in names}, **fields)
+    return replace(begun, restarting={str(key(name)): PlannedRestart(NOW, NOW) for name in names}, **fields)
 
 
 MARK = mark_of(ONE, restarting())
+
+
+def going_back(*names: str, document: Upgrade = ONE) -> State:
+    """The state of a rollback that has moved the tag, with these restarts of the way forward under way."""
+    moving = restarting(*names).rolling_back(document, NOW, "PodsFailed", "why")
+    return step(document, moving, observed(tag=PROD)).state
 
 
 def names(decision: Transition) -> list[str]:
@@ -117,12 +123,12 @@ def test_a_tag_that_another_writer_changes_before_a_wave_keeps_the_change() -> N
         for tag in (PROD, replace(first, namespaces={"pay": ((NEW, 1),)})):
             found = step(document, state, observed(tag=tag, tag_before=before))
             assert (found.tag, found.state.phase) == (None, PAUSED)
-            assert found.state.reason == "tag prod was changed by another writer"
+            assert found.state.reason.startswith("tag prod was changed by another writer: it leads to ")
 
 
 def test_a_restart_is_stored_before_it_is_made_and_repeated_until_it_is_seen() -> None:
     first = step(ONE, restarting(), observed(seen("a")))
-    assert (names(first), dict(first.state.restarting)) == (["a"], {"Deployment shop/a": NOW})
+    assert (names(first), dict(first.state.restarting)) == (["a"], {"Deployment shop/a": PlannedRestart(NOW, NOW)})
 
     again = step(ONE, first.state, observed(seen("a")))
     assert (names(again), again.state) == (["a"], first.state)
@@ -154,7 +160,7 @@ def test_the_time_of_a_restart_that_no_runner_made_begins_again() -> None:
     assert (names(found), found.state.phase, dict(found.state.restarting)) == (
         ["a"],
         RUNNING,
-        {"Deployment shop/a": late},
+        {"Deployment shop/a": PlannedRestart(NOW, late)},
     )
 
 
@@ -181,9 +187,19 @@ def test_the_pods_that_are_away_or_may_be_are_limited_in_all_and_in_each_namespa
     )
     assert names(found) == ["c", "a"]  # sorted by namespace; b would be the third pod of shop
     assert found.state.reason == "waiting for unavailable pods of namespace shop (limits.unavailablePodsPerNamespace)"
-    broken = seen("x", "ops", unavailable=4, old=0, wave=7)
+    broken = seen("x", "ops", unavailable=4, old=0, wave=7, mark="up/900", trouble="Unschedulable")
     held = step(document, restarting(), observed(broken, seen("a", disrupts=1)))
-    assert (names(held), held.state.reason) == ([], "waiting for 4 unavailable pods (limits.unavailablePods)")
+    assert (names(held), held.state.reason) == (
+        [],
+        "waiting for 4 unavailable pods (limits.unavailablePods): Deployment ops/x has 4 (Unschedulable)",
+    )
+
+
+def test_pods_that_were_not_available_before_the_upgrade_hold_up_nothing() -> None:
+    broken = seen("old", unavailable=12, disrupts=3, complete=False)
+    first = step(ONE, restarting(), observed(broken, seen("a", disrupts=1), seen("b", disrupts=1)))
+
+    assert (names(first), first.state.reason) == (["a", "b", "old"], "")
 
 
 def test_workloads_whose_pods_are_not_available_already_are_restarted_last() -> None:
@@ -240,7 +256,8 @@ def test_a_failure_pauses_or_rolls_back_and_says_why(
     assert reason in found.state.reason
     assert found.restarts == ()
     if back:
-        assert (found.state.token, dict(found.state.restarting)) == (max(float(fields.get("now", 0)), NOW + 1), {})
+        assert found.state.step == MOVING
+        assert dict(found.state.restarting) == dict(restarting("a").restarting), "it gives pods the new revision"
 
 
 def test_a_complete_rollout_whose_pods_are_not_seen_yet_is_waited_for() -> None:
@@ -253,13 +270,13 @@ def test_a_complete_rollout_whose_pods_are_not_seen_yet_is_waited_for() -> None:
     ("gates", "waited", "phase", "reason"),
     [
         ((), 0, RUNNING, "soaking"),
-        ((), 60, COMPLETED, ""),
+        ((), 60, CHECKING, ""),
         (None, 60, RUNNING, ""),
         ((GateResult("x", "fail", "0.5 < 0.9"),), 0, PAUSED, "gate x: 0.5 < 0.9"),
         ((GateResult("x", "no data", "down"),), 0, RUNNING, "soaking"),
         ((GateResult("x", "no data", "down"),), 60, PAUSED, "gate x: no data: down"),
-        ((GateResult("y", "no data", "down"),), 60, COMPLETED, ""),
-        ((GateResult("x", "pass"),), 60, COMPLETED, ""),
+        ((GateResult("y", "no data", "down"),), 60, CHECKING, ""),
+        ((GateResult("x", "pass"),), 60, CHECKING, ""),
     ],
 )
 def test_gates_decide_at_the_end_of_the_soak_time_and_no_data_is_not_a_pass(
@@ -271,7 +288,7 @@ def test_gates_decide_at_the_end_of_the_soak_time_and_no_data_is_not_a_pass(
 
     assert wants_gates(soaking)
     found = step(document, soaking, observed(seen("a", new=2, old=0), gates=gates, now=NOW + waited)).state
-    assert (found.phase, found.reason) == (phase, reason)
+    assert (found.step if found.step == CHECKING else found.phase, found.reason) == (phase, reason)
 
 
 def test_new_pods_that_crash_while_soaking_fail_and_late_workloads_are_restarted() -> None:
@@ -289,12 +306,12 @@ def test_a_wave_without_available_pods_does_not_end_and_fails_after_the_timeout(
     def after(seconds: float, away: float, **fields: Any) -> tuple[str, str]:
         each = seen("a", **{"new": 2, "old": 0, "unavailable": 1, "incomplete": away} | fields)
         found = step(ONE, soaking, observed(each, gates=(), now=NOW + seconds)).state
-        return found.phase, found.reason
+        return found.step if found.step == CHECKING else found.phase, found.reason
 
-    assert after(60, 29.0) == (COMPLETED, "")
+    assert after(60, 29.0) == (CHECKING, "")
     assert after(60, 30.0) == (RUNNING, "waiting for the pods of Deployment shop/a")
     assert after(60, 30.0, new=0, mark=MARK) == (RUNNING, "waiting for the pods of Deployment shop/a")
-    assert after(60, 30.0, new=0) == (COMPLETED, ""), "it has no pod of the new revision"
+    assert after(60, 30.0, new=0) == (CHECKING, ""), "it has no pod of the new revision"
     assert after(900, 601) == (PAUSED, "Deployment shop/a: pods not available for 600 s: 1")
 
 
@@ -310,7 +327,7 @@ def test_a_workload_that_is_larger_than_the_limits_fails_after_the_others() -> N
     assert (
         "Deployment shop/large: a restart takes away 11 pods at once, and limits.unavailablePods is 10" in last.reason
     )
-    back = restarting().rolling_back(NOW, "why")
+    back = going_back()
     stays = step(ONE, back, observed(seen("large", new=11, old=0, disrupts=11), tag=PROD)).state
     assert (stays.phase, stays.reason) == (PAUSED, last.reason)
 
@@ -327,18 +344,20 @@ def test_after_a_wave_comes_the_next_one_with_a_later_mark() -> None:
 
 
 def test_a_rollback_moves_the_tag_and_then_restarts_the_last_wave_first() -> None:
-    back = restarting().rolling_back(NOW, "why")
+    back = going_back()
 
-    assert step(ONE, back, observed(seen("a", new=2, old=0))).tag == PROD
+    moving = restarting().rolling_back(ONE, NOW, "PodsFailed", "why")
+    assert step(ONE, moving, observed(seen("a", new=2, old=0))).tag == PROD
+    assert step(ONE, back, observed(seen("a", new=2, old=0))).tag == PROD, "another writer moved it again"
     workloads = seen("a", new=2, old=0), seen("b", wave=1, new=1), seen("c", wave=1), seen("d", new=1)
     found = step(upgrade(limits={"workloads": 2}), back, observed(*workloads, tag=PROD))
     assert names(found) == ["b", "a"]
-    assert step(ONE, back, observed(seen("c"), tag=PROD)).state.phase == ROLLED_BACK
+    assert step(ONE, back, observed(seen("c"), tag=PROD)).state.step == CHECKING
 
 
 def test_a_rollback_ignores_windows_and_pauses_if_it_fails() -> None:
     document = upgrade(windows=[{"notBefore": "2026-01-01T00:00:00Z"}], onFailure="Rollback")
-    back = restarting().rolling_back(NOW, "why")
+    back = going_back()
 
     found = step(document, back, observed(seen("a", new=2, old=0), tag=PROD, hold="istiod"))
     assert names(found) == ["a"]
@@ -350,13 +369,13 @@ def test_a_rollback_ignores_windows_and_pauses_if_it_fails() -> None:
 
 def test_a_rollback_begins_with_broken_workloads_and_waits_for_none() -> None:
     document = upgrade(limits={"unavailablePods": 9, "unavailablePodsPerNamespace": 1})
-    back = restarting().rolling_back(NOW, "why")
+    back = going_back()
     stuck = seen("stuck", disrupts=1, new=1, old=1, unavailable=2, complete=False)
     other = seen("a", disrupts=1, new=2, old=0)
 
     first = step(document, back, observed(other, stuck, tag=PROD))
     assert (names(first), first.state.reason) == (
-        ["stuck"], "waiting for unavailable pods of namespace shop (limits.unavailablePodsPerNamespace)",
+        ["stuck"], "waiting for unavailable pods of namespace shop (limits.unavailablePodsPerNamespace): Deployment shop/stuck has 2",
     )  # fmt: skip
     refused = observed(other, stuck, tag=PROD, refused={"Deployment shop/stuck": "no"})
     assert names(step(document, first.state, refused)) == ["a"], "what is refused is not tried again"
@@ -380,16 +399,16 @@ def test_a_command_changes_the_state(verb: str) -> None:
     assert (found.phase, found.wave, bool(found.restarting)) == {
         "pause": (PAUSED, 0, True),
         "resume": (RUNNING, 0, True),
-        "promote": (RUNNING, 1, False),
-        "abort": (ABORTED, 0, False),
-        "rollback": (ROLLING_BACK, 0, False),
+        "promote": (RUNNING, 1, True),
+        "abort": (ABORTED, 0, True),
+        "rollback": (ROLLING_BACK, 0, True),
     }[verb]
     assert (found.deadline > NOW) == (verb in ("resume", "promote", "rollback"))
 
 
 def test_a_command_that_does_not_fit_the_state_is_refused() -> None:
     done = replace(restarting(), phase=COMPLETED)
-    back = restarting().rolling_back(NOW, "")
+    back = going_back()
     for state, verb, says in (
         (done, "pause", "has ended: it is Completed"),
         (back, "promote", "a rollback has no gates"),
@@ -397,10 +416,12 @@ def test_a_command_that_does_not_fit_the_state_is_refused() -> None:
     ):
         with pytest.raises(UsageError, match=says):
             apply_command(state, verb, ONE, NOW)
+    with pytest.raises(UsageError, match="is Running"):
+        apply_command(restarting(), "accept", ONE, NOW)
     assert apply_command(done, "rollback", ONE, NOW).phase == ROLLING_BACK
     with pytest.raises(UsageError, match="without a tag cannot go back"):
         apply_command(done, "rollback", upgrade(tag=None), NOW)
-    assert apply_command(restarting(), "promote", ONE, NOW).phase == COMPLETED
+    assert apply_command(restarting(), "promote", ONE, NOW).step == CHECKING
 
 
 def test_a_wave_that_is_promoted_twice_still_moves_the_tag() -> None:
@@ -433,201 +454,143 @@ def test_a_deadline_begins_with_the_first_window(windows: list[dict[str, str]], 
 
 
 def test_a_state_is_read_as_it_was_written_and_anything_else_is_refused() -> None:
-    state = restarting("a", reason="why")
+    left = (Remaining("Deployment shop/a", "blocked", "resume it"),)
+    state = restarting("a", reason="why", sidecars=(OLD, NEW), namespaces=("shop",)).with_remaining(left)
 
     document = upgrade()
-    assert read_state(state.to_dict(), document, where="x") == state
+    status = state.to_status()
+    assert read_state({**status, "progress": "for people", "conditions": []}, document, where="x") == state
+    assert (status["startTime"], status["restarting"]["Deployment shop/a"]["since"]) == ("1970-01-01T00:16:40Z",) * 2
     last = len(document.waves) - 1
     assert read_state({"wave": last}, document, where="x").wave == last
     broken: tuple[Any, ...] = (
         None,
         {"phase": 1},
-        {"colour": "blue"},
-        {"restarting": []},
+        {"restarting": ["a"]},
         {"restarting": {"Deployment shop/a": "now"}},
+        {"restarting": {"Deployment shop/a": {"since": 3, "token": 4}}},
+        {"startTime": 1000.0},
         {"gates": {"latency": 1}},
-        {"tag_before": {"annotations": [1]}},
+        {"tagBefore": {"annotations": [1]}},
         {"phase": "running"},
         {"step": "Soak"},
         {"wave": True},
         {"wave": -1},
         {"wave": last + 1},
+        {"remaining": [{"workload": 1}]},
     )
     for raw in broken:
         with pytest.raises(ConfigError, match="cannot be read"):
             read_state(raw, document, where="x")
 
 
-@dataclass
-class Fleet:
-    """A simulated cluster: what restarts do, and what the limits are about."""
+def test_the_deadline_counts_although_the_cluster_cannot_be_observed() -> None:
+    blind = observed(blind="pods: cannot be reached")
 
-    document: Upgrade
-    sizes: list[tuple[str, int, int]]
-    """Namespace, disrupted pods and duration of the rollout of each workload."""
-    tag: Tag = PROD
-    now: float = NOW
-    state: State = field(default_factory=lambda: new_state(ONE, NOW, {}))
-    version: int = 0
-    workloads: list[ObservedWorkload] = field(default_factory=list)
-    versions: list[int] = field(default_factory=list)
-    left: list[int] = field(default_factory=list)
-    restarts: list[list[str]] = field(default_factory=list)
-    history: list[tuple[list[ObservedWorkload], list[int]]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.workloads = [
-            seen(str(index), place, disrupts=away, wave=index % len(self.document.waves))
-            for index, (place, away, _) in enumerate(self.sizes)
-        ]
-        self.versions, self.left = [0] * len(self.sizes), [0] * len(self.sizes)
-        self.restarts = [[] for _ in self.sizes]
-        self.history = [self.snapshot()]
-
-    def snapshot(self) -> tuple[list[ObservedWorkload], list[int]]:
-        return list(self.workloads), list(self.versions)
-
-    def restart(self, index: int, mark: str, version: int) -> None:
-        """A restart that the API server accepts only for the version that was observed."""
-        if self.versions[index] != version or self.workloads[index].mark == mark:
-            return
-        each = self.workloads[index]
-        self.restarts[index].append(mark)
-        self.left[index] = self.sizes[index][2]
-        self._set(index, replace(each, mark=mark, complete=False, unavailable=each.disrupts))
-        self.check()
-
-    def tick(self) -> None:
-        self.now += 10
-        for index, each in enumerate(self.workloads):
-            if self.left[index]:
-                self.left[index] -= 1
-                if not self.left[index]:
-                    moved = self.tag.revision == NEW
-                    new, old = (2, 0) if moved else (0, 2)
-                    self._set(index, replace(each, complete=True, unavailable=0, new=new, old=old))
-        self.history = [*self.history, self.snapshot()][-4:]
-
-    def _set(self, index: int, each: ObservedWorkload) -> None:
-        self.workloads[index] = each
-        self.versions[index] += 1
-
-    def check(self) -> None:
-        """The limits hold, and each workload is restarted once for each mark."""
-        limits, rolling = self.document.limits, [each for each in self.workloads if not each.complete]
-        assert len(rolling) <= limits.workloads
-        assert sum(each.unavailable for each in rolling) <= limits.unavailable_pods
-        for place in {each.key.namespace for each in rolling}:
-            away = sum(each.unavailable for each in rolling if each.key.namespace == place)
-            assert away <= limits.unavailable_pods_per_namespace
-        assert all(len(set(marks)) == len(marks) for marks in self.restarts)
-
-    def runner(self, lag: int) -> Generator[None, None, None]:
-        """One runner, which can be ended at each yield. Its observations are up to three ticks old."""
-        while True:
-            state, version = self.state, self.version
-            yield
-            tag = self.tag
-            workloads, versions = self.history[-1 - min(lag, len(self.history) - 1)] if lag else self.snapshot()
-            yield
-            ready: tuple[Any, ...] = ()
-            found = Observation(self.now, workloads, tag, PROD, preflight=ready, gates=ready)
-            decision = step(self.document, state, found)
-            yield
-            if self.version != version:
-                continue
-            if decision.state != state:
-                self.state, self.version = decision.state, version + 1
-            yield
-            if decision.tag is not None and self.tag == tag:
-                self.tag = decision.tag
-            for each in decision.restarts:
-                yield
-                index = int(each.name)
-                self.restart(index, mark_of(self.document, decision.state), versions[index])
-            yield
-
-    def finish(self) -> None:
-        """Let a last runner complete the upgrade."""
-        last = self.runner(0)
-        for turn in range(20_000):
-            next(last)
-            if self.state.has_ended:
-                return
-            if turn % 10 == 0:
-                self.tick()
-        raise AssertionError(self.state)
+    waits = step(ONE, restarting("a"), blind)
+    assert (waits.state.phase, waits.state.reason, waits.restarts) == (RUNNING, "pods: cannot be reached", ())
+    assert step(ONE, waits.state, replace(blind, now=NOW + 86401)).state.phase == PAUSED
 
 
-FLEETS = st.lists(st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 2), st.integers(1, 4)), min_size=1, max_size=8)
-LIMITS = st.fixed_dictionaries(
-    {
-        "workloads": st.integers(1, 4),
-        "unavailablePods": st.integers(2, 5),
-        "unavailablePodsPerNamespace": st.integers(2, 4),
-    }
-)
-MOVES = st.lists(
-    st.one_of(*[st.integers(0, 2)] * 6, st.sampled_from(["tick", "tick", "kill 0", "kill 1", "kill 2"])),
-    min_size=150,
-    max_size=300,
-)
+def test_a_second_upgrade_of_a_tag_pauses_before_it_changes_anything() -> None:
+    found = step(ONE, new_state(ONE, NOW, {}), observed(tag=PROD, rival="first", preflight=()))
+
+    assert (found.state.phase, found.tag) == (PAUSED, None)
+    assert found.state.reason.startswith("upgrade first of tag prod is under way")
 
 
-@settings(max_examples=150, deadline=None)
-@given(
-    sizes=FLEETS,
-    limits=LIMITS,
-    moves=MOVES,
-    lags=st.lists(st.integers(0, 3), min_size=3, max_size=3),
-    back=st.booleans(),
-)
-def test_whatever_moment_runners_die_limits_hold_and_no_workload_is_restarted_twice(
-    sizes: list[tuple[str, int, int]], limits: dict[str, int], moves: list[Any], lags: list[int], back: bool
-) -> None:
-    waves = {"name": "one", "importance": "low"}, {"name": "two"}
-    document = upgrade(*waves, soak="20s", limits=limits, timeout="10h")  # some runners are slow
-    fleet = Fleet(document, sizes)
-    runners = [fleet.runner(lag) for lag in lags]
-    for move in moves:
-        if move == "tick":
-            fleet.tick()
-        elif isinstance(move, str):
-            index = int(move[-1])
-            runners[index] = fleet.runner(lags[index])
-        else:
-            next(runners[move])
-    if back and not fleet.state.has_ended:
-        fleet.state, fleet.version = apply_command(fleet.state, "rollback", document, fleet.now), fleet.version + 1
-        for move in moves:
-            if move == 0:
-                next(runners[0])  # the others are late
-            fleet.tick()
-    fleet.finish()
-    for late in runners:  # what they decided long ago must have no effect
-        for _ in range(30):
-            next(late)
+def test_a_tag_that_cannot_be_read_fails_the_upgrade_with_the_writer() -> None:
+    fault = observed(tag=None, tag_fault="the weights are ignored; run this", tag_writer="kubectl-label")
 
-    went_back = fleet.state.phase == ROLLED_BACK
-    assert fleet.state.phase == (ROLLED_BACK if back and went_back else COMPLETED)
-    assert fleet.tag.revision == (OLD if went_back else NEW)
-    assert all((each.new, each.old) == ((0, 2) if went_back else (2, 0)) for each in fleet.workloads)
-    if not back:
-        assert [len(each) for each in fleet.restarts] == [1] * len(sizes)
-    assert all(len(each) <= 2 for each in fleet.restarts)
+    found = step(ONE, restarting("a"), fault).state
+    assert (found.phase, found.cause) == (PAUSED, "TagChanged")
+    assert found.reason == "tag prod was changed by another writer (kubectl-label): the weights are ignored; run this"
+    assert step(upgrade(onFailure="Rollback"), restarting("a"), fault).state.phase == ROLLING_BACK
 
 
-def test_a_restart_that_arrives_after_a_rollback_has_no_effect() -> None:
-    document = upgrade(soak="0s")
-    fleet = Fleet(document, [("a", 1, 1)])
-    late = fleet.runner(0)
-    while not fleet.state.restarting:
-        next(late)
-    fleet.finish()
-    fleet.state, fleet.version = apply_command(fleet.state, "rollback", document, fleet.now), fleet.version + 1
-    fleet.finish()
-    assert (fleet.state.phase, len(fleet.restarts[0])) == (ROLLED_BACK, 2)
+@pytest.mark.parametrize("back", [False, True])
+def test_an_upgrade_ends_with_the_names_of_what_is_left(back: bool) -> None:
+    state = replace(going_back() if back else restarting(), step=CHECKING)
+    tag, left = PROD if back else MOVED, (Remaining("Pod shop/a", "bare", "delete it"),)
 
-    for _ in range(5):
-        next(late)
-    assert len(fleet.restarts[0]) == 2
+    assert step(ONE, state, observed(tag=tag)).state.phase == state.phase, "it waits for the survey"
+    done = step(ONE, state, observed(tag=tag, remaining=())).state
+    assert done.phase == (ROLLED_BACK if back else COMPLETED)
+    soon = step(ONE, state, observed(tag=tag, remaining=left)).state
+    assert (soon.phase, soon.reason) == (state.phase, "1 workload is left: Pod shop/a"), "a rollout may be under way"
+    late = step(ONE, soon, observed(tag=tag, remaining=left, now=NOW + 31)).state
+    assert (late.phase, late.remaining, late.remaining_total) == (INCOMPLETE, left, 1)
+    accepted = apply_command(late, "accept", ONE, NOW)
+    assert (accepted.phase, accepted.cause, accepted.remaining) == (done.phase, "Accepted", left)
+
+
+def test_what_an_incomplete_upgrade_left_is_tried_again_in_all_waves_with_a_new_mark() -> None:
+    document = upgrade({"weight": 10}, {"weight": 100})
+    tag = tag_in_wave(document, PROD, 1)
+    ended = replace(restarting(), phase=INCOMPLETE, step=CHECKING, wave=1)
+
+    again = step(document, apply_command(ended, "resume", document, NOW), observed(tag=tag)).state
+    assert (again.phase, again.step, again.token > ended.token) == (RUNNING, RESTARTING, True)
+    found = step(
+        document, again, observed(seen("a", mark=MARK), seen("b", wave=1), seen("c", action="blocked"), tag=tag)
+    )
+    assert names(found) == ["a", "b"]
+
+
+def test_a_promoted_wave_still_counts_for_the_limits_of_the_next_one() -> None:
+    document = upgrade({"weight": 10}, {"weight": 100}, limits={"workloads": 2})
+    tag = tag_in_wave(document, PROD, 1)
+    promoted = apply_command(restarting("a", "b"), "promote", document, NOW)
+    second = replace(promoted, step=RESTARTING, token=NOW + 60, since=NOW + 60)
+    rolling = [seen(name, mark=MARK, complete=False, new=1, old=1) for name in "ab"]
+
+    late = NOW + 91
+    full = step(document, second, observed(*rolling, seen("c", wave=1), tag=tag, now=late))
+    assert names(full) == []
+    done = [replace(rolling[0], complete=True, new=2, old=0), rolling[1]]
+    assert names(step(document, full.state, observed(*done, seen("c", wave=1), tag=tag, now=late))) == ["c"]
+
+
+def test_a_rollback_restarts_what_was_being_restarted_although_its_new_pods_are_not_observed() -> None:
+    back = going_back("a")
+    rolling = seen("a", mark=MARK, complete=False)
+
+    found = step(ONE, back, observed(rolling, tag=PROD, now=NOW + 2))
+    assert names(found) == ["a"]
+
+
+def test_a_rollback_waits_until_a_restart_that_was_only_decided_would_be_observed() -> None:
+    back = going_back("a")
+
+    early = step(ONE, back, observed(seen("a"), tag=PROD, now=NOW + 2))
+    assert (early.state.step, names(early)) == (RESTARTING, [])
+    late = step(ONE, early.state, observed(seen("a"), tag=PROD, now=NOW + 31))
+    assert (late.state.step, dict(late.state.restarting)) == (CHECKING, {})
+
+
+def test_a_rollback_keeps_the_limit_of_workloads_with_those_of_the_way_forward() -> None:
+    document = upgrade(limits={"workloads": 2})
+    back = going_back("a", "b", document=document)
+    rolling = [seen(name, mark=MARK, complete=False, new=1, old=1) for name in "ab"]
+
+    found = step(document, back, observed(*rolling, seen("c", new=2, old=0), tag=PROD, now=NOW + 2))
+    assert names(found) == ["a", "b"]
+
+
+def test_a_restart_that_was_refused_once_and_then_made_is_not_refused() -> None:
+    back = going_back()
+    decided = step(ONE, back, observed(seen("a", new=1, old=1), tag=PROD)).state
+    made = seen("a", new=1, old=1, mark=mark_of(ONE, decided), complete=False)
+
+    refused = {"Deployment shop/a": "exceeded quota"}
+    found = step(ONE, decided, observed(made, tag=PROD, refused=refused, now=NOW + 2)).state
+    assert (found.phase, found.reason) == (ROLLING_BACK, "")
+
+
+def test_a_workload_that_only_the_survey_finds_is_restarted_before_a_rollback_ends() -> None:
+    checking = replace(going_back(), step=CHECKING)
+    left = (Remaining("Deployment shop/a", "it was not restarted", "resume"),)
+
+    waits = step(ONE, checking, observed(seen("a"), tag=PROD, remaining=left)).state
+    assert (waits.phase, waits.step) == (ROLLING_BACK, CHECKING)
+    assert step(ONE, waits, observed(seen("a", new=2, old=0), tag=PROD)).state.step == RESTARTING

@@ -1,213 +1,218 @@
-"""Where the state of an upgrade is: a ConfigMap, or the status of its resource."""
+"""Where an upgrade is stored: its resource, with the state in the status."""
 
 from __future__ import annotations
 
-import asyncio
-import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from injector.cluster.resources import CONFIG_MAPS, WEBHOOKS
-from injector.errors import ClusterError, DataError, UsageError
+from injector.errors import ClusterError, ConfigError, DataError, UsageError
 from injector.revisions.tags import Tag
-from injector.upgrade.state import COMPLETED, PAUSED, State
-from injector.upgrade.store import (
-    UPGRADES,
-    ConfigMapStore,
-    ResourceStore,
-    Store,
-    Stored,
-    find_store,
-    tag_before,
-    write_tag,
-)
-from tests.cli.clusters import revision, tag
-from tests.cluster.fakeapi import Direct, FakeApi
+from injector.upgrade.state import ABORTED, COMPLETED, INCOMPLETE, PAUSED, ROLLING_BACK, RUNNING, State, new_state
+from injector.upgrade.store import UPGRADES, Store, Stored, list_upgrades, read_stored
+from injector.upgrade.tag import tag_before, tag_data
+from tests.cluster.fakeapi import FakeApi
 from tests.upgrade.fleets import DOCUMENT, NEW, OLD, PROD, upgrade
 
-HOME = "istio-system"
+
+def document(name: str = "up", **spec: Any) -> dict[str, Any]:
+    return {**DOCUMENT, "metadata": {"name": name}, "spec": {**DOCUMENT["spec"], **spec}}
 
 
-def document(**spec: Any) -> dict[str, Any]:
-    return {**DOCUMENT, "spec": {**DOCUMENT["spec"], **spec}}
-
-
-def new_store() -> ConfigMapStore:
-    return ConfigMapStore(FakeApi(), HOME, "up")
-
-
-def new_resource(**spec: Any) -> ResourceStore:
+def new_store(*documents: dict[str, Any]) -> Store:
     api = FakeApi()
-    api.put(UPGRADES, document(**spec))
-    return ResourceStore(api, HOME, "up")
+    api.put(UPGRADES, *(documents or (document(),)))
+    return Store(api, "up", "runner", lambda: 100.0)
 
 
-async def started(
-    store: Store, raw: dict[str, Any] = DOCUMENT, now: float = 100.0, before: Tag | None = PROD
-) -> Stored:
-    async def tag_now() -> Tag | None:
-        return before
-
-    if isinstance(store, ResourceStore):
-        raw = await store.client.get(UPGRADES, store.name)
-    return await store.start(raw, upgrade(**raw["spec"]), tag_now, now)
+async def started(store: Store, now: float = 100.0, before: Tag | None = PROD, **fields: Any) -> Stored:
+    stored = await store.load()
+    state = replace(new_state(stored.upgrade, now, tag_data(before), (OLD, NEW)), **fields)
+    return await store.save(stored, state)
 
 
-@pytest.fixture(params=[new_store, new_resource])
-def store(request: pytest.FixtureRequest) -> Store:
-    made: Store = request.param()
-    return made
+def state_of(stored: Stored) -> State:
+    assert stored.state is not None
+    return stored.state
 
 
-async def test_an_upgrade_that_was_never_started_is_unknown(store: Store) -> None:
-    assert await store.load() is None
-    with pytest.raises(UsageError, match="no upgrade is called up"):
-        await store.existing()
+async def test_an_unknown_upgrade_says_how_to_see_and_start_one() -> None:
+    with pytest.raises(UsageError, match="no upgrade is called other; `injector upgrade list` shows"):
+        await Store(new_store().client, "other").load()
 
 
-async def test_a_started_upgrade_is_read_with_its_document_and_the_tag_before(store: Store) -> None:
+async def test_a_cluster_without_the_resource_says_the_command_that_installs_it() -> None:
+    store = Store(FakeApi(), "up")
+    for request in (store.load(), store.adopt(DOCUMENT)):
+        with pytest.raises(ConfigError, match=r"run `injector upgrade crd \| kubectl apply -f -`"):
+            await request
+
+
+async def test_a_started_upgrade_is_read_with_its_document_and_the_tag_before() -> None:
+    store = new_store()
+    assert (await store.load()).is_new
     weighted = Tag("prod", ((OLD, 90), (NEW, 10)), salt="x", namespaces={"pay": ((OLD, 1),)})
     begun = await started(store, before=weighted)
 
-    found = await store.existing()
-    assert (found.upgrade, found.state) == (upgrade(), begun.state)
-    assert tag_before(found) == weighted
-    assert (found.state.started, found.state.deadline) == (100.0, 100.0 + 86400)
-    assert type(await find_store(store.client, HOME, "up")) is type(store)
-    assert tag_before(await started(new_store(), document(tag=None), before=None)) is None
+    found = await store.load()
+    assert (found.upgrade, found.state, found.is_new, found.is_due) == (upgrade(), begun.state, False, True)
+    assert tag_before(found.upgrade, state_of(found)) == weighted
+    assert tag_before(upgrade(tag=None), State()) is None
+    assert (state_of(found).started, state_of(found).deadline) == (100.0, 100.0 + 86400)
+    assert found.item["status"]["progress"] == "wave all, Preflight"
 
 
-async def test_only_the_version_that_was_read_is_changed(store: Store) -> None:
+async def test_only_the_version_that_was_read_is_changed() -> None:
+    store = new_store()
     first = await started(store)
-    second = await store.existing()
+    second = await store.load()
 
-    saved = await store.save(second, replace(second.state, phase=PAUSED))
-    assert (await store.existing()).state.phase == PAUSED
+    saved = await store.save(second, replace(state_of(second), phase=PAUSED))
+    assert state_of(await store.load()).phase == PAUSED
     with pytest.raises(ClusterError) as caught:
-        await store.save(first, first.state)
+        await store.save(first, state_of(first))
     assert caught.value.reason == "conflict"
-    await store.save(saved, first.state)
+    await store.save(saved, state_of(first))
 
 
-async def test_a_second_start_goes_on_and_may_change_limits_but_not_waves() -> None:
-    store = new_store()
+async def test_a_file_creates_its_resource_or_adopts_it_and_may_change_limits_but_not_waves() -> None:
+    store = new_store(document("other"))
+    created = await store.adopt(document(limits={"workloads": 7}))
+    assert (created.upgrade.limits.workloads, created.is_new) == (7, True)
+
     begun = await started(store)
-
-    again = await started(store, document(limits={"workloads": 9}), now=200.0)
-    assert (again.state, (await store.existing()).upgrade.limits.workloads) == (begun.state, 9)
+    again = await store.adopt(document(limits={"workloads": 9}))
+    assert (again.state, (await store.load()).upgrade.limits.workloads) == (begun.state, 9)
     with pytest.raises(UsageError, match="the upgrade up is under way with another `waves`"):
-        await started(store, document(waves=[{"weight": 10}]))
+        await store.adopt(document(waves=[{"weight": 10}]))
 
 
-async def test_of_two_runners_that_start_an_upgrade_at_once_one_does(store: Store) -> None:
-    first, second = await asyncio.gather(started(store), started(store, now=200.0))
-
-    assert first.state == second.state == (await store.existing()).state
-
-
-async def test_a_resource_that_is_changed_while_it_is_started_is_a_conflict() -> None:
-    store = new_resource()
-    raw = await store.client.get(UPGRADES, "up")
-
-    async def slow_tag() -> Tag | None:
-        assert isinstance(store.client, FakeApi)
-        store.client.put(UPGRADES, {**raw, "metadata": {**raw["metadata"], "labels": {"team": "a"}}})
-        return PROD
-
-    with pytest.raises(ClusterError) as caught:
-        await store.start(raw, upgrade(), slow_tag, 100.0)
-    assert caught.value.reason == "conflict"
-    assert (await started(store)).state.started == 100.0
-
-
-async def test_after_the_end_an_upgrade_starts_again_with_later_marks() -> None:
+@pytest.mark.parametrize("phase", [COMPLETED, INCOMPLETE, ABORTED])
+async def test_an_upgrade_that_has_ended_is_not_started_again_unless_it_is_asked_for(phase: str) -> None:
     store = new_store()
-    begun = await started(store)
-    await store.save(begun, replace(begun.state, phase=COMPLETED, token=900.0))
+    await started(store, phase=phase, token=900.0)
 
-    again = await started(store, document(waves=[{"weight": 10}]), now=200.0)
-    assert (again.state.phase, again.state.wave) == ("Running", 0)
-    assert again.state.next_token(200.0) > 900.0
+    kept = await store.adopt(document(waves=[{"weight": 10}]))
+    assert (kept.is_due, kept.upgrade.waves) == (False, upgrade().waves)
+    again = await store.again(document(waves=[{"weight": 10}]))
+    assert (again.is_new, again.is_due, again.upgrade.run, len(again.upgrade.waves)) == (True, True, 2, 1)
+    state = new_state(again.upgrade, 200.0, {}, before=again.state)
+    assert (state.run, state.next_token(200.0) > 900.0) == (2, True), (
+        "marks of the run before are not taken for its own"
+    )
+    begun = await store.save(again, state)
+    adopted = await store.adopt(document(waves=[{"weight": 10}]))
+    assert (adopted.is_new, adopted.upgrade.run, begun.is_due) == (False, 2, True), (
+        "a file without `run` undoes nothing"
+    )
 
 
-async def test_a_resource_runs_once_and_shows_its_progress_or_why_it_cannot_start() -> None:
-    store = new_resource()
+async def test_why_an_upgrade_cannot_start_or_go_on_is_stored_once() -> None:
+    store = new_store()
     assert (await store.note("no such tag"), await store.note("no such tag")) == (True, False)
-    assert (await store.client.get(UPGRADES, "up"))["status"] == {"reason": "no such tag"}
-    assert await store.load() is None
+    stored = await store.load()
+    assert (stored.state, stored.heartbeat.error, stored.item["status"]["reason"]) == (
+        None,
+        "no such tag",
+        "no such tag",
+    )
 
     begun = await started(store)
-    assert begun.item["status"]["progress"] == "wave all, Preflight"
+    assert begun.heartbeat.error == ""
     await store.note("why")
-    begun = await store.existing()
-    assert (begun.state.reason, begun.state.started) == ("why", 100.0)
-    ended = await store.save(begun, replace(begun.state, phase=COMPLETED))
-    assert (await started(store, now=900.0)).state == ended.state
+    stored = await store.load()
+    assert (stored.state, stored.heartbeat.error, stored.heartbeat.runner) == (begun.state, "why", "runner")
 
 
-async def test_a_stored_state_that_is_not_json_says_how_to_start_again() -> None:
+async def test_a_dead_runner_is_named_with_its_last_error_and_the_command_that_starts_another() -> None:
     store = new_store()
-    begun = await started(store)
-    data = {**begun.item["data"], "state": "{"}
-    await store.client.replace(CONFIG_MAPS, {**begun.item, "data": data}, manager="hand")
+    await started(store)
+    await store.note("the token has expired")
+    stored = await store.load()
 
-    with pytest.raises(DataError, match=r"upgrade-up: state: json: .*: delete it to start again"):
-        await store.load()
+    assert stored.dead_text(150.0) == ""
+    assert stored.dead_text(500.0) == (
+        "no runner since 1970-01-01T00:01:40Z (runner, with the error: the token has expired): start one with "
+        "`injector upgrade run up`, or see the log of `injector serve --upgrades`"
+    )
+    for phase in (PAUSED, COMPLETED):
+        ended = await store.save(stored, replace(state_of(stored), phase=phase))
+        assert ended.dead_text(500.0) == ""
+        stored = ended
 
 
-@pytest.mark.parametrize("data", [{}, {"upgrade": "{}", "state": "{}"}, {"upgrade": "no"}])
-async def test_a_config_map_that_was_changed_by_hand_is_refused(data: dict[str, str]) -> None:
-    store = new_store()
-    begun = await started(store)
-    await store.client.replace(CONFIG_MAPS, {**begun.item, "data": data}, manager="hand")
+async def test_a_state_that_cannot_be_read_says_how_to_start_again() -> None:
+    api = FakeApi()
+    api.put(UPGRADES, {**DOCUMENT, "status": {"phase": "Walking"}})
 
-    with pytest.raises(DataError) as caught:
-        await store.load()
-    assert "ConfigMap istio-system/upgrade-up" in caught.value.where
+    with pytest.raises(DataError, match=r"Upgrade up: the state of the upgrade cannot be read: .* create it again"):
+        await Store(api, "up").load()
 
 
 @pytest.mark.parametrize("changes", [2, 9])
 async def test_a_command_is_tried_again_if_a_runner_stores_a_state_meanwhile(
-    store: Store, monkeypatch: pytest.MonkeyPatch, changes: int
+    monkeypatch: pytest.MonkeyPatch, changes: int
 ) -> None:
+    store = new_store()
     await started(store)
-    save, left = type(store).save, [changes]
+    save, remaining = Store.save, [changes]
 
-    async def late(own: Store, stored: Stored, state: State) -> Stored:
-        if left[0]:
-            left[0] -= 1
-            other = await own.existing()
-            await save(own, other, replace(other.state, total=left[0]))
-        return await save(own, stored, state)
+    async def late(own: Store, stored: Stored, state: State, *, error: str = "") -> Stored:
+        if remaining[0]:
+            remaining[0] -= 1
+            other = await own.load()
+            await save(own, other, replace(state_of(other), total=remaining[0]))
+        return await save(own, stored, state, error=error)
 
-    monkeypatch.setattr(type(store), "save", late)
+    monkeypatch.setattr(Store, "save", late)
     if changes == 2:
-        assert (await store.command("pause", 200.0)).state.phase == (await store.existing()).state.phase == PAUSED
+        assert state_of(await store.command("pause", 200.0)).phase == state_of(await store.load()).phase == PAUSED
     else:
         with pytest.raises(ClusterError, match="conflict"):
             await store.command("pause", 200.0)
 
 
-async def test_a_tag_before_whose_revision_was_removed_by_hand_is_refused(store: Store) -> None:
-    begun = await started(store)
+async def test_a_command_before_the_start_is_refused() -> None:
+    with pytest.raises(UsageError, match="the upgrade up was not started"):
+        await new_store().command("pause", 100.0)
 
+
+async def test_a_tag_before_whose_revision_was_removed_by_hand_is_refused() -> None:
     with pytest.raises(DataError, match="cannot name a revision"):
-        tag_before(replace(begun, state=replace(begun.state, tag_before={"annotations": {}})))
+        tag_before(upgrade(), State(tag_before={"annotations": {}}))
 
 
-def test_a_tag_is_written_only_over_the_expected_one() -> None:
-    api = FakeApi()
-    for each in (*revision(OLD, "1.28.0"), *revision(NEW, "1.30.1"), tag("prod", OLD)):
-        resource = CONFIG_MAPS if each["kind"] == "ConfigMap" else WEBHOOKS
-        api.put(resource, each)
-    moved = Tag("prod", ((OLD, 90), (NEW, 10)))
+async def test_a_second_upgrade_of_a_tag_has_the_first_as_its_rival() -> None:
+    store = new_store(document(), document("second"), document("elsewhere", tag="dev"))
+    second = Store(store.client, "second", "runner", lambda: 200.0)
+    assert await second.rival(await second.load()) == ""
+    begun = await started(store)
+    await started(Store(store.client, "elsewhere", "runner", lambda: 50.0), now=50.0)
 
-    with pytest.raises(ClusterError, match="changed by another writer"):
-        write_tag(Direct(api), HOME, moved, moved)
-    assert api.applied == []
+    assert await second.rival(await second.load()) == "up"
+    both = await started(second, now=200.0)
+    assert (await second.rival(both), await store.rival(begun)) == ("up", ""), "one of two that began at once gives way"
+    await store.save(begun, replace(state_of(begun), phase=COMPLETED))
+    assert await second.rival(both) == ""
 
-    write_tag(Direct(api), HOME, moved, PROD)
-    written = api.objects["mutatingwebhookconfigurations", "", "istio-revision-tag-prod"]["metadata"]
-    assert json.loads(written["annotations"]["revision-injector/weights"]) == {OLD: 90, NEW: 10}
+
+async def test_an_ended_upgrade_goes_back_only_if_no_later_one_has_moved_the_tag() -> None:
+    store = new_store(document(), document("later"))
+    await started(store, phase=COMPLETED)
+    later = Store(store.client, "later", "runner", lambda: 200.0)
+    await started(later, now=200.0, phase=COMPLETED)
+
+    with pytest.raises(
+        UsageError, match="upgrade later of tag prod began after up; use `injector upgrade rollback later`"
+    ):
+        await store.command("rollback", 300.0)
+    assert state_of(await later.command("rollback", 300.0)).phase == ROLLING_BACK
+
+
+async def test_upgrades_are_listed_by_name_without_those_that_cannot_be_read() -> None:
+    store = new_store(document("b"), document("a"), {**document("bad"), "spec": {}})
+
+    assert [stored.upgrade.name for stored in await list_upgrades(store.client)] == ["a", "b"]
+    assert read_stored(document()).state is None
+    assert State().phase == RUNNING

@@ -18,7 +18,7 @@ import pytest
 from aiohttp import web
 
 from injector.errors import InjectorError
-from injector.webhook import listener as module
+from injector.webhook import limits
 from injector.webhook.listener import HTTP, Connection, ConnectionState, Listener, readable
 from tests.tasks import until
 from tests.webhook.certificates import write_certificate
@@ -106,7 +106,9 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(limit: int = 1000, tls: tuple[Path, Path] | None = None) -> AsyncIterator[Served]:
+async def serving(
+    limit: int = 1000, tls: tuple[Path, Path] | None = None, max_handshakes: int = 1000
+) -> AsyncIterator[Served]:
     go, bodies = asyncio.Event(), list[bytes]()
     go.set()
 
@@ -124,7 +126,7 @@ async def serving(limit: int = 1000, tls: tuple[Path, Path] | None = None) -> As
                 raise RuntimeError(request.path)
         raise web.HTTPNotFound
 
-    listener = Listener(answer, limit=limit)
+    listener = Listener(answer, limit=limit, max_handshakes=max_handshakes)
     theirs, ours = None, None
     if tls is not None:
         ours, theirs = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context(cafile=str(tls[0]))
@@ -260,13 +262,27 @@ async def test_handshakes_count_as_idle_connections(tmp_path: Path) -> None:
             writer.close()
 
 
+async def test_handshakes_have_a_limit_of_their_own(tmp_path: Path) -> None:
+    async with serving(tls=write_certificate(tmp_path), max_handshakes=3) as served:
+        kept = await served.connect()
+        silent = [await asyncio.open_connection("127.0.0.1", served.port) for _ in range(5)]
+
+        async with asyncio.timeout(LIMIT):
+            assert [await reader.read() for reader, _ in silent[:2]] == [b"", b""]
+        await until(lambda: len(served.listener.handshakes) == 3)
+        assert await (await served.connect()).ask()
+        assert await kept.ask()
+        for _, writer in silent:
+            writer.close()
+
+
 # Timeouts.
 
 
 async def test_a_client_that_does_not_finish_its_handshake_is_disconnected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "HANDSHAKE_TIMEOUT", 0.05)
+    monkeypatch.setattr(limits, "HANDSHAKE_TIMEOUT", 0.05)
     async with serving(tls=write_certificate(tmp_path)) as served:
         for hello in (b"", bytes.fromhex("1603010200010001fc0303") + bytes(64)):
             reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
@@ -285,7 +301,7 @@ async def test_a_client_that_does_not_finish_its_request_is_disconnected(
     client.writer.write(sent)
     await until(served.receiving)
 
-    await hurry.by(module.REQUEST_TIMEOUT - 1)
+    await hurry.by(limits.REQUEST_TIMEOUT - 1)
     assert client.is_open()
     await hurry.by(2)
 
@@ -329,7 +345,7 @@ async def test_a_request_in_work_may_take_longer_than_a_request_may_take_to_arri
     client.writer.write(REQUEST + BODY)
     await until(lambda: served.bodies)
 
-    await hurry.by(2 * module.REQUEST_TIMEOUT)
+    await hurry.by(2 * limits.REQUEST_TIMEOUT)
     served.go.set()
 
     assert await client.answered()
@@ -339,7 +355,7 @@ async def test_a_request_in_work_may_take_longer_than_a_request_may_take_to_arri
 async def test_a_client_that_does_not_read_its_answer_is_disconnected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tls: bool
 ) -> None:
-    monkeypatch.setattr(module, "WRITE_TIMEOUT", 0.2)
+    monkeypatch.setattr(limits, "WRITE_TIMEOUT", 0.2)
     async with serving(tls=write_certificate(tmp_path) if tls else None) as served:
         client = await served.connect(limit=1)
         client.writer.write(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -352,7 +368,7 @@ async def test_a_client_that_does_not_read_its_answer_is_disconnected(
 async def test_the_kernel_disconnects_a_client_whose_answer_is_in_its_buffers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tls: bool
 ) -> None:
-    monkeypatch.setattr(module, "WRITE_TIMEOUT", 0.5)
+    monkeypatch.setattr(limits, "WRITE_TIMEOUT", 0.5)
     async with serving(tls=write_certificate(tmp_path) if tls else None) as served:
         sock = socket.socket()
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
@@ -387,7 +403,7 @@ async def test_a_connection_outlives_the_idle_time_of_the_api_server(served: Ser
 async def test_an_idle_connection_is_closed_in_the_end(served: Served, hurry: Hurry, asks: bool) -> None:
     client = await served.idle(asks=asks)
 
-    await hurry.by(module.KEEPALIVE_TIMEOUT + 1)
+    await hurry.by(limits.KEEPALIVE_TIMEOUT + 1)
 
     assert await client.ended()
 
@@ -418,7 +434,7 @@ async def test_a_handshake_that_fails_leaves_nothing_for_the_garbage_collector(
 ) -> None:
     """A cycle would keep the memory of OpenSSL, of which the collector does not know, for thousands of handshakes."""
     if ends == "timeout":
-        monkeypatch.setattr(module, "HANDSHAKE_TIMEOUT", 0.05)
+        monkeypatch.setattr(limits, "HANDSHAKE_TIMEOUT", 0.05)
     async with serving(limit=1 if ends == "limit" else 1000, tls=write_certificate(tmp_path)) as served:
         gc.collect()
         gc.disable()
@@ -510,7 +526,7 @@ async def test_a_drained_listener_refuses_connections(served: Served) -> None:
 async def test_a_drain_closes_idle_connections_once_they_are_quiet(served: Served, hurry: Hurry) -> None:
     clients = [await served.idle() for _ in range(5)]
     recent = await served.idle()
-    await hurry.by(module.QUIET_TIME + 0.1)
+    await hurry.by(limits.QUIET_TIME + 0.1)
     assert await recent.ask()
     draining = asyncio.create_task(served.drain())
 
@@ -518,7 +534,7 @@ async def test_a_drain_closes_idle_connections_once_they_are_quiet(served: Serve
     # It may ask again: the next answer closes its connection, or a second without a request.
     assert not draining.done()
     assert await recent.ask()
-    await hurry.by(module.QUIET_TIME + 0.1)
+    await hurry.by(limits.QUIET_TIME + 0.1)
 
     assert await draining == 0
     assert await recent.ended()
@@ -527,13 +543,13 @@ async def test_a_drain_closes_idle_connections_once_they_are_quiet(served: Serve
 async def test_a_drain_answers_a_request_that_was_sent_and_not_yet_read(served: Served, hurry: Hurry) -> None:
     client = await served.idle()
     sent: Any = client.writer.get_extra_info("socket")
-    await hurry.by(module.QUIET_TIME + 0.1)
+    await hurry.by(limits.QUIET_TIME + 0.1)
     # Past the event loop: the request is in the kernel, and this process has not looked yet.
     assert sent._sock.send(REQUEST + BODY) == len(REQUEST + BODY)
     draining = asyncio.create_task(served.drain())
 
     assert await client.answered()
-    await hurry.by(module.QUIET_TIME + 0.1)
+    await hurry.by(limits.QUIET_TIME + 0.1)
 
     assert await draining == 0
     assert served.bodies == [BODY, BODY]
@@ -547,7 +563,7 @@ async def test_a_drain_answers_a_connection_that_the_kernel_has_accepted(served:
 
     async with asyncio.timeout(LIMIT):
         assert b"200 OK" in await asyncio.get_running_loop().sock_recv(client, 4096)
-    await hurry.by(module.QUIET_TIME + 0.1)
+    await hurry.by(limits.QUIET_TIME + 0.1)
     assert await draining == 0
     client.close()
 
@@ -557,12 +573,12 @@ async def test_a_drain_waits_for_the_rest_of_a_request(served: Served, hurry: Hu
     client.writer.write(REQUEST)
     await until(served.receiving)
     draining = asyncio.create_task(served.drain())
-    await hurry.by(module.QUIET_TIME + 0.1)
+    await hurry.by(limits.QUIET_TIME + 0.1)
     await asyncio.sleep(0.04)
     assert not draining.done()
 
     assert await client.ask(BODY)
-    await hurry.by(module.QUIET_TIME + 0.1)
+    await hurry.by(limits.QUIET_TIME + 0.1)
 
     assert await draining == 0
 
@@ -571,7 +587,7 @@ async def test_a_drain_waits_for_the_request_after_a_slow_handshake(tmp_path: Pa
     async with serving(tls=write_certificate(tmp_path)) as served:
         client = Client(*await asyncio.open_connection("127.0.0.1", served.port))
         await until(lambda: served.listener.handshakes)
-        await hurry.by(module.QUIET_TIME + 0.1)
+        await hurry.by(limits.QUIET_TIME + 0.1)
         assert served.tls is not None
         await client.writer.start_tls(served.tls)
         await until(lambda: served.connections)
@@ -579,7 +595,7 @@ async def test_a_drain_waits_for_the_request_after_a_slow_handshake(tmp_path: Pa
         await asyncio.sleep(0.04)
 
         assert await client.ask()
-        await hurry.by(module.QUIET_TIME + 0.1)
+        await hurry.by(limits.QUIET_TIME + 0.1)
 
         assert await draining == 0
         client.writer.close()
@@ -592,7 +608,7 @@ async def test_a_drain_ends_after_its_time_and_says_how_many_connections_are_lef
     draining = asyncio.create_task(served.drain())
     await asyncio.sleep(0.02)
 
-    await hurry.by(module.DRAIN_TIMEOUT)
+    await hurry.by(limits.DRAIN_TIMEOUT)
 
     assert await draining == 1
 
@@ -603,7 +619,7 @@ async def test_a_handshake_that_goes_on_is_waited_for_a_moment(tmp_path: Path, h
         await until(lambda: served.listener.handshakes)
 
         assert served.listener.count_open() == 1
-        await hurry.by(module.QUIET_TIME + 0.1)
+        await hurry.by(limits.QUIET_TIME + 0.1)
         assert served.listener.count_open() == 0
         writer.close()
 

@@ -25,7 +25,7 @@ from injector.revisions.following import Reloader
 from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.reload import Loader, LoadReport
 from injector.revisions.tags import parse_tags
-from injector.webhook import lifecycle, listener, shadow
+from injector.webhook import lifecycle, limits, shadow
 from injector.webhook.decisions import DECISION_NOTES
 from injector.webhook.handler import HandlerOptions
 from injector.webhook.lifecycle import Follow, HealthFile
@@ -364,7 +364,7 @@ async def test_how_many_wait_is_seen_by_every_scrape(services: Services, collect
 async def test_who_is_left_after_a_drain_is_told_of_in_the_log(
     services: Services, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(listener, "DRAIN_TIMEOUT", 0.0)
+    monkeypatch.setattr(limits, "DRAIN_TIMEOUT", 0.0)
 
     async with running(LISTENERS, services) as server:
         _, writer = await asyncio.open_connection("127.0.0.1", server.port)

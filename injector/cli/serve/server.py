@@ -47,8 +47,9 @@ from injector.revisions.verify import RecentPods
 from injector.settings import DENY, Settings
 from injector.upgrade.controller import LEASE_NAME, Controller
 from injector.upgrade.gates import read_token
-from injector.upgrade.launch import Launcher
+from injector.upgrade.run import Runner
 from injector.upgrade.state import state_line
+from injector.upgrade.survey import Surveyor
 from injector.webhook.decisions import DECISION_NOTES, FIELDS, LOGGED, Decisions
 from injector.webhook.handler import HandlerOptions
 from injector.webhook.lifecycle import HealthFile
@@ -178,9 +179,9 @@ def upgrade_controller(settings: Settings, client: KubeClient, metrics: Metrics)
         _log.info("%s", state_line(document, state))
 
     sources, token = RevisionSources(None, settings.istio_namespace), read_token(settings.prometheus_token)
-    launcher = Launcher(client, sources, metrics, say, token)
+    runner = Runner(client, Surveyor(client, sources), settings.istio_namespace, metrics, say, token)
     identity = f"{socket.gethostname()}_{uuid.uuid4()}"
-    return Controller(client, Lease(client, settings.istio_namespace, LEASE_NAME, identity), launcher.run, metrics)
+    return Controller(client, Lease(client, settings.istio_namespace, LEASE_NAME, identity), runner.run, metrics)
 
 
 def source_of(settings: Settings, cluster: ReadSource | None = None) -> ReadSource:

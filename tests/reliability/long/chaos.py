@@ -13,6 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
+from tests.reliability.handshakes import failed_handshakes
 from tests.reliability.hostilebodies import hostile_bodies, hostile_names, hostile_values
 from tests.reliability.long.bombs import bombs
 from tests.reliability.long.rows import Row, ended, parser
@@ -43,6 +44,7 @@ TESTS: dict[str, Callable[[Stage], Awaitable[Sequence[Row]]]] = {
     "hostile": hostile_revision,
     "tenant": long_lists,
     "slow": slow_peers,
+    "handshakes": failed_handshakes,
     "steady": steady_load,
     "bodies": hostile_bodies,
     "json": hostile_values,

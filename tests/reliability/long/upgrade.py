@@ -28,14 +28,15 @@ from prometheus_client import CollectorRegistry
 from injector.cluster import resources as r
 from injector.cluster.client import Page
 from injector.cluster.resources import Resource, Scope
+from injector.cluster.session import Session
 from injector.istio.webhooks.configurations import WebhookOptions, tag_webhook
 from injector.metrics import Metrics
 from injector.revisions.tags import Tag, tag_annotations
-from injector.upgrade.document import Upgrade
-from injector.upgrade.plan import Plan, make_plan
+from injector.upgrade.plan import Workload
 from injector.upgrade.run import Runner
 from injector.upgrade.state import COMPLETED, State
-from injector.upgrade.store import UPGRADES, ResourceStore
+from injector.upgrade.store import UPGRADES, Store
+from injector.upgrade.tag import TagView
 from tests import controlplanes
 from tests.cli.clusters import deployment
 from tests.cluster.fakeapi import FakeApi, refusal
@@ -45,7 +46,7 @@ from tests.factories import owner_of
 from tests.reliability.kubeapi import KubeApi
 from tests.reliability.long.rows import Row, ended, parser
 from tests.reliability.replicas import ROOT
-from tests.upgrade.fleets import DOCUMENT, NEW, OLD, PROD, SOURCE, TARGET, upgrade, workload
+from tests.upgrade.fleets import DOCUMENT, NEW, OLD, PROD, FakeSurveyor, workload
 
 HOME: Final = "istio-system"
 PLACES: Final = 200
@@ -220,21 +221,18 @@ async def run_of(fleet: Fleet, count: int) -> State:
     def clock() -> float:
         return 1e9 + loop.time()
 
-    workloads = [workload(f"web-{number}", f"place-{number % PLACES}") for number in range(count)]
+    def surveyed() -> list[Workload]:
+        names = [(f"web-{number}", f"place-{number % PLACES}") for number in range(count)]
+        return [workload(name, place, has=NEW if fleet.restarts[name] else OLD) for name, place in names]
 
-    async def survey(wanted: Upgrade, before: Tag | None, wave: int | None) -> Plan:
-        del wave
-        return make_plan(wanted, before, workloads, SOURCE, TARGET, ())
+    def write(session: Session, place: str, tag: Tag, expected: TagView) -> None:
+        del session, place
+        fleet.move(tag, expected.tag)
 
-    async def tag_now() -> Tag | None:
-        return PROD
-
-    store, document = ResourceStore(fleet, HOME, "up"), upgrade(**SPEC)
     fleet.put(UPGRADES, {**DOCUMENT, "spec": {**DOCUMENT["spec"], **SPEC}})
-    await store.start(fleet.objects["upgrades", "", "up"], document, tag_now, clock())
-    metrics = Metrics(CollectorRegistry())
-    runner = Runner(fleet, store, HOME, survey, fleet.move, metrics, lambda *_: None, clock=clock)
-    return await runner.run()
+    metrics, surveyor = Metrics(CollectorRegistry()), FakeSurveyor(surveyed)
+    runner = Runner(fleet, surveyor, HOME, metrics, lambda *_: None, None, clock, write)
+    return await runner.run(Store(fleet, "up", "runner", clock))
 
 
 def loaded(count: int) -> Row:

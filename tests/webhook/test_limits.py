@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from injector.webhook.openfiles import ConnectionLimits, limits_for
+from injector.webhook.limits import ConnectionLimits, limits_for
 from tests.architecture.serving import free_ports, post, wait_until_ready
 from tests.factories import make_pod, make_review
 from tests.revisions.fakes import write_revision

@@ -1,0 +1,122 @@
+"""The preflight of a wave: it asks whether the control plane is ready and what may not be written, and creates pods as a dry run."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from injector.cluster.resources import ACCESS_REVIEWS, PODS, WEBHOOKS, Resource, Scope, ready_endpoints
+from injector.errors import ClusterError
+from injector.injection.tools.drift import injected_revision
+from injector.istio.labels import TAG_LABEL
+from injector.kube.pods import trial_pod
+from injector.revisions.tags import PIN
+from injector.upgrade.plan import RESTART, RESTARTABLE
+from injector.upgrade.store import MANAGER
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from injector.cluster.client import KubeClient
+    from injector.upgrade.document import Upgrade
+    from injector.upgrade.plan import Entry, Plan
+
+PACE: Final = 0.1
+"""Seconds between two requests of a preflight, and between two restarts, so that a large wave does not load the API server."""
+MAX_FAULTS: Final = 10
+"""Faults after which a preflight ends: the others usually have the same cause."""
+_TERMINATED: Final = "because it is being terminated"
+"""The end of the API server's message if the namespace of a new object is being deleted; the status is 403."""
+WEBHOOK_FAILED: Final = "failed calling webhook"
+"""A part of the API server's message if a webhook with failurePolicy Fail cannot be called; the status is 500."""
+
+
+async def control_plane_fault(client: KubeClient, revision: str, istio_namespace: str) -> str:
+    """Return why the control plane of a revision is not available; empty if it is, or if it is outside of the cluster."""
+    service = "istiod" if revision == "default" else f"istiod-{revision}"
+    ready = await ready_endpoints(client, istio_namespace, service)
+    return f"Service {istio_namespace}/{service} has no ready endpoint" if ready and not sum(ready) else ""
+
+
+async def preflight(
+    client: KubeClient, plan: Plan, wave: int, istio_namespace: str, rollout: Resource | None
+) -> tuple[str, ...]:
+    """Return the faults that forbid a wave. ``rollout`` is the resource of Argo Rollouts, if the cluster has it."""
+    upgrade = plan.upgrade
+    entries = [entry for entry in plan.of_wave(wave) if entry.action == RESTART]
+    fault = await control_plane_fault(client, upgrade.target, istio_namespace)
+    # Those of later waves too, so that an upgrade does not stop in the middle.
+    later = [
+        entry for entry in plan.entries if entry.wave is not None and entry.wave >= wave and entry.action == RESTART
+    ]
+    missing = [fault] if fault else await _missing_permissions(client, upgrade, later, rollout)
+    if missing:
+        return tuple(missing)
+    faults: list[str] = []
+    for entry in entries:
+        await asyncio.sleep(PACE)
+        fault = await dry_run_fault(client, plan, entry)
+        if fault:
+            faults.append(f"{entry.key}: {fault}")
+            if len(faults) == MAX_FAULTS:
+                break
+    return tuple(faults)
+
+
+async def _missing_permissions(
+    client: KubeClient, upgrade: Upgrade, entries: Sequence[Entry], rollout: Resource | None
+) -> list[str]:
+    """Return the permissions that are missing. A permission for all namespaces is attributes for first, which saves requests."""
+    missing = []
+    if upgrade.tag and not await _can_move(client, upgrade.tag):
+        missing.append(f"no permission to patch {WEBHOOKS.plural}")
+    needed: dict[tuple[str, Resource], set[str]] = {}
+    for entry in entries:
+        resource = RESTARTABLE.get(entry.key.kind, rollout)
+        if resource is not None:
+            needed.setdefault(("patch", resource), set()).add(entry.key.namespace)
+        needed.setdefault(("create", PODS), set()).add(entry.key.namespace)
+    for (verb, resource), namespaces in needed.items():
+        if not await _is_allowed(client, verb, resource, ""):
+            for namespace in sorted(namespaces):
+                await asyncio.sleep(PACE)
+                if not await _is_allowed(client, verb, resource, namespace):
+                    missing.append(f"no permission to {verb} {resource.plural} in namespace {namespace}")
+    return missing
+
+
+async def _can_move(client: KubeClient, tag: str) -> bool:
+    """Tell whether the webhooks of a tag can be patched: all of the cluster, or those that a role names."""
+    if await _is_allowed(client, "patch", WEBHOOKS, ""):
+        return True
+    names = await client.all(Scope(WEBHOOKS, labels=f"{TAG_LABEL}={tag}"), lambda item: str(item["metadata"]["name"]))
+    return bool(names) and all([await _is_allowed(client, "patch", WEBHOOKS, "", name) for name in names])
+
+
+async def _is_allowed(client: KubeClient, verb: str, resource: Resource, namespace: str, name: str = "") -> bool:
+    group = resource.api_version.rpartition("/")[0]
+    attributes = {"verb": verb, "group": group, "resource": resource.plural, "namespace": namespace, "name": name}
+    manifest = {"metadata": {}, "spec": {"resourceAttributes": attributes}}
+    answer = await client.create(ACCESS_REVIEWS, manifest, manager=MANAGER)
+    return bool((answer.get("status") or {}).get("allowed"))
+
+
+async def dry_run_fault(client: KubeClient, plan: Plan, entry: Entry) -> str:
+    """Return why a new pod of a workload would not have a valid sidecar of the new revision; empty if it would.
+
+    The API server calls the webhooks as for a real pod. If the tag has not moved yet, a pin asks for the new revision.
+    """
+    pin = {PIN: plan.upgrade.target} if plan.upgrade.tag else {}
+    pod = trial_pod(entry.workload.created.pod, entry.key.namespace, annotations=pin)
+    try:
+        created = await client.create(PODS, pod, manager=MANAGER, dry_run=True)
+    except ClusterError as error:
+        if error.reason == "missing" or error.what.endswith(_TERMINATED):
+            return ""  # the workload disappears with its namespace
+        if error.refuses_object or WEBHOOK_FAILED in error.what:
+            return f"the API server refuses its pod: {error.what}"
+        raise
+    revision = injected_revision(created)
+    if revision == plan.target:
+        return ""
+    return f"a new pod gets {f'revision {revision}' if revision else 'no sidecar'} instead of {plan.target}"

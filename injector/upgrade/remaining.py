@@ -1,0 +1,69 @@
+"""The work that an upgrade, or its rollback, leaves behind at its end: each workload with the reason and the remedy. It does no I/O."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from injector.upgrade.plan import BLOCKED, NO_SIDECAR, RESTART, RESTARTABLE, ROLLOUT
+from injector.upgrade.state import Remaining
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from injector.upgrade.plan import Entry, Plan, Workload
+
+
+def work_left(plan: Plan, workloads: Sequence[Workload], namespaces: Collection[str]) -> tuple[Remaining, ...]:
+    """Return the workloads that still have the wrong revision, or no sidecar.
+
+    ``plan`` is made after the last restart; ``namespaces`` had workloads of the upgrade. A workload that is pinned stays, and is not left.
+    """
+    wrong = plan.target if plan.is_back else plan.source
+    return tuple(
+        sorted(
+            (*_in_plan(plan, wrong), *_outside_of_tag(plan, workloads, namespaces, wrong)),
+            key=lambda remaining: remaining.workload,
+        )
+    )
+
+
+def _in_plan(plan: Plan, wrong: str) -> Iterator[Remaining]:
+    for entry in plan.entries:
+        if entry.action == BLOCKED and entry.note == NO_SIDECAR:
+            count = entry.workload.pods[None]
+            yield Remaining(str(entry.key), f"pods without a sidecar: {count}", _restart_command(entry))
+        elif entry.action == BLOCKED:
+            reason, _, remedy = entry.note.partition(": ")
+            kinds = f" ({entry.kinds[0]})" if entry.kinds and not remedy else ""
+            yield Remaining(str(entry.key), f"{_has(entry.workload, wrong)}: {reason}{kinds}", remedy or "correct it")
+        elif entry.action == RESTART:
+            remedy = f"`injector upgrade resume {plan.upgrade.name}` restarts it"
+            yield Remaining(str(entry.key), f"{_has(entry.workload, wrong)}: it was not restarted", remedy)
+
+
+def _outside_of_tag(
+    plan: Plan, workloads: Sequence[Workload], namespaces: Collection[str], wrong: str
+) -> Iterator[Remaining]:
+    """Yield the workloads that another webhook, or none, is called for since the labels of their namespace were changed."""
+    name = plan.upgrade.tag or plan.upgrade.target
+    for workload in workloads:
+        place = workload.key.namespace
+        if workload.requested == name or workload.has_own_label or place not in namespaces or not workload.pods[wrong]:
+            continue
+        leads = f"leads to {workload.requested}" if workload.requested else "asks for no sidecar"
+        label = f"`kubectl label namespace {place} istio.io/rev={name} --overwrite`"
+        remedy = f"{label}, and then `injector upgrade resume {plan.upgrade.name}`"
+        yield Remaining(str(workload.key), f"{_has(workload, wrong)}: its namespace {leads} instead of {name}", remedy)
+
+
+def _has(workload: Workload, revision: str) -> str:
+    return f"pods with revision {revision}: {workload.pods[revision]}"
+
+
+def _restart_command(entry: Entry) -> str:
+    place, kind, name = entry.key
+    if kind == ROLLOUT:
+        return f"`kubectl argo rollouts restart {name} -n {place}`"
+    if kind in RESTARTABLE and not entry.workload.restart.obstacle:
+        return f"`kubectl rollout restart {kind.lower()}/{name} -n {place}`"
+    return entry.workload.restart.obstacle.rpartition(": ")[2] or "delete its pods"

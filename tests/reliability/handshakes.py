@@ -1,0 +1,193 @@
+"""Clients that open TLS connections as fast as they can and never ask: junk, half a hello, and handshakes that end in a reset.
+
+They run in a process of their own, ``python -m tests.reliability.handshakes PORT KIND COUNT SECONDS``, which prints how many connections
+they opened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import ssl
+import sys
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from tests.factories import make_pod, make_review
+from tests.reliability.apiserver import HEAD_END, request_of
+from tests.reliability.long.rows import Row
+from tests.reliability.replicas import ROOT, Stage, resident
+from tests.reliability.slowpeers import HALF_HELLO, Peak, trusting_anybody
+from tests.tasks import running
+from tests.webhook.certificates import authority, issue
+
+KINDS: Final = ("junk", "hello", "reset")
+COUNT: Final = 1500
+SECONDS: Final = 10.0
+WARM: Final = 2.0
+GROWTH: Final = 50.0
+SLOWER: Final = 3.0
+PATIENCE: Final = 15.0
+PAUSE: Final = 0.05
+
+
+async def flood(port: int, kind: str, count: int, seconds: float) -> int:
+    """Let ``count`` clients connect again and again for a while. Return the number of connections."""
+    opened = 0
+
+    async def client() -> None:
+        nonlocal opened
+        while True:
+            try:
+                opened += 1
+                tls = trusting_anybody() if kind == "reset" else None
+                async with asyncio.timeout(PATIENCE):
+                    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=tls)
+                    if kind != "reset":
+                        writer.write(HALF_HELLO if kind == "hello" else os.urandom(50))
+                        await reader.read(1)
+                writer.transport.abort()
+            except OSError:
+                await asyncio.sleep(PAUSE)
+
+    clients = [asyncio.create_task(client()) for _ in range(count)]
+    await asyncio.sleep(seconds)
+    for task in clients:
+        task.cancel()
+    return opened
+
+
+Connection: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@asynccontextmanager
+async def connected(port: int, tls: ssl.SSLContext) -> AsyncIterator[Connection]:
+    """Connect until the block ends."""
+    async with asyncio.timeout(PATIENCE):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=tls)
+    try:
+        yield reader, writer
+    finally:
+        writer.transport.abort()
+        with suppress(OSError):
+            await writer.wait_closed()
+
+
+async def _ask(connection: Connection, request: bytes) -> None:
+    reader, writer = connection
+    async with asyncio.timeout(PATIENCE):
+        writer.write(request)
+        head = await reader.readuntil(HEAD_END)
+        length = next(line for line in head.split(b"\r\n") if line.lower().startswith(b"content-length"))
+        await reader.readexactly(int(length.split(b":")[1]))
+
+
+async def _seconds_of(work: Awaitable[None]) -> float:
+    began = asyncio.get_running_loop().time()
+    await work
+    return asyncio.get_running_loop().time() - began
+
+
+@dataclass
+class GoodClients:
+    """API servers: one keeps its connection, and one connects for each review. ``seconds`` has the times of their answers."""
+
+    port: int
+    kept: list[float] = field(default_factory=list)
+    new: list[float] = field(default_factory=list)
+    failures: int = 0
+
+    async def run(self, tls_files: tuple[str, str] | None) -> None:
+        """Ask until cancelled."""
+        tls = trusting_anybody.__wrapped__()
+        if tls_files is not None:
+            tls.load_cert_chain(*tls_files)
+        request = request_of("/inject/stable?timeout=10s", json.dumps(make_review(make_pod("a"))).encode())
+        async with AsyncExitStack() as kept:
+            connection: Connection | None = None
+            while True:
+                try:
+                    if connection is None:
+                        connection = await kept.enter_async_context(connected(self.port, tls))
+                    self.kept.append(await _seconds_of(_ask(connection, request)))
+                    self.new.append(await _seconds_of(self._ask_anew(tls, request)))
+                except (OSError, EOFError):
+                    self.failures += 1
+                    connection = None
+                await asyncio.sleep(PAUSE)
+
+    async def _ask_anew(self, tls: ssl.SSLContext, request: bytes) -> None:
+        async with connected(self.port, tls) as connection:
+            await _ask(connection, request)
+
+    def medians(self) -> tuple[float, float]:
+        """Return the median times in milliseconds, and forget all times."""
+        medians = [1e3 * sorted(times)[len(times) // 2] if times else PATIENCE * 1e3 for times in (self.kept, self.new)]
+        self.kept.clear()
+        self.new.clear()
+        return medians[0], medians[1]
+
+
+@asynccontextmanager
+async def flooding(port: int, kind: str, count: int, seconds: float) -> AsyncIterator[None]:
+    """Run the clients in a process of their own; the block ends with it at the latest."""
+    arguments = ("-m", "tests.reliability.handshakes", str(port), kind, str(count), str(seconds))
+    process = await asyncio.create_subprocess_exec("nice", sys.executable, *arguments, cwd=ROOT)
+    try:
+        yield
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+async def failed_handshakes(stage: Stage) -> Sequence[Row]:
+    """Each kind in turn, on a replica of its own, with and without client certificates."""
+    rows = []
+    for name in ("without", "with"):
+        files = None
+        flags: tuple[str, ...] = ()
+        if name == "with":
+            ca = authority("clients")
+            ca.write(stage.folder, "clients")
+            chain, key = issue(issuer=ca).write(stage.folder, "client")
+            files, flags = (str(chain), str(key)), ("--client-ca-file", str(stage.folder / "clients.crt"))
+        rows += [await _beside(stage, kind, name, files, flags) for kind in KINDS]
+    return rows
+
+
+async def _beside(
+    stage: Stage, kind: str, name: str, files: tuple[str, str] | None, flags: tuple[str, ...], count: int = COUNT
+) -> Row:
+    replica = await stage.replica("--embedded", *flags, tls=True)
+    good, seconds = GoodClients(replica.port), stage.lasts(SECONDS)
+    async with running(good.run(files)):
+        await asyncio.sleep(WARM)
+        good.medians()
+        await asyncio.sleep(seconds)
+        before, base, peak = good.medians(), resident(replica.pid), Peak(replica.pid)
+        async with running(peak.watch()), flooding(replica.port, kind, count, seconds + WARM):
+            await asyncio.sleep(WARM)
+            good.medians()
+            await asyncio.sleep(seconds)
+            during = good.medians()
+    replica.kill()
+    grown = peak.mib - base
+    slower = [after / earlier for earlier, after in zip(before, during, strict=True)]
+    figure = (
+        f"p50 {during[0]:.1f} ms ({slower[0]:.1f} x), with a new connection {during[1]:.1f} ms ({slower[1]:.1f} x), "
+        f"{good.failures} failures; +{grown:.0f} MiB"
+    )
+    target = f"others: p50 < {SLOWER:g} x, 0 failures, RSS < +{GROWTH:.0f} MiB"
+    met = max(slower) < SLOWER and not good.failures and grown < GROWTH
+    return Row(f"T15 {count} clients x {kind}, {name} client certificates", target, figure, met)
+
+
+if __name__ == "__main__":
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+    _, port, kind, count, seconds = sys.argv
+    print(asyncio.run(flood(int(port), kind, int(count), float(seconds))))

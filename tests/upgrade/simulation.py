@@ -1,0 +1,306 @@
+"""Random upgrades of a simulated cluster: ``python -m tests.upgrade.simulation RUNS [FIRST_SEED]`` makes many of them.
+
+Two runners see workloads and pods as they were up to six seconds ago, each at another moment. They die between the decision, its
+storing and its actions, are refused by a version that has changed, and act late. Users pause, promote and roll back. Workloads are
+deleted, scaled, and moved away by the label of their namespace. The simulation raises AssertionError if a workload is restarted twice
+for one mark, if a limit is exceeded, or if an upgrade ends with work that it does not name.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any, Final
+
+from injector.errors import UsageError
+from injector.revisions.tags import Tag, tag_annotations
+from injector.upgrade.plan import BLOCKED, RESTART, STAYS, Key
+from injector.upgrade.state import (
+    INCOMPLETE,
+    PAUSED,
+    Remaining,
+    State,
+    TagBefore,
+    apply_command,
+    new_state,
+)
+from injector.upgrade.step import INTERVAL, Observation, ObservedWorkload, mark_of, step, wants_remaining
+from tests.upgrade.fleets import NEW, OLD, PROD, upgrade
+
+TICKS: Final = 3000
+LATE: Final = 3
+"""Ticks of two seconds that an observation, or an action after a decision, may be late."""
+
+
+@dataclass
+class SimulatedWorkload:
+    """A Deployment: its pods by revision, and how many of them are to be replaced since its last restart."""
+
+    key: Key
+    wave: int
+    disrupts: int
+    pods: Counter[str]
+    action: str = RESTART
+    is_routed: bool = True
+    desired: int = 2
+    away: int = 0
+    stale: Counter[str] = field(default_factory=Counter)
+    mark: str = ""
+    version: int = 0
+    changed: float = 0.0
+    marks: list[str] = field(default_factory=list)
+
+    @property
+    def is_rolling(self) -> bool:
+        return bool(self.away or self.stale.total())
+
+
+@dataclass
+class World:
+    """A cluster, its Upgrade, and the clock."""
+
+    random: Random
+    spec: dict[str, Any]
+    now: float = 1_000_000.0
+    tag: Tag = PROD
+    version: int = 0
+    workloads: dict[str, SimulatedWorkload] = field(default_factory=dict)
+    history: deque[tuple[dict[str, SimulatedWorkload], float]] = field(default_factory=lambda: deque(maxlen=LATE + 1))
+    pending: list[tuple[float, Callable[[], None]]] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.upgrade = upgrade(**self.spec)
+        before = TagBefore(revision=PROD.revision, annotations=tag_annotations(PROD))
+        self.state: State = new_state(self.upgrade, self.now, before, (OLD, NEW))
+        for index in range(self.random.randint(1, 12)):
+            place = f"n{index % 2}"
+            key = Key(place, "Deployment", f"w{index}")
+            desired = self.random.randint(1, 3)
+            disrupts = self.random.randint(0, min(desired, 2))
+            action = BLOCKED if self.random.random() < 0.05 else RESTART
+            pods = Counter({OLD: desired})
+            self.workloads[str(key)] = SimulatedWorkload(key, index % 2, disrupts, pods, action, desired=desired)
+
+    def chance(self, probability: float) -> bool:
+        return self.random.random() < probability
+
+    # The cluster
+
+    def revision_for(self, workload: SimulatedWorkload) -> str:
+        if not workload.is_routed:
+            return OLD
+        weights = self.tag.namespaces.get(workload.key.namespace, self.tag.weights)
+        return max(weights, key=lambda weight: weight[1])[0]
+
+    def tick(self) -> None:
+        self.now += INTERVAL
+        for workload in self.workloads.values():
+            if workload.is_rolling and self.chance(0.5):
+                self._replace_pod(workload)
+        if self.chance(0.004):
+            self.workloads.pop(self.random.choice([*self.workloads, ""]), None)
+        if self.workloads and self.chance(0.003):
+            self._change(self.random.choice([*self.workloads.values()]))
+        late = [action for at, action in self.pending if at <= self.now]
+        self.pending = [(at, action) for at, action in self.pending if at > self.now]
+        for action in late:
+            action()
+        snapshot = {
+            name: replace(workload, pods=workload.pods.copy(), stale=workload.stale.copy())
+            for name, workload in self.workloads.items()
+        }
+        self.history.append((snapshot, self.now))
+        self.check_limits()
+
+    def _replace_pod(self, workload: SimulatedWorkload) -> None:
+        if workload.away:
+            workload.away -= 1
+            workload.pods[self.revision_for(workload)] += 1
+        elif not workload.disrupts:  # a surge: the new pod comes first
+            workload.pods[self.revision_for(workload)] += 1
+        for revision in [*workload.stale]:
+            if workload.stale[revision] and workload.away < max(workload.disrupts, 0) + (not workload.disrupts):
+                workload.stale[revision] -= 1
+                workload.pods[revision] -= 1
+                workload.away += bool(workload.disrupts)
+                break
+        workload.version += 1
+        workload.changed = self.now
+
+    def _change(self, workload: SimulatedWorkload) -> None:
+        """A user scales a workload up, or moves its namespace away from the tag."""
+        if self.chance(0.5):
+            workload.desired += 1
+            workload.pods[self.revision_for(workload)] += 1
+        else:
+            workload.is_routed = False
+        workload.version += 1
+
+    def restart(self, name: str, version: int, mark: str) -> None:
+        """Restart a workload, if it is as it was observed."""
+        workload = self.workloads.get(name)
+        if workload is None or workload.version != version or workload.mark == mark:
+            self.counts["restart with an old version"] += 1
+            return
+        assert mark not in workload.marks, f"{name} is restarted again for {mark}"
+        workload.marks.append(mark)
+        workload.mark, workload.stale, workload.version = mark, workload.pods.copy(), workload.version + 1
+        workload.changed = self.now
+        self.counts["restarts"] += 1
+        self.check_limits()
+
+    def write_tag(self, tag: Tag, expected: Tag) -> None:
+        if self.tag == expected:
+            self.tag = tag
+
+    def check_limits(self) -> None:
+        limits = self.upgrade.limits
+        rolling = [workload for workload in self.workloads.values() if workload.is_rolling]
+        assert len(rolling) <= limits.workloads, f"{len(rolling)} workloads are restarted at once"
+        assert sum(workload.away for workload in rolling) <= limits.unavailable_pods
+        for place in {workload.key.namespace for workload in rolling}:
+            away = sum(workload.away for workload in rolling if workload.key.namespace == place)
+            assert away <= limits.unavailable_pods_per_namespace, f"{away} pods of {place} are away"
+
+    # A runner
+
+    def run_once(self) -> None:
+        """One turn of a runner, which may die at each point."""
+        state, version, document, tag = self.state, self.version, self.upgrade, self.tag
+        if state.has_ended or state.phase == PAUSED:
+            return
+        workloads, _ = self.random.choice(self.history)
+        pods_by_name, _ = self.random.choice(self.history)
+        views = [self._view(workload, pods_by_name.get(name, workload)) for name, workload in workloads.items()]
+        remaining = self.remaining(state) if wants_remaining(state) else None
+        observation = Observation(
+            self.now,
+            [view for view in views if view.action != STAYS or view.name in state.restarting],
+            tag=tag,
+            tag_before=PROD,
+            preflight=(),
+            gates=(),
+            remaining=remaining,
+        )
+        decision = step(document, state, observation)
+        if self.chance(0.1):
+            self.counts["died before storing"] += 1
+            return
+        if decision.state != state or decision.tag is not None:
+            if self.version != version or self.chance(0.05):
+                self.counts["conflicts"] += 1
+                return
+            self.state, self.version = decision.state, version + 1
+        if self.chance(0.1):
+            self.counts["died before acting"] += 1
+            return
+        delay = self.random.choice([0, 0, 0, 1, LATE]) * INTERVAL
+        mark = mark_of(document, decision.state)
+        versions = {name: workload.version for name, workload in workloads.items()}
+
+        def act() -> None:
+            if decision.tag is not None:
+                self.write_tag(decision.tag, tag)
+            for key in decision.restarts:
+                self.restart(str(key), versions[str(key)], mark)
+
+        if delay:
+            self.pending.append((self.now + delay, act))
+        else:
+            act()
+
+    def _view(self, workload: SimulatedWorkload, pods: SimulatedWorkload) -> ObservedWorkload:
+        return ObservedWorkload(
+            key=workload.key,
+            action=workload.action if workload.is_routed else STAYS,
+            wave=workload.wave,
+            desired=workload.desired,
+            disrupts=workload.disrupts,
+            mark=workload.mark,
+            complete=not workload.is_rolling,
+            new=pods.pods[NEW],
+            old=pods.pods[OLD],
+            unavailable=workload.away,
+            quiet=self.now - max(workload.changed, pods.changed),
+        )
+
+    def remaining(self, state: State) -> tuple[Remaining, ...]:
+        """The work that a survey finds now."""
+        wrong = NEW if state.back else OLD
+        return tuple(
+            Remaining(name, "reason", "remedy") for name, workload in self.workloads.items() if workload.pods[wrong]
+        )
+
+    def command(self, verb: str) -> None:
+        try:
+            self.state, self.version = apply_command(self.state, verb, self.upgrade, self.now), self.version + 1
+            self.counts[verb] += 1
+        except UsageError:
+            return
+
+    def check_end(self) -> None:
+        """Check that everything that is left is named. What a user changes after the survey is not its business."""
+        state = self.state
+        wrong = NEW if state.back else OLD
+        named = {item.workload for item in state.remaining}
+        left = {name for name, workload in self.workloads.items() if workload.pods[wrong]}
+        assert left <= named, f"{state.phase} with {left - named} unnamed"
+        assert bool(left) <= (state.phase == INCOMPLETE), f"{state.phase} with {left}"
+
+
+def simulate(seed: int) -> Counter[str]:
+    """Simulate an upgrade to its end, and return counts of what happened. Raises AssertionError if a rule is broken."""
+    random = Random(seed)  # noqa: S311 -- not for secrets
+    waves = random.choice(
+        [
+            [{"name": "one", "namespaces": ["n0"]}, {"name": "rest"}],
+            [{"name": "one", "importance": "low"}, {"name": "rest"}],
+        ]
+    )
+    limits = {
+        "workloads": random.randint(1, 4),
+        "unavailablePods": random.randint(2, 8),
+        "unavailablePodsPerNamespace": random.randint(2, 4),
+    }
+    spec = {"waves": waves, "soak": "10s", "timeout": "1h", "limits": limits}
+    world = World(random, {**spec, "onFailure": random.choice(["Pause", "Rollback"])})
+    world.tick()
+    rollback_at = random.randint(1, 120) if world.chance(0.4) else 0
+    for number in range(1, TICKS):
+        for _ in range(2):
+            if world.chance(0.7):
+                world.run_once()
+        if world.state.has_ended:
+            world.check_end()
+            world.counts[world.state.phase] += 1
+            return world.counts
+        if number == rollback_at:
+            world.command("rollback")
+        elif world.state.phase == PAUSED:
+            world.command("resume" if world.chance(0.2) else "pause")
+        elif world.chance(0.005):
+            world.command(random.choice(["pause", "promote"]))
+        world.tick()
+    raise AssertionError(f"it does not end: {world.state}")
+
+
+def main() -> None:
+    """Simulate as many upgrades as the first argument says, and print what happened."""
+    count, first = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    total = Counter[str]()
+    faults = Counter[str]()
+    for seed in range(first, first + count):
+        try:
+            total += simulate(seed)
+        except AssertionError as error:
+            faults[str(error).split("(")[0][:60]] += 1
+            sys.stderr.write(f"seed {seed}: {error}\n")
+    sys.stdout.write(f"runs: {count}, faults: {faults.total()}, {dict(total)}\n")
+
+
+if __name__ == "__main__":
+    main()

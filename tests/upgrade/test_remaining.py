@@ -1,0 +1,79 @@
+"""The work that is left at the end of an upgrade or a rollback."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from injector.upgrade.plan import Restart, Workload, make_plan
+from injector.upgrade.remaining import work_left
+from tests.upgrade.fleets import NEW, OLD, PROD, fleet, upgrade, workload
+
+
+def left(*workloads: Workload, back: bool = False) -> list[tuple[str, str, str]]:
+    made = fleet(workloads)
+    plan = make_plan(upgrade(), PROD, made, (), back=back)
+    return [(item.workload, item.reason, item.remedy) for item in work_left(plan, made.workloads, ("shop",))]
+
+
+def test_nothing_is_left_if_all_pods_have_the_new_revision() -> None:
+    assert left(workload("web", has=NEW), workload("idle", pods=Counter())) == []
+    assert left(workload("web", has=OLD), back=True) == []
+
+
+PAUSED = Restart("its rollout is paused: resume it")
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason", "remedy"),
+    [
+        ({}, "pods with revision 1-28: 2: it was not restarted", "`injector upgrade resume up` restarts it"),
+        ({"restart": PAUSED}, "pods with revision 1-28: 2: its rollout is paused", "resume it"),
+        ({"has": None}, "pods without a sidecar: 2", "`kubectl rollout restart deployment/web -n shop`"),
+        ({"has": None, "restart": PAUSED}, "pods without a sidecar: 2", "resume it"),
+        (
+            {"pods": Counter({NEW: 1, None: 1})},
+            "pods without a sidecar: 1",
+            "`kubectl rollout restart deployment/web -n shop`",
+        ),
+        (
+            {"requested": OLD},
+            "pods with revision 1-28: 2: its namespace leads to 1-28 instead of prod",
+            "`kubectl label namespace shop istio.io/rev=prod --overwrite`, and then `injector upgrade resume up`",
+        ),
+        (
+            {"requested": None},
+            "pods with revision 1-28: 2: its namespace asks for no sidecar instead of prod",
+            "`kubectl label namespace shop istio.io/rev=prod --overwrite`, and then `injector upgrade resume up`",
+        ),
+    ],
+)
+def test_each_workload_that_is_left_has_a_reason_and_a_remedy(fields: dict[str, Any], reason: str, remedy: str) -> None:
+    assert left(workload("web", **fields)) == [("Deployment shop/web", reason, remedy)]
+
+
+def test_what_a_rollback_leaves_has_the_new_revision() -> None:
+    vanished = workload("gone", has=NEW, requested=OLD)
+    found = left(workload("web", has=NEW), workload("held", has=NEW, restart=PAUSED), vanished, back=True)
+
+    assert [(name, reason.partition(":")[0]) for name, reason, _ in found] == [
+        ("Deployment shop/gone", "pods with revision 1-30"),
+        ("Deployment shop/held", "pods with revision 1-30"),
+        ("Deployment shop/web", "pods with revision 1-30"),
+    ]
+
+
+def test_a_workload_that_is_pinned_or_has_its_own_label_or_namespace_is_not_left() -> None:
+    own = workload("own", requested=OLD, has_own_label=True)
+    other = workload("other", "elsewhere", requested=OLD)
+
+    assert left(own, other) == []
+
+
+def test_a_pod_that_asks_for_no_sidecar_is_not_left() -> None:
+    skipped = workload("plain", has=None)
+    skipped.created.pod["metadata"].setdefault("annotations", {})["sidecar.istio.io/inject"] = "false"
+
+    assert left(skipped) == []

@@ -1,0 +1,18 @@
+"""Random upgrades whose runners see an old cluster, die, and act late; ``tests/upgrade/simulation.py`` describes the rules."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from typing import Final
+
+from tests.upgrade.simulation import simulate
+
+RUNS: Final = int(os.environ.get("UPGRADE_RUNS", "150"))
+
+
+def test_random_upgrades_restart_nothing_twice_keep_the_limits_and_name_what_is_left() -> None:
+    counts = sum((simulate(seed) for seed in range(RUNS)), Counter[str]())
+
+    for what in ("Completed", "RolledBack", "Incomplete", "rollback", "promote", "conflicts", "died before acting"):
+        assert counts[what] > 0, f"no run had {what}"
