@@ -86,48 +86,35 @@ class PendingInjection(NamedTuple):
             return error
 
 
-@dataclass(frozen=True, slots=True)
-class HandlerOptions:
-    """Options of the handler.
+@dataclass
+class InjectHandler:
+    """Answers ``POST /inject``.
 
     Attributes:
-        explained: adds the decision to responses; None does not.
+        recent: keeps recent pods, on which new revisions are verified.
+        notes: adds the decision to responses; None does not.
+        tracing: makes the spans of requests; None does not.
         guard: one of ``result.GUARDS``.
         deny_invalid: deny a pod that the injection makes invalid for the API server.
-        tracing: makes the spans of requests; None does not.
         max_bodies: maximum bytes of all bodies in memory.
     """
 
+    registry: Registry
+    metrics: Metrics
+    lifecycle: Lifecycle
     queue: AdmissionQueue = field(default_factory=AdmissionQueue)
     decisions: Decisions = field(default_factory=Decisions)
-    explained: DecisionNotes | None = None
+    recent: RecentPods | None = None
+    notes: DecisionNotes | None = None
+    tracing: Tracing | None = None
     guard: str = DEFAULTS.guard
     deny_invalid: bool = DEFAULTS.invalid_pods == DENY
-    tracing: Tracing | None = None
     max_bodies: int = MAX_BODIES
 
-
-class InjectHandler:
-    """Answers ``POST /inject``."""
-
-    def __init__(
-        self,
-        registry: Registry,
-        metrics: Metrics,
-        lifecycle: Lifecycle,
-        *,
-        shadows: Shadows | None = None,
-        recent: RecentPods | None = None,
-        options: HandlerOptions | None = None,
-    ) -> None:
-        self._registry = registry
-        self._metrics = metrics
-        self._shadows = shadows
-        self._recent = recent
-        self._options = options or HandlerOptions()
-        self.queue = self._options.queue
-        self.cache = AnswerCache(registry)
-        self.reader = Reader(lifecycle, Bodies(self._options.max_bodies))
+    def __post_init__(self) -> None:
+        self.cache = AnswerCache(self.registry)
+        self.reader = Reader(self.lifecycle, Bodies(self.max_bodies))
+        self.shadows = Shadows(self.metrics)
 
     async def handle(self, request: web.BaseRequest) -> web.Response:
         """Answer one request, and count it."""
@@ -143,15 +130,15 @@ class InjectHandler:
             finally:
                 self.reader.release(body)
         except Refusal as refusal:
-            self._metrics.requests.count(Outcome.FAILURE, watch.total(), refusal.reason)
-            self._options.decisions.log_refusal(refusal.reason, refusal.status)
+            self.metrics.requests.count(Outcome.FAILURE, watch.total(), refusal.reason)
+            self.decisions.log_refusal(refusal.reason, refusal.status)
             self._trace(request, refusal, watch)
             return self.reader.refuse(refusal)
         self._count(answer, watch)
         self._trace(request, answer, watch)
-        if answer.shadowed is not None and self._shadows is not None:
+        if answer.shadowed is not None:
             # In the next pass of the event loop, so that the answer is sent first.
-            asyncio.get_running_loop().call_soon(self._shadows.offer, answer.shadowed)
+            asyncio.get_running_loop().call_soon(self.shadows.offer, answer.shadowed)
         return self.reader.close_unless_serving(web.Response(body=answer.body, content_type=JSON))
 
     def answer(self, raw_path: str, body: bytes, watch: Stopwatch) -> ReviewAnswer:
@@ -168,7 +155,7 @@ class InjectHandler:
                 raise Refusal(400, "undecodable", error.what) from error
             return self._answer_error(error.broken, error, None)
         watch.lap("decode")
-        snapshot, key = self._registry.snapshot, CacheKey(raw_path, review.namespace, review.object_json)
+        snapshot, key = self.registry.snapshot, CacheKey(raw_path, review.namespace, review.object_json)
         if (answer := self._find_cached(snapshot, key, review)) is not None:
             return answer
         try:
@@ -182,8 +169,7 @@ class InjectHandler:
             answer = self._answer_error(review, error, None)
             return answer._replace(where=answer.where or f"path {raw_path}")
         metadata = resolved.revision.namespaces.get(review.namespace)
-        options = self._options
-        facts = RequestFacts(review.namespace, path.envs, metadata, options.guard, options.deny_invalid)
+        facts = RequestFacts(review.namespace, path.envs, metadata, self.guard, self.deny_invalid)
         return PendingInjection(body, review, key, snapshot, resolved, facts, _is_sampled(review, resolved))
 
     def _find_cached(self, snapshot: Snapshot, key: CacheKey, review: admission.Request) -> ReviewAnswer | None:
@@ -229,21 +215,21 @@ class InjectHandler:
         return answer._replace(shadowed=admitted)
 
     def _answer_result(self, injection: PendingInjection, result: Injected | Skipped) -> ReviewAnswer:
-        review, resolved, explained = injection.review, injection.resolved, self._options.explained
+        review, resolved, notes = injection.review, injection.resolved, self.notes
         outcome, reason, findings = Outcome.SUCCESS, "", tuple[str, ...]()
         if isinstance(result, Skipped):
             outcome, reason = Outcome.SKIP, result.reason
             response = admission.allowed(warnings=result.warnings)
-            if explained is not None:
-                response = explained.note_skipped(response, result, resolved)
+            if notes is not None:
+                response = notes.note_skipped(response, result, resolved)
         else:
             findings = result.findings
             response = admission.patched(result.patch_json, warnings=result.warnings)
-            if explained is not None:
-                response = explained.note_injected(response, result, resolved)
-            if self._recent is not None and not review.dry_run:
+            if notes is not None:
+                response = notes.note_injected(response, result, resolved)
+            if self.recent is not None and not review.dry_run:
                 name, envs = resolved.revision.name, injection.facts.proxy_envs
-                self._recent.keep(name, injection.body, pod=review.object, namespace=review.namespace, envs=envs)
+                self.recent.keep(name, injection.body, pod=review.object, namespace=review.namespace, envs=envs)
         cached = CachedAnswer.of(response, outcome, reason, resolved, review.token_volume)
         # Findings of the guard are counted for each pod.
         if resolved.revision.hermetic and not findings:
@@ -264,23 +250,23 @@ class InjectHandler:
             reason, where = FAULT, whereabouts(error)
             message = f"internal error ({type(error).__name__}); the injector's log has the uid {review.uid}"
         response = admission.errored(message)
-        if self._options.explained is not None:
-            response = self._options.explained.note_refused(response, reason, resolved)
+        if self.notes is not None:
+            response = self.notes.note_refused(response, reason, resolved)
         return ReviewAnswer(response.encode(review), Outcome.FAILURE, reason, review, resolved, where)
 
     def _count(self, answer: ReviewAnswer, watch: Stopwatch) -> None:
         seconds, revision = watch.total(), answer.revision
         if answer.cached:
-            self._metrics.requests.cache_hits[revision] += 1
+            self.metrics.requests.cache_hits[revision] += 1
         if answer.findings or answer.reason == GUARD_REASON:
-            self._metrics.guard_findings.labels(revision, GUARD_WARNED if answer.findings else GUARD_REFUSED).inc()
-        self._metrics.requests.count(answer.outcome, seconds, answer.reason, revision, answer.tag)
-        if self._options.decisions.wants(answer.outcome):
-            self._options.decisions.log(answer, seconds[TOTAL])
+            self.metrics.guard_findings.labels(revision, GUARD_WARNED if answer.findings else GUARD_REFUSED).inc()
+        self.metrics.requests.count(answer.outcome, seconds, answer.reason, revision, answer.tag)
+        if self.decisions.wants(answer.outcome):
+            self.decisions.log(answer, seconds[TOTAL])
 
     def _trace(self, request: web.BaseRequest, answer: ReviewAnswer | Refusal, watch: Stopwatch) -> None:
         """Make the spans of a request if there is tracing, after its answer is sent."""
-        tracing = self._options.tracing
+        tracing = self.tracing
         if tracing is not None:
             end_time, seconds = time.time_ns(), watch.total()
             asyncio.get_running_loop().call_soon(tracing.record, end_time, request.headers, seconds, answer)

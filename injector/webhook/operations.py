@@ -28,15 +28,17 @@ from markupsafe import Markup
 
 from injector.metrics import CONTENT_TYPE
 from injector.revisions.following import failure_of
-from injector.webhook.lifecycle import Lifecycle, LoopLag, Phase, Supervisor
+from injector.webhook.lifecycle import LoopLag, Phase, Supervisor
 
 if TYPE_CHECKING:
     from injector.metrics import Metrics
     from injector.revisions.registry import Snapshot
-    from injector.revisions.reload import LoadReport, RevisionState
+    from injector.revisions.reload import Loader, LoadReport, RevisionState
     from injector.revisions.tags import Tag
-    from injector.webhook.services import Services
+    from injector.revisions.unservednames import UnservedNames
+    from injector.webhook.handler import InjectHandler
     from injector.webhook.shadow import Shadows
+    from injector.webhook.tls.certificatesource import CertificateSource
 
 
 def status_data(
@@ -293,15 +295,19 @@ def reasons(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{reason} {number(count)}" for reason, count in ordered)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Operations:
-    """The handlers of the operations port, with the parts of the server that they report on."""
+    """The handlers of the operations port, with what they report on. See ``Server`` for the attributes."""
 
-    services: Services
-    lifecycle: Lifecycle
-    shadows: Shadows
+    handler: InjectHandler
+    loader: Loader
+    version: str
     supervisor: Supervisor
     lag: LoopLag = field(default_factory=LoopLag)
+    certificates: CertificateSource | None = None
+    unserved: UnservedNames | None = None
+    pending: Callable[[], str] = str
+    upgrades: Callable[[], list[dict[str, Any]]] | None = None
     clock: Callable[[], float] = time.time
 
     @property
@@ -336,7 +342,7 @@ class Operations:
 
     async def series(self, request: web.BaseRequest) -> web.Response:  # noqa: ARG002 -- aiohttp's signature
         """Answer the metrics in the text format of Prometheus."""
-        return web.Response(body=self.services.metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
+        return web.Response(body=self.handler.metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
 
     async def page(self, request: web.BaseRequest) -> web.Response:
         """Answer the status as a page, which reloads itself with ``?refresh``, or as JSON with ``?format=json``."""
@@ -351,27 +357,27 @@ class Operations:
         return web.json_response(self._status(), headers=DATA_HEADERS)
 
     def _status(self) -> dict[str, Any]:
-        parts = self.services
-        snapshot, report, phase = parts.registry.snapshot, parts.loader.report, self.lifecycle.phase
+        handler, report = self.handler, self.loader.report
+        snapshot, phase = handler.registry.snapshot, handler.lifecycle.phase
         return {
-            **status_data(snapshot, report, phase, self.shadows, version=parts.version),
+            **status_data(snapshot, report, phase, handler.shadows, version=self.version),
             "notReady": self._unready() or None,
-            "refusals": parts.options.decisions.recent(),
-            "certificate": None if parts.certificates is None else parts.certificates.status(),
-            "unserved": None if parts.unserved is None else parts.unserved.to_dict(),
-            "upgrades": None if parts.upgrades is None else parts.upgrades(),
+            "refusals": handler.decisions.recent(),
+            "certificate": None if self.certificates is None else self.certificates.status(),
+            "unserved": None if self.unserved is None else self.unserved.to_dict(),
+            "upgrades": None if self.upgrades is None else self.upgrades(),
             "time": self.clock(),
-            "requests": request_rows(parts.metrics),
+            "requests": request_rows(handler.metrics),
         }
 
     def _unready(self) -> str:
-        if self.lifecycle.phase is not Phase.SERVING:
-            pending = self.services.pending() if self.lifecycle.phase is Phase.STARTING else ""
-            return f"{self.lifecycle.phase.value}: {pending}" if pending else str(self.lifecycle.phase.value)
-        if not self.services.registry.snapshot.revisions:
+        phase = self.handler.lifecycle.phase
+        if phase is not Phase.SERVING:
+            pending = self.pending() if phase is Phase.STARTING else ""
+            return f"{phase.value}: {pending}" if pending else str(phase.value)
+        if not self.handler.registry.snapshot.revisions:
             return "no revision is served"
-        certificates = self.services.certificates
-        fault = "" if certificates is None else certificates.fault()
+        fault = "" if self.certificates is None else self.certificates.fault()
         return fault or self.supervisor.fault()
 
 

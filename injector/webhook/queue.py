@@ -43,7 +43,10 @@ _MAX_INTERVAL: Final = 0.5
 
 
 class Refusal(Exception):  # noqa: N818 -- a response to the client, not an error of the injector
-    """A request without a known uid gets an HTTP status; ``retry`` adds Retry-After."""
+    """A request that gets an HTTP status in place of an AdmissionReview, because no uid is known; ``retry`` adds Retry-After.
+
+    It is not an InjectorError: those are answered with a review that has the uid, and have a place and a remedy for the user.
+    """
 
     def __init__(self, status: int, reason: str, message: str, *, retry: bool = False) -> None:
         super().__init__(message)

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp import web
 from aiohttp.hdrs import METH_POST
@@ -26,13 +26,15 @@ from injector.webhook.lifecycle import Follow, Lifecycle, LoopLag, Phase, Superv
 from injector.webhook.limits import connection_limits
 from injector.webhook.listener import Answerer, Listener
 from injector.webhook.operations import Operations
-from injector.webhook.shadow import Shadows
 from injector.webhook.tls.certificatesource import SelfCheck
 from injector.webhook.unserved import UnservedHandler, unserved_path
 
 if TYPE_CHECKING:
     from injector.revisions.following import Reloader
-    from injector.webhook.services import Services
+    from injector.revisions.reload import Loader
+    from injector.revisions.unservednames import UnservedNames
+    from injector.webhook.handler import InjectHandler
+    from injector.webhook.tls.certificatesource import CertificateSource
 
 _log = logging.getLogger(__name__)
 
@@ -51,72 +53,101 @@ class ListenOptions:
     shutdown_delay: float
 
 
-async def serve(
-    listeners: ListenOptions,
-    services: Services,
-    *,
-    on_start: Callable[[int, int], None],
-    follow: Mapping[str, Follow] | None = None,
-) -> None:
-    """Serve until a signal arrives.
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server: the handler of its requests, and what it reports on and runs beside them.
 
-    ``on_start`` gets the ports of the webhook and of operations when the server is ready. ``follow`` has the background tasks that
-    follow the cluster, by name; the server is not ready until each has set its event.
-
-    Raises:
-        InjectorError: an address cannot be used, or a task of ``follow`` failed before it set its event.
+    Attributes:
+        reloader: follows the configuration; None if it never changes.
+        certificates: the certificate of the webhook's port; None for plain HTTP.
+        unserved: the watch for unknown names.
+        elsewhere: names that another injector serves.
+        pending: returns what the cluster has not answered yet; empty if nothing.
+        upgrades: returns the upgrades of the cluster as JSON data; None if they are not watched.
     """
-    sys.setswitchinterval(SWITCH_INTERVAL)
-    stop = _signals(services.follower)
-    lifecycle, lag = Lifecycle(), LoopLag()
-    shadows, supervisor = Shadows(services.metrics), Supervisor(services.metrics)
-    operations = Operations(services=services, lifecycle=lifecycle, shadows=shadows, supervisor=supervisor, lag=lag)
-    certificates = services.certificates
-    context, clients = (None, None) if certificates is None else (certificates.context, certificates.clients)
-    limits = connection_limits()
-    webhook = Listener(_webhook(services, lifecycle, shadows), clients, limits.webhook)
-    ops = Listener(operations.answer, limit=limits.operations)
-    try:
-        ops_port = await ops.listen(listeners.bind, listeners.ops_port)
-        port = await webhook.listen(listeners.bind, listeners.port, context)
-        _start_tasks(supervisor, services, lag, listeners.bind, port)
-        if await _wait_for_followers(supervisor, follow or {}, stop):
-            supervisor.start("shadow", shadows.run)
-            if services.follower is not None:
-                supervisor.start("configuration", services.follower.run)
-            lifecycle.phase = Phase.SERVING
-            on_start(port, ops_port)
-            received = await stop.get()
-            lifecycle.phase = Phase.DRAINING
-            await _delay(stop, listeners.shutdown_delay, received)
-            if remaining := await webhook.drain():
-                _log.warning("drain timed out with %d open connections, whose requests are incomplete", remaining)
-    finally:
-        lifecycle.phase = Phase.CLOSING
-        await supervisor.stop()
-        await webhook.close()
-        await ops.close()
 
+    handler: InjectHandler
+    loader: Loader
+    version: str
+    reloader: Reloader | None = None
+    certificates: CertificateSource | None = None
+    health_file: HealthFile | None = None
+    unserved: UnservedNames | None = None
+    elsewhere: frozenset[str] = frozenset()
+    pending: Callable[[], str] = str
+    upgrades: Callable[[], list[dict[str, Any]]] | None = None
 
-def _webhook(services: Services, lifecycle: Lifecycle, shadows: Shadows) -> Answerer:
-    registry, metrics = services.registry, services.metrics
-    inject = InjectHandler(
-        registry, metrics, lifecycle, shadows=shadows, recent=services.recent, options=services.options
-    )
-    metrics.waiting.set_function(services.options.queue.waiting)
-    unserved = UnservedHandler(inject.reader, registry, metrics, services.unserved, services.elsewhere)
-    return webhook_requests(inject, unserved)
+    async def serve(
+        self,
+        listen: ListenOptions,
+        *,
+        on_start: Callable[[int, int], None],
+        follow: Mapping[str, Follow] | None = None,
+    ) -> None:
+        """Serve until a signal arrives.
 
+        ``on_start`` gets the ports of the webhook and of operations when the server is ready. ``follow`` has the background tasks that
+        follow the cluster, by name; the server is not ready until each has set its event.
 
-def _start_tasks(supervisor: Supervisor, services: Services, lag: LoopLag, bind: str, port: int) -> None:
-    """Start the background tasks that also run before the server is ready."""
-    metrics = services.metrics
-    supervisor.start("lag", partial(lag.follow, metrics))
-    if services.certificates is not None:
-        supervisor.start("certificate", partial(services.certificates.follow, metrics))
-        supervisor.start("probe", partial(SelfCheck(services.certificates, bind).follow, metrics, port))
-    if services.health_file is not None:
-        supervisor.start("health-file", partial(services.health_file.follow, lag.fault))
+        Raises:
+            InjectorError: an address cannot be used, or a task of ``follow`` failed before it set its event.
+        """
+        sys.setswitchinterval(SWITCH_INTERVAL)
+        stop = _signals(self.reloader)
+        lifecycle, supervisor, lag = self.handler.lifecycle, Supervisor(self.handler.metrics), LoopLag()
+        certificates, limits = self.certificates, connection_limits()
+        context, clients = (None, None) if certificates is None else (certificates.context, certificates.clients)
+        webhook = Listener(self._requests(), clients, limits.webhook)
+        ops = Listener(self._operations(supervisor, lag).answer, limit=limits.operations)
+        try:
+            ops_port = await ops.listen(listen.bind, listen.ops_port)
+            port = await webhook.listen(listen.bind, listen.port, context)
+            self._start_tasks(supervisor, lag, listen.bind, port)
+            if await _wait_for_followers(supervisor, follow or {}, stop):
+                supervisor.start("shadow", self.handler.shadows.run)
+                if self.reloader is not None:
+                    supervisor.start("configuration", self.reloader.run)
+                lifecycle.phase = Phase.SERVING
+                on_start(port, ops_port)
+                received = await stop.get()
+                lifecycle.phase = Phase.DRAINING
+                await _delay(stop, listen.shutdown_delay, received)
+                if remaining := await webhook.drain():
+                    _log.warning("drain timed out with %d open connections, whose requests are incomplete", remaining)
+        finally:
+            lifecycle.phase = Phase.CLOSING
+            await supervisor.stop()
+            await webhook.close()
+            await ops.close()
+
+    def _requests(self) -> Answerer:
+        handler = self.handler
+        handler.metrics.waiting.set_function(handler.queue.waiting)
+        unserved = UnservedHandler(handler.reader, handler.registry, handler.metrics, self.unserved, self.elsewhere)
+        return webhook_requests(handler, unserved)
+
+    def _operations(self, supervisor: Supervisor, lag: LoopLag) -> Operations:
+        return Operations(
+            self.handler,
+            self.loader,
+            self.version,
+            supervisor,
+            lag,
+            certificates=self.certificates,
+            unserved=self.unserved,
+            pending=self.pending,
+            upgrades=self.upgrades,
+        )
+
+    def _start_tasks(self, supervisor: Supervisor, lag: LoopLag, bind: str, port: int) -> None:
+        """Start the background tasks that also run before the server is ready."""
+        metrics = self.handler.metrics
+        supervisor.start("lag", partial(lag.follow, metrics))
+        if self.certificates is not None:
+            supervisor.start("certificate", partial(self.certificates.follow, metrics))
+            supervisor.start("probe", partial(SelfCheck(self.certificates, bind).follow, metrics, port))
+        if self.health_file is not None:
+            supervisor.start("health-file", partial(self.health_file.follow, lag.fault))
 
 
 async def _wait_for_followers(
@@ -142,13 +173,13 @@ async def _delay(stop: asyncio.Queue[signal.Signals], seconds: float, received: 
             await stop.get()
 
 
-def _signals(follower: Reloader | None) -> asyncio.Queue[signal.Signals]:
+def _signals(reloader: Reloader | None) -> asyncio.Queue[signal.Signals]:
     """Handle signals: SIGHUP reloads, those that end the server are put into the returned queue."""
     received: asyncio.Queue[signal.Signals] = asyncio.Queue()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, received.put_nowait, number)
-    loop.add_signal_handler(signal.SIGHUP, (lambda: None) if follower is None else follower.reload)
+    loop.add_signal_handler(signal.SIGHUP, (lambda: None) if reloader is None else reloader.reload)
     # The command line blocks them during start-up; a signal that arrived meanwhile is pending (cli/__init__.py).
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP, signal.SIGTERM})
     return received

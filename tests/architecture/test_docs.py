@@ -27,11 +27,9 @@ from injector.revisions.reload import Loader
 from injector.revisions.source import build
 from injector.revisions.tags import parse_tags
 from injector.upgrade.document import read_upgrade as read_document
-from injector.webhook.handler import FAILURE_REASONS
+from injector.webhook.handler import FAILURE_REASONS, InjectHandler
 from injector.webhook.lifecycle import Lifecycle, Supervisor
 from injector.webhook.operations import Operations
-from injector.webhook.services import Services
-from injector.webhook.shadow import Shadows
 from tests.architecture.documents import GUIDES, PAGES, ROOT, Block, all_blocks, anchors, blocks, links, prose
 from tests.architecture.reference_pages import commands, exposed
 from tests.architecture.running import Reader
@@ -246,10 +244,10 @@ def test_every_line_of_the_changelog_is_below_a_heading_of_its_version() -> None
 def operations() -> Operations:
     registry, metrics, lifecycle = Registry(), Metrics(CollectorRegistry()), Lifecycle()
     return Operations(
-        services=Services(registry, Loader(partial(read_directory, EMBEDDED), registry), metrics, ""),
-        lifecycle=lifecycle,
-        shadows=Shadows(metrics),
-        supervisor=Supervisor(metrics),
+        InjectHandler(registry, metrics, lifecycle),
+        Loader(partial(read_directory, EMBEDDED), registry),
+        "",
+        Supervisor(metrics),
     )
 
 

@@ -19,15 +19,14 @@ import click
 import pytest
 
 from injector.cli import main
-from injector.cli.serve import option_of, serve, server
+from injector.cli.serve import option_of, serve
 from injector.cli.serve.server import _health_file, source_of, watched_paths
 from injector.errors import ConfigError, InjectorError, UsageError
 from injector.revisions.directory import EMBEDDED, read_directory, read_single
 from injector.revisions.source import SourceState
 from injector.settings import SETTINGS, Setting, Settings
 from injector.webhook.lifecycle import Follow, HealthFile
-from injector.webhook.server import ListenOptions
-from injector.webhook.services import Services
+from injector.webhook.server import ListenOptions, Server
 from tests.cases import cases
 from tests.cli.clusters import assert_fails, invoke
 from tests.cluster.fakes import kubeconfig_of
@@ -303,23 +302,23 @@ def test_the_health_file_needs_both_flags(given: dict[str, Any], expected: Healt
 def test_unserved_names_are_watched_on_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "config").write_text(kubeconfig_of("http://127.0.0.1:1"))
     cluster = ("--kubeconfig", str(tmp_path / "config"))
-    served: list[tuple[Services, Mapping[str, Follow]]] = []
+    served: list[tuple[Server, Mapping[str, Follow]]] = []
 
     async def fake_serve(
-        _listeners: ListenOptions, services: Services, *, on_start: object, follow: Mapping[str, Follow]
+        server: Server, _listen: ListenOptions, *, on_start: object, follow: Mapping[str, Follow]
     ) -> None:
         del on_start
-        served.append((services, follow))
+        served.append((server, follow))
 
-    monkeypatch.setattr(server, "serve", fake_serve)
+    monkeypatch.setattr(Server, "serve", fake_serve)
     for arguments in (("--watch-unserved", "--served-elsewhere", "1-18", *cluster), ()):
         assert run(*PLAIN, "--embedded", *arguments).exit_code == 0
 
     (watching, tasks), (plain, no_tasks) = served
     assert (plain.unserved, dict(no_tasks)) == (None, {})
     assert watching.unserved is not None
-    assert (tasks, watching.unserved.registry) == ({"unserved": watching.unserved.follow}, watching.registry)
-    assert watching.unserved.served == {*watching.registry.snapshot.names, "1-18"}
+    assert (tasks, watching.unserved.registry) == ({"unserved": watching.unserved.follow}, watching.handler.registry)
+    assert watching.unserved.served == {*watching.handler.registry.snapshot.names, "1-18"}
 
 
 def test_a_port_that_is_taken_is_one_line_and_1(taken: str) -> None:

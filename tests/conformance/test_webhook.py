@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 from injector.istio.revision import Revision
 from injector.metrics import Metrics
 from injector.revisions.registry import Registry, snapshot_of
-from injector.webhook.handler import HandlerOptions, InjectHandler
+from injector.webhook.handler import InjectHandler
 from injector.webhook.lifecycle import Lifecycle
 from injector.webhook.server import webhook_requests
 from tests.conformance import compare, core, corpus, doors, workloads
@@ -101,7 +101,7 @@ def revisions() -> dict[corpus.Settings, Revision]:
 def handler(*, deny: bool) -> InjectHandler:
     """The handler of all tests here, and the one that allows invalid pods."""
     registry = Registry(snapshot_of(list(revisions().values()), {}))
-    return InjectHandler(registry, Metrics(CollectorRegistry()), Lifecycle(), options=HandlerOptions(deny_invalid=deny))
+    return InjectHandler(registry, Metrics(CollectorRegistry()), Lifecycle(), deny_invalid=deny)
 
 
 async def ask(settings: corpus.Settings, pod: dict[str, Any], namespace: str, *, deny: bool = True) -> Answer:

@@ -28,7 +28,7 @@ from injector.revisions.source import build
 from injector.revisions.tags import parse_tags
 from injector.revisions.verify import RecentPods
 from injector.webhook.decisions import DecisionNotes
-from injector.webhook.handler import HandlerOptions, InjectHandler
+from injector.webhook.handler import InjectHandler
 from injector.webhook.lifecycle import Lifecycle, Phase
 from injector.webhook.listener import Listener
 from injector.webhook.queue import AdmissionQueue
@@ -148,7 +148,6 @@ class Injector:
 
     def __init__(self, **tells: Any) -> None:
         self.loop = Loop()
-        desk = HandlerOptions(queue=AdmissionQueue(clock=self.loop.time), **tells)
         self.log = Log()
         logging.getLogger().addHandler(self.log)
         lifecycle = Lifecycle()
@@ -159,7 +158,12 @@ class Injector:
         tags = parse_tags("prod: {weights: {stable: 50, plain: 50}, shadow: {revision: canary}}\n")
         registry = Registry(snapshot_of(revisions, tags, default="stable"))
         self.handler = InjectHandler(
-            registry, Metrics(CollectorRegistry()), lifecycle, recent=RecentPods(), options=desk
+            registry,
+            Metrics(CollectorRegistry()),
+            lifecycle,
+            AdmissionQueue(clock=self.loop.time),
+            recent=RecentPods(),
+            **tells,
         )
         self.listener = self.loop.run_until_complete(self._listener())
 
@@ -196,7 +200,7 @@ async def _until(done: Callable[[], bool], most: int) -> None:
 @cache
 def injector(*, tells: bool) -> Injector:
     """One for all inputs, as one serves all pods; and one that says more in its answers."""
-    return Injector(explained=DecisionNotes(warns=True, audits=True), guard=WARN) if tells else Injector()
+    return Injector(notes=DecisionNotes(warns=True, audits=True), guard=WARN) if tells else Injector()
 
 
 def run(data: bytes) -> None:

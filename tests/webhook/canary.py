@@ -20,10 +20,9 @@ from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.reload import Loader, LoadReport, RevisionState
 from injector.revisions.tags import choose, parse_tags
 from injector.webhook.decisions import LOGGED, Decisions
-from injector.webhook.handler import HandlerOptions
+from injector.webhook.handler import InjectHandler
 from injector.webhook.lifecycle import Lifecycle, Phase, Supervisor
 from injector.webhook.operations import Operations
-from injector.webhook.services import Services
 from injector.webhook.shadow import Admission, Shadows
 from tests.factories import make_pod, make_review
 from tests.handlers import decided
@@ -74,18 +73,15 @@ class Cluster:
         states = {"1-24": RevisionState("1-24", OLD, None, START - 9000), "1-27": broken}
         states["1-30"] = RevisionState("1-30", NEW, None, START + 900, ("no policy: `enabled` is taken",))
         report = LoadReport(states, (ConfigError("leads nowhere", where="tag `old`"),), tags=tags, at=START + 5400)
+        registry = Registry(snapshot_of([OLD, NEW], tags))
+        handler = InjectHandler(registry, self.metrics, lifecycle, decisions=self.decisions)
+        handler.shadows = self.shadows
         return Operations(
-            services=Services(
-                Registry(snapshot_of([OLD, NEW], tags)),
-                cast("Loader", SimpleNamespace(report=report)),
-                self.metrics,
-                "1.2.3",
-                options=HandlerOptions(decisions=self.decisions),
-                upgrades=self.upgrades,
-            ),
-            lifecycle=lifecycle,
-            shadows=self.shadows,
-            supervisor=Supervisor(self.metrics),
+            handler,
+            cast("Loader", SimpleNamespace(report=report)),
+            "1.2.3",
+            Supervisor(self.metrics),
+            upgrades=self.upgrades,
             clock=lambda: self.now,
         )
 

@@ -17,7 +17,7 @@ from injector.istio.revision import Revision
 from injector.metrics import Metrics
 from injector.revisions.registry import Registry, snapshot_of
 from injector.revisions.tags import parse_tags
-from injector.webhook.handler import HandlerOptions, InjectHandler
+from injector.webhook.handler import InjectHandler
 from injector.webhook.lifecycle import Lifecycle, Phase
 from injector.webhook.server import webhook_requests
 from tests.revisions.fakes import fake_revision
@@ -132,12 +132,14 @@ async def client(aiohttp_client: ClientFactory, handler: InjectHandler) -> Clien
 def client_of(
     aiohttp_client: ClientFactory, core: Core, registry: Registry, metrics: Metrics, lifecycle: Lifecycle
 ) -> ClientFactory:
-    """Makes a client of a handler with further arguments; keywords that are no arguments of it are its options."""
+    """Makes a client of a handler with further arguments; ``shadows`` replaces its own."""
     del core
 
     async def make(**arguments: Any) -> Client:
-        own = {name: arguments.pop(name) for name in ("shadows", "recent") if name in arguments}
-        handler = InjectHandler(registry, metrics, lifecycle, options=HandlerOptions(**arguments), **own)
+        shadows = arguments.pop("shadows", None)
+        handler = InjectHandler(registry, metrics, lifecycle, **arguments)
+        if shadows is not None:
+            handler.shadows = shadows
         return await aiohttp_client(RawTestServer(webhook_requests(handler)))
 
     return make

@@ -284,7 +284,7 @@ async def test_answers_say_nothing_of_it_unless_that_is_wanted(client: Client) -
 
 
 async def test_the_answer_to_a_review_has_the_decision(client_of: ClientFactory, core: Core) -> None:
-    client = await client_of(explained=BOTH)
+    client = await client_of(notes=BOTH)
 
     async def answered(result: Injected | Skipped | Exception) -> dict[str, Any]:
         core.answer = result
@@ -317,7 +317,7 @@ async def test_the_answer_to_a_review_has_the_decision(client_of: ClientFactory,
 async def test_what_no_revision_was_asked_about_is_refused_without_one(
     client_of: ClientFactory, path: str, review: dict[str, Any], reason: str
 ) -> None:
-    client = await client_of(explained=BOTH)
+    client = await client_of(notes=BOTH)
 
     response = (await (await client.post(path, json=review)).json())["response"]
 

@@ -20,10 +20,9 @@ from injector.metrics import Metrics, Outcome
 from injector.revisions.registry import Registry, Snapshot
 from injector.revisions.reload import Loader, LoadReport, RevisionState
 from injector.revisions.unservednames import UnservedNames
+from injector.webhook.handler import InjectHandler
 from injector.webhook.lifecycle import HealthFile, Lifecycle, LoopLag, Phase, Supervisor
 from injector.webhook.operations import Operations
-from injector.webhook.services import Services
-from injector.webhook.shadow import Shadows
 from injector.webhook.tls.certificatesource import CertificateSource
 from tests.cluster.fakes import in_fake_time, skip
 from tests.revisions.fakes import fake_revision
@@ -76,11 +75,13 @@ async def operations(
     report = LoadReport({"default": RevisionState("default", fake_revision())})
     loader = cast("Loader", SimpleNamespace(report=report))
     handlers = Operations(
-        services=Services(registry, loader, metrics, "1.2.3", certificates=parts.certificates, unserved=parts.watch),
-        lifecycle=lifecycle,
-        shadows=Shadows(metrics),
-        supervisor=parts.supervisor,
-        lag=parts.lag,
+        InjectHandler(registry, metrics, lifecycle),
+        loader,
+        "1.2.3",
+        parts.supervisor,
+        parts.lag,
+        certificates=parts.certificates,
+        unserved=parts.watch,
         clock=lambda: NOW,
     )
     return await aiohttp_client(RawTestServer(handlers.answer))

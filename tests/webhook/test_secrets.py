@@ -22,8 +22,9 @@ from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
 from injector.revisions.verify import RecentPods
 from injector.webhook.decisions import LOGGED, Decisions
-from injector.webhook.handler import HandlerOptions
-from injector.webhook.services import Services
+from injector.webhook.handler import InjectHandler
+from injector.webhook.lifecycle import Lifecycle
+from injector.webhook.server import Server
 from injector.webhook.tls.certificate import CertificateFiles
 from injector.webhook.tls.certificatesource import FileSource
 from tests.factories import make_container, make_pod, make_review
@@ -100,13 +101,13 @@ def registry() -> Registry:
 
 
 @pytest.fixture
-def services(registry: Registry, metrics: Metrics, tmp_path: Path) -> Services:
+def webhook_server(registry: Registry, metrics: Metrics, tmp_path: Path) -> Server:
     """A server of real revisions that logs every decision, and looks at its certificate all the time."""
     loader = Loader(partial(read_directory, EMBEDDED), registry)
     loader.load(time.time())
     source = FileSource(CertificateFiles(*write_certificate(tmp_path)), interval=0.01)
-    desk = HandlerOptions(decisions=Decisions(LOGGED["all"]))
-    return Services(registry, loader, metrics, "1.2.3", RecentPods(), certificates=source, options=desk)
+    handler = InjectHandler(registry, metrics, Lifecycle(), decisions=Decisions(LOGGED["all"]), recent=RecentPods())
+    return Server(handler, loader, "1.2.3", certificates=source)
 
 
 async def pages(server: Running) -> list[str]:
@@ -129,16 +130,16 @@ async def sent_raw(server: Running, tls: ssl.SSLContext, text: str) -> None:
 
 
 async def test_no_canary_comes_out_of_anything_that_goes_wrong(
-    services: Services, tmp_path: Path, told: Told, monkeypatch: pytest.MonkeyPatch, collector: CollectorRegistry
+    webhook_server: Server, tmp_path: Path, told: Told, monkeypatch: pytest.MonkeyPatch, collector: CollectorRegistry
 ) -> None:
-    source = services.certificates
+    source = webhook_server.certificates
     assert source is not None
     key_lines = (tmp_path / "tls.key").read_text().splitlines()[1:-1]
     trusting = ssl.create_default_context(cafile=str(tmp_path / "tls.crt"))
     trusting.check_hostname = False
     reasons: set[str] = set()
 
-    async with running(LISTENERS, services) as server:
+    async with running(LISTENERS, webhook_server) as server:
 
         async def post(body: bytes, path: str = "/inject/stable") -> None:
             await server.post(path, data=body, headers={"Content-Type": "application/json", **TOKEN}, ssl=trusting)

@@ -27,11 +27,10 @@ from injector.revisions.reload import Loader, LoadReport
 from injector.revisions.tags import parse_tags
 from injector.webhook import lifecycle, limits, shadow
 from injector.webhook.decisions import DECISION_NOTES
-from injector.webhook.handler import HandlerOptions
-from injector.webhook.lifecycle import Follow, HealthFile
+from injector.webhook.handler import InjectHandler
+from injector.webhook.lifecycle import Follow, HealthFile, Lifecycle
 from injector.webhook.queue import Tenant
-from injector.webhook.server import ListenOptions, serve
-from injector.webhook.services import Services
+from injector.webhook.server import ListenOptions, Server
 from injector.webhook.shadow import Shadows
 from injector.webhook.tls.certificate import CertificateFiles, ClientAuthority
 from injector.webhook.tls.certificatesource import FileSource, Handshakes
@@ -79,33 +78,34 @@ class Running:
 
 
 @pytest.fixture
-def services(core: Core, registry: Registry, metrics: Metrics) -> Services:
+def webhook_server(core: Core, registry: Registry, metrics: Metrics) -> Server:
     del core
-    return Services(registry, cast("Loader", SimpleNamespace(report=LoadReport())), metrics, "1.2.3")
+    handler = InjectHandler(registry, metrics, Lifecycle())
+    return Server(handler, cast("Loader", SimpleNamespace(report=LoadReport())), "1.2.3")
 
 
 @asynccontextmanager
 async def running(
-    listeners: ListenOptions, services: Services, follow: Mapping[str, Follow] | None = None
+    listeners: ListenOptions, webhook_server: Server, follow: Mapping[str, Follow] | None = None
 ) -> AsyncIterator[Running]:
     """Run a server for as long as a test needs it."""
     ports: asyncio.Future[tuple[int, int]] = asyncio.get_running_loop().create_future()
     task = asyncio.create_task(
-        serve(listeners, services, on_start=lambda *found: ports.set_result(found), follow=follow)
+        webhook_server.serve(listeners, on_start=lambda *found: ports.set_result(found), follow=follow)
     )
     waited: list[asyncio.Future[Any]] = [task, ports]
     await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
     if task.done():
         await task
     async with aiohttp.ClientSession() as session:
-        yield Running(*ports.result(), task, session, "https" if services.certificates else "http")
+        yield Running(*ports.result(), task, session, "https" if webhook_server.certificates else "http")
     if not task.done():
         task.cancel()
         await asyncio.wait([task])
 
 
-async def test_both_ports_answer_and_a_signal_ends_them(services: Services) -> None:
-    async with running(LISTENERS, services) as server:
+async def test_both_ports_answer_and_a_signal_ends_them(webhook_server: Server) -> None:
+    async with running(LISTENERS, webhook_server) as server:
         assert (await server.get("/readyz")).status == 200
         assert (await (await server.post()).json())["response"]["uid"] == UID
         await server.end()
@@ -119,8 +119,10 @@ async def test_both_ports_answer_and_a_signal_ends_them(services: Services) -> N
     ["POST /inject HTTP/1.1", "GET / HTTP/1.1", "GET /inject HTTP/1.1", "nonsense", f"GET /{'a' * 9000} HTTP/1.1"],
 )
 @pytest.mark.parametrize("port", ["port", "ops_port"])
-async def test_no_response_tells_the_versions_of_its_software(services: Services, port: str, request_line: str) -> None:
-    async with running(LISTENERS, services) as server:
+async def test_no_response_tells_the_versions_of_its_software(
+    webhook_server: Server, port: str, request_line: str
+) -> None:
+    async with running(LISTENERS, webhook_server) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", getattr(server, port))
         writer.write(f"{request_line}\r\nHost: x\r\nContent-Length: 0\r\n\r\n".encode())
         head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), LIMIT)
@@ -131,9 +133,11 @@ async def test_no_response_tells_the_versions_of_its_software(services: Services
     assert b"\nServer:" not in head
 
 
-async def test_names_served_elsewhere_and_the_decision_are_told_in_answers(services: Services) -> None:
+async def test_names_served_elsewhere_and_the_decision_are_told_in_answers(webhook_server: Server) -> None:
     told = replace(
-        services, elsewhere=frozenset({"1-18"}), options=HandlerOptions(explained=DECISION_NOTES["warnings"])
+        webhook_server,
+        elsewhere=frozenset({"1-18"}),
+        handler=replace(webhook_server.handler, notes=DECISION_NOTES["warnings"]),
     )
 
     async with running(LISTENERS, told) as server:
@@ -150,7 +154,7 @@ async def test_names_served_elsewhere_and_the_decision_are_told_in_answers(servi
         ]
 
 
-async def test_with_an_authority_of_clients_only_those_are_served(services: Services, tmp_path: Path) -> None:
+async def test_with_an_authority_of_clients_only_those_are_served(webhook_server: Server, tmp_path: Path) -> None:
     root = authority()
     (tmp_path / "clients.crt").write_bytes(root.chain_pem)
     clients = ClientAuthority(tmp_path / "clients.crt", ["kube-apiserver"])
@@ -158,7 +162,7 @@ async def test_with_an_authority_of_clients_only_those_are_served(services: Serv
     source = FileSource(CertificateFiles(certificate, key), interval=0.0, handshakes=Handshakes(clients))
     statuses: dict[str, int] = {}
 
-    async with running(LISTENERS, replace(services, certificates=source)) as server:
+    async with running(LISTENERS, replace(webhook_server, certificates=source)) as server:
         for name in ("kube-apiserver", "somebody", ""):
             context = ssl.create_default_context(cafile=str(certificate))
             context.check_hostname = False
@@ -172,10 +176,10 @@ async def test_with_an_authority_of_clients_only_those_are_served(services: Serv
     assert statuses == {"kube-apiserver": 200, "operations": 200}
 
 
-async def test_it_keeps_its_file_its_lag_and_its_certificate_up_to_date(services: Services, tmp_path: Path) -> None:
+async def test_it_keeps_its_file_its_lag_and_its_certificate_up_to_date(webhook_server: Server, tmp_path: Path) -> None:
     source = FileSource(CertificateFiles(*write_certificate(tmp_path)), interval=0.01)
     health_file = HealthFile(tmp_path / "health", 0.01)
-    serving = replace(services, certificates=source, health_file=health_file)
+    serving = replace(webhook_server, certificates=source, health_file=health_file)
     newer = issue().write(tmp_path, "newer")
 
     async with running(LISTENERS, serving) as server:
@@ -193,8 +197,8 @@ async def test_it_keeps_its_file_its_lag_and_its_certificate_up_to_date(services
     assert [task for task in asyncio.all_tasks() if task.get_name() == "health-file"] == []
 
 
-async def test_while_it_drains_it_is_unready_and_still_injects(services: Services) -> None:
-    async with running(replace(LISTENERS, shutdown_delay=LIMIT), services) as server:
+async def test_while_it_drains_it_is_unready_and_still_injects(webhook_server: Server) -> None:
+    async with running(replace(LISTENERS, shutdown_delay=LIMIT), webhook_server) as server:
         os.kill(os.getpid(), signal.SIGTERM)
         while (status := (await server.get("/readyz")).status) == 200:
             pass
@@ -206,10 +210,10 @@ async def test_while_it_drains_it_is_unready_and_still_injects(services: Service
 
 @pytest.mark.parametrize(("number", "hint"), [(signal.SIGINT, True), (signal.SIGTERM, False)])
 async def test_ctrl_c_says_how_to_stop_at_once(
-    services: Services, caplog: pytest.LogCaptureFixture, number: signal.Signals, *, hint: bool
+    webhook_server: Server, caplog: pytest.LogCaptureFixture, number: signal.Signals, *, hint: bool
 ) -> None:
     caplog.set_level(logging.INFO)
-    async with running(replace(LISTENERS, shutdown_delay=LIMIT), services) as server:
+    async with running(replace(LISTENERS, shutdown_delay=LIMIT), webhook_server) as server:
         os.kill(os.getpid(), number)
         await until(lambda: "draining for" in caplog.text)
         await server.end()
@@ -217,13 +221,13 @@ async def test_ctrl_c_says_how_to_stop_at_once(
 
 
 async def test_the_shadow_of_a_tag_tries_its_candidate_and_the_status_tells(
-    services: Services, core: Core, monkeypatch: pytest.MonkeyPatch
+    webhook_server: Server, core: Core, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shadow, "inject_pod", core)
     tags = parse_tags("prod: {revision: 1-24, shadow: {revision: 1-30}}")
-    services.registry.swap(snapshot_of([fake_revision("1-24"), fake_revision("1-30")], tags))
+    webhook_server.handler.registry.swap(snapshot_of([fake_revision("1-24"), fake_revision("1-30")], tags))
 
-    async with running(LISTENERS, services) as server:
+    async with running(LISTENERS, webhook_server) as server:
         assert (await server.post("/inject/prod")).status == 200
         requests: dict[str, int] = {}
         async with asyncio.timeout(LIMIT):
@@ -235,10 +239,10 @@ async def test_the_shadow_of_a_tag_tries_its_candidate_and_the_status_tells(
     assert [task for task in asyncio.all_tasks() if task.get_name() == "shadow"] == []
 
 
-async def test_a_compressed_body_is_refused_and_never_inflated(services: Services) -> None:
+async def test_a_compressed_body_is_refused_and_never_inflated(webhook_server: Server) -> None:
     headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
 
-    async with running(LISTENERS, services) as server:
+    async with running(LISTENERS, webhook_server) as server:
         answer = await server.post(data=b"no gzip at all", headers=headers)
         assert (answer.status, "without an encoding" in await answer.text()) == (415, True)
 
@@ -251,11 +255,11 @@ def request_head(*headers: str, version: str = "1.1") -> bytes:
 
 @pytest.mark.parametrize("expectation", ["100-continue", "100-Continue", ", 100-continue"])
 async def test_a_client_that_expects_100_continue_is_told_to_send_its_body(
-    services: Services, expectation: str
+    webhook_server: Server, expectation: str
 ) -> None:
     body = json.dumps(make_review()).encode()
 
-    async with running(LISTENERS, services) as server, asyncio.timeout(LIMIT):
+    async with running(LISTENERS, webhook_server) as server, asyncio.timeout(LIMIT):
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         for _ in range(2):
             writer.write(request_head(f"Expect: {expectation}", f"Content-Length: {len(body)}"))
@@ -293,9 +297,9 @@ async def test_a_client_that_expects_100_continue_is_told_to_send_its_body(
     ],
 )
 async def test_an_unknown_expectation_or_transfer_coding_ends_the_connection(
-    services: Services, head: bytes, status: int
+    webhook_server: Server, head: bytes, status: int
 ) -> None:
-    async with running(LISTENERS, services) as server, asyncio.timeout(LIMIT):
+    async with running(LISTENERS, webhook_server) as server, asyncio.timeout(LIMIT):
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(head)
         answer = await reader.readuntil(b"\r\n\r\n")
@@ -308,18 +312,18 @@ async def test_an_unknown_expectation_or_transfer_coding_ends_the_connection(
 
 
 @pytest.mark.parametrize("transfer", ["Chunked", ", chunked", "chunked"])
-async def test_the_name_of_a_transfer_coding_may_be_written_in_any_way(services: Services, transfer: str) -> None:
+async def test_the_name_of_a_transfer_coding_may_be_written_in_any_way(webhook_server: Server, transfer: str) -> None:
     body = json.dumps(make_review()).encode()
 
-    async with running(LISTENERS, services) as server, asyncio.timeout(LIMIT):
+    async with running(LISTENERS, webhook_server) as server, asyncio.timeout(LIMIT):
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(request_head(f"Transfer-Encoding: {transfer}") + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
         assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
         writer.close()
 
 
-async def test_a_client_of_http_1_0_gets_no_interim_response(services: Services) -> None:
-    async with running(LISTENERS, services) as server, asyncio.timeout(LIMIT):
+async def test_a_client_of_http_1_0_gets_no_interim_response(webhook_server: Server) -> None:
+    async with running(LISTENERS, webhook_server) as server, asyncio.timeout(LIMIT):
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(request_head("Expect: 100-continue", "Content-Length: 9", version="1.0") + b"{}")
         await asyncio.sleep(0)
@@ -331,11 +335,11 @@ async def test_a_client_of_http_1_0_gets_no_interim_response(services: Services)
 
 
 async def test_who_hangs_up_in_the_middle_of_a_body_is_counted_and_is_no_error(
-    services: Services, collector: CollectorRegistry, caplog: pytest.LogCaptureFixture
+    webhook_server: Server, collector: CollectorRegistry, caplog: pytest.LogCaptureFixture
 ) -> None:
     labels = {"revision": "unknown", "tag": "", "reason": "disconnected"}
 
-    async with running(LISTENERS, services) as server:
+    async with running(LISTENERS, webhook_server) as server:
         _, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(
             b"POST /inject HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
@@ -349,12 +353,12 @@ async def test_who_hangs_up_in_the_middle_of_a_body_is_counted_and_is_no_error(
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
-async def test_how_many_wait_is_seen_by_every_scrape(services: Services, collector: CollectorRegistry) -> None:
-    async with running(LISTENERS, services) as server:
+async def test_how_many_wait_is_seen_by_every_scrape(webhook_server: Server, collector: CollectorRegistry) -> None:
+    async with running(LISTENERS, webhook_server) as server:
         assert collector.get_sample_value("injector_requests_waiting") == 0
         tenant = Tenant("1-24", "shop")
-        async with services.options.queue.turn(tenant, 1):
-            task = asyncio.create_task(services.options.queue.turn(tenant, 1).__aenter__())
+        async with webhook_server.handler.queue.turn(tenant, 1):
+            task = asyncio.create_task(webhook_server.handler.queue.turn(tenant, 1).__aenter__())
             await asyncio.sleep(0)
             assert collector.get_sample_value("injector_requests_waiting") == 1
             task.cancel()
@@ -362,11 +366,11 @@ async def test_how_many_wait_is_seen_by_every_scrape(services: Services, collect
 
 
 async def test_who_is_left_after_a_drain_is_told_of_in_the_log(
-    services: Services, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    webhook_server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(limits, "DRAIN_TIMEOUT", 0.0)
 
-    async with running(LISTENERS, services) as server:
+    async with running(LISTENERS, webhook_server) as server:
         _, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(b"POST /inject HTTP/1.1\r\nHost: x\r\n")
         await writer.drain()
@@ -376,7 +380,7 @@ async def test_who_is_left_after_a_drain_is_told_of_in_the_log(
     assert "drain timed out with 1 open connections" in caplog.text
 
 
-async def test_until_what_it_follows_has_settled_it_listens_and_is_not_ready(services: Services) -> None:
+async def test_until_what_it_follows_has_settled_it_listens_and_is_not_ready(webhook_server: Server) -> None:
     go, follower = asyncio.Event(), FakeFollower()
 
     async def follow(settled: asyncio.Event) -> None:
@@ -384,7 +388,7 @@ async def test_until_what_it_follows_has_settled_it_listens_and_is_not_ready(ser
         settled.set()
         await follower.run()
 
-    starting = running(LISTENERS, services, {"it": follow})
+    starting = running(LISTENERS, webhook_server, {"it": follow})
     entered = asyncio.create_task(starting.__aenter__())
     await asyncio.sleep(0.01)
     assert not entered.done()
@@ -398,7 +402,7 @@ async def test_until_what_it_follows_has_settled_it_listens_and_is_not_ready(ser
     assert follower.cancelled.is_set()
 
 
-async def test_a_signal_that_comes_before_it_has_settled_ends_it(services: Services) -> None:
+async def test_a_signal_that_comes_before_it_has_settled_ends_it(webhook_server: Server) -> None:
     follower = FakeFollower()
 
     async def follow(settled: asyncio.Event) -> None:
@@ -407,13 +411,13 @@ async def test_a_signal_that_comes_before_it_has_settled_ends_it(services: Servi
         await follower.run()
 
     async with asyncio.timeout(LIMIT):
-        await serve(LISTENERS, services, on_start=lambda *_: pytest.fail("it started"), follow={"it": follow})
+        await webhook_server.serve(LISTENERS, on_start=lambda *_: pytest.fail("it started"), follow={"it": follow})
 
     assert follower.cancelled.is_set()
 
 
 @pytest.mark.parametrize("turns", range(6))
-async def test_a_signal_that_comes_as_it_settles_ends_it(services: Services, turns: int) -> None:
+async def test_a_signal_that_comes_as_it_settles_ends_it(webhook_server: Server, turns: int) -> None:
     follower = FakeFollower()
 
     async def follow(settled: asyncio.Event) -> None:
@@ -425,30 +429,30 @@ async def test_a_signal_that_comes_as_it_settles_ends_it(services: Services, tur
         await follower.run()
 
     async with asyncio.timeout(LIMIT):
-        await serve(LISTENERS, services, on_start=lambda *_: None, follow={"it": follow})
+        await webhook_server.serve(LISTENERS, on_start=lambda *_: None, follow={"it": follow})
 
     assert follower.cancelled.is_set()
 
 
-async def test_what_it_cannot_follow_at_all_ends_it_with_the_reason(services: Services) -> None:
+async def test_what_it_cannot_follow_at_all_ends_it_with_the_reason(webhook_server: Server) -> None:
     async def follow(settled: asyncio.Event) -> None:
         del settled
         raise InjectorError("no credentials")
 
     with pytest.raises(InjectorError, match="no credentials"):
-        await serve(LISTENERS, services, on_start=lambda *_: pytest.fail("it started"), follow={"it": follow})
+        await webhook_server.serve(LISTENERS, on_start=lambda *_: pytest.fail("it started"), follow={"it": follow})
 
 
-async def test_a_reload_may_be_asked_for_before_it_is_ready(services: Services) -> None:
+async def test_a_reload_may_be_asked_for_before_it_is_ready(webhook_server: Server) -> None:
     follower = FakeFollower()
-    followed = replace(services, follower=cast("Reloader", follower))
+    followed = replace(webhook_server, reloader=cast("Reloader", follower))
 
     async def follow(settled: asyncio.Event) -> None:
         os.kill(os.getpid(), signal.SIGHUP)
         await follower.asked.wait()
         settled.set()
 
-    task = asyncio.create_task(serve(LISTENERS, followed, on_start=lambda *_: None, follow={"it": follow}))
+    task = asyncio.create_task(followed.serve(LISTENERS, on_start=lambda *_: None, follow={"it": follow}))
     async with asyncio.timeout(LIMIT):
         await follower.running.wait()
         os.kill(os.getpid(), signal.SIGTERM)
@@ -459,14 +463,18 @@ async def test_a_reload_may_be_asked_for_before_it_is_ready(services: Services) 
     ("task", "ready"), [("shadow", (200, "ok")), ("configuration", (503, "background task down: configuration"))]
 )
 async def test_a_failed_background_task_is_named_if_injection_needs_it(
-    services: Services, monkeypatch: pytest.MonkeyPatch, collector: CollectorRegistry, task: str, ready: tuple[int, str]
+    webhook_server: Server,
+    monkeypatch: pytest.MonkeyPatch,
+    collector: CollectorRegistry,
+    task: str,
+    ready: tuple[int, str],
 ) -> None:
     async def fails(*_: object) -> None:
         raise RuntimeError("s3cr3t")
 
     monkeypatch.setattr(Shadows if task == "shadow" else FakeFollower, "run", fails)
     monkeypatch.setattr(lifecycle, "backoff", lambda *_: LIMIT)
-    async with running(LISTENERS, replace(services, follower=cast("Reloader", FakeFollower()))) as server:
+    async with running(LISTENERS, replace(webhook_server, reloader=cast("Reloader", FakeFollower()))) as server:
         answer = await server.get("/readyz")
         assert (answer.status, await answer.text()) == ready
         assert (await server.post()).status == 200
@@ -497,9 +505,9 @@ class FakeFollower:
                 await self.at_the_end()
 
 
-async def test_the_configuration_is_followed_until_the_end_and_reloaded_on_a_signal(services: Services) -> None:
+async def test_the_configuration_is_followed_until_the_end_and_reloaded_on_a_signal(webhook_server: Server) -> None:
     follower = FakeFollower()
-    followed = replace(services, follower=cast("Reloader", follower))
+    followed = replace(webhook_server, reloader=cast("Reloader", follower))
 
     async with asyncio.timeout(LIMIT), running(replace(LISTENERS, shutdown_delay=LIMIT), followed) as server:
         await follower.running.wait()
@@ -511,9 +519,9 @@ async def test_the_configuration_is_followed_until_the_end_and_reloaded_on_a_sig
         assert follower.cancelled.is_set()
 
 
-async def test_it_is_unready_before_what_follows_the_configuration_is_closed(services: Services) -> None:
+async def test_it_is_unready_before_what_follows_the_configuration_is_closed(webhook_server: Server) -> None:
     follower, seen = FakeFollower(), asyncio.Queue[int]()
-    followed = replace(services, follower=cast("Reloader", follower))
+    followed = replace(webhook_server, reloader=cast("Reloader", follower))
 
     async with running(LISTENERS, followed) as server:
 

@@ -231,9 +231,7 @@ async def test_hostile_and_endless_texts_stay_texts_and_within_the_page(
         "r" * 63: RevisionState("r" * 63, fake_revision("r" * 63)),
     }
     report = LoadReport(states, (ConfigError(hostile),), ConfigError(hostile), at=1.0)
-    operations = cluster.operations()
-    services = replace(operations.services, loader=cast("Loader", SimpleNamespace(report=report)))
-    operations = replace(operations, services=services)
+    operations = replace(cluster.operations(), loader=cast("Loader", SimpleNamespace(report=report)))
     url = await address(aiohttp_raw_server, operations)
 
     for width in WIDTHS:

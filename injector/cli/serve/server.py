@@ -51,11 +51,10 @@ from injector.upgrade.run import Runner
 from injector.upgrade.state import state_line
 from injector.upgrade.survey import Surveyor
 from injector.webhook.decisions import DECISION_NOTES, FIELDS, LOGGED, Decisions
-from injector.webhook.handler import HandlerOptions
-from injector.webhook.lifecycle import HealthFile
+from injector.webhook.handler import InjectHandler
+from injector.webhook.lifecycle import HealthFile, Lifecycle
 from injector.webhook.queue import AdmissionQueue
-from injector.webhook.server import ListenOptions, serve
-from injector.webhook.services import Services
+from injector.webhook.server import ListenOptions, Server
 from injector.webhook.tls.cabundle import CaBundles
 from injector.webhook.tls.certificate import CertificateFiles, ClientAuthority
 from injector.webhook.tls.certificatesource import CertificateSource, FileSource, Handshakes
@@ -97,8 +96,8 @@ def run_server(settings: Settings) -> None:
         cluster = ClusterSource(client, registry, metrics, settings.istio_namespace)
     loader = Loader(source_of(settings, None if cluster is None else cluster.read), registry, settings.keep_removed)
     watch = partial(file_changes, paths) if (paths := watched_paths(settings)) else None
-    follower = Reloader(loader, watch, settings.reload_interval, recent, metrics)
-    follower.load(required=cluster is None)
+    reloader = Reloader(loader, watch, settings.reload_interval, recent, metrics)
+    reloader.load(required=cluster is None)
 
     def on_start(port: int, ops_port: int) -> None:
         scheme = "http" if certificates is None else "https"
@@ -117,33 +116,35 @@ def run_server(settings: Settings) -> None:
     if client is not None and settings.watch_drift:
         follow["drift"] = DriftWatch(client, registry, metrics).follow
     tracing = tracing_of(os.environ, version=version)
-    listeners = ListenOptions(settings.bind, settings.port, settings.ops_port, settings.shutdown_delay)
-    services = Services(
+    listen = ListenOptions(settings.bind, settings.port, settings.ops_port, settings.shutdown_delay)
+    handler = InjectHandler(
         registry,
-        loader,
         metrics,
+        Lifecycle(),
+        AdmissionQueue(settings.max_waiting),
+        Decisions(LOGGED[settings.log_decisions]),
+        recent=recent,
+        notes=DECISION_NOTES[settings.explain],
+        tracing=tracing,
+        guard=settings.guard,
+        deny_invalid=settings.invalid_pods == DENY,
+    )
+    server = Server(
+        handler,
+        loader,
         version,
-        recent,
-        follower,
+        reloader,
         certificates=certificates,
         health_file=_health_file(settings),
         unserved=unserved,
         elsewhere=elsewhere,
-        options=HandlerOptions(
-            AdmissionQueue(settings.max_waiting),
-            Decisions(LOGGED[settings.log_decisions]),
-            explained=DECISION_NOTES[settings.explain],
-            guard=settings.guard,
-            deny_invalid=settings.invalid_pods == DENY,
-            tracing=tracing,
-        ),
         pending=str if cluster is None else cluster.pending,
         upgrades=None if controller is None else controller.to_list,
     )
     if cluster is not None:
-        follow["cluster"] = partial(cluster.follow, follower.on_change)
+        follow["cluster"] = partial(cluster.follow, reloader.on_change)
 
-    asyncio.run(_run_with_client(client, partial(serve, listeners, services, on_start=on_start, follow=follow)))
+    asyncio.run(_run_with_client(client, partial(server.serve, listen, on_start=on_start, follow=follow)))
     if tracing is not None:
         tracing.close()
     _log.info("drained")
