@@ -21,8 +21,7 @@ from aiohttp import web
 from aiohttp.hdrs import METH_POST
 
 from injector.istio.webhooks.paths import PATH_PREFIX
-from injector.webhook.handler import InjectHandler
-from injector.webhook.lifecycle import Follow, Lifecycle, LoopLag, Phase, Supervisor
+from injector.webhook.lifecycle import Follow, HealthFile, LoopLag, Phase, Supervisor
 from injector.webhook.limits import connection_limits
 from injector.webhook.listener import Answerer, Listener
 from injector.webhook.operations import Operations
