@@ -11,6 +11,7 @@ from injector.cluster.resources import NAMESPACES, PODS, WEBHOOKS
 from injector.cluster.session import ClusterSession
 from injector.errors import ClusterError
 from injector.fleet.dryrun import refusal
+from injector.fleet.podmessages import PodMessages
 from injector.fleet.progress import Progress, no_progress
 from injector.fleet.routing import (
     LABELS_DECIDE,
@@ -30,7 +31,7 @@ from injector.injection.pipeline import inject_pod
 from injector.injection.result import ENFORCE, OFF, Injected, RequestFacts
 from injector.injection.tools.explain import INJECTED, PASSED, UNKNOWN, Decision, Step, explain_pod, refuse
 from injector.injection.tools.podchanges import hiding_of
-from injector.istio.analysis import Diagnostic, Item, Mesh, analyze, item_of
+from injector.istio.analysis import Diagnostic, Item, Mesh, analyze, in_order, item_of, item_of_workload
 from injector.istio.labels import DEFAULT_NAME, NAME_LABEL, NAMESPACE, REVISION_LABEL
 from injector.istio.webhooks.configurations import WebhookOptions
 from injector.istio.webhooks.reading import istios_webhooks
@@ -101,7 +102,8 @@ def _explained(
     detail = f"{revision.name}: Istio {revision.istio_version} ({revision.version_reason}), engine {revision.engine}"
     step = Step(REVISION, PASSED, detail, revision.origin)
     decision = explain_pod(revision, workload.pod, facts, labels).after(*routed.steps, step)
-    return WorkloadDecision(workload, decision, revision.name, routed.tag)
+    messages = tuple(PodMessages().about(revision, item_of_workload(workload), labels))
+    return WorkloadDecision(workload, decision, revision.name, routed.tag, messages)
 
 
 def messages_about(
@@ -111,7 +113,7 @@ def messages_about(
 
     ``labels`` are those of the namespace; None if they are not known. ``running`` is the workload itself, if it is a running pod.
     """
-    items = [running or Item(workload.kind, workload.name, workload.namespace, pod=workload.pod)]
+    items = [running or item_of_workload(workload)]
     if labels is not None:
         items.append(Item(NAMESPACES.kind, workload.namespace, labels=labels))
     return tuple(analyze(items, mesh))
@@ -162,7 +164,7 @@ def _with_messages(
         for message in messages_about(decision.workload, labels, mesh, running)
         if message.item.kind != WEBHOOKS.kind or message.item.name == decision.configuration
     )
-    return replace(decision, messages=messages)
+    return replace(decision, messages=in_order((*messages, *decision.messages)))
 
 
 def explain_files(

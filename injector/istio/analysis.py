@@ -1,4 +1,4 @@
-"""Messages of Istio's analyzer that concern injection, with the same codes, levels and texts, and one of the injector's own.
+"""Messages of Istio's analyzer that concern injection, with the same codes, levels and texts, and those of the injector's own.
 
 Follows Istio 1.30.3 and release-1.31, which agree: in pkg/config/analysis msg/messages.yaml, analyzers/injection/injection.go and
 image-auto.go, analyzers/annotations/annotations.go, analyzers/maturity/maturity.go, analyzers/webhook/webhook.go and
@@ -27,7 +27,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from injector.golang.json import load_json
 from injector.golang.strconv import quote
-from injector.istio.annotations import annotation_fault
+from injector.istio import nearmisses
+from injector.istio.annotations import ANNOTATIONS, annotation_fault
 from injector.istio.behaviours import NEWEST, Minor, format_minor
 from injector.istio.labels import (
     DEFAULT_NAME,
@@ -43,10 +44,12 @@ from injector.istio.webhooks.configurations import WebhookOptions
 from injector.istio.webhooks.matching import asked_name
 from injector.istio.webhooks.overlaps import is_istios, overlapping
 from injector.istio.webhooks.reading import LiveWebhooks, istios_webhooks, live_webhooks, precedence_of
-from injector.kube.pods import OTHER_KINDS, OtherKinds, controller_of, created_pods, identity_of
+from injector.kube.pods import OTHER_KINDS, OtherKinds, OuterMetadata, controller_of, created_pods, identity_of
 from injector.kube.typed import normalise
 
 if TYPE_CHECKING:
+    from injector.kube.pods import Created
+
     Labels = Mapping[str, str]
 
 ERROR: Final = "Error"
@@ -69,8 +72,30 @@ _CHANGED: Final = (
     "The configuration %s changed in release %s: %s. "
     "Or, install with `--set compatibilityVersion=%s` to retain the old default."
 )
+_NEVER_COMPLETES: Final = (
+    "%s, but istio-proxy is not a native sidecar and keeps running after the other containers: the %s never completes, "
+    "unless the application ends the proxy by POST localhost:15020/quitquitquit; %s."
+)
+_TWO_PROXIES: Final = (
+    "The injected pod has istio-proxy in spec.initContainers and in spec.containers, which the API server refuses; "
+    "write istio-proxy in templates (%s) and pods into spec.initContainers, %s."
+)
 MESSAGES: Final[Mapping[str, tuple[str, str]]] = {
     "INJ0001": (ERROR, "New pods get no sidecar: %s."),
+    "INJ0002": (WARNING, _NEVER_COMPLETES),
+    "INJ0003": (
+        WARNING,
+        "%s asks the agent in istio-proxy, which starts later, so the pod never starts; %s.",
+    ),
+    "INJ0004": (WARNING, "%s is %s, the %s of istio-proxy: the traffic of %s bypasses the proxy; use another %s."),
+    "INJ0005": (WARNING, "%s, but istio-proxy is a container for Linux, %s; %s."),
+    "INJ0006": (WARNING, "metadata.annotations[%s] has no effect: %s; %s."),
+    "INJ0007": (WARNING, "metadata.annotations[%s]: %s; %s."),
+    "INJ0008": (WARNING, "Istio does not read %s; did you mean %s?"),
+    "INJ0009": (WARNING, "%s has no effect: it is %s; %s."),
+    "INJ0010": (WARNING, "%s is %s, but %s; %s."),
+    "INJ0011": (WARNING, "None of the discoverySelectors of the mesh config selects the namespace, so %s; %s."),
+    "INJ0012": (ERROR, _TWO_PROXIES),
     "IST0102": (INFO, _NOT_INJECTED),
     "IST0103": (
         WARNING,
@@ -91,7 +116,7 @@ MESSAGES: Final[Mapping[str, tuple[str, str]]] = {
     ),
     "IST0169": (WARNING, _CHANGED),
 }
-"""The level and the text of each code. INJ0001 is the injector's own, all others are Istio's."""
+"""The level and the text of each code. Those with INJ are the injector's own, all others are Istio's."""
 
 _AMBIENT_LABEL: Final = "istio.io/dataplane-mode"
 _SUPPRESS: Final = "galley.istio.io/analyze-suppress"
@@ -124,7 +149,9 @@ ZIPKIN: Final = "zipkin"
 class Item:
     """An object, as far as the analyzer reads it: of an object of the cluster, the namespace is empty.
 
-    ``pod`` is the pod itself if ``is_pod``, else the pod that a workload would create. ``place`` is the file and the line of the object.
+    ``pod`` is the pod itself if ``is_pod``, else the pod that a workload would create, ``outer`` the metadata around its template,
+    ``template`` the path of the template, and ``has_completed`` whether one of its pods has ended by itself. ``place`` is the file and
+    the line of the object.
     """
 
     kind: str
@@ -135,6 +162,9 @@ class Item:
     pod: Mapping[str, Any] | None = None
     is_pod: bool = False
     place: str = ""
+    outer: tuple[OuterMetadata, ...] = ()
+    template: str = ""
+    has_completed: bool = False
 
     @property
     def full_name(self) -> str:
@@ -172,6 +202,22 @@ def item_of(obj: Mapping[str, Any], default: str, others: OtherKinds = OTHER_KIN
         None if created is None else created.pod,
         is_pod,
         place,
+        () if created is None else created.outer,
+        "" if created is None else created.template,
+        created is not None and created.has_completed,
+    )
+
+
+def item_of_workload(workload: Created) -> Item:
+    """Return a workload for the analyzer."""
+    return Item(
+        workload.kind,
+        workload.name,
+        workload.namespace,
+        pod=workload.pod,
+        outer=workload.outer,
+        template=workload.template,
+        has_completed=workload.has_completed,
     )
 
 
@@ -206,7 +252,8 @@ class Diagnostic:
         return dict(sorted({**data, **docs, **place}.items()))
 
 
-def _message(code: str, item: Item, *arguments: str) -> Diagnostic:
+def message_of(code: str, item: Item, *arguments: str) -> Diagnostic:
+    """Return the message of a code about an object, with the arguments of its text."""
     return Diagnostic(code, item, MESSAGES[code][1] % arguments)
 
 
@@ -275,11 +322,17 @@ def analyze(items: Iterable[Item], mesh: Mesh) -> list[Diagnostic]:
         *(message for item in known for message in _of_annotations(item.kind, item, item.annotations, item.labels)),
         *(message for item in known if item.pod is not None for message in _of_pod(item, namespaces, mesh)),
         *_of_templates(known),
+        *(message for item in _without_repeated_pods(known) for message in _of_near_misses(item, namespaces, mesh)),
         *_of_webhooks(mesh),
         *_of_upgrade(mesh),
     ]
+    return list(in_order(messages))
+
+
+def in_order(messages: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """Return messages sorted as istioctl sorts them and each one once, without those that an annotation of the object suppresses."""
     unsuppressed = {message.line: message for message in messages if not _is_suppressed(message)}
-    return sorted(unsuppressed.values(), key=_order)
+    return tuple(sorted(unsuppressed.values(), key=_order))
 
 
 def _order(message: Diagnostic) -> tuple[int, str, str, str]:
@@ -308,14 +361,14 @@ def _of_namespace(item: Item, mesh: Mesh) -> Iterator[Diagnostic]:
     if injection not in (None, "enabled"):
         counted = counted[:1]
     if len(counted) > 1:
-        yield _message("IST0123", item, f"[{' '.join(counted)}]")
+        yield message_of("IST0123", item, f"[{' '.join(counted)}]")
     if labels.get(_AMBIENT_LABEL) == "ambient":
         return
     if not injection and REVISION_LABEL not in labels:
         if mesh.calls(_labels_of(item), {}):
-            yield _message("IST0148", item)
+            yield message_of("IST0148", item)
         else:
-            yield _message("IST0102", item, item.name, item.name)
+            yield message_of("IST0102", item, item.name, item.name)
     yield from _check_served(item, _labels_of(item), {}, mesh)
 
 
@@ -332,7 +385,7 @@ def _check_served(
         return
     if mesh.reaches(namespace) if content is None else mesh.calls(namespace, pod, content):
         return
-    yield _message("INJ0001", item, mesh.why_none(namespace, pod, content))
+    yield message_of("INJ0001", item, mesh.why_none(namespace, pod, content))
 
 
 def _of_pod(item: Item, namespaces: Mapping[str, Item], mesh: Mesh) -> Iterator[Diagnostic]:
@@ -347,9 +400,9 @@ def _of_pod(item: Item, namespaces: Mapping[str, Item], mesh: Mesh) -> Iterator[
         for container in spec.get("containers") or ()
     ):
         if item.is_pod:
-            yield _message("IST0147", item, item.kind, item.name)
+            yield message_of("IST0147", item, item.kind, item.name)
         elif not mesh.calls(around, labels, pod):
-            yield _message("IST0146", item, item.kind, item.name)
+            yield message_of("IST0146", item, item.kind, item.name)
     decision = labels.get(INJECT_LABEL, (meta.get("annotations") or {}).get(INJECT_LABEL, ""))
     containers = (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
     has_proxy = any(container.get("name") == _PROXY and container.get("image") for container in containers)
@@ -359,7 +412,7 @@ def _of_pod(item: Item, namespaces: Mapping[str, Item], mesh: Mesh) -> Iterator[
         yield from _check_served(item, around, labels, mesh, pod)
     is_called = mesh.calls(around, labels, pod)
     if item.is_pod and is_called and home.name != mesh.istio_namespace and around.get(_AMBIENT_LABEL) != "ambient":
-        yield _message("IST0103", item, item.full_name)
+        yield message_of("IST0103", item, item.full_name)
 
 
 def _of_templates(items: Sequence[Item]) -> Iterator[Diagnostic]:
@@ -369,6 +422,54 @@ def _of_templates(items: Sequence[Item]) -> Iterator[Diagnostic]:
         if item.pod is not None and not item.is_pod and (item.kind, item.namespace, item.name) not in pods:
             meta = item.pod["metadata"]
             yield from _of_annotations("Pod", item, meta.get("annotations") or {}, meta.get("labels") or {})
+
+
+def _without_repeated_pods(items: Sequence[Item]) -> Iterator[Item]:
+    """Yield the objects without the pods of workloads that are among them."""
+    workloads = {(item.kind, item.namespace, item.name) for item in items if item.pod is not None and not item.is_pod}
+    for item in items:
+        if not (item.is_pod and _workload_of(item) in workloads):
+            yield item
+
+
+def _of_near_misses(item: Item, namespaces: Mapping[str, Item], mesh: Mesh) -> Iterator[Diagnostic]:
+    """Yield the messages about labels and annotations that the injector does not read as they are meant."""
+    if item.kind == "Namespace":
+        faults = [
+            *nearmisses.misspelt("metadata.labels", item.labels, (), of_namespace=True),
+            *nearmisses.misplaced_of_namespace(item.labels, item.annotations),
+            *(() if mesh.calls(_labels_of(item), {}) else nearmisses.value_of_namespace(item.labels)),
+        ]
+    elif item.pod is not None:
+        faults = list(_pod_faults(item, namespaces.get(item.namespace), mesh))
+    else:
+        return
+    for code, texts in faults:
+        yield message_of(code, item, *texts)
+
+
+def _pod_faults(item: Item, home: Item | None, mesh: Mesh) -> Iterator[nearmisses.Fault]:
+    meta = (item.pod or {})["metadata"]
+    labels, annotations = (meta.get(kind) or {} for kind in (nearmisses.LABELS, nearmisses.ANNOTATIONS))
+    metadata = f"{item.template}.metadata".removeprefix(".")
+    yield from nearmisses.misspelt(f"{metadata}.labels", labels, ())
+    yield from nearmisses.misspelt(f"{metadata}.annotations", annotations, _known_annotations())
+    yield from nearmisses.misplaced_of_pod(item.template, labels, annotations)
+    pod = {nearmisses.LABELS: labels, nearmisses.ANNOTATIONS: annotations}
+    for outer in item.outer:
+        names = {nearmisses.LABELS: outer.labels, nearmisses.ANNOTATIONS: outer.annotations}
+        yield from nearmisses.misplaced_around(outer.path, names, item.template, pod, _known_annotations())
+    on_host = ((item.pod or {}).get("spec") or {}).get("hostNetwork")
+    if home is not None and not on_host and not mesh.calls(_labels_of(home), labels, item.pod):
+        asking = {**labels, INJECT_LABEL: "true"}
+        if mesh.calls(_labels_of(home), asking, item.pod):
+            yield from nearmisses.value_of_pod(item.template, labels, annotations)
+
+
+@cache
+def _known_annotations() -> frozenset[str]:
+    """Return the annotations that Istio reads in some minor."""
+    return frozenset({*_api_annotations(), *_READ_BY_TEMPLATES, *(row.name for row in ANNOTATIONS)})
 
 
 def _workload_of(item: Item) -> tuple[str, str, str]:
@@ -394,19 +495,19 @@ def _of_annotations(kind: str, item: Item, annotations: Mapping[str, str], label
         row = _api_annotations().get(name)
         if row is None:
             if name not in _READ_BY_TEMPLATES:
-                yield _message("IST0108", item, name)
+                yield message_of("IST0108", item, name)
             continue
         if row.get("alpha") and name not in ignored:
-            yield _message("IST0136", item, quote(name))
+            yield message_of("IST0136", item, quote(name))
         if row.get("deprecated") and not (name == INJECT_LABEL and name in labels):
             extra = f" in favor of the {quote(INJECT_LABEL)} label" if name == INJECT_LABEL else ""
-            yield _message("IST0135", item, quote(name), extra)
+            yield message_of("IST0135", item, quote(name), extra)
         if "Any" in row["resources"]:
             continue
         if kind not in row["resources"]:
-            yield _message("IST0107", item, name, ", ".join(row["resources"]))
+            yield message_of("IST0107", item, name, ", ".join(row["resources"]))
         elif fault := annotation_fault(name, value, NEWEST):
-            yield _message("IST0125", item, name, fault)
+            yield message_of("IST0125", item, name, fault)
 
 
 def _is_istios(name: str) -> bool:
@@ -422,9 +523,9 @@ def _of_webhooks(mesh: Mesh) -> Iterator[Diagnostic]:
         annotations = meta.get("annotations") or {}
         item = Item("MutatingWebhookConfiguration", name, annotations=annotations, place=place)
         for text in overlaps.get(name, ()):
-            yield _message("IST0139", item, text)
+            yield message_of("IST0139", item, text)
         for service in sorted(services_of(configuration) & mesh.missing):
-            yield _message(
+            yield message_of(
                 "IST0139", item, f"Injector refers to a control plane service that does not exist: {service}."
             )
 
@@ -444,4 +545,4 @@ def _of_upgrade(mesh: Mesh) -> Iterator[Diagnostic]:
             "follow https://istio.io/latest/docs/tasks/observability/distributed-tracing/telemetry-api/"
         )
         release = format_minor(_LAST_ZIPKIN)
-        yield _message("IST0169", mesh.zipkin, quote("meshConfig.defaultConfig.tracer"), release, info, release)
+        yield message_of("IST0169", mesh.zipkin, quote("meshConfig.defaultConfig.tracer"), release, info, release)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -286,11 +286,22 @@ def _job_name(digits: tuple[int, int]) -> re.Pattern[str]:
 
 
 @dataclass(frozen=True, slots=True)
+class OuterMetadata:
+    """Labels and annotations in a workload that its pods do not get, such as its own, and the path of the metadata."""
+
+    path: str
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class Created:
     """A workload of a manifest, and the pod that it would create.
 
     ``part`` tells the pods of one workload apart: it is the place of the pod template, if there are several, or the name of the running
     pod, if its controller named it. ``file`` and ``line`` are the place of its document, if it was read from a file.
+    ``outer`` is the metadata around its pod template, and
+    ``template`` the path of the template. ``has_completed`` is whether one of its pods has ended by itself.
     """
 
     kind: str
@@ -300,6 +311,9 @@ class Created:
     part: str = ""
     file: str = ""
     line: int = 0
+    outer: tuple[OuterMetadata, ...] = ()
+    template: str = ""
+    has_completed: bool = False
 
     def __str__(self) -> str:
         return escape_line(f"{self.kind} {self.namespace}/{self.name}{f' ({self.part})' if self.part else ''}")
@@ -316,7 +330,7 @@ def created_pods(obj: dict[str, Any], namespace: str, others: OtherKinds = OTHER
         return
     workload = read_workload(obj, others)
     if workload is not None:
-        yield _create(*workload, namespace)
+        yield replace(_create(*workload, namespace), has_completed=_has_completed(obj))
 
 
 def _create(obj: dict[str, Any], path: tuple[str, ...], namespace: str) -> Created:
@@ -330,7 +344,29 @@ def _create(obj: dict[str, Any], path: tuple[str, ...], namespace: str) -> Creat
         "metadata": {**pod_meta, "namespace": place},
         "spec": template.get("spec") or {},
     }
-    return Created(obj["kind"], place, name, normalise(pod, "v1.Pod", coerce=True))
+    outer = tuple(_outer_metadata(obj, path))
+    return Created(
+        obj["kind"], place, name, normalise(pod, "v1.Pod", coerce=True), outer=outer, template=".".join(path)
+    )
+
+
+def _has_completed(obj: Mapping[str, Any]) -> bool:
+    """Return whether a Pod has succeeded, or a pod of a Job or CronJob has."""
+    status = mapping_at(obj, "status")
+    fields = ("succeeded", "completionTime", "lastSuccessfulTime")
+    return status.get("phase") == "Succeeded" or any(status.get(field) for field in fields)
+
+
+def _outer_metadata(obj: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[OuterMetadata]:
+    """Yield the metadata on the way to a pod template: the object's own, and that of the Jobs of a CronJob."""
+    for size in range(len(path)):
+        meta = mapping_at(obj, *path[:size], "metadata")
+        labels, annotations = (
+            {str(key): str(value) for key, value in mapping_at(meta, kind).items()}
+            for kind in ("labels", "annotations")
+        )
+        if labels or annotations:
+            yield OuterMetadata(".".join((*path[:size], "metadata")), labels, annotations)
 
 
 def _of_template(obj: Mapping[str, Any], name: str, template_meta: Mapping[str, Any]) -> dict[str, Any]:

@@ -69,10 +69,8 @@ def test_namespaces_and_pods(objects: list[dict[str, Any]], codes: list[str]) ->
 
 @cases("kind", "annotations", "codes")
 def test_annotations(kind: str, annotations: dict[str, str], codes: list[str]) -> None:
-    obj = {
-        "kind": kind,
-        "metadata": {"name": "a", "labels": {"istio-injection": "disabled"}, "annotations": annotations},
-    }
+    labels = {"istio-injection": "disabled"} if kind == "Namespace" else {}
+    obj = {"kind": kind, "metadata": {"name": "a", "labels": labels, "annotations": annotations}}
     more: dict[str, Any] = {"spec": {"template": {"spec": {}}}} if kind == "Deployment" else {"spec": {}}
 
     assert [each.code for each in found([{**obj, **more}])] == codes
