@@ -118,7 +118,7 @@ def fleet(**fields: Any) -> Api:
 
 @in_fake_time
 async def test_a_plan_is_made_again_when_a_window_opens() -> None:
-    run = Run(fleet(), {"windows": [{"notBefore": "2026-03-01T10:00:00Z"}], "soak": "0s"})
+    run = Run(fleet(), {"windows": [{"notBefore": "2026-03-01T06:20:00Z"}], "soak": "0s"})
     asyncio.get_running_loop().call_later(600, run.api.fill, 4)  # web-3 is new
 
     assert (await run.run()).phase == COMPLETED
@@ -128,7 +128,7 @@ async def test_a_plan_is_made_again_when_a_window_opens() -> None:
 @in_fake_time
 async def test_no_pod_is_tried_while_a_later_wave_waits_for_its_window() -> None:
     waves = [{"name": "none", "selector": {"matchLabels": {"app": "none"}}}, {"name": "rest"}]
-    windows = [{"notAfter": "2026-03-01T06:10:00Z"}, {"notBefore": "2026-03-01T10:00:00Z"}]
+    windows = [{"notAfter": "2026-03-01T06:10:00Z"}, {"notBefore": "2026-03-01T06:20:00Z"}]
     run = Run(fleet(), {"waves": waves, "windows": windows, "soak": "15m"})
 
     assert (await run.run()).phase == COMPLETED
