@@ -27,8 +27,11 @@ from injector.upgrade.state import (
     apply_command,
     new_state,
 )
-from injector.upgrade.step import INTERVAL, Observation, ObservedWorkload, mark_of, step, wants_remaining
+from injector.upgrade.step import Observation, ObservedWorkload, mark_of, step, wants_remaining
 from tests.upgrade.fleets import NEW, OLD, PROD, upgrade
+
+INTERVAL: Final = 2.0
+"""Seconds between two looks of a runner."""
 
 TICKS: Final = 3000
 LATE: Final = 3

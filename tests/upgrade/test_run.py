@@ -197,7 +197,7 @@ async def test_a_token_that_expires_during_an_upgrade_is_renewed() -> None:
 
 
 @in_fake_time
-async def test_a_runner_shows_that_it_lives_while_it_waits_and_the_next_one_tells_of_its_death() -> None:
+async def test_a_runner_shows_that_it_lives_and_the_next_one_reports_its_death() -> None:
     run = Run(fleet(), {"windows": [{"notBefore": "2026-03-01T10:00:00Z"}], "soak": "0s"})
     async with running((await run.runner()).run(run.store("first"))):
         await asyncio.sleep(300)

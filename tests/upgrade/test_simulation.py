@@ -11,7 +11,7 @@ from tests.upgrade.simulation import simulate
 RUNS: Final = int(os.environ.get("UPGRADE_RUNS", "150"))
 
 
-def test_random_upgrades_restart_nothing_twice_keep_the_limits_and_name_what_is_left() -> None:
+def test_random_upgrades_restart_nothing_twice_and_keep_the_limits() -> None:
     counts = sum((simulate(seed) for seed in range(RUNS)), Counter[str]())
 
     for what in ("Completed", "RolledBack", "Incomplete", "rollback", "promote", "conflicts", "died before acting"):

@@ -524,7 +524,7 @@ def test_an_upgrade_ends_with_the_names_of_what_is_left(back: bool) -> None:
     assert (accepted.phase, accepted.cause, accepted.remaining) == (done.phase, "Accepted", left)
 
 
-def test_what_an_incomplete_upgrade_left_is_tried_again_in_all_waves_with_a_new_mark() -> None:
+def test_workloads_that_an_upgrade_left_are_tried_again_with_a_new_mark() -> None:
     document = upgrade({"weight": 10}, {"weight": 100})
     tag = tag_in_wave(document, PROD, 1)
     ended = replace(restarting(), phase=INCOMPLETE, step=CHECKING, wave=1)
@@ -551,7 +551,7 @@ def test_a_promoted_wave_still_counts_for_the_limits_of_the_next_one() -> None:
     assert names(step(document, full.state, observed(*done, seen("c", wave=1), tag=tag, now=late))) == ["c"]
 
 
-def test_a_rollback_restarts_what_was_being_restarted_although_its_new_pods_are_not_observed() -> None:
+def test_a_rollback_restarts_a_workload_whose_new_pods_are_not_observed() -> None:
     back = going_back("a")
     rolling = seen("a", mark=MARK, complete=False)
 

@@ -76,7 +76,7 @@ async def test_only_the_version_that_was_read_is_changed() -> None:
     await store.save(saved, state_of(first))
 
 
-async def test_a_file_creates_its_resource_or_adopts_it_and_may_change_limits_but_not_waves() -> None:
+async def test_a_file_creates_or_adopts_its_resource_and_may_change_its_limits() -> None:
     store = new_store(document("other"))
     created = await store.adopt(document(limits={"workloads": 7}))
     assert (created.upgrade.limits.workloads, created.is_new) == (7, True)
@@ -125,7 +125,7 @@ async def test_why_an_upgrade_cannot_start_or_go_on_is_stored_once() -> None:
     assert (stored.state, stored.heartbeat.error, stored.heartbeat.runner) == (begun.state, "why", "runner")
 
 
-async def test_a_dead_runner_is_named_with_its_last_error_and_the_command_that_starts_another() -> None:
+async def test_a_dead_runner_is_named_with_its_error_and_the_next_command() -> None:
     store = new_store()
     await started(store)
     await store.note("the token has expired")
