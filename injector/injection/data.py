@@ -301,8 +301,28 @@ def forget_assigned_user(pod: c.Pod, *, with_init_containers: bool) -> c.Pod:
     proxies = [item for item in containers if item.get("name") == c.PROXY]
     if context is None or _user_of(proxies) != _user_of(others):
         return pod
-    other_fields = {key: value for key, value in context.items() if key not in ("runAsUser", "runAsGroup")}
+    other_fields = {key: value for key, value in context.items() if key not in _ASSIGNED}
     return c.with_container(pod, {**proxy, "securityContext": other_fields})
+
+
+def keep_assigned_user(injected: c.Pod, pod: c.Pod) -> c.Pod:
+    """Return an injected pod with the uid and gid that ``forget_assigned_user`` left out of ``pod``, unless a template sets others.
+
+    Istio's patch starts from the pod without them, so they stay at the place of the proxy. If another container takes that place,
+    Istio's patch can leave them there; here they go.
+    """
+    for kind in ("containers", "initContainers"):
+        for before, after in zip(c.containers_of(pod, kind), c.containers_of(injected, kind), strict=False):
+            if before.get("name") == after.get("name") == c.PROXY:
+                context = before.get("securityContext") or {}
+                assigned = {key: context[key] for key in _ASSIGNED if key in context}
+                return c.with_container(
+                    injected, {**after, "securityContext": {**assigned, **(after.get("securityContext") or {})}}
+                )
+    return injected
+
+
+_ASSIGNED: Final = ("runAsUser", "runAsGroup")
 
 
 def _user_of(containers: Iterable[c.Container]) -> int:

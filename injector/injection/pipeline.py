@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import jsonpatch
-
 from injector.errors import AnnotationError, DataError, InvalidPodError, TemplateBudgetError
-from injector.golang.json import dump_json, go_json, load_json
+from injector.golang.json import dump_json, go_json
 from injector.gotemplate.budget import DEFAULT_BUDGET, Budget, use_meter
 from injector.gotemplate.budget import Rendering as GoRendering
 from injector.injection import containers as c
@@ -22,6 +20,7 @@ from injector.injection.data import (
     ProxyOverlays,
     cluster_envs,
     forget_assigned_user,
+    keep_assigned_user,
     native_sidecar,
     template_data,
 )
@@ -89,10 +88,7 @@ def inject_admitted(
     outcome = run_injection(webhook_parameters(revision, visible_pod, facts), webhook=True)
     result = outcome.shared_pod
     if visible_pod is not admitted:
-        # Istio's patch starts from the pod without OpenShift's user, which therefore stays if no template sets another.
-        # Through JSON: the library changes objects in place, and an object in two places would change in both.
-        copy, difference = load_json(dump_json(admitted)), load_json(dump_json(create_patch(visible_pod, result)))
-        result = jsonpatch.apply_patch(copy, difference, in_place=True)
+        result = keep_assigned_user(result, admitted)
     if facts.deny_invalid:
         check_valid(result, admitted)
     patch = [] if original is None else _patch(original, result)

@@ -148,11 +148,11 @@ def _parse_values(text: str, where: str) -> Values:
     raw = {} if raw is None else _mapping(raw, "values", where)
     read = partial(_read, raw, where=where)
     webhook = mapping_at(raw, "sidecarInjectorWebhook")
-    tag = mapping_at(raw, "global").get("tag")
+    settings = mapping_at(raw, "global")
     return Values(
         json=dump_json(float_numbers(raw)),
         hub=read("global.hub", "string"),
-        tag="" if tag is None else sprint(float_numbers(tag)),
+        tag=sprint(float_numbers(settings["tag"])) if "tag" in settings else "",
         variant=read("global.variant", "string"),
         proxy_image=read("global.proxy.image", "string"),
         proxy_init_image=read("global.proxy_init.image", "string"),

@@ -164,7 +164,7 @@ class Revision:
     @property
     def openshift(self) -> bool:
         """Whether the platform is OpenShift, as istiod's variable ``PLATFORM`` says."""
-        return self.env.get("PLATFORM", "").lower() == "openshift"
+        return self.env.get("PLATFORM", "") == "openshift"
 
     @property
     def native_sidecars(self) -> str:

@@ -192,6 +192,19 @@ def test_on_openshift_a_user_of_all_containers_is_not_an_override(
     assert jsonpatch.apply_patch(pod, result.patch)["spec"]["containers"] == result.pod["spec"]["containers"]
 
 
+def test_on_openshift_the_proxys_group_does_not_go_to_the_container_in_its_place() -> None:
+    assigned = {"runAsUser": 7, "runAsGroup": 8}
+    given = [
+        make_container("istio-proxy", securityContext=assigned),
+        make_container("app", securityContext={"runAsUser": 7}),
+    ]
+
+    result = injected(revision_of(env={"PLATFORM": "openshift"}), make_pod(containers=given))
+
+    contexts = {item["name"]: item.get("securityContext") for item in result.pod["spec"]["containers"]}
+    assert contexts == {"app": {"runAsUser": 7}, "istio-proxy": {}}
+
+
 def test_on_openshift_a_second_patch_is_empty_though_the_users_are_alike() -> None:
     revision = revision_of(config=f"{CONFIG}        securityContext: {{runAsUser: 7}}\n", env={"PLATFORM": "openshift"})
     once = injected(revision, make_pod(containers=[make_container("app", securityContext={"runAsUser": 7})])).pod

@@ -190,7 +190,7 @@ def test_without_values_the_fields_are_zero(text: str | None) -> None:
 
 @pytest.mark.parametrize(
     ("tag", "expected"),
-    [("1.24", "1.24"), ("124", "124"), ("'1.20'", "1.20"), ("1.20", "1.2"), ("true", "true"), ("null", "")],
+    [("1.24", "1.24"), ("124", "124"), ("'1.20'", "1.20"), ("1.20", "1.2"), ("true", "true"), ("null", "<nil>")],
 )
 def test_a_tag_may_be_any_scalar_and_prints_as_go_does(tag: str, expected: str) -> None:
     assert parse_values(f"global: {{tag: {tag}}}").tag == expected

@@ -122,7 +122,7 @@ def test_a_version_in_the_settings_overrides_the_tag(
 
 @pytest.mark.parametrize(
     ("env", "expected"),
-    [({"PLATFORM": "openshift"}, True), ({"PLATFORM": "OpenShift"}, True), ({"PLATFORM": "gcp"}, False), ({}, False)],
+    [({"PLATFORM": "openshift"}, True), ({"PLATFORM": "OpenShift"}, False), ({"PLATFORM": "gcp"}, False), ({}, False)],
 )
 def test_openshift_is_a_platform(env: dict[str, str], expected: bool) -> None:
     assert _build(settings=RevisionSettings(env=env)).openshift is expected
