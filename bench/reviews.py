@@ -45,7 +45,7 @@ SET_BY_SERVER: Final = ("serviceAccount", "tolerations", "priority", "preemption
 def write_loads(folder: Path, count: int) -> None:
     """Write the reviews of each load, ``count`` lines in ``LOAD.jsonl``."""
     for load in LOADS:
-        (folder / f"{load}.jsonl").write_bytes(b"".join(each + b"\n" for each in reviews(load, count)))
+        (folder / f"{load}.jsonl").write_bytes(b"".join(review + b"\n" for review in reviews(load, count)))
 
 
 def reviews(load: str, count: int) -> Iterator[bytes]:
@@ -161,10 +161,10 @@ def managed_fields(pod: dict[str, Any], seconds: int) -> dict[str, Any]:
     """Return the managedFields entry of the controller that created the pod at a time."""
     metadata = {name: value for name, value in pod["metadata"].items() if name != "namespace"}
     spec = {name: value for name, value in pod["spec"].items() if name not in SET_BY_SERVER}
-    spec["volumes"] = [each for each in spec["volumes"] if "projected" not in each]
+    spec["volumes"] = [volume for volume in spec["volumes"] if "projected" not in volume]
     spec["containers"] = [
-        {**each, "volumeMounts": [mount for mount in each["volumeMounts"] if mount["mountPath"] != TOKENS]}
-        for each in spec["containers"]
+        {**container, "volumeMounts": [mount for mount in container["volumeMounts"] if mount["mountPath"] != TOKENS]}
+        for container in spec["containers"]
     ]
     return {
         "manager": "kube-controller-manager",

@@ -108,9 +108,9 @@ def _wait(url: str, process: subprocess.Popen[bytes]) -> None:
 
 def resident(pid: int) -> float:
     """Return the resident memory of a process, in MiB."""
-    found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
-    assert found is not None
-    return int(found[1]) / 1024
+    match = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    assert match is not None
+    return int(match[1]) / 1024
 
 
 def free_port() -> int:

@@ -49,8 +49,8 @@ def unchanged(text: str, left: str = "{{", right: str = "}}") -> bool:
     trees = []
     for each in (text, after):
         try:
-            found = parse_template("t", each, functions=AnyFunction(), left=left, right=right)
-            trees.append({name: str(tree.root) for name, tree in found.items()})
+            template = parse_template("t", each, functions=AnyFunction(), left=left, right=right)
+            trees.append({name: str(tree.root) for name, tree in template.items()})
         except ParseError as error:
             trees.append({"error": error.reason})
     assert trees[0] == trees[1], (text, after)

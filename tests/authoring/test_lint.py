@@ -22,9 +22,9 @@ SETTINGS = {"global": {"hub": "docker.io", "unset": None}}
 
 def check(findings: list[Finding], says: list[str]) -> None:
     """Check the texts of findings, one after another."""
-    found = [f"{each.line}:{each.column} {each.rule}: {each.what}" for each in findings]
-    assert len(found) == len(says), found
-    assert [line for line, said in zip(found, says, strict=True) if said not in line] == []
+    results = [f"{finding.line}:{finding.column} {finding.rule}: {finding.what}" for finding in findings]
+    assert len(results) == len(says), results
+    assert [line for line, said in zip(results, says, strict=True) if said not in line] == []
 
 
 @cases("minor", "template", "says")
@@ -57,11 +57,11 @@ def lint(text: str, **others: str) -> list[Finding]:
 def test_very_long_templates_take_no_longer_for_each_part(text: str, rules: set[str]) -> None:
     start = time.thread_time()
 
-    found = lint(text)
+    findings = lint(text)
 
     assert time.thread_time() - start < 10
-    assert {each.rule for each in found} == rules
-    assert all(len(each.data()["source"]) <= 1_000 for each in found)
+    assert {finding.rule for finding in findings} == rules
+    assert all(len(finding.data()["source"]) <= 1_000 for finding in findings)
 
 
 @pytest.mark.parametrize(
@@ -76,9 +76,9 @@ def test_templates_that_each_call_another_one_twice_are_refused(part: str, end: 
     parts = {f"t{n}": part.replace("NEXT", f"t{n + 1}").replace("OWN", f"t{n}") for n in range(40)}
     start = time.thread_time()
 
-    found = lint(end, **parts) if "include" in part else lint("".join(parts.values()) + end)
+    findings = lint(end, **parts) if "include" in part else lint("".join(parts.values()) + end)
 
-    assert [each.rule for each in found] == ["syntax"]
+    assert [finding.rule for finding in findings] == ["syntax"]
     assert time.thread_time() - start < 5
 
 
@@ -92,10 +92,10 @@ def test_a_value_with_which_the_result_is_not_yaml_is_found(template: str, says:
 
 def test_each_finding_in_a_template_is_a_text_that_breaks_out() -> None:
     template, values = own_templates("1.31")["sidecar"], own_values("plain")
-    found = lint_go("sidecar", template, (1, 31), values=values)
-    texts = sorted({re.split(r",? (?:\(|is )", each.what)[0] for each in found})
+    findings = lint_go("sidecar", template, (1, 31), values=values)
+    texts = sorted({re.split(r",? (?:\(|is )", finding.what)[0] for finding in findings})
     pods = hostile_pods(template, values)
 
-    assert {each.rule for each in found} == {"unquoted"}
+    assert {finding.rule for finding in findings} == {"unquoted"}
     assert len(texts) > 10
     assert {text: pods.outcome(text) for text in texts} == dict.fromkeys(texts, BROKEN)

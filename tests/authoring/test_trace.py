@@ -119,7 +119,7 @@ def disagreements(revision: Revision, name: str, texts: dict[str, str | None], *
     reads = {False: list(template.reads()), True: list(template.reads(result))}
     values = revision.values.tree
     paths = [*leaves(POD), *((("values", *path)) for path in leaves(values))]
-    found, unlisted = [], 0
+    results, unlisted = [], 0
     for path in rng.choices(paths, k=tried):
         listed = {ran: any(covers(read, path) for read in some) for ran, some in reads.items()}
         assert listed[False] or not listed[True], path
@@ -137,8 +137,8 @@ def disagreements(revision: Revision, name: str, texts: dict[str, str | None], *
         except DataError as error:
             text = str(error)
         if text != result.text:
-            found.append(str(Read(path, deep=True)))
-    return found, unlisted
+            results.append(str(Read(path, deep=True)))
+    return results, unlisted
 
 
 def rebuilt(revision: Revision, texts: dict[str, str | None]) -> Revision:
@@ -152,9 +152,9 @@ def test_a_field_that_is_not_listed_never_changes_the_output(name: str) -> None:
     folder = ROOT / "revisions" / name
     texts: dict[str, str | None] = {key: (folder / key).read_text() for key in ("config", "values", "mesh")}
 
-    found, unlisted = disagreements(load_revision(folder), "sidecar", texts, tried=sized(60, TRIED))
+    results, unlisted = disagreements(load_revision(folder), "sidecar", texts, tried=sized(60, TRIED))
 
-    assert found == []
+    assert results == []
     assert unlisted > 10
 
 
@@ -166,7 +166,7 @@ def test_a_field_that_is_not_listed_never_changes_the_output_of_a_go_template(na
     settings = RevisionSettings(istio_version="1.31")
     revision = build_revision("a", settings=settings, origin="a", config=config, values=values, mesh=None)
 
-    found, unlisted = disagreements(revision, "sidecar", texts, tried=TRIED)
+    results, unlisted = disagreements(revision, "sidecar", texts, tried=TRIED)
 
-    assert found == []
+    assert results == []
     assert unlisted > TRIED // 5

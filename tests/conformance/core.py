@@ -52,7 +52,7 @@ def injected_documents(settings: Settings, path: Path) -> tuple[list[Any], list[
     """What ``kube-inject`` makes of a file, and its warnings."""
     warnings: list[str] = []
     revision = revision_of(settings)
-    injected = [(inject_object(revision, each, warn=warnings.append), each) for each in documents(path)]
+    injected = [(inject_object(revision, document, warn=warnings.append), document) for document in documents(path)]
     return [each if result is None else result for result, each in injected], warnings
 
 

@@ -31,7 +31,7 @@ def page(tallies: Iterable[Tally]) -> str:
     """The text of the page."""
     minors = {"oldest": OLDEST, "newest": NEWEST, "development": DEVELOPMENT}
     names = {name: format_minor(minor) for name, minor in minors.items()}
-    tested = [_row(each.minor, each) for each in tallies]
+    tested = [_row(tally.minor, tally) for tally in tallies]
     answered = list(map(_answered, recordings_by_minor()))
     special = [f"| {TEXTS['tells'][each.name]} | {_told(each)} |" for each in fields(Behaviours)]
     return "\n".join(
@@ -46,12 +46,12 @@ def page(tallies: Iterable[Tally]) -> str:
 
 def recordings_by_minor() -> list[list[Recording]]:
     """Return the recordings of Istio's own webhooks, by minor."""
-    return [list(group) for _, group in groupby(recordings(), key=lambda each: each.plane.minor)]
+    return [list(group) for _, group in groupby(recordings(), key=lambda recording: recording.plane.minor)]
 
 
 def _answered(group: list[Recording]) -> str:
-    first = group[0]
-    return f"| {first.plane.minor} | {first.release} | {first.commit[:8]} | {first.date} | {sum(len(each.answers) for each in group)} |"
+    first, count = group[0], sum(len(recording.answers) for recording in group)
+    return f"| {first.plane.minor} | {first.release} | {first.commit[:8]} | {first.date} | {count} |"
 
 
 def complete(tally: Tally) -> bool:

@@ -64,7 +64,7 @@ def text_fault(case: corpus.Case) -> str:
     revision = core.revision_of(case.settings)
     documents = change_documents(
         read_manifests([str(case.source)], recursive=False),
-        lambda each: inject_object(revision, each, warn=lambda _: None),
+        lambda manifest: inject_object(revision, manifest, warn=lambda _: None),
         warn=lambda _: None,
     )
     got = "".join(manifest_text(documents, "yaml", fold=revision.behaviours.yaml_folds))
@@ -103,8 +103,8 @@ def run(minor: str, part: str = "", *, verbose: bool = False, root: Path = corpu
         print(f"FAILED {minor} {name}")
     seconds = time.perf_counter() - started
     print(f"{minor}: {len(passes) - len(failed)} passed, {len(failed)} failed in {seconds:.1f} s")
-    found = counted(passes)
-    return Tally(minor, *(found.get(door, (0, 0)) for door in DOORS), failed=tuple(failed))
+    result = counted(passes)
+    return Tally(minor, *(result.get(door, (0, 0)) for door in DOORS), failed=tuple(failed))
 
 
 def main() -> int:

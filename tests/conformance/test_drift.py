@@ -53,5 +53,5 @@ def test_a_pod_is_current_after_its_injection(case: corpus.Case) -> None:
 
         again = inject_pod(revision, as_created(running), facts)
 
-        found = drift_of(running, again)
-        assert (injected_revision(running) is None, found) == (False, Drift(CURRENT))
+        drift = drift_of(running, again)
+        assert (injected_revision(running) is None, drift) == (False, Drift(CURRENT))

@@ -60,13 +60,13 @@ def admitted(revision: Revision, pod: Pod, namespace: str, *, deny: bool = False
     result = inject_pod(revision, pod, facts)
     if not isinstance(result, Injected):
         return None
-    found = normalise(jsonpatch.apply_patch(json.loads(json.dumps(pod)), result.patch), "v1.Pod")
-    for each in (each for kind in LISTS for each in found["spec"].get(kind) or ()):
+    data = normalise(jsonpatch.apply_patch(json.loads(json.dumps(pod)), result.patch), "v1.Pod")
+    for each in (each for kind in LISTS for each in data["spec"].get(kind) or ()):
         if not each.get("resources"):
             each.pop("resources", None)
         # The cluster's variables come last in each injection.
         each["env"] = sorted(each.get("env") or (), key=lambda variable: str(variable["name"]))
-    return {key: found[key] for key in ("metadata", "spec")}
+    return {key: data[key] for key in ("metadata", "spec")}
 
 
 def places(pod: Pod) -> Counter[tuple[str, str]]:
@@ -98,10 +98,10 @@ def test_the_same_revision_makes_the_pod_that_it_makes_without_git(minor: str) -
 def others(index: int) -> tuple[str, ...]:
     """The minors of the webhook for a minor in Git: the next one, and in a long run the one before and the newest too."""
     minors = corpus.MINORS
-    found = (minors[index + 1 : index + 2] or minors[-2:-1]) + (
+    results = (minors[index + 1 : index + 2] or minors[-2:-1]) + (
         (*minors[max(index - 1, 0) : index], minors[-1]) if LONG else ()
     )
-    return tuple(each for each in dict.fromkeys(found) if each != minors[index])
+    return tuple(each for each in dict.fromkeys(results) if each != minors[index])
 
 
 PAIRS = [(minor, other) for index, minor in enumerate(corpus.MINORS) for other in others(index)]

@@ -94,7 +94,7 @@ async def test_a_pod_that_the_injection_makes_invalid_is_denied_with_the_reason(
 def revisions() -> dict[corpus.Settings, Revision]:
     """A revision for all settings of all minors, each under a name of its own: one process holds them all."""
     settings = dict.fromkeys([*(case.settings for case in CASES), *(review.settings for review in REVIEWS)])
-    return {each: replace(core.revision_of(each), name=f"r{index}") for index, each in enumerate(settings)}
+    return {setting: replace(core.revision_of(setting), name=f"r{index}") for index, setting in enumerate(settings)}
 
 
 @cache

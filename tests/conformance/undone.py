@@ -46,8 +46,8 @@ def fault(case: corpus.Case) -> str:
 
 def restored(document: Any) -> Any:
     """A document after uninject, as the command prints it."""
-    found = uninject_object(document) if isinstance(document, dict) else None
-    return document if found is None else found
+    result = uninject_object(document) if isinstance(document, dict) else None
+    return document if result is None else result
 
 
 def as_go_reads(document: Any) -> Any:

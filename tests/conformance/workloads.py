@@ -21,15 +21,15 @@ INJECTABLE = TEMPLATE_KINDS | {"Pod", "CronJob"}
 
 def injectable(documents: list[Any]) -> list[dict[str, Any]]:
     """The workloads among ``documents``, with Lists taken apart, in their order."""
-    found: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
     for document in documents:
         if not isinstance(document, dict):
             continue
         if document.get("kind") == "List":
-            found += injectable(document.get("items") or [])
+            results += injectable(document.get("items") or [])
         elif document.get("kind") in INJECTABLE:
-            found.append(document)
-    return found
+            results.append(document)
+    return results
 
 
 def as_pod(workload: dict[str, Any]) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def differences(comparison: Comparison, program: Path, seed: str, count: int) ->
 
 def answers(comparison: Comparison, program: Path, questions: list[Question], runs: int) -> list[str]:
     """Go's answers, each the same in so many runs more."""
-    given = asked(program, comparison.kind, [{**each, "runs": runs} for each in questions])
+    given = asked(program, comparison.kind, [{**question, "runs": runs} for question in questions])
     return [comparison.gos(each) for each in given]
 
 

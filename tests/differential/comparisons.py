@@ -84,7 +84,7 @@ class Comparison:
 
     def excused(self, question: Question) -> str:
         """Why our answer may differ; empty where it may not."""
-        return next((each.reason for each in self.excuses if each.fits(question)), "")
+        return next((excuse.reason for excuse in self.excuses if excuse.fits(question)), "")
 
 
 def merged(question: Question) -> str:
@@ -191,8 +191,8 @@ WRONG_OFFSET = Excuse(
     lambda question: re.search(r"cannot parse .* as \"[-Z]07", rendered(question)) is not None,
 )
 COMPARISONS = {
-    each.name: each
-    for each in (
+    comparison.name: comparison
+    for comparison in (
         Comparison("merge", "merge", Pairs, merged, (DOUBLED, REORDERED), runs=5),
         Comparison("yaml", "yaml", Texts, read, SCANNERS, runs=2, unescaped=True),
         Comparison("sprig", "template", Templates, rendered, (COPIED_VERSION, CAPACITY), words=True),

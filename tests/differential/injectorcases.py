@@ -55,7 +55,7 @@ class Recording:
 
 def write(file: Path, recordings: Iterable[Recording]) -> None:
     """Write recordings."""
-    text = "".join(f"{each.line()}\n" for each in recordings)
+    text = "".join(f"{recording.line()}\n" for recording in recordings)
     file.write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
@@ -68,7 +68,7 @@ def read(file: Path) -> list[Recording]:
 def recordings() -> list[Recording]:
     """Return all recordings that the project has, by minor."""
     files = sorted(RECORDED.glob("*.jsonl.gz"), key=lambda file: parse_minor(file.name.removesuffix(".jsonl.gz")))
-    return [each for file in files for each in read(file)]
+    return [recording for file in files for recording in read(file)]
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def _own_planes(minor: str) -> Iterator[Question]:
 
 
 def _own_settings(minor: str) -> Iterator[Question]:
-    data, found = _yaml("cases"), dict[str, Question]()
+    data, result = _yaml("cases"), dict[str, Question]()
     for name, case in data["cases"].items():
         if minor not in case["minors"]:
             continue
@@ -160,9 +160,9 @@ def _own_settings(minor: str) -> Iterator[Question]:
             proxy_configs=case.get("proxyConfigs", ()),
         )
         key = json.dumps(asdict(plane), sort_keys=True)
-        title = f"{case['settings']} {len(found)}"
-        found.setdefault(key, Question(title, plane, [])).cases.append(_case(name, case))
-    yield from found.values()
+        title = f"{case['settings']} {len(result)}"
+        result.setdefault(key, Question(title, plane, [])).cases.append(_case(name, case))
+    yield from result.values()
 
 
 def _known(minor: str, case: Case) -> Case:

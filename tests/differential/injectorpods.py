@@ -291,8 +291,8 @@ class Pods:
             annotations["proxy.istio.io/config"] = (
                 dice.one_of(CONFIGS) if dice.happens(0.05) else self.configs.text(0.005)
             )
-        for key, found in (("annotations", annotations), ("labels", self.some_of(LABELS))):
-            metadata |= {key: found} if found else {}
+        for key, result in (("annotations", annotations), ("labels", self.some_of(LABELS))):
+            metadata |= {key: result} if result else {}
         if dice.happens(0.5):
             metadata["ownerReferences"] = [self.owner() for _ in range(dice.one_of((1, 1, 1, 2)))]
         metadata |= {key: dice.one_of(RARE_METADATA[key]) for key in dice.some_of(list(RARE_METADATA), 0.02)}
@@ -361,15 +361,15 @@ class Pods:
     def container(self, name: str, *, probes: bool = True) -> dict[str, Any]:
         """A container."""
         dice = self.dice
-        made: dict[str, Any] = {"name": name, "image": dice.one_of(PROXY_IMAGES if name == "istio-proxy" else IMAGES)}
+        result: dict[str, Any] = {"name": name, "image": dice.one_of(PROXY_IMAGES if name == "istio-proxy" else IMAGES)}
         if dice.happens(0.5):
-            made["ports"] = [dict(port) for port in dice.some_of(CONTAINER_PORTS)]
+            result["ports"] = [dict(port) for port in dice.some_of(CONTAINER_PORTS)]
         for kind in ("readinessProbe", "livenessProbe", "startupProbe") if probes else ():
             if dice.happens(0.25):
-                made[kind] = self.handler() | dice.one_of(({}, {"timeoutSeconds": 3}, {"periodSeconds": 5}))
+                result[kind] = self.handler() | dice.one_of(({}, {"timeoutSeconds": 3}, {"periodSeconds": 5}))
         if dice.happens(0.15):
             hooks = {"preStop": self.handler(lifecycle=True), "postStart": self.handler(lifecycle=True)}
-            made["lifecycle"] = {key: hooks[key] for key in dice.some_of(list(hooks))}
+            result["lifecycle"] = {key: hooks[key] for key in dice.some_of(list(hooks))}
         options: dict[str, Sequence[Any]] = {
             "env": (
                 [{"name": "A", "value": "b"}],
@@ -409,7 +409,7 @@ class Pods:
             "restartPolicy": ("Always",),
         }
         known = {key: values for key, values in options.items() if ("v1.Container", key) not in self.missing}
-        return made | {key: dice.one_of(values) for key, values in known.items() if dice.happens(0.1)}
+        return result | {key: dice.one_of(values) for key, values in known.items() if dice.happens(0.1)}
 
     def handler(self, *, lifecycle: bool = False) -> dict[str, Any]:
         """A probe's action, or that of a lifecycle hook."""

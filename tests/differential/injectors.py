@@ -167,17 +167,17 @@ def excuse(plane: ControlPlane, case: Case, answer: Answer, mine: Answer) -> str
 def _templates_of(revision: Revision, pod: Pod) -> str:
     """Return the texts of the templates that a pod gets."""
     config = revision.config
-    chosen = pod["metadata"].get("annotations", {}).get("inject.istio.io/templates")
-    names = config.default_templates if chosen is None else [name.strip() for name in chosen.split(",")]
+    templates = pod["metadata"].get("annotations", {}).get("inject.istio.io/templates")
+    names = config.default_templates if templates is None else [name.strip() for name in templates.split(",")]
     return "".join(config.templates.get(part, "") for name in names for part in config.aliases.get(name, (name,)))
 
 
 def _as_injected_once(answer: Answer) -> Answer:
     """Return an answer without what a second injection records otherwise."""
-    found = deepcopy(answer)
-    found.get("pod", {}).get("metadata", {}).get("annotations", {}).pop("proxy.istio.io/overrides", None)
-    for container in (each for kind in CONTAINERS for each in found.get("pod", {}).get("spec", {}).get(kind) or ()):
+    result = deepcopy(answer)
+    result.get("pod", {}).get("metadata", {}).get("annotations", {}).pop("proxy.istio.io/overrides", None)
+    for container in (each for kind in CONTAINERS for each in result.get("pod", {}).get("spec", {}).get(kind) or ()):
         container["env"] = [each for each in container.get("env", ()) if each["name"] != "ISTIO_KUBE_APP_PROBERS"]
         if "-u" in (arguments := container.get("args") or [])[:-1]:
             arguments[arguments.index("-u") + 1] = ""
-    return found
+    return result

@@ -128,11 +128,11 @@ def _answer(case: Case, uid: str, text: str, url: str) -> Answer:
 
 async def answers(istiod: Istiod, cases: list[Case], runs: int = 1) -> list[Answer | None]:
     """Return the answers to cases, asked ``runs`` times; None if they were not always the same: Go walks maps in random order."""
-    found: list[Answer | None] = []
+    results: list[Answer | None] = []
     for case in cases:
         first, *others = [await istiod.answer(case) for _ in range(runs)]
-        found.append(first if all(alike(each, first) for each in others) else None)
-    return found
+        results.append(first if all(alike(other, first) for other in others) else None)
+    return results
 
 
 def ask(address: Address, cases: list[Case], runs: int = 1) -> list[Answer | None]:

@@ -72,12 +72,12 @@ class Pairs:
     def struct(self, name: str, depth: int, key: str = "") -> dict[str, Any]:
         """An object with some fields of a struct, those that are merged rather than others."""
         fields = self.chosen(name, depth)
-        made = {field.json: self.value(field.type, depth, field.merge_key) for field in fields}
+        result = {field.json: self.value(field.type, depth, field.merge_key) for field in fields}
         if key and not self.dice.happens(0.01):
-            made[key] = self.key_of(struct_type(name).by_json[key])
+            result[key] = self.key_of(struct_type(name).by_json[key])
         if self.dice.happens(0.03):
-            made[self.dice.one_of(UNKNOWN)] = self.dice.one_of(ODD)
-        return made
+            result[self.dice.one_of(UNKNOWN)] = self.dice.one_of(ODD)
+        return result
 
     def chosen(self, name: str, depth: int) -> list[FieldType]:
         """Some fields of a struct: few, and fewer the deeper."""
@@ -128,15 +128,15 @@ class Pairs:
         kind = underlying(field.type.removeprefix("*"))[2:]
         items = [self.item_change(field, kind, item, depth) for item in self.dice.some_of(value)]
         items += [self.value(kind, depth + 1, field.merge_key) for _ in range(self.dice.below(FEW))]
-        found: dict[str, Any] = {field.json: self.dice.shuffled(items)}
+        result: dict[str, Any] = {field.json: self.dice.shuffled(items)}
         if self.dice.happens(0.15):
-            found[f"$setElementOrder/{field.json}"] = self.order(field, [*value, *items])
+            result[f"$setElementOrder/{field.json}"] = self.order(field, [*value, *items])
         if self.dice.happens(0.1):
             unwanted = self.dice.some_of(value) if self.dice.happens(0.8) else self.dice.one_of(ODD)
-            found[f"$deleteFromPrimitiveList/{field.json}"] = unwanted
+            result[f"$deleteFromPrimitiveList/{field.json}"] = unwanted
             if self.dice.happens(0.7):
-                del found[field.json]
-        return found
+                del result[field.json]
+        return result
 
     def item_change(self, field: FieldType, kind: str, item: Any, depth: int) -> Any:
         """A patch of one item of a list, or a directive about it."""
@@ -153,11 +153,11 @@ class Pairs:
     def order(self, field: FieldType, items: list[Any]) -> Any:
         """The order of a list, as a client would write it, seldom without an item or with a strange one."""
         key = field.merge_key
-        found: list[Any] = []
+        results: list[Any] = []
         for item in items:
             named = {key: item[key]} if key and isinstance(item, dict) and key in item else item
-            if named not in found and not self.dice.happens(0.03):
-                found.append(named)
+            if named not in results and not self.dice.happens(0.03):
+                results.append(named)
         if self.dice.happens(0.05):
-            found.append(self.dice.one_of(ODD))
-        return found if self.dice.happens(0.5) else self.dice.shuffled(found)
+            results.append(self.dice.one_of(ODD))
+        return results if self.dice.happens(0.5) else self.dice.shuffled(results)

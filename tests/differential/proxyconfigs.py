@@ -58,12 +58,12 @@ class ProxyConfigs:
         """Some fields of a message, by either name."""
         fields = message_type(name).fields
         chosen = [self.dice.one_of(fields) for _ in range(self.dice.below(5))] if fields else []
-        made = {
+        result = {
             (field.json if self.dice.happens(0.8) else field.proto): self.value(field, depth, odd) for field in chosen
         }
         if self.dice.happens(0.04):
-            made[self.dice.one_of(("unknown", "Concurrency", "status-port"))] = self.dice.one_of(ODD)
-        return made
+            result[self.dice.one_of(("unknown", "Concurrency", "status-port"))] = self.dice.one_of(ODD)
+        return result
 
     def value(self, field: Field, depth: int, odd: float) -> Any:
         """A value of a field, of another type now and then."""

@@ -71,9 +71,9 @@ def recorded(name: str) -> Recording:
 def record(comparison: Comparison, program: Path) -> Recording:
     """Ask Go."""
     questions = comparison.questions(SEED, COUNTS[comparison.name])
-    given = asked(program, comparison.kind, [{**each, "runs": comparison.runs * OFTENER} for each in questions])
+    given = asked(program, comparison.kind, [{**question, "runs": comparison.runs * OFTENER} for question in questions])
     answers = [comparison.gos(each) for each in given]
-    return Recording(fingerprint(questions), answers[:WHOLE], [digest(each) for each in answers])
+    return Recording(fingerprint(questions), answers[:WHOLE], [digest(answer) for answer in answers])
 
 
 def main() -> int:

@@ -43,10 +43,10 @@ class Soundness(TrialResults):
         self, subjects: Sequence[tuple[Revision, list[dict[str, Any]]]], dice: random.Random, count: int
     ) -> None:
         """Try ``count`` mutated pods of the revisions' own."""
-        made = [self._made(*dice.choice(subjects), dice) for _ in range(count)]
-        sent = asked(self.program, "pod", [{"original": pod} for _, pod, _ in made])
+        results = [self._made(*dice.choice(subjects), dice) for _ in range(count)]
+        sent = asked(self.program, "pod", [{"original": pod} for _, pod, _ in results])
         questions: list[Question] = []
-        for number, ((revision, pod, facts), answer) in enumerate(zip(made, sent, strict=True)):
+        for number, ((revision, pod, facts), answer) in enumerate(zip(results, sent, strict=True)):
             self.tried += 1
             if "error" in answer:
                 self.came["no pod"] += 1

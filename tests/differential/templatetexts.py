@@ -37,10 +37,10 @@ PRECISIONS = ("", "", "", ".0", ".3", ".", ".*", ".12", ".[1]*")
 @cache
 def signatures() -> dict[str, list[str]]:
     """The parameters of every function that answers the same to the same."""
-    found = {"toYaml": "func(interface {}) string", **json.loads(SIGNATURES.read_text("utf-8"))}
+    data = {"toYaml": "func(interface {}) string", **json.loads(SIGNATURES.read_text("utf-8"))}
     return {
-        name: [each for each in re.split(r", (?![^()]*\))", text[5 : text.index(")")]) if each]
-        for name, text in sorted(found.items())
+        name: [part for part in re.split(r", (?![^()]*\))", text[5 : text.index(")")]) if part]
+        for name, text in sorted(data.items())
         if not UNSETTLED.match(name)
     }
 
@@ -77,21 +77,21 @@ class Templates:
 
     def arguments(self, name: str, depth: int) -> list[str]:
         """Arguments of a function: of its types mostly, sometimes of others or too many."""
-        found: list[str] = []
+        results: list[str] = []
         for index, kind in enumerate(signatures()[name]):
             if kind.startswith("..."):
-                found += [self.argument(kind[3:], depth) for _ in range(self.dice.below(4))]
+                results += [self.argument(kind[3:], depth) for _ in range(self.dice.below(4))]
             elif name.lower().removeprefix("must").startswith("regex") and index == 0:
-                found.append(json.dumps(self.dice.one_of(PATTERNS)))
+                results.append(json.dumps(self.dice.one_of(PATTERNS)))
             elif name.endswith("romJson"):
-                found.append(json.dumps(self.dice.one_of(JSONS)))
+                results.append(json.dumps(self.dice.one_of(JSONS)))
             elif "regexReplace" in name and index == 2:
-                found.append(json.dumps(self.dice.one_of(REPLACEMENTS)))
+                results.append(json.dumps(self.dice.one_of(REPLACEMENTS)))
             else:
-                found.append(self.argument(kind, depth))
+                results.append(self.argument(kind, depth))
         if self.dice.happens(0.02):
-            found = found[:-1] if self.dice.happens(0.5) else [*found, self.argument("string", depth)]
-        return found
+            results = results[:-1] if self.dice.happens(0.5) else [*results, self.argument("string", depth)]
+        return results
 
     def argument(self, kind: str, depth: int) -> str:
         """An argument of a Go type, seldom of another."""

@@ -88,10 +88,10 @@ SETTINGS = ("defaultTemplates", "aliases", "injectedAnnotations", "neverInjectSe
 @cache
 def configs() -> dict[str, list[dict[str, Any]]]:
     """Return the recorded inject configs, by minor."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    for each in recordings():
-        found.setdefault(each.plane.minor, []).append(json.loads(each.plane.config))
-    return found
+    result: dict[str, list[dict[str, Any]]] = {}
+    for recording in recordings():
+        result.setdefault(recording.plane.minor, []).append(json.loads(recording.plane.config))
+    return result
 
 
 def templates(minor: str) -> set[str]:
@@ -119,8 +119,8 @@ def walk(value: Any) -> Iterator[Node]:
     elif isinstance(value, Node):
         yield value
         assert is_dataclass(value)
-        for each in fields(value):
-            yield from walk(getattr(value, each.name))
+        for field in fields(value):
+            yield from walk(getattr(value, field.name))
 
 
 def called(minor: str) -> set[str]:
@@ -142,10 +142,10 @@ def test_each_field_of_the_data_is_read() -> None:
 
 
 def test_each_directive_and_setting_is_used() -> None:
-    text = "\n".join(each for minor in configs() for each in templates(minor))
+    text = "\n".join(template for minor in configs() for template in templates(minor))
     kinds = {type(node) for minor in configs() for node in nodes(minor)}
 
-    assert [each for each in DIRECTIVES if each not in text] == []
+    assert [directive for directive in DIRECTIVES if directive not in text] == []
     assert {IfNode, RangeNode, WithNode, TemplateNode, VariableNode} - kinds == set()
     assert {key for some in configs().values() for config in some for key in config} >= {*SETTINGS, "template"}
 
@@ -204,16 +204,19 @@ def named(minor: str, plane: str, case: str) -> tuple[Recording, Case]:
 
 @pytest.mark.parametrize("row", TABLE)
 def test_each_behaviour_decides_a_recorded_case(row: str) -> None:
-    recording, found = named(*TABLE[row])
-    revision, values = recording.plane.revision, next(each for each in fields(Behaviours) if each.name == row).metadata
-    mine, others = ours(recording.plane, found), []
+    recording, case = named(*TABLE[row])
+    revision, values = (
+        recording.plane.revision,
+        next(field for field in fields(Behaviours) if field.name == row).metadata,
+    )
+    mine, others = ours(recording.plane, case), []
     for value in values.values():
         control_plane = replace(recording.plane)
         control_plane.__dict__["revision"] = replace(revision, behaviours=replace(revision.behaviours, **{row: value}))
-        others.append(ours(control_plane, found))
+        others.append(ours(control_plane, case))
 
-    assert not all(alike(mine, each) for each in others)
+    assert not all(alike(mine, other) for other in others)
 
 
 def test_a_case_shows_each_behaviour() -> None:
-    assert {each.name for each in fields(Behaviours)} == {*TABLE, *OTHERS, DRIFT}
+    assert {field.name for field in fields(Behaviours)} == {*TABLE, *OTHERS, DRIFT}

@@ -23,7 +23,7 @@ RANDOM = "random "
 @cache
 def minors() -> list[str]:
     """Return the minors with recordings."""
-    return sorted({each.plane.minor for each in recordings()}, key=parse_minor)
+    return sorted({recording.plane.minor for recording in recordings()}, key=parse_minor)
 
 
 def named(recording: Recording) -> str:
@@ -59,7 +59,7 @@ def test_pods_are_injected_as_istio_injected_them(number: int) -> None:
 
 
 def test_many_answers_of_many_minors_are_recorded() -> None:
-    answers = [answer for each in recordings() for _, answer in each.answers]
+    answers = [answer for recording in recordings() for _, answer in recording.answers]
 
     assert len(answers) >= ANSWERS
     assert len(minors()) >= MINORS
@@ -81,9 +81,9 @@ def test_few_random_pods_differ_for_a_reason() -> None:
 def recorded_cases() -> dict[tuple[str, str], Case]:
     """Return the recorded cases of the files, by their control plane and name."""
     return {
-        (key(each.plane), case.name): case
-        for each in recordings()
-        for case, _ in each.answers
+        (key(recording.plane), case.name): case
+        for recording in recordings()
+        for case, _ in recording.answers
         if not case.name.startswith(RANDOM)
     }
 
@@ -95,7 +95,10 @@ def key(plane: ControlPlane) -> str:
 
 def test_the_recorded_cases_are_those_of_the_files() -> None:
     in_files = {
-        (key(each.plane), case.name): case for minor in minors() for each in questions(minor) for case in each.cases
+        (key(question.plane), case.name): case
+        for minor in minors()
+        for question in questions(minor)
+        for case in question.cases
     }
     others = {name for (plane, name), case in recorded_cases().items() if in_files.get((plane, name)) != case}
 

@@ -25,10 +25,10 @@ MINORS = ("1.8", "1.20", "1.30")
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program that asks Go."""
-    found = built(tmp_path_factory.mktemp("go"))
-    if found is None:
+    path = built(tmp_path_factory.mktemp("go"))
+    if path is None:
         pytest.skip("Go's modules cannot be downloaded")
-    return found
+    return path
 
 
 @pytest.mark.parametrize("name", COMPARISONS)

@@ -68,11 +68,11 @@ def test_a_float_is_read_in_gos_forms(text: str, expected: float | None) -> None
 
 @pytest.mark.parametrize("sign", ["", "-"])
 def test_a_number_of_thousands_of_digits_is_beyond_64_bits(sign: str) -> None:
-    found = parse_int(sign + "9" * 5000)
+    result = parse_int(sign + "9" * 5000)
 
-    assert found is not None
-    assert abs(found) >= 2**64
-    assert (found < 0) == (sign == "-")
+    assert result is not None
+    assert abs(result) >= 2**64
+    assert (result < 0) == (sign == "-")
     assert parse_int(f"{sign}0x{'0' * 5000}7") == (-7 if sign else 7)
 
 

@@ -30,18 +30,18 @@ def recording(name: str) -> dict[str, Any]:
 
 def recorded_cases(name: str) -> list[Case]:
     """The cases of a corpus file."""
-    found: list[Case] = recording(name)["cases"]
-    return found
+    cases: list[Case] = recording(name)["cases"]
+    return cases
 
 
 def sprig_cases() -> dict[str, list[Case]]:
     """The recorded cases of sprig by the first function that a template names."""
     known = set(txt_func_map())
-    found: dict[str, list[Case]] = {}
+    result: dict[str, list[Case]] = {}
     for case in recorded_cases("sprig"):
         first = next((word for word in _FUNCTION.findall(case["template"]) if word in known), "none")
-        found.setdefault(first, []).append(case)
-    return found
+        result.setdefault(first, []).append(case)
+    return result
 
 
 def floats(value: Any) -> Any:
@@ -91,10 +91,10 @@ def compiled(case: Case, funcs: dict[str, Func]) -> GoTemplate:
 
 def typed_differences(chosen: Callable[[Case], bool], name: str = "typed") -> list[str]:
     """The cases on typed values that we answer otherwise than Go, among those chosen; there have to be some."""
-    found = [case for case in recorded_cases(name) if chosen(case)]
-    assert found
+    results = [case for case in recorded_cases(name) if chosen(case)]
+    assert results
     values = recording(name)["values"]
-    return [difference for case in found for difference in _typed_differences(case, values)]
+    return [difference for case in results for difference in _typed_differences(case, values)]
 
 
 def _typed_differences(case: Case, values: dict[str, Any]) -> Iterator[str]:

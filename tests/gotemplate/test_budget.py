@@ -73,9 +73,9 @@ def written(found: Rendering, *pieces: str) -> None:
 
 
 def test_the_text_is_what_was_written() -> None:
-    found = rendering()
-    found.out += ["a", "é"]
-    assert found.text() == "aé"
+    result = rendering()
+    result.out += ["a", "é"]
+    assert result.text() == "aé"
 
 
 @pytest.mark.parametrize(
@@ -92,26 +92,26 @@ def test_the_text_is_what_was_written() -> None:
 def test_a_rendering_stops_beyond_its_budget(
     limits: dict[str, int], within: Callable[[Rendering], None], beyond: Callable[[Rendering], None], reason: str
 ) -> None:
-    found = rendering(**limits)
-    within(found)
+    result = rendering(**limits)
+    within(result)
     with pytest.raises(Spent, match=reason):
-        beyond(found)
+        beyond(result)
 
 
 def test_the_clock_is_looked_at_now_and_then() -> None:
     times = iter([0.0, 0.04])
-    found = Rendering(Budget(seconds=0.03, clock=lambda: next(times)))
-    found.tick(4096)
-    found.tick(1)
-    found.tick(4096)
+    result = Rendering(Budget(seconds=0.03, clock=lambda: next(times)))
+    result.tick(4096)
+    result.tick(1)
+    result.tick(4096)
     with pytest.raises(Spent, match=r"more than 0\.03 s"):
-        found.tick(1)
+        result.tick(1)
 
 
 def test_the_clock_is_not_looked_at_for_a_short_rendering() -> None:
-    found = Rendering(Budget(clock=lambda: pytest.fail("the clock was read")))
-    found.tick(4096)
-    assert found.text() == ""
+    result = Rendering(Budget(clock=lambda: pytest.fail("the clock was read")))
+    result.tick(4096)
+    assert result.text() == ""
 
 
 def test_the_time_is_that_of_the_threads_own_work() -> None:
@@ -255,11 +255,11 @@ def test_a_template_takes_no_longer_to_compile_than_it_is_long(template: str) ->
 
 def test_no_function_takes_more_than_a_rendering_may_whatever_it_is_given() -> None:
     command = [sys.executable, "-m", "tests.property.hostile", str(SIZE), str(EACH)]
-    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=MINUTES, check=False)
-    *lines, last = found.stdout.splitlines() or [""]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=MINUTES, check=False)
+    *lines, last = result.stdout.splitlines() or [""]
 
-    assert found.stderr == ""
+    assert result.stderr == ""
     assert int(last) > CALLS
     # How long a call takes is for the benchmarks: a busy machine proves nothing.
     escapes = [json.loads(line) for line in lines]
-    assert [each for each in escapes if each["mebibytes"] > 32 or each["answer"].startswith("escaped")] == []
+    assert [escape for escape in escapes if escape["mebibytes"] > 32 or escape["answer"].startswith("escaped")] == []

@@ -83,48 +83,48 @@ def stream(text: str) -> Parser:
 
 
 def test_a_token_put_back_comes_again() -> None:
-    found = stream("{{.a}}")
-    first = found.next()
-    found.backup(first)
-    assert found.peek() is first
-    assert found.next() is first
-    assert found.next().text == ".a"
+    parser = stream("{{.a}}")
+    first = parser.next()
+    parser.backup(first)
+    assert parser.peek() is first
+    assert parser.next() is first
+    assert parser.next().text == ".a"
 
 
 def test_spaces_can_be_passed_over() -> None:
-    found = stream("{{ .a }}")
-    found.next()
-    assert found.peek_non_space().text == ".a"
-    assert found.next_non_space().text == ".a"
-    assert found.next().kind is Kind.SPACE
+    parser = stream("{{ .a }}")
+    parser.next()
+    assert parser.peek_non_space().text == ".a"
+    assert parser.next_non_space().text == ".a"
+    assert parser.next().kind is Kind.SPACE
 
 
 def test_three_tokens_can_be_put_back() -> None:
-    found = stream("{{$x .a}}")
-    found.next()
-    found.backup(found.next(), found.next(), found.next())
-    assert [found.next().text for _ in range(3)] == ["$x", " ", ".a"]
+    parser = stream("{{$x .a}}")
+    parser.next()
+    parser.backup(parser.next(), parser.next(), parser.next())
+    assert [parser.next().text for _ in range(3)] == ["$x", " ", ".a"]
 
 
 def test_the_end_comes_for_ever() -> None:
-    found = stream("")
-    assert [found.next().kind, found.next().kind] == [Kind.EOF, Kind.EOF]
+    parser = stream("")
+    assert [parser.next().kind, parser.next().kind] == [Kind.EOF, Kind.EOF]
 
 
 def test_an_unexpected_token_is_an_error_at_its_line() -> None:
-    found = stream("\n{{.a}}")
-    found.next()
+    parser = stream("\n{{.a}}")
+    parser.next()
     with pytest.raises(ParseError) as caught:
-        found.expect(Kind.FIELD, "place")
+        parser.expect(Kind.FIELD, "place")
     assert str(caught.value) == 'template: t:2: unexpected "{{" in place'
 
 
 def test_a_fault_of_the_text_says_where_its_action_began() -> None:
-    found = stream("{{\n\n'")
-    found.next()
-    found.action_line = 1
+    parser = stream("{{\n\n'")
+    parser.next()
+    parser.action_line = 1
     with pytest.raises(ParseError) as caught:
-        found.expect(Kind.FIELD, "place")
+        parser.expect(Kind.FIELD, "place")
     assert str(caught.value) == "template: t:3: unterminated character constant in action started at t:1"
 
 
@@ -167,8 +167,12 @@ def test_fields_of_a_field_are_its_own() -> None:
 
 
 def test_declared_variables_come_before_the_commands() -> None:
-    found = pipeline("$i, $v := .l | print", "range")
-    assert ([str(name) for name in found.decl], found.is_assign, len(found.cmds)) == (["$i", "$v"], False, 2)
+    pipe_node = pipeline("$i, $v := .l | print", "range")
+    assert ([str(name) for name in pipe_node.decl], pipe_node.is_assign, len(pipe_node.cmds)) == (
+        ["$i", "$v"],
+        False,
+        2,
+    )
     assert pipeline("$ = 1").is_assign
 
 

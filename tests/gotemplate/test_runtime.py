@@ -158,9 +158,9 @@ def test_a_method_with_arguments_is_found_and_a_field_is_none() -> None:
 
 
 def test_a_nil_pointer_has_the_methods_that_it_names() -> None:
-    found = method_of(Nil("*main.User"), "Hello")
-    assert found is not None
-    assert found.signature == "func() string"
+    func = method_of(Nil("*main.User"), "Hello")
+    assert func is not None
+    assert func.signature == "func() string"
     assert method_of("text", "Hello") is None
 
 

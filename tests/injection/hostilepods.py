@@ -44,7 +44,7 @@ def hostile_pods(template: str, values: dict[str, Any]) -> HostilePods:
     """Return the pods for a template of 1.31."""
     config = json.dumps({"policy": "enabled", "templates": {"sidecar": template}})
     settings = RevisionSettings(istio_version="1.31")
-    found = []
+    revisions = []
     for tracer in _TRACERS:
         for cni in (False, True):
             tree = json.loads(json.dumps(values))
@@ -55,10 +55,10 @@ def hostile_pods(template: str, values: dict[str, Any]) -> HostilePods:
                 "provider": "multus" if tracer == "zipkin" else "default",
             }
             text = json.dumps(tree)
-            found.append(
+            revisions.append(
                 build_revision("a", config=config, values=text, mesh=_OTEL, settings=settings, origin="revisions/a")
             )
-    return HostilePods(tuple(found))
+    return HostilePods(tuple(revisions))
 
 
 def _inject(revision: Revision, pod: dict[str, Any]) -> str:
@@ -73,7 +73,7 @@ def _pod(place: str, text: str) -> dict[str, Any]:
     """Return a pod with a text at a place, as findings name places."""
     pod = make_pod("hello", containers=[make_container("app")])
     meta = pod["metadata"]
-    made: dict[str, Callable[[], Any]] = {
+    result: dict[str, Callable[[], Any]] = {
         "spec.containers[*].name": lambda: pod["spec"]["containers"].append(make_container(text)),
         "proxyConfig.proxyMetadata": lambda: _proxy_config(meta, {"proxyMetadata": {text: "a"}}),
         "proxyConfig.proxyMetadata[*]": lambda: _proxy_config(meta, {"proxyMetadata": {"A": text}}),
@@ -91,8 +91,8 @@ def _pod(place: str, text: str) -> dict[str, Any]:
             labels={"service.istio.io/workload-name": text}
         ),
     }
-    if place in made:
-        made[place]()
+    if place in result:
+        result[place]()
         return pod
     if place.startswith("owner."):
         owner = {**owner_of("db", "StatefulSet"), place.removeprefix("owner."): text}

@@ -60,9 +60,9 @@ def inject(
     params = webhook_parameters(
         revision_of(minor, text, **raw), admitted_pod(pod, "shop"), RequestFacts("shop", envs or {})
     )
-    made = run_injection(params, webhook=webhook)
-    assert made.templates == ("sidecar",)
-    return made.shared_pod
+    injected = run_injection(params, webhook=webhook)
+    assert injected.templates == ("sidecar",)
+    return injected.shared_pod
 
 
 def names(pod: dict[str, Any], kind: str = "containers") -> list[str]:
@@ -71,23 +71,23 @@ def names(pod: dict[str, Any], kind: str = "containers") -> list[str]:
 
 @cases("pod", "made_with", "expected")
 def test_istio_up_to_1_8_injects(pod: dict[str, Any], made_with: dict[str, Any], expected: dict[str, Any]) -> None:
-    found = inject(make_pod(**pod), **made_with)
+    result = inject(make_pod(**pod), **made_with)
 
     parts = {
-        **found,
-        "names": {kind: names(found, kind) for kind in KINDS},
-        "annotations": found["metadata"]["annotations"],
-        "app": found["spec"]["containers"][0],
-        "proxy": proxy_of(found),
+        **result,
+        "names": {kind: names(result, kind) for kind in KINDS},
+        "annotations": result["metadata"]["annotations"],
+        "app": result["spec"]["containers"][0],
+        "proxy": proxy_of(result),
     }
     assert {part: {name: parts[part].get(name) for name in fields} for part, fields in expected.items()} == expected
 
 
 @pytest.mark.parametrize("config", ["", "injectedAnnotations: {a: b}\n"])
 def test_the_status_names_what_was_added_and_the_hash_of_the_template(config: str) -> None:
-    found = inject(make_pod(annotations={"own": "x"}), config=config)
+    result = inject(make_pod(annotations={"own": "x"}), config=config)
 
-    annotations = found["metadata"]["annotations"]
+    annotations = result["metadata"]["annotations"]
     assert json.loads(annotations.pop(STATUS)) == {
         "version": hashlib.sha256(TEMPLATE.encode()).hexdigest(),
         "initContainers": ["istio-init"],
@@ -99,9 +99,9 @@ def test_the_status_names_what_was_added_and_the_hash_of_the_template(config: st
 
 
 def test_a_list_that_adds_nothing_is_null_in_the_status() -> None:
-    found = inject(make_pod(), template="containers: [{name: istio-proxy}]\n")
+    result = inject(make_pod(), template="containers: [{name: istio-proxy}]\n")
 
-    assert found["metadata"]["annotations"][STATUS].endswith(
+    assert result["metadata"]["annotations"][STATUS].endswith(
         '"initContainers":null,"containers":["istio-proxy"],"volumes":null,"imagePullSecrets":null}'
     )
 
@@ -118,9 +118,9 @@ def test_an_earlier_injection_is_replaced() -> None:
 
 
 def test_the_pod_is_as_go_would_print_it() -> None:
-    found = inject(make_pod())
+    result = inject(make_pod())
 
-    assert found == normalise(found, "v1.Pod")
+    assert result == normalise(result, "v1.Pod")
 
 
 def test_a_template_that_renders_no_lists_names_the_revision() -> None:
@@ -150,7 +150,7 @@ def read(text: str) -> AppendSpec:
 
 
 def test_every_list_is_read_typed() -> None:
-    found = read(
+    result = read(
         "initContainers: [{name: istio-init}]\n"
         "containers: [{name: istio-proxy, unknown: 1}]\n"
         "volumes: [{name: v, emptyDir: {}}]\n"
@@ -168,7 +168,7 @@ def test_every_list_is_read_typed() -> None:
         "imagePullSecrets": [{"name": "s"}],
         "dnsConfig": {"searches": ["global"]},
     }
-    assert found == AppendSpec({"spec": spec}, rewrite_probes=True, redirect_annotations={"a": "b"})
+    assert result == AppendSpec({"spec": spec}, rewrite_probes=True, redirect_annotations={"a": "b"})
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "{}", "containers:\nvolumes: null\n"])
@@ -177,9 +177,9 @@ def test_an_empty_text_appends_nothing(text: str) -> None:
 
 
 def test_keys_match_in_any_case_as_in_gos_json() -> None:
-    found = read("CONTAINERS: [{name: a}]\nrewriteapphttpprobe: true\n")
+    result = read("CONTAINERS: [{name: a}]\nrewriteapphttpprobe: true\n")
 
-    assert (found.pod, found.rewrite_probes) == (spec_of({"name": "a"}), True)
+    assert (result.pod, result.rewrite_probes) == (spec_of({"name": "a"}), True)
 
 
 SWITCHES = ("rewriteAppHTTPProbe: 'true'", "podRedirectAnnot: [a]", "podRedirectAnnot: {a: [b]}")
@@ -199,16 +199,16 @@ def test_invalid_lists_are_refused_in_istios_words(text: str) -> None:
 def test_the_proxy_has_as_many_threads_as_cpus(resources: dict[str, Any], expected: str | None) -> None:
     spec = spec_of({"name": "x"}, proxy(args=["proxy"], resources=resources))
 
-    found = with_concurrency(spec)["spec"]["containers"][1]["args"]
+    args = with_concurrency(spec)["spec"]["containers"][1]["args"]
 
-    assert found == (["proxy"] if expected is None else ["proxy", "--concurrency", expected])
+    assert args == (["proxy"] if expected is None else ["proxy", "--concurrency", expected])
 
 
 @cases("args", "kept")
 def test_threads_that_are_given_stay_unless_they_are_none(args: list[str], kept: bool) -> None:
-    found = with_concurrency(spec_of(proxy(args=args, resources={"limits": {"cpu": "2"}})))
+    result = with_concurrency(spec_of(proxy(args=args, resources={"limits": {"cpu": "2"}})))
 
-    assert proxy_of(found)["args"] == (args if kept else [*args, "--concurrency", "2"])
+    assert proxy_of(result)["args"] == (args if kept else [*args, "--concurrency", "2"])
 
 
 def test_without_a_proxy_nothing_gets_threads() -> None:
@@ -230,11 +230,11 @@ def test_the_proxy_gets_the_last_mount_of_the_token_that_the_application_has() -
     mounts = [{"name": name, "mountPath": path} for name, path in (("a", TOKEN_PATH), ("b", "/b"), ("c", TOKEN_PATH))]
     own = {"name": "own", "mountPath": "/own"}
 
-    found = with_token_mount(
+    result = with_token_mount(
         spec_of(proxy(volumeMounts=[own])), make_pod(containers=[make_container(volumeMounts=mounts)])
     )
 
-    assert found == spec_of(proxy(volumeMounts=[own, mounts[2]]))
+    assert result == spec_of(proxy(volumeMounts=[own, mounts[2]]))
 
 
 def test_a_pod_without_the_token_gives_the_proxy_none() -> None:

@@ -158,13 +158,13 @@ def test_no_jinja2_template_changes_the_values_that_its_pods_share(template: str
 
 
 def test_no_template_of_istio_changes_the_values_that_its_pods_share() -> None:
-    found = [each for each in revisions().values() if each.shared_values is not None]
-    for revision in found:
+    results = [revision for revision in revisions().values() if revision.shared_values is not None]
+    for revision in results:
         for name in revision.templates:
             answers_to(make_pod(annotations={"inject.istio.io/templates": name}), (revision, RequestFacts("shop")))[0]
         assert revision.shared_values == revision.values.tree
 
-    assert len(found) >= 10
+    assert len(results) >= 10
 
 
 CLUSTER = "ISTIO_META_CLUSTER_ID"

@@ -49,13 +49,13 @@ def created(**meta: Any) -> dict[str, Any]:
 
 def running(revision: Revision = STABLE, **meta: Any) -> dict[str, Any]:
     """The pod as the API server keeps it after the injection."""
-    made = injected(revision, created(**meta)).pod
-    spec = made["spec"]
+    pod = injected(revision, created(**meta)).pod
+    spec = pod["spec"]
     for key in ("containers", "initContainers"):
         spec[key] = [with_container_defaults(item) for item in spec.get(key) or ()]
     spec["volumes"] = [with_volume_defaults(item) for item in spec["volumes"]]
     uid = {"name": "web-abc-1", "uid": "1", "resourceVersion": "7"}
-    return {"metadata": {**made["metadata"], **uid}, "spec": {**spec, "nodeName": "a"}, "status": {}}
+    return {"metadata": {**pod["metadata"], **uid}, "spec": {**spec, "nodeName": "a"}, "status": {}}
 
 
 def drift(pod: dict[str, Any], revision: Revision = STABLE) -> Drift:
@@ -66,7 +66,7 @@ def changed_proxy(pod: dict[str, Any], **fields: Any) -> dict[str, Any]:
     """The pod with fields of its proxy replaced; None takes one out."""
     proxy = {**proxy_of(pod), **fields}
     kept = {key: value for key, value in proxy.items() if value is not None}
-    others = [each for each in pod["spec"]["containers"] if each["name"] != "istio-proxy"]
+    others = [container for container in pod["spec"]["containers"] if container["name"] != "istio-proxy"]
     return {**pod, "spec": {**pod["spec"], "containers": [*others, kept]}}
 
 
@@ -88,7 +88,9 @@ def test_a_proxy_that_the_revision_would_make_otherwise_has_an_older_template(
 
 def test_a_volume_of_the_injection_that_changed_is_an_older_template() -> None:
     pod = running()
-    volumes = [{**each, "emptyDir": {"medium": "Memory"}} for each in pod["spec"]["volumes"] if "emptyDir" in each]
+    volumes = [
+        {**volume, "emptyDir": {"medium": "Memory"}} for volume in pod["spec"]["volumes"] if "emptyDir" in volume
+    ]
 
     assert drift({**pod, "spec": {**pod["spec"], "volumes": volumes}}).kinds == ("volumes",)
 
@@ -203,7 +205,7 @@ def test_a_pod_as_created_is_what_its_webhook_saw() -> None:
     again = as_created(running())
 
     assert again["metadata"] == created()["metadata"]
-    assert [each["name"] for each in again["spec"]["containers"]] == ["app"]
+    assert [container["name"] for container in again["spec"]["containers"]] == ["app"]
     assert "nodeName" not in again["spec"]
     assert as_created(make_pod("own", namespace="shop"))["metadata"] == {"name": "own", "namespace": "shop"}
 

@@ -390,14 +390,14 @@ def test_texts_between_two_values_stay() -> None:
 @cases("real", "renderings", "expected")
 def test_a_scalar_has_the_texts_that_are_around_the_value(real: Any, renderings: list[Any], *, expected: bool) -> None:
     assert has_constants(real, renderings) is expected
-    assert (difference({"k": real}, [{"k": each} for each in renderings]) is None) is expected
+    assert (difference({"k": real}, [{"k": rendering} for rendering in renderings]) is None) is expected
 
 
 @cases("real", "renderings", "path")
 def test_the_first_difference_is_found(real: Any, renderings: list[Any], path: tuple[Any, ...] | None) -> None:
-    found = difference(real, renderings)
+    result = difference(real, renderings)
 
-    assert (None if found is None else found.path) == path
+    assert (None if result is None else result.path) == path
 
 
 def test_objects_with_very_many_keys_take_no_longer_for_each() -> None:

@@ -25,8 +25,8 @@ template: |
 
 def workload(kind: str = "Deployment", *, namespace: str = "", **pod: Any) -> dict[str, Any]:
     """A workload; keywords are of ``make_pod``."""
-    made = make_pod("", **pod)
-    template = {"metadata": {k: v for k, v in made["metadata"].items() if v}, "spec": made["spec"]}
+    result = make_pod("", **pod)
+    template = {"metadata": {k: v for k, v in result["metadata"].items() if v}, "spec": result["spec"]}
     metadata = {"name": "w", "namespace": namespace} if namespace else {"name": "w"}
     spec = {"jobTemplate": {"spec": {"template": template}}} if kind == "CronJob" else {"template": template}
     return {"apiVersion": "batch/v1", "kind": kind, "metadata": metadata, "spec": spec}
@@ -34,9 +34,9 @@ def workload(kind: str = "Deployment", *, namespace: str = "", **pod: Any) -> di
 
 def injected(revision: Revision, obj: dict[str, Any]) -> dict[str, Any]:
     """The object with its pods injected, without a warning."""
-    found = inject_object(revision, obj, warn=pytest.fail)
-    assert found is not None
-    return found
+    result = inject_object(revision, obj, warn=pytest.fail)
+    assert result is not None
+    return result
 
 
 def images(spec: dict[str, Any]) -> list[str]:
@@ -45,17 +45,17 @@ def images(spec: dict[str, Any]) -> list[str]:
 
 def image_of_proxy(revision: Revision, obj: dict[str, Any]) -> str:
     """What the template of ``revision`` said in place of the proxy's image."""
-    found = injected(revision, obj)
-    spec = found["spec"] if found["kind"] == "Pod" else found["spec"]["template"]["spec"]
-    return next(str(each["image"]) for each in spec["containers"] if each["name"] == "istio-proxy")
+    result = injected(revision, obj)
+    spec = result["spec"] if result["kind"] == "Pod" else result["spec"]["template"]["spec"]
+    return next(str(container["image"]) for container in spec["containers"] if container["name"] == "istio-proxy")
 
 
 def warned(revision: Revision, obj: dict[str, Any]) -> list[str]:
     """What is said of an object that is left alone."""
     lines: list[str] = []
-    found = inject_object(revision, obj, warn=lines.append)
-    assert found is not None
-    spec = found["spec"] if found["kind"] == "Pod" else found["spec"]["template"]["spec"]
+    result = inject_object(revision, obj, warn=lines.append)
+    assert result is not None
+    spec = result["spec"] if result["kind"] == "Pod" else result["spec"]["template"]["spec"]
     assert "proxy:1.24.6" not in images(spec)
     return lines
 
@@ -64,10 +64,10 @@ def warned(revision: Revision, obj: dict[str, Any]) -> list[str]:
     "kind", ["DaemonSet", "Deployment", "DeploymentConfig", "Job", "ReplicaSet", "ReplicationController", "StatefulSet"]
 )
 def test_every_kind_of_workload_is_injected_in_its_template(kind: str) -> None:
-    found = injected(revision_of(), workload(kind))
+    result = injected(revision_of(), workload(kind))
 
-    assert images(found["spec"]["template"]["spec"]) == ["proxy:1.24.6", "registry.example.com/app:1.0"]
-    assert "sidecar.istio.io/status" in found["spec"]["template"]["metadata"]["annotations"]
+    assert images(result["spec"]["template"]["spec"]) == ["proxy:1.24.6", "registry.example.com/app:1.0"]
+    assert "sidecar.istio.io/status" in result["spec"]["template"]["metadata"]["annotations"]
 
 
 def test_a_pod_is_injected_itself() -> None:
@@ -98,9 +98,9 @@ def test_the_items_of_a_list_are_injected_in_place_and_others_stay() -> None:
     service = {"apiVersion": "v1", "kind": "Service", "spec": {"odd": "stays"}}
     listed = {"apiVersion": "v1", "kind": "List", "items": [service, workload(), make_pod()]}
 
-    found = injected(revision_of(), listed)
+    result = injected(revision_of(), listed)
 
-    assert found["items"] == [service, *(injected(revision_of(), each) for each in (workload(), make_pod()))]
+    assert result["items"] == [service, *(injected(revision_of(), each) for each in (workload(), make_pod()))]
 
 
 @pytest.mark.parametrize(
@@ -123,9 +123,9 @@ def test_policy_selectors_and_default_templates_of_the_config_do_not_count(old: 
 
 
 def test_the_annotations_of_the_config_are_not_added() -> None:
-    found = injected(revision_of(config=f"{CONFIG}injectedAnnotations: {{a: b}}\n"), make_pod())
+    result = injected(revision_of(config=f"{CONFIG}injectedAnnotations: {{a: b}}\n"), make_pod())
 
-    assert "a" not in found["metadata"]["annotations"]
+    assert "a" not in result["metadata"]["annotations"]
 
 
 @pytest.mark.parametrize(
@@ -191,13 +191,13 @@ def test_an_injected_pod_is_told_by_its_containers_or_its_status(
     pod = make_pod(annotations=annotations, containers=[make_container(), make_container("istio-proxy")])
     lines: list[str] = []
 
-    found = inject_object(revision_of(minor, config), pod, warn=lines.append)
+    result = inject_object(revision_of(minor, config), pod, warn=lines.append)
 
-    assert found is not None
+    assert result is not None
     assert [line.partition(" has ")[2] for line in lines] == (
         ['injected "istio-proxy" sidecar already'] if count == 2 else []
     )
-    assert count is None or len(found["spec"]["containers"]) == count
+    assert count is None or len(result["spec"]["containers"]) == count
 
 
 def test_a_pod_of_a_proxy_alone_is_not_taken_for_injected() -> None:
@@ -238,6 +238,6 @@ def test_each_workload_is_guarded_as_the_guard_mode_says() -> None:
         inject_object(revision, hostile, warn=warnings.append, guard="warn")
 
     assert len(warnings) == 2
-    assert all("metadata.labels[a]: the value breaks out of the template" in each for each in warnings)
+    assert all("metadata.labels[a]: the value breaks out of the template" in warning for warning in warnings)
     with pytest.raises(BreakOutError):
         inject_object(revision, hostile, warn=pytest.fail)

@@ -48,7 +48,7 @@ def outcome(minor: Minor, template: str, asked: dict[str, Any]) -> dict[str, Any
     return {
         "labels": pod["metadata"].get("labels", {}),
         "annotations": pod["metadata"]["annotations"],
-        "names": [each["name"] for each in pod["spec"]["containers"]],
+        "names": [container["name"] for container in pod["spec"]["containers"]],
         "spec": pod["spec"],
         "app": pod["spec"]["containers"][0],
         "proxy": proxy_of(pod),

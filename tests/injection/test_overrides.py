@@ -38,10 +38,10 @@ def test_the_users_settings_of_the_proxy_are_applied_and_recorded(
     template: dict[str, Any],
     expected: dict[str, Any],
 ) -> None:
-    found = reapply_overrides(make_pod(**merged), make_pod(**original), {"spec": template}, behaviours_of(minor))
+    result = reapply_overrides(make_pod(**merged), make_pod(**original), {"spec": template}, behaviours_of(minor))
 
-    assert {kind: found["spec"].get(kind) for kind in expected["spec"]} == expected["spec"]
-    assert json.loads(found["metadata"].get("annotations", {}).get(OVERRIDES, "null")) == expected["recorded"]
+    assert {kind: result["spec"].get(kind) for kind in expected["spec"]} == expected["spec"]
+    assert json.loads(result["metadata"].get("annotations", {}).get(OVERRIDES, "null")) == expected["recorded"]
 
 
 def test_recorded_containers_are_put_back_once() -> None:
@@ -79,10 +79,10 @@ def test_init_containers_follow_the_users_uid_of_the_proxy(
 
     spec = init_user_adjusted(initialised, make_pod(**user), mesh_interception_mode=mode)["spec"]
 
-    (found,) = spec["initContainers"]
+    (init_containers,) = spec["initContainers"]
     assert {
-        "uid": found["args"][1],
-        "init": found.get("securityContext"),
+        "uid": init_containers["args"][1],
+        "init": init_containers.get("securityContext"),
         "proxy": spec["containers"][1]["securityContext"],
     } == expected
 

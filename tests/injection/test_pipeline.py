@@ -137,9 +137,9 @@ def test_the_patch_fits_a_pod_without_metadata(metadata: dict[str, Any]) -> None
 
 
 def test_the_agents_port_of_prometheus_is_the_meshs_not_the_pods() -> None:
-    found = injected(revision_of(), make_pod(annotations=IN_CONFIG)).pod["metadata"]["annotations"]
+    result = injected(revision_of(), make_pod(annotations=IN_CONFIG)).pod["metadata"]["annotations"]
 
-    assert found["prometheus.io/port"] == "15020"
+    assert result["prometheus.io/port"] == "15020"
 
 
 @pytest.mark.parametrize(("minor", "expected"), [(5, "mesh"), (6, "pod")])

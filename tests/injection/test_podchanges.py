@@ -50,9 +50,9 @@ def test_a_field_of_a_container_has_its_kind(old: dict[str, Any], new: dict[str,
 def test_changes_of_a_pod_are_told_by_kind_and_place(
     given: dict[str, Any], old: dict[str, Any], new: dict[str, Any], expected: list[list[Any]]
 ) -> None:
-    found = pod_changes(make_pod(**old), make_pod(**new), make_pod(**given))
+    results = pod_changes(make_pod(**old), make_pod(**new), make_pod(**given))
 
-    assert [[each.kind, each.path, *map(shown, (each.old, each.new))] for each in found] == expected
+    assert [[change.kind, change.path, *map(shown, (change.old, change.new))] for change in results] == expected
 
 
 def shown(value: Any) -> Any:
@@ -64,18 +64,18 @@ def shown(value: Any) -> Any:
 def test_a_variable_of_the_proxy_is_shown(
     old: dict[str, Any], new: dict[str, Any], expected: tuple[str, Any, Any]
 ) -> None:
-    (found,) = pod_changes(pod_with({"env": [{"name": "A", **old}]}), pod_with({"env": [{"name": "A", **new}]}), GIVEN)
+    (change,) = pod_changes(pod_with({"env": [{"name": "A", **old}]}), pod_with({"env": [{"name": "A", **new}]}), GIVEN)
 
-    assert (found.path, found.old, found.new) == (f"containers[istio-proxy].env[A]{expected[0]}", *expected[1:])
+    assert (change.path, change.old, change.new) == (f"containers[istio-proxy].env[A]{expected[0]}", *expected[1:])
 
 
 def test_changes_stand_in_the_order_of_the_kinds() -> None:
     old = pod_with({"image": "a:1", "args": ["1"]}, volumes=[{"name": "a"}], dnsPolicy="a")
     new = pod_with({"image": "a:2", "args": ["2"]}, dnsPolicy="b")
 
-    found = [KINDS.index(kind) for kind, _ in kinds_of(old, new)]
+    results = [KINDS.index(kind) for kind, _ in kinds_of(old, new)]
 
-    assert found == sorted(found)
+    assert results == sorted(results)
 
 
 INJECTED = Injected(pod_with(), b"[]", ("sidecar",))
@@ -95,9 +95,9 @@ ERROR = AnnotationError(f"bad {PRIVATE}", where="here")
 def test_another_decision_is_the_one_change(
     old: Injected | Skipped | DataError, new: Injected | Skipped | DataError, expected: tuple[str, str]
 ) -> None:
-    given = make_pod(containers=[make_container(env=[{"name": "A", "value": PRIVATE}])])
+    pod = make_pod(containers=[make_container(env=[{"name": "A", "value": PRIVATE}])])
 
-    assert changes(old, new, given) == (Change("decision", "", *expected),)
+    assert changes(old, new, pod) == (Change("decision", "", *expected),)
 
 
 @pytest.mark.parametrize("answer", [SKIPPED, ERROR, INJECTED])
@@ -139,7 +139,7 @@ def test_an_answer_in_a_word() -> None:
 def found(old: Any, new: Any, path: str = "x", **options: Any) -> list[tuple[str, Any, Any]]:
     """The differences but for those of order."""
     changes = differences("k", path, old, new, **options)
-    return [(each.path, each.old, each.new) for each in changes if each.kind == "k"]
+    return [(change.path, change.old, change.new) for change in changes if change.kind == "k"]
 
 
 @cases(
@@ -178,7 +178,7 @@ def test_the_same_entries_in_another_order_are_one_difference() -> None:
 def test_order_is_shown_from_the_first_to_the_last_out_of_place(
     old: str, new: str, expected: tuple[str, str] | None
 ) -> None:
-    changes = [("".join(each.old), "".join(each.new)) for each in order_changes("x", old, new)]
+    changes = [("".join(order_change.old), "".join(order_change.new)) for order_change in order_changes("x", old, new)]
 
     assert changes == ([expected] if expected else [])
 
@@ -255,19 +255,22 @@ def test_a_message_loses_the_values_it_quotes_the_longest_first() -> None:
 
 def test_an_entry_shows_where_its_value_is_from_and_never_the_value() -> None:
     entries = [[], *([{"name": "A", **each}] for each in ({"value": PRIVATE}, {}, {"valueFrom": {"x": 1}}))]
-    pods = [make_pod(containers=[make_container(env=each)]) for each in entries]
+    pods = [make_pod(containers=[make_container(env=entry)]) for entry in entries]
 
-    found = [[(each.old, each.new) for each in pod_changes(one, other, GIVEN)] for one, other in pairwise(pods)]
+    results = [
+        [(pod_change.old, pod_change.new) for pod_change in pod_changes(one, other, GIVEN)]
+        for one, other in pairwise(pods)
+    ]
 
     shown = {"valueFrom": {"x": 1}}
-    assert found == [[(ABSENT, HIDDEN)], [(HIDDEN, HIDDEN)], [(HIDDEN, shown)]]
+    assert results == [[(ABSENT, HIDDEN)], [(HIDDEN, HIDDEN)], [(HIDDEN, shown)]]
 
 
 def test_null_among_containers_and_variables_has_nothing_to_hide() -> None:
-    given = make_pod()
-    given["spec"]["containers"] = [None, make_container(env=[None, *env(A=PRIVATE)])]
+    pod = make_pod()
+    pod["spec"]["containers"] = [None, make_container(env=[None, *env(A=PRIVATE)])]
 
-    assert hiding_of(given) == hiding_of(make_pod(containers=[make_container(env=env(A=PRIVATE))]))
+    assert hiding_of(pod) == hiding_of(make_pod(containers=[make_container(env=env(A=PRIVATE))]))
 
 
 def test_a_variable_that_stands_twice_is_hidden_twice() -> None:

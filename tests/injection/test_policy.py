@@ -122,9 +122,9 @@ def _verdicts(policy: Policy, minor: Minor = NEWEST, namespace: str = "shop", **
 
 
 def test_every_rule_gives_its_verdict_in_the_order_of_the_table() -> None:
-    found = _verdicts(Policy("enabled"))
+    results = _verdicts(Policy("enabled"))
 
-    assert [verdict.step for verdict in found] == [
+    assert [verdict.step for verdict in results] == [
         "host_network",
         "ignored_namespace",
         "illegal_policy",
@@ -134,7 +134,7 @@ def test_every_rule_gives_its_verdict_in_the_order_of_the_table() -> None:
         "always_selector",
         "policy",
     ]
-    assert all(verdict.decision is not None or verdict.silence for verdict in found)
+    assert all(verdict.decision is not None or verdict.silence for verdict in results)
 
 
 @pytest.mark.parametrize("policy", ["enabled", "disabled", "odd"])
@@ -146,8 +146,8 @@ def test_the_first_verdict_with_a_decision_is_the_decision(
     policy: str, labels: dict[str, str], annotations: dict[str, str], minor: Minor, namespace: str
 ) -> None:
     rules = Policy(policy, (NEVER,), (ALWAYS,))
-    found = _verdicts(rules, minor, namespace, labels=labels, annotations=annotations)
-    first = next(verdict.decision for verdict in found if verdict.decision is not None)
+    results = _verdicts(rules, minor, namespace, labels=labels, annotations=annotations)
+    first = next(verdict.decision for verdict in results if verdict.decision is not None)
 
     decided = _decided(rules, labels=labels, annotations=annotations, minor=minor, namespace=namespace)
 
@@ -156,7 +156,7 @@ def test_the_first_verdict_with_a_decision_is_the_decision(
 
 @cases("minor", "pod", "step", "says")
 def test_a_rule_that_does_not_apply_says_why(minor: Minor, pod: dict[str, Any], step: str, says: str) -> None:
-    found = next(verdict for verdict in _verdicts(Policy("enabled"), minor, **pod) if verdict.step == step)
+    result = next(verdict for verdict in _verdicts(Policy("enabled"), minor, **pod) if verdict.step == step)
 
-    assert found.decision is None
-    assert says in found.silence
+    assert result.decision is None
+    assert says in result.silence

@@ -373,10 +373,10 @@ def test_the_agent_is_told_what_to_scrape_and_is_scraped_in_its_place(
 ) -> None:
     pod = _scraped(annotations)
 
-    found = _merged(pod, **made_with)
+    result = _merged(pod, **made_with)
 
-    assert (found["metadata"]["annotations"], _scrape_env(found)) == (expected, env)
-    assert (found is pod) is (annotations == expected)
+    assert (result["metadata"]["annotations"], _scrape_env(result)) == (expected, env)
+    assert (result is pod) is (annotations == expected)
     assert pod == _scraped(annotations)
 
 
@@ -404,15 +404,15 @@ def test_scrape_false_declines_since_1_13(scrape: dict[str, str], version: str, 
 def test_scrape_targets_name_several_endpoints_since_1_31(
     annotations: dict[str, str], expected: dict[str, str], env: str
 ) -> None:
-    found = _merged(_scraped(annotations), version="1.31")
-    assert found["metadata"]["annotations"] == {**AGENT, **expected}
-    assert _scrape_env(found) == [{"name": ENV, "value": env}]
+    result = _merged(_scraped(annotations), version="1.31")
+    assert result["metadata"]["annotations"] == {**AGENT, **expected}
+    assert _scrape_env(result) == [{"name": ENV, "value": env}]
 
 
 def test_scrape_targets_mean_nothing_up_to_1_30() -> None:
-    found = _merged(_scraped({TARGETS: "15000"}), version="1.30")
-    assert found["metadata"]["annotations"] == {TARGETS: "15000", **AGENT}
-    assert _scrape_env(found) is None
+    result = _merged(_scraped({TARGETS: "15000"}), version="1.30")
+    assert result["metadata"]["annotations"] == {TARGETS: "15000", **AGENT}
+    assert _scrape_env(result) is None
 
 
 @cases("annotations", "what")

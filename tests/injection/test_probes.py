@@ -59,9 +59,9 @@ def test_probes_and_hooks_are_noted_as_the_minor_does(
 def test_probers_are_never_the_proxys() -> None:
     listed = [make_container("b", livenessProbe=HTTP), make_container("istio-proxy", livenessProbe=HTTP)]
 
-    found = rewrite_of().probers([*listed, make_container("a", livenessProbe=HTTP, readinessProbe=HTTP)], PORT)
+    result = rewrite_of().probers([*listed, make_container("a", livenessProbe=HTTP, readinessProbe=HTTP)], PORT)
 
-    assert sorted(found) == ["/app-health/a/livez", "/app-health/a/readyz", "/app-health/b/livez"]
+    assert sorted(result) == ["/app-health/a/livez", "/app-health/a/readyz", "/app-health/b/livez"]
 
 
 def test_the_probers_are_one_json_object_sorted_by_url() -> None:
@@ -79,16 +79,16 @@ def test_probes_and_hooks_ask_the_agent_by_http_and_keep_the_rest(
 
 @pytest.mark.parametrize(("text", "port"), [("0" * 10_000 + "7", 7), (" 7", 0)])
 def test_the_port_of_the_agent_is_read_as_go_reads_it(text: str, port: int) -> None:
-    (found,) = rewrite_of().redirect([app(readinessProbe=HTTP)], {STATUS_PORT: text}, PORT)
+    (result,) = rewrite_of().redirect([app(readinessProbe=HTTP)], {STATUS_PORT: text}, PORT)
 
-    assert found["readinessProbe"]["httpGet"]["port"] == port
+    assert result["readinessProbe"]["httpGet"]["port"] == port
 
 
 def test_the_agent_is_told_in_a_variable_where_the_probes_went() -> None:
-    found = rewritten_by(30, injected())
+    result = rewritten_by(30, injected())
 
-    assert found["spec"]["containers"][0]["readinessProbe"] == {"httpGet": AT_READYZ}
-    assert proxy_env(found) == [
+    assert result["spec"]["containers"][0]["readinessProbe"] == {"httpGet": AT_READYZ}
+    assert proxy_env(result) == [
         {"name": APP_PROBERS, "value": '{"/app-health/app/readyz":{"httpGet":{"path":"/ready","port":8080}}}'}
     ]
 
@@ -104,9 +104,9 @@ def test_the_pod_given_is_not_changed() -> None:
 def test_the_pod_decides_and_else_the_values(annotated: str | None, by_default: bool, expected: bool) -> None:
     pod = injected(annotations={} if annotated is None else {REWRITE: annotated})
 
-    found = rewritten_by(30, pod, by_default=by_default)
+    result = rewritten_by(30, pod, by_default=by_default)
 
-    assert (found != pod) is expected
+    assert (result != pod) is expected
 
 
 def test_a_pod_without_a_proxy_keeps_its_probes() -> None:
@@ -127,9 +127,9 @@ def test_init_containers_are_probed_from_1_19_on(minor: int, rewrites: bool) -> 
         containers=[app(), make_container("istio-proxy")], initContainers=[make_container("side", startupProbe=HTTP)]
     )
 
-    found = rewritten_by(minor, pod)
+    result = rewritten_by(minor, pod)
 
-    assert found["spec"]["initContainers"][0]["startupProbe"] == (
+    assert result["spec"]["initContainers"][0]["startupProbe"] == (
         {"httpGet": {"path": "/app-health/side/startupz", "port": PORT}} if rewrites else HTTP
     )
 
@@ -141,9 +141,9 @@ EARLIER = '{"/app-health/app/readyz":{"httpGet":{"port":1}},"/app-health/app/liv
 def test_on_a_second_injection_what_was_noted_before_wins(minor: int, earlier: str, expected: str) -> None:
     pod = injected(env=[{"name": "A", "value": "b"}, {"name": APP_PROBERS, "value": earlier}], annotations={STATUS: ""})
 
-    found = rewritten_by(minor, pod)
+    result = rewritten_by(minor, pod)
 
-    assert proxy_env(found) == [{"name": "A", "value": "b"}, {"name": APP_PROBERS, "value": expected}]
+    assert proxy_env(result) == [{"name": "A", "value": "b"}, {"name": APP_PROBERS, "value": expected}]
 
 
 @pytest.mark.parametrize(("minor", "annotations"), [(16, {STATUS: ""}), (30, {})])
@@ -157,6 +157,6 @@ def test_up_to_1_16_and_for_a_pod_without_status_the_variable_is_appended_again(
 
 @pytest.mark.parametrize(("minor", "expected"), [(26, None), (27, [APP_PROBERS])])
 def test_a_variable_that_was_lost_is_back_from_1_27_on(minor: int, expected: list[str] | None) -> None:
-    found = proxy_env(rewritten_by(minor, injected(annotations={STATUS: ""})))
+    result = proxy_env(rewritten_by(minor, injected(annotations={STATUS: ""})))
 
-    assert (found and [each["name"] for each in found]) == expected
+    assert (result and [each["name"] for each in result]) == expected

@@ -88,9 +88,9 @@ def test_a_probe_is_back_and_keeps_its_thresholds(kind: str, field: str, action:
     probe = {"httpGet": AT_AGENT, "periodSeconds": 7, "timeoutSeconds": 3}
     probers = {f"/app-health/app/{kind}": {**action, "timeoutSeconds": 3}}
 
-    found = uninject_pod(injected({**make_container(), field: probe}, env={PROBERS: probers}))
+    result = uninject_pod(injected({**make_container(), field: probe}, env={PROBERS: probers}))
 
-    assert found == make_pod(
+    assert result == make_pod(
         containers=[{**make_container(), field: {"periodSeconds": 7, "timeoutSeconds": 3, **action}}]
     )
 
@@ -99,9 +99,9 @@ def test_a_container_may_be_called_by_any_dns_label() -> None:
     probers = {"/app-health/app-2/livez": {"tcpSocket": {"port": 2}}}
     app = make_container("app-2", livenessProbe={"httpGet": AT_AGENT})
 
-    found = uninject_pod(injected(app, env={PROBERS: probers}))
+    result = uninject_pod(injected(app, env={PROBERS: probers}))
 
-    assert found["spec"]["containers"] == [make_container("app-2", livenessProbe={"tcpSocket": {"port": 2}})]
+    assert result["spec"]["containers"] == [make_container("app-2", livenessProbe={"tcpSocket": {"port": 2}})]
 
 
 @pytest.mark.parametrize(

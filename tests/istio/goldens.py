@@ -37,8 +37,8 @@ def golden(name: str, kind: str = "MutatingWebhookConfiguration") -> Object:
     if kind == "Service":
         metadata: Object = {"name": f"istiod-revision-tag-{tag}", "namespace": NAMESPACE}
         spec = {"ports": FACTS["service_ports"], "selector": {"app": "istiod", "istio.io/rev": revision}}
-        found = {"apiVersion": "v1", "kind": kind, "spec": spec, "status": {"loadBalancer": {}}}
-        return copy.deepcopy(found | {"metadata": {**metadata, "labels": FACTS["service_labels"] | labels}})
+        result = {"apiVersion": "v1", "kind": kind, "spec": spec, "status": {"loadBalancer": {}}}
+        return copy.deepcopy(result | {"metadata": {**metadata, "labels": FACTS["service_labels"] | labels}})
     if kind == "ValidatingWebhookConfiguration":
         client = {"service": {"name": service_of(revision), "namespace": NAMESPACE, "path": "/validate"}}
         metadata = {"name": "istiod-default-validator", "annotations": copied_annotations(revision)}
@@ -62,21 +62,21 @@ def _revision(revision: str) -> Object:
 def _webhooks(name: str, revision: str, *, auto: bool = False) -> list[Object]:
     prefixes = FACTS["named"] + (FACTS["default"] if name == "default" else []) + (["auto"] if auto else [])
     client = {"service": {"name": service_of(revision), "namespace": NAMESPACE, "path": "/inject", "port": 443}}
-    found = []
+    results = []
     for prefix in prefixes:
         of_namespaces, of_pods = json.loads(json.dumps(FACTS["selectors"][prefix]).replace("NAME", name))
-        found.append(
+        results.append(
             FACTS["webhook"]
             | {"name": f"{prefix}.sidecar-injector.istio.io", "clientConfig": client}
             | {"namespaceSelector": {"matchExpressions": of_namespaces}}
             | {"objectSelector": {"matchExpressions": of_pods}}
         )
-    return found
+    return results
 
 
 def _configuration(kind: str, metadata: Object, webhooks: list[Object]) -> Object:
-    found = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": metadata, "webhooks": webhooks}
-    return copy.deepcopy(found)
+    result = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": metadata, "webhooks": webhooks}
+    return copy.deepcopy(result)
 
 
 def service_of(revision: str) -> str:

@@ -52,19 +52,21 @@ def found(objects: list[dict[str, Any]], **mesh: Any) -> list[Diagnostic]:
         mapping_at(obj, "metadata", "labels")
         for obj in (*objects, *(mapping_at(obj, "spec", "template") for obj in objects))
     ]
-    served = {"default", *(each["istio.io/rev"] for each in labels if "istio.io/rev" in each)}
-    known = [each for each in items if each is not None]
+    served = {"default", *(label["istio.io/rev"] for label in labels if "istio.io/rev" in label)}
+    known = [item for item in items if item is not None]
     return analyze(known, Mesh(configurations, **{"names": frozenset(served), **mesh}))
 
 
 @cases("objects", "says")
 def test_each_message_has_the_level_and_text_of_istios_analyzer(objects: list[dict[str, Any]], says: list[str]) -> None:
-    assert [f"{each.level} {each.line}" for each in found(objects) if each.code != "IST0102"] == says
+    assert [
+        f"{diagnostic.level} {diagnostic.line}" for diagnostic in found(objects) if diagnostic.code != "IST0102"
+    ] == says
 
 
 @cases("objects", "codes")
 def test_namespaces_and_pods(objects: list[dict[str, Any]], codes: list[str]) -> None:
-    assert [f"{each.code} {each.item.names()[0]}" for each in found(objects)] == codes
+    assert [f"{diagnostic.code} {diagnostic.item.names()[0]}" for diagnostic in found(objects)] == codes
 
 
 @cases("kind", "annotations", "codes")
@@ -82,7 +84,7 @@ def test_a_name_that_nothing_serves_is_reported(labels: dict[str, str], names: l
 
     messages = [each for each in found([namespace], names=frozenset(names)) if each.code == "INJ0001"]
 
-    assert [each.line for each in messages] == ([says] if says else [])
+    assert [message.line for message in messages] == ([says] if says else [])
 
 
 def test_in_a_cluster_only_webhooks_serve_a_name() -> None:
@@ -144,7 +146,7 @@ def test_an_upgrade_from_a_release_that_sends_traces_to_zipkin_is_reported(oldes
 
     messages = analyze([], Mesh(oldest=parse_minor(oldest), zipkin=zipkin))
 
-    assert [each.line[:79] for each in messages] == count * [
+    assert [message.line[:79] for message in messages] == count * [
         '[IST0169] (Service istio-system/zipkin) The configuration "meshConfig.defaultCo'
     ]
     assert analyze([], Mesh(oldest=parse_minor(oldest))) == []

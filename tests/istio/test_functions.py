@@ -240,8 +240,8 @@ def _containers(*images: str) -> list[GoStruct]:
 
 
 def test_the_namespace_the_version_and_the_instance_are_named() -> None:
-    found = _otel(_mesh(), {}, {}, "ns", _containers("app:1.0"))
-    assert found == "service.namespace=ns,service.version=1.0,service.instance.id=ns.$(POD_NAME).c0"
+    result = _otel(_mesh(), {}, {}, "ns", _containers("app:1.0"))
+    assert result == "service.namespace=ns,service.version=1.0,service.instance.id=ns.$(POD_NAME).c0"
 
 
 @cases("text")
@@ -258,25 +258,25 @@ def test_a_pointer_to_the_mesh_is_followed_and_nil_asks_for_nothing() -> None:
 
 @cases("image", "expected")
 def test_the_version_of_one_container_is_its_images_tag_and_digest(image: str, expected: str | None) -> None:
-    found = _otel(_mesh(), {}, {}, "", _containers(image))
+    result = _otel(_mesh(), {}, {}, "", _containers(image))
     version = [] if expected is None else [f"service.version={expected}"]
-    assert found.split(",") == [*version, "service.instance.id=.$(POD_NAME).c0"]
+    assert result.split(",") == [*version, "service.instance.id=.$(POD_NAME).c0"]
 
 
 def test_two_containers_have_no_version_and_the_first_names_the_instance() -> None:
-    found = _otel(_mesh(), {}, {}, "ns", _containers("a:1", "b:2"))
-    assert found == "service.namespace=ns,service.instance.id=ns.$(POD_NAME).c0"
+    result = _otel(_mesh(), {}, {}, "ns", _containers("a:1", "b:2"))
+    assert result == "service.namespace=ns,service.instance.id=ns.$(POD_NAME).c0"
 
 
 @cases("annotations", "labels", "expected")
 def test_an_annotation_wins_over_a_label_over_the_image(
     annotations: dict[str, str], labels: dict[str, str], expected: str
 ) -> None:
-    found = _otel(_mesh(), annotations, labels, "ns", _containers("app:1.0"))
-    assert f",service.version={expected}," in found
+    result = _otel(_mesh(), annotations, labels, "ns", _containers("app:1.0"))
+    assert f",service.version={expected}," in result
 
 
 def test_annotations_name_the_namespace_and_the_instance() -> None:
     annotations = {PREFIX + "namespace": "other", PREFIX + "instance.id": "me"}
-    found = _otel(_mesh(), annotations, {}, "ns", _containers("app:1.0"))
-    assert found == "service.namespace=other,service.version=1.0,service.instance.id=me"
+    result = _otel(_mesh(), annotations, {}, "ns", _containers("app:1.0"))
+    assert result == "service.namespace=other,service.version=1.0,service.instance.id=me"

@@ -25,19 +25,21 @@ def without_owners(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def described(name: str, kind: str) -> dict[str, Any]:
-    found = golden(name, kind)
-    if applied := found["metadata"].get("annotations", {}).get(LAST_APPLIED):
-        found["metadata"]["annotations"][LAST_APPLIED] = json.loads(applied)
-    return found
+    result = golden(name, kind)
+    if applied := result["metadata"].get("annotations", {}).get(LAST_APPLIED):
+        result["metadata"]["annotations"][LAST_APPLIED] = json.loads(applied)
+    return result
 
 
 @pytest.mark.needs("corpus")
-@pytest.mark.parametrize("name", [*(f"revision-{each}" for each in REVISIONS), *TAGS])
+@pytest.mark.parametrize("name", [*(f"revision-{revision}" for revision in REVISIONS), *TAGS])
 def test_each_object_is_the_one_that_istioctl_printed(name: str) -> None:
     documents = [each for each in yaml.safe_load_all((WEBHOOKS / f"{name}.yaml").read_text()) if each]
 
     assert documents
-    assert [described(name, each["kind"]) for each in documents] == [without_owners(each) for each in documents]
+    assert [described(name, document["kind"]) for document in documents] == [
+        without_owners(document) for document in documents
+    ]
 
 
 @pytest.mark.needs("corpus")

@@ -208,7 +208,7 @@ def test_the_default_mesh_config_of_a_minor_is_istios(minor: Minor, expected: di
 def test_a_default_changes_with_its_minor(field: str, last_before: Minor, before: Any, after: Any) -> None:
     minors = last_before, (1, last_before[1] + 1)
 
-    assert [{**default_mesh_config(each), **default_proxy_config(each)}.get(field) for each in minors] == [
+    assert [{**default_mesh_config(minor), **default_proxy_config(minor)}.get(field) for minor in minors] == [
         before,
         after,
     ]

@@ -280,11 +280,11 @@ def test_a_nested_message_has_the_go_name_of_its_parents(name: str, go_type: str
 def test_fields_that_later_minors_dropped_are_known(
     message: str, json: str, proto: str, go: str, kind: str, before: str
 ) -> None:
-    found = message_type(message)
-    field = found.by_json[json]
+    result = message_type(message)
+    field = result.by_json[json]
     assert (field.proto, field.go, field.kind) == (proto, go, kind)
-    assert (found.by_json[proto], found.by_go[go]) == (field, field)
-    names = [item.json for item in found.fields]
+    assert (result.by_json[proto], result.by_go[go]) == (field, field)
+    names = [item.json for item in result.fields]
     assert names[names.index(json) - 1].startswith(before)
 
 

@@ -20,22 +20,28 @@ def resource(name: str, namespace: str = "shop", *, at: str = "", **spec: Any) -
     return read_proxy_config_resource({"metadata": metadata, "spec": spec})
 
 
-def names(found: Applying) -> tuple[list[str], list[str]]:
-    return list(map(str, found.below)), list(map(str, found.above))
+def names(applying: Applying) -> tuple[list[str], list[str]]:
+    return list(map(str, applying.below)), list(map(str, applying.above))
 
 
 def test_only_the_fields_that_istio_uses_are_remembered() -> None:
-    found = resource("a", concurrency=0, environmentVariables={"A": "b"}, image={"imageType": "debug"}, other=1)
+    proxy_config_resource = resource(
+        "a", concurrency=0, environmentVariables={"A": "b"}, image={"imageType": "debug"}, other=1
+    )
 
-    assert found.proxy_config(NOW) == {"concurrency": 0, "proxyMetadata": {"A": "b"}, "image": {"imageType": "debug"}}
-    assert found.proxy_config(behaviours_of((1, 13))) == {"concurrency": 0, "proxyMetadata": {"A": "b"}}
+    assert proxy_config_resource.proxy_config(NOW) == {
+        "concurrency": 0,
+        "proxyMetadata": {"A": "b"},
+        "image": {"imageType": "debug"},
+    }
+    assert proxy_config_resource.proxy_config(behaviours_of((1, 13))) == {"concurrency": 0, "proxyMetadata": {"A": "b"}}
 
 
 def test_what_is_returned_is_a_copy() -> None:
-    found = resource("a", environmentVariables={"A": "b"})
-    found.proxy_config(NOW)["proxyMetadata"]["A"] = "changed"
+    proxy_config_resource = resource("a", environmentVariables={"A": "b"})
+    proxy_config_resource.proxy_config(NOW)["proxyMetadata"]["A"] = "changed"
 
-    assert found.proxy_config(NOW) == {"proxyMetadata": {"A": "b"}}
+    assert proxy_config_resource.proxy_config(NOW) == {"proxyMetadata": {"A": "b"}}
 
 
 @cases("item", "error")

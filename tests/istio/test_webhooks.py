@@ -141,8 +141,8 @@ def test_every_webhook_of_a_configuration_has_the_options() -> None:
 
 def selectors(webhook: dict[str, Any]) -> list[list[str]]:
     """The keys and operators of the selectors for namespaces and pods."""
-    found = (webhook[key]["matchExpressions"] for key in ("namespaceSelector", "objectSelector"))
-    return [[f"{each['key']} {each['operator']}" for each in expressions] for expressions in found]
+    result = (webhook[key]["matchExpressions"] for key in ("namespaceSelector", "objectSelector"))
+    return [[f"{expression['key']} {expression['operator']}" for expression in expressions] for expressions in result]
 
 
 def test_the_label_of_a_pod_can_count_before_that_of_its_namespace() -> None:
@@ -185,7 +185,7 @@ def test_the_precedence_of_a_configuration_is_read_back(name: str, precedence: s
     ],
 )
 def test_one_webhook_is_called_if_pods_choose_first(namespace: dict[str, str], pod: dict[str, str], name: str) -> None:
-    assert [found for found, _ in called(("a", "b", "default"), namespace, pod, "pod")] == [name]
+    assert [result for result, _ in called(("a", "b", "default"), namespace, pod, "pod")] == [name]
 
 
 def test_the_label_of_a_pod_that_nothing_serves_counts_too_if_pods_choose_first() -> None:
@@ -255,9 +255,9 @@ def test_the_webhook_for_unserved_names_is_called_for_the_pods_of_served_names(
 ) -> None:
     names = sorted({labels[REV] for labels in (namespace, pod) if REV in labels})
 
-    found = [webhook.split(".")[1] for _, webhook in called(names, namespace, pod)]
+    results = [webhook.split(".")[1] for _, webhook in called(names, namespace, pod)]
 
-    assert found == [{"namespace": "namespace", "pod": "object"}[kind] for kind in kinds]
+    assert results == [{"namespace": "namespace", "pod": "object"}[kind] for kind in kinds]
 
 
 @pytest.mark.parametrize("action", UNSERVED_ACTIONS)
@@ -312,16 +312,16 @@ def test_a_deactivated_configuration_matches_nothing_and_keeps_the_rest() -> Non
     configuration = revision_webhook("default", WebhookOptions())
     before = dump_json(configuration)
 
-    found = deactivate(configuration)
+    result = deactivate(configuration)
 
     never = {"matchLabels": {"istio.io/deactivated": "never-match"}}
-    assert (is_deactivated(configuration), is_deactivated(found)) == (False, True)
-    assert found["webhooks"] == [
+    assert (is_deactivated(configuration), is_deactivated(result)) == (False, True)
+    assert result["webhooks"] == [
         {**webhook, "namespaceSelector": never, "objectSelector": never} for webhook in configuration["webhooks"]
     ]
     assert dump_json(configuration) == before
     labels = {"istio-injection": "enabled"}, {REV: "default"}
-    assert not any(live_webhooks([found]).find_called(label, {}) for label in labels)
+    assert not any(live_webhooks([result]).find_called(label, {}) for label in labels)
 
 
 @pytest.mark.parametrize(
@@ -424,8 +424,8 @@ def configuration(name: str = "w", **changed: Any) -> dict[str, Any]:
 def test_the_configuration_of_a_revision_is_read_back() -> None:
     options = WebhookOptions(Endpoint("injector", "home"), ca_bundle="QQ==", failure_policy="Ignore")
 
-    found = live_webhooks([revision_webhook("1-30", options)])
-    first, second = found
+    webhooks = live_webhooks([revision_webhook("1-30", options)])
+    first, second = webhooks
 
     assert (first.configuration, first.name) == (
         "istio-sidecar-injector-1-30",
@@ -435,8 +435,8 @@ def test_the_configuration_of_a_revision_is_read_back() -> None:
     assert (first.service, first.fails, first.trusted) == (Service("injector", "home"), False, True)
     assert (first.conditions, first.assumed) == ((), False)
     assert str(first.service) == "home/injector"
-    assert found.find_called({REV: "1-30"}, {}) == [first]
-    assert found.find_called({}, {REV: "1-30"}) == [second]
+    assert webhooks.find_called({REV: "1-30"}, {}) == [first]
+    assert webhooks.find_called({}, {REV: "1-30"}) == [second]
 
 
 def test_a_tag_is_read_from_its_label_and_the_path_from_a_url() -> None:
@@ -449,23 +449,25 @@ def test_a_tag_is_read_from_its_label_and_the_path_from_a_url() -> None:
 
 
 def test_live_webhooks_are_in_the_api_servers_order() -> None:
-    found = live_webhooks([configuration("b"), configuration("a"), configuration("c")])
+    webhooks = live_webhooks([configuration("b"), configuration("a"), configuration("c")])
 
-    assert [each.configuration for each in found] == ["a", "b", "c"]
+    assert [live_webhook.configuration for live_webhook in webhooks] == ["a", "b", "c"]
 
 
 def test_webhooks_that_were_found_for_a_namespace_are_those_of_each_of_its_pods() -> None:
     names = ("default", "1-24", "1-30")
-    found = live_webhooks([revision_webhook(name, WebhookOptions(auto_inject=True)) for name in names])
+    webhooks = live_webhooks([revision_webhook(name, WebhookOptions(auto_inject=True)) for name in names])
     revisions: list[dict[str, str]] = [{}, *({REV: name} for name in (*names, "other"))]
-    namespaces = [{**each, **more} for each in revisions for more in ({}, {"istio-injection": "enabled"}, {"a": "b"})]
-    pods = [{**each, **more} for each in revisions for more in ({}, {"sidecar.istio.io/inject": "false"})]
+    namespaces = [
+        {**revision, **more} for revision in revisions for more in ({}, {"istio-injection": "enabled"}, {"a": "b"})
+    ]
+    pods = [{**revision, **more} for revision in revisions for more in ({}, {"sidecar.istio.io/inject": "false"})]
     calls = 0
     for _ in range(2):  # the second time nothing is looked for in the namespaces
         for namespace in namespaces:
             for pod in pods:
-                expected = [each for each in found if not each.unmet(namespace, pod)]
-                assert found.find_called(dict(reversed(namespace.items())), pod) == expected
+                expected = [live_webhook for live_webhook in webhooks if not live_webhook.unmet(namespace, pod)]
+                assert webhooks.find_called(dict(reversed(namespace.items())), pod) == expected
                 calls += bool(expected)
     assert calls > len(namespaces)
 
@@ -474,7 +476,9 @@ def test_webhooks_that_were_found_for_a_namespace_are_those_of_each_of_its_pods(
 def test_webhooks_of_an_injector_are_found_by_their_path(path: str) -> None:
     service = {"name": "s", "namespace": "n", "path": path}
 
-    assert [each.path for each in live_webhooks([configuration(clientConfig={"service": service})])] == [path]
+    assert [
+        live_webhook.path for live_webhook in live_webhooks([configuration(clientConfig={"service": service})])
+    ] == [path]
 
 
 @cases("changed")
@@ -485,9 +489,11 @@ def test_other_webhooks_are_left_out(changed: dict[str, Any]) -> None:
 def test_a_rule_for_everything_includes_pods_and_conditions_are_reported() -> None:
     rule = {key: ["*"] for key in ("operations", "apiGroups", "apiVersions", "resources")}
 
-    (found,) = live_webhooks([configuration(rules=[rule], matchConditions=[{"name": "x", "expression": "true"}])])
+    (live_webhook,) = live_webhooks(
+        [configuration(rules=[rule], matchConditions=[{"name": "x", "expression": "true"}])]
+    )
 
-    assert found.conditions == (("x", "true"),)
+    assert live_webhook.conditions == (("x", "true"),)
 
 
 @cases("webhooks", "says")
@@ -514,10 +520,10 @@ def test_istios_own_configurations_do_not_overlap() -> None:
 
 def test_the_default_tag_overlaps_with_a_default_revision_that_is_not_deactivated() -> None:
     revision = revision_webhook("default", PLAIN)
-    found = overlaps(tag_webhook("default", "1-24", PLAIN), [revision])
+    results = overlaps(tag_webhook("default", "1-24", PLAIN), [revision])
 
     suffix = "sidecar-injector.istio.io"
-    assert found == tuple(
+    assert results == tuple(
         overlap(f"istio-sidecar-injector/{prefix}.{suffix}")
         for prefix in ("namespace", "object", "rev.namespace", "rev.object")
     )

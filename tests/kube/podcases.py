@@ -42,5 +42,5 @@ def add_to(pod: dict[str, Any], added: dict[str, Any]) -> dict[str, Any]:
             pod["metadata"][key] = {**pod["metadata"].get(key, {}), **more}
         else:
             pod["spec"][key] = [*pod["spec"].get(key, ()), *more]
-    found: dict[str, Any] = normalise(pod, "v1.Pod")
-    return found
+    result: dict[str, Any] = normalise(pod, "v1.Pod")
+    return result

@@ -96,7 +96,7 @@ def test_a_warning_fits_into_a_header(request_of_a_pod: Request) -> None:
 def test_warnings_that_kubernetes_would_drop_are_not_sent(request_of_a_pod: Request) -> None:
     response = answer(allowed(warnings=[f"{number:0256}" for number in range(20)]).encode(request_of_a_pod))
 
-    assert [int(each) for each in response["warnings"]] == list(range(16))
+    assert [int(warning) for warning in response["warnings"]] == list(range(16))
     assert sum(map(len, response["warnings"])) == 4096
 
 

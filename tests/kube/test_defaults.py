@@ -18,9 +18,9 @@ ALWAYS = {
 
 def with_defaults(**fields: Any) -> dict[str, Any]:
     """What the defaults make of a container, without those that every one gets."""
-    made = with_container_defaults(normalise({"name": "a", "image": "a:1", **fields}, "v1.Container"))
-    assert {key: made[key] for key in ALWAYS} == ALWAYS
-    return {key: value for key, value in made.items() if key not in {*ALWAYS, "name", "image"}}
+    result = with_container_defaults(normalise({"name": "a", "image": "a:1", **fields}, "v1.Container"))
+    assert {key: result[key] for key in ALWAYS} == ALWAYS
+    return {key: value for key, value in result.items() if key not in {*ALWAYS, "name", "image"}}
 
 
 @cases("given", "kept")

@@ -41,9 +41,9 @@ def plain(text: str, original: Any, missing: Any = RESTART) -> Any:
 def read(text: str, original: Any, missing: Any = RESTART) -> Any:
     """What an overlay makes of them."""
     try:
-        found = read_overlay(text, "v1.Pod", missing, where="x")
-        assert found is not None
-        return found.tree, found.merge_over(original)
+        result = read_overlay(text, "v1.Pod", missing, where="x")
+        assert result is not None
+        return result.tree, result.merge_over(original)
     except DataError as error:
         return str(error)
 
@@ -71,18 +71,18 @@ spec:
 @pytest.mark.parametrize("original", [{}, POD])
 @pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, texts in TEXTS.items() for name in texts])
 def test_an_overlay_is_what_the_plain_way_makes_of_it(kind: str, name: str, original: Any) -> None:
-    found = read(TEXTS[kind][name], original)
+    result = read(TEXTS[kind][name], original)
 
-    assert repr(found) == repr(plain(TEXTS[kind][name], original))
-    assert kind != "refused" or isinstance(found, str)
+    assert repr(result) == repr(plain(TEXTS[kind][name], original))
+    assert kind != "refused" or isinstance(result, str)
 
 
 @pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind in ("split", "whole") for name in TEXTS[kind]])
 def test_what_cannot_be_split_or_merged_in_parts_is_read_as_a_whole(kind: str, name: str) -> None:
-    found = read_overlay(TEXTS[kind][name], "v1.Pod", RESTART)
+    result = read_overlay(TEXTS[kind][name], "v1.Pod", RESTART)
 
-    assert found is not None
-    assert found.normal == (normalise(strategic_merge({}, found.tree), "v1.Pod") if kind == "split" else None)
+    assert result is not None
+    assert result.normal == (normalise(strategic_merge({}, result.tree), "v1.Pod") if kind == "split" else None)
 
 
 def test_a_variable_without_a_name_has_an_empty_one_by_which_it_is_merged_again() -> None:
@@ -108,10 +108,10 @@ def test_equal_blocks_are_read_once() -> None:
 
 def test_minors_that_lack_other_fields_read_apart() -> None:
     def restart(missing: Any) -> list[bool]:
-        found = read_overlay(SPLIT, "v1.Pod", missing)
-        assert found is not None
-        trees = (found.tree, found.merge_over({}), found.merge_over(POD))
-        return [any("restartPolicy" in each for each in tree["spec"]["containers"]) for tree in trees]
+        result = read_overlay(SPLIT, "v1.Pod", missing)
+        assert result is not None
+        trees = (result.tree, result.merge_over({}), result.merge_over(POD))
+        return [any("restartPolicy" in container for container in tree["spec"]["containers"]) for tree in trees]
 
     assert restart(RESTART) == [False, False, False]
     assert restart(frozenset()) == [True, True, True]
@@ -119,10 +119,10 @@ def test_minors_that_lack_other_fields_read_apart() -> None:
 
 
 def test_without_pruning_unknown_fields_stay() -> None:
-    found = read_overlay(TEXTS["split"]["unknown fields"], "v1.Pod", None)
+    result = read_overlay(TEXTS["split"]["unknown fields"], "v1.Pod", None)
 
-    assert found is not None
-    assert found.merge_over({})["spec"] == {"nodeName": "host", "unknown": {"a": "b"}}
+    assert result is not None
+    assert result.merge_over({})["spec"] == {"nodeName": "host", "unknown": {"a": "b"}}
 
 
 def test_a_text_that_is_no_mapping_is_none() -> None:

@@ -84,9 +84,11 @@ def test_a_pod_without_metadata_has_a_workload_without_a_name() -> None:
 def test_older_istios_know_fewer_conventions(
     owner: dict[str, str], labels: dict[str, str], by_minor: dict[Minor, list[str]]
 ) -> None:
-    found = {minor: workload_of(owned(**owner, labels=labels), RULES[minor]) for minor in by_minor}
+    workload_metas = {minor: workload_of(owned(**owner, labels=labels), RULES[minor]) for minor in by_minor}
 
-    assert {minor: [each.name, each.kind] for minor, each in found.items()} == by_minor
+    assert {
+        minor: [workload_meta.name, workload_meta.kind] for minor, workload_meta in workload_metas.items()
+    } == by_minor
 
 
 def test_a_cron_job_has_the_api_version_of_its_time() -> None:
@@ -128,11 +130,11 @@ def created(obj: dict[str, Any]) -> list[Created]:
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob"])
 def test_a_pod_gets_its_templates_labels_and_belongs_to_its_workload_object(kind: str) -> None:
-    (found,) = created(workload_object(kind, namespace="shop"))
+    (result,) = created(workload_object(kind, namespace="shop"))
 
-    assert (found.kind, found.namespace, found.name, str(found)) == (kind, "shop", "web", f"{kind} shop/web")
-    assert found.pod["metadata"]["labels"] == {"app": "web"}
-    assert workload_of(found.pod) == WorkloadMeta("web", "shop", kind, "apps/v1")
+    assert (result.kind, result.namespace, result.name, str(result)) == (kind, "shop", "web", f"{kind} shop/web")
+    assert result.pod["metadata"]["labels"] == {"app": "web"}
+    assert workload_of(result.pod) == WorkloadMeta("web", "shop", kind, "apps/v1")
 
 
 def test_a_workload_without_a_namespace_is_created_in_the_one_lent() -> None:
@@ -144,9 +146,9 @@ def test_a_workload_without_a_namespace_is_created_in_the_one_lent() -> None:
 def test_a_bare_pod_stays_as_it_is_but_for_its_namespace() -> None:
     pod = make_pod(labels={"app": "a"}, annotations={"b": "c"})
 
-    (found,) = created(pod)
+    (result,) = created(pod)
 
-    assert found.pod == {**pod, "metadata": {**pod["metadata"], "namespace": "lent"}}
+    assert result.pod == {**pod, "metadata": {**pod["metadata"], "namespace": "lent"}}
 
 
 def test_name_and_namespace_of_a_template_do_not_count() -> None:

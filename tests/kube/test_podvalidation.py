@@ -18,9 +18,9 @@ def texts(pod: dict[str, Any], before: dict[str, Any]) -> list[str]:
 
 @cases("added", "faults")
 def test_a_fault_of_an_injection_is_found(added: dict[str, Any], faults: list[str]) -> None:
-    found = texts(with_added(added), given())
+    results = texts(with_added(added), given())
 
-    assert [text[: len(fault)] for text, fault in zip(found, faults, strict=True)] == faults
+    assert [text[: len(fault)] for text, fault in zip(results, faults, strict=True)] == faults
 
 
 @cases("before", "after", "faults")

@@ -58,15 +58,15 @@ def _line(dice: Random) -> str:
 def aimed(indent: int) -> str:
     """A value in an argument that ends it, and its container, and begins another one at the indentation ``indent``."""
     fields = ("- name: " + EVIL, "  image: " + EVIL, "  args:")
-    return "x" + "".join("\n" + " " * indent + each for each in fields)
+    return "x" + "".join("\n" + " " * indent + field for field in fields)
 
 
 def overriding(text: str, mark: str, image: str) -> Iterator[str]:
     """Values that give the keys of a container twice, in place of ``mark`` in a rendered text: its image differs, all else is repeated."""
     lines = text.split("\n")
     for number, line in enumerate(lines):
-        before, found, _ = line.partition(mark)
-        if not (found and before.lstrip().startswith("- ")):
+        before, result, _ = line.partition(mark)
+        if not (result and before.lstrip().startswith("- ")):
             continue
         indent = len(before) - len(before.lstrip())
         key = number
@@ -99,15 +99,15 @@ def put(pod: dict[str, Any], place: Place, text: str, *, as_key: bool = False) -
 def rights(pod: dict[str, Any]) -> Counter[tuple[str, ...]]:
     """What a pod runs, mounts and may do to its node."""
     spec = pod["spec"]
-    found: Counter[tuple[str, ...]] = Counter((key,) for key in ("hostNetwork", "hostPID", "hostIPC") if spec.get(key))
+    counts: Counter[tuple[str, ...]] = Counter((key,) for key in ("hostNetwork", "hostPID", "hostIPC") if spec.get(key))
     for kind in ("containers", "initContainers"):
         for container in spec.get(kind) or []:
             name, context = str(container.get("name")), container.get("securityContext") or {}
-            found[(kind, name)] += 1
-            found.update((name, key) for key in ("privileged", "allowPrivilegeEscalation") if context.get(key))
-            found.update((name, str(each)) for each in (context.get("capabilities") or {}).get("add") or [])
+            counts[(kind, name)] += 1
+            counts.update((name, key) for key in ("privileged", "allowPrivilegeEscalation") if context.get(key))
+            counts.update((name, str(each)) for each in (context.get("capabilities") or {}).get("add") or [])
     for volume in spec.get("volumes") or []:
-        found[("volumes", str(volume.get("name")))] += 1
+        counts[("volumes", str(volume.get("name")))] += 1
         if "hostPath" in volume:
-            found[("hostPath", str(volume["hostPath"]))] += 1
-    return found
+            counts[("hostPath", str(volume["hostPath"]))] += 1
+    return counts

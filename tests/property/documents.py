@@ -48,13 +48,13 @@ def generated(dice: Random, count: int) -> list[Json]:
     """Return workloads whose pods differ in little, a List among them."""
     pods = [*reviews.special_pods(), sized(), two_probed()]
     kinds = ("Deployment", "StatefulSet", "DaemonSet", "Job")
-    found = []
+    results = []
     for number in range(count):
         pod = dice.choice(pods)
         pod = mutated(pod, dice) if dice.random() < 0.5 else pod
         if isinstance(pod.get("metadata"), dict) and isinstance(pod.get("spec"), dict):
-            found.append(workload_of(pod, dice.choice(kinds), f"w{number % 7}"))
-    return [*found, {"apiVersion": "v1", "kind": "List", "items": found[:3]}]
+            results.append(workload_of(pod, dice.choice(kinds), f"w{number % 7}"))
+    return [*results, {"apiVersion": "v1", "kind": "List", "items": results[:3]}]
 
 
 def injected_text(revision: Revision, document: Json) -> str:

@@ -95,8 +95,8 @@ def outcome(template: Template | None, text: str) -> str:
     """Return what an attempt comes to: ``refused``, ``inert``, or what it reached; what a library did when it was loaded, it does once."""
     if template is None:
         return "refused"
-    found = _outcome(template, text)
-    return _outcome(template, text) if found.startswith("reached") else found
+    result = _outcome(template, text)
+    return _outcome(template, text) if result.startswith("reached") else result
 
 
 def _outcome(template: Template, text: str) -> str:
@@ -114,10 +114,10 @@ def _outcome(template: Template, text: str) -> str:
 def compiled(compile_: Any, text: str) -> Template | None:
     """A template, None where it does not parse."""
     try:
-        found: Template = compile_(text)
+        template: Template = compile_(text)
     except DataError:
         return None
-    return found
+    return template
 
 
 def _shows(rendered: str, text: str) -> bool:
@@ -163,11 +163,11 @@ sys.addaudithook(_hook)
 def watched() -> Iterator[list[str]]:
     """Yield a list of what is done meanwhile that no template should do; the environment has a canary too."""
     global _seen  # noqa: PLW0603 -- an audit hook stays for good
-    found: list[str] = []
+    results: list[str] = []
     os.environ["CANARY"] = CANARY
-    _seen = found
+    _seen = results
     try:
-        yield found
+        yield results
     finally:
         _seen = None
         del os.environ["CANARY"]

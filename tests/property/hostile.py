@@ -136,7 +136,7 @@ def struct_values(size: int) -> dict[str, dict[str, Any]]:
 
 def values_by_type(size: int) -> dict[str, dict[str, Any]]:
     """Hostile values by the Go type of a parameter."""
-    found = anything(size)
+    result = anything(size)
     integers = {str(number): number for number in NUMBERS}
     return {
         **struct_values(size),
@@ -144,10 +144,10 @@ def values_by_type(size: int) -> dict[str, dict[str, Any]]:
         "int": integers,
         "uint32": {name: number for name, number in integers.items() if 0 <= number < 2**32},
         "float64": {"large": 1e300, "half": 0.5},
-        "interface {}": found,
-        "reflect.Value": found,
-        "[]interface {}": {name: value for name, value in found.items() if type(value) is list},
-        "map[string]interface {}": {name: value for name, value in found.items() if type(value) is dict},
+        "interface {}": result,
+        "reflect.Value": result,
+        "[]interface {}": {name: value for name, value in result.items() if type(value) is list},
+        "map[string]interface {}": {name: value for name, value in result.items() if type(value) is dict},
     }
 
 

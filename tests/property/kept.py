@@ -65,12 +65,12 @@ def faults(handler: InjectHandler, path: str, pod: dict[str, Any], places: list[
         return [f"not injected: {response}"]
     operations = json.loads(base64.b64decode(response["patch"]))
     after = jsonpatch.apply_patch(json.loads(body)["request"]["object"], operations)
-    found = [f"operation at {each['path']}" for each in operations if not _intended(each["path"])]
-    found += [
+    results = [f"operation at {operation['path']}" for operation in operations if not _intended(operation["path"])]
+    results += [
         f"{place} was {value!r}" for place, value in places if not _same(_at(after, _moved(place, pod, after)), value)
     ]
     names = [item["name"] for item in after["spec"]["containers"]]
-    return found if "istio-proxy" in names or _native(after) else [*found, f"no proxy among {names}"]
+    return results if "istio-proxy" in names or _native(after) else [*results, f"no proxy among {names}"]
 
 
 def _native(pod: dict[str, Any]) -> bool:

@@ -29,7 +29,7 @@ LINES: list[str] = _DATA["lines"]
 @cache
 def renderings() -> tuple[tuple[str, frozenset[FieldName] | None], ...]:
     """Texts that templates rendered, each with the fields that its minor lacks; None for revisions in Jinja2."""
-    found: dict[str, frozenset[FieldName] | None] = {}
+    result: dict[str, frozenset[FieldName] | None] = {}
     for name in names(MINORS):
         for revision, pods in subjects(name):
             missing = None if revision.engine == "jinja2" else missing_fields(revision.minor)
@@ -38,8 +38,8 @@ def renderings() -> tuple[tuple[str, frozenset[FieldName] | None], ...]:
                 data = template_data(webhook_parameters(revision, pod, RequestFacts("shop")), pod)
                 for template in revision.templates.values():
                     with suppress(DataError):  # some are for pods of gateways and waypoints alone
-                        found[template.render(data)] = missing
-    return tuple(found.items())
+                        result[template.render(data)] = missing
+    return tuple(result.items())
 
 
 def changed(text: str, dice: Random) -> str:

@@ -79,21 +79,21 @@ def all_subjects(names: Iterable[str]) -> list[Subject]:
     """Return the revisions: the control planes, also with native sidecars, the shipped ones, and those of this module."""
     special = [
         *reviews.special_pods(),
-        *(json.loads(body)["request"]["object"] for each in NAMES for body in recorded(each)[:1]),
+        *(json.loads(body)["request"]["object"] for name in NAMES for body in recorded(name)[:1]),
         *(subjects.replica("web"), subjects.replica("shop-1"), subjects.sized(), subjects.two_probed()),
     ]
-    found = []
+    results = []
     for name in names:
         pods = controlplanes.pods(name)
-        found.append(Subject(name, controlplanes.revision_of(name), pods, special))
+        results.append(Subject(name, controlplanes.revision_of(name), pods, special))
         if parse_minor(controlplanes.minor_of(name)) >= FIRST_NATIVE:
-            found.append(Subject(f"{name}-native", controlplanes.revision_with(name, NATIVE), pods, special))
-    found += [Subject(name, revision, special, special) for name, revision in load_revisions(embedded=True).items()]
-    found.append(Subject("setting", revision_of(24, SETTING_CONFIG, name="setting"), special, special))
+            results.append(Subject(f"{name}-native", controlplanes.revision_with(name, NATIVE), pods, special))
+    results += [Subject(name, revision, special, special) for name, revision in load_revisions(embedded=True).items()]
+    results.append(Subject("setting", revision_of(24, SETTING_CONFIG, name="setting"), special, special))
     numbered = [reviews.with_labels(pod, app="7", version="15") for pod in special]
-    found.append(Subject("numbers", revision_of(24, NUMBERS_CONFIG, name="numbers"), numbered, numbered))
-    found.append(Subject("jinja", revision_of(24, JINJA_CONFIG, name="jinja", engine="jinja2"), numbered, numbered))
-    return [each._replace(revision=replace(each.revision, name=each.name.replace(".", "-"))) for each in found]
+    results.append(Subject("numbers", revision_of(24, NUMBERS_CONFIG, name="numbers"), numbered, numbered))
+    results.append(Subject("jinja", revision_of(24, JINJA_CONFIG, name="jinja", engine="jinja2"), numbered, numbered))
+    return [each._replace(revision=replace(each.revision, name=each.name.replace(".", "-"))) for each in results]
 
 
 def plain_answer(snapshot: Snapshot, raw_path: str, body: bytes) -> bytes:
@@ -123,12 +123,12 @@ def digests(snapshot: Snapshot) -> dict[str, str]:
 
 def digest(revision: Revision) -> str:
     """Return a hash of the data of a revision: everything but its compiled templates and what it remembers of earlier requests."""
-    found, seen = hashlib.sha256(), set[int]()
-    for each in dataclasses.fields(revision):
-        if each.compare and each.name != "templates":
-            for text in _texts(getattr(revision, each.name), seen):
-                found.update(text.encode("utf-8", "backslashreplace"))
-    return found.hexdigest()
+    result, seen = hashlib.sha256(), set[int]()
+    for field in dataclasses.fields(revision):
+        if field.compare and field.name != "templates":
+            for text in _texts(getattr(revision, field.name), seen):
+                result.update(text.encode("utf-8", "backslashreplace"))
+    return result.hexdigest()
 
 
 def _texts(value: Any, seen: set[int]) -> Iterator[str]:
@@ -167,8 +167,8 @@ class Server:
 
     def digests(self) -> dict[str, str]:
         """Return the hash of each revision as it is there now."""
-        found: dict[str, str] = self._companion.call(None)
-        return found
+        result: dict[str, str] = self._companion.call(None)
+        return result
 
     def close(self) -> None:
         """End the process."""
@@ -210,7 +210,7 @@ class Trials:
             subject = only or dice.choice(self.subjects)
             (kind,) = dice.choices(list(reviews.CHANGES), weights)
             self._try(pairs, subject, kind, dice, f"seed {seed!r}, pair {number}")
-        changed = [name for name, found in self._server.digests().items() if found != self._digests[name]]
+        changed = [name for name, result in self._server.digests().items() if result != self._digests[name]]
         pairs.faults += [f"seed {seed!r}: the revision {name} was changed" for name in changed]
         return pairs
 

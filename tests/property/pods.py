@@ -96,9 +96,9 @@ def pods(draw: st.DrawFn) -> dict[str, Any]:
     names = draw(st.sampled_from([["one"], ["one", "two"], ["one", "istio-proxy"], ["istio-proxy", "one"]]))
     metadata: dict[str, Any] = {"generateName": "one-7d9f-", "namespace": "shop"}
     for key, table in (("labels", LABELS), ("annotations", ANNOTATIONS)):
-        found = draw(some_of(table))
-        if found:
-            metadata[key] = found
+        result = draw(some_of(table))
+        if result:
+            metadata[key] = result
     spec = draw(
         st.fixed_dictionaries(
             {"containers": st.tuples(*map(containers, names)).map(list)},

@@ -61,8 +61,8 @@ SCRIPTS: list[list[str]] = _DATA["scripts"]
 
 def pod(dice: Random) -> dict[str, Any]:
     """A pod with a few of all that."""
-    made = replica(dice.choice(("shop", "web-frontend", "api")))
-    annotations = made["metadata"]["annotations"]
+    result = replica(dice.choice(("shop", "web-frontend", "api")))
+    annotations = result["metadata"]["annotations"]
     for name in dice.sample(sorted(TOOLS), dice.randrange(8)):
         annotations[name] = TOOLS[name]
     for name in dice.sample(sorted(ISTIO), dice.randrange(6)):
@@ -71,13 +71,13 @@ def pod(dice: Random) -> dict[str, Any]:
         annotations[f"example.com/note-{number}"] = dice.choice(VALUES)
     if dice.random() < 0.1:
         annotations |= many(dice.randrange(2, 60))
-    container = made["spec"]["containers"][0]
+    container = result["spec"]["containers"][0]
     container["env"] += [{"name": f"V{number}", "value": dice.choice(VALUES)} for number in range(dice.randrange(4))]
     if dice.random() < 0.4:
         container["command"] = dice.choice(SCRIPTS)
     if dice.random() < 0.1:
-        made["metadata"]["labels"]["app.kubernetes.io/version"] = dice.choice(("1.2.3", "v1", "2024-05-06", "1.10"))
-    return made
+        result["metadata"]["labels"]["app.kubernetes.io/version"] = dice.choice(("1.2.3", "v1", "2024-05-06", "1.10"))
+    return result
 
 
 def many(count: int) -> dict[str, str]:

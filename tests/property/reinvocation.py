@@ -37,13 +37,17 @@ FIRST_EQUAL = (1, 17)
 
 def named(pod: Pod, kind: str) -> list[Pod]:
     """A list of a pod's spec, made where it is missing."""
-    found: list[Pod] = pod["spec"].setdefault(kind, [])
-    return found
+    results: list[Pod] = pod["spec"].setdefault(kind, [])
+    return results
 
 
 def users(pod: Pod) -> list[Pod]:
     """The containers that no template of Istio's adds."""
-    return [each for each in pod["spec"].get("containers") or () if not each.get("name", "").startswith("istio-")]
+    return [
+        container
+        for container in pod["spec"].get("containers") or ()
+        if not container.get("name", "").startswith("istio-")
+    ]
 
 
 def proxies(pod: Pod) -> list[Pod]:
@@ -52,14 +56,14 @@ def proxies(pod: Pod) -> list[Pod]:
 
 
 def _variables(pod: Pod) -> None:
-    for each in users(pod):
-        each.setdefault("env", []).append({"name": "OTHER", "value": "x"})
+    for container in users(pod):
+        container.setdefault("env", []).append({"name": "OTHER", "value": "x"})
 
 
 def _resources(containers: Callable[[Pod], list[Pod]]) -> Callable[[Pod], None]:
     def edit(pod: Pod) -> None:
-        for each in containers(pod):
-            each["resources"] = copy.deepcopy(MORE)
+        for container in containers(pod):
+            container["resources"] = copy.deepcopy(MORE)
 
     return edit
 
@@ -161,8 +165,8 @@ def moved(pod: Pod, first: Pod) -> bool:
     Its ports count as the application's in the first injection alone: the note of overrides, whose form is Istio's, does not tell in
     which list the proxy stood.
     """
-    stood, stands = ([each.get("name") for each in found["spec"].get(LISTS[0]) or ()] for found in (pod, first))
-    serves = any(key == "ports" or key.endswith("Probe") for each in proxies(pod) for key in each)
+    stood, stands = ([each.get("name") for each in result["spec"].get(LISTS[0]) or ()] for result in (pod, first))
+    serves = any(key == "ports" or key.endswith("Probe") for proxy in proxies(pod) for key in proxy)
     return serves and PROXY in stood and PROXY not in stands
 
 
@@ -174,8 +178,8 @@ def injected(revision: Revision, pod: Pod) -> Pod:
 
 def unshared(pod: Pod) -> Pod:
     """The pod as its JSON has it. An edit can put one object in two places, where a patch of one would change both."""
-    found: Pod = orjson.loads(orjson.dumps(pod))
-    return found
+    data: Pod = orjson.loads(orjson.dumps(pod))
+    return data
 
 
 def doubled(pod: Pod) -> Counter[str]:
@@ -189,7 +193,7 @@ def doubled(pod: Pod) -> Counter[str]:
 def rewritten(pod: Pod) -> bool:
     """Whether a template writes the users' containers itself, which then stand in the order of their notes."""
     status = read_status(pod)
-    return status is not None and any(each.get("name") in status["containers"] for each in users(pod))
+    return status is not None and any(container.get("name") in status["containers"] for container in users(pod))
 
 
 def told(pod: Pod) -> Pod:
@@ -197,6 +201,6 @@ def told(pod: Pod) -> Pod:
     pod = copy.deepcopy(pod)
     for name in DECIDED_ONCE:
         (pod["metadata"].get("annotations") or {}).pop(name, None)
-    for each in proxies(pod):
-        each["env"] = sorted(each.get("env") or (), key=lambda variable: str(variable.get("name")))
+    for proxy in proxies(pod):
+        proxy["env"] = sorted(proxy.get("env") or (), key=lambda variable: str(variable.get("name")))
     return pod

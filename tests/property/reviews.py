@@ -185,11 +185,11 @@ def with_labels(pod: Json, **labels: str) -> Json:
 
 def special_pods() -> list[Json]:
     """Return pods with what an injector could mistake for its own."""
-    found = [with_init(name, "setup") for name in INIT_NAMES[:4]]
-    found.append(with_init("setup", "istio-validation", "istio-init"))
+    results = [with_init(name, "setup") for name in INIT_NAMES[:4]]
+    results.append(with_init("setup", "istio-validation", "istio-init"))
     native = with_init("istio-proxy")
     native["spec"]["initContainers"][0]["restartPolicy"] = "Always"
     secrets = replica("web")
     secrets["spec"]["imagePullSecrets"] = [{"name": "registry"}, {"name": "web"}]
     pinned = with_labels(replica("web"), pin="other")
-    return [*found, native, secrets, pinned]
+    return [*results, native, secrets, pinned]

@@ -30,7 +30,7 @@ def test_no_attempt_gets_out(
     tried = list(chain(published, islice(attempts(), 0, None, EACH)))
     outcomes = {text: escapes.outcome(escapes.compiled(compile_, text), text) for text in tried}
 
-    assert {text: found for text, found in outcomes.items() if found not in ("refused", "inert")} == {}
+    assert {text: outcome for text, outcome in outcomes.items() if outcome not in ("refused", "inert")} == {}
     counts = Counter(outcomes.values())
     assert counts["refused"] > 100
     assert counts["inert"] > 10, "else nothing was rendered at all"

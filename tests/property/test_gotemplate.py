@@ -34,9 +34,9 @@ def lexed(text: str, delimiters: tuple[str, str]) -> list[Token]:
 
 @given(TEXTS, DELIMITERS)
 def test_every_text_ends_in_its_end_or_in_a_fault(text: str, delimiters: tuple[str, str]) -> None:
-    found = lexed(text, delimiters)
-    assert found[-1].kind in (Kind.EOF, Kind.ERROR)
-    assert all(token.kind not in (Kind.EOF, Kind.ERROR) for token in found[:-1])
+    results = lexed(text, delimiters)
+    assert results[-1].kind in (Kind.EOF, Kind.ERROR)
+    assert all(token.kind not in (Kind.EOF, Kind.ERROR) for token in results[:-1])
 
 
 @given(TEXTS, DELIMITERS)
@@ -55,12 +55,12 @@ def test_tokens_are_parts_of_the_text_in_its_order(text: str, delimiters: tuple[
 def test_between_tokens_there_is_nothing_but_space_trim_markers_and_comments(
     text: str, delimiters: tuple[str, str]
 ) -> None:
-    found = lexed(text, delimiters)
+    results = lexed(text, delimiters)
     raw = text.encode("utf-8", "surrogatepass")
-    if found[-1].kind is Kind.ERROR or "/*" in text:
+    if results[-1].kind is Kind.ERROR or "/*" in text:
         return
     end = 0
-    for token in found:
+    for token in results:
         # An empty action can have two trim markers.
         between = raw[end : token.pos].translate(None, b" \t\r\n")
         assert between in (b"", b"-") or (between == b"--" and token.kind is Kind.RIGHT_DELIM)

@@ -102,7 +102,7 @@ def tried(revision: Revision, dice: random.Random) -> tuple[int, int]:
 
 def test_no_value_adds_anything_to_a_pod_and_refusals_say_where_it_is() -> None:
     dice = random.Random(f"guard {VALUES}")  # noqa: S311 -- nothing secret
-    counts = [tried(each, dice) for each in tried_revisions()]
+    counts = [tried(tried_revision, dice) for tried_revision in tried_revisions()]
     refused, named = (sum(column) for column in zip(*counts, strict=True))
 
     assert refused > VALUES, "else the guard was not put to the test"
@@ -129,7 +129,7 @@ def test_what_breaks_out_without_the_guard_is_refused_with_it(name: str) -> None
     warned = [injected(revision, pod, WARN) for pod in breaking]
 
     assert breaking, "else nothing was refused"
-    assert all(isinstance(each, BreakOutError) and LOG_LEVEL in each.where for each in refusals)
+    assert all(isinstance(refusal, BreakOutError) and LOG_LEVEL in refusal.where for refusal in refusals)
     assert all(isinstance(each, Injected) and LOG_LEVEL in each.findings[0] for each in warned)
 
 
@@ -141,7 +141,7 @@ EXCUSES = (" istio", " proxyv2", " registry", " proxy", "'" + REGISTRY, " sideca
 
 def overrides(revision: Revision, image: str) -> list[tuple[str, dict[str, Any]]]:
     """Pods that give another image to a container of the template without a guard, each with the name of the value that does it."""
-    found = []
+    results = []
     for kind, table in (("annotations", PASTED), ("labels", LABELS)):
         for name in table.keys() - {"sidecar.istio.io/proxyImage"}:
             marked = breakouts.put(replica("shop"), ("metadata", kind, name), "mark")
@@ -150,8 +150,8 @@ def overrides(revision: Revision, image: str) -> list[tuple[str, dict[str, Any]]
             }:
                 pod = breakouts.put(marked, ("metadata", kind, name), value)
                 if image.encode() in shown_images(injected(revision, pod, OFF)):
-                    found.append((name, pod))
-    return found
+                    results.append((name, pod))
+    return results
 
 
 def rendered(revision: Revision, pod: dict[str, Any]) -> list[str]:
@@ -178,13 +178,13 @@ def shown_images(result: Injected | Skipped | DataError) -> bytes:
 @pytest.mark.parametrize("excuses", [(), EXCUSES], ids=["alone", "with unrelated annotations"])
 def test_no_value_gives_a_container_another_image(name: str, excuses: tuple[str, ...]) -> None:
     revision = controlplanes.revision_of(name)
-    found = overrides(revision, f"{EVIL}.example.com/proxy:1")
-    for key, pod in found:
+    results = overrides(revision, f"{EVIL}.example.com/proxy:1")
+    for key, pod in results:
         pod["metadata"]["annotations"] |= {f"example.com/{number}": text for number, text in enumerate(excuses)}
         result = injected(revision, pod)
         assert isinstance(result, BreakOutError), key
         assert key in result.where
-    assert found, "else the guard was not put to the test"
+    assert results, "else the guard was not put to the test"
 
 
 TWICE = """spec:
@@ -291,15 +291,15 @@ def scalars(data: Any) -> dict[Path, Any]:
 
 def changed(real: Any, clean: Any, other: Any) -> list[Any]:
     """What a rendering changes beside inserted texts: those that differ in the renderings of two clean pods."""
-    found, one, two = map(scalars, (real, clean, other))
+    result, one, two = map(scalars, (real, clean, other))
     faults: list[Any] = [
-        path for path, value in one.items() if two.get(path) == value and found.get(path, found) != value
+        path for path, value in one.items() if two.get(path) == value and result.get(path, result) != value
     ]
-    for path in one.keys() & two.keys() & found.keys():
+    for path in one.keys() & two.keys() & result.keys():
         before, after = AROUND.get(one[path], ("", "")) if isinstance(one[path], str) else ("", "")
-        if one[path] != two[path] and not (str(found[path]).startswith(before) and str(found[path]).endswith(after)):
+        if one[path] != two[path] and not (str(result[path]).startswith(before) and str(result[path]).endswith(after)):
             faults.append(path)
-    return faults if len(found) == len(one) else [*faults, len(found)]
+    return faults if len(result) == len(one) else [*faults, len(result)]
 
 
 @pytest.mark.parametrize("engine", PASTES)

@@ -60,8 +60,10 @@ def test_a_revision_with_other_data_has_another_digest() -> None:
         (VALUES, "trustDomain: other"),
     ]
     revisions = [
-        build_revision("s", config=pairs.SETTING_CONFIG, values=values, mesh=mesh, settings=each, origin="s")
-        for each in (settings, replace(settings, namespaces={"shop": {"labels": {"team": "b"}}}))
+        build_revision(
+            "s", config=pairs.SETTING_CONFIG, values=values, mesh=mesh, settings=revision_settings, origin="s"
+        )
+        for revision_settings in (settings, replace(settings, namespaces={"shop": {"labels": {"team": "b"}}}))
         for values, mesh in texts
     ]
 

@@ -22,8 +22,8 @@ def test_no_more_expressions_are_kept_than_are_used() -> None:
 
     # The engine's Python part would keep 128 of its own.
     expression = type(re2.compile(""))
-    kept = [each for each in gc.get_objects() if isinstance(each, expression) and each.pattern in patterns]
-    assert 0 < len(kept) <= 16
+    objects = [each for each in gc.get_objects() if isinstance(each, expression) and each.pattern in patterns]
+    assert 0 < len(objects) <= 16
 
 
 def test_a_replacement_may_not_grow_beyond_any_output() -> None:

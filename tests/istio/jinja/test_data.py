@@ -20,7 +20,7 @@ def _data(pod: dict[str, Any], mesh: str | None = None) -> dict[str, Any]:
 
 
 def test_a_template_sees_plain_values_by_their_names() -> None:
-    found = _data(make_pod())
+    result = _data(make_pod())
     expected = {
         "revision": "canary",
         "native_sidecars": True,
@@ -33,21 +33,21 @@ def test_a_template_sees_plain_values_by_their_names() -> None:
         "compliance_policy": "fips-140-2",
         "workload": {"name": "cart", "namespace": "shop", "kind": "Deployment", "api_version": "apps/v1"},
     }
-    assert {key: found[key] for key in expected} == expected
+    assert {key: result[key] for key in expected} == expected
 
 
 def test_the_pod_is_seen_as_kubernetes_json() -> None:
     pod = make_pod(labels={"app": "a"}, annotations={"x": "y"})
-    found = _data(pod)
-    assert found["pod"] == {"metadata": pod["metadata"], "spec": pod["spec"]}
-    assert (found["labels"], found["annotations"]) == ({"app": "a"}, {"x": "y"})
-    assert found["containers"] == [make_container()]
+    result = _data(pod)
+    assert result["pod"] == {"metadata": pod["metadata"], "spec": pod["spec"]}
+    assert (result["labels"], result["annotations"]) == ({"app": "a"}, {"x": "y"})
+    assert result["containers"] == [make_container()]
 
 
 def test_a_pod_without_labels_annotations_or_containers_has_empty_ones() -> None:
-    found = _data({"metadata": {}, "spec": {}})
-    assert (found["labels"], found["annotations"], found["containers"]) == ({}, {}, [])
-    assert found["pod_ports"]() == "[\n]"
+    result = _data({"metadata": {}, "spec": {}})
+    assert (result["labels"], result["annotations"], result["containers"]) == ({}, {}, [])
+    assert result["pod_ports"]() == "[\n]"
 
 
 @pytest.mark.parametrize(("name", "default", "expected"), [("x", "d", "y"), ("z", "d", "d"), ("empty", "d", "")])
@@ -55,26 +55,26 @@ def test_an_annotation_or_a_label_is_read_with_a_default_for_an_absent_one(
     name: str, default: str, expected: str
 ) -> None:
     entries = {"x": "y", "empty": ""}
-    found = _data(make_pod(annotations=entries, labels=entries))
-    assert found["annotation"](name, default) == expected
-    assert found["label"](name, default) == expected
-    assert found["annotation"]("nothing") == ""
+    result = _data(make_pod(annotations=entries, labels=entries))
+    assert result["annotation"](name, default) == expected
+    assert result["label"](name, default) == expected
+    assert result["annotation"]("nothing") == ""
 
 
 def test_the_mesh_is_json_and_the_proxys_environment_has_no_defaults() -> None:
-    found = _data(make_pod(), "{trustDomain: td, defaultConfig: {concurrency: 3}}")
-    assert found["mesh"]["trustDomain"] == "td"
-    assert found["mesh"]["outboundTrafficPolicy"] == {"mode": "ALLOW_ANY"}
-    assert found["proxy_config"]["drainDuration"] == "45s"
-    assert found["proxy_config_json"] == '{"concurrency":3}'
+    result = _data(make_pod(), "{trustDomain: td, defaultConfig: {concurrency: 3}}")
+    assert result["mesh"]["trustDomain"] == "td"
+    assert result["mesh"]["outboundTrafficPolicy"] == {"mode": "ALLOW_ANY"}
+    assert result["proxy_config"]["drainDuration"] == "45s"
+    assert result["proxy_config_json"] == '{"concurrency":3}'
 
 
 def test_helpers_make_the_lists_of_a_pod() -> None:
-    found = _data(make_pod())
-    assert found["references"](["a", "b"]) == [{"name": "a"}, {"name": "b"}]
-    assert found["env_entries"]({"B": "2", "A": "1"}) == [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]
-    assert found["named_entries"](USER_VOLUME) == []
-    assert found["resources"]({"limits": {}}) == {"limits": {}}
+    result = _data(make_pod())
+    assert result["references"](["a", "b"]) == [{"name": "a"}, {"name": "b"}]
+    assert result["env_entries"]({"B": "2", "A": "1"}) == [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]
+    assert result["named_entries"](USER_VOLUME) == []
+    assert result["resources"]({"limits": {}}) == {"limits": {}}
 
 
 @cases("containers", "expected")

@@ -21,11 +21,11 @@ def main() -> None:
     """Write the table, a line for each annotation."""
     source = yaml.safe_load((Path(sys.argv[1]) / "annotation" / "annotations.yaml").read_text())
     rows = []
-    for each in sorted(source["annotations"], key=lambda row: row["name"]):
-        row = {"resources": each["resources"]}
-        row |= {"alpha": True} if each.get("featureStatus", "Alpha") == "Alpha" else {}
-        row |= {"deprecated": True} if each.get("deprecated") else {}
-        rows.append(f"{json.dumps(each['name'])}: {json.dumps(row)}")
+    for annotation in sorted(source["annotations"], key=lambda row: row["name"]):
+        row = {"resources": annotation["resources"]}
+        row |= {"alpha": True} if annotation.get("featureStatus", "Alpha") == "Alpha" else {}
+        row |= {"deprecated": True} if annotation.get("deprecated") else {}
+        rows.append(f"{json.dumps(annotation['name'])}: {json.dumps(row)}")
     TABLE.write_text("{\n" + ",\n".join(rows) + "\n}\n")
 
 
