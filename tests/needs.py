@@ -21,6 +21,7 @@ MODULES = Path(os.environ.get("GOMODCACHE") or Path(os.environ.get("GOPATH") or 
 POD_SECURITY = "k8s.io/pod-security-admission@v0.35.4"
 POD_SECURITY_FIXTURES = MODULES / POD_SECURITY / "test" / "testdata"
 CORPUS = ROOT.parent / "shared" / "corpus"
+NEW_CORPUS = CORPUS.with_name("corpus-new")
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ NEEDS = {
     "bash": Need(_installed("bash"), "bash is not installed"),
     "chromium": Need(_installed("chromium"), "Chromium is not installed; install the Debian package chromium"),
     "corpus": Need(CORPUS.is_dir, "Istio's own cases are not in ../shared/corpus"),
+    "corpus-new": Need(NEW_CORPUS.is_dir, "Istio's own cases of further minors are not in ../shared/corpus-new"),
     "go": Need(_installed("go"), "Go is not installed, and its recorded answers were used; install Go 1.26 or later"),
     "helm": Need(_runs("helm"), "Helm is not installed, and its recorded renderings were used; install Helm or Go"),
     "kubectl": Need(

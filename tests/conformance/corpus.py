@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -22,7 +22,16 @@ ABSENT = "../shared/corpus is not beside the project"
 MINORS = ("1.1", "1.4", "1.5", "1.8", "1.10", "1.12", "1.14", "1.17", "1.20", "1.24", "1.28", "1.30")
 """The minors of the corpus, each of whose cases must pass."""
 
-WEBHOOK_MINORS = ("1.28", "1.30")
+NEW_ROOT = ROOT.with_name("corpus-new")
+NEW_MINORS = ("1.26", "1.31", "1.32")
+"""The minors of a second folder beside the project, in the same form."""
+
+TESTED = tuple(
+    sorted((*MINORS, *(NEW_MINORS if NEW_ROOT.is_dir() else ())), key=lambda minor: int(minor.partition(".")[2]))
+)
+"""The minors of both folders, as far as they are there."""
+
+WEBHOOK_MINORS = ("1.28", "1.30", *NEW_MINORS)
 """The minors whose ``webhook.json`` must pass."""
 
 OPENSHIFT_NAMESPACE = "test-ns"
@@ -94,6 +103,9 @@ class WebhookCase:
     namespace: str
     pod: dict[str, Any] = field(hash=False)
     patched: dict[str, Any] = field(hash=False)
+    """Empty if the pod is refused."""
+    by_istio: bool = True
+    """Whether it is a case of Istio's own tests, not a pod that Istio's webhook was asked about."""
 
 
 def present() -> bool:
@@ -101,9 +113,15 @@ def present() -> bool:
     return ROOT.is_dir()
 
 
+def root_of(minor: str) -> Path:
+    """The folder with the cases of a minor."""
+    return NEW_ROOT if minor in NEW_MINORS else ROOT
+
+
 @cache
-def cases(minor: str, root: Path = ROOT) -> tuple[Case, ...]:
+def cases(minor: str, root: Path | None = None) -> tuple[Case, ...]:
     """Every case of ``minor``'s ``cases.json``, in its order; none where the corpus is absent."""
+    root = root or root_of(minor)
     if not root.is_dir():
         return ()
     data = json.loads((root / minor / "cases.json").read_text())
@@ -116,23 +134,32 @@ def default_settings(minor: str) -> Settings:
 
 
 @cache
-def webhook_cases(minor: str, root: Path = ROOT) -> tuple[WebhookCase, ...]:
-    """Every case of ``minor``'s ``webhook.json``, in its order; none where there is no such file."""
-    path = root / minor / "webhook.json"
+def webhook_cases(minor: str) -> tuple[WebhookCase, ...]:
+    """Every review of ``minor``'s ``webhook.json`` files that Istio answers with a patch; none where there is no such file."""
+    return (*_reviews(minor, minor, "webhook"), *_reviews(minor, f"{minor}-more", "webhook"))
+
+
+@cache
+def denied_cases(minor: str) -> tuple[WebhookCase, ...]:
+    """Every review of ``minor`` that Istio refuses."""
+    return tuple(_reviews(minor, f"{minor}-more", "denied"))
+
+
+def _reviews(minor: str, folder: str, kind: str) -> Iterator[WebhookCase]:
+    path = root_of(minor) / folder / f"{kind}.json"
     if not path.exists():
-        return ()
+        return
     data = json.loads(path.read_text())
-    return tuple(
-        WebhookCase(
+    for entry in data["cases"]:
+        yield WebhookCase(
             name=entry["name"],
             minor=minor,
-            settings=_settings(root / minor, {"revision": data["revision"], **entry}),
+            settings=_settings(path.parent, {"revision": data["revision"], **entry}),
             namespace=entry["namespace"],
             pod=entry["pod"],
-            patched=entry["patched"],
+            patched=entry.get("patched", {}),
+            by_istio=folder == minor,
         )
-        for entry in data["cases"]
-    )
 
 
 def policy_rows() -> list[dict[str, Any]]:
@@ -173,5 +200,5 @@ def _settings(folder: Path, entry: Mapping[str, Any]) -> Settings:
         env=tuple(sorted(entry.get("env", {}).items())),
         nodes=tuple(entry.get("nodes", ())),
         revision=entry.get("revision", ""),
-        istio_version=folder.name,
+        istio_version=folder.name.partition("-")[0],
     )

@@ -30,9 +30,9 @@ Check = tuple[str, str, Callable[[], str]]
 """A door, a case's name, and what tells the fault: empty when there is none."""
 
 
-def checks(minor: str, root: Path = corpus.ROOT) -> Iterator[Check]:
-    """Every check of a minor: manifests, their text and the way back, their pods, and the reviews of ``webhook.json``."""
-    for case in corpus.cases(minor, root):
+def checks(minor: str) -> Iterator[Check]:
+    """Every check of a minor: manifests, their text and the way back, their pods, and the reviews."""
+    for case in corpus.cases(minor):
         if case.kube_inject:
             yield "kube-inject", case.name, partial(manifest_fault, case)
         if case.kube_inject and case.expected:
@@ -41,8 +41,10 @@ def checks(minor: str, root: Path = corpus.ROOT) -> Iterator[Check]:
                 yield "back", case.name, partial(undone.fault, case)
         if case.webhook and case.expected:
             yield "webhook", case.name, partial(pods_fault, case)
-    for review in corpus.webhook_cases(minor, root):
+    for review in corpus.webhook_cases(minor):
         yield "webhook.json", review.name, partial(review_fault, review)
+    for review in corpus.denied_cases(minor):
+        yield "webhook.json", review.name, partial(denied_fault, review)
 
 
 def manifest_fault(case: corpus.Case) -> str:
@@ -85,10 +87,19 @@ def review_fault(case: corpus.WebhookCase) -> str:
     return compare.difference([core.patched_pod(case.settings, case.pod, case.namespace)], [case.patched])
 
 
-def run(minor: str, part: str = "", *, verbose: bool = False, root: Path = corpus.ROOT) -> Tally:
+def denied_fault(case: corpus.WebhookCase) -> str:
+    """Why the pod of a review is not refused."""
+    try:
+        core.patched_pod(case.settings, case.pod, case.namespace)
+    except InjectorError:
+        return ""
+    return "it is not refused"
+
+
+def run(minor: str, part: str = "", *, verbose: bool = False) -> Tally:
     """Run and print one minor."""
     started, passes, failed = time.perf_counter(), [], []
-    for door, name, check in checks(minor, root):
+    for door, name, check in checks(minor):
         if part not in name:
             continue
         try:
@@ -118,7 +129,7 @@ def main() -> int:
     if not corpus.present():
         print(corpus.ABSENT)
         return 0
-    minors = [options.minor] if options.minor else list(corpus.MINORS)
+    minors = [options.minor] if options.minor else list(corpus.TESTED)
     tallies = [run(minor, options.part, verbose=options.verbose) for minor in minors]
     if options.write:
         PAGE.write_text(page(tallies))

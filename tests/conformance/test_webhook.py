@@ -23,15 +23,16 @@ from tests.handlers import patched
 
 pytestmark = pytest.mark.needs("corpus")
 
-CASES = [case for minor in corpus.MINORS for case in corpus.cases(minor) if case.webhook]
+CASES = [case for minor in corpus.TESTED for case in corpus.cases(minor) if case.webhook]
 REVIEWS = [case for minor in corpus.WEBHOOK_MINORS for case in corpus.webhook_cases(minor)]
+DENIED = [case for minor in corpus.WEBHOOK_MINORS for case in corpus.denied_cases(minor)]
 
 INVALID = {
     "sidecar-spire.yaml.injected": "spec.containers[istio-proxy].image: Required value",
     "only-proxy-container.yaml.injected": "spec.containers: Required value",
 }
 """Cases with native sidecars, whose pods the API server refuses, each with the place and the reason."""
-NATIVE = ("1.28", "1.30")
+NATIVE = ("1.28", "1.30", "1.31", "1.32")
 
 Answer = dict[str, Any]
 
@@ -46,8 +47,14 @@ def fault_of(case: corpus.Case | corpus.WebhookCase) -> str:
 
 
 def test_the_corpus_has_cases_of_every_minor_that_must_pass() -> None:
-    assert {case.minor for case in CASES} == set(corpus.MINORS)
-    assert {case.minor for case in REVIEWS} == set(corpus.WEBHOOK_MINORS)
+    assert {case.minor for case in CASES} == set(corpus.TESTED)
+    assert {case.minor for case in REVIEWS} == set(corpus.WEBHOOK_MINORS) & set(corpus.TESTED)
+
+
+@pytest.mark.needs("corpus-new")
+def test_the_second_folder_has_cases_of_its_minors_and_refusals() -> None:
+    assert {case.minor for case in CASES} >= set(corpus.NEW_MINORS)
+    assert len(DENIED) > 100
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.expected], ids=name)
@@ -75,11 +82,19 @@ async def test_a_pod_that_istio_refuses_is_denied_with_the_reason(case: corpus.C
 
 @pytest.mark.parametrize("case", REVIEWS, ids=name)
 async def test_a_review_is_answered_as_istio_answers_it(case: corpus.WebhookCase) -> None:
-    response = await ask(case.settings, case.pod, case.namespace, deny=not fault_of(case))
+    deny = case.by_istio and not fault_of(case)
+    response = await ask(case.settings, case.pod, case.namespace, deny=deny)
 
     fault = compare.difference([patched(case.pod, response)], [case.patched])
 
     assert not fault, f"\n{fault}"
+
+
+@pytest.mark.parametrize("case", DENIED, ids=name)
+async def test_a_review_that_istio_denies_is_denied(case: corpus.WebhookCase) -> None:
+    response = await ask(case.settings, case.pod, case.namespace, deny=False)
+
+    assert (response["allowed"], "patch" in response) == (False, False)
 
 
 @pytest.mark.parametrize("case", [case for case in REVIEWS if fault_of(case)], ids=name)
@@ -93,8 +108,11 @@ async def test_a_pod_that_the_injection_makes_invalid_is_denied_with_the_reason(
 @cache
 def revisions() -> dict[corpus.Settings, Revision]:
     """A revision for all settings of all minors, each under a name of its own: one process holds them all."""
-    settings = dict.fromkeys([*(case.settings for case in CASES), *(review.settings for review in REVIEWS)])
-    return {setting: replace(core.revision_of(setting), name=f"r{index}") for index, setting in enumerate(settings)}
+    reviews = [*(case.settings for case in CASES), *(review.settings for review in (*REVIEWS, *DENIED))]
+    return {
+        setting: replace(core.revision_of(setting), name=f"r{index}")
+        for index, setting in enumerate(dict.fromkeys(reviews))
+    }
 
 
 @cache
