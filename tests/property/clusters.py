@@ -1,0 +1,312 @@
+"""Random clusters as objects, and the forms in which commands get the same objects."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from random import Random
+from typing import Any, TypeAlias
+
+import yaml
+
+from injector.injection.pipeline import inject_pod
+from injector.injection.result import Injected, RequestFacts
+from injector.istio.webhooks.configurations import Endpoint, WebhookOptions, revision_webhook, tag_webhook
+from injector.revisions.source import build
+from tests.cli.clusters import REV, config_maps, endpoints, invoke, namespace, owned
+from tests.factories import make_pod
+from tests.revisions.fakes import CONFIG, make_raw
+
+Object: TypeAlias = dict[str, Any]
+
+VERSIONS: Mapping[str, str] = {"1-24": "1.24.6", "1-30": "1.30.1"}
+INJECT = "sidecar.istio.io/inject"
+INJECTION = "istio-injection"
+PLACES = ("shop", "data", "ops", "default")
+NAMES = ("web", "api", "db", "cache")
+KINDS = {
+    "Deployment": "apps/v1",
+    "StatefulSet": "apps/v1",
+    "DaemonSet": "apps/v1",
+    "Job": "batch/v1",
+    "CronJob": "batch/v1",
+}
+ADDED = '    metadata: {labels: {made-by: "{{ .Values.global.tag }}"}}\n    spec:\n'
+"""In the template of one revision, so that the two differ in more than an image."""
+
+
+def draws(seed: int) -> Random:
+    """Return the decisions of a seed."""
+    return Random(seed)  # noqa: S311 -- no secret is made
+
+
+def random_cluster(draw: Random) -> list[Object]:
+    """Return the objects of a cluster: namespaces, webhooks, tags, revisions, workloads and pods, each once."""
+    metadata = {"name": "injector", "namespace": "injector-system"}
+    objects = [{"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"ports": [{"port": 443}]}}]
+    objects.append(endpoints(ready=draw.choice((0, 1, 2))))
+    for name, version in VERSIONS.items():
+        values = {"global": {"tag": version}}
+        config = CONFIG.replace("    spec:\n", ADDED) if draw.random() < 0.3 else CONFIG
+        objects += config_maps(name, config=config, values=json.dumps(values))
+    objects += _webhooks(draw)
+    objects += [namespace(place, **_namespace_labels(draw)) for place in PLACES]
+    for number in range(draw.randint(1, 7)):
+        objects.append(_workload(draw, f"{draw.choice(NAMES)}-{number}"))
+    for number in range(draw.randint(0, 5)):
+        objects.append(_pod(draw, f"{draw.choice(NAMES)}-p{number}", objects))
+    return objects
+
+
+def _webhooks(draw: Random) -> Iterable[Object]:
+    options = WebhookOptions(
+        Endpoint(),
+        ca_bundle="QQ==",
+        failure_policy=draw.choice(("Fail", "Ignore")),
+        auto_inject=draw.random() < 0.2,
+        precedence=draw.choice(("namespace", "namespace", "pod")),
+    )
+    configurations = [revision_webhook(name, options) for name in VERSIONS if draw.random() < 0.9]
+    configurations += [
+        tag_webhook(name, draw.choice(list(VERSIONS)), options) for name in ("prod", "default", "canary")
+    ]
+    for configuration in configurations[1:]:
+        webhook = draw.choice(configuration["webhooks"])
+        if draw.random() < 0.3:
+            requirement = {"key": "control-plane", "operator": "DoesNotExist"}
+            webhook["namespaceSelector"]["matchExpressions"].append(requirement)
+        if draw.random() < 0.2:
+            requirement = {"key": "app", "operator": "NotIn", "values": list(NAMES[:1])}
+            webhook["objectSelector"]["matchExpressions"].append(requirement)
+        if draw.random() < 0.1:
+            webhook["rules"][0]["scope"] = draw.choice(("*", "Namespaced", "Cluster"))
+        if draw.random() < 0.2:
+            expression = draw.choice(
+                ("object.metadata.name != 'api'", "has(object.metadata.labels)", "object.spec.hostNetwork", "false")
+            )
+            webhook["matchConditions"] = [{"name": "some", "expression": expression}]
+    if draw.random() < 0.3:  # a configuration of another product comes first or last
+        other = revision_webhook("1-24", options)
+        other["metadata"] = {"name": draw.choice(("a-first", "z-last"))}
+        configurations.append(other)
+    return configurations
+
+
+def _namespace_labels(draw: Random) -> dict[str, str]:
+    labels = {}
+    if draw.random() < 0.6:
+        labels[REV] = draw.choice((*VERSIONS, "prod", "canary", "default", "gone"))
+    if draw.random() < 0.3:
+        labels[INJECTION] = draw.choice(("enabled", "enabled", "disabled"))
+    if draw.random() < 0.2:
+        labels["control-plane"] = "yes"
+    if draw.random() < 0.2:
+        labels["pod-security.kubernetes.io/enforce"] = draw.choice(("baseline", "privileged"))
+    return labels
+
+
+def _pod_labels(draw: Random, name: str) -> dict[str, str]:
+    labels = {"app": name.partition("-")[0]}
+    if draw.random() < 0.3:
+        labels[REV] = draw.choice((*VERSIONS, "prod", "gone"))
+    if draw.random() < 0.3:
+        labels[INJECT] = draw.choice(("true", "false"))
+    return labels
+
+
+def _place(draw: Random, metadata: Object) -> Object:
+    place = draw.choice(PLACES)
+    # An object without a namespace is in `default`.
+    return metadata if place == "default" and draw.random() < 0.5 else {**metadata, "namespace": place}
+
+
+def _workload(draw: Random, name: str) -> Object:
+    kind = draw.choice(list(KINDS))
+    labels = _pod_labels(draw, name)
+    spec = {**make_pod()["spec"], **({"restartPolicy": "Never"} if kind in ("Job", "CronJob") else {})}
+    if draw.random() < 0.15:
+        spec["hostNetwork"] = True
+    annotations = {"proxy.istio.io/config": "concurrency: x"} if draw.random() < 0.1 else {}
+    template = {"metadata": {"labels": labels, "annotations": annotations}, "spec": spec}
+    body: Object = {"template": template}
+    if kind == "CronJob":
+        body = {"schedule": "0 0 * * *", "jobTemplate": {"spec": body}}
+    elif kind != "Job":
+        body["selector"] = {"matchLabels": {"app": labels["app"]}}
+    if kind == "StatefulSet":
+        body["serviceName"] = name
+    metadata = _place(draw, {"name": name})
+    return {"apiVersion": KINDS[kind], "kind": kind, "metadata": metadata, "spec": body}
+
+
+def _pod(draw: Random, name: str, objects: Iterable[Object]) -> Object:
+    """Return a pod: bare, of a workload of the cluster, or of one that is not there; with or without a sidecar."""
+    place = draw.choice(PLACES)
+    labels = _pod_labels(draw, name)
+    deployments = [each for each in objects if each["kind"] == "Deployment"]
+    if deployments and draw.random() < 0.4:
+        owner = draw.choice(deployments)["metadata"]
+        place = owner.get("namespace", "default")
+        pod = owned(owner["name"], place, labels=labels)
+        pod["metadata"]["name"] = f"{owner['name']}-abc-{name}"
+    elif draw.random() < 0.5:
+        pod = owned(name, place, labels=labels)
+    else:
+        pod = make_pod(name, namespace=place, labels=labels)
+    for owner in pod["metadata"].get("ownerReferences") or ():
+        owner["uid"] = "00000000-0000-0000-0000-000000000001"
+    if draw.random() < 0.5:
+        rev = draw.choice(list(VERSIONS))
+        raw = make_raw(rev, values=json.dumps({"global": {"tag": draw.choice(list(VERSIONS.values()))}}))
+        answer = inject_pod(build(raw), pod, RequestFacts(place))
+        pod = answer.pod if isinstance(answer, Injected) else pod
+    return {"apiVersion": "v1", "kind": "Pod", **json.loads(json.dumps(pod))}
+
+
+def with_outdated(draw: Random, objects: list[Object]) -> list[Object]:
+    """Return objects in another order, some of them after an outdated version of themselves, as `kubectl apply` would overwrite it."""
+    mixed = draw.sample(objects, len(objects))
+    for obj in draw.sample(mixed, min(2, len(mixed))):
+        if obj["kind"] in ("Namespace", "Deployment"):
+            old = {**obj, "metadata": {**obj["metadata"], "labels": {REV: "old"}}}
+            mixed.insert(draw.randint(0, mixed.index(obj)), old)
+    return mixed
+
+
+def _dump(objects: Iterable[Object]) -> str:
+    return yaml.dump_all(objects, Dumper=yaml.CSafeDumper)
+
+
+def _list(items: list[Object], kind: str = "List", version: str = "v1") -> Object:
+    return {"apiVersion": version, "kind": kind, "metadata": {}, "items": items}
+
+
+def _typed(objects: list[Object]) -> list[Object]:
+    """Return lists of one kind each, as the API server has them, whose items have no kind."""
+    runs: list[tuple[str, str, list[Object]]] = []
+    for obj in objects:
+        kind, version = obj["kind"], obj["apiVersion"]
+        if not runs or runs[-1][:2] != (kind, version):
+            runs.append((kind, version, []))
+        runs[-1][2].append({key: value for key, value in obj.items() if key not in ("kind", "apiVersion")})
+    return [_list(items, f"{kind}List", version) for kind, version, items in runs]
+
+
+def _documents(_draw: Random, objects: list[Object], folder: Path) -> None:
+    (folder / "all.yaml").write_text(_dump(objects))
+
+
+def _as_list(_draw: Random, objects: list[Object], folder: Path) -> None:
+    (folder / "all.yaml").write_text(_dump([_list(objects)]))
+
+
+def _nested(draw: Random, objects: list[Object], folder: Path) -> None:
+    first, second = sorted((draw.randint(0, len(objects)), draw.randint(0, len(objects))))
+    inner = _list([*objects[first:second]])
+    (folder / "all.yaml").write_text(_dump([_list([*objects[:first], _list([inner]), *objects[second:]])]))
+
+
+def _typed_lists(_draw: Random, objects: list[Object], folder: Path) -> None:
+    (folder / "all.yaml").write_text(_dump(_typed(objects)))
+
+
+def _json_list(_draw: Random, objects: list[Object], folder: Path) -> None:
+    (folder / "all.json").write_text(json.dumps(_list(_typed(objects))))
+
+
+def _json_documents(_draw: Random, objects: list[Object], folder: Path) -> None:
+    (folder / "all.json").write_text("\n---\n".join(json.dumps(obj, indent=1) for obj in objects))
+
+
+def _folder(draw: Random, objects: list[Object], folder: Path) -> None:
+    """Write one object after another into files whose names are in this order."""
+    number = 0
+    rest = list(objects)
+    while rest:
+        count = draw.randint(1, 6)
+        some, rest = rest[:count], rest[count:]
+        write = draw.choice((_documents, _as_list, _typed_lists, _json_list, _json_documents))
+        part = folder / "part"
+        part.mkdir()
+        write(draw, some, part)
+        (written,) = part.iterdir()
+        written.rename(folder / f"{number:03}{written.suffix}")
+        part.rmdir()
+        number += 1
+
+
+FORMS: Mapping[str, Callable[[Random, list[Object], Path], None]] = {
+    "documents": _documents,
+    "a List": _as_list,
+    "nested Lists": _nested,
+    "lists of one kind": _typed_lists,
+    "a List in JSON": _json_list,
+    "documents in JSON": _json_documents,
+    "a folder": _folder,
+}
+"""Each writes the objects into an empty folder."""
+
+
+def answers(upgrade: Path, *files: str) -> dict[str, Any]:
+    """Return what each command answers about the objects of files, or of the cluster that commands reach.
+
+    Without the places of the objects, and in one order.
+    """
+    given = [argument for name in files for argument in ("-f", name)]
+    every, live = ([] if files else ["-A"]), ([] if files else ["--live", "--confirm", "0"])
+    commands = {
+        "explain": ("explain", *every, *given, "-o", "json"),
+        "diff": ("diff", *VERSIONS, *live, *given, "-o", "json"),
+        "analyze": ("analyze", *every, *given, "-o", "json"),
+        "status": ("revision", "status", *every, *given, "-o", "json"),
+        "plan": ("upgrade", "plan", str(upgrade), *given, "-o", "json", *(() if files else ("--confirm", "0"))),
+    }
+    return {name: _answer(*arguments) for name, arguments in commands.items()}
+
+
+def _answer(*arguments: str) -> Any:
+    """Return the exit code and the data of a command; without data the cause that it names."""
+    result = invoke(*arguments)
+    if not result.stdout:
+        return result.exit_code, result.stderr.rpartition(": ")[2] if result.exit_code else ""
+    return result.exit_code, _in_order(json.loads(result.stdout))
+
+
+def _in_order(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _in_order(item) for key, item in value.items() if key not in ("file", "line", "reference")}
+    if isinstance(value, list):
+        items = list(map(_in_order, value))
+        is_ordered = any(isinstance(item, dict) and {"step", "verdict"} <= item.keys() for item in items)
+        return items if is_ordered else sorted(items, key=json.dumps)
+    return value
+
+
+def injected_by(*files: str, revisions: str) -> dict[tuple[str, str, str], Any]:
+    """Return the proxies that `kube-inject` adds to the workloads of files, by kind, namespace and name."""
+    given = [argument for name in files for argument in ("-f", name)]
+    result = invoke("kube-inject", "--revisions-dir", revisions, "--revision", "1-30", *given, "-o", "json")
+    assert result.exit_code in (0, 65), result.output
+    found = {} if result.exit_code else dict(_proxies(json.loads(result.stdout)))
+    return {("", "", "error"): result.exit_code} if result.exit_code else found
+
+
+def _proxies(obj: Object) -> Iterable[tuple[tuple[str, str, str], Any]]:
+    if "items" in obj:
+        for item in obj["items"]:
+            yield from _proxies(item)
+        return
+    meta = obj["metadata"]
+    for pod in _pods_in(obj):
+        names = [container["name"] for container in pod["containers"]]
+        yield (obj["kind"], meta.get("namespace", ""), meta["name"]), names
+
+
+def _pods_in(node: Any) -> Iterable[Object]:
+    if isinstance(node, dict):
+        if isinstance(node.get("containers"), list):
+            yield node
+            return
+        for value in node.values():
+            yield from _pods_in(value)
