@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -221,9 +221,11 @@ def generate(*, change: TagChange, skip_confirmation: bool, offline: bool, locat
         manifests = [_webhook_of(change.tag, location)]
     else:
         with location.store() as store:
-            new = change.check(store.list())
+            state = store.list()
+            new = change.check(state)
             if isinstance(store, DirectoryTags):
-                manifests = [_webhook_of(new, location)]
+                options = state.webhook_options(new.revision, location.options)
+                manifests = [_webhook_of(new, replace(location, options=options))]
             else:
                 plan = store.plan(new)
                 manifests = [plan.manifest, *(manifest for _, manifest, _ in plan.dependents)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
@@ -145,20 +145,27 @@ def generate(
         return
     revisions: tuple[str, ...]
     tags: tuple[Tag, ...]
+    state = TagState({}, ())
     if revisions_dir is not None:
         refuse_unused(f"with {directory_source()}", "paths", "context_name", hint="leave one of the two out")
     if revisions_dir is None and choice.revision is not None:
         refuse_unused("with --revision, which needs no cluster", "paths", "context_name")
         revisions, tags = (choice.revision,), ()
     else:
-        revisions, tags = choice.among(_list_state(revisions_dir, kubeconfig, options))
+        state = _list_state(revisions_dir, kubeconfig, options)
+        revisions, tags = choice.among(state)
         if not revisions and not tags:
             where = str(revisions_dir or f"namespace {options.istio_namespace}")
             hint = "give --revisions-dir, --istio-namespace or --revision"
             raise UsageError("no Istio revision found", where=where, hint=hint)
     has_default_tag = any(tag.name == DEFAULT_NAME for tag in tags)
-    documents = [_revision_manifest(name, options, has_default_tag=has_default_tag) for name in revisions]
-    documents += [tag_webhook(tag.name, tag.revision, options, annotations=tag_annotations(tag)) for tag in tags]
+    documents = [
+        _revision_manifest(name, state.webhook_options(name, options), has_default_tag=has_default_tag)
+        for name in revisions
+    ]
+    for tag in tags:
+        own = state.webhook_options(tag.revision, options)
+        documents.append(tag_webhook(tag.name, tag.revision, own, annotations=tag_annotations(tag)))
     echo("---\n".join(map(yaml_text, documents)), nl=False)
 
 
@@ -214,9 +221,7 @@ def apply(
             state = DirectoryTags(revisions_dir).list()
             cluster.refresh()
         try:
-            for resource, name in _apply(
-                cluster, *choice.among(state), options, dry_run=dry_run, force=force_conflicts
-            ):
+            for resource, name in _apply(cluster, choice, state, options, dry_run=dry_run, force=force_conflicts):
                 lines.append(f"{_kubectl_name(resource)}/{name} {_APPLIED[dry_run]}\n")
         except InjectorError as error:
             echo("".join(lines), err=True, nl=False)
@@ -229,19 +234,20 @@ def apply(
 
 def _apply(
     cluster: ClusterTags,
-    revisions: Iterable[str],
-    tags: Iterable[Tag],
+    choice: WebhookSelection,
+    state: TagState,
     options: WebhookOptions,
     *,
     dry_run: str,
     force: bool,
 ) -> Iterator[tuple[Resource, str]]:
     """Write the objects as the flags say, and yield the resource and the name of each one that is written."""
+    revisions, tags = choice.among(state)
     has_default_tag = False
     # Tags come first, so that the default tag exists before the revision of this name is deactivated.
     for tag in tags:
         has_default_tag = has_default_tag or tag.name == DEFAULT_NAME
-        plan = cluster.plan(tag)
+        plan = cluster.plan(tag, state.texts.get(tag.revision))
         for conflict in plan.conflicts:
             echo(f"warning: {plan.manifest['metadata']['name']}: {conflict}", err=True)
         if dry_run != "client":
@@ -249,7 +255,8 @@ def _apply(
         yield from plan.objects
     has_default_tag = has_default_tag or bool(cluster.refresh().of_tag(DEFAULT_NAME))
     for name in revisions:
-        manifest = _revision_manifest(name, options, has_default_tag=has_default_tag)
+        own = state.webhook_options(name, options)
+        manifest = _revision_manifest(name, own, has_default_tag=has_default_tag)
         if dry_run != "client":
             cluster.write_revision(manifest, force=force, dry_run=dry_run == "server")
         yield WEBHOOKS, manifest["metadata"]["name"]

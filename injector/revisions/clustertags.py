@@ -47,7 +47,7 @@ from injector.istio.webhooks.overlaps import overlaps
 from injector.istio.webhooks.reading import options_of
 from injector.istio.webhooks.tagobjects import VALIDATOR_NAME, default_validator, tag_service
 from injector.revisions.configmaps import istio_config_map, raw_revisions
-from injector.revisions.source import known_minor
+from injector.revisions.source import known_minor, options_of_values
 from injector.revisions.tags import Tag, read_tags, tag_annotations, tag_object
 from injector.revisions.tagstore import TagState, namespaces_by_name
 
@@ -345,6 +345,7 @@ class ClusterTags:
             broken,
             tag_faults,
             webhook_faults(map(webhook_facts, self._configurations.items)),
+            texts=self._stored,
         )
 
     def refresh(self) -> Configurations:
@@ -406,11 +407,23 @@ class ClusterTags:
     def _all(self, scope: Scope) -> Sequence[dict[str, Any]]:
         return self.cluster.run(lambda client: client.all(scope, lambda item: item))
 
-    def plan(self, tag: Tag) -> TagPlan:
-        """Return the changes that write ``tag``; see ``plan_tag``."""
+    def plan(self, tag: Tag, texts: RawRevision | None = None) -> TagPlan:
+        """Return the changes that write ``tag``; see ``plan_tag``. ``texts`` are those of its revision; default: those of the cluster."""
         configurations, minor = self._with_validator(tag.name), self._minor(tag.revision)
-        plan = plan_tag(tag, configurations, self.placement, istio_namespace=self.istio_namespace, minor=minor)
+        plan = plan_tag(
+            tag,
+            configurations,
+            self._placement_of(texts or self._stored.get(tag.revision)),
+            istio_namespace=self.istio_namespace,
+            minor=minor,
+        )
         return replace(plan, conflicts=(*plan.conflicts, *self._missing_service(plan.options.endpoint)))
+
+    def _placement_of(self, raw: RawRevision | None) -> Placement:
+        """Return how to build the object of a tag: it injects without a label if the values of its revision say so."""
+        if raw is None or not options_of_values(raw, WebhookOptions()).auto_inject:
+            return self.placement
+        return replace(self.placement, options={**self.placement.options, "auto_inject": True})
 
     def _missing_service(self, endpoint: Endpoint) -> tuple[str, ...]:
         """Return a conflict, in the words of Istio's analyzer, if the Service does not exist."""

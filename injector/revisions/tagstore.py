@@ -24,10 +24,14 @@ from injector.kube.yaml import dump_yaml, load_yaml
 from injector.kube.yaml.write import with_entry, without_entry
 from injector.revisions.directory import TAGS_FILE, read_directory
 from injector.revisions.files import read_text, remove_folder, replace_file
+from injector.revisions.source import options_of_values
 from injector.revisions.tags import Tag, parse_tags
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from injector.istio.webhooks.configurations import WebhookOptions
+    from injector.revisions.source import RawRevision
 
 T = TypeVar("T")
 
@@ -69,6 +73,7 @@ class TagState:
         broken: the errors of revisions that cannot be used, by name.
         faults: the errors of tags that cannot be read, by name.
         webhook_faults: the faults of the webhooks of a cluster, one line each.
+        texts: the texts of revisions, by name. A cluster can have a revision without texts.
     """
 
     tags: Mapping[str, Tag]
@@ -76,6 +81,12 @@ class TagState:
     broken: Mapping[str, DataError] = field(default_factory=dict)
     faults: Mapping[str, DataError] = field(default_factory=dict)
     webhook_faults: tuple[str, ...] = ()
+    texts: Mapping[str, RawRevision] = field(default_factory=dict)
+
+    def webhook_options(self, revision: str, options: WebhookOptions) -> WebhookOptions:
+        """Return the options of the webhooks of a revision: those of its values, unless ``options`` say more."""
+        raw = self.texts.get(revision)
+        return options if raw is None else options_of_values(raw, options)
 
     def has(self, name: str) -> bool:
         """Tell whether there is a tag with this name, readable or not."""
@@ -199,8 +210,8 @@ class DirectoryTags:
         state = read_directory(self.path)
         if state.tags_error is not None:
             raise state.tags_error
-        names = tuple(raw.name for raw in state.revisions)
-        return TagState(state.tags, names, state.failures)
+        texts = {raw.name: raw for raw in state.revisions}
+        return TagState(state.tags, tuple(texts), state.failures, texts=texts)
 
     def namespaces(self) -> Mapping[str, tuple[str, ...]]:
         """Return the namespaces in the ``revision.yaml`` of any revision, by the revision or tag that their labels name."""

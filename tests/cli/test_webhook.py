@@ -14,9 +14,9 @@ from injector.cluster.resources import CONFIG_MAPS, SERVICES, WEBHOOKS
 from injector.istio.webhooks.configurations import WebhookOptions, is_deactivated, revision_webhook, tag_webhook
 from injector.istio.webhooks.tagobjects import tag_service
 from tests.cases import cases
-from tests.cli.clusters import INJECTOR, assert_fails, config_maps, invoke
+from tests.cli.clusters import INJECTOR, FakeKube, assert_fails, config_maps, invoke, reached
 from tests.cluster.fakeapi import FakeApi
-from tests.revisions.fakes import write_revision
+from tests.revisions.fakes import VALUES, write_revision
 
 
 @pytest.fixture
@@ -259,3 +259,40 @@ def test_invalid_choices_cannot_be_applied(cluster: FakeApi, arguments: list[str
 @cases("arguments", "code", "says")
 def test_wrong_arguments_print_nothing(directory: Path, arguments: list[str], code: int, says: str) -> None:
     assert_fails(generate(*(argument.replace("DIR", str(directory)) for argument in arguments)), code, says)
+
+
+AUTO_VALUES = '{"global": {"tag": "1.30.1"}, "sidecarInjectorWebhook": {"enableNamespacesByDefault": true}}'
+
+
+def auto_webhooks(text: str) -> list[str]:
+    """The configurations with a webhook for namespaces without a label."""
+    return [
+        document["metadata"]["name"]
+        for document in yaml.safe_load_all(text)
+        if any(each["name"].startswith("auto.") for each in document["webhooks"])
+    ]
+
+
+@pytest.mark.parametrize(
+    ("tags", "name"), [("", "istio-sidecar-injector"), ("default: 1-30\n", "istio-revision-tag-default")]
+)
+def test_the_values_of_the_default_say_whether_namespaces_without_a_label_are_injected(
+    tags: str, name: str, tmp_path: Path
+) -> None:
+    write_revision(tmp_path / ("1-30" if tags else "default"), values=AUTO_VALUES)
+    write_revision(tmp_path / "other", values=AUTO_VALUES)
+    (tmp_path / "tags.yaml").write_text(tags or "{}\n")
+
+    result = invoke("webhook", "generate", "--revisions-dir", str(tmp_path))
+
+    assert (result.exit_code, auto_webhooks(result.stdout)) == (0, [name])
+
+
+def test_a_tag_of_a_cluster_injects_without_a_label_if_the_values_of_its_revision_say_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reached(monkeypatch, FakeKube(*config_maps("1-30", values=AUTO_VALUES), *config_maps("1-24", values=VALUES)))
+
+    made = [invoke("tag", "generate", "default", "-r", name, "-y").stdout for name in ("1-30", "1-24")]
+
+    assert [list(filter(None, ["auto." in text])) for text in made] == [[True], []]

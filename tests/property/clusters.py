@@ -44,7 +44,9 @@ def draws(seed: int) -> Random:
 def random_cluster(draw: Random) -> list[Object]:
     """Return the objects of a cluster: namespaces, webhooks, tags, revisions, workloads and pods, each once."""
     metadata = {"name": "injector", "namespace": "injector-system"}
-    objects = [{"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"ports": [{"port": 443}]}}]
+    objects: list[Object] = [
+        {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"ports": [{"port": 443}]}}
+    ]
     objects.append(endpoints(ready=draw.choice((0, 1, 2))))
     for name, version in VERSIONS.items():
         values = {"global": {"tag": version}}
