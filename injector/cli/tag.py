@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -40,6 +41,7 @@ from injector.cli.sources import (
 from injector.cli.taglocation import DIRECTORY_OPTION, TagLocation, location_options, write_options
 from injector.cli.webhookoptions import WEBHOOK_PARAMETERS
 from injector.errors import UsageError
+from injector.fleet.replicas import ask_replicas, warnings_about_targets
 from injector.hints import fitting_names
 from injector.istio.webhooks.configurations import WebhookOptions, tag_webhook
 from injector.kube.selectors import is_dns_label
@@ -343,8 +345,10 @@ class _Tags:
 def _list_tags(location: TagLocation) -> _Tags:
     with location.store() as store:
         state, namespaces = store.list(), store.namespaces()
+        ask = None if isinstance(store, DirectoryTags) else partial(ask_replicas, store.cluster, store.configurations)
+        broken = warnings_about_targets(state, ask)
     tags = sorted(state.tags.values(), key=lambda listed: (listed.revision, listed.name))
-    return _Tags(tags, namespaces, (*state.faults.values(), *state.webhook_faults))
+    return _Tags(tags, namespaces, (*state.faults.values(), *broken, *state.webhook_faults))
 
 
 def _table(by_cluster: ByCluster[_Tags]) -> str:

@@ -277,6 +277,11 @@ class KubeClient:
         """Return one object."""
         return await self._json("GET", resource.path(namespace=namespace, name=name), {})
 
+    async def get_from_pod(self, name: str, path: str, *, namespace: str, port: int) -> dict[str, Any]:
+        """Return the JSON that a pod serves at a path, over plain HTTP. The API server forwards the request."""
+        proxy = f"/api/v1/namespaces/{namespace}/pods/http:{name}:{port}/proxy/{path}"
+        return await self._json("GET", proxy, {})
+
     async def find_resource(self, kind: str, group: str) -> Resource | None:
         """Return the resource of a kind; see ``ObjectReader``."""
         try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from injector.cluster.resources import NAMESPACES, PODS, WEBHOOKS
 from injector.cluster.session import ClusterSession
-from injector.errors import ClusterError
+from injector.errors import ClusterError, DataError
 from injector.fleet.dryrun import refusal
 from injector.fleet.podmessages import PodMessages
 from injector.fleet.progress import Progress, no_progress
@@ -17,19 +17,33 @@ from injector.fleet.routing import (
     LABELS_DECIDE,
     NO_WEBHOOK,
     REVISION,
+    TAG,
+    PodLabels,
     RequestedName,
     Route,
     called,
     delivered,
     delivery_steps,
+    destination,
     pod_labels,
     route,
+    webhook_step,
 )
-from injector.fleet.view import ClusterView, build_routed, read_revisions, read_routes
+from injector.fleet.view import ClusterView, build_routed, read_revisions, read_routes, with_replicas
 from injector.fleet.workloads import WorkloadName, read_target, read_targets
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import ENFORCE, OFF, Injected, RequestFacts
-from injector.injection.tools.explain import INJECTED, PASSED, UNKNOWN, Decision, Step, explain_pod, refuse
+from injector.injection.tools.explain import (
+    INJECTED,
+    PASSED,
+    UNKNOWN,
+    WARNING,
+    Decision,
+    Step,
+    conclude,
+    explain_pod,
+    refuse,
+)
 from injector.injection.tools.podchanges import hiding_of
 from injector.istio.analysis import Diagnostic, Item, Mesh, analyze, in_order, item_of, item_of_workload
 from injector.istio.labels import DEFAULT_NAME, NAME_LABEL, NAMESPACE, REVISION_LABEL
@@ -49,6 +63,7 @@ if TYPE_CHECKING:
 
 
 DRY_RUN: Final = "dry_run"
+LAST_GOOD: Final = "last_good_revision"
 _API_SERVER: Final = "the API server"
 
 
@@ -135,14 +150,20 @@ def explain_workloads(
         InjectorError: as in ``route``, or a revision cannot be built, or the endpoints of a webhook cannot be read.
     """
     labelled = [pod_labels(workload, view.labels_of(workload.namespace)) for workload in workloads]
-    routes = [route(view, labels, requested) for labels in labelled]
+    routes = [_try_route(view, labels, requested) for labels in labelled]
     raws = [routed.raw for routed in routes if isinstance(routed, Route)]
     view = build_routed(session, view, raws, sources.overrides)
+    if requested.name is None and (view.has_unusable_revisions or any(isinstance(way, DataError) for way in routes)):
+        view = session.run(partial(with_replicas, view))
     deliveries: dict[LiveWebhook, tuple[Step, ...]] = {}
     decisions = []
     for workload, labels, routed in zip(workloads, labelled, routes, strict=True):
         known = view.namespaces.get(workload.namespace)
-        decision = _explained(workload, routed, view.built.revision, guard, known)
+        decision = _by_last_good(workload, routed, view, labels)
+        if decision is None:
+            if isinstance(routed, DataError):
+                raise routed
+            decision = _explained(workload, routed, view.built.revision, guard, known)
         webhook = next(reversed(called(view.webhooks, labels)), None)
         if webhook is not None and not webhook.assumed and requested.name is None:
             if webhook not in deliveries:
@@ -151,6 +172,36 @@ def explain_workloads(
             decision = replace(decision, decision=trace, configuration=webhook.configuration)
         decisions.append(decision)
     return decisions, view
+
+
+def _try_route(view: ClusterView, labels: PodLabels, requested: RequestedName) -> Route | Decision | DataError:
+    try:
+        return route(view, labels, requested)
+    except DataError as error:
+        return error
+
+
+def _by_last_good(
+    workload: Created, routed: Route | Decision | DataError, view: ClusterView, labels: PodLabels
+) -> WorkloadDecision | None:
+    """Return the decision of a workload whose revision cannot be used, if the replicas still serve its last good state."""
+    error: object = routed
+    if isinstance(routed, Route):
+        error = view.built.failures.get(routed.raw.name)
+    elif isinstance(routed, Decision):
+        error = routed.steps[-1].detail if routed.reason in (TAG, REVISION) else None
+    matching = called(view.webhooks, labels)
+    if error is None or not matching:
+        return None
+    served = view.replicas.revisions.get(destination(matching, view, labels))
+    if served is None:
+        return None
+    first = webhook_step(matching, view, labels)
+    source = f"the status of the replicas of Service {matching[-1].service}"
+    broken = Step(REVISION, WARNING, f"it cannot be used: {error}", view.revisions.where)
+    detail = f"{view.replicas.about(served.name)}; what it does with the pod is not known here"
+    decision = conclude(UNKNOWN, LAST_GOOD, detail, source).after(first, broken)
+    return WorkloadDecision(workload, decision, served.name, None)
 
 
 def _with_messages(

@@ -127,14 +127,33 @@ def route_by(matching: list[LiveWebhook], view: ClusterView, labels: PodLabels) 
             step = Step(WEBHOOK, PASSED, f"the selectors of {webhook.title} match", _source(webhook))
             detail = f"the API server refuses the pod: {webhook.title}: {result.detail}"
             return refuse(WEBHOOK, detail, _source(webhook)).after(step)
-    *others, webhook = matching
-    step = Step(WEBHOOK, PASSED, _call_text(webhook, others, labels, precedence_of(view.webhooks)), _source(webhook))
+    webhook, step = matching[-1], webhook_step(matching, view, labels)
     try:
         envs = parse_path(webhook.path).envs if is_injectors(webhook.path) else {}
         requested = RequestedName(name_of(webhook), envs=envs)
     except DataError as error:
         return refuse(WEBHOOK, str(error), _source(webhook)).after(step)
     return _resolve(view.revisions, step, requested, labels.workload)
+
+
+def webhook_step(matching: list[LiveWebhook], view: ClusterView, labels: PodLabels) -> Step:
+    """Return the step about the webhooks that are called, of which the last one decides."""
+    *others, webhook = matching
+    detail = _call_text(webhook, others, labels, precedence_of(view.webhooks))
+    return Step(WEBHOOK, PASSED, detail, _source(webhook))
+
+
+def destination(matching: list[LiveWebhook], view: ClusterView, labels: PodLabels) -> str:
+    """Return the name of the revision that answers for a pod, also of one that cannot be used; empty if it is not known."""
+    state = view.revisions.state
+    try:
+        name = name_of(matching[-1])
+        tag = state.tags.get(name or state.default_name or "")
+        if tag is not None and not state.names.issuperset(tag.targets):
+            return tag.revision if tag.sole else ""
+        return view.revisions.resolve(name, lambda: labels.workload).revision
+    except (DataError, UsageError):
+        return _readable_name(matching[-1])
 
 
 def _not_called(step: Step, source: str) -> Decision:

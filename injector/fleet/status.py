@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import msgspec
 
 from injector.cluster.resources import PODS, RUNNING, Scope
 from injector.errors import DataError
-from injector.fleet.routing import PodLabels, Route, called, requested_name, route_by
-from injector.fleet.view import ClusterView, notes_of_unknown_namespaces, read_view
+from injector.fleet.replicas import NO_REPLICAS
+from injector.fleet.routing import PodLabels, Route, called, destination, requested_name, route_by
+from injector.fleet.view import ClusterView, notes_of_unknown_namespaces, read_view, with_replicas
 from injector.fleet.workloads import read_running, results_of_texts
 from injector.golang.json import load_json
 from injector.injection import containers as c
@@ -19,6 +21,7 @@ from injector.injection.pipeline import answers_to
 from injector.injection.result import RequestFacts, Skipped
 from injector.injection.tools.drift import (
     CURRENT,
+    MISSING,
     OLDER_REVISION,
     UNKNOWN_REVISION,
     Drift,
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from injector.fleet.files import ReaderSession
     from injector.fleet.progress import Progress
     from injector.fleet.sources import RevisionSources
+    from injector.istio.webhooks.reading import LiveWebhook
 
 _REPLICAS: Final = 20
 """The number of statuses to keep. The pods of two ReplicaSets may alternate in the API server's order, those of many rarely do."""
@@ -88,11 +92,11 @@ def _compare(running: c.Pod, created: c.Pod | None, labels: PodLabels, view: Clu
     try:
         routed = route_by(matching, view, labels)
     except DataError:
-        return requested_name(view.webhooks, labels), Drift(UNKNOWN_REVISION)
+        return _compare_with_replicas(running, matching, labels, view)
     if isinstance(routed, Route):
         revision = view.built.revisions.get(routed.raw.name)
         if revision is None:
-            return routed.raw.name, Drift(UNKNOWN_REVISION)
+            return _compare_with_replicas(running, matching, labels, view)
         if created is None:
             is_current = injected_revision(running) == revision.written
             return revision.name, Drift(CURRENT if is_current else OLDER_REVISION)
@@ -100,7 +104,21 @@ def _compare(running: c.Pod, created: c.Pod | None, labels: PodLabels, view: Clu
         facts = RequestFacts(namespace, routed.envs, revision.namespaces.get(namespace))
         (answer,) = answers_to(created, (revision, facts), policy=enforced_level(labels.namespace))
         return None if isinstance(answer, Skipped) else revision.name, drift_of(running, answer)
-    return requested_name(view.webhooks, labels), Drift(UNKNOWN_REVISION)
+    return _compare_with_replicas(running, matching, labels, view)
+
+
+def _compare_with_replicas(
+    running: c.Pod, matching: list[LiveWebhook], labels: PodLabels, view: ClusterView
+) -> tuple[str | None, Drift]:
+    """Compare a pod with the last good revision that the replicas serve, by its name: its template is not known here."""
+    name = destination(matching, view, labels)
+    served = view.replicas.revisions.get(name)
+    if served is None:
+        return name or requested_name(view.webhooks, labels), Drift(UNKNOWN_REVISION)
+    has = injected_revision(running)
+    if has is None:
+        return served.name, Drift(MISSING)
+    return served.name, Drift(CURRENT if has == served.written else OLDER_REVISION)
 
 
 _Fields: TypeAlias = dict[str, msgspec.Raw] | list[msgspec.Raw] | str | int | float | bool | None
@@ -162,6 +180,8 @@ def read_statuses(
 ) -> tuple[list[SidecarStatus], list[str]]:
     """Return the statuses of the pods that the selector of kubectl matches, and notes for the user."""
     view = session.run(lambda reader: read_view(reader, sources, namespace))
+    if view.has_unusable_revisions:
+        view = session.run(partial(with_replicas, view))
     scope = Scope(PODS, namespace or "", labels=selector, fields=RUNNING)
     statuses = results_of_texts(session, scope, lambda: PodStatuses(view).of, progress=progress)
     unknown = {status for status in statuses if isinstance(status, str)}
@@ -169,6 +189,8 @@ def read_statuses(
     if not view.webhooks:
         notes.append("no webhook calls an injector: none has a path /inject and a rule for pods")
     notes += notes_of_unknown_namespaces(unknown)
-    notes += [f"a revision cannot be used: {error}" for error in view.built.failures.values()]
+    for name, error in view.built.failures.items():
+        served = f"; {view.replicas.about(name)}" if view.replicas != NO_REPLICAS else ""
+        notes.append(f"a revision cannot be used: {error}{served}")
     notes += [f"a tag cannot be used: {error}" for error in view.revisions.state.tag_faults.values()]
     return [status for status in statuses if isinstance(status, SidecarStatus)], notes

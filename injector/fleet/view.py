@@ -11,6 +11,7 @@ from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, WEBHOOKS, Object
 from injector.cluster.session import open_session
 from injector.errors import DataError, UsageError, no_source
 from injector.fleet.files import FileReader
+from injector.fleet.replicas import NO_REPLICAS, Replicas, read_replicas
 from injector.fleet.sources import IN_DIRECTORY, RevisionList, RevisionSources, directory_revisions
 from injector.istio.frozen import frozen
 from injector.istio.labels import NAME_LABEL, NAMESPACE, TAG_LABEL
@@ -26,6 +27,7 @@ from injector.revisions.clustersource import (
 )
 
 if TYPE_CHECKING:
+    from injector.cluster.client import KubeClient
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.fleet.files import ReaderSession
     from injector.fleet.progress import Report
@@ -56,6 +58,8 @@ class ClusterView:
     configurations: Sequence[dict[str, Any]]
     annotations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """The annotations of OpenShift by namespace."""
+    replicas: Replicas = NO_REPLICAS
+    """What the replicas serve, if a revision cannot be used."""
 
     @property
     def assumed(self) -> bool:
@@ -67,6 +71,13 @@ class ClusterView:
         """What the user should know: what is not read, what the files leave out, and the faults of webhooks."""
         assumed = (ASSUMED,) if self.assumed else ()
         return (*self.built.notes, *assumed, *self.revisions.state.webhook_faults)
+
+    @property
+    def has_unusable_revisions(self) -> bool:
+        """Whether a revision cannot be used, or a tag leads to one that is not there."""
+        state = self.revisions.state
+        targets = {target for tag in state.tags.values() for target in tag.targets}
+        return bool(self.built.failures) or not state.names.issuperset(targets)
 
     def labels_of(self, namespace: str) -> Mapping[str, str]:
         """Return the labels of a namespace, of one that is not known the one that each has."""
@@ -197,6 +208,13 @@ async def build_view(
     if raws is not None:
         state = replace(state, revisions=tuple({raw.name: raw for raw in raws}.values()), failures={})
     return replace(view, built=await build_all(reader, state, view.annotations, overrides, offload))
+
+
+async def with_replicas(view: ClusterView, reader: FileReader | KubeClient) -> ClusterView:
+    """Return a view with what the replicas serve. Files have no replicas."""
+    if isinstance(reader, FileReader):
+        return view
+    return replace(view, replicas=await read_replicas(view.webhooks, reader))
 
 
 def build_routed(

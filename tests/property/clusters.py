@@ -76,10 +76,11 @@ def _webhooks(draw: Random) -> Iterable[Object]:
     for configuration in configurations[1:]:
         webhook = draw.choice(configuration["webhooks"])
         if draw.random() < 0.3:
-            requirement = {"key": "control-plane", "operator": "DoesNotExist"}
-            webhook["namespaceSelector"]["matchExpressions"].append(requirement)
+            webhook["namespaceSelector"]["matchExpressions"].append(
+                {"key": "control-plane", "operator": "DoesNotExist"}
+            )
         if draw.random() < 0.2:
-            requirement = {"key": "app", "operator": "NotIn", "values": list(NAMES[:1])}
+            requirement: Object = {"key": "app", "operator": "NotIn", "values": list(NAMES[:1])}
             webhook["objectSelector"]["matchExpressions"].append(requirement)
         if draw.random() < 0.1:
             webhook["rules"][0]["scope"] = draw.choice(("*", "Namespaced", "Cluster"))

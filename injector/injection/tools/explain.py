@@ -63,7 +63,7 @@ class Step:
 class Decision:
     """The steps of one injection, the last of them its result.
 
-    ``outcome`` is injected, skipped or refused; ``reason`` is the rule that decided, as in metrics, or the step that refused.
+    ``outcome`` is injected, skipped, refused or unknown; ``reason`` is the rule that decided, as in metrics, or the step that refused.
     """
 
     steps: tuple[Step, ...]
@@ -215,4 +215,4 @@ def _describe_added(pod: c.Pod, injected: c.Pod) -> str:
     return f"injected: {', '.join(added)}" if added else "injected: no container that the pod did not have"
 
 
-_VERDICTS: Final[Mapping[str, str]] = {INJECTED: INJECT, SKIPPED: SKIP, REFUSED: REFUSE}
+_VERDICTS: Final[Mapping[str, str]] = {INJECTED: INJECT, SKIPPED: SKIP, REFUSED: REFUSE, UNKNOWN: UNKNOWN}
