@@ -423,7 +423,7 @@ def _group_names(change: Change) -> list[str]:
         return ["privileged gained" if change.new is True else "privileged lost"]
     if change.kind == POD_SECURITY:
         return [f"pod security {change.old} to {change.new}"]
-    if change.kind == "containers" and ABSENT in (change.old, change.new):
+    if change.kind == "containers" and change.path.endswith("]") and ABSENT in (change.old, change.new):
         name = change.path.partition("[")[2].removesuffix("]")
         return [f"container {name} {'gained' if change.old is ABSENT else 'lost'}"]
     return [change.kind]

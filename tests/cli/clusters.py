@@ -19,8 +19,8 @@ from injector.errors import ClusterError
 from injector.fleet.files import FileReader
 from injector.istio.webhooks.configurations import WebhookOptions, revision_webhook, tag_webhook
 from tests.cluster.fakeapi import FakeApi
-from tests.e2e.manifests import config_map
 from tests.factories import make_pod, owner_of
+from tests.manifests import namespace_of, revision_maps
 from tests.revisions.fakes import CONFIG, VALUES
 
 HOME = "istio-system"
@@ -47,9 +47,7 @@ def revision(name: str, version: str, *, config: str = CONFIG) -> tuple[dict[str
 
 def config_maps(rev: str, **data: str) -> tuple[dict[str, Any], ...]:
     """The two ConfigMaps of a revision. Without values they do not tell the version of Istio."""
-    suffix = "" if rev == "default" else f"-{rev}"
-    injector = config_map(f"istio-sidecar-injector{suffix}", HOME, rev, **{"config": CONFIG, **data})
-    return injector, config_map(f"istio{suffix}", HOME, rev, mesh="{}")
+    return revision_maps(HOME, rev, **{"config": CONFIG, **data})
 
 
 INJECTOR = {"metadata": {"name": "injector", "namespace": "injector-system"}}
@@ -61,7 +59,7 @@ def tag(name: str, target: str) -> dict[str, Any]:
 
 
 def namespace(name: str, **labels: str) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+    return namespace_of(name, labels)
 
 
 def labelled(name: str, rev: str) -> dict[str, Any]:

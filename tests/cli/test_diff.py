@@ -542,6 +542,7 @@ ADDED = "initContainers[istio-init].securityContext.capabilities.add"
         (Change("security", "a.securityContext.privileged", True, ABSENT), ("privileged lost",)),
         (Change("security", "a.securityContext.runAsUser", 1, 2), ("security",)),
         (Change("containers", "initContainers[istio-init]", ABSENT, {}), ("container istio-init gained",)),
+        (Change("containers", "initContainers[istio-proxy].restartPolicy", ABSENT, "Always"), ("containers",)),
         (Change("containers", "initContainers[istio-init]", {}, ABSENT), ("container istio-init lost",)),
         (Change("containers", "istio-proxy", "containers", "initContainers"), ("containers",)),
         (Change("decision", "", "injected", "refused: bad"), ("refused: bad",)),

@@ -24,9 +24,8 @@ from injector.injection.tools.drift import injected_revision
 from injector.istio.webhooks.configurations import Endpoint, WebhookOptions, revision_webhook, tag_webhook
 from tests.architecture.serving import free_ports
 from tests.e2e.cluster import Cluster
-from tests.e2e.manifests import control_plane, made, namespace_of
 from tests.e2e.served import ROOT, Injector, injector, of_cluster, until
-from tests.factories import make_container
+from tests.manifests import control_plane, namespace_of, workload
 from tests.webhook.certificates import Order, issue
 
 HOME = "istio-system"
@@ -120,29 +119,18 @@ class World:
         )
 
 
-def workload(kind: str, name: str, place: str, replicas: int = 2, **spec: Any) -> dict[str, Any]:
-    labels = {"app": name}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": [make_container()], **spec.pop("pod", {})}}
-    own = {"selector": {"matchLabels": labels}, "template": template, **spec}
-    if kind != "DaemonSet":
-        own["replicas"] = replicas
-    if kind == "StatefulSet":
-        own["serviceName"] = name
-    return {**made(kind, name, place), "apiVersion": "apps/v1", "spec": own}
-
-
 def fleet_of(
     places: Sequence[str], deployments: int, stateful_sets: int, daemon_sets: int
 ) -> tuple[dict[str, Any], ...]:
     """Workloads, in turn in each of the places. Deployments and StatefulSets have two pods, and DaemonSets one on each of three nodes."""
-    kinds = {
-        "Deployment": ("web", deployments),
-        "StatefulSet": ("db", stateful_sets),
-        "DaemonSet": ("agent", daemon_sets),
+    kinds: dict[str, tuple[str, int, dict[str, Any]]] = {
+        "Deployment": ("web", deployments, {"replicas": 2}),
+        "StatefulSet": ("db", stateful_sets, {"replicas": 2}),
+        "DaemonSet": ("agent", daemon_sets, {}),
     }
     return tuple(
-        workload(kind, f"{name}-{number // len(places)}", places[number % len(places)])
-        for kind, (name, count) in kinds.items()
+        workload(kind, f"{name}-{number // len(places)}", places[number % len(places)], **replicas)
+        for kind, (name, count, replicas) in kinds.items()
         for number in range(count)
     )
 

@@ -15,11 +15,10 @@ import aiohttp
 
 from tests.e2e.cluster import Cluster
 from tests.e2e.served import LIMIT
-from tests.factories import make_pod
+from tests.factories import created_by, make_pod
 
 # What a ReplicaSet's name has behind its Deployment's.
 HASH = "7c9f8d6b54"
-OWNER_UID = "0b0e8a54-1f0a-4f6e-8c76-6f2f0c7f6d11"
 WORKERS = 12
 LONGEST_ANSWER = 40.0
 """Seconds: longer than the API server waits for a webhook."""
@@ -121,13 +120,9 @@ class Load:
 
 def owned_pod(workload: str) -> dict[str, Any]:
     """A pod as the ReplicaSet of a Deployment creates it."""
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"{workload}-{HASH}", "controller": True}
-    metadata = {
-        "generateName": f"{workload}-{HASH}-",
-        "labels": {"app": workload, "pod-template-hash": HASH},
-        "ownerReferences": [{**owner, "uid": OWNER_UID}],
-    }
-    return {**make_pod(), "metadata": metadata}
+    pod = created_by(make_pod(labels={"app": workload, "pod-template-hash": HASH}), f"{workload}-{HASH}")
+    del pod["metadata"]["name"]
+    return pod
 
 
 def sidecar(pod: dict[str, Any]) -> tuple[str, str]:

@@ -10,8 +10,8 @@ import pytest
 from tests.architecture.serving import wait_until_ready
 from tests.deploy import rendering
 from tests.e2e.cluster import Cluster
-from tests.e2e.manifests import BROKEN, config_map, control_plane, namespace_of, tag_of
 from tests.e2e.served import injector, of_cluster
+from tests.manifests import BROKEN, config_map, control_plane, namespace_of, tag_of
 from tests.revisions.fakes import write_revision
 
 PLAIN = "--insecure-http"

@@ -20,10 +20,10 @@ from injector.cli import main
 from injector.istio.webhooks.configurations import WebhookOptions, revision_webhook, tag_webhook
 from tests.architecture.serving import free_ports
 from tests.e2e.cluster import Cluster, running
-from tests.e2e.manifests import account_of, control_plane, made, namespace_of
 from tests.e2e.served import ROOT, Certificate, injector
 from tests.e2e.webhooks import calling, written
 from tests.factories import make_container
+from tests.manifests import account_of, control_plane, make_object, namespace_of
 from tests.webhook.otlp import collector
 
 LONG = bool(os.environ.get("E2E_LONG"))
@@ -82,9 +82,9 @@ def fill(cluster: Cluster, name: str) -> None:
     cluster.apply(namespace_of(HOME), namespace_of("shop", {"istio.io/rev": "prod"}), account_of("shop"), *planes)
     template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [make_container()]}}
     spec = {"selector": {"matchLabels": {"app": name}}, "template": template}
-    pod = made("Pod", f"lone-{name}", "shop", spec={"containers": [make_container()]})
+    pod = make_object("Pod", f"lone-{name}", "shop", spec={"containers": [make_container()]})
     # Before the webhooks, whose injector does not exist.
-    cluster.apply(made("Deployment", f"web-{name}", "shop", spec=spec), pod)
+    cluster.apply(make_object("Deployment", f"web-{name}", "shop", spec=spec), pod)
     options = WebhookOptions(ca_bundle="")
     target = "1-24" if name == "east" else "1-30"
     cluster.apply(*(revision_webhook(each, options) for each in ("1-24", "1-30")), tag_webhook("prod", target, options))
@@ -175,7 +175,7 @@ def test_the_spans_of_a_request_are_part_of_the_trace_of_the_api_server(
     west: Cluster, trusted: Certificate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     west.apply(namespace_of("traced", {"istio.io/rev": "canary"}), account_of("traced"))
-    pod = made("Pod", "web", "traced", spec={"containers": [make_container()]})
+    pod = make_object("Pod", "web", "traced", spec={"containers": [make_container()]})
     with collector() as (url, received):
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
         # All spans are sent before it ends.

@@ -12,8 +12,8 @@ from tests.cases import cases
 from tests.deploy import rendering
 from tests.deploy.rendering import BASES, NAMESPACE, Object, base, of_kind, one, pod_spec
 from tests.e2e.cluster import Cluster
-from tests.e2e.manifests import account_of, namespace_of
 from tests.factories import make_pod
+from tests.manifests import account_of, namespace_of
 
 NAMES = sorted(folder.name for folder in BASES.iterdir() if folder.is_dir())
 FOREIGN = ("cert-manager.io/", "monitoring.coreos.com/")

@@ -17,9 +17,9 @@ from tests.architecture.serving import free_ports
 from tests.deploy.mounts import config_maps, mount, volume
 from tests.deploy.rendering import BASES, DEPLOY, NAMESPACE, ROOT, Object, container, documents, of_kind, one, pod_spec
 from tests.e2e.cluster import Cluster
-from tests.e2e.manifests import account_of, namespace_of
 from tests.e2e.served import LIMIT, started
 from tests.factories import make_pod
+from tests.manifests import account_of, namespace_of
 
 ADDRESSES = {"files": "127.96.77.1", "demo": "127.96.77.2"}
 """The addresses of the Services: there is no proxy, so the injector listens on them itself."""

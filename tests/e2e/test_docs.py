@@ -18,9 +18,9 @@ from tests.architecture.documents import GUIDES, ROOT, Block, blocks
 from tests.architecture.running import OPERATIONS, Reader
 from tests.architecture.serving import wait_until_ready
 from tests.e2e.cluster import Cluster
-from tests.e2e.manifests import control_plane, namespace_of
 from tests.e2e.served import until
 from tests.istio.goldens import golden
+from tests.manifests import control_plane, namespace_of
 
 NAME, NAMESPACE = "injector", "injector-system"
 READY = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}

@@ -12,9 +12,9 @@ from tests.e2e.cluster import Cluster
 from tests.e2e.conftest import Figure
 from tests.e2e.faultyapi import FaultyApi, between
 from tests.e2e.load import Load, created_meanwhile
-from tests.e2e.manifests import BROKEN, account_of, control_plane, namespace_of
 from tests.e2e.served import LIMIT, Certificate, Injector, injector, of_cluster
 from tests.e2e.webhooks import calling, written
+from tests.manifests import BROKEN, account_of, control_plane, namespace_of
 
 REVISION = "canary"
 WATCHED = ("configmaps", "mutatingwebhookconfigurations", "nodes")

@@ -17,11 +17,11 @@ from tests import controlplanes
 from tests.conformance import core, corpus, workloads
 from tests.e2e.cluster import Cluster
 from tests.e2e.conftest import Figure
-from tests.e2e.manifests import account_of, namespace_of
 from tests.e2e.served import Certificate, injector
 from tests.e2e.webhooks import calling, written
 from tests.factories import make_container, make_pod
 from tests.kube.podcases import ACCEPTED, MERGED, REFUSED, merged, with_added
+from tests.manifests import account_of, namespace_of
 from tests.revisions.fakes import CONFIG, write_revision
 
 PLACE = "invalid-pods"

@@ -16,10 +16,10 @@ from injector.cli import main
 from injector.istio.webhooks.configurations import Endpoint, WebhookOptions, revision_webhook, tag_webhook
 from tests.architecture.serving import free_ports
 from tests.e2e.cluster import Cluster
-from tests.e2e.manifests import account_of, config_map, made, namespace_of
 from tests.e2e.policies import admission_policy
 from tests.e2e.served import ROOT, injector, of_cluster, until
 from tests.factories import created_by, make_container
+from tests.manifests import account_of, make_object, namespace_of, revision_maps
 from tests.revisions.fakes import CONFIG
 from tests.webhook.certificates import Order, issue
 
@@ -81,9 +81,7 @@ def live(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 def config_maps(revision: str, **changed: str) -> tuple[dict[str, Any], ...]:
     """A revision that the project ships, as an installation of Istio leaves one."""
     texts = {path.name: path.read_text() for path in (ROOT / "revisions" / revision).iterdir()} | changed
-    mesh = {"mesh": texts.pop("mesh")}
-    named = ((f"istio-sidecar-injector-{revision}", texts), (f"istio-{revision}", mesh))
-    return tuple(config_map(name, HOME, revision, **data) for name, data in named)
+    return revision_maps(HOME, revision, **texts)
 
 
 def namespace(name: str, **labels: str) -> dict[str, Any]:
@@ -99,12 +97,14 @@ def template(name: str, **labels: str) -> dict[str, Any]:
 def pod(name: str, place: str, **labels: str) -> dict[str, Any]:
     """A pod as a Deployment's ReplicaSet makes it."""
     own = template(name, **labels, **{"pod-template-hash": "abc"})
-    return created_by(made("Pod", f"{name}-x", place, own["metadata"]["labels"], spec=own["spec"]), f"{name}-abc")
+    return created_by(
+        make_object("Pod", f"{name}-x", place, own["metadata"]["labels"], spec=own["spec"]), f"{name}-abc"
+    )
 
 
 def deployment(name: str, place: str) -> dict[str, Any]:
     spec = {"selector": {"matchLabels": {"app": name}}, "template": template(name)}
-    return made("Deployment", name, place, spec=spec)
+    return make_object("Deployment", name, place, spec=spec)
 
 
 def test_a_pod_is_current_until_tag_template_or_labels_say_otherwise(live: Live) -> None:
@@ -158,9 +158,8 @@ def test_workloads_are_compared_once_each_and_only_where_a_webhook_is_called(liv
     assert everywhere.exit_code == 0
     places = {each["namespace"] for each in json.loads(everywhere.stdout)["workloads"]}
     assert ("fleet" in places, "dark" in places) == (True, False)
-    assert "image, env, volumes, metadata: Deployment fleet/idle, Deployment fleet/lone, Deployment fleet/web\n" in (
-        summary.stdout
-    )
+    kinds = "3 containers, image, env, volumes, metadata, other"
+    assert f"{kinds}: Deployment fleet/idle, Deployment fleet/lone, Deployment fleet/web\n" in summary.stdout
 
 
 def test_an_injected_pod_that_the_api_server_refuses_is_refused(live: Live) -> None:
@@ -190,12 +189,12 @@ def test_an_injected_pod_that_the_api_server_refuses_is_refused(live: Live) -> N
 def test_files_are_injected_with_the_revision_of_the_cluster(live: Live) -> None:
     sample = str(ROOT / "docs" / "samples" / "hello.yaml")
     shipped = CliRunner().invoke(
-        main, ["kube-inject", "-f", sample, "--revisions-dir", str(ROOT / "revisions"), "-r", "canary"]
+        main, ["kube-inject", "-f", sample, "--revisions-dir", str(ROOT / "revisions"), "-r", "stable"]
     )
 
-    by_name = live.injector("kube-inject", "-f", sample, "-r", "canary")
+    by_name = live.injector("kube-inject", "-f", sample, "-r", "stable")
     by_map = live.injector(
-        "kube-inject", "-f", sample, "-r", "canary", "--injectConfigMapName", "istio-sidecar-injector"
+        "kube-inject", "-f", sample, "-r", "stable", "--injectConfigMapName", "istio-sidecar-injector"
     )
     unknown = live.injector("kube-inject", "-f", sample, "-r", "nope")
 

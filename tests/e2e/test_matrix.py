@@ -13,10 +13,9 @@ import yaml
 
 from injector.revisions.tags import PIN
 from tests.e2e.cluster import Cluster
-from tests.e2e.manifests import made, namespace_of
 from tests.e2e.served import LIMIT, Certificate, command, injector
 from tests.e2e.webhooks import calling, written
-from tests.factories import make_container
+from tests.manifests import namespace_of, workload
 from tests.revisions.fakes import write_revision
 
 REV, INJECT, INJECTION = "istio.io/rev", "sidecar.istio.io/inject", "istio-injection"
@@ -110,18 +109,19 @@ def expected(precedence: str) -> dict[tuple[str, str], str]:
 
 
 def deployment(
-    namespace: str, name: str, *, labels: dict[str, str], annotations: dict[str, str], **spec: Any
+    namespace: str,
+    name: str,
+    *,
+    labels: dict[str, str] | None = None,
+    annotations: dict[str, str] | None = None,
+    **pod: Any,
 ) -> dict[str, Any]:
-    own = {"app": name}
-    metadata = {"labels": {**own, **labels}, "annotations": annotations}
-    template = {"metadata": metadata, "spec": {"containers": [make_container()], **spec}}
-    return made("Deployment", name, namespace, spec={"selector": {"matchLabels": own}, "template": template})
+    return workload("Deployment", name, namespace, labels=labels, annotations=annotations, pod=pod)
 
 
 def workloads() -> list[dict[str, Any]]:
     """A Deployment for each cell."""
-    plain: dict[str, Any] = {"labels": {}, "annotations": {}}
-    return [deployment(namespace, name, **{**plain, **pod}) for namespace in NAMESPACES for name, pod in PODS.items()]
+    return [deployment(namespace, name, **pod) for namespace in NAMESPACES for name, pod in PODS.items()]
 
 
 def revision_of(pod: dict[str, Any]) -> str:
@@ -163,11 +163,11 @@ def test_a_pinned_pod_and_a_namespace_with_its_own_weights_get_their_revision(
     (revisions / "tags.yaml").write_text(yaml.safe_dump({"late": tag}))
     namespaces = [namespace_of(name, {REV: "late"}) for name in ("payments", "trade")]
     wanted = [
-        deployment("trade", "plain", labels={}, annotations={}),
-        deployment("trade", "pinned", labels={}, annotations={PIN: OLD}),
-        deployment("trade", "astray", labels={}, annotations={PIN: "1-31"}),
-        deployment("payments", "plain", labels={}, annotations={}),
-        deployment("payments", "pinned", labels={}, annotations={PIN: NEW}),
+        deployment("trade", "plain"),
+        deployment("trade", "pinned", annotations={PIN: OLD}),
+        deployment("trade", "astray", annotations={PIN: "1-31"}),
+        deployment("payments", "plain"),
+        deployment("payments", "pinned", annotations={PIN: NEW}),
     ]
 
     with injector(tmp_path, *trusted.flags, *directory) as served:

@@ -14,9 +14,9 @@ import yaml
 from tests.deploy import rendering
 from tests.e2e.cluster import Cluster
 from tests.e2e.conftest import AUDIT_LOG, AUDITED
-from tests.e2e.manifests import account_of, control_plane, namespace_of, tag_of
 from tests.e2e.served import Injector, command, injector, of_cluster
 from tests.factories import make_pod
+from tests.manifests import account_of, control_plane, namespace_of, tag_of
 from tests.revisions.fakes import write_revision
 from tests.webhook.certificates import Order, issue
 

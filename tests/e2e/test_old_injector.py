@@ -17,9 +17,9 @@ import pytest
 
 from tests.architecture.serving import free_ports
 from tests.e2e.cluster import Cluster
-from tests.e2e.manifests import account_of, made, namespace_of, pod_webhook
 from tests.e2e.served import ROOT, started, until
 from tests.factories import make_pod
+from tests.manifests import account_of, make_object, namespace_of, pod_webhook
 from tests.webhook.certificates import Order, authority, issue
 
 HOME = "istio-system"
@@ -88,11 +88,11 @@ def test_the_deployment_of_an_old_chart_works_with_its_own_arguments(
     written(root, {"etc/istio/config/mesh": b"defaultConfig: {discoveryAddress: istio-pilot.istio-system:15011}\n"})
     cluster.apply(namespace_of(HOME), namespace_of(f"old-{minor[-1]}", {"istio-injection": "enabled"}))
     cluster.apply(account_of(f"old-{minor[-1]}"))
-    cluster.apply(made("Service", SERVICE, HOME, spec={"clusterIP": ADDRESS, "ports": [{"port": port}]}))
+    cluster.apply(make_object("Service", SERVICE, HOME, spec={"clusterIP": ADDRESS, "ports": [{"port": port}]}))
     client = {"service": {"name": SERVICE, "namespace": HOME, "path": "/inject", "port": port}}
     selector = {"matchLabels": {"istio-injection": "enabled"}}
     entry = pod_webhook("sidecar-injector.istio.io", client, namespaceSelector=selector)
-    cluster.apply(made("MutatingWebhookConfiguration", CONFIGURATION, webhooks=[entry]))
+    cluster.apply(make_object("MutatingWebhookConfiguration", CONFIGURATION, webhooks=[entry]))
 
     def bundle() -> bytes:
         (webhook,) = cluster.get(KIND, CONFIGURATION)["webhooks"]

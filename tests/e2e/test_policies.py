@@ -34,10 +34,10 @@ from injector.revisions.directory import EMBEDDED, read_directory
 from injector.revisions.source import Overrides, build, overridden
 from tests.e2e.cluster import Cluster
 from tests.e2e.conftest import Figure
-from tests.e2e.manifests import account_of, namespace_of
 from tests.e2e.policies import admission_policy
 from tests.e2e.served import until
 from tests.factories import make_container, make_pod
+from tests.manifests import account_of, namespace_of
 
 COUNT = 300
 POLICIES = {

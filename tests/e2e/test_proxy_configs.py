@@ -7,9 +7,9 @@ from typing import Any
 
 from tests.cli.clusters import SHOWS_A, proxy_config
 from tests.e2e.cluster import Cluster
-from tests.e2e.manifests import control_plane, namespace_of
 from tests.e2e.served import injector, of_cluster
 from tests.factories import make_pod
+from tests.manifests import control_plane, namespace_of
 
 FREE_FORM = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 SCHEMA = {"openAPIV3Schema": {"type": "object", "properties": {"spec": FREE_FORM}}}

@@ -12,9 +12,9 @@ import pytest
 from tests.e2e.cluster import Cluster
 from tests.e2e.conftest import Figure
 from tests.e2e.load import Load, Pod, created_meanwhile
-from tests.e2e.manifests import BROKEN, account_of, namespace_of
 from tests.e2e.served import ROOT, Certificate, Injector, command, injector
 from tests.e2e.webhooks import calling, written
+from tests.manifests import BROKEN, account_of, namespace_of
 
 OLD, NEW, TAG = "stable", "canary", "prod"
 MOVES = 48

@@ -18,9 +18,9 @@ from tests.architecture.serving import free_ports
 from tests.deploy import rendering
 from tests.e2e.cluster import Cluster
 from tests.e2e.load import Load, created_meanwhile
-from tests.e2e.manifests import account_of, made, namespace_of, pod_webhook
 from tests.e2e.served import LIMIT, ROOT, Injector, injector, until
 from tests.factories import make_pod
+from tests.manifests import account_of, make_object, namespace_of, pod_webhook
 from tests.webhook.certificates import Order, authority, issue
 from tests.webhook.chaos import SECONDS
 
@@ -70,7 +70,7 @@ def site(cluster: Cluster) -> Site:
     chart = rendering.rendered({"tls": {"mode": "self-signed", "extraWebhookNames": ["*"]}})
     cluster.apply(*(each for each in chart if each["kind"] in ACCOUNTS))
     spec = {"clusterIP": ADDRESS, "ports": [{"port": port, "protocol": "TCP"}]}
-    cluster.apply(made("Service", "injector", NAMESPACE, spec=spec))
+    cluster.apply(make_object("Service", "injector", NAMESPACE, spec=spec))
     # Whoever is called by another Service is left alone, and selects nothing.
     cluster.apply(webhook(CONFIGURATION, "injector", port), webhook(OTHER, "other", port, never=True))
     return Site(cluster, port, cluster.kubeconfig_of("injector", NAMESPACE))
@@ -80,7 +80,7 @@ def webhook(name: str, service: str, port: int, *, never: bool = False) -> dict[
     client = {"service": {"name": service, "namespace": NAMESPACE, "path": "/inject/stable", "port": port}}
     selector = {"matchLabels": {"never": "true"}} if never else {}
     entry = pod_webhook("injector.test.io", client, objectSelector=selector)
-    return made("MutatingWebhookConfiguration", name, webhooks=[entry])
+    return make_object("MutatingWebhookConfiguration", name, webhooks=[entry])
 
 
 @contextmanager

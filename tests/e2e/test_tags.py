@@ -20,11 +20,11 @@ from injector.cluster.session import open_session
 from tests.architecture.serving import free_ports
 from tests.deploy import rendering
 from tests.e2e.cluster import Cluster
-from tests.e2e.manifests import account_of, control_plane, made, namespace_of
 from tests.e2e.served import command as printed_by
 from tests.e2e.served import injector, of_cluster
 from tests.factories import make_pod
 from tests.istio.goldens import REVISIONS, TAGS, golden, on_istios_path, service_of
+from tests.manifests import account_of, control_plane, make_object, namespace_of
 from tests.webhook.certificates import authority
 
 HOME = "istio-system"
@@ -34,7 +34,7 @@ KIND = "mutatingwebhookconfiguration"
 PREFIX = f"{KIND}.admissionregistration.k8s.io"
 BUNDLE = "LS0tLS1CRUdJTi4uLg=="
 NEVER = {"matchLabels": {"istio.io/deactivated": "never-match"}}
-SERVICE = made("Service", "injector", "injector-system", spec={"ports": [{"port": 443}]})
+SERVICE = make_object("Service", "injector", "injector-system", spec={"ports": [{"port": 443}]})
 
 
 @pytest.fixture(scope="module")
@@ -450,7 +450,7 @@ def test_what_serves_from_the_cluster_follows_a_tag_with_its_weights(cluster: Cl
 
         broken = cluster.get(KIND, "istio-revision-tag-prod")["metadata"]
         annotated = {"name": broken["name"], "annotations": {"revision-injector/weights": "{"}}
-        cluster.apply({**made("MutatingWebhookConfiguration", ""), "metadata": annotated})
+        cluster.apply({**make_object("MutatingWebhookConfiguration", ""), "metadata": annotated})
         done(cluster, "tag", "set", "blue", "-r", "1-30")
         served.until(lambda: served.image("blue") == "proxy:1.30.3")
         assert "90" in json.dumps(served.tag("prod"))
@@ -553,8 +553,8 @@ def granted(kind: str, name: str, namespace: str, *rules: dict[str, Any]) -> tup
     """A role of that kind with these rules, and its binding to the account `operator`."""
     subjects = [{"kind": "ServiceAccount", "name": "operator", "namespace": "default"}]
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name}
-    binding = made(f"{kind}Binding", name, namespace, roleRef=reference, subjects=subjects)
-    return made(kind, name, namespace, rules=list(rules)), binding
+    binding = make_object(f"{kind}Binding", name, namespace, roleRef=reference, subjects=subjects)
+    return make_object(kind, name, namespace, rules=list(rules)), binding
 
 
 def test_the_permissions_of_the_docs_are_enough(cluster: Cluster) -> None:

@@ -14,10 +14,10 @@ from typing import Any
 from injector.injection.tools.drift import injected_revision
 from tests.deploy.rendering import rendered
 from tests.e2e.conftest import Figure
-from tests.e2e.fleet import CRD, FLEET, HOME, NEW, OLD, PODS, World, name_of, workload
-from tests.e2e.manifests import control_plane, made, namespace_of
+from tests.e2e.fleet import CRD, FLEET, HOME, NEW, OLD, PODS, World, name_of
 from tests.e2e.served import Injector, injector, of_cluster, until
 from tests.factories import make_container, proxy_of
+from tests.manifests import control_plane, make_object, namespace_of, workload
 from tests.revisions.fakes import CONFIG
 
 
@@ -129,15 +129,15 @@ def test_a_plain_restart_script_restarts_too_much_and_too_little(world: World, f
     config = CONFIG.replace("proxy:{{ .Values.global.tag }}", image)
     for revision, tag in ((OLD, "1.28.0"), (NEW, "1.30.1")):
         cluster.apply(*control_plane(HOME, revision, tag=tag, config=config))
-    own = workload("Deployment", "own-image", "shop")
+    own = workload("Deployment", "own-image", "shop", replicas=2)
     own["spec"]["template"]["metadata"]["annotations"] = {"sidecar.istio.io/proxyImage": "proxy:own"}
-    halted = workload("Deployment", "halted", "pay")
+    halted = workload("Deployment", "halted", "pay", replicas=2)
     special = (
         own,
         halted,
-        workload("StatefulSet", "on-delete", "shop", updateStrategy={"type": "OnDelete"}),
-        workload("Deployment", "slow", "pay", pod={"nodeSelector": {"cluster": "open"}}),
-        made("Pod", "bare", "shop", {"app": "bare"}, spec={"containers": [make_container()]}),
+        workload("StatefulSet", "on-delete", "shop", replicas=2, updateStrategy={"type": "OnDelete"}),
+        workload("Deployment", "slow", "pay", replicas=2, pod={"nodeSelector": {"cluster": "open"}}),
+        make_object("Pod", "bare", "shop", {"app": "bare"}, spec={"containers": [make_container()]}),
     )
     script = Script(world, {name_of(each): each for each in (*FLEET, *special)})
     until(lambda: script.expected(name_of(own)) == "proxy:own")

@@ -17,11 +17,11 @@ import pytest
 import yaml
 
 from tests.architecture.serving import free_ports
-from tests.e2e.fleet import HOME, LONG, NEW, OLD, PLACES, PODS, PODS_OF_DEV, RUN_LIMIT, World, workload
-from tests.e2e.manifests import made
+from tests.e2e.fleet import HOME, LONG, NEW, OLD, PLACES, PODS, PODS_OF_DEV, RUN_LIMIT, World
 from tests.e2e.policies import admission_policy
 from tests.e2e.served import started, until
 from tests.factories import make_pod
+from tests.manifests import make_object, workload
 
 HOLD = 30.0 if LONG else 0.0
 """Seconds for which a PodDisruptionBudget allows nothing, after it is waited for."""
@@ -30,7 +30,7 @@ PROMETHEUS = os.environ.get("PROMETHEUS") or shutil.which("prometheus")
 
 def test_a_rollout_that_hangs_pauses_the_upgrade_and_a_rollback_brings_all_back(world: World) -> None:
     world.cluster.kubectl("label", "nodes", "--all", "cluster=open")
-    world.cluster.apply(workload("Deployment", "stuck", "shop", 3, pod={"nodeSelector": {"cluster": "open"}}))
+    world.cluster.apply(workload("Deployment", "stuck", "shop", replicas=3, pod={"nodeSelector": {"cluster": "open"}}))
     until(world.settled)
     world.cluster.kubectl("label", "nodes", "--all", "cluster-")  # new pods have no place, running ones stay
     document = world.document("stuck", {"namespaces": ["dev"]}, {"name": "rest"}, timeout="20s")
@@ -60,7 +60,7 @@ def test_a_rollout_that_hangs_pauses_the_upgrade_and_a_rollback_brings_all_back(
 
 def test_budgets_are_waited_for_and_a_refused_pod_stops_the_wave(world: World) -> None:
     selector = {"matchLabels": {"app": "web-0"}}
-    budget = {**made("PodDisruptionBudget", "all", "shop"), "apiVersion": "policy/v1"}
+    budget = {**make_object("PodDisruptionBudget", "all", "shop"), "apiVersion": "policy/v1"}
     world.cluster.apply({**budget, "spec": {"selector": selector, "maxUnavailable": 0}})
     process = world.start(world.document("budget"))
     try:
@@ -147,7 +147,7 @@ def test_a_failed_gate_or_one_without_data_or_a_stopped_istiod_stops_an_upgrade(
     def istiod(*endpoints: dict[str, Any]) -> None:
         labels = {"kubernetes.io/service-name": f"istiod-{NEW}"}
         own = {"apiVersion": "discovery.k8s.io/v1", "addressType": "IPv4", "endpoints": list(endpoints)}
-        world.cluster.apply({**made("EndpointSlice", f"istiod-{NEW}", HOME, labels), **own})
+        world.cluster.apply({**make_object("EndpointSlice", f"istiod-{NEW}", HOME, labels), **own})
 
     with exporter.serving():
         with exporter.prometheus():

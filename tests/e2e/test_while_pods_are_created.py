@@ -19,9 +19,9 @@ from injector.istio.webhooks.configurations import Endpoint, WebhookOptions, rev
 from tests.e2e.cluster import Cluster
 from tests.e2e.conftest import Figure
 from tests.e2e.load import Load, Pod, created_meanwhile, sidecar
-from tests.e2e.manifests import account_of, control_plane, namespace_of
 from tests.e2e.served import Certificate, Injector, injector, of_cluster
 from tests.factories import make_pod
+from tests.manifests import account_of, control_plane, namespace_of
 from tests.revisions.fakes import CONFIG
 
 HOME = "istio-system"

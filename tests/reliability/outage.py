@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS
-from tests.e2e.manifests import config_map
+from tests.manifests import revision_maps
 from tests.reliability.kubeapi import FAULTS, STALL, Fault, KubeApi, kube_api
 from tests.reliability.long.rows import Row
 from tests.reliability.paired import Served, loaded
@@ -30,12 +30,7 @@ def flags(api: KubeApi) -> tuple[str, ...]:
 
 def config_maps(number: int, base: Texts = SMALL) -> tuple[dict[str, Any], ...]:
     """What Istio leaves of a version."""
-    texts = one_file_of(number, base)
-    suffix = f"-{REVISION}"
-    return (
-        config_map(f"istio-sidecar-injector{suffix}", HOME, REVISION, config=texts["config"], values=texts["values"]),
-        config_map(f"istio{suffix}", HOME, REVISION, mesh=texts["mesh"]),
-    )
+    return revision_maps(HOME, REVISION, **one_file_of(number, base))
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,8 @@ from tests.tasks import LIMIT, until
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 LOOK: Final = 0.02
+START_LIMIT: Final = 600.0
+"""Seconds until a replica must be ready. It takes one or two, but a machine may have much else to do."""
 
 
 @dataclass
@@ -85,7 +87,7 @@ class Replica:
             assert self._running().poll() is None, self.log.read_text()
             return await self.ready()
 
-        return await until(seen)
+        return await until(seen, limit=START_LIMIT)
 
     @property
     def pid(self) -> int:

@@ -18,8 +18,8 @@ from injector.revisions.tags import Tag
 from injector.revisions.tagstore import TagStore, check_removable, check_tag, remove_tag
 from tests.cli.clusters import INJECTOR, config_maps, labelled, namespace
 from tests.cluster.fakeapi import Direct, FakeApi
-from tests.e2e.manifests import config_map
 from tests.istio.goldens import golden
+from tests.manifests import config_map
 from tests.revisions.fakes import VALUES
 
 HERE = WebhookOptions(Endpoint("our", "ours", 8443), failure_policy="Ignore", timeout=7)

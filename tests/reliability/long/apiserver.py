@@ -36,7 +36,7 @@ from injector.injection.result import Injected, RequestFacts
 from tests.architecture.serving import free_ports
 from tests.e2e.cluster import Cluster, running
 from tests.e2e.controlplane import UNAVAILABLE, missing
-from tests.e2e.manifests import account_of, made, namespace_of, pod_webhook
+from tests.manifests import account_of, make_object, namespace_of, pod_webhook
 from tests.reliability.long.rows import Row, ended, parser
 from tests.reliability.replicas import ROOT, processor_time
 from tests.webhook.certificates import Order, issue
@@ -142,7 +142,7 @@ def pod_in(namespace: str) -> dict[str, Any]:
     """Return a pod like those of the program that creates them."""
     container = {"name": "c", "image": "registry.invalid/x:1"}
     labels = {"app": "bench", "run": "trial"}
-    return made("Pod", "trial", namespace, labels, spec={"containers": [container]})
+    return make_object("Pod", "trial", namespace, labels, spec={"containers": [container]})
 
 
 def patch_of(source: Path, pod: dict[str, Any]) -> bytes:
@@ -190,7 +190,7 @@ def configuration(webhooks: Any, authority: bytes) -> dict[str, Any]:
         )
         for each in webhooks
     ]
-    return made("MutatingWebhookConfiguration", "bench", webhooks=entries)
+    return make_object("MutatingWebhookConfiguration", "bench", webhooks=entries)
 
 
 def wait_until_called(cluster: Cluster, webhook: Webhook) -> None:

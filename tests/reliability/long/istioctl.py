@@ -31,8 +31,8 @@ from injector.istio.labels import REVISION_LABEL, TAG_LABEL
 from injector.istio.webhooks.configurations import sidecar_webhooks
 from tests.e2e.cluster import Cluster, running
 from tests.e2e.controlplane import UNAVAILABLE, missing
-from tests.e2e.manifests import made, namespace_of
 from tests.istio.goldens import LAST_APPLIED, OWNERS
+from tests.manifests import make_object, namespace_of
 from tests.reliability.long.istioctlpage import NOTES, Cell, page
 
 PAGE: Final = Path(__file__).resolve().parents[3] / "docs" / "istioctl.md"
@@ -97,7 +97,7 @@ class TaggedCluster:
             ]
             printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
             self.installed += [each for each in yaml.safe_load_all(printed) if each and _is_needed(each, revision)]
-        service = made("Service", SERVICE, "injector-system", spec={"ports": [{"port": 443}]})
+        service = make_object("Service", SERVICE, "injector-system", spec={"ports": [{"port": 443}]})
         self.cluster.apply(namespace_of(HOME), namespace_of("injector-system"), service)
 
     def restore(self, leads: str) -> None:

@@ -41,8 +41,8 @@ from tests.architecture.serving import post
 from tests.e2e.cluster import Cluster, running
 from tests.e2e.controlplane import UNAVAILABLE, missing
 from tests.e2e.load import owned_pod
-from tests.e2e.manifests import account_of, config_map, namespace_of
 from tests.factories import make_container, make_review
+from tests.manifests import account_of, namespace_of, revision_maps
 from tests.reliability.long.rows import Row, ended, parser
 from tests.reliability.replicas import ROOT, Replica, memory, memory_with_children, processor_time, resident
 
@@ -123,17 +123,6 @@ def raw_of(number: int, patch: int = 3) -> RawRevision:
     return RawRevision(name, plane.config, json.dumps(values, indent=2), mesh, {}, name)
 
 
-def config_maps(raw: RawRevision) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the two ConfigMaps of a revision."""
-    assert raw.values is not None
-    assert raw.mesh is not None
-    injector = {"config": raw.config, "values": raw.values}
-    return (
-        config_map(f"istio-sidecar-injector-{raw.name}", HOME, raw.name, **injector),
-        config_map(f"istio-{raw.name}", HOME, raw.name, mesh=raw.mesh, meshNetworks="networks: {}"),
-    )
-
-
 def tag_of(number: int, revision: str) -> dict[str, Any]:
     """Return the object of a tag."""
     return tag_webhook(f"tag-{number:03}", revision, WebhookOptions())
@@ -182,7 +171,12 @@ async def filled(cluster: Cluster, size: Size) -> None:
 
         await create([namespace_of(HOME)], f"{core}/namespaces")
         await create(namespaces(size), f"{core}/namespaces")
-        await create((each for raw in revisions for each in config_maps(raw)), f"{core}/namespaces/{HOME}/configmaps")
+        maps = [
+            item
+            for raw in revisions
+            for item in revision_maps(HOME, raw.name, config=raw.config, values=raw.values or "", mesh=raw.mesh or "")
+        ]
+        await create(maps, f"{core}/namespaces/{HOME}/configmaps")
         await create((account_of(home) for home in homes), f"{core}/namespaces/{{namespace}}/serviceaccounts")
         await create(pods(size), f"{core}/namespaces/{{namespace}}/pods")
         await create((revision_webhook(raw.name, options) for raw in revisions), webhooks)

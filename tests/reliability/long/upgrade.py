@@ -41,8 +41,8 @@ from tests import controlplanes
 from tests.cli.clusters import deployment
 from tests.cluster.fakeapi import FakeApi, refusal
 from tests.cluster.fakes import in_fake_time
-from tests.e2e.manifests import config_map, namespace_of
 from tests.factories import owner_of
+from tests.manifests import namespace_of, revision_maps
 from tests.reliability.kubeapi import KubeApi
 from tests.reliability.long.rows import Row, ended, parser
 from tests.reliability.replicas import ROOT
@@ -101,8 +101,7 @@ async def planned(folder: Path, count: int) -> Row:
         plane = controlplanes.plane_of(controlplanes.best(minor))
         values = {**yaml.safe_load(plane.values), "revision": name}
         files = {"config": plane.config, "values": json.dumps(values)}
-        api.put(r.CONFIG_MAPS, config_map(f"istio-sidecar-injector-{name}", HOME, name, **files))
-        api.put(r.CONFIG_MAPS, config_map(f"istio-{name}", HOME, name, mesh=plane.mesh))
+        api.put(r.CONFIG_MAPS, *revision_maps(HOME, name, mesh=plane.mesh, **files))
     api.put(r.WEBHOOKS, tag_webhook("prod", OLD, WebhookOptions()))
     api.put(r.NAMESPACES, *(namespace_of(f"place-{number}", {"istio.io/rev": "prod"}) for number in range(PLACES)))
     for number in range(count):

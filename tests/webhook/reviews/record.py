@@ -26,7 +26,7 @@ from aiohttp import web
 from tests.architecture.serving import free_ports
 from tests.e2e.cluster import Cluster, running
 from tests.e2e.controlplane import missing
-from tests.e2e.manifests import made, namespace_of, pod_webhook
+from tests.manifests import make_object, namespace_of, pod_webhook
 from tests.webhook.certificates import Order, issue
 
 FOLDER = Path(__file__).resolve().parent
@@ -94,13 +94,13 @@ def deployment(replicas: int) -> dict[str, Any]:
         "web", topologySpreadConstraints=[{**spread, "labelSelector": {"matchLabels": {"app": "web"}}}]
     )
     spec = {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": template}
-    return made("Deployment", "web", NAMESPACE, spec=spec)
+    return make_object("Deployment", "web", NAMESPACE, spec=spec)
 
 
 def job() -> dict[str, Any]:
     """Return a Job of two pods that run at the same time."""
     template = pod_template("report", restartPolicy="Never", initContainers=[])
-    return made("Job", "report", NAMESPACE, spec={"completions": 2, "parallelism": 2, "template": template})
+    return make_object("Job", "report", NAMESPACE, spec={"completions": 2, "parallelism": 2, "template": template})
 
 
 def stateful_set() -> dict[str, Any]:
@@ -116,7 +116,7 @@ def stateful_set() -> dict[str, Any]:
         "template": template,
         "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": claim}],
     }
-    return made("StatefulSet", "store", NAMESPACE, spec=spec)
+    return make_object("StatefulSet", "store", NAMESPACE, spec=spec)
 
 
 def bare_pod(name: str) -> dict[str, Any]:
@@ -191,7 +191,7 @@ def webhook(url: str, authority: bytes) -> dict[str, Any]:
     """Return the configuration that sends the API server to the recorder."""
     client = {"url": url, "caBundle": base64.b64encode(authority).decode()}
     entry = pod_webhook("recorder.example.com", client, namespace=NAMESPACE, failurePolicy="Ignore")
-    return made("MutatingWebhookConfiguration", "recorder", webhooks=[entry])
+    return make_object("MutatingWebhookConfiguration", "recorder", webhooks=[entry])
 
 
 def wait_until_called(cluster: Cluster, recorder: Recorder) -> None:
@@ -251,7 +251,9 @@ def main() -> int:
         cluster = Cluster(Path(folder) / "cluster", controllers=True)
         with running(cluster), Recorder(port, tls).running() as recorder:
             secrets = [{"name": "registry"}]
-            cluster.apply(namespace_of(NAMESPACE), made("ServiceAccount", "web", NAMESPACE, imagePullSecrets=secrets))
+            cluster.apply(
+                namespace_of(NAMESPACE), make_object("ServiceAccount", "web", NAMESPACE, imagePullSecrets=secrets)
+            )
             cluster.apply(webhook(f"https://127.0.0.1:{port}/record", issued.chain_pem))
             wait_until_called(cluster, recorder)
             reviews = recorded(cluster, recorder)

@@ -1,4 +1,4 @@
-"""What an installation of Istio leaves in a cluster, and the namespaces around it."""
+"""Manifests of a cluster: namespaces, workloads, webhooks, and what an installation of Istio leaves."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from injector.revisions.tags import WEIGHTS
+from tests.factories import make_container
 from tests.revisions.fakes import CONFIG
 
 BROKEN = "policy: enabled\ntemplates:\n  sidecar: '{{ .x'\n"
@@ -13,7 +14,7 @@ BROKEN = "policy: enabled\ntemplates:\n  sidecar: '{{ .x'\n"
 
 
 APIS = {
-    **dict.fromkeys(("Deployment", "StatefulSet"), "apps/v1"),
+    **dict.fromkeys(("Deployment", "StatefulSet", "DaemonSet"), "apps/v1"),
     "Job": "batch/v1",
     "MutatingWebhookConfiguration": "admissionregistration.k8s.io/v1",
     **dict.fromkeys(("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"), "rbac.authorization.k8s.io/v1"),
@@ -21,7 +22,7 @@ APIS = {
 """The API of each kind that is not of the core."""
 
 
-def made(
+def make_object(
     kind: str, name: str, namespace: str = "", labels: dict[str, str] | None = None, **fields: Any
 ) -> dict[str, Any]:
     """An object; further keywords are its fields."""
@@ -30,19 +31,43 @@ def made(
 
 
 def config_map(name: str, namespace: str, revision: str, **data: str) -> dict[str, Any]:
-    return made("ConfigMap", name, namespace, {"istio.io/rev": revision}, data=data)
+    return make_object("ConfigMap", name, namespace, {"istio.io/rev": revision}, data=data)
+
+
+def revision_maps(namespace: str, revision: str, *, mesh: str = "{}", **data: str) -> tuple[dict[str, Any], ...]:
+    """The two ConfigMaps of a revision; further keywords are keys of the injector's."""
+    suffix = "" if revision == "default" else f"-{revision}"
+    return (
+        config_map(f"istio-sidecar-injector{suffix}", namespace, revision, **data),
+        config_map(f"istio{suffix}", namespace, revision, mesh=mesh, meshNetworks="networks: {}"),
+    )
 
 
 def control_plane(
     namespace: str, revision: str, *, tag: str, config: str = CONFIG, platform: str = ""
 ) -> tuple[dict[str, Any], ...]:
     """What an installation of Istio leaves for the injector."""
-    suffix = "" if revision == "default" else f"-{revision}"
     values = json.dumps({"global": {"tag": tag, "platform": platform}, "pilot": {"env": {}}})
-    return (
-        config_map(f"istio-sidecar-injector{suffix}", namespace, revision, config=config, values=values),
-        config_map(f"istio{suffix}", namespace, revision, mesh="{}", meshNetworks="networks: {}"),
-    )
+    return revision_maps(namespace, revision, config=config, values=values)
+
+
+def workload(
+    kind: str,
+    name: str,
+    namespace: str,
+    *,
+    labels: dict[str, str] | None = None,
+    annotations: dict[str, str] | None = None,
+    pod: dict[str, Any] | None = None,
+    **spec: Any,
+) -> dict[str, Any]:
+    """A workload. ``labels`` and ``annotations`` are those of its pods, ``pod`` has fields of their spec, and other keywords its own."""
+    own = {"app": name}
+    metadata = {"labels": {**own, **(labels or {})}, "annotations": annotations or {}}
+    template = {"metadata": metadata, "spec": {"containers": [make_container()], **(pod or {})}}
+    if kind == "StatefulSet":
+        spec["serviceName"] = name
+    return make_object(kind, name, namespace, spec={"selector": {"matchLabels": own}, "template": template, **spec})
 
 
 def pod_webhook(name: str, client: dict[str, Any], *, namespace: str = "", **fields: Any) -> dict[str, Any]:
@@ -60,17 +85,17 @@ def pod_webhook(name: str, client: dict[str, Any], *, namespace: str = "", **fie
 
 
 def namespace_of(name: str, labels: dict[str, str] | None = None) -> dict[str, Any]:
-    return made("Namespace", name, labels=labels)
+    return make_object("Namespace", name, labels=labels)
 
 
 def account_of(namespace: str, name: str = "default") -> dict[str, Any]:
     """A service account: the one that pods have, where no controller makes it, or another."""
-    return made("ServiceAccount", name, namespace)
+    return make_object("ServiceAccount", name, namespace)
 
 
 def tag_of(name: str, revision: str, weights: dict[str, int] | None = None) -> dict[str, Any]:
     labels = {"istio.io/rev": revision, "istio.io/tag": name}
-    tag = made("MutatingWebhookConfiguration", f"istio-revision-tag-{name}", labels=labels, webhooks=[])
+    tag = make_object("MutatingWebhookConfiguration", f"istio-revision-tag-{name}", labels=labels, webhooks=[])
     if weights is not None:
         tag["metadata"]["annotations"] = {WEIGHTS: json.dumps(weights)}
     return tag
