@@ -7,6 +7,7 @@ the requests::
     LIST --fault--> WAIT --> LIST      (with the same page token, unless that is gone, or failed for the third time)
     WATCH --cut, refused, ended at once--> WAIT --> WATCH    (from the last version seen)
     LIST, WATCH --the cluster lacks the resource--> WAIT, without objects --> LIST
+    WATCH --objects were left out, and there is room again--> WAIT --> LIST
     WATCH --gone, an ERROR event, a line that cannot be read, the third fault in a row--> WAIT --> LIST
 
 A wait follows every fault, which prevents a hot loop. Every wait is short enough that the objects are listed within 5 s after the
@@ -49,6 +50,8 @@ STEADY: Final = 10.0
 # After etcd is restored, known versions can lie in the future, and every watch from them, and every page of such a list, fails.
 RESUMES: Final = 3
 
+_FREE_AGAIN: Final = 0.9
+"""The part of the room below which the objects are listed again if some were left out: not after every deletion."""
 _GONE: Final = 410
 _ABSENT: Final = object()
 _RELIST: Final = frozenset({"gone", "garbage", "error"})
@@ -165,6 +168,9 @@ class WatchState:
             return self._stop("garbage")
         if not isinstance(version, str) or not version:
             return self._stop("garbage")
+        if self._has_room_again():
+            self._version, self._wait = "", 1.0
+            return Effect.STOP
         self._version = version
         return Effect.SAME if self._reduce(item) == before else Effect.CHANGED
 
@@ -198,6 +204,10 @@ class WatchState:
         self._version, self._token, self._in_a_row = "", "", 0
         self._wait = ABSENT_RETRY
         return Effect.CHANGED if first or before else Effect.SAME
+
+    def _has_room_again(self) -> bool:
+        """Return whether objects that were left out fit in by now."""
+        return self.full and self._room is not None and len(self.objects) < self._room * _FREE_AGAIN
 
     def _stop(self, reason: str) -> Effect:
         self.note_failure(reason)

@@ -56,7 +56,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from injector.hints import first_of
@@ -257,7 +256,6 @@ class Turn:
 Rule: TypeAlias = Callable[[Turn], Transition | None]
 
 
-@cache
 def _rules() -> Mapping[tuple[str, str], tuple[Rule, ...]]:
     """Return the rules of each phase and step, as the table above."""
     return {

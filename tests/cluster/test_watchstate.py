@@ -62,9 +62,18 @@ def test_no_more_is_remembered_than_there_is_room_for() -> None:
     assert (before, state.full, state.objects) == (False, True, {"a": 1, "b": 1})
     state.line(line("MODIFIED", item("b", 12, x=2)))
     assert (state.line(line("ADDED", item("d", 13, x=1))), state.objects) == (Effect.SAME, {"a": 1, "b": 2})
-    state.line(line("DELETED", item("a", 14, x=1)))
-    assert (state.full, state.line(line("MODIFIED", item("c", 15, x=3)))) == (True, Effect.CHANGED)
-    assert (state.full, state.objects) == (True, {"b": 2, "c": 3}), "d is still not remembered"
+
+
+def test_objects_that_were_left_out_are_listed_once_there_is_room_again() -> None:
+    state = WatchState(lambda found: found.get("x"), lambda: 0.0, room=20)
+    state.page(page(*(item(f"{number:02}", 1, x=1) for number in range(30))))
+
+    told = [state.line(line("DELETED", item(f"{number:02}", 11 + number, x=1))) for number in range(3)]
+    assert told == [Effect.CHANGED, Effect.CHANGED, Effect.STOP], "not every deletion starts a list"
+    assert (state.next(), state.next()) == (Wait(1.0), List())
+    state.page(page(*(item(f"{number:02}", 1, x=1) for number in range(3, 20))))
+    assert (len(state.objects), state.full, state.faults.total()) == (17, False, 0)
+    assert state.line(line("DELETED", item("03", 40, x=1))) is Effect.CHANGED
 
 
 def test_the_next_list_says_again_if_there_is_room_for_all() -> None:

@@ -65,10 +65,6 @@ class World:
 
     def resource(self, name: str, *waves: dict[str, Any], **spec: Any) -> str:
         """The same as a resource of the cluster; its name."""
-        self.cluster.kubectl("apply", "-f", str(CRD))
-        self.cluster.kubectl(
-            "wait", "--for=condition=Established", "--timeout=1200s", "crd/upgrades.revision-injector.dev"
-        )
         self.cluster.apply(yaml.safe_load(self.document(name, *waves, **spec).read_text()))
         return name
 
@@ -161,6 +157,8 @@ def world_of(cluster: Cluster, fleet: Sequence[dict[str, Any]], folder: Path) ->
     places = {each["metadata"]["namespace"] for each in fleet}
     world = World(cluster, options, folder, places, partial(injector, folder, *flags, port=port))
     with world.replica:
+        cluster.kubectl("apply", "-f", str(CRD))
+        cluster.kubectl("wait", "--for=condition=Established", "--timeout=1200s", "crd/upgrades.revision-injector.dev")
         cluster.apply(
             namespace_of(HOME), *control_plane(HOME, OLD, tag="1.28.0"), *control_plane(HOME, NEW, tag="1.30.1")
         )

@@ -186,7 +186,7 @@ def test_a_stopped_injector_stops_the_preflight_and_a_restart_loses_no_pod(world
     document = world.document("down", {"namespaces": ["dev"]}, {"name": "rest"})
     world.replica.close()
     code, said = world.run(document)
-    assert (code, world.state("down")["phase"]) == (1, "Paused"), said
+    assert (code, world.state("down")["phase"]) == (3, "Paused"), said
     reason = world.state("down")["reason"]
     assert reason.startswith("preflight: DaemonSet dev/agent-0: the API server refuses its pod: "), reason
     assert 'failed calling webhook "rev.namespace.sidecar-injector.istio.io"' in reason, reason

@@ -14,7 +14,7 @@ from typing import Any
 from injector.injection.tools.drift import injected_revision
 from tests.deploy.rendering import rendered
 from tests.e2e.conftest import Figure
-from tests.e2e.fleet import CRD, FLEET, HOME, NEW, OLD, PODS, World, name_of
+from tests.e2e.fleet import FLEET, HOME, NEW, OLD, PODS, World, name_of
 from tests.e2e.served import Injector, injector, of_cluster, until
 from tests.factories import make_container, proxy_of
 from tests.manifests import control_plane, make_object, namespace_of, workload
@@ -41,7 +41,6 @@ def test_controllers_with_the_charts_permissions_go_on_if_the_leader_stops(world
     grant("dev", "shop")
     account = cluster.kubeconfig_of("injector", home)
     flags = ("--insecure-http", "--upgrades", *of_cluster(cluster, HOME, kubeconfig=account))
-    cluster.kubectl("apply", "-f", str(CRD))
     with ExitStack() as replicas:
         servers = []
         for name in ("a", "b"):

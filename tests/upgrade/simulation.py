@@ -34,8 +34,10 @@ INTERVAL: Final = 2.0
 """Seconds between two looks of a runner."""
 
 TICKS: Final = 3000
+SECONDS: Final = 2.0
+"""Seconds between two steps of a runner."""
 LATE: Final = 3
-"""Ticks of two seconds that an observation, or an action after a decision, may be late."""
+"""Ticks that an observation, or an action after a decision, may be late."""
 
 
 @dataclass
@@ -100,7 +102,7 @@ class World:
         return max(weights, key=lambda weight: weight[1])[0]
 
     def tick(self) -> None:
-        self.now += INTERVAL
+        self.now += SECONDS
         for workload in self.workloads.values():
             if workload.is_rolling and self.chance(0.5):
                 self._replace_pod(workload)
@@ -201,7 +203,7 @@ class World:
         if self.chance(0.1):
             self.counts["died before acting"] += 1
             return
-        delay = self.random.choice([0, 0, 0, 1, LATE]) * INTERVAL
+        delay = self.random.choice([0, 0, 0, 1, LATE]) * SECONDS
         mark = mark_of(document, decision.state)
         versions = {name: workload.version for name, workload in workloads.items()}
 

@@ -1,0 +1,182 @@
+"""How ``injector upgrade`` ends on a real API server: what is left is named, and going back needs only the old revision."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.fleet import FLEET, HOME, NEW, OLD, PODS, PODS_OF_DEV, World
+from tests.e2e.served import until
+from tests.factories import make_container
+from tests.manifests import make_object, workload
+
+ONE_BY_ONE = {"workloads": 1}
+
+
+def condition(world: World, name: str, kind: str) -> str:
+    path = f"jsonpath={{.status.conditions[?(@.type=='{kind}')].status}}"
+    return world.cluster.kubectl("get", "upgrade", name, "-o", path).stdout
+
+
+def left(world: World, name: str) -> dict[str, str]:
+    return {item["workload"]: item["reason"] for item in world.state(name).get("remaining", ())}
+
+
+def has_done(world: World, name: str, count: int) -> bool:
+    state = world.state(name)
+    return state.get("step") == "Restarting" and state.get("counts", {}).get("done", 0) >= count
+
+
+def stop(process: subprocess.Popen[str]) -> str:
+    """Kill a runner, and return what it said."""
+    process.kill()
+    return process.communicate()[0]
+
+
+def remove_revision(world: World, revision: str) -> None:
+    for name in (f"istio-sidecar-injector-{revision}", f"istio-{revision}"):
+        world.cluster.kubectl("delete", "configmap", name, "-n", HOME)
+
+
+def test_work_that_is_left_is_named_and_the_upgrade_is_complete_once_it_is_done(world: World) -> None:
+    bare = make_object("Pod", "bare", "shop", {"app": "bare"}, spec={"containers": [make_container()]})
+    halted = workload("Deployment", "halted", "pay")
+    plain = workload("Deployment", "plain", "pay", pod={"nodeSelector": {}})
+    world.cluster.apply(bare, halted)
+    until(lambda: world.settled() and world.revisions() == {OLD: PODS + 3})
+    world.cluster.apply({**halted, "spec": {**halted["spec"], "paused": True}})
+    world.cluster.kubectl("label", "namespace", "pay", "istio.io/rev-")
+    world.cluster.apply(plain)
+    until(lambda: world.revisions()[None] == 2)
+    world.cluster.kubectl("label", "namespace", "pay", "istio.io/rev=prod")
+
+    code, said = world.run(world.document("left"))
+    assert (code, world.state("left")["phase"]) == (6, "Incomplete"), said
+    assert left(world, "left") == {
+        "Deployment pay/halted": "pods with revision 1-28: 2: its rollout is paused",
+        "Deployment pay/plain": "pods without a sidecar: 2",
+        "Pod shop/bare": "pods with revision 1-28: 1: a bare pod",
+    }
+    assert "`kubectl rollout restart deployment/plain -n pay`" in said
+    assert (condition(world, "left", "Completed"), condition(world, "left", "Stalled")) == ("False", "True")
+
+    world.cluster.kubectl("rollout", "resume", "deployment/halted", "-n", "pay")
+    world.cluster.kubectl("rollout", "restart", "deployment/plain", "-n", "pay")
+    world.cluster.kubectl("delete", "pod", "bare", "-n", "shop")
+    until(lambda: world.revisions()[None] == 0)
+    assert world.injector("upgrade", "resume", "left").exit_code == 0
+    code, said = world.run("left")
+    assert (code, world.state("left")["phase"]) == (0, "Completed"), said
+    assert world.revisions() == {NEW: PODS + 4}
+    waited = world.cluster.kubectl("wait", "--for=condition=Completed", "--timeout=5s", "upgrade/left")
+    assert waited.returncode == 0, waited.stderr
+
+
+def test_a_namespace_that_is_moved_away_by_hand_is_named(world: World) -> None:
+    document = world.document("moved", {"namespaces": ["dev"]}, {"name": "rest"}, limits=ONE_BY_ONE)
+    runner = world.start(document)
+    until(lambda: world.state("moved").get("wave") == 1)
+    until(partial(has_done, world, "moved", 1))
+    world.injector("upgrade", "pause", "moved")
+    said, _ = runner.communicate(timeout=60)
+    assert runner.returncode == 3, said
+    world.cluster.kubectl("label", "namespace", "pay", f"istio.io/rev={OLD}", "--overwrite")
+    world.injector("upgrade", "resume", "moved")
+    code, said = world.run(document)
+
+    assert (code, world.state("moved")["phase"]) == (6, "Incomplete"), said
+    names = left(world, "moved")
+    assert names
+    assert all(name.partition(" ")[2].startswith("pay/") for name in names)
+    assert all("its namespace leads to 1-28 instead of prod" in reason for reason in names.values())
+    assert world.injector("upgrade", "accept", "moved").exit_code == 0
+    assert (condition(world, "moved", "Completed"), world.run(document)[0]) == ("True", 0)
+
+
+def test_a_rollback_needs_only_the_old_revision_and_nothing_starts_again_by_itself(world: World) -> None:
+    document = world.document("back", {"namespaces": ["dev"]}, {"name": "rest"}, limits=ONE_BY_ONE)
+    runner = world.start(document)
+    until(partial(has_done, world, "back", 2))
+    stop(runner)
+    remove_revision(world, NEW)
+    assert world.injector("upgrade", "rollback", "back").exit_code == 0
+    code, said = world.run(document)
+    assert (code, world.state("back")["phase"]) == (4, "RolledBack"), said
+    assert world.revisions() == {OLD: PODS}
+    assert condition(world, "back", "RolledBack") == "True"
+
+    before = world.templates()
+    for _ in range(3):
+        assert world.run(document)[0] == 4
+    assert world.templates() == before
+
+
+def test_an_upgrade_goes_on_without_the_old_revision(world: World) -> None:
+    document = world.document("on", {"namespaces": ["dev"]}, {"name": "rest"}, limits=ONE_BY_ONE)
+    runner = world.start(document)
+    until(partial(has_done, world, "on", 2))
+    stop(runner)
+    remove_revision(world, OLD)
+    code, said = world.run(document)
+    assert (code, world.state("on")["phase"]) == (0, "Completed"), said
+    assert world.revisions() == {NEW: PODS}
+
+
+def test_a_tag_that_kubectl_changed_pauses_with_its_name_and_a_rollback_overwrites_it(world: World) -> None:
+    document = world.document("weights", {"weight": 60}, {"weight": 100}, limits=ONE_BY_ONE)
+    runner = world.start(document)
+    until(partial(has_done, world, "weights", 1))
+    world.cluster.kubectl(
+        "label", "mutatingwebhookconfiguration", "istio-revision-tag-prod", f"istio.io/rev={OLD}", "--overwrite"
+    )
+    said, _ = runner.communicate(timeout=120)
+    reason = world.state("weights")["reason"]
+    assert (runner.returncode, world.state("weights")["phase"]) == (3, "Paused"), said
+    assert reason.startswith("tag prod was changed by another writer (kubectl-label): "), reason
+
+    assert world.injector("upgrade", "rollback", "weights").exit_code == 0
+    code, said = world.run(document)
+    assert (code, world.state("weights")["phase"]) == (4, "RolledBack"), said
+    assert world.revisions() == {OLD: PODS}
+
+
+def test_a_tag_that_was_deleted_pauses_and_a_rollback_writes_it_again(world: World) -> None:
+    document = world.document("gone", limits=ONE_BY_ONE)
+    runner = world.start(document)
+    until(partial(has_done, world, "gone", 1))
+    world.cluster.kubectl("delete", "mutatingwebhookconfiguration", "istio-revision-tag-prod")
+    said, _ = runner.communicate(timeout=120)
+    assert (runner.returncode, world.state("gone")["phase"]) == (3, "Paused"), said
+    assert "run `injector tag set prod --revision 1-28`" in world.state("gone")["reason"]
+
+
+def test_a_second_upgrade_of_a_tag_is_refused_with_the_name_of_the_first(world: World) -> None:
+    first = world.document("first", {"namespaces": ["dev"]}, {"name": "rest"}, limits=ONE_BY_ONE)
+    runner = world.start(first)
+    until(partial(has_done, world, "first", 1))
+    code, said = world.run(world.document("second", {"weight": 50}, {"weight": 100}))
+    assert code == 64
+    assert "upgrade first of tag prod is under way" in said
+    assert "phase" not in world.state("second")
+    said, _ = runner.communicate(timeout=600)
+    assert runner.returncode == 0, said
+    assert world.revisions() == {NEW: PODS}
+
+
+def test_workloads_that_were_broken_before_hold_up_no_other(world: World, tmp_path: Path) -> None:
+    del tmp_path
+    world.cluster.kubectl("label", "nodes", "--all", "cluster=open")
+    broken = workload("Deployment", "old", "shop", 12, pod={"nodeSelector": {"cluster": "none"}})
+    world.cluster.apply(broken)
+    until(lambda: sum(each["metadata"]["labels"]["app"] == "old" for each in world.items("pods")) == 12)
+    code, said = world.run(world.document("before", timeout="40s", limits={"unavailablePodsPerNamespace": 4}))
+    state: dict[str, Any] = world.state("before")
+    assert (code, state["phase"]) == (3, "Paused"), said
+    assert "Deployment shop/old" in state["reason"]
+    done = {name for name, count in world.templates().items() if count == 2}
+    assert len(done) >= len(FLEET), "the others were restarted"
+    assert PODS_OF_DEV < PODS
+    assert json.dumps(state)
