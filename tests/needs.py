@@ -54,6 +54,7 @@ NEEDS = {
     ),
     "kustomize": Need(_runs("kustomize-cli"), "kustomize is not installed; install kustomize or Go"),
     "linux": Need(lambda: sys.platform == "linux", "the system is not Linux"),
+    "lua": Need(_installed("lua"), "Lua is not installed; install the Debian package lua5.4"),
     "openssl": Need(_installed("openssl"), "openssl is not installed"),
     "pod-security-admission": Need(
         POD_SECURITY_FIXTURES.is_dir,

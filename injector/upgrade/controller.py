@@ -126,8 +126,11 @@ class Controller:
         """Run an upgrade, and wait before the next try. An upgrade that fails does not affect the others."""
         store, wait, uid = Store(self.client, name, self.lease.identity), PAUSE_BETWEEN_RUNS, self._uid(name)
         try:
-            if (await store.load()).is_due:  # the watch may be late, and a run lists all workloads
+            stored = await store.load()
+            if stored.is_due:  # the watch may be late, and a run lists all workloads
                 await self.run(store)
+            elif stored.is_outdated and stored.state is not None:
+                await store.save(stored, stored.state)
         except InjectorError as error:
             await asyncio.sleep(PAUSE_BETWEEN_RUNS)
             if self._uid(name) != uid:
@@ -167,7 +170,7 @@ def _read(item: Mapping[str, Any]) -> Stored | str:
 
 def _is_due(item: Mapping[str, Any]) -> bool:
     stored = _read(item)
-    return isinstance(stored, str) or stored.is_due
+    return isinstance(stored, str) or stored.is_due or stored.is_outdated
 
 
 def _metrics_row(stored: Stored) -> UpgradeRow | None:

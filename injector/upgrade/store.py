@@ -62,6 +62,12 @@ class Stored:
         """Tell whether the upgrade was started and has not ended; it may be paused."""
         return self.state is not None and not self.state.has_ended
 
+    @property
+    def is_outdated(self) -> bool:
+        """Tell whether the status is about an earlier document, such as one with other limits."""
+        observed = (self.item.get("status") or {}).get("observedGeneration")
+        return self.state is not None and observed != self.item["metadata"].get("generation")
+
     def dead_text(self, now: float) -> str:
         """Return the message for an upgrade that no runner runs; empty if one does, or if none has to."""
         heartbeat = self.heartbeat

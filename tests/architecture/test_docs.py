@@ -298,6 +298,11 @@ def read_upgrade(text: str, _folder: Path) -> None:
     assert read_document(load_yaml(text), where="the page").waves
 
 
+def read_argocd(text: str, _folder: Path) -> None:
+    """A health check of Argo CD, which ``tests/upgrade/test_argocd.py`` runs."""
+    assert all(key.startswith("resource.customizations.health.") for key in yaml.safe_load(text))
+
+
 def read_json(text: str, _folder: Path) -> None:
     found: Any = json.loads(text)
     assert found
@@ -330,6 +335,7 @@ READERS: dict[str, Callable[[str, Path], None]] = {
     "yaml istiod-values": read_istiod_values,
     "yaml kustomization": read_kustomization,
     "yaml upgrade": read_upgrade,
+    "yaml argocd": read_argocd,
     "yaml workflow": read_workflow,
     "yaml pre-commit": read_pre_commit,
     "json ": read_json,

@@ -217,3 +217,17 @@ async def test_an_upgrade_without_a_runner_says_so_instead_of_a_forecast() -> No
     assert (row["secondsLeft"], row["runner"], row["lastSeen"]) == (None, "laptop", 60.0)
     assert row["reason"].startswith("no runner since 1970-01-01T00:01:00Z (laptop, with the error: no route to host)")
     assert samples(made)["runner_seen_timestamp_seconds up"] == 60
+
+
+@in_fake_time
+async def test_the_status_of_an_ended_upgrade_follows_its_document() -> None:
+    api = FakeApi()
+    runs = Runs(api)
+    put(api, "up", **State(phase=COMPLETED).to_status(), observedGeneration=1)
+    item = api.objects["upgrades", "", "up"]
+    api.put(UPGRADES, {**item, "metadata": {**item["metadata"], "generation": 2}})
+    async with running(controller(api, runs).follow(asyncio.Event())):
+        await asyncio.sleep(10)
+
+    assert api.objects["upgrades", "", "up"]["status"]["observedGeneration"] == 2
+    assert (runs.started, api.objects["upgrades", "", "up"]["status"]["phase"]) == ([], COMPLETED)
