@@ -175,30 +175,36 @@ def new_faults(pod: Object, before: Object) -> tuple[Fault, ...]:
 
     Both are as ``normalise`` returns them. Faults name containers, volumes and variables, but quote no values of variables.
     """
-    faults = _faults(pod, before)
+    faults = _faults(pod, before, before)
     if not faults:
         return ()
-    had = frozenset(_faults(before, {}))
+    had = frozenset(_faults(before, {}, before))
     return tuple(dict.fromkeys(fault for fault in faults if fault not in had))
 
 
-def _faults(pod: Object, before: Object) -> Faults:
-    """Return the faults of what ``pod`` does not share with ``before``."""
+def _faults(pod: Object, before: Object, sent: Object) -> Faults:
+    """Return the faults of what ``pod`` does not share with ``before``. The API server knows all fields of ``sent``."""
     all_faults: Faults = []
     _check_metadata(pod.get("metadata") or _NOTHING, before.get("metadata") or _NOTHING, all_faults)
     spec, spec_before = pod.get("spec") or _NOTHING, before.get("spec") or _NOTHING
-    # Versions that do not know the field drop it before they send the pod.
-    is_windows = (spec_before.get("os") or _NOTHING).get("name") == "windows"
+    spec_sent = sent.get("spec") or _NOTHING
+    is_windows = (spec_sent.get("os") or _NOTHING).get("name") == "windows"
     if is_windows:
         _check_windows(spec, all_faults, (".spec",))
     volumes = spec.get("volumes") or ()
     volume_names = {volume.get("name", "") for volume in volumes}
     if volumes:
-        _check_volumes(volumes, volume_names, _by_name(spec_before.get("volumes") or ()), all_faults)
+        _check_volumes(
+            volumes,
+            volume_names,
+            _by_name(spec_before.get("volumes") or ()),
+            _by_name(spec_sent.get("volumes") or ()),
+            all_faults,
+        )
     if not spec.get("containers"):
         all_faults.append(Fault((".spec", ".containers"), _REQUIRED))
     names, host_ports = set[str](), set[str]()
-    in_any_list = _by_name(container for kind in _LISTS for container in spec_before.get(kind) or ())
+    containers_sent = _by_name(container for kind in _LISTS for container in spec_sent.get(kind) or ())
     for kind in _LISTS:
         known = _by_name(spec_before.get(kind) or ())
         for container in spec.get(kind) or ():
@@ -207,9 +213,9 @@ def _faults(pod: Object, before: Object) -> Faults:
             if name in names:
                 faults.append(Fault((".name",), f'Duplicate value: "{name}"'))
             names.add(name)
-            old = known.get(name) or in_any_list.get(name, _NOTHING)  # a native sidecar was among the containers
+            old = known.get(name, _NOTHING)
             if old != container:
-                _check_container(container, old, volume_names, faults)
+                _check_container(container, old, containers_sent.get(name, _NOTHING), volume_names, faults)
                 if is_windows:
                     _check_windows(container, faults)
                 if kind == _INIT and container.get("restartPolicy") != "Always":
@@ -249,7 +255,13 @@ def _check_metadata(meta: Object, old: Object, faults: Faults) -> None:
         faults.append(Fault((".metadata", ".annotations"), f"Too long: may not be more than {MAX_ANNOTATIONS} bytes"))
 
 
-def _check_volumes(volumes: Sequence[Object], names: set[str], before: Mapping[str, Object], faults: Faults) -> None:
+def _check_volumes(
+    volumes: Sequence[Object],
+    names: set[str],
+    before: Mapping[str, Object],
+    sent: Mapping[str, Object],
+    faults: Faults,
+) -> None:
     if len(names) < len(volumes):
         for name in _find_repeated(volume.get("name", "") for volume in volumes):
             faults.append(Fault((".spec", ".volumes", f"[{name}]", ".name"), f'Duplicate value: "{name}"'))
@@ -259,9 +271,8 @@ def _check_volumes(volumes: Sequence[Object], names: set[str], before: Mapping[s
         if len(volume) <= _KEYS and _SIMPLE_VOLUME.issuperset(volume):
             continue
         name = volume.get("name", "")
-        old = before.get(name, _NOTHING)
-        known = _SOURCES.keys() | _OTHER_SOURCES | (_NEWER_SOURCES & old.keys())
-        sources = [key for key in volume if key in known] if old != volume else []
+        known = _SOURCES.keys() | _OTHER_SOURCES | (_NEWER_SOURCES & sent.get(name, _NOTHING).keys())
+        sources = [key for key in volume if key in known] if before.get(name) != volume else []
         for source in sources[1:]:
             faults.append(
                 Fault(
@@ -279,8 +290,11 @@ def _name_fault(name: str) -> str:
     return f'Invalid value: "{name}": {_LABEL_SYNTAX}' if name else _REQUIRED
 
 
-def _check_container(container: Object, old: Object, volumes: set[str], faults: Faults) -> None:
-    """Check the fields of a container that differ from ``old``. The places of the faults are relative to the container."""
+def _check_container(container: Object, old: Object, sent: Object, volumes: set[str], faults: Faults) -> None:
+    """Check the fields of a container that differ from ``old``. The places of the faults are relative to the container.
+
+    ``sent`` is the container as the API server sent it, in either list: a native sidecar was among the containers.
+    """
     for name in _DNS_LABELS.others((container.get("name", ""),)):
         faults.append(Fault((".name",), _name_fault(name)))
     image, policy = container.get("image", ""), container.get("imagePullPolicy", "")
@@ -292,7 +306,7 @@ def _check_container(container: Object, old: Object, volumes: set[str], faults: 
         faults.append(Fault((".imagePullPolicy",), f'Unsupported value: "{policy}"'))
     for key, value in container.items():
         if key in _CHECKS and old.get(key) != value:
-            _CHECKS[key](key, value, old.get(key) or _NOTHING, faults)
+            _CHECKS[key](key, value, sent.get(key) or _NOTHING, faults)
     mounts = container.get("volumeMounts")
     if mounts and mounts != old.get("volumeMounts"):
         _check_mounts(mounts, volumes, faults)
@@ -366,8 +380,8 @@ def _check_host_ports(ports: Sequence[Object], used: set[str], faults: Faults) -
             used.add(place)
 
 
-def _check_handler(path: str, handler: Object, old: Object, faults: Faults) -> None:
-    actions = [key for key in (*_HANDLERS, *(key for key in _NEWER_HANDLERS if key in old)) if key in handler]
+def _check_handler(path: str, handler: Object, sent: Object, faults: Faults) -> None:
+    actions = [key for key in (*_HANDLERS, *(key for key in _NEWER_HANDLERS if key in sent)) if key in handler]
     if len(actions) > 1:
         faults.append(Fault((f".{path}.{actions[1]}",), "Forbidden: may not specify more than 1 handler type"))
     if not actions and not any(key in handler for key in _NEWER_HANDLERS):
@@ -384,9 +398,9 @@ def _is_port(port: int | str) -> bool:
     return not _PORT_NAMES.others((port,)) if isinstance(port, str) else 0 < port <= _LARGEST_PORT
 
 
-def _check_lifecycle(path: str, lifecycle: Object, old: Object, faults: Faults) -> None:
+def _check_lifecycle(path: str, lifecycle: Object, sent: Object, faults: Faults) -> None:
     for key in _HOOKS & lifecycle.keys():
-        _check_handler(f"{path}.{key}", lifecycle[key], old.get(key) or _NOTHING, faults)
+        _check_handler(f"{path}.{key}", lifecycle[key], sent.get(key) or _NOTHING, faults)
 
 
 def _check_resources(path: str, resources: Object, _: Any, faults: Faults) -> None:
