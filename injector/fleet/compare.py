@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from injector.errors import InvalidPodError, ManifestError
 from injector.fleet.dryrun import refusal
 from injector.fleet.processes import in_processes
-from injector.fleet.routing import called, pod_labels
+from injector.fleet.routing import find_called, pod_labels
 from injector.fleet.workloads import read_targets
 from injector.golang.json import dump_json, load_json
 from injector.injection.pipeline import answers_to
@@ -125,7 +125,9 @@ def compare_injected(
     """Return the comparisons of the workloads of a cluster that a webhook injects. Raises ManifestError if none is."""
     compare = partial(_compare, view, comparer)
     results = read_targets(session, files.namespace, files.others, compare, selector=files.selector, progress=progress)
-    return _injected(results, "the cluster's webhooks" if files.namespace is None else f"namespace {files.namespace}")
+    return _without_skipped(
+        results, "the cluster's webhooks" if files.namespace is None else f"namespace {files.namespace}"
+    )
 
 
 def compare_files(
@@ -136,18 +138,18 @@ def compare_files(
     Raises ManifestError if none is injected.
     """
     results = in_processes(partial(_compare, view, comparer), workloads)
-    return _injected(list(progress(results, "workloads", length=len(workloads))), "the files' webhooks")
+    return _without_skipped(list(progress(results, "workloads", length=len(workloads))), "the files' webhooks")
 
 
 def _compare(view: ClusterView, comparer: Comparer, workload: Created) -> Comparison | None:
     """Compare a workload; None if no webhook injects it. Files may leave out webhooks and namespaces: then it is compared."""
     is_known = workload.namespace in view.namespaces and not view.assumed
-    if is_known and not called(view.webhooks, pod_labels(workload, view.namespaces[workload.namespace])):
+    if is_known and not find_called(view.webhooks, pod_labels(workload, view.namespaces[workload.namespace])):
         return None
     return comparer.result(workload)
 
 
-def _injected(results: Sequence[Comparison | None], where: str) -> list[Comparison]:
+def _without_skipped(results: Sequence[Comparison | None], where: str) -> list[Comparison]:
     comparisons = [comparison for comparison in results if comparison is not None]
     if not comparisons:
         what = f"none of {len(results)} workloads is injected"

@@ -21,10 +21,10 @@ from injector.fleet.routing import (
     PodLabels,
     RequestedName,
     Route,
-    called,
-    delivered,
+    add_delivery,
     delivery_steps,
     destination,
+    find_called,
     pod_labels,
     route,
     webhook_step,
@@ -99,7 +99,7 @@ class Assumptions:
 NOTHING_ASSUMED: Final = Assumptions()
 
 
-def _explained(
+def _explain(
     workload: Created,
     routed: Route | Decision,
     build: Callable[[RawRevision], Revision],
@@ -163,12 +163,12 @@ def explain_workloads(
         if decision is None:
             if isinstance(routed, DataError):
                 raise routed
-            decision = _explained(workload, routed, view.built.revision, guard, known)
-        webhook = next(reversed(called(view.webhooks, labels)), None)
+            decision = _explain(workload, routed, view.built.revision, guard, known)
+        webhook = next(reversed(find_called(view.webhooks, labels)), None)
         if webhook is not None and not webhook.assumed and requested.name is None:
             if webhook not in deliveries:
                 deliveries[webhook] = session.run(partial(delivery_steps, webhook))
-            trace = delivered(decision.decision, webhook, deliveries[webhook])
+            trace = add_delivery(decision.decision, webhook, deliveries[webhook])
             decision = replace(decision, decision=trace, configuration=webhook.configuration)
         decisions.append(decision)
     return decisions, view
@@ -190,7 +190,7 @@ def _by_last_good(
         error = view.built.failures.get(routed.raw.name)
     elif isinstance(routed, Decision):
         error = routed.steps[-1].detail if routed.reason in (TAG, REVISION) else None
-    matching = called(view.webhooks, labels)
+    matching = find_called(view.webhooks, labels)
     if error is None or not matching:
         return None
     served = view.replicas.revisions.get(destination(matching, view, labels))

@@ -178,7 +178,9 @@ def read_objects(
         for manifest in manifests
         for document in split_documents(manifest.text, where=manifest.name)
     ]
-    objects = [placed for found in for_each(documents, lambda named: _objects_of(*named)) for placed in found]
+    objects = [
+        placed for in_document in for_each(documents, lambda named: _objects_of(*named)) for placed in in_document
+    ]
     if not objects:
         hint = "write them with `kubectl get pods,ns,mutatingwebhookconfigurations -A -o yaml`"
         raise ManifestError("the files have no object", where=", ".join(names), hint=hint)

@@ -25,7 +25,7 @@ STATUS_PATH: Final = "status.json"
 OPS_PORT: Final = "ops"
 """The name of the operations port in the pods of the chart."""
 _DEFAULT_PORT: Final = 8080
-_ASKED: Final = 3
+_MAX_REPLICAS: Final = 3
 """The number of replicas to ask. All have the same ConfigMaps, but one that started later may have no last good revision."""
 
 
@@ -68,9 +68,9 @@ async def read_replicas(webhooks: LiveWebhooks, client: KubeClient) -> Replicas:
     faults: list[str] = []
     for service in dict.fromkeys(webhook.service for webhook in webhooks if webhook.service is not None):
         try:
-            for pod in (await _pods_behind(service, client))[:_ASKED]:
+            for pod in (await _pods_behind(service, client))[:_MAX_REPLICAS]:
                 status = await _status_of(pod, service.namespace, client)
-                revisions = {row.name: row for row in _served(status)} | revisions
+                revisions = {row.name: row for row in _revisions_of(status)} | revisions
         except ClusterError as error:
             faults.append(str(error))
     return Replicas(revisions, tuple(faults))
@@ -97,7 +97,7 @@ async def _status_of(pod: str, namespace: str, client: KubeClient) -> Mapping[st
     return await client.get_from_pod(pod, STATUS_PATH, namespace=namespace, port=port)
 
 
-def _served(status: Mapping[str, Any]) -> Iterable[ServedRevision]:
+def _revisions_of(status: Mapping[str, Any]) -> Iterable[ServedRevision]:
     """Return the revisions of a status. istiod, or another server on this port, has none."""
     rows = status.get("revisions")
     for row in rows if isinstance(rows, list) else ():

@@ -113,7 +113,7 @@ def route(view: ClusterView, labels: PodLabels, requested: RequestedName = LABEL
         raise view.revisions.state.tags_error
     if requested.name is not None:
         return _resolve(view.revisions, _force_step(view.webhooks, requested, labels), requested, labels.workload)
-    matching = called(view.webhooks, labels)
+    matching = find_called(view.webhooks, labels)
     if not matching:
         step = _no_webhook_step(view.webhooks, labels)
         return _not_called(step, step.source)
@@ -200,7 +200,7 @@ def _force_step(webhooks: LiveWebhooks, requested: RequestedName, labels: PodLab
     name = requested.name or DEFAULT_NAME
     named = Webhooks(webhook for webhook in webhooks if _readable_name(webhook) == name)
     named = named or istios_webhooks({name: WebhookOptions()})
-    matching = called(named, labels)
+    matching = find_called(named, labels)
     if matching:
         detail = _call_text(matching[-1], [], labels, precedence_of(named))
         return Step(WEBHOOK, PASSED, detail, _source(matching[-1]))
@@ -212,7 +212,7 @@ def _force_step(webhooks: LiveWebhooks, requested: RequestedName, labels: PodLab
     return Step(WEBHOOK, PASSED, detail, requested.source)
 
 
-def called(webhooks: LiveWebhooks, labels: PodLabels) -> list[LiveWebhook]:
+def find_called(webhooks: LiveWebhooks, labels: PodLabels) -> list[LiveWebhook]:
     """Return the webhooks that the API server calls for a pod: of several, the last one replaces the injection of the others."""
     return called_webhooks(webhooks, labels.namespace, labels.pod, labels.content)
 
@@ -224,7 +224,7 @@ def served_names(webhooks: LiveWebhooks) -> frozenset[str]:
 
 def requested_name(webhooks: LiveWebhooks, labels: PodLabels) -> str | None:
     """Return the revision or tag of the webhook that is called, or the unknown one that the labels name."""
-    matching = called(webhooks, labels)
+    matching = find_called(webhooks, labels)
     if matching:
         return _readable_name(matching[-1])
     return unserved_name(labels.namespace, labels.pod, served_names(webhooks), precedence_of(webhooks))
@@ -316,7 +316,7 @@ def _without_answer(webhook: LiveWebhook) -> str:
     return "refused" if webhook.fails else "created without a sidecar"
 
 
-def delivered(trace: Decision, webhook: LiveWebhook, delivery: tuple[Step, ...]) -> Decision:
+def add_delivery(trace: Decision, webhook: LiveWebhook, delivery: tuple[Step, ...]) -> Decision:
     """Return the trace of a pod with the steps about the call of its webhook, and the API server's answer if nothing answers the call."""
     first, *rest = trace.steps
     endpoints = delivery[-1]

@@ -12,7 +12,7 @@ import msgspec
 from injector.cluster.resources import PODS, RUNNING, Scope
 from injector.errors import DataError
 from injector.fleet.replicas import NO_REPLICAS
-from injector.fleet.routing import PodLabels, Route, called, destination, requested_name, route_by
+from injector.fleet.routing import PodLabels, Route, destination, find_called, requested_name, route_by
 from injector.fleet.view import ClusterView, notes_of_unknown_namespaces, read_view, with_replicas
 from injector.fleet.workloads import read_running, results_of_texts
 from injector.golang.json import load_json
@@ -85,7 +85,7 @@ def sidecar_status(pod: Mapping[str, Any], view: ClusterView) -> SidecarStatus |
 
 def _compare(running: c.Pod, created: c.Pod | None, labels: PodLabels, view: ClusterView) -> tuple[str | None, Drift]:
     """Return the revision that a new pod would get, None for no sidecar, and how the running one differs."""
-    matching = called(view.webhooks, labels)
+    matching = find_called(view.webhooks, labels)
     if not matching:
         wanted = requested_name(view.webhooks, labels)
         return wanted, drift_of(running, None) if wanted is None else Drift(UNKNOWN_REVISION)

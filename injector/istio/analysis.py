@@ -287,8 +287,10 @@ class Mesh:
     @cached_property
     def served(self) -> frozenset[str]:
         """The revisions and tags that webhooks are called for."""
-        requirements = [each for webhook in self._webhooks for each in webhook.requirements]
-        named = {value for each in requirements if each.key == REVISION_LABEL for value in each.values}
+        requirements = [requirement for webhook in self._webhooks for requirement in webhook.requirements]
+        named = {
+            value for requirement in requirements if requirement.key == REVISION_LABEL for value in requirement.values
+        }
         served = frozenset(name for name in named - {DEFAULT_NAME} if self.reaches({REVISION_LABEL: name}))
         return served | {DEFAULT_NAME} if self.reaches({INJECTION_LABEL: "enabled"}) else served
 
@@ -448,7 +450,7 @@ def _of_near_misses(item: Item, namespaces: Mapping[str, Item], mesh: Mesh) -> I
         yield message_of(code, item, *texts)
 
 
-def _pod_faults(item: Item, home: Item | None, mesh: Mesh) -> Iterator[nearmisses.Fault]:
+def _pod_faults(item: Item, home: Item | None, mesh: Mesh) -> Iterator[nearmisses.NearMiss]:
     meta = (item.pod or {})["metadata"]
     labels, annotations = (meta.get(kind) or {} for kind in (nearmisses.LABELS, nearmisses.ANNOTATIONS))
     metadata = f"{item.template}.metadata".removeprefix(".")

@@ -40,7 +40,7 @@ _LONG: Final = 16
 """A name of ``_SHORT`` letters may have one wrong letter, one of ``_LONG`` letters two, and a shorter one none."""
 
 
-class Fault(NamedTuple):
+class NearMiss(NamedTuple):
     """A code of ``analysis.MESSAGES``, and the texts for its sentence."""
 
     code: str
@@ -49,7 +49,7 @@ class Fault(NamedTuple):
 
 def misspelt(
     place: str, names: Collection[str], known: Collection[str], *, of_namespace: bool = False
-) -> Iterator[Fault]:
+) -> Iterator[NearMiss]:
     """Yield the names of labels or annotations at a place that are none of the ``known``, but that resemble one that counts there."""
     asking = INJECTION_LABEL if of_namespace else INJECT_LABEL
     counting: Collection[str] = _NAMESPACE_LABELS if of_namespace else _POD_LABELS
@@ -67,7 +67,7 @@ def misspelt(
         similar = [spelling for spelling in spellings if _letters(spelling) == letters]
         similar = similar or [spelling for spelling in spellings if _is_near(name, spelling)]
         if similar:
-            yield Fault("INJ0008", (f"{place}[{name}]", spellings[similar[0]]))
+            yield NearMiss("INJ0008", (f"{place}[{name}]", spellings[similar[0]]))
 
 
 def _letters(name: str) -> str:
@@ -92,30 +92,30 @@ def _is_near(name: str, other: str) -> bool:
     return last[-1] <= most
 
 
-def misplaced_of_namespace(labels: Labels, annotations: Labels) -> Iterator[Fault]:
+def misplaced_of_namespace(labels: Labels, annotations: Labels) -> Iterator[NearMiss]:
     """Yield the labels and annotations of a namespace that count elsewhere."""
     if INJECT_LABEL in labels:
         place = f"metadata.labels[{INJECT_LABEL}]"
-        yield Fault(
+        yield NearMiss(
             "INJ0009", (place, "a label of pods", f"label the namespace with {INJECTION_LABEL} or {REVISION_LABEL}")
         )
     for name in (INJECTION_LABEL, REVISION_LABEL):
         if name in annotations and name not in labels:
-            yield Fault("INJ0009", (f"metadata.annotations[{name}]", "a label", "write it into metadata.labels"))
+            yield NearMiss("INJ0009", (f"metadata.annotations[{name}]", "a label", "write it into metadata.labels"))
 
 
-def misplaced_of_pod(template: str, labels: Labels, annotations: Labels) -> Iterator[Fault]:
+def misplaced_of_pod(template: str, labels: Labels, annotations: Labels) -> Iterator[NearMiss]:
     """Yield the labels and annotations of a pod, or of a pod template at a path, that count elsewhere."""
     metadata = f"{template}.metadata".removeprefix(".")
     remedy = f"label the namespace, or the pod with {INJECT_LABEL}"
     for kind, names in ((LABELS, labels), (ANNOTATIONS, annotations)):
         if INJECTION_LABEL in names and INJECT_LABEL not in labels:
-            yield Fault("INJ0009", (f"{metadata}.{kind}[{INJECTION_LABEL}]", "a label of namespaces", remedy))
+            yield NearMiss("INJ0009", (f"{metadata}.{kind}[{INJECTION_LABEL}]", "a label of namespaces", remedy))
 
 
 def misplaced_around(
     path: str, names: Mapping[str, Labels], template: str, pod: Mapping[str, Labels], pod_annotations: Collection[str]
-) -> Iterator[Fault]:
+) -> Iterator[NearMiss]:
     """Yield the labels and annotations of a workload, or of a CronJob's Jobs, that its pods do not have.
 
     ``names`` are those at ``path``, ``pod`` those of the pod template, by ``LABELS`` and ``ANNOTATIONS``. Istio's own messages tell of the
@@ -126,25 +126,25 @@ def misplaced_around(
         if name in names[LABELS] and not {name, INJECT_LABEL} & {*pod[LABELS], *pod[ANNOTATIONS]}:
             what = "a label of namespaces" if name == INJECTION_LABEL else "a label of pods"
             right = INJECT_LABEL if name == INJECTION_LABEL else name
-            yield Fault("INJ0009", (f"{path}.labels[{name}]", what, f"write {right} into {inner}.labels"))
+            yield NearMiss("INJ0009", (f"{path}.labels[{name}]", what, f"write {right} into {inner}.labels"))
     if path == "metadata":
         return
     for name in names[ANNOTATIONS]:
         if name in pod_annotations and name not in {*pod[ANNOTATIONS], *pod[LABELS]}:
             remedy = f"write it into {inner}.{LABELS if name == INJECT_LABEL else ANNOTATIONS}"
-            yield Fault("INJ0009", (f"{path}.annotations[{name}]", "an annotation of pods", remedy))
+            yield NearMiss("INJ0009", (f"{path}.annotations[{name}]", "an annotation of pods", remedy))
 
 
-def value_of_namespace(labels: Labels) -> Iterator[Fault]:
+def value_of_namespace(labels: Labels) -> Iterator[NearMiss]:
     """Yield the label of a namespace that is meant to ask for injection, and that no webhook is called for."""
     value = labels.get(INJECTION_LABEL, "")
     if value != "enabled" and asks(value):
         place = f"metadata.labels[{INJECTION_LABEL}]"
         remedy = f"write {INJECTION_LABEL}=enabled, or {REVISION_LABEL} with the name of a revision alone"
-        yield Fault("INJ0010", (place, quote(value), "only `enabled` asks for injection", remedy))
+        yield NearMiss("INJ0010", (place, quote(value), "only `enabled` asks for injection", remedy))
 
 
-def value_of_pod(template: str, labels: Labels, annotations: Labels) -> Iterator[Fault]:
+def value_of_pod(template: str, labels: Labels, annotations: Labels) -> Iterator[NearMiss]:
     """Yield the label or annotation of a pod that no webhook is called for, although the label ``true`` would call one."""
     label, annotation = labels.get(INJECT_LABEL), annotations.get(INJECT_LABEL)
     if label is not None and label != "true" and asks(label):
@@ -154,7 +154,9 @@ def value_of_pod(template: str, labels: Labels, annotations: Labels) -> Iterator
         yield _value_fault(template, ANNOTATIONS, annotation, "an annotation calls no webhook", "true")
 
 
-def decided_value_of_pod(template: str, labels: Labels, annotations: Labels, *, is_injected: bool) -> Iterator[Fault]:
+def decided_value_of_pod(
+    template: str, labels: Labels, annotations: Labels, *, is_injected: bool
+) -> Iterator[NearMiss]:
     """Yield the label or annotation of a pod that is not read as it is meant: the webhook is called, and injects or not."""
     kind, names = (LABELS, labels) if INJECT_LABEL in labels else (ANNOTATIONS, annotations)
     value = names.get(INJECT_LABEL)
@@ -166,9 +168,9 @@ def decided_value_of_pod(template: str, labels: Labels, annotations: Labels, *, 
         yield _value_fault(template, kind, value, "only `false` refuses injection", "false")
 
 
-def _value_fault(template: str, kind: str, value: str, what: str, right: str) -> Fault:
+def _value_fault(template: str, kind: str, value: str, what: str, right: str) -> NearMiss:
     place = f"{template}.metadata.{kind}[{INJECT_LABEL}]".removeprefix(".")
-    return Fault("INJ0010", (place, quote(value), what, f'write the label {INJECT_LABEL}: "{right}"'))
+    return NearMiss("INJ0010", (place, quote(value), what, f'write the label {INJECT_LABEL}: "{right}"'))
 
 
 def asks(value: str) -> bool:

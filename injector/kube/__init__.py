@@ -4,7 +4,7 @@
 - ``typed``: what Go's typed structs leave, add and refuse of an object; ``quantity``: its resource quantities.
 - ``yaml``: YAML in and out. ``overlay``: rendered YAML, read and laid over an object by ``strategicpatch``.
 - ``jsonpatch``: the operations from one object to another.
-- ``pods``, ``selectors``: workloads and their pods, and label selectors.
+- ``pods``, ``lists``, ``selectors``: workloads and their pods, lists of objects, and label selectors. ``conditions``: CEL of webhooks.
 - ``podvalidation``, ``podsecurity``: what the API server refuses of a pod.
 - ``escaping``: control characters in texts for people.
 

@@ -14,8 +14,8 @@ from injector.fleet.routing import (
     PodLabels,
     RequestedName,
     Route,
-    called,
     delivery_steps,
+    find_called,
     requested_name,
     route,
     served_names,
@@ -340,7 +340,7 @@ def test_the_requested_name_comes_from_webhook_or_labels(given: PodLabels, name:
     webhooks = around(*OBJECTS, labelled("shop", "prod")).webhooks
 
     assert requested_name(webhooks, given) == name
-    assert bool(called(webhooks, given)) == (name == "prod")
+    assert bool(find_called(webhooks, given)) == (name == "prod")
 
 
 SOURCE = "MutatingWebhookConfiguration istio-sidecar-injector-1-30"

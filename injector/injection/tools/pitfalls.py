@@ -237,7 +237,7 @@ def _unknown_fields(subject: Subject) -> Iterator[Pitfall]:
     """Yield the fields of annotations in JSON or YAML that Istio ignores."""
     annotations, revision = c.annotations_of(dict(subject.pod)), subject.revision
     if PROXY_CONFIG in annotations and revision.behaviours.proxy_config_annotation:
-        data = _decoded(annotations[PROXY_CONFIG])
+        data = _decode(annotations[PROXY_CONFIG])
         kind = proxy_config_type(revision.minor)
         for path, remedy in _unknown_in_message(kind, data, ""):
             what = f"Istio {revision.istio_version} has no field {path} in a ProxyConfig, and ignores it"
@@ -246,10 +246,10 @@ def _unknown_fields(subject: Subject) -> Iterator[Pitfall]:
         if name in annotations and any(
             name in revision.config.templates.get(template, "") for template in subject.templates
         ):
-            yield from _unknown_in_entries(name, kind, _decoded(annotations[name]))
+            yield from _unknown_in_entries(name, kind, _decode(annotations[name]))
 
 
-def _decoded(text: str) -> Any:
+def _decode(text: str) -> Any:
     try:
         return load_yaml(text, most=MOST_VALUES)
     except DataError:

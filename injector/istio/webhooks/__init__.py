@@ -3,6 +3,6 @@
 - ``paths``: ``/inject/NAME``, the path of a revision or tag.
 - ``configurations``, ``tagobjects``: the objects of a revision and of a tag, written.
 - ``reading``: the objects of a cluster, checked and read.
-- ``matching``: the webhooks that the API server calls for a pod, and why it calls none.
+- ``matching``: the webhooks of a name that labels select. ``calls``: those of a cluster that the API server calls for a pod.
 - ``overlaps``: webhooks that select the pods of others.
 """

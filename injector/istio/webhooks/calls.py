@@ -52,11 +52,11 @@ def nearest_webhook(
 
 def _asks_for(webhook: LiveWebhook, name: str | None) -> bool:
     """Return whether a requirement of the webhook's selectors is a label that asks for a revision or tag."""
-    asked = {
+    values = {
         REVISION_LABEL: name,
         **({INJECTION_LABEL: "enabled", INJECT_LABEL: "true"} if name == DEFAULT_NAME else {}),
     }
     return any(
-        requirement.operator == "In" and asked.get(requirement.key) in requirement.values
+        requirement.operator == "In" and values.get(requirement.key) in requirement.values
         for requirement in webhook.requirements
     )

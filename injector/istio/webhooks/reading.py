@@ -118,7 +118,9 @@ def _of_configuration(configuration: Mapping[str, Any]) -> Iterator[LiveWebhook]
                 service=Service(service["name"], service["namespace"]) if service else None,
                 fails=raw.get("failurePolicy", "Fail") == "Fail",
                 trusted=bool(client.get("caBundle")),
-                conditions=tuple((each["name"], each["expression"]) for each in raw.get("matchConditions") or ()),
+                conditions=tuple(
+                    (condition["name"], condition["expression"]) for condition in raw.get("matchConditions") or ()
+                ),
             )
 
 
