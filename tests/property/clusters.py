@@ -86,7 +86,12 @@ def _webhooks(draw: Random) -> Iterable[Object]:
             webhook["rules"][0]["scope"] = draw.choice(("*", "Namespaced", "Cluster"))
         if draw.random() < 0.2:
             expression = draw.choice(
-                ("object.metadata.name != 'api'", "has(object.metadata.labels)", "object.spec.hostNetwork == true", "false")
+                (
+                    "object.metadata.name != 'api'",
+                    "has(object.metadata.labels)",
+                    "object.spec.hostNetwork == true",
+                    "false",
+                )
             )
             webhook["matchConditions"] = [{"name": "some", "expression": expression}]
     if draw.random() < 0.3:  # a configuration of another product comes first or last
