@@ -95,17 +95,17 @@ def _as_admitted(pod: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _request_of(pod: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the AdmissionRequest of a pod, which leaves out empty texts."""
     meta = pod.get("metadata") or {}
     kind, resource = {"group": "", "version": "v1", "kind": "Pod"}, {"group": "", "version": "v1", "resource": "pods"}
-    return {
+    request = {
         "kind": kind,
         "resource": resource,
         "requestKind": kind,
         "requestResource": resource,
-        "subResource": "",
-        "requestSubResource": "",
         "namespace": meta.get("namespace", ""),
         "name": "" if meta.get("generateName") else meta.get("name", ""),
         "operation": "CREATE",
         "dryRun": False,
     }
+    return {key: value for key, value in request.items() if value != ""}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.cluster import Cluster
-from tests.e2e.manifests import account_of, namespace_of
+from tests.manifests import account_of, namespace_of
 from tests.property.clusters import FORMS, KINDS, Object, answers, draws, random_cluster
 from tests.sizes import sized
 from tests.upgrade.fleets import DOCUMENT

@@ -14,10 +14,10 @@ from click.testing import CliRunner, Result
 
 from injector.cli import main
 from tests.e2e.cluster import Cluster
-from tests.e2e.manifests import account_of, control_plane, namespace_of
 from tests.e2e.recording import Recorder, recorder
 from tests.e2e.served import until
 from tests.factories import make_pod
+from tests.manifests import account_of, control_plane, namespace_of
 
 HOME = "istio-system"
 REV, INJECTION, INJECT = "istio.io/rev", "istio-injection", "sidecar.istio.io/inject"

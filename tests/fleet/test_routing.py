@@ -268,7 +268,7 @@ def test_the_last_called_webhook_decides() -> None:
     assert found.steps[0].detail == (
         "rev.namespace.sidecar-injector.istio.io of z is called for all pods that its selectors match, with path /inject/1-30; "
         "it replaces the injection by rev.namespace.sidecar-injector.istio.io of istio-sidecar-injector-1-24; "
-        "its matchConditions are not evaluated here"
+        "its matchConditions are met: x"
     )
 
 
