@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.cluster.resources import ObjectReader
     from injector.fleet.sources import RevisionSources
-    from injector.kube.pods import OtherKinds
+    from injector.kube.podtemplates import OtherKinds
 
 _LEVEL: Final = click.Choice(LEVELS, case_sensitive=False)
 _COLORS: Final = {f"^{ERROR}": "1;31", f"^{WARNING}": "33", f"^{INFO}": "0"}

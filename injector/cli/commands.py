@@ -60,7 +60,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "diff": ("diff", "Compare the pods that two revisions or tags produce, for FILES or for the cluster."),
     "help": ("commands", "Print the help of a command."),
     "explain": ("explain", "Explain step by step why pods of the FILES or of the cluster are injected or not."),
-    "krm": ("kube_inject", "Inject the workloads of a ResourceList on stdin: a KRM function for kustomize and kpt."),
+    "krm": ("krm", "Inject the workloads of a ResourceList on stdin: a KRM function for kustomize and kpt."),
     "kube-inject": ("kube_inject", "Inject the sidecar into every workload of the FILES and print the result."),
     "probe": ("serve", "Check that a server in this container is healthy, by its health check file."),
     "revision": ("revision", "Create, list, verify and remove revisions, and show which workloads run an older one."),

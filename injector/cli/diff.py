@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.fleet.sources import RevisionSources
     from injector.istio.revision import Revision
-    from injector.kube.pods import Created
+    from injector.kube.podtemplates import Created
 
 
 COLUMNS: Final = ("KIND", "WORKLOADS", "CHANGES")
@@ -364,7 +364,7 @@ def comparison_data(comparisons: Sequence[Comparison]) -> dict[str, Any]:
 
 def _workload_data(workload: Created) -> dict[str, Any]:
     place = {"file": workload.file, "line": workload.line} if workload.file else {}
-    return {"kind": workload.kind, "namespace": workload.namespace, "name": workload.name, **place}
+    return {**workload.data(), **place}
 
 
 def _change_data(change: Change) -> dict[str, Any]:

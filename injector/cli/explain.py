@@ -141,9 +141,7 @@ def as_data(explanation: WorkloadDecision) -> dict[str, Any]:
     """Return an explanation as JSON data."""
     workload, decision = explanation.workload, explanation.decision
     return {
-        "kind": workload.kind,
-        "namespace": workload.namespace,
-        "name": workload.name,
+        **workload.data(),
         "outcome": decision.outcome,
         "reason": decision.reason,
         "revision": explanation.revision,

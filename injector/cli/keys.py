@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from injector.errors import ConfigError, DataError
-from injector.kube.pods import mapping_at
+from injector.kube.objects import mapping_at
 from injector.kube.yaml import load_yaml
 
 CONFIG: Final = "config"

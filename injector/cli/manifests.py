@@ -17,11 +17,10 @@ from injector.cli.output import echo, is_terminal, json_text, print_warning, wit
 from injector.cli.sources import namespace_option
 from injector.cluster.kubeconfig import DEFAULT_NAMESPACE
 from injector.errors import InjectorError, ManifestError, UsageError
-from injector.fleet.manifests import SELECTOR_FLAG, ChangedDocument, WorkloadFiles, is_selected
+from injector.fleet.manifests import SELECTOR_FLAG, SEPARATOR, ChangedDocument, WorkloadFiles, is_selected
 from injector.kube.jsonpatch import create_patch
-from injector.kube.pods import OTHER_KINDS, OtherKinds
+from injector.kube.podtemplates import OtherKinds, parse_rules
 from injector.kube.selectors import EVERYTHING, Selector
-from injector.kube.typed import kind_type
 from injector.kube.yaml import dump_yaml
 from injector.revisions.files import replace_file
 
@@ -29,31 +28,21 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from injector.fleet.files import FileReader
-    from injector.kube.pods import Created
+    from injector.kube.podtemplates import Created
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
 FORMATS: Final = ("yaml", "json", "patch")
-SEPARATOR: Final = "---\n"
 _IN_MEMORY: Final = 16 * 1024 * 1024
 _PIECE: Final = 1024 * 1024
 
 
 def _other_kinds(_context: click.Context, option: click.Parameter, rules: tuple[str, ...]) -> OtherKinds:
-    """Return the known kinds with those of the rules. Raises UsageError if a rule is not valid, or repeats a kind."""
-    flag, named = option.opts[0], dict[tuple[str, str], tuple[str, ...]]()
-    for rule in rules:
-        name, _, path = rule.partition("=")
-        kind, _, group = name.partition(".")
-        keys = tuple(path.split("."))
-        if not kind or not all(keys):
-            hint = "write KIND.GROUP=PATH, such as Foo.example.com=spec.template"
-            raise UsageError(f"{rule[:80]!r} is not a pod template path", where=flag, hint=hint)
-        if kind_type(kind) is not None or (kind, group) in named:
-            what = f"the pod template of {name[:80]} is already known"
-            raise UsageError(what, where=flag, hint="leave the rule out")
-        named[kind, group] = keys
-    return {**OTHER_KINDS, **named}
+    """Return the known kinds with those of the rules. Raises UsageError if a rule is not valid."""
+    try:
+        return parse_rules(rules)
+    except ManifestError as error:
+        raise UsageError(error.what, where=option.opts[0], hint=error.hint) from error
 
 
 OTHER_KINDS_OPTION: Final = click.option(
@@ -62,7 +51,8 @@ OTHER_KINDS_OPTION: Final = click.option(
     multiple=True,
     metavar="KIND.GROUP=PATH",
     callback=_other_kinds,
-    help="Pod template of another kind of workload, such as Foo.example.com=spec.template. Repeatable.",
+    help="Pod template of another kind of workload, such as Foo.example.com=spec.template; [*] and * are every item of a list or map. "
+    "Repeatable, also for one kind.",
 )
 
 

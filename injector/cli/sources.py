@@ -42,7 +42,7 @@ from injector.fleet.sources import (
 from injector.istio.labels import ISTIO_NAMESPACE, NAMESPACE, PRECEDENCES
 from injector.istio.webhooks.configurations import Endpoint
 from injector.kube.escaping import escape_line
-from injector.kube.selectors import is_dns_label
+from injector.kube.selectors import NAMESPACE_HINT, is_dns_label
 from injector.revisions.directory import EMBEDDED
 from injector.revisions.names import check_name
 from injector.revisions.source import Overrides, build, overridden
@@ -106,7 +106,6 @@ def directory_source() -> str:
     return next((flag for name, flag in flags.items() if was_given(name)), "INJECTOR_REVISIONS_DIR")
 
 
-NAMESPACE_HINT: Final = "use at most 63 lower-case letters, digits and `-`, with a letter or digit at both ends"
 _NAMESPACE: Final = validator(is_dns_label, "a valid namespace", NAMESPACE_HINT)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ConfigError, DataError, NotConfiguredError
-from injector.kube.pods import mapping_at
+from injector.kube.objects import mapping_at
 from injector.kube.yaml import load_yaml
 
 if TYPE_CHECKING:

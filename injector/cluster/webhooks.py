@@ -28,7 +28,7 @@ from injector.hints import fitting_names
 from injector.istio.labels import ANNOTATIONS, DEFAULT_NAME, REVISION_LABEL, TAG_LABEL
 from injector.istio.webhooks.configurations import deactivate, is_deactivated, sidecar_webhooks
 from injector.istio.webhooks.paths import has_path_of
-from injector.kube.pods import mapping_at
+from injector.kube.objects import mapping_at
 
 TAG_MANAGER: Final = "injector-tag"
 """The field manager of tags."""

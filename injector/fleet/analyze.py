@@ -16,13 +16,13 @@ from injector.istio import analysis
 from injector.istio.analysis import Item, Mesh
 from injector.istio.labels import ISTIO_NAMESPACE
 from injector.istio.webhooks.reading import read_configuration
-from injector.kube.pods import add_place
+from injector.kube.objects import add_place
 from injector.revisions.clustersource import list_state
 from injector.revisions.source import known_minor
 
 if TYPE_CHECKING:
     from injector.istio.behaviours import Minor
-    from injector.kube.pods import OtherKinds
+    from injector.kube.podtemplates import OtherKinds
     from injector.revisions.source import SourceState
 
 
@@ -42,19 +42,19 @@ async def read_items(reader: ObjectReader, namespace: str, default: str, others:
 async def _items(reader: ObjectReader, scope: Scope, default: str, others: OtherKinds) -> list[Item]:
     resource = scope.resource
 
-    def keep(obj: dict[str, Any]) -> Item | None:
+    def keep(obj: dict[str, Any]) -> list[Item]:
         version = obj.get("apiVersion", resource.api_version)
         if resource is r.SERVICES and version != resource.api_version:
-            return None  # a Service of Knative
+            return []  # a Service of Knative
         typed = {**obj, "apiVersion": version, "kind": resource.kind}
         place = _place(reader, obj)
         try:
-            return analysis.item_of(typed, default, others, place=place)
+            return analysis.items_of(typed, default, others, place=place)
         except ManifestError as error:
             add_place(error, typed, place)
             raise
 
-    return await reader.all(scope, keep)
+    return [item for items in await reader.all(scope, keep) for item in items]
 
 
 def _place(reader: ObjectReader, obj: Mapping[str, Any]) -> str:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from injector.fleet.progress import Progress
     from injector.fleet.view import ClusterView
     from injector.istio.revision import Revision
-    from injector.kube.pods import Created
+    from injector.kube.podtemplates import Created
 
 NamespaceLabels: TypeAlias = "Mapping[str, Mapping[str, str]]"
 """The labels of namespaces by name."""

@@ -45,7 +45,7 @@ from injector.injection.tools.explain import (
     refuse,
 )
 from injector.injection.tools.podchanges import hiding_of
-from injector.istio.analysis import Diagnostic, Item, Mesh, analyze, in_order, item_of, item_of_workload
+from injector.istio.analysis import Diagnostic, Item, Mesh, analyze, in_order, item_of_workload, items_of
 from injector.istio.labels import DEFAULT_NAME, NAME_LABEL, NAMESPACE, REVISION_LABEL
 from injector.istio.webhooks.configurations import WebhookOptions
 from injector.istio.webhooks.reading import istios_webhooks
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from injector.fleet.sources import RevisionList, RevisionSources
     from injector.istio.revision import Revision
     from injector.istio.webhooks.reading import LiveWebhook
-    from injector.kube.pods import Created
+    from injector.kube.podtemplates import Created
     from injector.revisions.source import RawRevision
 
 
@@ -264,7 +264,7 @@ def explain_live(
     running = session.run(partial(_running_item, wanted))
     if isinstance(wanted, WorkloadName):
         namespace: str | None = wanted.namespace
-        workloads = [session.run(lambda client: read_target(client, wanted, files.others))]
+        workloads = session.run(lambda client: read_target(client, wanted, files.others))
     else:
         namespace = wanted
         workloads = read_targets(session, namespace, files.others, _itself, files.selector, progress=progress)
@@ -291,7 +291,7 @@ async def _running_item(wanted: WorkloadName | str | None, reader: ObjectReader)
     if not isinstance(wanted, WorkloadName) or wanted.resource is not PODS:
         return None
     pod = await reader.get(PODS, wanted.name, namespace=wanted.namespace)
-    return item_of({**pod, "kind": PODS.kind}, wanted.namespace)
+    return items_of({**pod, "kind": PODS.kind}, wanted.namespace)[0]
 
 
 async def _dry_run(

@@ -23,9 +23,10 @@ from injector.errors import DataError, ManifestError, for_each
 from injector.fleet.manifests import check_lone, read_manifests
 from injector.golang.json import dump_json
 from injector.istio.webhooks.reading import read_configuration
-from injector.kube.pods import OTHER_KINDS, OtherKinds, add_place, mapping_at, pod_template_path, unread_templates
+from injector.kube.objects import add_place, mapping_at
+from injector.kube.podtemplates import OTHER_KINDS, OtherKinds, unread_templates
 from injector.kube.selectors import EVERYTHING, Selector
-from injector.kube.typed import normalise
+from injector.kube.typed import kind_type, normalise
 from injector.kube.yaml import objects_of, split_documents
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class FileReader:
             return run_for_result(runner, work(self))
 
     def _of(self, resource: Resource, namespace: str) -> Iterator[dict[str, Any]]:
-        is_workload = pod_template_path({"kind": resource.kind}, {}) is not None  # of any group, as for kube-inject
+        is_workload = kind_type(resource.kind) is not None  # of any group, as for kube-inject
         groups = {"", _group({"apiVersion": resource.api_version})}
         for obj in self._objects.get(resource.kind, ()):
             in_group = is_workload or _group(obj) in groups

@@ -12,12 +12,15 @@ from typing import Any, Final, TypeAlias
 
 from injector.errors import DataError, ManifestError, UsageError, for_each
 from injector.fleet.progress import Progress, Report, no_progress
-from injector.kube.pods import OTHER_KINDS, Created, OtherKinds, add_place, unread_templates
+from injector.kube.objects import add_place
+from injector.kube.podtemplates import OTHER_KINDS, Created, OtherKinds, unread_templates
 from injector.kube.selectors import EVERYTHING, Selector
 from injector.kube.yaml import Document, load_yaml, split_documents
 
 ManifestChange: TypeAlias = Callable[[dict[str, Any]], dict[str, Any] | None]
 STDIN: Final = "-"
+SEPARATOR: Final = "---\n"
+"""The line between two documents."""
 # The file names that kubectl reads in a folder (k8s.io/cli-runtime, resource.FileExtensions).
 SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
 SELECTOR_FLAG: Final = "--selector"

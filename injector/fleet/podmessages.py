@@ -17,7 +17,7 @@ from injector.injection.tools.pitfalls import Pitfall, Subject, pitfalls
 from injector.istio import nearmisses
 from injector.istio.analysis import Diagnostic, Item, message_of
 from injector.istio.labels import NAME_LABEL
-from injector.kube.pods import mapping_at
+from injector.kube.objects import mapping_at
 
 if TYPE_CHECKING:
     from injector.istio.revision import Revision

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from injector.cluster.resources import ObjectReader
     from injector.fleet.sources import RevisionList
     from injector.fleet.view import ClusterView
-    from injector.kube.pods import Created
+    from injector.kube.podtemplates import Created
     from injector.revisions.source import RawRevision
 
 

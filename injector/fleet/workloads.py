@@ -18,17 +18,9 @@ from injector.golang.json import load_json
 from injector.injection import containers as c
 from injector.injection.tools.drift import as_created, injected_revision
 from injector.istio.labels import INJECT_LABEL
-from injector.kube.pods import (
-    KNATIVE,
-    OTHER_KINDS,
-    Created,
-    OtherKinds,
-    add_place,
-    controller_of,
-    created_pods,
-    has_ended,
-    pod_template_path,
-)
+from injector.kube.objects import add_place
+from injector.kube.pods import controller_of, has_ended
+from injector.kube.podtemplates import KNATIVE, OTHER_KINDS, Created, OtherKinds, created_pods, creates_pods
 from injector.kube.selectors import EVERYTHING, Selector
 from injector.kube.typed import normalise
 from injector.revisions.clustersource import Offload, inline
@@ -43,8 +35,8 @@ _Key: TypeAlias = "tuple[str, ...]"
 """The namespace, kind and name of a workload, and a word for each kind of its pods."""
 _KeyOf: TypeAlias = "Callable[[dict[str, Any], Created], _Key]"
 """Returns the key of an object and its workload."""
-_Read: TypeAlias = "Callable[[dict[str, Any]], Created | None]"
-"""Returns the workload of an object, or None."""
+_Read: TypeAlias = "Callable[[dict[str, Any]], list[Created]]"
+"""Returns the workload of an object, once for each of its pod templates."""
 TYPES: Final[Mapping[str, Resource | tuple[str, str]]] = {
     **dict.fromkeys(("pod", "pods", "po"), r.PODS),
     **dict.fromkeys(("deployment", "deployments", "deploy"), r.DEPLOYMENTS),
@@ -87,8 +79,11 @@ def parse_target(text: str, *, namespace: str | None, default: str, others: Othe
     return WorkloadName(resource, name, namespace or default)
 
 
-async def read_target(reader: ObjectReader, target: WorkloadName, others: OtherKinds = OTHER_KINDS) -> Created:
-    """Return a workload of the cluster with the pod that it would create now. Raises DataError if it cannot be read."""
+async def read_target(reader: ObjectReader, target: WorkloadName, others: OtherKinds = OTHER_KINDS) -> list[Created]:
+    """Return a workload of the cluster with the pod that each of its pod templates would create now.
+
+    Raises DataError if it cannot be read.
+    """
     resource = target.resource
     if not isinstance(resource, Resource):
         kind, group = resource
@@ -101,9 +96,9 @@ async def read_target(reader: ObjectReader, target: WorkloadName, others: OtherK
     obj = {"apiVersion": resource.api_version, "kind": resource.kind, **item}
     if resource is r.PODS:
         pod = as_created(read_running(obj))
-        return Created(r.PODS.kind, str(obj["metadata"].get("namespace", "")), target.name, pod)
-    created = next(created_pods(obj, target.namespace, others), None)
-    if created is None:
+        return [Created(r.PODS.kind, str(obj["metadata"].get("namespace", "")), target.name, pod)]
+    created = list(created_pods(obj, target.namespace, others))
+    if not created:
         hint = "explain the Deployment of its workloadRef"
         raise ManifestError(f"{resource.kind} {target.name} has no pod template", hint=hint)
     return created
@@ -131,12 +126,12 @@ def read_targets(
 
     def read_scope(scope: Scope, read: _Read, key_of: _KeyOf = _key_of) -> list[tuple[_Key, R]]:
         start = partial(_first_of_each, scope, read, key_of, function, selector)
-        return results_of_texts(session, scope, start, progress)
+        return [pair for pairs in results_of_texts(session, scope, start, progress) for pair in pairs]
 
     workloads: dict[_Key, R] = {}
     for resource in session.run(lambda reader: _resources_to_list(reader, others)):
         workloads |= read_scope(Scope(resource, namespace or ""), lambda item: _workload(item, others))
-    listed, pods = frozenset(workloads), Scope(r.PODS, namespace or "", fields=r.RUNNING)
+    listed, pods = frozenset(key[:3] for key in workloads), Scope(r.PODS, namespace or "", fields=r.RUNNING)
     for key, result in read_scope(pods, lambda pod: _reduce_unlisted(pod, listed), _key_with_role):
         workloads.setdefault(key, result)
     return [workloads[key] for key in sorted(workloads)]
@@ -153,18 +148,18 @@ async def list_workloads(
     """
 
     async def read_scope(scope: Scope, read: _Read, key_of: _KeyOf = _key_of) -> list[tuple[_Key, Created]]:
-        def read_and_note(item: dict[str, Any]) -> Created | None:
-            workload = read(item)
+        def read_and_note(item: dict[str, Any]) -> list[Created]:
+            workloads = read(item)
             note(item)
-            return workload
+            return workloads
 
         start = partial(_first_of_each, scope, read_and_note, key_of, _itself)
-        return await _results_of_pages(reader, scope, start, offload)
+        return [pair for pairs in await _results_of_pages(reader, scope, start, offload) for pair in pairs]
 
     workloads: dict[_Key, Created] = {}
     for resource in await _resources_to_list(reader, OTHER_KINDS):
         workloads |= await read_scope(Scope(resource), lambda item: _workload(item, OTHER_KINDS))
-    listed, pods = frozenset(workloads), Scope(r.PODS, fields=r.RUNNING)
+    listed, pods = frozenset(key[:3] for key in workloads), Scope(r.PODS, fields=r.RUNNING)
     running = await read_scope(pods, lambda pod: _reduce_unlisted(pod, listed), _key_with_sidecar)
     for (*key, _), pod in sorted(running, key=lambda pair: pair[0]):
         workloads.setdefault(tuple(key), pod)
@@ -172,21 +167,26 @@ async def list_workloads(
 
 
 def _key_of(_item: dict[str, Any], workload: Created) -> _Key:
+    part = (workload.part,) if workload.part else ()
+    return workload.namespace, workload.kind, workload.name, *part
+
+
+def _name_of(workload: Created) -> _Key:
     return workload.namespace, workload.kind, workload.name
 
 
 def _key_with_sidecar(pod: dict[str, Any], workload: Created) -> _Key:
     """Return the key of a pod, with which the pods that have a sidecar are sorted before others."""
-    return *_key_of(pod, workload), "without" if injected_revision(pod) is None else "injected"
+    return *_name_of(workload), "without" if injected_revision(pod) is None else "injected"
 
 
 def _key_with_role(pod: dict[str, Any], workload: Created) -> _Key:
     """Return the key of a pod, which differs for the kinds of pods that a controller of another group than Kubernetes' creates."""
     controller = controller_of(pod["metadata"]) or {}
     if "." not in str(controller.get("apiVersion")).partition("/")[0]:
-        return _key_of(pod, workload)
+        return _name_of(workload)
     decision = c.labels_of(workload.pod).get(INJECT_LABEL, "")
-    return *_key_of(pod, workload), decision, *(item.get("name", "") for item in c.containers_of(workload.pod))
+    return *_name_of(workload), decision, *(item.get("name", "") for item in c.containers_of(workload.pod))
 
 
 def file_workloads(reader: FileReader, others: OtherKinds, progress: Progress = no_progress) -> tuple[Created, ...]:
@@ -203,7 +203,7 @@ def file_workloads(reader: FileReader, others: OtherKinds, progress: Progress = 
     def is_listed(obj: dict[str, Any]) -> bool:
         owner = controller_of(obj["metadata"]) or {}
         owner_key = str(obj["metadata"].get("namespace", "")), str(owner.get("kind")), str(owner.get("name"))
-        return bool(pod_template_path(obj, others)) and owner_key not in templated and not _has_completed(obj)
+        return creates_pods(obj, others) and owner_key not in templated and not _has_completed(obj)
 
     def read(placed: tuple[str, dict[str, Any]]) -> list[tuple[dict[str, Any], Created]]:
         place, obj = placed
@@ -213,14 +213,13 @@ def file_workloads(reader: FileReader, others: OtherKinds, progress: Progress = 
         try:
             created = list(created_pods(obj, "", others))
             if obj.get("kind") == r.PODS.kind:
-                pod = _reduce_unlisted({**obj, **created[0].pod}, listed)
-                created = [] if pod is None else [pod]
+                created = _reduce_unlisted({**obj, **created[0].pod}, listed)
         except DataError as error:
             add_place(error, obj, place)
             raise
         return [(obj, replace(workload, file=file, line=int(line or 0))) for workload in created]
 
-    templated = {key_of(obj) for _, obj in reader.objects if pod_template_path(obj, others)}
+    templated = {key_of(obj) for _, obj in reader.objects if creates_pods(obj, others)}
     listed = frozenset(key_of(obj) for _, obj in reader.objects if is_listed(obj))
     workloads: dict[_Key, Created] = {}
     objects = progress(reader.objects, "documents", length=len(reader.objects))
@@ -237,31 +236,28 @@ def _itself(workload: Created) -> Created:
 
 def _first_of_each(
     scope: Scope, read: _Read, key_of: _KeyOf, function: Callable[[Created], R], selector: Selector = EVERYTHING
-) -> Callable[[bytes], tuple[_Key, R] | None]:
-    """Return a function of the JSON of an object, which returns the workload's key and the result of ``function``.
+) -> Callable[[bytes], list[tuple[_Key, R]]]:
+    """Return a function of the JSON of an object, which returns the keys of its workloads with the results of ``function``.
 
-    ``read`` returns the workload of an object. None stands for no workload, and for one whose key was there before.
+    It leaves out a workload whose key was there before.
     """
     keys: set[_Key] = set()
 
-    def result(text: bytes) -> tuple[_Key, R] | None:
+    def results(text: bytes) -> list[tuple[_Key, R]]:
         item = {"apiVersion": scope.resource.api_version, "kind": scope.resource.kind, **load_json(text)}
         try:
-            workload = read(item)
+            workloads = read(item)
         except DataError as error:
             meta = item["metadata"]
             name = f"{item['kind']} {meta.get('namespace', '')}/{meta.get('name', '')}"
             error.where = f"{name}: {error.where}".removesuffix(": ")
             raise
-        if workload is None or not is_selected(selector, workload):
-            return None
-        key = key_of(item, workload)
-        if key in keys:
-            return None
-        keys.add(key)
-        return key, function(workload)
+        new = {key_of(item, workload): workload for workload in workloads if is_selected(selector, workload)}
+        pairs = [(key, function(workload)) for key, workload in new.items() if key not in keys]
+        keys.update(new)
+        return pairs
 
-    return result
+    return results
 
 
 async def _resources_to_list(reader: ObjectReader, others: OtherKinds) -> tuple[Resource, ...]:
@@ -325,33 +321,33 @@ async def _texts_of(scope: Scope, token: str, reader: TextReader) -> tuple[list[
     return await reader.texts(scope, token)
 
 
-def _workload(item: dict[str, Any], others: OtherKinds) -> Created | None:
-    """Return a workload, or None if it has ended, or if another one controls it, as the Jobs of a CronJob."""
+def _workload(item: dict[str, Any], others: OtherKinds) -> list[Created]:
+    """Return a workload, or nothing if it has ended, or if another one controls it, as the Jobs of a CronJob."""
     owner = controller_of(item["metadata"]) or {}
-    is_controlled = pod_template_path({"apiVersion": owner.get("apiVersion"), "kind": owner.get("kind")}, others)
+    is_controlled = creates_pods({"apiVersion": owner.get("apiVersion"), "kind": owner.get("kind")}, others)
     if is_controlled or _has_completed(item):
-        return None
-    return next(created_pods(item, str(item["metadata"].get("namespace", "")), others), None)
+        return []
+    return list(created_pods(item, str(item["metadata"].get("namespace", "")), others))
 
 
 def _has_completed(item: Mapping[str, Any]) -> bool:
     return bool((item.get("status") or {}).get("completionTime"))
 
 
-def _reduce_unlisted(pod: dict[str, Any], listed: AbstractSet[_Key]) -> Created | None:
-    """Return the pod as it would be created again, or None if it has ended or belongs to a workload that is listed."""
+def _reduce_unlisted(pod: dict[str, Any], listed: AbstractSet[_Key]) -> list[Created]:
+    """Return the pod as it would be created again, or nothing if it has ended or belongs to a workload that is listed."""
     if has_ended(pod):
-        return None
+        return []
     meta = pod["metadata"]
     namespace = str(meta.get("namespace", ""))
     read = _metadata_of_running(pod)
     key, owner = key_of_normal_pod(read, namespace), controller_of(meta) or {}
     if key in listed or (namespace, owner.get("kind"), owner.get("name")) in listed:
-        return None
+        return []
     _, kind, name = key
     created = as_created({**read, **_spec_of_running(pod)})
     part = created["metadata"].get("name", "") if kind != r.PODS.kind else ""
-    return Created(kind, namespace, name, created, part)
+    return [Created(kind, namespace, name, created, part)]
 
 
 def read_running(pod: Mapping[str, Any]) -> dict[str, Any]:

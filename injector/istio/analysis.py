@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
@@ -44,11 +44,12 @@ from injector.istio.webhooks.configurations import WebhookOptions
 from injector.istio.webhooks.matching import asked_name
 from injector.istio.webhooks.overlaps import is_istios, overlapping
 from injector.istio.webhooks.reading import LiveWebhooks, istios_webhooks, live_webhooks, precedence_of
-from injector.kube.pods import OTHER_KINDS, OtherKinds, OuterMetadata, controller_of, created_pods, identity_of
+from injector.kube.pods import controller_of, identity_of
+from injector.kube.podtemplates import OTHER_KINDS, OtherKinds, OuterMetadata, created_pods
 from injector.kube.typed import normalise
 
 if TYPE_CHECKING:
-    from injector.kube.pods import Created
+    from injector.kube.podtemplates import Created
 
     Labels = Mapping[str, str]
 
@@ -182,30 +183,31 @@ class Item:
         return self.name if self.kind == "Namespace" else self.namespace
 
 
-def item_of(obj: Mapping[str, Any], default: str, others: OtherKinds = OTHER_KINDS, *, place: str = "") -> Item | None:
-    """Return an object for the analyzer; None for an object that a workload made, such as a Job of a CronJob, unless it is a pod.
+def items_of(obj: Mapping[str, Any], default: str, others: OtherKinds = OTHER_KINDS, *, place: str = "") -> list[Item]:
+    """Return an object for the analyzer, once for each of its pod templates, of which only the first one has the object's own metadata.
 
-    ``default`` is the namespace of an object that names none; it is empty for an object of the cluster. Raises ManifestError if it cannot
-    be read.
+    Nothing is returned for an object that a workload made, such as a Job of a CronJob, unless it is a pod. ``default`` is the namespace of
+    an object that names none; it is empty for an object of the cluster. Raises ManifestError if it cannot be read.
     """
     meta = normalise(obj.get("metadata"), "v1.ObjectMeta", coerce=True) or {}
-    created = next(created_pods({**obj, "metadata": meta}, default, others), None)
+    workloads = list(created_pods({**obj, "metadata": meta}, default, others))
     is_pod = obj["kind"] == "Pod"
     if not is_pod and controller_of(meta) is not None:
-        return None
-    return Item(
+        return []
+    item = Item(
         obj["kind"],
         meta.get("name") or meta.get("generateName") or "",
         meta.get("namespace") or default,
         meta.get("labels") or {},
         meta.get("annotations") or {},
-        None if created is None else created.pod,
-        is_pod,
-        place,
-        () if created is None else created.outer,
-        "" if created is None else created.template,
-        created is not None and created.has_completed,
+        is_pod=is_pod,
+        place=place,
     )
+    if not workloads:
+        return [item]
+    items = [replace(item_of_workload(workload), is_pod=is_pod, place=place) for workload in workloads]
+    items[0] = replace(items[0], labels=item.labels, annotations=item.annotations)
+    return items
 
 
 def item_of_workload(workload: Created) -> Item:

@@ -23,7 +23,7 @@ from injector.golang.json import dump_json, load_json
 from injector.gotemplate.fmt import sprint
 from injector.istio.behaviours import DEVELOPMENT, NEWEST, OLDEST, Minor, format_minor
 from injector.istio.labels import NAMESPACE, POD
-from injector.kube.pods import mapping_at
+from injector.kube.objects import mapping_at
 from injector.kube.selectors import Selector
 from injector.kube.typed import normalise
 from injector.kube.yaml import load_yaml

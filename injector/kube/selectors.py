@@ -152,6 +152,10 @@ def is_label_key(key: str) -> bool:
     return _NAME.fullmatch(name) is not None and (not slash or is_subdomain(prefix))
 
 
+NAMESPACE_HINT: Final = "use at most 63 lower-case letters, digits and `-`, with a letter or digit at both ends"
+"""How to write the name of a namespace."""
+
+
 def is_dns_label(name: str) -> bool:
     """Return whether a name is a DNS label (RFC 1123), as Kubernetes checks it (util/validation, IsDNS1123Label)."""
     return _LABEL.fullmatch(name) is not None

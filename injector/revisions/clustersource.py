@@ -23,7 +23,7 @@ from injector.injection.data import SUPPLEMENTAL_GROUPS, UID_RANGE
 from injector.istio.frozen import frozen
 from injector.istio.labels import ISTIO_NAMESPACE, REVISION_LABEL
 from injector.istio.proxyconfig import ProxyConfigResource, ProxyConfigs, read_proxy_config_resource
-from injector.kube.pods import mapping_at
+from injector.kube.objects import mapping_at
 from injector.revisions.configmaps import istio_config_map, raw_revisions
 from injector.revisions.source import ClusterFacts, Overrides, RawRevision, SourceState, build, overridden, with_facts
 from injector.revisions.tags import TagObject, read_tags, tag_object

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from injector.errors import ConfigError, DataError, TagError
 from injector.hints import first_of
 from injector.istio.labels import DEFAULT_NAME, INJECTION_LABEL, REVISION_LABEL
-from injector.kube.pods import mapping_at
+from injector.kube.objects import mapping_at
 from injector.kube.selectors import is_dns_label
 from injector.kube.yaml import dump_yaml, load_yaml
 from injector.kube.yaml.write import with_entry, without_entry

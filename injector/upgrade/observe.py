@@ -14,7 +14,8 @@ from injector.cluster.listwatch import ListWatch
 from injector.cluster.resources import BUDGETS, PODS, Resource, Scope
 from injector.errors import ClusterError
 from injector.injection.tools.drift import injected_revision
-from injector.kube.pods import has_ended, mapping_at
+from injector.kube.objects import mapping_at
+from injector.kube.pods import has_ended
 from injector.kube.selectors import Selector
 from injector.revisions.tags import workload_key
 from injector.upgrade.document import GROUP

@@ -15,15 +15,16 @@ from injector.errors import DataError, TagError
 from injector.injection.pipeline import answers_to
 from injector.injection.result import Injected, RequestFacts
 from injector.injection.tools.podchanges import POD_SECURITY, changes, decision_of, hiding_of
-from injector.kube.pods import KNATIVE, controller_of
+from injector.kube.pods import controller_of
 from injector.kube.podsecurity import UNRESTRICTED, LevelVersion
+from injector.kube.podtemplates import KNATIVE
 from injector.revisions.tags import Tag, TagWorkload, Weights, key_of_normal_pod
 from injector.upgrade.document import BY_NAMESPACE, BY_WEIGHT, Upgrade, Wave
 
 if TYPE_CHECKING:
     from injector.injection.result import Answer
     from injector.istio.revision import Revision
-    from injector.kube.pods import Created
+    from injector.kube.podtemplates import Created
 
 ROLLOUT: Final = "Rollout"
 ROLLOUT_GROUP: Final = "argoproj.io"

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from injector.cluster.resources import TextReader
     from injector.fleet.sources import RevisionSources
     from injector.istio.revision import Revision
-    from injector.kube.pods import Created
+    from injector.kube.podtemplates import Created
     from injector.upgrade.document import Upgrade
     from injector.upgrade.state import State
 

@@ -9,7 +9,7 @@ from injector.cluster.resources import WEBHOOKS, Scope
 from injector.cluster.webhooks import TAG_MANAGER
 from injector.errors import ClusterError
 from injector.istio.labels import ANNOTATIONS, REVISION_LABEL, TAG_LABEL
-from injector.kube.pods import mapping_at
+from injector.kube.objects import mapping_at
 from injector.revisions.clustertags import ClusterTags
 from injector.revisions.tags import Tag, TagObject, read_tags, tag_annotations, tag_object
 from injector.upgrade.state import TagBefore

@@ -20,7 +20,7 @@ from injector.injection.steps.status import STATUS
 from injector.istio.labels import MAX_LABEL_VALUE, REVISION_LABEL
 from injector.istio.webhooks.configurations import UNSERVED_ACTIONS, UNSERVED_KINDS
 from injector.kube import admission
-from injector.kube.pods import mapping_at
+from injector.kube.objects import mapping_at
 from injector.webhook.lifecycle import Phase
 from injector.webhook.queue import Refusal
 from injector.webhook.reading import JSON, Reader

@@ -17,7 +17,7 @@ from injector.fleet.compare import Comparison
 from injector.golang.json import dump_json
 from injector.injection.result import Skipped
 from injector.injection.tools.podchanges import ABSENT, Change
-from injector.kube.pods import Created
+from injector.kube.podtemplates import Created
 from tests.cases import cases
 from tests.cli.clusters import (
     SHOWS_A,

@@ -24,7 +24,7 @@ from injector.fleet.workloads import WorkloadName, read_target
 from injector.injection.result import GUARDS
 from injector.injection.tools.explain import Decision, Step
 from injector.istio.webhooks.configurations import WebhookOptions, tag_webhook
-from injector.kube.pods import Created
+from injector.kube.podtemplates import Created
 from injector.revisions.tags import TagWorkload
 from tests.cases import cases
 from tests.cli.clusters import (
@@ -490,7 +490,7 @@ def test_the_labels_of_a_workload_are_its_pods_and_its_namespaces() -> None:
     reader = cluster(*OBJECTS)
     around = asyncio.run(read_view(reader, SOURCES, None))
     found = pod_labels(
-        asyncio.run(read_target(reader, WorkloadName(PODS, "web-abc-1", "shop"))), around.namespaces["shop"]
+        asyncio.run(read_target(reader, WorkloadName(PODS, "web-abc-1", "shop")))[0], around.namespaces["shop"]
     )
 
     assert found.namespace["istio.io/rev"] == "prod"

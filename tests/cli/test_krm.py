@@ -15,14 +15,15 @@ import pytest
 import yaml
 from click.testing import Result
 
+from injector.injection.data import SUPPLEMENTAL_GROUPS, UID_RANGE
 from injector.kube.podsecurity import RESTRICTED, violations
 from injector.kube.typed import normalise
 from injector.kube.yaml import load_yaml
 from tests.architecture.documents import blocks
 from tests.cases import cases
-from tests.cli.clusters import assert_fails, deployment, invoke
+from tests.cli.clusters import assert_fails, deployment, invoke, namespace
 from tests.factories import make_pod
-from tests.revisions.fakes import CONFIG, VALUES, write_revision
+from tests.revisions.fakes import CONFIG, VALUES, saying, write_revision
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "gitops.md"
@@ -148,9 +149,98 @@ def test_pods_cron_jobs_and_other_kinds_are_injected() -> None:
     pod, cron_job, rollout = load_yaml(result.stdout)["items"]
     assert "sidecar.istio.io/status" in pod["metadata"]["annotations"]
     assert "namespace" not in pod["metadata"]
-    assert "sidecar.istio.io/status" in cron_job["spec"]["jobTemplate"]["metadata"]["annotations"]
-    assert len(cron_job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]) == 2
+    template = cron_job["spec"]["jobTemplate"]["spec"]["template"]
+    assert "metadata" not in cron_job["spec"]["jobTemplate"]
+    assert "sidecar.istio.io/status" in template["metadata"]["annotations"]
+    assert len(template["spec"]["containers"]) == 2
     assert len(rollout["spec"]["template"]["spec"]["containers"]) == 2
+
+
+def results_of(result: Result) -> list[str]:
+    """The severity and the message of each result, up to the first semicolon."""
+    return [f"{each['severity']}: {each['message'].partition(';')[0]}" for each in load_yaml(result.stdout)["results"]]
+
+
+@pytest.mark.usefixtures("folder")
+def test_workloads_of_a_list_are_injected() -> None:
+    listed = {"apiVersion": "v1", "kind": "List", "items": [deployment("web", "shop"), make_pod(hostNetwork=True)]}
+
+    result = run(listed)
+
+    web, _ = load_yaml(result.stdout)["items"][0]["items"]
+    assert len(web["spec"]["template"]["spec"]["containers"]) == 2
+    assert [each["resourceRef"]["kind"] for each in load_yaml(result.stdout)["results"]] == ["Pod"]
+
+
+@pytest.mark.usefixtures("folder")
+def test_several_pod_templates_are_injected_by_rules_or_named() -> None:
+    template = deployment("x", "ml")["spec"]["template"]
+    job = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "train", "namespace": "ml"},
+        "spec": {"pytorchReplicaSpecs": {"Master": {"template": template}, "Worker": {"template": template}}},
+    }
+    rule = "PyTorchJob.kubeflow.org=spec.pytorchReplicaSpecs"
+
+    def containers(result: Result) -> list[int]:
+        replicas = load_yaml(result.stdout)["items"][0]["spec"]["pytorchReplicaSpecs"].values()
+        return [len(each["template"]["spec"]["containers"]) for each in replicas]
+
+    none, one = run(job), run(job, podTemplatePaths=f"{rule}.Master.template")
+    both = run(job, podTemplatePaths=f"{rule}.Master.template\n{rule}.Worker.template")
+    every = run(job, podTemplatePaths=f"A.b=c, {rule}.*.template")
+
+    assert [containers(each) for each in (none, one, both, every)] == [[1, 1], [2, 1], [2, 2], [2, 2]]
+    assert [len(load_yaml(each.stdout).get("results", ())) for each in (none, one, both, every)] == [2, 1, 0, 0]
+    assert f"give --pod-template-path {rule}.Worker.template" in load_yaml(one.stdout)["results"][0]["message"]
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_path_to_something_else_than_a_pod_template_is_refused() -> None:
+    machine = {
+        "apiVersion": "kubevirt.io/v1",
+        "kind": "VirtualMachine",
+        "metadata": {"name": "vm"},
+        "spec": {"template": {"spec": {"domain": {}}}},
+    }
+
+    result = run(machine, podTemplatePaths="VirtualMachine.kubevirt.io=spec.template")
+
+    assert result.exit_code == 65
+    assert results_of(result) == ["error: spec.template: no pod template, because it has no spec.containers"]
+    assert load_yaml(result.stdout)["items"] == [machine]
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_labels_of_a_namespace_among_the_items_count() -> None:
+    off = namespace("off", **{"istio-injection": "disabled"})
+    strict = namespace("strict", **{"pod-security.kubernetes.io/enforce": "restricted"})
+
+    result = run(off, deployment("web", "off"), strict, deployment("web", "strict"), make_pod(), namespace="off")
+
+    assert images(result)[-1] == "registry.example.com/app:1.0"
+    assert [line.partition(":latest")[0] for line in results_of(result)] == [
+        "info: not injected: namespace off has the label istio-injection: disabled",
+        'warning: violates PodSecurity "restricted',
+        "info: not injected: namespace off has the label istio-injection: disabled",
+    ]
+
+
+@pytest.mark.parametrize(("settings", "uid"), [("", "1000989999"), ("namespaces: {geo: {}}\n", "1337")])
+def test_the_ranges_of_a_namespace_among_the_items_count_unless_the_settings_have_others(
+    folder: Path, settings: str, uid: str
+) -> None:
+    write_revision(folder / "revisions" / "ids", saying(".ProxyUID"), VALUES)
+    text = f"env: {{PLATFORM: openshift}}\nistioVersion: '1.30'\n{settings}"
+    (folder / "revisions" / "ids" / "revision.yaml").write_text(text)
+    geo = namespace("geo")
+    geo["metadata"]["annotations"] = {UID_RANGE: "1000980000/10000", SUPPLEMENTAL_GROUPS: "1000980000/10000"}
+
+    listed = {"apiVersion": "v1", "kind": "List", "items": [geo]}
+    found = {images(run(item, deployment("web", "geo"), revision="ids"))[-1] for item in (geo, listed)}
+
+    assert found == {uid}
 
 
 @pytest.mark.usefixtures("folder")

@@ -180,7 +180,8 @@ def test_pod_templates_in_lists_are_reported_too(files: Path) -> None:
         "warning: stdin:1: Foo x",
         "warning: stdin:1: Template",
     ]
-    assert result.stderr.endswith("its pod template at objects[0].spec.template is not used\n")
+    rule = "give --pod-template-path Template=objects[*].spec.template"
+    assert result.stderr.endswith(f"its pod template at objects[0].spec.template is not used; {rule}\n")
 
 
 def test_a_skipped_workload_is_named_on_stderr(files: Path) -> None:

@@ -23,7 +23,7 @@ from injector.fleet.manifests import (
     change_documents,
     read_manifests,
 )
-from injector.kube.pods import for_each_item
+from injector.kube.objects import for_each_item
 from tests.cases import cases
 
 

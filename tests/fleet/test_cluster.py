@@ -38,7 +38,8 @@ from injector.fleet.workloads import WorkloadName, list_workloads, parse_target,
 from injector.golang.json import dump_json
 from injector.injection.tools.podchanges import ABSENT
 from injector.istio.labels import INJECT_LABEL, NAME_LABEL
-from injector.kube.pods import OTHER_KINDS, has_ended
+from injector.kube.pods import has_ended
+from injector.kube.podtemplates import OTHER_KINDS
 from tests.cases import cases
 from tests.cli.clusters import HOME, FakeKube, cluster, deployment, labelled, owned, reached, revision, tag, with_cpus
 from tests.cluster.fakeapi import Direct
@@ -218,7 +219,7 @@ def test_an_invalid_target_is_a_wrong_argument(text: str, says: str) -> None:
     ],
 )
 def test_a_workload_is_read_with_the_pod_that_it_would_create(target: WorkloadName, title: str) -> None:
-    found = asyncio.run(read_target(cluster(owned("web", "shop"), deployment("web", "shop")), target))
+    (found,) = asyncio.run(read_target(cluster(owned("web", "shop"), deployment("web", "shop")), target))
 
     assert (str(found), found.pod["metadata"]["labels"]["app"]) == (title, "web")
     assert "name" not in found.pod["metadata"]

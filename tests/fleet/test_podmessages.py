@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from injector.fleet.podmessages import PodMessages
-from injector.istio.analysis import item_of
+from injector.istio.analysis import items_of
 from injector.istio.behaviours import NEWEST
 from injector.istio.mesh import mesh_facts, parse_mesh_config
 from injector.istio.revision import Revision, RevisionSettings, build_revision
@@ -54,7 +54,7 @@ def revision_named(name: str) -> Revision:
 
 def said(obj: dict[str, Any], revision: Revision, labels: dict[str, str] | None = None) -> list[str]:
     """The codes and sentences about a workload."""
-    item = item_of({"apiVersion": "v1", **obj}, "shop")
+    (item,) = items_of({"apiVersion": "v1", **obj}, "shop")
     assert item is not None
     return [f"{message.code} {message.text}" for message in PodMessages().about(revision, item, labels)]
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from injector.errors import AnnotationError, BreakOutError, ManifestError
-from injector.injection.tools.manifest import inject_object
-from injector.istio.revision import Revision
+from injector.injection.data import SUPPLEMENTAL_GROUPS, UID_RANGE
+from injector.injection.tools.manifest import inject_object, inject_templates
+from injector.injection.tools.uninject import uninject_object
+from injector.istio.revision import Revision, RevisionSettings
+from injector.kube.podtemplates import change_at, created_pods, parse_rules, template_at
 from tests.cases import cases
 from tests.factories import created_by, make_container, make_pod
 from tests.revisions.fakes import CONFIG, revision_of, saying
@@ -74,12 +78,96 @@ def test_a_pod_is_injected_itself() -> None:
     assert images(injected(revision_of(), make_pod())["spec"]) == ["proxy:1.24.6", "registry.example.com/app:1.0"]
 
 
-def test_the_annotations_of_a_cron_job_go_to_its_job_template_as_in_istio() -> None:
-    job = injected(revision_of(), workload("CronJob"))["spec"]["jobTemplate"]
+def test_the_annotations_of_a_cron_job_go_to_its_job_template_as_in_istio_with_a_note() -> None:
+    lines: list[str] = []
 
+    cron_job = inject_object(revision_of(), workload("CronJob", namespace="ci"), warn=lines.append) or {}
+
+    job = cron_job["spec"]["jobTemplate"]
     assert len(job["spec"]["template"]["spec"]["containers"]) == 2
     assert "sidecar.istio.io/status" in job["metadata"]["annotations"]
     assert "annotations" not in job["spec"]["template"].get("metadata", {})
+    assert [line.partition(" reads and writes ")[0] for line in lines] == [
+        "warning: CronJob ci/w: as istioctl does, kube-inject"
+    ]
+
+
+@pytest.mark.parametrize("metadata", [{"labels": {"sidecar.istio.io/inject": "false"}}, {}])
+def test_the_pod_template_of_a_cron_job_decides_about_its_injection(metadata: dict[str, Any]) -> None:
+    cron_job = workload("CronJob", **metadata)
+    cron_job["spec"]["jobTemplate"]["metadata"] = {"annotations": {"sidecar.istio.io/inject": "false"}}
+
+    parts = inject_templates(revision_of(), cron_job, warn=lambda _: None)
+
+    path = ("spec", "jobTemplate", "spec", "template")
+    assert list(parts) == ([] if metadata else [path])
+    if parts:
+        assert "sidecar.istio.io/status" in parts[path]["metadata"]["annotations"]
+        restored = uninject_object(change_at(cron_job, path, lambda _: parts[path])) or {}
+        assert images(template_at(restored, path)["spec"]) == ["registry.example.com/app:1.0"]
+        assert "annotations" not in template_at(restored, path).get("metadata", {})
+
+
+@pytest.mark.parametrize(("namespace", "count"), [("kube-system", 0), ("shop", 1)])
+def test_the_namespace_of_a_workload_counts_for_its_pod_template(namespace: str, count: int) -> None:
+    assert len(inject_templates(revision_of(), workload(namespace=namespace), warn=lambda _: None)) == count
+
+
+@pytest.mark.parametrize(("namespace", "uid"), [("geo", "1000989999"), ("shop", "1337")])
+def test_the_ids_of_a_namespace_of_openshift_count_for_its_pod_templates(namespace: str, uid: str) -> None:
+    annotations = {UID_RANGE: "1000980000/10000", SUPPLEMENTAL_GROUPS: "1000980000/10000"}
+    settings = RevisionSettings(
+        istio_version="1.30", env={"PLATFORM": "openshift"}, namespaces={"geo": {"annotations": annotations}}
+    )
+    revision = replace(revision_of(30, saying(".ProxyUID")), env=settings.env, namespaces=settings.namespaces)
+    lines: list[str] = []
+
+    (template,) = inject_templates(revision, workload(namespace=namespace), warn=pytest.fail).values()
+    as_istioctl = inject_object(revision, workload(namespace=namespace), warn=lines.append) or {}
+
+    assert uid in images(template["spec"])
+    assert "1337" in images(as_istioctl["spec"]["template"]["spec"])
+    assert [line.split(":")[1] for line in lines] == ([" Deployment geo/w"] if namespace == "geo" else [])
+
+
+TEMPLATE = workload(labels={"app": "w"})["spec"]["template"]
+DECLINED = {**TEMPLATE, "metadata": {"labels": {"sidecar.istio.io/inject": "false"}}}
+SEVERAL = [
+    (
+        "PyTorchJob.kubeflow.org=spec.pytorchReplicaSpecs.*.template",
+        {"pytorchReplicaSpecs": {"Master": {"template": DECLINED}, "Worker": {"replicas": 2, "template": TEMPLATE}}},
+        "spec.pytorchReplicaSpecs.Master.template",
+    ),
+    (
+        "RayCluster.ray.io=spec.workerGroupSpecs[*].template",
+        {"workerGroupSpecs": [{"template": DECLINED}, {"replicas": 2, "template": TEMPLATE}]},
+        "spec.workerGroupSpecs[0].template",
+    ),
+    (
+        "Job.batch.volcano.sh=spec.tasks[*].template",
+        {"tasks": [{"name": "a", "template": DECLINED}, {"name": "b", "template": TEMPLATE}]},
+        "spec.tasks[0].template",
+    ),
+    ("StrimziPodSet.core.strimzi.io=spec.pods[*]", {"pods": [DECLINED, TEMPLATE]}, "spec.pods[0]"),
+]
+
+
+@pytest.mark.parametrize(("rule", "spec", "declined"), SEVERAL)
+def test_every_pod_template_of_a_workload_is_injected(rule: str, spec: dict[str, Any], declined: str) -> None:
+    kind, _, group = rule.partition("=")[0].partition(".")
+    obj = {"apiVersion": f"{group}/v1", "kind": kind, "metadata": {"name": "w", "namespace": "ml"}, "spec": spec}
+    others = parse_rules([rule])
+    lines: list[str] = []
+
+    found = inject_object(revision_of(), obj, warn=lines.append, others=others) or {}
+    parts = inject_templates(revision_of(), obj, warn=lines.append, others=others)
+
+    assert [len(each.pod["spec"]["containers"]) for each in created_pods(found, "", others)] == [1, 2]
+    assert next(created_pods(found, "", others)).part == declined
+    assert [template_at(found, path) for path in parts] == list(parts.values())
+    assert len(parts) == 1
+    assert lines == 2 * [f'===> Skipping injection because {kind} "ml/w" at {declined} has sidecar injection disabled']
+    assert uninject_object(found, others) == obj
 
 
 def test_the_object_given_is_not_changed() -> None:

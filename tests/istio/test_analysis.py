@@ -15,7 +15,7 @@ from injector.istio.analysis import (
     Item,
     Mesh,
     analyze,
-    item_of,
+    items_of,
     suppresses,
 )
 from injector.istio.behaviours import NEWEST, parse_minor
@@ -27,7 +27,7 @@ from injector.istio.webhooks.configurations import (
     unserved_webhook,
 )
 from injector.istio.webhooks.reading import istios_webhooks, read_configuration
-from injector.kube.pods import mapping_at
+from injector.kube.objects import mapping_at
 from tests.cases import cases
 from tests.factories import created_by, make_pod, owner_of
 
@@ -46,7 +46,7 @@ def found(objects: list[dict[str, Any]], **mesh: Any) -> list[Diagnostic]:
         elif obj["kind"] == WEBHOOKS:
             configurations.append(read_configuration(obj))
         else:
-            items.append(item_of({"apiVersion": "v1", **obj}, "" if obj["kind"] == "Namespace" else "default"))
+            items += items_of({"apiVersion": "v1", **obj}, "" if obj["kind"] == "Namespace" else "default")
     # By default each name that the objects have is served.
     labels = [
         mapping_at(obj, "metadata", "labels")
@@ -91,7 +91,7 @@ def test_in_a_cluster_only_webhooks_serve_a_name() -> None:
     namespace = {"kind": "Namespace", "metadata": {"name": "shop", "labels": {"istio.io/rev": "1-30"}}}
 
     def codes(*configurations: dict[str, Any]) -> list[str]:
-        item = item_of(namespace, "")
+        (item,) = items_of(namespace, "")
         assert item is not None
         return [each.code for each in analyze([item], Mesh(configurations, frozenset()))]
 
@@ -212,7 +212,7 @@ def test_a_job_of_a_cron_job_does_not_count() -> None:
     owner = owner_of("etl", "CronJob", "batch/v1")
     job = {"kind": "Job", "metadata": {"name": "etl-1", "ownerReferences": [owner]}, "spec": {"template": {"spec": {}}}}
 
-    assert item_of(job, "shop") is None
+    assert items_of(job, "shop") == []
 
 
 def test_the_table_has_one_argument_for_each_percent_sign_and_known_levels() -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from injector.errors import TagError
-from injector.kube.pods import Created
 from injector.kube.podsecurity import enforced_level
+from injector.kube.podtemplates import Created
 from injector.revisions.source import build
 from injector.revisions.tags import Tag, TagWorkload
 from injector.upgrade.document import Upgrade

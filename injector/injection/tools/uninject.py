@@ -29,18 +29,12 @@ from injector.injection.steps.overrides import (
 )
 from injector.injection.steps.probes import APP_PROBERS, REWRITE, STATUS_PORT
 from injector.injection.steps.status import STATUS, InjectionStatus, read_status
-from injector.injection.tools.manifest import pod_in
+from injector.injection.tools.manifest import METADATA_PATHS, pod_in
 from injector.istio.labels import REVISION_LABEL
 from injector.kube.lists import is_list
-from injector.kube.pods import (
-    OTHER_KINDS,
-    OtherKinds,
-    change_at,
-    for_each_item,
-    mapping_at,
-    pod_template_path,
-    workload_of,
-)
+from injector.kube.objects import for_each_item, mapping_at
+from injector.kube.pods import workload_of
+from injector.kube.podtemplates import OTHER_KINDS, OtherKinds, Path, change_at, template_at, template_paths
 from injector.kube.typed import normalise
 
 _BEFORE_STATUS: Final[InjectionStatus] = {
@@ -74,10 +68,15 @@ def uninject_object(obj: dict[str, Any], others: OtherKinds = OTHER_KINDS) -> di
     if is_list(obj):
         items = list(for_each_item(obj, lambda item: uninject_object(item, others) or item))
         return _without_empty_metadata({**obj, "items": items})
-    path = pod_template_path(obj, others)
-    if path is None:
-        return None
-    injected, meta_path = pod_in(obj, path)
+    paths = template_paths(obj, others)
+    for path in paths:
+        obj = _uninject_template(obj, path)
+    return obj if paths else None
+
+
+def _uninject_template(obj: dict[str, Any], path: Path) -> dict[str, Any]:
+    meta_path = _metadata_path(obj, path)
+    injected = pod_in(obj, path, meta_path)
     try:
         pod = normalise(injected, "v1.Pod", coerce=True)
     except ManifestError:
@@ -91,6 +90,13 @@ def uninject_object(obj: dict[str, Any], others: OtherKinds = OTHER_KINDS) -> di
     obj = change_at(obj, meta_path, lambda holder: _with(holder, "metadata", restored["metadata"]))
     obj = change_at(obj, path, lambda holder: _without_empty_metadata({**holder, "spec": restored["spec"]}))
     return obj if meta_path == path else change_at(obj, meta_path, _without_empty_metadata)
+
+
+def _metadata_path(obj: dict[str, Any], path: Path) -> Path:
+    """Return the path of the object whose metadata the injection changed: that of kube-inject, or else the pod template."""
+    meta_path = METADATA_PATHS.get(obj["kind"], path)
+    template_at(obj, meta_path)
+    return path if STATUS in mapping_at(template_at(obj, path), "metadata", "annotations") else meta_path
 
 
 def uninject_pod(pod: c.Pod, *, workload: str = "") -> c.Pod:
