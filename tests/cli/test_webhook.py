@@ -276,9 +276,7 @@ def auto_webhooks(text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("tags", "name"), [("", "istio-sidecar-injector"), ("default: 1-30\n", "istio-revision-tag-default")]
 )
-def test_the_values_of_the_default_say_whether_namespaces_without_a_label_are_injected(
-    tags: str, name: str, tmp_path: Path
-) -> None:
+def test_values_say_whether_namespaces_without_a_label_are_injected(tags: str, name: str, tmp_path: Path) -> None:
     write_revision(tmp_path / ("1-30" if tags else "default"), values=AUTO_VALUES)
     write_revision(tmp_path / "other", values=AUTO_VALUES)
     (tmp_path / "tags.yaml").write_text(tags or "{}\n")
@@ -288,7 +286,7 @@ def test_the_values_of_the_default_say_whether_namespaces_without_a_label_are_in
     assert (result.exit_code, auto_webhooks(result.stdout)) == (0, [name])
 
 
-def test_a_tag_of_a_cluster_injects_without_a_label_if_the_values_of_its_revision_say_so(
+def test_a_tag_injects_without_a_label_if_the_values_of_its_revision_say_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     reached(monkeypatch, FakeKube(*config_maps("1-30", values=AUTO_VALUES), *config_maps("1-24", values=VALUES)))

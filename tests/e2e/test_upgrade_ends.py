@@ -122,7 +122,7 @@ def test_an_upgrade_goes_on_without_the_old_revision(world: World) -> None:
     assert world.revisions() == {NEW: PODS}
 
 
-def test_a_tag_that_kubectl_changed_pauses_with_its_name_and_a_rollback_overwrites_it(world: World) -> None:
+def test_a_tag_that_kubectl_changed_pauses_and_a_rollback_overwrites_it(world: World) -> None:
     document = world.document("weights", {"weight": 60}, {"weight": 100}, limits=ONE_BY_ONE)
     runner = world.start(document)
     until(partial(has_done, world, "weights", 1))
