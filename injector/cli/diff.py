@@ -31,7 +31,6 @@ from injector.cli.output import (
     echo_colored,
     examples,
     one_line,
-    printable,
     table,
     with_progress,
 )
@@ -56,12 +55,13 @@ from injector.fleet.compare import (
 )
 from injector.fleet.dryrun import confirm_items
 from injector.fleet.files import open_reader
+from injector.fleet.groups import group_to_check, groups, tally
 from injector.fleet.manifests import SUFFIXES, WorkloadFiles
 from injector.fleet.view import build_routed, read_routes, read_view
 from injector.hints import first_of
 from injector.injection.result import Answer, Injected
-from injector.injection.tools.podchanges import ABSENT, KINDS, POD_SECURITY, Change, hiding_of
-from injector.kube.escaping import escape_line
+from injector.injection.tools.podchanges import ABSENT, KINDS, Change, hiding_of
+from injector.kube.escaping import escape_line, printable
 from injector.kube.podsecurity import level_of
 from injector.kube.yaml import dump_yaml
 
@@ -75,9 +75,6 @@ if TYPE_CHECKING:
 COLUMNS: Final = ("KIND", "WORKLOADS", "CHANGES")
 FORMATS: Final = ("text", "summary", "unified", "json", "yaml", "markdown", "sarif")
 EXAMPLES: Final = 3
-_CAPABILITIES: Final = "securityContext.capabilities.add"
-_PRIVILEGED: Final = "securityContext.privileged"
-_REFUSED: Final = "refused: "
 _COLORS: Final = {
     "text": {r"^\S+ \S+/\S+$": "1", r"^  \w+$": "36", **HEADINGS},
     "unified": DIFF_COLORS,
@@ -174,7 +171,7 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
             comparer = comparer_of(revisions, view.namespaces)
             comparisons = compare_injected(session, view, comparer, files, with_progress)
         check = partial(check_comparison, comparer)
-        comparisons, unconfirmed = confirm_items(comparisons, _group_to_check, check, kubeconfig, confirm)
+        comparisons, unconfirmed = confirm_items(comparisons, group_to_check, check, kubeconfig, confirm)
         return _Compared(comparer.sides, comparisons, view.built.notes + unconfirmed)
 
     def compare_in_files(kubeconfig: Kubeconfig) -> _Compared:
@@ -212,10 +209,6 @@ class _Compared:
         differing = sum(bool(comparison.changes) for comparison in self.comparisons)
         refused = sum(isinstance(comparison.new, DataError) for comparison in self.comparisons)
         return str(len(self.comparisons)), str(differing), str(refused)
-
-
-def _group_to_check(comparison: Comparison) -> tuple[str, ...] | None:
-    return _group_of(comparison) if comparison.changes and isinstance(comparison.new, Injected) else None
 
 
 def _warnings(comparisons: Sequence[Comparison], sides: tuple[Side, Side]) -> list[str]:
@@ -282,19 +275,6 @@ def _pod_lines(created: dict[str, Any], answer: Answer) -> list[str]:
     pod = answer.pod if isinstance(answer, Injected) else created
     text = dump_yaml(hiding_of(created).pod(pod), fold=False)
     return [f"{line}\n" for line in text.removesuffix("\n").split("\n")]
-
-
-def tally(comparisons: Iterable[Comparison]) -> dict[str, tuple[int, int]]:
-    """Return the number of workloads and of changes for each kind of change that occurs, in the order of ``KINDS``."""
-    kinds = [[change.kind for change in comparison.changes] for comparison in comparisons]
-    return {
-        kind: (
-            sum(kind in workload_kinds for workload_kinds in kinds),
-            sum(workload_kinds.count(kind) for workload_kinds in kinds),
-        )
-        for kind in KINDS
-        if any(kind in workload_kinds for workload_kinds in kinds)
-    }
 
 
 def as_text(comparisons: Sequence[Comparison], old: str, new: str) -> str:
@@ -393,37 +373,3 @@ def _value_text(change: Change, value: Any) -> str:
     if change.kind == "containers" and isinstance(value, dict):
         return f"container with image {printable(str(value.get('image', '')))}"
     return printable(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=True, separators=(", ", ": "))
-
-
-def groups(comparisons: Iterable[Comparison]) -> list[tuple[tuple[str, ...], list[Created]]]:
-    """Return the kinds of changes that occur together, each with the workloads that have them, the largest group first.
-
-    Gained and lost privileges and containers are kinds of their own here.
-    """
-    workloads_by_kinds: dict[tuple[str, ...], list[Created]] = {}
-    for comparison in comparisons:
-        if comparison.changes:
-            workloads_by_kinds.setdefault(_group_of(comparison), []).append(comparison.workload)
-    return sorted(workloads_by_kinds.items(), key=lambda group: (-len(group[1]), group[0]))
-
-
-def _group_of(comparison: Comparison) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for change in comparison.changes for name in _group_names(change)))
-
-
-def _group_names(change: Change) -> list[str]:
-    """Return the names of a change in a group: its kind, or the privileges, container or decision that change."""
-    if change.kind == "decision":
-        refused = str(change.new).startswith(_REFUSED)
-        return [printable(str(change.new) if refused else f"{change.old} -> {change.new}")]
-    if change.path.endswith(_CAPABILITIES):
-        old, new = (frozenset(side) if isinstance(side, list) else frozenset() for side in (change.old, change.new))
-        return [f"{value} gained" for value in sorted(new - old)] + [f"{value} lost" for value in sorted(old - new)]
-    if change.path.endswith(_PRIVILEGED):
-        return ["privileged gained" if change.new is True else "privileged lost"]
-    if change.kind == POD_SECURITY:
-        return [f"pod security {change.old} to {change.new}"]
-    if change.kind == "containers" and change.path.endswith("]") and ABSENT in (change.old, change.new):
-        name = change.path.partition("[")[2].removesuffix("]")
-        return [f"container {name} {'gained' if change.old is ABSENT else 'lost'}"]
-    return [change.kind]

@@ -137,11 +137,6 @@ def one_line(text: str) -> str:
     return " ".join(part for line in text.splitlines() if (part := line.strip()))
 
 
-def printable(text: str) -> str:
-    """Return the text, in quotes if a terminal would not show it as it is."""
-    return text if text.isprintable() and text.strip() == text and text else json.dumps(text)
-
-
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return the rows below their headings. Each column is as wide as its widest cell."""
     lines = [columns, *([escape_line(cell) for cell in row] for row in rows)]

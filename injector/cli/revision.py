@@ -31,7 +31,6 @@ from injector.cli.output import (
     echo,
     echo_colored,
     examples,
-    printable,
     table,
     with_progress,
 )
@@ -54,6 +53,7 @@ from injector.injection.tools.drift import (
     CURRENT,
     STATES,
 )
+from injector.kube.escaping import printable
 from injector.revisions.directory import EMBEDDED
 from injector.revisions.registry import Registry, Snapshot
 from injector.revisions.reload import Loader, LoadReport, RevisionState

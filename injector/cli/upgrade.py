@@ -37,7 +37,6 @@ from injector.cli.output import (
     examples,
     has_cursor,
     one_line,
-    printable,
     table,
 )
 from injector.cli.sources import (
@@ -57,7 +56,7 @@ from injector.golang.time import utc_text
 from injector.hints import first_of
 from injector.injection.result import Injected
 from injector.injection.tools.podchanges import POD_SECURITY
-from injector.kube.escaping import escape_line
+from injector.kube.escaping import escape_line, printable
 from injector.kube.selectors import is_dns_label
 from injector.kube.yaml import load_yaml, split_documents
 from injector.upgrade.document import Upgrade, read_upgrade

@@ -7,6 +7,7 @@ double-quoted YAML, and plain to read elsewhere.
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Final
 
@@ -30,6 +31,11 @@ def escape_controls(text: str) -> str:
 def escape_line(text: str) -> str:
     """Return a text for a single line: tabs and line feeds are escapes too."""
     return text if text.isascii() and text.isprintable() else _CONTROLS_AND_LINES.sub(_escape, text)
+
+
+def printable(text: str) -> str:
+    """Return the text, in quotes if a terminal would not show it as it is."""
+    return text if text.isprintable() and text.strip() == text and text else json.dumps(text)
 
 
 def _escape(match: re.Match[str]) -> str:

@@ -12,8 +12,9 @@ import pytest
 import yaml
 from click.testing import Result
 
-from injector.cli.diff import as_text, comparison_data, comparison_summary, groups
+from injector.cli.diff import as_text, comparison_data, comparison_summary
 from injector.fleet.compare import Comparison
+from injector.fleet.groups import groups
 from injector.golang.json import dump_json
 from injector.injection.result import Skipped
 from injector.injection.tools.podchanges import ABSENT, Change

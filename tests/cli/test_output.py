@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from injector.cli.output import HEADINGS, LiveText, data_text, printable, table, with_progress
+from injector.cli.output import HEADINGS, LiveText, data_text, table, with_progress
+from injector.kube.escaping import printable
 
 
 @pytest.mark.parametrize(("output", "text"), [("json", '{\n  "a": "\u00e9"\n}\n'), ("yaml", "a: \u00e9\n")])
