@@ -228,9 +228,7 @@ def test_the_labels_of_a_namespace_among_the_items_count() -> None:
 
 
 @pytest.mark.parametrize(("settings", "uid"), [("", "1000989999"), ("namespaces: {geo: {}}\n", "1337")])
-def test_the_ranges_of_a_namespace_among_the_items_count_unless_the_settings_have_others(
-    folder: Path, settings: str, uid: str
-) -> None:
+def test_the_ranges_of_a_namespace_count_unless_the_settings_have_others(folder: Path, settings: str, uid: str) -> None:
     write_revision(folder / "revisions" / "ids", saying(".ProxyUID"), VALUES)
     text = f"env: {{PLATFORM: openshift}}\nistioVersion: '1.30'\n{settings}"
     (folder / "revisions" / "ids" / "revision.yaml").write_text(text)

@@ -78,7 +78,7 @@ def test_a_pod_is_injected_itself() -> None:
     assert images(injected(revision_of(), make_pod())["spec"]) == ["proxy:1.24.6", "registry.example.com/app:1.0"]
 
 
-def test_the_annotations_of_a_cron_job_go_to_its_job_template_as_in_istio_with_a_note() -> None:
+def test_the_annotations_of_a_cron_job_go_to_its_job_template_with_a_note() -> None:
     lines: list[str] = []
 
     cron_job = inject_object(revision_of(), workload("CronJob", namespace="ci"), warn=lines.append) or {}
