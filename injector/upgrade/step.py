@@ -464,7 +464,7 @@ def _restart(turn: Turn, overdue: Sequence[ObservedWorkload], following: str) ->
     under_way = {
         name: restart for name, restart in state.restarting.items() if _is_under_way(turn, views.get(name), restart)
     }
-    own = {name: restart for name, restart in under_way.items() if restart.token == state.token}
+    own = {name: restart for name, restart in under_way.items() if _is_own(turn, views[name], restart)}
     for name, restart in own.items():
         if views[name].mark != turn.mark and now - restart.since > upgrade.timeout:
             under_way[name] = own[name] = replace(restart, since=now)  # no runner has made it: the time begins again
@@ -486,7 +486,9 @@ def _restart(turn: Turn, overdue: Sequence[ObservedWorkload], following: str) ->
     progressed = state.progressed if restarting.keys() == state.restarting.keys() else now
     next_state = replace(state, restarting=restarting, progressed=progressed, cause="", reason=reason)
     working = [
-        views[name] for name, restart in restarting.items() if restart.token == state.token and name not in faults
+        views[name]
+        for name, restart in restarting.items()
+        if _is_own(turn, views[name], restart) and name not in faults
     ]
     return Transition(next_state, restarts=tuple(view.key for view in working if view.mark != turn.mark))
 
@@ -495,14 +497,19 @@ def _is_under_way(turn: Turn, view: ObservedWorkload | None, restart: PlannedRes
     """Return whether a restart is not complete; a workload that was deleted, or that restarted by itself, is complete."""
     if view is None:
         return False
-    if restart.token == turn.state.token:
+    if _is_own(turn, view, restart):
         if view.mark != turn.mark and turn.now - restart.since <= STABLE_AFTER:
             return True  # the observation may be older than the decision
         right, wrong = (view.old, view.new) if turn.state.back else (view.new, view.old)
         return not view.complete or wrong > 0 or right < view.desired  # a pod that has no sidecar is neither
-    # One of another wave, or of the way forward. It may not have been made, or not be observed yet.
+    # It may not have been made, or not be observed yet.
     is_late = turn.now - max(restart.since, turn.state.since) > STABLE_AFTER
     return not is_late or (not view.complete and turn.now - restart.since <= turn.upgrade.timeout)
+
+
+def _is_own(turn: Turn, view: ObservedWorkload, restart: PlannedRestart) -> bool:
+    """Return whether a restart is one of this wave or rollback, of a workload that the tag still leads to the wanted revision."""
+    return restart.token == turn.state.token and view.action != STAYS
 
 
 def _restart_faults(

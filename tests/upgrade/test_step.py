@@ -594,3 +594,13 @@ def test_a_workload_that_only_the_survey_finds_is_restarted_before_a_rollback_en
     waits = step(ONE, checking, observed(seen("a"), tag=PROD, remaining=left)).state
     assert (waits.phase, waits.step) == (ROLLING_BACK, CHECKING)
     assert step(ONE, waits, observed(seen("a", new=2, old=0), tag=PROD)).state.step == RESTARTING
+
+
+def test_a_workload_that_was_moved_away_from_the_tag_does_not_hold_up_the_others() -> None:
+    moved = seen("a", action="stays", mark=MARK, quiet=600.0)
+
+    early = step(ONE, restarting("a"), observed(moved, now=NOW + 2))
+    assert (early.state.phase, list(early.state.restarting)) == (RUNNING, ["Deployment shop/a"]), (
+        "it counts for the limits"
+    )
+    assert step(ONE, early.state, observed(moved, now=NOW + 31)).state.step == SOAKING
