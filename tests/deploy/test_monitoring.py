@@ -45,7 +45,7 @@ def used_metrics(registry: CollectorRegistry) -> Metrics:
     metrics.unserved_names.labels("pod").set(1)
     metrics.guard_findings.labels("1-24", "refused").inc()
     metrics.requests.cache_hits["1-24"] += 1
-    metrics.upgrades({"up": UpgradeRow("Running", {"left": 1}, {"done": 1}, 2, {"latency": "pass"}, 3.0)})
+    metrics.upgrades({"up": UpgradeRow("Running", {"left": 1}, {"done": 1}, 2, {"latency": "pass"}, 3.0, 4.0, 1)})
     metrics.set_drift({("1-24", "1-30", "shop"): 2})
     metrics.background_failures.labels("certificates").inc()
     metrics.watch_faults.labels("configmaps", "gone").inc()
