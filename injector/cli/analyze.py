@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -13,10 +14,10 @@ from injector.cli.output import data_text, echo, echo_colored, examples
 from injector.cli.sources import namespace_option, revision_source_options, select_revisions
 from injector.cluster.kubeconfig import DEFAULT_NAMESPACE
 from injector.errors import ClusterError, DataError, UsageError
-from injector.fleet.analyze import read_items, read_mesh, read_state
+from injector.fleet.analyze import injection_messages, read_items, read_mesh, read_own_revisions
 from injector.fleet.files import open_reader
 from injector.istio import analysis
-from injector.istio.analysis import ERROR, INFO, LEVELS, MESSAGES, WARNING, Diagnostic
+from injector.istio.analysis import ERROR, INFO, LEVELS, MESSAGES, WARNING, Diagnostic, Item
 from injector.istio.behaviours import Minor, parse_minor
 from injector.kube.escaping import escape_line
 
@@ -121,6 +122,7 @@ def analyze(  # noqa: PLR0913 -- one parameter for each flag
 
     The messages have the codes, levels and texts of `istioctl analyze`. FILES need revisions too, for the names that labels may have:
     those of Istio's ConfigMaps or webhooks in FILES, of --revisions-dir, or of the cluster. Nothing else is read from the cluster then.
+    Messages with INJ are the injector's own: what Istio accepts, and what then does not work.
     The exit code is 79 if a message reaches the failure threshold, and as with istioctl only for the format `log`.
     """
     files = (*arguments, *filenames)
@@ -130,23 +132,21 @@ def analyze(  # noqa: PLR0913 -- one parameter for each flag
         refuse_unused("with FILES and a directory of revisions", "paths", "context_name")
     only = None if every else namespace or (None if files else kubeconfig.namespace())
 
-    async def work(reader: ObjectReader) -> list[Diagnostic]:
+    async def work(reader: ObjectReader) -> tuple[list[Item], list[Diagnostic]]:
         items = await read_items(reader, "" if files else only or "", namespace or DEFAULT_NAMESPACE, others)
         if only is not None and not files and not any(item.home == only for item in items):
             raise ClusterError(f"namespace {only!r} not found", hint="check the name", reason="missing")
-        mesh = await read_mesh(reader, state, sources.istio_namespace, items, oldest)
-        return analysis.analyze(items, mesh)
+        mesh = await read_mesh(reader, listed.state, sources.istio_namespace, items, oldest)
+        return items, analysis.analyze(items, mesh)
 
     with open_reader(files, kubeconfig, recursive=True, namespace=namespace or DEFAULT_NAMESPACE) as session:
-        known = session.run(lambda reader: read_state(reader, sources))
-        if known is None:
-            with select_revisions(sources, kubeconfig) as revisions:
-                known = revisions.state
-        state = known
-        messages = session.run(work)
+        known = session.run(lambda reader: read_own_revisions(reader, sources))
+        with nullcontext(known) if known is not None else select_revisions(sources, kubeconfig) as listed:
+            items, messages = session.run(work)
+            messages += injection_messages(session, items, listed, sources, None if files else only)
     diagnostics = [
         diagnostic
-        for diagnostic in messages
+        for diagnostic in analysis.in_order(messages)
         if diagnostic.item.home in ("", only or diagnostic.item.home)
         and not any(analysis.suppresses(pattern, diagnostic) for pattern in suppress)
     ]

@@ -187,6 +187,8 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
     by_cluster = on_each(kubeconfigs, compare_live if live else compare_in_files)
     by_cluster.note("note", lambda compared: compared.notes)
     by_cluster.note("warning", lambda compared: _warnings(compared.comparisons, compared.sides))
+    messages = _message_groups if format_name == "summary" else _messages
+    by_cluster.note("warning", lambda compared: messages(compared.comparisons))
     echo_colored(_text(by_cluster, format_name), _COLORS.get(format_name, {}))
     differs = any(comparison.changes for one in by_cluster.results.values() for comparison in one.comparisons)
     by_cluster.exit(has_findings=exit_code and differs)
@@ -226,6 +228,24 @@ def _warnings(comparisons: Sequence[Comparison], sides: tuple[Side, Side]) -> li
         for finding in answer.findings
     ]
     return [f"{comparison.workload}: {text}" for comparison, text in (*refused, *findings)]
+
+
+def _messages(comparisons: Sequence[Comparison]) -> list[str]:
+    """Return the injector's own messages, each with its workload."""
+    lines = (message.line for comparison in comparisons for message in comparison.messages)
+    return list(dict.fromkeys(map(escape_line, lines)))
+
+
+def _message_groups(comparisons: Sequence[Comparison]) -> list[str]:
+    """Return a line for each code of the injector's own messages, with a few workloads."""
+    by_code: dict[str, list[str]] = {}
+    for comparison in comparisons:
+        for code in dict.fromkeys(message.code for message in comparison.messages):
+            by_code.setdefault(code, []).append(str(comparison.workload))
+    return [
+        f"[{code}] {len(names)} workload{'' if len(names) == 1 else 's'}: {first_of(names, EXAMPLES)}; see `injector explain`"
+        for code, names in sorted(by_code.items())
+    ]
 
 
 def _without_values(comparison: Comparison, text: str) -> str:
@@ -311,7 +331,7 @@ def comparison_data(comparisons: Sequence[Comparison]) -> dict[str, Any]:
     """Return the workloads with their changes, a summary and the groups as JSON data.
 
     A change has no ``old`` or ``new`` if the value is absent on that side. A workload has ``file`` and ``line`` if it is from a file, and
-    ``refused`` if the new revision refuses its pod.
+    ``refused`` if the new revision refuses its pod. ``messages`` are the injector's own about the pod of the new revision, if any.
     """
     return {
         "workloads": [
@@ -324,6 +344,7 @@ def comparison_data(comparisons: Sequence[Comparison]) -> dict[str, Any]:
                     else {}
                 ),
                 "changes": [_change_data(change) for change in comparison.changes],
+                **({"messages": [message.data() for message in comparison.messages]} if comparison.messages else {}),
             }
             for comparison in comparisons
         ],

@@ -9,18 +9,25 @@ from injector.cluster import resources as r
 from injector.cluster.resources import ObjectReader, Scope
 from injector.errors import ManifestError
 from injector.fleet.files import FileReader
+from injector.fleet.podmessages import PodMessages
+from injector.fleet.routing import PodLabels, Route, route
 from injector.fleet.sources import RevisionSources, directory_revisions
-from injector.fleet.view import webhooks_of
+from injector.fleet.view import build_routed, list_revisions, read_routes, webhooks_of
 from injector.fleet.workloads import LISTED
+from injector.injection.containers import labels_of
 from injector.istio import analysis
 from injector.istio.analysis import Item, Mesh
-from injector.istio.labels import ISTIO_NAMESPACE
+from injector.istio.labels import ISTIO_NAMESPACE, SYSTEM_NAMESPACES
 from injector.istio.webhooks.reading import read_configuration
 from injector.kube.objects import add_place
-from injector.revisions.clustersource import list_state
 from injector.revisions.source import known_minor
+from injector.revisions.tags import workload_of_pod
 
 if TYPE_CHECKING:
+    from injector.fleet.files import ReaderSession
+    from injector.fleet.sources import RevisionList
+    from injector.fleet.view import ClusterView
+    from injector.istio.analysis import Diagnostic
     from injector.istio.behaviours import Minor
     from injector.kube.podtemplates import OtherKinds
     from injector.revisions.source import SourceState
@@ -61,18 +68,18 @@ def _place(reader: ObjectReader, obj: Mapping[str, Any]) -> str:
     return reader.place_of(obj) if isinstance(reader, FileReader) else ""
 
 
-async def read_state(reader: ObjectReader, sources: RevisionSources) -> SourceState | None:
+async def read_own_revisions(reader: ObjectReader, sources: RevisionSources) -> RevisionList | None:
     """Return the revisions of the directory, or else of the reader; None for files without revisions and without webhooks.
 
     Raises:
         DataError: the revisions or a webhook cannot be read.
     """
     if sources.revisions_dir is not None:
-        return directory_revisions(sources.revisions_dir).state
-    state = await list_state(reader, sources.istio_namespace)
-    if not isinstance(reader, FileReader) or state.revisions or state.failures:
-        return state
-    return state if await reader.all(Scope(r.WEBHOOKS), read_configuration) else None
+        return directory_revisions(sources.revisions_dir)
+    revisions = await list_revisions(reader, sources)
+    if not isinstance(reader, FileReader) or revisions.state.names:
+        return revisions
+    return revisions if await reader.all(Scope(r.WEBHOOKS), read_configuration) else None
 
 
 async def read_mesh(
@@ -106,3 +113,37 @@ async def read_mesh(
         places={configuration["metadata"]["name"]: place for configuration, place in placed},
         webhooks=webhooks_of(reader, configurations, state),
     )
+
+
+def injection_messages(
+    session: ReaderSession,
+    items: Sequence[Item],
+    revisions: RevisionList,
+    sources: RevisionSources,
+    namespace: str | None,
+) -> list[Diagnostic]:
+    """Return the messages about the pods that revisions inject; none about pods whose revision cannot be built.
+
+    ``namespace`` is the only one; None for all. Raises InjectorError if a webhook, a namespace or the tags cannot be read.
+    """
+    view = session.run(lambda reader: read_routes(reader, namespace, revisions))
+    routes = [
+        (item, routed.raw)
+        for item in analysis.without_repeated_pods(items)
+        if item.pod is not None and item.home not in SYSTEM_NAMESPACES
+        for routed in [route(view, _pod_labels(item, view))]
+        if isinstance(routed, Route)
+    ]
+    view = build_routed(session, view, [raw for _, raw in routes], sources.overrides)
+    finder = PodMessages()
+    return [
+        message
+        for item, raw in routes
+        if raw.name not in view.built.failures
+        for message in finder.about(view.built.revision(raw), item, view.namespaces.get(item.namespace))
+    ]
+
+
+def _pod_labels(item: Item, view: ClusterView) -> PodLabels:
+    pod = dict(item.pod or {})
+    return PodLabels(view.labels_of(item.namespace), labels_of(pod), pod, workload_of_pod(pod, item.namespace))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from injector.errors import InvalidPodError, ManifestError
 from injector.fleet.dryrun import refusal
+from injector.fleet.podmessages import PodMessages
 from injector.fleet.processes import in_processes
 from injector.fleet.routing import find_called, pod_labels
 from injector.fleet.workloads import read_targets
@@ -16,6 +17,7 @@ from injector.golang.json import dump_json, load_json
 from injector.injection.pipeline import answers_to
 from injector.injection.result import Answer, Injected, RequestFacts
 from injector.injection.tools.podchanges import Change, changes
+from injector.istio.analysis import OWN_CODES, Diagnostic, Mesh, analyze, in_order, item_of_workload
 from injector.kube.podsecurity import enforced_level, level_of
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ class Side:
 class Comparison:
     """One workload, the result of both revisions for its pod, and the differences.
 
+    ``messages`` are the injector's own about the pod of the new revision.
     ``levels`` are the strictest levels of Pod Security that the injected pods pass, by their side.
     The injected pods are only kept for a unified diff: for 5,300 workloads they take 170 MB. The workload's own pod is kept as JSON.
     """
@@ -62,6 +65,7 @@ class Comparison:
     changes: tuple[Change, ...]
     levels: Mapping[str, str]
     pod_json: bytes
+    messages: tuple[Diagnostic, ...] = ()
 
     @property
     def pod(self) -> dict[str, Any]:
@@ -79,6 +83,7 @@ class Comparer:
         guard: one of ``result.GUARDS``.
         labels: the labels of each namespace that is known, which tell what Pod Security enforces.
         keeps_pods: whether to keep the injected pods.
+        finder: finds the injector's own messages.
     """
 
     sides: tuple[Side, Side]
@@ -86,6 +91,7 @@ class Comparer:
     guard: str
     labels: NamespaceLabels
     keeps_pods: bool
+    finder: PodMessages = field(default_factory=PodMessages)
 
     def answers(self, workload: Created) -> tuple[Answer, Answer]:
         """Return the answers of the webhooks of both revisions. A refusal is an answer too."""
@@ -108,9 +114,17 @@ class Comparer:
         }
         all_changes = changes(old, new, workload.pod, names, tuple(levels.values()))
         wanted = tuple(change for change in all_changes if change.kind in self.kinds)
+        messages = self._messages(workload, new)
         if not self.keeps_pods:
             old, new = _without_pod(old), _without_pod(new)
-        return Comparison(replace(workload, pod={}), old, new, wanted, levels, dump_json(workload.pod))
+        return Comparison(replace(workload, pod={}), old, new, wanted, levels, dump_json(workload.pod), messages)
+
+    def _messages(self, workload: Created, new: Answer) -> tuple[Diagnostic, ...]:
+        """Return the injector's own messages about a workload that the new revision injects."""
+        item = item_of_workload(workload)
+        own = [message for message in analyze([item], Mesh()) if message.code.startswith(OWN_CODES)]
+        about_pod = self.finder.about(self.sides[1].revision, item, self.labels.get(workload.namespace), new)
+        return tuple(replace(message, item=replace(message.item, pod=None)) for message in in_order((*own, *about_pod)))
 
 
 def _without_pod(answer: Answer) -> Answer:

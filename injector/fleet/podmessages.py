@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from injector.authoring.model import Read
 from injector.authoring.traced import TracedTemplate
@@ -11,7 +11,7 @@ from injector.errors import DataError
 from injector.hints import first_of
 from injector.injection import containers as c
 from injector.injection.pipeline import inject_pod
-from injector.injection.result import OFF, Injected, RequestFacts
+from injector.injection.result import OFF, Injected, RequestFacts, Skipped
 from injector.injection.steps.status import STATUS
 from injector.injection.tools.pitfalls import Pitfall, Subject, pitfalls
 from injector.istio import nearmisses
@@ -20,6 +20,7 @@ from injector.istio.labels import NAME_LABEL
 from injector.kube.objects import mapping_at
 
 if TYPE_CHECKING:
+    from injector.injection.result import Answer
     from injector.istio.revision import Revision
 
 _ANNOTATIONS: Final = ("metadata", "annotations")
@@ -55,19 +56,24 @@ class PodMessages:
     def __init__(self) -> None:
         self._reads: dict[tuple[str, str], frozenset[Read]] = {}
 
-    def about(self, revision: Revision, item: Item, namespace_labels: Mapping[str, str] | None) -> list[Diagnostic]:
+    def about(
+        self,
+        revision: Revision,
+        item: Item,
+        namespace_labels: Mapping[str, str] | None,
+        answer: Answer | None = None,
+    ) -> list[Diagnostic]:
         """Return the messages about a pod, or the pod of a workload, whose webhook is that of a revision.
 
-        ``namespace_labels`` are the labels of its namespace, if they are known. A pod that is refused has no messages.
+        ``namespace_labels`` are the labels of its namespace, and ``answer`` is that of the webhook, if they are known. A pod that the
+        revision refuses has no messages, but one that only the API server would refuse has.
         """
         if item.pod is None:
             return []
         pod = dict(item.pod)
         meta = pod["metadata"]
-        facts = RequestFacts(item.namespace, {}, revision.namespaces.get(item.namespace), OFF, deny_invalid=False)
-        try:
-            result = inject_pod(revision, pod, facts)
-        except DataError:
+        result = answer if isinstance(answer, Injected | Skipped) else _try_inject(revision, pod, item.namespace)
+        if result is None:
             return []
         labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
         decided = nearmisses.decided_value_of_pod(
@@ -122,6 +128,15 @@ class PodMessages:
             except DataError:
                 self._reads[key] = frozenset({Read(("metadata",), deep=True)})  # not known: it may read everything
         return self._reads[key]
+
+
+def _try_inject(revision: Revision, pod: dict[str, Any], namespace: str) -> Injected | Skipped | None:
+    """Return the result of an injection, valid or not; None if it fails."""
+    facts = RequestFacts(namespace, {}, revision.namespaces.get(namespace), OFF, deny_invalid=False)
+    try:
+        return inject_pod(revision, pod, facts)
+    except DataError:
+        return None
 
 
 def _has_cni(revision: Revision) -> bool:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, WEBHOOKS, ObjectReader, Scope
+from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, NODES, WEBHOOKS, ObjectReader, Scope
 from injector.cluster.session import open_session
 from injector.errors import DataError, UsageError, no_source
 from injector.fleet.files import FileReader
@@ -93,7 +93,7 @@ async def read_revisions(reader: ObjectReader, sources: RevisionSources, offload
         DataError: the tags cannot be read.
     """
     if sources.revisions_dir is None:
-        revisions = await _listed_revisions(reader, sources, offload)
+        revisions = await list_revisions(reader, sources, offload)
     else:
         revisions = directory_revisions(sources.revisions_dir)
     if revisions.state.tags_error is not None:
@@ -108,11 +108,12 @@ async def read_revisions(reader: ObjectReader, sources: RevisionSources, offload
 
 async def file_revisions(reader: ObjectReader, sources: RevisionSources) -> RevisionList | None:
     """Return the revisions of Istio's ConfigMaps in files; None if they have none."""
-    revisions = await _listed_revisions(reader, sources)
+    revisions = await list_revisions(reader, sources)
     return revisions if revisions.state.names else None
 
 
-async def _listed_revisions(reader: ObjectReader, sources: RevisionSources, offload: Offload = inline) -> RevisionList:
+async def list_revisions(reader: ObjectReader, sources: RevisionSources, offload: Offload = inline) -> RevisionList:
+    """Return the revisions of Istio's ConfigMaps in a cluster or in files, maybe none."""
     state = await list_state(reader, sources.istio_namespace, offload)
     where = f"the {CONFIG_MAPS.plural} of namespace {sources.istio_namespace}"
     return RevisionList(state, where, f"the label {TAG_LABEL} of the {WEBHOOKS.plural}")
@@ -207,7 +208,9 @@ async def build_view(
     state = view.revisions.state
     if raws is not None:
         state = replace(state, revisions=tuple({raw.name: raw for raw in raws}.values()), failures={})
-    return replace(view, built=await build_all(reader, state, view.annotations, overrides, offload))
+    has_nodes = not isinstance(reader, FileReader) or reader.has(NODES)
+    built = await build_all(reader, state, view.annotations, overrides, offload, has_nodes=has_nodes)
+    return replace(view, built=built)
 
 
 async def with_replicas(view: ClusterView, reader: FileReader | KubeClient) -> ClusterView:

@@ -140,9 +140,14 @@ def verdicts(policy: Policy, behaviours: Behaviours, pod: Mapping[str, Any], nam
         ("illegal_policy", "config: policy", f"{policy.policy} is a policy"),
         ("label", f"metadata.labels[{INJECT}]", no_label),
         ("annotation", f"metadata.annotations[{INJECT}]", no_annotation),
-        ("never_selector", f"config: {never}", no_selector.format(never)),
-        ("always_selector", f"config: {always}", no_selector.format(always)),
+        ("never_selector", f"config: {never}", _with_faults(no_selector.format(never), policy, never)),
+        ("always_selector", f"config: {always}", _with_faults(no_selector.format(always), policy, always)),
         ("policy", "config: policy", "the policy always applies"),
     )
     for rule, decision in zip(rules, _decisions(policy, behaviours, pod, namespace), strict=True):
         yield Verdict(*rule, decision)
+
+
+def _with_faults(text: str, policy: Policy, key: str) -> str:
+    """Return a text with the faults of the selectors of a key."""
+    return "; ".join((text, *(fault for place, fault in policy.faults if place == key)))

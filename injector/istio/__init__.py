@@ -9,6 +9,7 @@
 - ``annotations``, ``labels``: names with a meaning, and the validation of annotations.
 - ``webhooks``: webhook configurations, and which of them the API server calls for a pod.
 - ``analysis``: messages of Istio's analyzer about injection. ``nearmisses``: labels and annotations that are meant for it, misspelt.
+- ``chartvalues``: the values that the chart of each minor knows.
 
 All functions are pure. The package uses Kubernetes objects and Go templates, but no HTTP, files or clocks, and not the API server.
 Every difference between Istio's minors outside the templates is a row of ``behaviours``, or of a table with minors.

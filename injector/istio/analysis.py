@@ -97,6 +97,10 @@ MESSAGES: Final[Mapping[str, tuple[str, str]]] = {
     "INJ0010": (WARNING, "%s is %s, but %s; %s."),
     "INJ0011": (WARNING, "None of the discoverySelectors of the mesh config selects the namespace, so %s; %s."),
     "INJ0012": (ERROR, _TWO_PROXIES),
+    "INJ0013": (
+        WARNING,
+        "%s is %s, which the kubelet refuses: %s; correct the hub, image and tag of the values, or the annotation for the image.",
+    ),
     "IST0102": (INFO, _NOT_INJECTED),
     "IST0103": (
         WARNING,
@@ -119,6 +123,8 @@ MESSAGES: Final[Mapping[str, tuple[str, str]]] = {
 }
 """The level and the text of each code. Those with INJ are the injector's own, all others are Istio's."""
 
+OWN_CODES: Final = "INJ"
+"""The codes of the injector's own messages begin with this."""
 _AMBIENT_LABEL: Final = "istio.io/dataplane-mode"
 _SUPPRESS: Final = "galley.istio.io/analyze-suppress"
 _PROXY: Final = "istio-proxy"
@@ -248,7 +254,7 @@ class Diagnostic:
 
     def data(self) -> dict[str, str]:
         """Return the message as JSON data, as istioctl prints it."""
-        docs = {} if self.code.startswith("INJ") else {"documentationUrl": f"{_DOCS}/{self.code.lower()}/"}
+        docs = {} if self.code.startswith(OWN_CODES) else {"documentationUrl": f"{_DOCS}/{self.code.lower()}/"}
         place = {"reference": self.item.place} if self.item.place else {}
         data = {"code": self.code, "level": self.level, "message": self.text, "origin": self.item.names()[0]}
         return dict(sorted({**data, **docs, **place}.items()))
@@ -326,7 +332,7 @@ def analyze(items: Iterable[Item], mesh: Mesh) -> list[Diagnostic]:
         *(message for item in known for message in _of_annotations(item.kind, item, item.annotations, item.labels)),
         *(message for item in known if item.pod is not None for message in _of_pod(item, namespaces, mesh)),
         *_of_templates(known),
-        *(message for item in _without_repeated_pods(known) for message in _of_near_misses(item, namespaces, mesh)),
+        *(message for item in without_repeated_pods(known) for message in _of_near_misses(item, namespaces, mesh)),
         *_of_webhooks(mesh),
         *_of_upgrade(mesh),
     ]
@@ -428,7 +434,7 @@ def _of_templates(items: Sequence[Item]) -> Iterator[Diagnostic]:
             yield from _of_annotations("Pod", item, meta.get("annotations") or {}, meta.get("labels") or {})
 
 
-def _without_repeated_pods(items: Sequence[Item]) -> Iterator[Item]:
+def without_repeated_pods(items: Sequence[Item]) -> Iterator[Item]:
     """Yield the objects without the pods of workloads that are among them."""
     workloads = {(item.kind, item.namespace, item.name) for item in items if item.pod is not None and not item.is_pod}
     for item in items:

@@ -24,7 +24,7 @@ from injector.gotemplate.fmt import sprint
 from injector.istio.behaviours import DEVELOPMENT, NEWEST, OLDEST, Minor, format_minor
 from injector.istio.labels import NAMESPACE, POD
 from injector.kube.objects import mapping_at
-from injector.kube.selectors import Selector
+from injector.kube.selectors import Selector, selector_faults
 from injector.kube.typed import normalise
 from injector.kube.yaml import load_yaml
 from injector.memo import share
@@ -38,12 +38,14 @@ _SENTINEL: Final = "Template_Version_And_Istio_Version_Mismatched_Check_Installa
 class Policy:
     """The part of an inject config that decides which pods are injected.
 
-    A selector that Kubernetes refuses is left out: Istio logs it and continues.
+    A selector that Kubernetes refuses is left out: Istio logs it and continues. ``faults`` are those
+    of selectors, each after the key of the config.
     """
 
     policy: str
     never: tuple[Selector, ...] = ()
     always: tuple[Selector, ...] = ()
+    faults: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -117,14 +119,18 @@ def _parse_inject_config(text: str, where: str) -> InjectConfig:
     appends = not templates and "templates" not in raw
     if appends:
         templates = {SIDECAR_TEMPLATE_NAME: _usable_single(single, where)}
-    never, always = (
-        tuple(filter(None, map(Selector.compile_valid, read(key, "[]v1.LabelSelector") or ())))
-        for key in ("neverInjectSelector", "alwaysInjectSelector")
-    )
+    selectors = {key: read(key, "[]v1.LabelSelector") or [] for key in ("neverInjectSelector", "alwaysInjectSelector")}
+    never, always = (tuple(filter(None, map(Selector.compile_valid, raws))) for raws in selectors.values())
+    faults = [
+        (key, f"{key}[{index}]: {fault}")
+        for key, raws in selectors.items()
+        for index, selector in enumerate(raws)
+        for fault in selector_faults(selector)
+    ]
     aliases = read("aliases", "map[string][]string") or {}
     delimiters = _delimiters(single) if appends else ("{{", "}}")
     return InjectConfig(
-        policy=Policy(read("policy", "string"), never, always),
+        policy=Policy(read("policy", "string"), never, always, tuple(faults)),
         templates=MappingProxyType(templates),
         appends=appends,
         delimiters=delimiters,

@@ -5,7 +5,7 @@
 - ``yaml``: YAML in and out. ``overlay``: rendered YAML, read and laid over an object by ``strategicpatch``.
 - ``jsonpatch``: the operations from one object to another.
 - ``pods``, ``lists``, ``selectors``: workloads and their pods, lists of objects, and label selectors. ``conditions``: CEL of webhooks.
-- ``podvalidation``, ``podsecurity``: what the API server refuses of a pod.
+- ``podvalidation``, ``podsecurity``: what the API server refuses of a pod. ``images``: what the kubelet refuses of an image.
 - ``escaping``: control characters in texts for people.
 
 Pure: no I/O but the packaged table of types, no clock. It knows nothing of Istio and nothing of templates, and no

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from injector.errors import ManifestError
-from injector.kube.typed import normalise
+from injector.hints import did_you_mean
+from injector.kube.typed import normalise, struct_type
 
 # The syntax of labels: k8s.io/apimachinery pkg/api/validate/content.
 _NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
@@ -123,6 +124,22 @@ class Selector:
 
 EVERYTHING: Final = Selector(())
 """The selector that matches every object."""
+
+
+def selector_faults(raw: Mapping[str, Any] | None) -> Iterator[str]:
+    """Yield what makes a LabelSelector match other labels than it says, or none: an unknown field, a value that is not valid, nothing."""
+    selector = raw or {}
+    kind, inner = struct_type("v1.LabelSelector"), struct_type("v1.LabelSelectorRequirement")
+    expressions = [item or {} for item in selector.get("matchExpressions") or ()]
+    for struct, mapping in ((kind, selector), *((inner, item) for item in expressions)):
+        for name in mapping:
+            if struct.json_field(str(name)) is None:
+                yield f"unknown field {name}, which is ignored{did_you_mean(str(name), struct.by_json)}"
+    try:
+        if Selector.compile(selector).is_empty:
+            yield "it is empty, and matches no pod"
+    except ManifestError as error:
+        yield f"it is not valid, and matches no pod: {error.what}; {error.hint}"
 
 
 def _check(requirement: Requirement, where: str) -> None:

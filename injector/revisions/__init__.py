@@ -4,6 +4,7 @@
 - ``directory``, ``clustersource``: the sources: folders (by ``files``), and a cluster (by ``configmaps``).
 - ``following``: waits for changes of a source and lets ``reload`` load it: build, verify, swap, report.
 - ``verify``: renders pods with a revision before it is served; ``everypod`` tells whether a failure concerns every pod.
+- ``remarks``: what is odd in the pods and in the config, although the API server accepts the pods.
 - ``registry``: what is served, as one immutable snapshot, and how names lead to it.
 - ``tagstore``, ``clustertags``: change tags, for commands.
 - ``unservednames``, ``driftwatch``: watch a cluster for names that lead to no revision, and for sidecars of another revision.

@@ -228,11 +228,14 @@ async def build_all(
     namespaces: Mapping[str, Mapping[str, Any]] | None,
     overrides: Overrides,
     offload: Offload = inline,
+    *,
+    has_nodes: bool = True,
 ) -> BuiltRevisions:
     """Build every revision of a source, with the cluster's facts about nodes and namespaces.
 
     ``namespaces`` are the annotations of OpenShift; None if they are not known. Nodes, ProxyConfigs, and namespaces that are not known,
     are listed only if a revision depends on them. If the injector may not list nodes or ProxyConfigs, it uses none, and a note says so.
+    Without ``has_nodes``, the nodes are not known: files without nodes do not say that a cluster has none.
     """
     revisions: dict[str, Revision] = {}
     failures: dict[str, DataError] = dict(state.failures)
@@ -244,7 +247,7 @@ async def build_all(
             failures[name] = error
     notes: list[str] = []
     nodes: dict[str, str] | None = None
-    if any(revision.asks_nodes and revision.node_versions is None for revision in revisions.values()):
+    if has_nodes and any(revision.asks_nodes and revision.node_versions is None for revision in revisions.values()):
         try:
             nodes = dict(await reader.all(Scope(NODES), partial(_with_name, kubelet_version)))
         except ClusterError as error:

@@ -32,6 +32,7 @@ from injector.istio.config import newer_istio
 from injector.kube import admission
 from injector.kube.pods import identity_of
 from injector.revisions.everypod import fails_for_every_pod
+from injector.revisions.remarks import remarks
 
 if TYPE_CHECKING:
     from injector.istio.revision import Revision
@@ -174,7 +175,7 @@ def verify(revision: Revision) -> Verified:
 
     Returns:
         The pods on which the templates fail, while other pods may be injected. As notes: that the revision's Istio is newer than any
-        supported one, and why pods were not injected although they ask for a sidecar.
+        supported one, why pods were not injected although they ask for a sidecar, and what ``remarks`` finds.
 
     Raises:
         DataError: the templates fail on every pod.
@@ -191,6 +192,7 @@ def verify(revision: Revision) -> Verified:
     notes = [f"{newer}: pods are injected as by Istio {revision.istio_version}{stage}"] if newer else []
     notes += [f"{result.reason}: {result.detail}" for result in results.values() if isinstance(result, Skipped)]
     notes += [f"other pods must have volumes that built-in pods lack: {error}" for error in lacking]
+    notes += remarks(revision, (result for result in results.values() if isinstance(result, Injected)))
     return Verified(tuple(dict.fromkeys(notes)), {name: str(error) for name, error in errors.items()})
 
 

@@ -45,11 +45,12 @@ NATIVE = {"ENABLE_NATIVE_SIDECARS": "true"}
 
 @cache
 def revision_named(name: str) -> Revision:
-    """The shipped revision ``canary``, or one with the templates above: ``plain`` or, with native sidecars, ``native``."""
+    """The shipped revision ``canary``, or one with the templates above: ``plain``, ``native`` or ``tagged`` twice."""
     if name == "canary":
         return load_revisions("revisions")["canary"]
+    values = '{"global": {"hub": "istio", "tag": "%s"}}' % ("1.30:1" if name == "tagged" else "1.30")
     settings = RevisionSettings(istio_version="1.30", env=NATIVE if name == "native" else {})
-    return build_revision(name, config=TEMPLATES, values='{"global": {}}', mesh=None, settings=settings, origin="x")
+    return build_revision(name, config=TEMPLATES, values=values, mesh=None, settings=settings, origin="x")
 
 
 def said(obj: dict[str, Any], revision: Revision, labels: dict[str, str] | None = None) -> list[str]:
@@ -126,6 +127,15 @@ def test_two_proxies_are_an_error(revision: str, annotations: dict[str, str], ex
     pod = workload("Pod", {}, annotations=annotations)
 
     assert [message[:87] for message in said(pod, revision_named(revision))] == expected
+
+
+def test_an_image_that_the_kubelet_refuses_is_named() -> None:
+    expected = (
+        'INJ0013 spec.containers[istio-proxy].image is "istio/proxyv2:1.30:1", which the kubelet refuses: it has two tags; '
+        "correct the hub, image and tag of the values, or the annotation for the image."
+    )
+
+    assert said(workload("Pod", {}), revision_named("tagged")) == [expected]
 
 
 @cases("labels", "annotations", "expected")

@@ -18,6 +18,7 @@ from injector.injection import containers as c
 from injector.istio.annotations import PROXY_CONFIG
 from injector.istio.mesh import MOST_VALUES
 from injector.istio.proto import DURATION, STRUCT, WRAPPERS, message_type, proxy_config_type
+from injector.kube.images import reference_fault
 from injector.kube.selectors import Selector
 from injector.kube.typed import struct_type
 from injector.kube.yaml import load_yaml
@@ -114,6 +115,7 @@ def pitfalls(subject: Subject) -> Iterator[Pitfall]:
     yield from _has_the_proxys_user(subject)
     yield from _needs_windows(subject)
     yield from _has_two_proxies(subject)
+    yield from _invalid_images(subject)
     yield from _unknown_fields(subject)
     yield from _not_discovered(subject)
 
@@ -231,6 +233,21 @@ def _has_two_proxies(subject: Subject) -> Iterator[Pitfall]:
     if subject.is_native and c.find(c.PROXY, c.containers_of(subject.injected)) is not None:
         names = ", ".join(subject.templates)
         yield Pitfall("INJ0012", (names, f'or give the pods the annotation {NATIVE_SIDECAR}: "false"'))
+
+
+def _invalid_images(subject: Subject) -> Iterator[Pitfall]:
+    for field, image, fault in invalid_images(subject.injected):
+        yield Pitfall("INJ0013", (field, json.dumps(image), fault))
+
+
+def invalid_images(injected: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Yield the images of Istio's containers that are not valid references: the field, the image and the fault."""
+    for kind in ("initContainers", "containers"):
+        for item in c.containers_of(injected, kind):
+            image = item.get("image") or ""
+            fault = reference_fault(image) if item.get("name") in c.ISTIOS and image else ""
+            if fault:
+                yield f"spec.{kind}[{item.get('name')}].image", image, fault
 
 
 def _unknown_fields(subject: Subject) -> Iterator[Pitfall]:
