@@ -240,8 +240,6 @@ def _key(item: Mapping[str, Any]) -> str:
     return f"{namespace}/{name}" if namespace else name
 
 
-# Long enough to report the ConfigMaps of one `helm upgrade` together, short enough to serve them within 1 s.
-DEBOUNCE: Final = 0.2
 # client-go's own: from 5 to 10 minutes, so that watches of many replicas do not end together.
 WATCH_SECONDS: Final = 300
 
@@ -256,8 +254,8 @@ _FAULTS: Final = {
 class ListWatch:
     """Keeps the objects of a scope by name, and reports all of them after each change.
 
-    ``keep`` returns what to remember of an object; None leaves it out. ``changed`` is called with all remembered objects, shortly after a
-    change. See ``WatchState`` for ``chance``.
+    ``keep`` returns what to remember of an object; None leaves it out. ``changed`` is called with all remembered objects after each change,
+    or once for all changes that arrive together. See ``WatchState`` for ``chance``.
     """
 
     def __init__(
@@ -276,7 +274,7 @@ class ListWatch:
         self._metrics = metrics
         self._name = scope.watch_name or scope.resource.plural
         self._chance = chance
-        self._pending: asyncio.TimerHandle | None = None
+        self._pending: asyncio.Handle | None = None
         self._error: Exception | None = None
         self._was_full = False
         self._unreadable: frozenset[str] = frozenset()
@@ -347,7 +345,7 @@ class ListWatch:
             self._notify()
             self.synced.set()
         elif effect is Effect.CHANGED and self._pending is None:
-            self._pending = asyncio.get_running_loop().call_later(DEBOUNCE, self._notify)
+            self._pending = asyncio.get_running_loop().call_soon(self._notify)
 
     def _name_unreadable(self) -> None:
         """Log and count the objects that cannot be read, each once until it can be read again."""

@@ -13,19 +13,18 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import suppress
 from pathlib import Path
-from threading import Thread
-from typing import Final, ParamSpec, TypeVar
+from threading import Event, Thread
+from typing import Any, Final, ParamSpec, Self, TypeVar
 
 from injector.errors import ConfigError
 
 CHECK_INTERVAL: Final = 0.6
-"""Seconds between two checks for changes: a change is served within a second, and an idle server wakes less than 3 times a second.
-
-A check of thirty revisions takes about a millisecond. It runs on the event loop, since a thread would take two more wakes.
-"""
+"""Seconds between two checks for changes: a change is served within a second, and an idle server wakes less than 3 times a second."""
 BURST: Final = 10
 BURST_INTERVAL: Final = 0.05
 """The first checks after a change follow at this interval, so that the reader notices files that are still being written."""
+READ_TIMEOUT: Final = 5.0
+"""Seconds for one read of a configuration. A local disk takes milliseconds. A mount that hangs would stop all reloads."""
 LEVELS: Final = 3
 """A directory of revisions, its folders, and their files."""
 MAX_FILE: Final = 16 * 1024 * 1024
@@ -171,23 +170,74 @@ def remove_folder(path: Path) -> None:
         shutil.rmtree(rest)
 
 
-async def file_changes(paths: Sequence[Path]) -> AsyncGenerator[None]:
-    """Yield at once, and after each change of the files, or of the content of the folders, two levels deep.
+class TimedReads:
+    """Reads in a thread, and gives up after ``READ_TIMEOUT``. As long as a read has not ended, no other one begins."""
 
-    The caller reads them after each yield, so it misses no change.
+    def __init__(self) -> None:
+        self._reading: Future[Any] | None = None
+
+    def read(self, source: Callable[[], T], what: str, *, where: str = "") -> T:
+        """Return the result of ``source``. Raises ConfigError if that takes too long; ``what`` and ``where`` are for its text."""
+        timeout = 0.0
+        if self._reading is None or self._reading.done():
+            self._reading, timeout = DAEMON_THREADS.submit(source), READ_TIMEOUT
+        try:
+            result: T = self._reading.result(timeout)
+        except TimeoutError as error:
+            if self._reading.done():
+                raise  # the source's own
+            hint = "check the volume that it is on"
+            raise ConfigError(f"{what} cannot be read within {READ_TIMEOUT:g} s", where=where, hint=hint) from error
+        return result
+
+
+class FileWatch:
+    """Checks files for changes in a thread of its own, so that a mount that hangs stops nothing else.
+
+    ``paths`` are files, and folders, which are checked two levels deep. The thread runs within an ``async with`` block.
     """
-    # Imported here, because commands that only read files start in half the time without it.
-    import asyncio  # noqa: PLC0415
 
-    known = file_states(paths)
-    while True:
-        yield
-        current, checks = known, 0
-        while current == known:
-            await asyncio.sleep(BURST_INTERVAL if checks < BURST else CHECK_INTERVAL)
-            current = file_states(paths)
+    def __init__(self, paths: Sequence[Path], interval: float | None = None) -> None:
+        # Imported here, because commands that only read files start in half the time without it.
+        import asyncio  # noqa: PLC0415
+
+        self._paths = paths
+        self._interval = CHECK_INTERVAL if interval is None else interval
+        self._loop = asyncio.get_running_loop()
+        self._changed = asyncio.Event()
+        self._ended = Event()
+
+    async def __aenter__(self) -> Self:
+        DAEMON_THREADS.submit(self._watch)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._ended.set()
+
+    async def wait(self) -> None:
+        """Return at once the first time, and then after each change. The caller reads the files then, so it misses no change."""
+        await self._changed.wait()
+        self._changed.clear()
+
+    def _watch(self) -> None:
+        known: object = None
+        checks = 0
+        while not self._ended.is_set():
+            current = file_states(self._paths)
+            if current != known:
+                known, checks = current, 0
+                with suppress(RuntimeError):  # the event loop has been closed
+                    self._loop.call_soon_threadsafe(self._changed.set)
+            self._ended.wait(min(BURST_INTERVAL, self._interval) if checks < BURST else self._interval)
             checks += 1
-        known = current
+
+
+async def file_changes(paths: Sequence[Path]) -> AsyncGenerator[None]:
+    """Yield at once, and after each change of the files, or of the content of the folders."""
+    async with FileWatch(paths) as watch:
+        while True:
+            await watch.wait()
+            yield
 
 
 def file_states(paths: Sequence[Path]) -> dict[Path, tuple[int, int, int]]:

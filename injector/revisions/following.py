@@ -37,8 +37,12 @@ _log = logging.getLogger(__name__)
 WatchSource: TypeAlias = "Callable[[], AsyncIterator[None]]"
 """Yields after each possible change of the source."""
 
-SETTLE: Final = 0.1
-MAX_SETTLES: Final = 4
+SETTLE: Final = 0.2
+"""Seconds without a change after which a source is quiet: all ConfigMaps of a ``helm upgrade`` are one reload, which is done within 1 s.
+
+This is the only wait of a reload. Sources report each change at once.
+"""
+MAX_SETTLES: Final = 3
 """A source that is never quiet is read after this many settle times."""
 
 RETRY: Final = 600.0
@@ -69,7 +73,8 @@ class Reloader:
     metrics: Metrics
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     now: Callable[[], float] = time.time
-    _triggers: asyncio.Queue[Trigger] = field(default_factory=asyncio.Queue)
+    _triggers: set[Trigger] = field(default_factory=set)
+    _triggered: asyncio.Event = field(default_factory=asyncio.Event)
     _timers: dict[Trigger, asyncio.TimerHandle] = field(default_factory=dict)
     _running: bool = False
 
@@ -91,12 +96,12 @@ class Reloader:
 
     def reload(self) -> None:
         """Reload at once, and retry revisions that were refused; return before it is done."""
-        self._triggers.put_nowait(Trigger.SIGNAL)
+        self._trigger(Trigger.SIGNAL)
 
     def on_change(self) -> None:
         """Read the source once it is quiet; return before it is done. Before ``run``, load it at once."""
         if self._running:
-            self._triggers.put_nowait(Trigger.CHANGE)
+            self._trigger(Trigger.CHANGE)
             return
         try:
             self.load()
@@ -121,15 +126,16 @@ class Reloader:
     async def _polls(self) -> None:
         while True:
             await self.sleep(self.interval)
-            self._triggers.put_nowait(Trigger.CHANGE)
+            self._trigger(Trigger.CHANGE)
 
     async def _watches(self, watch: WatchSource) -> None:
         async for _ in watch():
-            self._triggers.put_nowait(Trigger.CHANGE)
+            self._trigger(Trigger.CHANGE)
 
     async def _reloads(self) -> None:
         while True:
-            triggers = {await self._triggers.get(), *self._pending()}
+            await self._triggered.wait()
+            triggers = self._take_triggers()
             try:
                 prepared = await self._prepare(triggers)
                 if prepared is not None:
@@ -142,8 +148,14 @@ class Reloader:
                 self.metrics.count_reload("internal")
                 _log.error("failed to report a reload: %s", whereabouts(error))
 
-    def _pending(self) -> set[Trigger]:
-        return {self._triggers.get_nowait() for _ in range(self._triggers.qsize())}
+    def _trigger(self, trigger: Trigger) -> None:
+        self._triggers.add(trigger)
+        self._triggered.set()
+
+    def _take_triggers(self) -> set[Trigger]:
+        triggers, self._triggers = self._triggers, set()
+        self._triggered.clear()
+        return triggers
 
     async def _prepare(self, triggers: set[Trigger]) -> Prepared | None:
         """Return the new state of the source, or its error; None if nothing changed."""
@@ -165,7 +177,7 @@ class Reloader:
         collected: set[Trigger] = set()
         for _ in range(MAX_SETTLES):
             await self.sleep(SETTLE)
-            triggers = self._pending()
+            triggers = self._take_triggers()
             collected |= triggers
             if Trigger.SIGNAL in triggers or Trigger.CHANGE not in triggers:
                 break
@@ -205,7 +217,7 @@ class Reloader:
 
     def _fire(self, trigger: Trigger) -> None:
         del self._timers[trigger]
-        self._triggers.put_nowait(trigger)
+        self._trigger(trigger)
 
     def _stop_timer(self, trigger: Trigger) -> None:
         if trigger in self._timers:

@@ -20,15 +20,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from injector.errors import ConfigError, DataError, InjectorError, InternalError, detach, whereabouts
-from injector.revisions.files import DAEMON_THREADS
+from injector.revisions.files import TimedReads
 from injector.revisions.registry import Registry, Snapshot, snapshot_of
 from injector.revisions.source import build, explain_newer, with_facts
 from injector.revisions.tags import Tag, usable_tags
 from injector.revisions.verify import RecentPod, verify, verify_recent
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     from injector.istio.revision import Revision
     from injector.revisions.source import ClusterFacts, RawRevision, ReadSource, SourceState
 
@@ -106,8 +104,6 @@ def _tags(before: Mapping[str, Tag], after: Mapping[str, Tag]) -> Iterator[tuple
             yield logging.INFO, f"tag {name}: {tag.destination}"
 
 
-READ_TIMEOUT: Final = 5.0
-"""Seconds for one read of the source. A local disk takes milliseconds. A mount that hangs would stop all reloads."""
 READS: Final = 5
 """The maximum number of reads until two in a row agree; if the source changes in between, three are needed."""
 
@@ -205,7 +201,7 @@ class Loader:
     report: LoadReport = field(default_factory=LoadReport)
     _built: Mapping[str, _Built] = field(default_factory=dict)
     _content: object = None
-    _reading: Future[SourceState] | None = None
+    _reads: TimedReads = field(default_factory=TimedReads)
 
     def load(self, now: float) -> LoadReport:
         """Read the source and serve its valid revisions and tags.
@@ -286,27 +282,16 @@ class Loader:
 
     def _read_stable(self) -> SourceState:
         """Read the source until two reads agree, so that no change is seen half. Raises ConfigError if it cannot be used."""
-        state = self._read_in_time()
+        state = self._reads.read(self.read, "the configuration")
         for _ in range(READS):
             if state.content == self._content:
                 return state
-            before, state = state, self._read_in_time()
+            before, state = state, self._reads.read(self.read, "the configuration")
             if before.content == state.content:
                 if self.registry.snapshot.revisions and not state.revisions and not state.failures:
                     raise ConfigError("all revisions have been removed", hint="add a revision")
                 return state
         raise ConfigError("the configuration changes while it is read", hint="wait until the writer has finished")
-
-    def _read_in_time(self) -> SourceState:
-        """Read the source once. Raises ConfigError if that takes too long, and as long as such a read has not ended."""
-        timeout = 0.0
-        if self._reading is None or self._reading.done():
-            self._reading, timeout = DAEMON_THREADS.submit(self.read), READ_TIMEOUT
-        try:
-            return self._reading.result(timeout)
-        except TimeoutError as error:
-            what = f"the configuration cannot be read within {READ_TIMEOUT:g} s"
-            raise ConfigError(what, hint="check the volume that it is on") from error
 
     def _tags(
         self, state: SourceState, served: set[str], removed: Collection[str]

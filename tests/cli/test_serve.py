@@ -403,9 +403,9 @@ def test_signals_at_any_moment_do_not_end_a_server() -> None:
 
 BLOCKED = """
 import pathlib, sys, threading
-from injector.revisions import directory, reload
+from injector.revisions import directory, files
 
-reload.READ_TIMEOUT = 0.2
+files.READ_TIMEOUT = 0.2
 read = directory.read_folder
 
 def read_folder(folder):

@@ -83,10 +83,10 @@ def ran(client: FakeClient, seconds: float, scope: Scope = SCOPE, keep: Keep = r
     return found
 
 
-def test_the_first_list_is_reported_at_once_and_a_change_shortly_after() -> None:
+def test_the_first_list_and_each_change_are_reported_at_once() -> None:
     found = ran(FakeClient([page(A)], [[5.0, line("ADDED", B), *SILENT]]), 10)
 
-    assert found.told == [(0.0, {"a": 1}), (5.2, {"a": 1, "b": 2})]
+    assert found.told == [(0.0, {"a": 1}), (5.0, {"a": 1, "b": 2})]
     assert (found.asked, found.observed.synced) == (["list", "watch 10"], {"configmaps": True})
 
 
@@ -94,7 +94,7 @@ def test_changes_at_the_same_time_are_reported_together() -> None:
     burst = [line("MODIFIED", item("a", 11 + number, x=number)) for number in range(50)]
     found = ran(FakeClient([page(A)], [[5.0, *burst, *SILENT]]), 10)
 
-    assert found.told[1:] == [(5.2, {"a": 49})]
+    assert found.told[1:] == [(5.0, {"a": 49})]
 
 
 def test_continuous_changes_are_reported() -> None:
@@ -103,8 +103,7 @@ def test_continuous_changes_are_reported() -> None:
         flood += [0.05, line("MODIFIED", item("a", 11 + number, x=number))]
     found = ran(FakeClient([page(A)], [[*flood, *SILENT]]), 10)
 
-    assert 15 <= len(found.told) <= 30
-    assert found.told[-1][1] == {"a": 99}
+    assert [objects["a"] for _, objects in found.told[1:]] == list(range(100))
 
 
 def test_an_event_without_a_change_is_not_reported() -> None:
@@ -267,14 +266,14 @@ def test_objects_are_kept_during_an_outage_and_synced_is_false() -> None:
 def test_a_missing_optional_resource_has_no_objects_until_it_is_installed() -> None:
     found = ran(FakeClient([failure("missing"), failure("missing"), page(A)]), 90, OPTIONAL)
 
-    assert (found.told, found.reasons) == ([(0.0, {}), (60.2, {"a": 1})], [])
+    assert (found.told, found.reasons) == ([(0.0, {}), (60.0, {"a": 1})], [])
     assert (found.asked, found.observed.synced) == ([*["list"] * 3, "watch 10"], {"configmaps": True})
 
 
 def test_an_optional_resource_that_is_uninstalled_has_no_objects() -> None:
     found = ran(FakeClient([page(A), failure("missing")], [[2.0, failure("missing")], SILENT]), 20, OPTIONAL)
 
-    assert (found.told, found.reasons) == ([(0.0, {"a": 1}), (2.2, {})], [])
+    assert (found.told, found.reasons) == ([(0.0, {"a": 1}), (2.0, {})], [])
 
 
 def test_an_optional_resource_that_is_forbidden_is_a_fault_that_nothing_waits_for() -> None:
@@ -283,7 +282,7 @@ def test_an_optional_resource_that_is_forbidden_is_a_fault_that_nothing_waits_fo
     assert (found.reasons, found.told[0], found.told[1:]) == (
         ["forbidden"] * 2,
         (0.0, {}),
-        [(3.2, {"a": 1})],
+        [(3.0, {"a": 1})],
     )
 
 

@@ -6,7 +6,8 @@ import asyncio
 import os
 import shutil
 import stat
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
@@ -227,6 +228,26 @@ async def test_it_ends_when_it_is_cancelled(mount: Path) -> None:
         await asyncio.wait([task])
 
     assert task.cancelled()
+
+
+async def test_a_mount_that_hangs_does_not_stop_the_event_loop(mount: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hangs, checked, states = threading.Event(), threading.Event(), files.file_states
+
+    def file_states(paths: Sequence[Path]) -> dict[Path, tuple[int, int, int]]:
+        if checked.is_set():
+            assert hangs.wait(LIMIT)
+        checked.set()
+        return states(paths)
+
+    monkeypatch.setattr(files, "file_states", file_states)
+    async with asyncio.timeout(LIMIT), aclosing(file_changes([mount])) as told:
+        await anext(told)
+        swap_link(mount)
+        change = asyncio.create_task(anext(told))
+        await asyncio.sleep(0.1)
+        assert not change.done()
+        hangs.set()
+        await change
 
 
 async def test_a_change_soon_after_another_is_reported_soon(mount: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from injector.errors import ConfigError, InternalError
 from injector.istio.revision import Revision
-from injector.revisions import reload
+from injector.revisions import files, reload
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader, LoadReport, Prepared, RevisionState, report_changes
 from injector.revisions.source import ClusterFacts, RawRevision, SourceState, build
@@ -482,7 +482,7 @@ def test_configurations_that_fail_again_and_again_take_no_memory(
 
 
 def test_a_read_that_does_not_end_is_an_error_until_it_ends(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reload, "READ_TIMEOUT", 0.05)
+    monkeypatch.setattr(files, "READ_TIMEOUT", 0.05)
     reads, ends = list[str](), threading.Event()
     read = setup.read
 
@@ -502,7 +502,7 @@ def test_a_read_that_does_not_end_is_an_error_until_it_ends(setup: Setup, monkey
     assert setup.loader.prepare(3.0) is None  # the same error
     assert len(reads) == 1  # no thread for each attempt
 
-    monkeypatch.setattr(reload, "READ_TIMEOUT", LIMIT)
+    monkeypatch.setattr(files, "READ_TIMEOUT", LIMIT)
     ends.set()
     deadline = time.monotonic() + LIMIT
     while setup.loader.report.errors and time.monotonic() < deadline:

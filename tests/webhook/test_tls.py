@@ -7,6 +7,7 @@ import base64
 import functools
 import logging
 import ssl
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,14 +19,16 @@ from prometheus_client import CollectorRegistry
 
 from injector.errors import ConfigError
 from injector.metrics import Metrics
+from injector.revisions import files
 from injector.revisions.files import read_file
+from injector.webhook.tls import certificate as tls_certificate
 from injector.webhook.tls import certificatesource as tls_source
-from injector.webhook.tls.certificate import Certificate, CertificateFiles, Pair, read_pair
-from injector.webhook.tls.certificatesource import FAILURE, SUCCESS, FileSource
+from injector.webhook.tls.certificate import Certificate, CertificateFiles, ClientAuthority, Pair, read_pair
+from injector.webhook.tls.certificatesource import FAILURE, SUCCESS, FileSource, Handshakes
 from tests.cases import cases
 from tests.cluster.fakes import in_fake_time
 from tests.held import LOOKS, few_failures_held
-from tests.tasks import running
+from tests.tasks import running, until
 from tests.webhook.certificates import (
     BAD_PAIRS,
     Issued,
@@ -41,6 +44,7 @@ from tests.webhook.certificates import (
 from tests.webhook.tlspair import shown_by
 
 HOUR = 3600.0
+LIMIT = 60.0
 
 
 @pytest.fixture
@@ -65,6 +69,36 @@ def test_a_missing_file_is_named_with_its_flag(tmp_path: Path, missing: str, fla
 
     with pytest.raises(ConfigError, match=f"{missing}: cannot be read: No such file or directory; correct {flag}"):
         FileSource(CertificateFiles(certificate, key))
+
+
+@pytest.mark.parametrize("hanging", ["tls.crt", "ca.crt"])
+def test_a_read_that_hangs_at_start_or_later_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hanging: str
+) -> None:
+    certificate, key = write_certificate(tmp_path)
+    (tmp_path / "ca.crt").write_bytes(certificate.read_bytes())
+    ends = threading.Event()
+
+    def hang(path: Path) -> bytes:
+        assert path.name != hanging or ends.wait(LIMIT)
+        return read_file(path)
+
+    monkeypatch.setattr(files, "READ_TIMEOUT", 0.05)
+    for module in (tls_certificate, tls_source):
+        monkeypatch.setattr(module, "read_file", hang)
+
+    def start() -> FileSource:
+        return FileSource(
+            CertificateFiles(certificate, key), handshakes=Handshakes(ClientAuthority(tmp_path / "ca.crt"))
+        )
+
+    with pytest.raises(ConfigError, match=rf"{hanging}: the .* cannot be read within 0\.05 s; check the volume"):
+        start()
+    ends.set()
+    source = start()
+    ends.clear()
+    assert [source.poll(), source.poll()] == ["failure", None]
+    ends.set()
 
 
 @pytest.mark.parametrize(
@@ -267,51 +301,53 @@ def test_what_openssl_refuses_is_a_bad_pair(secret: MountedSecret, monkeypatch: 
     assert "OpenSSL rejects it" in str(source.error)
 
 
-@in_fake_time
-async def test_following_polls_each_interval_and_counts(
+async def test_a_new_pair_is_used_and_a_bad_one_is_counted(
     secret: MountedSecret, metrics: Metrics, collector: CollectorRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    secret.put()
-    source = FileSource(secret.files, interval=7.0, clock=lambda: secret.now)
-    async with running(source.follow(metrics)):
-        await asyncio.sleep(8.0)
-        secret.put(Order(until=48))
-        await asyncio.sleep(7.0)
-        secret.put_bytes(b"garbage", b"")
-        await asyncio.sleep(7.0)
-        monkeypatch.setattr(source, "poll", Path("/nope").stat)
-        await asyncio.sleep(7.0)
+    def counted(outcome: str) -> float:
+        return collector.get_sample_value("injector_certificate_reloads_total", {"outcome": outcome}) or 0.0
 
-    reloads = "injector_certificate_reloads_total"
-    assert [collector.get_sample_value(reloads, {"outcome": each}) for each in (SUCCESS, FAILURE)] == [1, 2]
+    secret.put()
+    source = FileSource(secret.files, interval=0.01, clock=lambda: secret.now)
+    async with running(source.follow(metrics)):
+        secret.put(Order(until=48))
+        await until(lambda: counted(SUCCESS) == 1)
+        secret.put_bytes(b"garbage", b"")
+        await until(lambda: counted(FAILURE) == 1)
+        monkeypatch.setattr(source, "poll", Path("/nope").stat)
+        await until(lambda: counted(FAILURE) > 1)
+
+    assert counted(SUCCESS) == 1
     expiry = collector.get_sample_value("injector_certificate_expiry_timestamp_seconds")
     assert expiry == source.certificate.not_after
 
 
-@in_fake_time
 async def test_files_that_have_not_changed_are_not_read(
     secret: MountedSecret, metrics: Metrics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secret.put()
-    source = FileSource(secret.files, interval=1.0, clock=lambda: secret.now)
-    polls: list[float] = []
+    source = FileSource(secret.files, interval=0.01, clock=lambda: secret.now)
+    polls: list[str | None] = []
     changes: list[int] = []
     poll = source.poll
     source.changed = lambda: changes.append(len(polls))
 
     def counted() -> str | None:
-        polls.append(asyncio.get_running_loop().time())
-        return poll()
+        polls.append(poll())
+        return polls[-1]
 
     monkeypatch.setattr(source, "poll", counted)
     async with running(source.follow(metrics)):
-        await asyncio.sleep(5.5)
+        await until(lambda: len(polls) == 1)  # the first look reads, since nothing is known yet
+        await asyncio.sleep(0.1)
+        assert len(polls) == 1
         secret.put(Order(until=48))
-        await asyncio.sleep(10.0)
+        await until(lambda: changes)
+        await asyncio.sleep(0.1)
 
-    # The first look reads, since nothing is known yet.
-    assert polls == [1, 6]
-    assert changes == [2]
+    assert polls[0] is None
+    assert [outcome for outcome in polls if outcome] == [SUCCESS]
+    assert len(polls) <= 3  # the folder and its files may change in two looks
 
 
 @in_fake_time

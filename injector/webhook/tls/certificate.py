@@ -14,6 +14,7 @@ import re
 import ssl
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from cryptography import x509
@@ -22,7 +23,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 
 from injector.errors import ConfigError
 from injector.golang.time import utc_text
-from injector.revisions.files import read_file
+from injector.revisions.files import TimedReads, read_file
 
 if TYPE_CHECKING:
     import asyncio
@@ -192,6 +193,7 @@ class ClientAuthority:
     def __init__(self, path: Path, names: Sequence[str] = ()) -> None:
         self.path = path
         self._names = frozenset(names)
+        self._reads = TimedReads()
         self._trusted = self._read()
         self._rejected = ""
 
@@ -238,7 +240,7 @@ class ClientAuthority:
 
     def _read(self) -> tuple[x509.Certificate, ...]:
         try:
-            text = read_file(self.path)
+            text = self._reads.read(partial(read_file, self.path), "the client CA", where=str(self.path))
         except OSError as error:
             raise ConfigError(
                 f"cannot be read: {error.strerror}", where=str(self.path), hint="correct --client-ca-file"

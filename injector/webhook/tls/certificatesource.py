@@ -17,12 +17,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from injector.errors import ConfigError, InjectorError, detach
 from injector.memoryfiles import file_in_memory
-from injector.revisions.files import DAEMON_THREADS, file_states, read_file
+from injector.revisions.files import DAEMON_THREADS, FileWatch, TimedReads, read_file
 from injector.webhook.tls.certificate import Certificate, CertificateFiles, Pair, read_certificates, read_pair, trust
 
 if TYPE_CHECKING:
@@ -170,6 +171,8 @@ class CertificateSource(ABC):
 
 # A mounted Secret changes all its files at once, by one rename, so of two readings in a row the second is complete.
 _READINGS: Final = 3
+_UNWATCHED_INTERVAL: Final = 60.0
+"""Seconds between two readings of files that do not change: the watch for changes cannot report that a mount hangs."""
 
 
 class FileSource(CertificateSource):
@@ -191,6 +194,7 @@ class FileSource(CertificateSource):
         self._files = files
         self._interval = interval
         self._rejected: Pair | str = ""
+        self._reads = TimedReads()
         self._last_read: tuple[Pair | None, Certificate | ConfigError] = None, ConfigError("nothing was read")
         self._use(self._load(self._read_stable()))
 
@@ -232,22 +236,22 @@ class FileSource(CertificateSource):
         metrics.certificate(self.certificate.not_after)
         clients = self.clients
         files = self._files.chain, self._files.key, self._files.authority, None if clients is None else clients.path
-        paths = [file for file in files if file is not None]
-        states = None
-        while self._interval:
-            await asyncio.sleep(self._interval)
-            before, states = states, file_states(paths)
-            # A rejected pair may become valid with time.
-            if states == before and self.error is None:
-                continue
-            try:
-                outcome = await asyncio.get_running_loop().run_in_executor(DAEMON_THREADS, self.poll)
-            except Exception as error:  # noqa: BLE001 -- the next poll may succeed
-                _log.error("cannot poll the certificate: %s", type(error).__name__)
-                outcome = FAILURE
-            if outcome is not None:
-                metrics.certificate(self.certificate.not_after, outcome)
-                self.changed()
+        if not self._interval:
+            return
+        async with FileWatch([file for file in files if file is not None], self._interval) as watch:
+            while True:
+                with suppress(TimeoutError):
+                    # A rejected pair may become valid with time.
+                    async with asyncio.timeout(_UNWATCHED_INTERVAL if self.error is None else self._interval):
+                        await watch.wait()
+                try:
+                    outcome = await asyncio.get_running_loop().run_in_executor(DAEMON_THREADS, self.poll)
+                except Exception as error:  # noqa: BLE001 -- the next poll may succeed
+                    _log.error("cannot poll the certificate: %s", type(error).__name__)
+                    outcome = FAILURE
+                if outcome is not None:
+                    metrics.certificate(self.certificate.not_after, outcome)
+                    self.changed()
 
     def _reject(self, content: Pair | str, error: ConfigError) -> str | None:
         detach(error)
@@ -260,12 +264,15 @@ class FileSource(CertificateSource):
 
     def _read_stable(self) -> Pair:
         """Read the files until two readings in a row are equal, to avoid a half-written pair."""
-        pair = _read(self._files)
+        pair = self._read()
         for _ in range(_READINGS):
-            before, pair = pair, _read(self._files)
+            before, pair = pair, self._read()
             if before == pair:
                 break
         return pair
+
+    def _read(self) -> Pair:
+        return self._reads.read(partial(_read, self._files), "the certificate", where=str(self._files.chain))
 
     def _load(self, pair: Pair, current: Certificate | None = None) -> Loaded:
         """Check a pair and load it; ``current`` is the certificate to replace."""
