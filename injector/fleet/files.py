@@ -72,6 +72,8 @@ class FileReader:
         """Return the results of ``keep`` for all objects of a scope, without None."""
         selector = Selector.parse(scope.labels) if scope.labels else EVERYTHING
         objects = self._of(scope.resource, scope.namespace)
+        if scope.name:
+            objects = (obj for obj in objects if obj["metadata"]["name"] == scope.name)
         results = (keep(obj) for obj in objects if selector.matches(obj["metadata"].get("labels") or {}))
         return [result for result in results if result is not None]
 

@@ -15,6 +15,7 @@ its last mesh config if the new one has such a fault.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
@@ -164,6 +165,8 @@ _LOCALHOST: Final = 1
 _METADATA_MERGED: Final[Minor] = (1, 10)
 _PROVIDERS_MERGED: Final[Minor] = (1, 11)
 _ALIASES_SORTED: Final[Minor] = (1, 12)
+# istiod merges the ConfigMap of SHARED_MESH_CONFIG below its own mesh config from this minor on.
+_SHARED: Final[Minor] = (1, 10)
 MOST_VALUES: Final = 2_000
 """The largest number of values in the ProxyConfig of a pod, keys included: an admission reads each more than once."""
 _HEADERS: Final = ("forwardedClientCert", "requestId", "attemptCount", "server", "envoyDebugHeaders")
@@ -172,16 +175,23 @@ _DEFAULTS_LEFT_OUT: Final[Minor] = (1, 6)
 _EMPTY_METADATA_LEFT_OUT: Final[Minor] = (1, 9)
 
 
-def parse_mesh_config(text: str | None, minor: Minor, *, where: str = "mesh") -> Message:
-    """Read a mesh config on top of the minor's defaults; None gives the defaults.
+def parse_mesh_config(text: str | None, minor: Minor, *, where: str = "mesh", shared: str | None = None) -> Message:
+    """Read a mesh config on top of the ``shared`` one, and of the minor's defaults; None gives these alone.
 
-    Raises ConfigError if a type is wrong or Istio refuses a value.
+    A shared mesh config that is not valid is ignored, as istiod does it. Raises ConfigError if a type is wrong or Istio refuses a value.
     """
+    base = default_mesh_config(minor)
+    if shared is not None and minor >= _SHARED:
+        with suppress(DataError):
+            base = dict(_apply_mesh_config(shared, minor, base, where).values)
+    return _apply_mesh_config(text, minor, base, where)
+
+
+def _apply_mesh_config(text: str | None, minor: Minor, defaults: Mapping[str, Any], where: str) -> Message:
     data = None if text is None else load_yaml(text, where=where)
     data = {} if data is None else data
     if not isinstance(data, dict):
         raise ConfigError("a mesh config must be a mapping", where=where, hint="give the key `mesh` of ConfigMap istio")
-    defaults = default_mesh_config(minor)
     merged = parse_message(mesh_config_type(minor), data, base=defaults, where=where)
     overlay = data.get("defaultConfig")
     proxy = defaults["defaultConfig"]
@@ -191,7 +201,7 @@ def parse_mesh_config(text: str | None, minor: Minor, *, where: str = "mesh") ->
     if minor >= _PROVIDERS_MERGED:
         fields["extensionProviders"] = _merge_providers(defaults["extensionProviders"], merged.values)
     if minor >= _ALIASES_SORTED and "trustDomainAliases" in fields:
-        fields["trustDomainAliases"] = sorted(set(fields["trustDomainAliases"]))
+        fields["trustDomainAliases"] = sorted({*fields["trustDomainAliases"], *defaults.get("trustDomainAliases", ())})
     fault = next(mesh_faults(fields), "")
     if fault:
         raise ConfigError(fault, where=where, hint="correct the mesh config; istiod refuses it too")

@@ -182,10 +182,17 @@ class Revision:
         return self.behaviours.native_sidecar_nodes and self.native_sidecars == "auto"
 
 
-def build_revision(
-    name: str, *, config: str, values: str | None, mesh: str | None, settings: RevisionSettings, origin: str
+def build_revision(  # noqa: PLR0913 -- the texts of a revision
+    name: str,
+    *,
+    config: str,
+    values: str | None,
+    mesh: str | None,
+    settings: RevisionSettings,
+    origin: str,
+    shared_mesh: str | None = None,
 ) -> Revision:
-    """Build one revision from the texts of Istio's ConfigMap keys.
+    """Build one revision from the texts of Istio's ConfigMap keys. ``shared_mesh`` is the mesh config below ``mesh``.
 
     Raises ConfigError, or TemplateRenderError if a template does not parse.
     """
@@ -205,10 +212,10 @@ def build_revision(
         namespaces=frozen(dict(settings.namespaces)),
         config=parsed,
         values=tree,
-        mesh=mesh_facts(parse_mesh_config(mesh, minor, where=f"{origin}: mesh")),
+        mesh=mesh_facts(parse_mesh_config(mesh, minor, where=f"{origin}: mesh", shared=shared_mesh)),
         behaviours=behaviours_of(minor),
         templates=templates,
-        fingerprint=_fingerprint(config, values, mesh, settings),
+        fingerprint=_fingerprint(config, values, mesh, shared_mesh, settings),
         hermetic=all(template.hermetic for template in templates.values()),
         functions_called=frozenset().union(*(template.called for template in templates.values())),
         shared_values=tree.tree if all(template.is_pure for template in templates.values()) else None,
@@ -236,8 +243,11 @@ def _compile(config: InjectConfig, settings: RevisionSettings, minor: Minor) -> 
     return compile_go_templates(config.templates, config.delimiters, minor, settings.env)
 
 
-def _fingerprint(config: str, values: str | None, mesh: str | None, settings: RevisionSettings) -> str:
+def _fingerprint(
+    config: str, values: str | None, mesh: str | None, shared_mesh: str | None, settings: RevisionSettings
+) -> str:
     digest = hashlib.sha256()
-    for part in (config, values, mesh, repr(settings)):
+    shared = () if shared_mesh is None else (shared_mesh,)
+    for part in (config, values, mesh, *shared, repr(settings)):
         digest.update(b"\0" if part is None else part.encode() + b"\1")
     return digest.hexdigest()[:12]

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar
 
 from injector.cluster.listwatch import ListWatch
 from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, NODES, PROXY_CONFIGS, WEBHOOKS, ObjectReader, Scope
@@ -25,7 +25,16 @@ from injector.istio.labels import ISTIO_NAMESPACE, REVISION_LABEL
 from injector.istio.proxyconfig import ProxyConfigResource, ProxyConfigs, read_proxy_config_resource
 from injector.kube.objects import mapping_at
 from injector.revisions.configmaps import istio_config_map, raw_revisions
-from injector.revisions.source import ClusterFacts, Overrides, RawRevision, SourceState, build, overridden, with_facts
+from injector.revisions.source import (
+    ClusterFacts,
+    Overrides,
+    RawRevision,
+    SourceState,
+    build,
+    overridden,
+    shared_mesh_name,
+    with_facts,
+)
 from injector.revisions.tags import TagObject, read_tags, tag_object
 
 if TYPE_CHECKING:
@@ -38,6 +47,8 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 _log = logging.getLogger(__name__)
+
+SHARED_MESH: Final = "sharedmesh"
 
 
 def reduce_webhooks(item: Mapping[str, Any]) -> tuple[TagObject | None, WebhookFacts | None]:
@@ -86,6 +97,31 @@ class Watched:
 def reads_proxy_configs(revision: Revision) -> bool:
     """Return whether the Istio of a revision reads ProxyConfig resources."""
     return bool(revision.behaviours.proxy_config_merge)
+
+
+def shared_mesh(item: Mapping[str, Any]) -> str | None:
+    """Return the mesh config of a ConfigMap; None if it has none."""
+    text = mapping_at(item, "data").get("mesh")
+    return text if isinstance(text, str) else None
+
+
+def shared_mesh_scope(name: str, istio_namespace: str) -> Scope:
+    """Return the scope of a ConfigMap that ``SHARED_MESH_CONFIG`` names. It has no label of a revision."""
+    return Scope(CONFIG_MAPS, istio_namespace, name=name, optional=True, watch_name=SHARED_MESH)
+
+
+def shared_mesh_names(state: SourceState) -> list[str]:
+    """Return the names of the ConfigMaps with the shared mesh configs of the revisions."""
+    return sorted({shared_mesh_name(raw) for raw in state.revisions} - {""})
+
+
+def with_shared_mesh(state: SourceState, objects: Mapping[str, Mapping[str, str]]) -> SourceState:
+    """Return the state with the shared mesh configs of its revisions. One that does not exist is left out, as istiod does it."""
+    revisions = []
+    for raw in state.revisions:
+        texts = objects.get(f"{SHARED_MESH}/{shared_mesh_name(raw)}", {})
+        revisions.append(replace(raw, shared_mesh=next(iter(texts.values()), None)))
+    return replace(state, revisions=tuple(revisions))
 
 
 def watched_resources(istio_namespace: str) -> dict[str, Watched]:
@@ -146,7 +182,10 @@ class ClusterSource:
     def _watch(self, tasks: asyncio.TaskGroup, changed: Callable[[], None]) -> None:
         """Start the watches that are missing for the revisions that are served."""
         revisions = self.registry.snapshot.revisions.values()
-        for name, resource in watched_resources(self.namespace).items():
+        resources = watched_resources(self.namespace)
+        for name in shared_mesh_names(self.read()):
+            resources[f"{SHARED_MESH}/{name}"] = Watched(shared_mesh_scope(name, self.namespace), shared_mesh)
+        for name, resource in resources.items():
             needed_by = resource.needed_by
             if name not in self._watches and (needed_by is None or any(map(needed_by, revisions))):
                 self._watches[name] = ListWatch(
@@ -181,7 +220,8 @@ def cluster_state(objects: Mapping[str, Mapping[str, Any]], namespace: str) -> S
     webhooks: Iterable[tuple[TagObject | None, WebhookFacts | None]] = objects.get(WEBHOOKS.plural, {}).values()
     tags, faults = read_tags(tag for tag, _ in webhooks if tag is not None)
     webhook_errors = webhook_faults(led for _, led in webhooks)
-    return SourceState(revisions, failures, tags, tag_faults=faults, facts=facts, webhook_faults=webhook_errors)
+    state = SourceState(revisions, failures, tags, tag_faults=faults, facts=facts, webhook_faults=webhook_errors)
+    return with_shared_mesh(state, objects)
 
 
 class Offload(Protocol):
@@ -204,7 +244,11 @@ async def list_state(reader: ObjectReader, istio_namespace: str, offload: Offloa
             objects[name] = {
                 str(number): item for number, item in enumerate(await reader.all(resource.scope, resource.keep))
             }
-    return await offload(cluster_state, objects, istio_namespace)
+    state = await offload(cluster_state, objects, istio_namespace)
+    for name in shared_mesh_names(state):
+        texts = await reader.all(shared_mesh_scope(name, istio_namespace), shared_mesh)
+        objects[f"{SHARED_MESH}/{name}"] = dict(zip([name], texts, strict=False))
+    return with_shared_mesh(state, objects)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from injector.revisions.tags import Tag, parse_tags
 
 CONFIG_FILES: Final = ("config", "config.yaml")
 TAGS_FILE: Final = "tags.yaml"
+SHARED_MESH_FILE: Final = "shared-mesh"
 PROXY_CONFIGS_FILE: Final = "proxyconfigs.yaml"
 
 
@@ -119,6 +120,7 @@ def read_folder(folder: Path) -> RawRevision:
         config=config,
         values=read_nonempty(folder / "values"),
         mesh=read_nonempty(folder / "mesh"),
+        shared_mesh=read_nonempty(folder / SHARED_MESH_FILE),
         settings=parse_settings(read_nonempty(folder / SETTINGS_KEY), where=str(folder / SETTINGS_KEY)),
         origin=str(folder),
     )

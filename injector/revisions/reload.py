@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from injector.errors import ConfigError, DataError, InjectorError, InternalError, detach, whereabouts
 from injector.revisions.files import TimedReads
 from injector.revisions.registry import Registry, Snapshot, snapshot_of
-from injector.revisions.source import build, explain_newer, with_facts
+from injector.revisions.source import build, explain_newer, shared_mesh_notes, with_facts
 from injector.revisions.tags import Tag, usable_tags
 from injector.revisions.verify import RecentPod, verify, verify_recent
 
@@ -323,7 +323,7 @@ class Loader:
         try:
             revision = build(raw)
             verified = verify(revision)
-            notes = verified.notes
+            notes = verified.notes + shared_mesh_notes(raw, revision)
             if served is not None:
                 notes += verify_recent(revision, served, pods.get(raw.name, ()))
             return _Built(raw, raw, RevisionState(raw.name, revision, None, now, notes, failed=verified.failed))

@@ -12,6 +12,7 @@ from injector.istio.behaviours import Minor, parse_minor
 from injector.istio.config import InjectConfig, Values, newer_istio, parse_inject_config, parse_values, tagged_minor
 from injector.istio.frozen import frozen
 from injector.istio.labels import DEFAULT_NAME, NAMESPACE
+from injector.istio.mesh import parse_mesh_config
 from injector.istio.proxyconfig import ProxyConfigs
 from injector.istio.revision import Revision, RevisionSettings, build_revision, stated_or_inferred_minor
 from injector.kube.yaml import load_yaml
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 
 SETTINGS_KEY: Final = "revision.yaml"
 """The file in a revision's folder, and the key of its ConfigMap, with the settings that Istio does not have."""
+
+
+SHARED_MESH_CONFIG: Final = "SHARED_MESH_CONFIG"
+"""The variable of istiod that names a ConfigMap whose key ``mesh`` is merged below the mesh config (pilot/pkg/bootstrap/mesh.go)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,7 @@ class RawRevision:
         settings: the content of ``revision.yaml``.
         origin: where it was read, for messages.
         files: the place of each key that is not below ``origin``, for messages.
+        shared_mesh: the key ``mesh`` of the ConfigMap that istiod's ``SHARED_MESH_CONFIG`` names, below ``mesh``.
     """
 
     name: str
@@ -71,6 +77,7 @@ class RawRevision:
     files: Mapping[str, str] = field(default_factory=dict)
     # Not in the repr: these can be thousands of namespaces.
     facts: ClusterFacts = field(default=ClusterFacts(), repr=False)
+    shared_mesh: str | None = None
 
 
 def parse_settings(text: str | None, *, where: str) -> dict[str, Any]:
@@ -208,7 +215,13 @@ def build(raw: RawRevision) -> Revision:
         stated, values = _stated_settings(raw), parse_values(raw.values, where=f"{raw.origin}: values")
         settings = replace(stated, env={**values.environment, **stated.env})
         built = build_revision(
-            raw.name, config=raw.config, values=raw.values, mesh=raw.mesh, settings=settings, origin=raw.origin
+            raw.name,
+            config=raw.config,
+            values=raw.values,
+            mesh=raw.mesh,
+            settings=settings,
+            origin=raw.origin,
+            shared_mesh=raw.shared_mesh,
         )
     except DataError as error:
         error.where = _place(error.where, raw)
@@ -238,6 +251,26 @@ def parse_texts(raw: RawRevision) -> Texts:
         error.where = _place(error.where, raw)
         raise
     return Texts(config, values, minor, settings.engine)
+
+
+def shared_mesh_name(raw: RawRevision) -> str:
+    """Return the name of the ConfigMap with the shared mesh config of a revision; empty without one."""
+    own = raw.settings.get("env")
+    if isinstance(own, dict) and SHARED_MESH_CONFIG in own:
+        return str(own[SHARED_MESH_CONFIG])
+    try:
+        return parse_values(raw.values, where=raw.origin).environment.get(SHARED_MESH_CONFIG, "")
+    except DataError:
+        return ""  # building the revision reports it
+
+
+def shared_mesh_notes(raw: RawRevision, revision: Revision) -> tuple[str, ...]:
+    """Return a note if the shared mesh config is not valid, and thus ignored."""
+    try:
+        parse_mesh_config(raw.shared_mesh, revision.minor, where="the shared mesh config")
+    except DataError as error:
+        return (f"ignoring the shared mesh config, as istiod does: {error}",)
+    return ()
 
 
 def options_of_values(raw: RawRevision, options: WebhookOptions) -> WebhookOptions:

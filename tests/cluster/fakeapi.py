@@ -232,7 +232,8 @@ def _key(resource: Resource, manifest: Mapping[str, Any]) -> tuple[str, str, str
 
 def _is_in(scope: Scope, plural: str, subject: dict[str, Any]) -> bool:
     is_there = not scope.namespace or subject["metadata"].get("namespace") == scope.namespace
-    return plural == scope.resource.plural and is_there and selected(scope.labels, subject)
+    is_named = scope.name in ("", subject["metadata"]["name"])
+    return plural == scope.resource.plural and is_there and is_named and selected(scope.labels, subject)
 
 
 def selected(selector: str, subject: Mapping[str, Any]) -> bool:

@@ -39,7 +39,8 @@ def used_metrics(registry: CollectorRegistry) -> Metrics:
     metrics.count_shadow("prod", "1-30", "different", ("image",))
     metrics.shadow_dropped.inc()
     metrics.set_revisions(
-        {"1-24": RevisionRow(valid=True, loaded_at=1.0, istio_version="1.24", fingerprint="f")}, tags_valid=True
+        {"1-24": RevisionRow(valid=True, loaded_at=1.0, istio_version="1.24", fingerprint="f", failed=("plain",))},
+        tags_valid=True,
     )
     metrics.unserved_reviews.labels("pod", "warned").inc()
     metrics.unserved_names.labels("pod").set(1)

@@ -105,6 +105,45 @@ def test_the_defaults_are_not_changed() -> None:
     assert _proxy(mesh)["proxyMetadata"] == {"A": "a"}
 
 
+SHARED = """
+rootNamespace: shared
+trustDomain: shared
+trustDomainAliases: [b]
+extensionProviders: [{name: x, opentelemetry: {service: shared, port: 1}}, {name: other}]
+defaultConfig: {statusPort: 1, drainDuration: 10s, proxyMetadata: {A: shared, B: shared}}
+"""
+OWN = """
+trustDomain: own
+trustDomainAliases: [a]
+extensionProviders: [{name: x, opentelemetry: {service: own, port: 1}}]
+defaultConfig: {statusPort: 2, proxyMetadata: {A: own}}
+"""
+
+
+def test_a_shared_mesh_config_is_below_the_own_one() -> None:
+    mesh = parse_mesh_config(OWN, NEWEST, shared=SHARED)
+
+    assert (mesh.values["rootNamespace"], mesh.values["trustDomain"]) == ("shared", "own")
+    assert list(mesh.values["trustDomainAliases"]) == ["a", "b"]
+    assert (_proxy(mesh)["statusPort"], _proxy(mesh)["drainDuration"]) == (2, 10 * SECOND)
+    assert dict(_proxy(mesh)["proxyMetadata"]) == {"A": "own", "B": "shared"}
+    names = [provider["name"] for provider in mesh.values["extensionProviders"]]
+    assert names == ["prometheus", "stackdriver", "envoy", "x", "other"]
+    assert "own" in repr(mesh.values["extensionProviders"][names.index("x")])
+
+
+@pytest.mark.parametrize(
+    "shared", ["", "{}", "[", "defaultConfig: 1", "trustDomain: [1]", "defaultConfig: {drainDuration: soon}"]
+)
+def test_a_shared_mesh_config_that_is_not_valid_is_ignored(shared: str) -> None:
+    assert parse_mesh_config(OWN, NEWEST, shared=shared).values == parse_mesh_config(OWN, NEWEST).values
+
+
+def test_istio_before_1_10_has_no_shared_mesh_config() -> None:
+    text = "trustDomain: own"
+    assert parse_mesh_config(text, (1, 9), shared=SHARED).values == parse_mesh_config(text, (1, 9)).values
+
+
 @cases("minor", "text", "field", "expected")
 def test_a_field_of_the_mesh_is_what_the_minor_makes_of_it(minor: Minor, text: str, field: str, expected: Any) -> None:
     assert parse_mesh_config(text, minor).values[field] == expected

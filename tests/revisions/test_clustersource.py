@@ -283,6 +283,43 @@ def followed(cluster: FakeApi, *, seconds: float = 30.0) -> tuple[Registry, list
     return registry, sorted({what.split()[1] for what in cluster.asked if what.startswith("list")}), settled_after
 
 
+def shared(text: str) -> dict[str, Any]:
+    """The ConfigMap that SHARED_MESH_CONFIG names, which has no label."""
+    return {"metadata": {"name": "shared", "namespace": HOME}, "data": {"mesh": text}}
+
+
+@in_fake_time
+async def test_the_shared_mesh_config_that_istiod_is_told_of_is_watched() -> None:
+    values = json.dumps({"pilot": {"env": {"SHARED_MESH_CONFIG": "shared"}}, "global": {"tag": "1.24.1"}})
+    own = config_map("istio-a", mesh="{trustDomain: own}")
+    api = cluster_of({CONFIG_MAPS: [config_map("istio-sidecar-injector-a", config=CONFIG, values=values), own]})
+    api.put(CONFIG_MAPS, shared("{trustDomain: shared, rootNamespace: first}"))
+    registry = Registry()
+    source = ClusterSource(api, registry, Observed(), HOME)
+    loader, ready = Loader(source.read, registry), asyncio.Event()
+
+    def root_namespace() -> str:
+        return registry.snapshot.revisions["a"].mesh.root_namespace
+
+    def changed() -> None:
+        loader.load(0.0)
+
+    async with running(source.follow(changed, ready)):
+        await ready.wait()
+        assert root_namespace() == "first"
+        assert registry.snapshot.revisions["a"].mesh.mesh_config.values["trustDomain"] == "own"
+        api.put(CONFIG_MAPS, shared("{rootNamespace: second}"))
+        await asyncio.sleep(1.0)
+        assert root_namespace() == "second"
+        api.put(CONFIG_MAPS, shared("rootNamespace: ["))
+        await asyncio.sleep(1.0)
+        assert root_namespace() == "istio-system"
+        assert "ignoring the shared mesh config, as istiod does: " in loader.report.revisions["a"].notes[0]
+        api.drop(CONFIG_MAPS, "shared", HOME)
+        await asyncio.sleep(1.0)
+        assert loader.report.revisions["a"].notes == ()
+
+
 @in_fake_time
 async def test_a_source_that_failed_watches_again_when_it_is_restarted(monkeypatch: pytest.MonkeyPatch) -> None:
     api, failures = FakeApi(), [ValueError()]

@@ -14,10 +14,10 @@ from injector.istio.proxyconfig import ProxyConfigs, read_proxy_config_resource
 from injector.revisions.directory import EMBEDDED, merge_states, read_directory, read_folder, read_single
 from injector.revisions.registry import Registry
 from injector.revisions.reload import Loader
-from injector.revisions.source import ClusterFacts, SourceState
+from injector.revisions.source import ClusterFacts, SourceState, build
 from injector.revisions.tags import Tag
 from tests.cases import cases
-from tests.revisions.fakes import CONFIG, VALUES, make_raw
+from tests.revisions.fakes import CONFIG, VALUES, make_raw, write_revision
 
 
 def write(folder: Path, **files: str) -> Path:
@@ -42,6 +42,16 @@ def test_a_folder_holds_the_keys_of_the_config_maps(tmp_path: Path) -> None:
     assert (raw.name, raw.config, raw.values, raw.mesh) == ("1-24", CONFIG, "{}", "a: 1")
     assert raw.settings == {"istioVersion": "1.24", "env": {"PLATFORM": "openshift"}}
     assert raw.origin == str(folder)
+
+
+def test_a_folder_may_have_a_shared_mesh_config(tmp_path: Path) -> None:
+    folder = write_revision(tmp_path / "1-24")
+    (folder / "mesh").write_text("trustDomain: own")
+    (folder / "shared-mesh").write_text("{trustDomain: shared, rootNamespace: shared}")
+
+    mesh = build(read_folder(folder)).mesh
+
+    assert (mesh.root_namespace, mesh.mesh_config.values["trustDomain"]) == ("shared", "own")
 
 
 def test_only_the_config_must_be_there(tmp_path: Path) -> None:
