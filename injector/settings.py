@@ -127,7 +127,11 @@ class Settings:
     from_cluster: bool = _setting(
         "Also serve the revisions and tags that Istio installed in the cluster.", default=False
     )
-    istio_namespace: str = _setting("Namespace of Istio's ConfigMaps, for --from-cluster.", "istio-system", "NAMESPACE")
+    istio_namespace: tuple[str, ...] = _setting(
+        "Namespace of Istio's ConfigMaps, for --from-cluster. Repeat it for control planes in several namespaces.",
+        ("istio-system",),
+        "NAMESPACE",
+    )
     kubeconfig: Path | None = _setting("How to reach the API server. The default is the pod's service account.")
     watch_unserved: bool = _setting(
         "Watch the cluster for namespaces and pods whose istio.io/rev names an unknown revision or tag.", default=False
@@ -269,6 +273,8 @@ class Settings:
             )
         if self.patches and not self.self_signed and not self.ca_cert_file:
             raise UsageError("caBundle cannot be patched without a CA", hint="give --caCertFile too")
+        if self.upgrades and len(self.istio_namespace) > 1:
+            raise UsageError("--upgrades requires one --istio-namespace", hint="run the upgrades by another injector")
         if self.client_name and not self.client_ca_file:
             raise UsageError("--client-name requires --client-ca-file", hint="give --client-ca-file too")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar
@@ -105,29 +105,41 @@ def shared_mesh(item: Mapping[str, Any]) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def shared_mesh_scope(name: str, istio_namespace: str) -> Scope:
-    """Return the scope of a ConfigMap that ``SHARED_MESH_CONFIG`` names. It has no label of a revision."""
-    return Scope(CONFIG_MAPS, istio_namespace, name=name, optional=True, watch_name=SHARED_MESH)
-
-
-def shared_mesh_names(state: SourceState) -> list[str]:
-    """Return the names of the ConfigMaps with the shared mesh configs of the revisions."""
-    return sorted({shared_mesh_name(raw) for raw in state.revisions} - {""})
+def shared_meshes(state: SourceState, namespaces: Collection[str]) -> dict[str, Watched]:
+    """Return the ConfigMaps with the shared mesh configs of the revisions. They have no label of a revision."""
+    named = {(raw.namespace, name) for raw in state.revisions if (name := shared_mesh_name(raw))}
+    return {
+        f"{SHARED_MESH}/{namespace}/{name}": Watched(
+            Scope(CONFIG_MAPS, namespace, name=name, optional=True, watch_name=SHARED_MESH), shared_mesh
+        )
+        for namespace, name in sorted(named)
+        if namespace in namespaces
+    }
 
 
 def with_shared_mesh(state: SourceState, objects: Mapping[str, Mapping[str, str]]) -> SourceState:
     """Return the state with the shared mesh configs of its revisions. One that does not exist is left out, as istiod does it."""
     revisions = []
     for raw in state.revisions:
-        texts = objects.get(f"{SHARED_MESH}/{shared_mesh_name(raw)}", {})
+        texts = objects.get(f"{SHARED_MESH}/{raw.namespace}/{shared_mesh_name(raw)}", {})
         revisions.append(replace(raw, shared_mesh=next(iter(texts.values()), None)))
     return replace(state, revisions=tuple(revisions))
 
 
-def watched_resources(istio_namespace: str) -> dict[str, Watched]:
-    """Return the resources to watch by their plural."""
+def config_map_key(namespace: str) -> str:
+    """Return the key of the ConfigMaps of a namespace among the objects."""
+    return f"{CONFIG_MAPS.plural}/{namespace}"
+
+
+def watched_resources(namespaces: Iterable[str]) -> dict[str, Watched]:
+    """Return the resources to watch by their plural, and ConfigMaps by namespace."""
     return {
-        CONFIG_MAPS.plural: Watched(Scope(CONFIG_MAPS, istio_namespace, REVISION_LABEL), istio_config_map),
+        **{
+            config_map_key(namespace): Watched(
+                Scope(CONFIG_MAPS, namespace, REVISION_LABEL, watch_name=CONFIG_MAPS.plural), istio_config_map
+            )
+            for namespace in namespaces
+        },
         WEBHOOKS.plural: Watched(Scope(WEBHOOKS, labels=REVISION_LABEL), reduce_webhooks),
         NODES.plural: Watched(Scope(NODES), kubelet_version, lambda revision: revision.asks_nodes),
         NAMESPACES.plural: Watched(Scope(NAMESPACES), openshift_annotations, lambda revision: revision.openshift),
@@ -142,7 +154,7 @@ class ClusterSource:
     client: KubeClient
     registry: Registry
     metrics: Metrics
-    namespace: str = ISTIO_NAMESPACE
+    namespaces: tuple[str, ...] = (ISTIO_NAMESPACE,)
     objects: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """The objects of each resource that was listed, by resource and name."""
     _last: tuple[Mapping[str, Mapping[str, Any]], SourceState] | None = None
@@ -158,7 +170,7 @@ class ClusterSource:
         objects, last = self.objects, self._last
         if last is None or last[0] is not objects:
             # Tags that are listed before the revisions would all lead to nothing.
-            state = cluster_state(objects if CONFIG_MAPS.plural in objects else {}, self.namespace)
+            state = cluster_state(objects if self._has_config_maps(objects) else {})
             self._last = last = objects, state
         return last[1]
 
@@ -182,9 +194,7 @@ class ClusterSource:
     def _watch(self, tasks: asyncio.TaskGroup, changed: Callable[[], None]) -> None:
         """Start the watches that are missing for the revisions that are served."""
         revisions = self.registry.snapshot.revisions.values()
-        resources = watched_resources(self.namespace)
-        for name in shared_mesh_names(self.read()):
-            resources[f"{SHARED_MESH}/{name}"] = Watched(shared_mesh_scope(name, self.namespace), shared_mesh)
+        resources = {**watched_resources(self.namespaces), **shared_meshes(self.read(), self.namespaces)}
         for name, resource in resources.items():
             needed_by = resource.needed_by
             if name not in self._watches and (needed_by is None or any(map(needed_by, revisions))):
@@ -199,8 +209,11 @@ class ClusterSource:
 
     def _store(self, name: str, changed: Callable[[], None], objects: Mapping[str, Any]) -> None:
         self.objects = {**self.objects, name: objects}
-        if CONFIG_MAPS.plural in self.objects:
+        if self._has_config_maps(self.objects):
             changed()
+
+    def _has_config_maps(self, objects: Collection[str]) -> bool:
+        return all(config_map_key(namespace) in objects for namespace in self.namespaces)
 
     async def _wait_until_synced(self) -> None:
         for watch in self._watches.values():
@@ -212,11 +225,14 @@ class ClusterSource:
         return next((fault or f"listing {name}" for name, fault in missing), "")
 
 
-def cluster_state(objects: Mapping[str, Mapping[str, Any]], namespace: str) -> SourceState:
+def cluster_state(objects: Mapping[str, Mapping[str, Any]]) -> SourceState:
     """Return the state of a source from the remembered objects of a cluster."""
     proxy_configs = ProxyConfigs.of(objects.get(PROXY_CONFIGS.plural, {}).values())
     facts = ClusterFacts.of(objects.get(NODES.plural), frozen(objects.get(NAMESPACES.plural, {})), proxy_configs)
-    revisions, failures = raw_revisions(objects.get(CONFIG_MAPS.plural, {}).values(), namespace=namespace, facts=facts)
+    config_maps = [
+        half for key, halves in objects.items() if key.startswith(config_map_key("")) for half in halves.values()
+    ]
+    revisions, failures = raw_revisions(config_maps, facts=facts)
     webhooks: Iterable[tuple[TagObject | None, WebhookFacts | None]] = objects.get(WEBHOOKS.plural, {}).values()
     tags, faults = read_tags(tag for tag, _ in webhooks if tag is not None)
     webhook_errors = webhook_faults(led for _, led in webhooks)
@@ -239,16 +255,17 @@ async def inline(work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> 
 async def list_state(reader: ObjectReader, istio_namespace: str, offload: Offload = inline) -> SourceState:
     """Return the revisions and tags that Istio installed in a cluster."""
     objects: dict[str, dict[str, Any]] = {}
-    for name, resource in watched_resources(istio_namespace).items():
+    for name, resource in watched_resources([istio_namespace]).items():
         if resource.needed_by is None:
-            objects[name] = {
-                str(number): item for number, item in enumerate(await reader.all(resource.scope, resource.keep))
-            }
-    state = await offload(cluster_state, objects, istio_namespace)
-    for name in shared_mesh_names(state):
-        texts = await reader.all(shared_mesh_scope(name, istio_namespace), shared_mesh)
-        objects[f"{SHARED_MESH}/{name}"] = dict(zip([name], texts, strict=False))
+            objects[name] = await _listed(reader, resource)
+    state = await offload(cluster_state, objects)
+    for name, resource in shared_meshes(state, [istio_namespace]).items():
+        objects[name] = await _listed(reader, resource)
     return with_shared_mesh(state, objects)
+
+
+async def _listed(reader: ObjectReader, resource: Watched) -> dict[str, Any]:
+    return {str(number): item for number, item in enumerate(await reader.all(resource.scope, resource.keep))}
 
 
 @dataclass(frozen=True, slots=True)

@@ -333,7 +333,7 @@ class ClusterTags:
         tags, faults = read_tags(
             object_of_tag for item in self._configurations.items if (object_of_tag := tag_object(item)) is not None
         )
-        stored, failures = raw_revisions(config_maps, namespace=self.istio_namespace)
+        stored, failures = raw_revisions(config_maps)
         self._stored = {raw.name: raw for raw in stored}
         installed, several = self._configurations.revisions()
         broken = {**failures, **several}

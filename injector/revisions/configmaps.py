@@ -33,12 +33,14 @@ class IstioConfigMap:
 
     kind: str
     revision: str
+    namespace: str
     name: str
     data: Mapping[str, str]
 
-    def place(self, namespace: str) -> str:
-        """Return how messages name the ConfigMap."""
-        return f"ConfigMap {namespace}/{self.name}"
+    @property
+    def place(self) -> str:
+        """How messages name the ConfigMap."""
+        return f"ConfigMap {self.namespace}/{self.name}"
 
 
 def istio_config_map(item: Mapping[str, Any]) -> IstioConfigMap | None:
@@ -51,7 +53,8 @@ def istio_config_map(item: Mapping[str, Any]) -> IstioConfigMap | None:
     # Other ConfigMaps of the chart also start with `istio-`; only a mesh config has one of the keys.
     if kind == MESH and not texts and name != MESH:
         return None
-    return IstioConfigMap(kind, name.removeprefix(kind).removeprefix("-") or DEFAULT_NAME, name, texts)
+    revision = name.removeprefix(kind).removeprefix("-") or DEFAULT_NAME
+    return IstioConfigMap(kind, revision, item["metadata"].get("namespace", ""), name, texts)
 
 
 def _texts(kind: str, item: Mapping[str, Any]) -> dict[str, str]:
@@ -63,37 +66,53 @@ def _texts(kind: str, item: Mapping[str, Any]) -> dict[str, str]:
 
 
 def raw_revisions(
-    config_maps: Iterable[IstioConfigMap], *, namespace: str, facts: ClusterFacts | None = None
+    config_maps: Iterable[IstioConfigMap], *, facts: ClusterFacts | None = None
 ) -> tuple[tuple[RawRevision, ...], dict[str, DataError]]:
-    """Pair the ConfigMaps, and return the revision of each pair and the errors of the others, by name."""
-    halves: dict[str, dict[str, IstioConfigMap]] = {}
+    """Pair the ConfigMaps, and return the revision of each pair and the errors of the others, by name.
+
+    Two namespaces cannot have a revision of the same name: it is an error.
+    """
+    halves: dict[str, dict[str, dict[str, IstioConfigMap]]] = {}
     # `istio-sidecar-injector` takes precedence over `istio-sidecar-injector-default`, as in istiod.
-    for config_map in sorted(config_maps, key=lambda half: len(half.name)):
-        halves.setdefault(config_map.revision, {}).setdefault(config_map.kind, config_map)
+    for half in sorted(config_maps, key=lambda half: len(half.name)):
+        halves.setdefault(half.revision, {}).setdefault(half.namespace, {}).setdefault(half.kind, half)
     revisions: list[RawRevision] = []
     failures: dict[str, DataError] = {}
-    for name, pair in sorted(halves.items()):
+    for name, by_namespace in sorted(halves.items()):
+        pair, *others = by_namespace.values()
         try:
-            revisions.append(_raw_revision(name, pair, namespace, facts or ClusterFacts()))
+            if others:
+                raise _clash(name, (pair, *others))
+            revisions.append(_raw_revision(name, pair, facts or ClusterFacts()))
         except DataError as error:
             failures[name] = error
     return tuple(revisions), failures
 
 
+def _clash(name: str, pairs: Iterable[Mapping[str, IstioConfigMap]]) -> ConfigError:
+    places = sorted((pair.get(INJECTOR) or pair[MESH]).place for pair in pairs)
+    return ConfigError(
+        f"revision `{name}` is also in {', '.join(places[1:])}",
+        where=places[0],
+        hint="install one of the control planes with another revision",
+    )
+
+
 def named_revision(name: str, items: Mapping[str, Mapping[str, Any]], *, namespace: str) -> RawRevision:
     """Return the revision of the ConfigMaps ``INJECTOR`` and ``MESH``, whatever their names. Raises DataError if it is not valid."""
     pair = {
-        kind: IstioConfigMap(kind, name, item["metadata"]["name"], _texts(kind, item)) for kind, item in items.items()
+        kind: IstioConfigMap(kind, name, namespace, item["metadata"]["name"], _texts(kind, item))
+        for kind, item in items.items()
     }
-    return _raw_revision(name, pair, namespace, ClusterFacts())
+    return _raw_revision(name, pair, ClusterFacts())
 
 
-def _raw_revision(name: str, pair: Mapping[str, IstioConfigMap], namespace: str, facts: ClusterFacts) -> RawRevision:
+def _raw_revision(name: str, pair: Mapping[str, IstioConfigMap], facts: ClusterFacts) -> RawRevision:
     for kind in _KEYS:
         if kind not in pair:
-            raise _missing(name, kind, next(iter(pair.values())), namespace)
+            raise _missing(name, kind, next(iter(pair.values())))
     injector, mesh = pair[INJECTOR], pair[MESH]
-    origin = injector.place(namespace)
+    origin = injector.place
     if "config" not in injector.data:
         hint = "install the control plane's ConfigMap again, or delete it"
         raise ConfigError("it has no key `config`", where=origin, hint=hint)
@@ -104,15 +123,16 @@ def _raw_revision(name: str, pair: Mapping[str, IstioConfigMap], namespace: str,
         mesh=mesh.data.get("mesh"),
         settings=parse_settings(injector.data.get(SETTINGS_KEY), where=f"{origin}: {SETTINGS_KEY}"),
         origin=origin,
-        files={"mesh": f"{mesh.place(namespace)}: mesh"},
+        files={"mesh": f"{mesh.place}: mesh"},
         facts=facts,
+        namespace=injector.namespace,
     )
 
 
-def _missing(name: str, missing: str, other: IstioConfigMap, namespace: str) -> ConfigError:
+def _missing(name: str, missing: str, other: IstioConfigMap) -> ConfigError:
     wanted = missing + other.name.removeprefix(other.kind)
     return ConfigError(
         f"revision `{name}` has no ConfigMap {wanted}",
-        where=other.place(namespace),
+        where=other.place,
         hint=f"install {wanted} with label {REVISION_LABEL}, or delete {other.name}",
     )

@@ -65,6 +65,7 @@ class RawRevision:
         settings: the content of ``revision.yaml``.
         origin: where it was read, for messages.
         files: the place of each key that is not below ``origin``, for messages.
+        namespace: the namespace of its ConfigMaps; empty for files.
         shared_mesh: the key ``mesh`` of the ConfigMap that istiod's ``SHARED_MESH_CONFIG`` names, below ``mesh``.
     """
 
@@ -77,6 +78,7 @@ class RawRevision:
     files: Mapping[str, str] = field(default_factory=dict)
     # Not in the repr: these can be thousands of namespaces.
     facts: ClusterFacts = field(default=ClusterFacts(), repr=False)
+    namespace: str = ""
     shared_mesh: str | None = None
 
 

@@ -137,7 +137,7 @@ def test_a_missing_client_ca_ends_the_start(files: dict[str, Any]) -> None:
 
 
 def test_the_controller_of_upgrades_is_that_of_istios_namespace() -> None:
-    settings = Settings(insecure_http=True, from_cluster=True, upgrades=True, istio_namespace="mesh").check()
+    settings = Settings(insecure_http=True, from_cluster=True, upgrades=True, istio_namespace=("mesh",)).check()
     found, other = (controller_of(settings) for _ in range(2))
 
     assert (found.lease.namespace, found.lease.name) == ("mesh", "injector-upgrades")

@@ -50,7 +50,7 @@ def config_map(name: str, **data: str) -> dict[str, Any]:
 def found(*items: dict[str, Any]) -> tuple[tuple[RawRevision, ...], dict[str, DataError]]:
     """The revisions of ConfigMaps, and the errors."""
     halves = [half for item in items if (half := istio_config_map(item)) is not None]
-    return raw_revisions(halves, namespace=HOME)
+    return raw_revisions(halves)
 
 
 def config_maps(suffix: str = "", **data: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -172,7 +172,7 @@ def test_values_that_cannot_be_read_are_left_for_the_build_to_refuse(values: str
 def test_only_the_keys_of_a_revision_are_remembered() -> None:
     half = istio_config_map(config_map("istio-sidecar-injector", config="c", other="o"))
 
-    assert half == IstioConfigMap("istio-sidecar-injector", "default", "istio-sidecar-injector", {"config": "c"})
+    assert half == IstioConfigMap("istio-sidecar-injector", "default", HOME, "istio-sidecar-injector", {"config": "c"})
 
 
 def test_equal_configs_of_revisions_are_kept_once() -> None:
@@ -194,7 +194,7 @@ def small_pair(suffix: str = "", *, values: str = VALUES) -> tuple[dict[str, Any
 
 def seen(*items: dict[str, Any], **others: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """The remembered objects: these ConfigMaps, and those of other resources."""
-    return {"configmaps": {each["metadata"]["name"]: istio_config_map(each) for each in items}, **others}
+    return {f"configmaps/{HOME}": {each["metadata"]["name"]: istio_config_map(each) for each in items}, **others}
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,6 @@ def test_revisions_tags_and_facts_are_what_was_seen() -> None:
             nodes={"a": "v1.33.0", "b": "v1.32.1", "c": "v1.33.0"},
             namespaces={"n": {"annotations": {UIDS: "1/2"}}},
         ),
-        HOME,
     )
     nodes = {"a": "v1.33.0", "b": "v1.32.1", "c": "v1.33.0"}
     facts = ClusterFacts(("v1.32.1", "v1.33.0"), {"n": {"annotations": {UIDS: "1/2"}}}, nodes)
@@ -245,7 +244,7 @@ def test_an_invalid_name_fails_only_its_revision_or_tag() -> None:
         "c": (TagObject("good", "default", "c"), None),
     }
     state = cluster_state(
-        seen(*small_pair(), *small_pair("-net"), *small_pair("-x.y"), mutatingwebhookconfigurations=webhooks), HOME
+        seen(*small_pair(), *small_pair("-net"), *small_pair("-x.y"), mutatingwebhookconfigurations=webhooks)
     )
 
     assert [raw.name for raw in state.revisions] == ["default"]
@@ -269,7 +268,7 @@ def followed(cluster: FakeApi, *, seconds: float = 30.0) -> tuple[Registry, list
     registry, settled_after = Registry(), []
 
     async def run() -> None:
-        source = ClusterSource(cluster, registry, Observed(), HOME)
+        source = ClusterSource(cluster, registry, Observed(), (HOME,))
         loader, settled = Loader(source.read, registry), asyncio.Event()
 
         def changed() -> None:
@@ -281,6 +280,37 @@ def followed(cluster: FakeApi, *, seconds: float = 30.0) -> tuple[Registry, list
 
     in_fake_time(run)()
     return registry, sorted({what.split()[1] for what in cluster.asked if what.startswith("list")}), settled_after
+
+
+def placed(namespace: str, *items: dict[str, Any]) -> list[dict[str, Any]]:
+    """The ConfigMaps in another namespace."""
+    return [{**item, "metadata": {**item["metadata"], "namespace": namespace}} for item in items]
+
+
+@in_fake_time
+async def test_control_planes_of_several_namespaces_are_served_together() -> None:
+    api = cluster_of({CONFIG_MAPS: [*placed("one", *small_pair("-a")), *placed("two", *small_pair("-b"))]})
+    for each in placed("three", *small_pair("-c")):
+        api.put(CONFIG_MAPS, each)
+    registry = Registry()
+    source = ClusterSource(api, registry, Observed(), ("one", "two"))
+    loader, ready = Loader(source.read, registry), asyncio.Event()
+
+    def changed() -> None:
+        loader.load(0.0)
+
+    async with running(source.follow(changed, ready)):
+        await ready.wait()
+        assert sorted(registry.snapshot.revisions) == ["a", "b"]
+        for each in placed("two", *small_pair("-a", values="{}")):
+            api.put(CONFIG_MAPS, each)
+        await asyncio.sleep(1.0)
+
+    assert sorted(registry.snapshot.revisions) == ["a", "b"]  # the last good one
+    assert str(loader.report.revisions["a"].error) == (
+        "ConfigMap one/istio-sidecar-injector-a: revision `a` is also in ConfigMap two/istio-sidecar-injector-a; "
+        "install one of the control planes with another revision"
+    )
 
 
 def shared(text: str) -> dict[str, Any]:
@@ -295,7 +325,7 @@ async def test_the_shared_mesh_config_that_istiod_is_told_of_is_watched() -> Non
     api = cluster_of({CONFIG_MAPS: [config_map("istio-sidecar-injector-a", config=CONFIG, values=values), own]})
     api.put(CONFIG_MAPS, shared("{trustDomain: shared, rootNamespace: first}"))
     registry = Registry()
-    source = ClusterSource(api, registry, Observed(), HOME)
+    source = ClusterSource(api, registry, Observed(), (HOME,))
     loader, ready = Loader(source.read, registry), asyncio.Event()
 
     def root_namespace() -> str:
@@ -323,12 +353,12 @@ async def test_the_shared_mesh_config_that_istiod_is_told_of_is_watched() -> Non
 @in_fake_time
 async def test_a_source_that_failed_watches_again_when_it_is_restarted(monkeypatch: pytest.MonkeyPatch) -> None:
     api, failures = FakeApi(), [ValueError()]
-    source = ClusterSource(api, Registry(), Observed(), HOME)
+    source = ClusterSource(api, Registry(), Observed(), (HOME,))
 
-    def watched(namespace: str) -> dict[str, Watched]:
+    def watched(namespaces: Iterable[str]) -> dict[str, Watched]:
         if failures and source.read().revisions:
             raise failures.pop()
-        return watched_resources(namespace)
+        return watched_resources(namespaces)
 
     monkeypatch.setattr(clustersource, "watched_resources", watched)
     for each in config_maps("-a"):
@@ -358,7 +388,7 @@ def test_tags_without_their_revisions_are_not_read() -> None:
 
 
 def test_the_state_is_computed_once_for_each_change() -> None:
-    source = ClusterSource(FakeClient([page()]), Registry(), Observed(), HOME)
+    source = ClusterSource(FakeClient([page()]), Registry(), Observed(), (HOME,))
     source.objects = seen(*small_pair())
     before = source.read()
     assert source.read() is before
@@ -370,7 +400,7 @@ def test_the_state_is_computed_once_for_each_change() -> None:
 
 def test_a_cluster_whose_config_maps_are_all_deleted_keeps_what_is_served() -> None:
     registry = Registry()
-    source = ClusterSource(FakeClient([page()]), registry, Observed(), HOME)
+    source = ClusterSource(FakeClient([page()]), registry, Observed(), (HOME,))
     loader = Loader(source.read, registry)
     source.objects = seen(*small_pair())
     loader.load(1.0)
@@ -442,7 +472,7 @@ def test_everything_that_the_revisions_need_must_be_listed_once(refused: str) ->
 
 @in_fake_time
 async def test_what_has_not_been_listed_yet_is_named_with_the_fault() -> None:
-    source = ClusterSource(cluster_of({}, refused="mutatingwebhookconfigurations"), Registry(), Observed(), HOME)
+    source = ClusterSource(cluster_of({}, refused="mutatingwebhookconfigurations"), Registry(), Observed(), (HOME,))
     async with running(source.follow(lambda: None, asyncio.Event())):
         await asyncio.sleep(10)
         assert source.pending().startswith("mutatingwebhookconfigurations: https://api: the API server says no to list")

@@ -179,10 +179,11 @@ def upgrade_controller(settings: Settings, client: KubeClient, metrics: Metrics)
     def say(document: Upgrade, state: State) -> None:
         _log.info("%s", state_line(document, state))
 
-    sources, token = RevisionSources(None, settings.istio_namespace), read_token(settings.prometheus_token)
-    runner = Runner(client, Surveyor(client, sources), settings.istio_namespace, metrics, say, token)
+    (namespace,) = settings.istio_namespace
+    sources, token = RevisionSources(None, namespace), read_token(settings.prometheus_token)
+    runner = Runner(client, Surveyor(client, sources), namespace, metrics, say, token)
     identity = f"{socket.gethostname()}_{uuid.uuid4()}"
-    return Controller(client, Lease(client, settings.istio_namespace, LEASE_NAME, identity), runner.run, metrics)
+    return Controller(client, Lease(client, namespace, LEASE_NAME, identity), runner.run, metrics)
 
 
 def source_of(settings: Settings, cluster: ReadSource | None = None) -> ReadSource:
