@@ -282,6 +282,15 @@ def test_upgrades_of_named_tags_may_patch_the_webhooks_of_these_tags_only() -> N
     }
 
 
+def test_control_planes_of_several_namespaces_are_read_with_a_role_in_each() -> None:
+    objects = rendered({"fromCluster": {"istioNamespace": "one", "otherIstioNamespaces": ["two", "three"]}})
+    namespaces = {"one", "two", "three"}
+
+    for kind in ("Role", "RoleBinding"):
+        assert namespaces <= {each["metadata"].get("namespace") for each in of_kind(objects, kind)}
+    assert {f"--istio-namespace={namespace}" for namespace in namespaces} <= set(container(objects)["args"])
+
+
 def test_the_memory_of_the_container_fits_what_was_measured() -> None:
     (row,) = re.findall(r"^\| memory \|.*", (ROOT / "docs" / "operations.md").read_text(), re.MULTILINE)
     measured = [int(number) for number in re.findall(r"\b(\d+) MiB\b", row)]

@@ -21,6 +21,9 @@
 {{- if and .Values.upgrades.enabled (not $cluster) -}}
   {{- fail "upgrades: they need fromCluster.enabled" -}}
 {{- end -}}
+{{- if and .Values.upgrades.enabled .Values.fromCluster.otherIstioNamespaces -}}
+  {{- fail "fromCluster.otherIstioNamespaces: upgrades.enabled needs one Istio namespace; run the upgrades by another release" -}}
+{{- end -}}
 {{- if and .Values.demo.enabled (or .Values.revisions .Values.tags $cluster) -}}
   {{- fail "demo: it excludes revisions, tags and fromCluster; leave them out" -}}
 {{- end -}}
