@@ -33,6 +33,8 @@ MARK: Final = f"{GROUP}/restarted-by"
 """The annotation of a workload with the mark of its last restart."""
 _MAX_TEXT: Final = 100
 """Characters of an annotation that are remembered. The texts of upgrades are shorter, and users can write 250 KB."""
+_MAX_MESSAGE: Final = 200
+"""Characters of a condition's message that are remembered: the cause is at its beginning."""
 _FAULTS: Final = frozenset(
     {
         "CrashLoopBackOff",
@@ -58,12 +60,16 @@ class WorkloadFacts:
 
 @dataclass(frozen=True, slots=True)
 class PodFacts:
-    """The facts about a pod: its workload, the revision of its sidecar, its container restarts, and a container that does not start."""
+    """The facts about a pod: its workload, the revision of its sidecar, its container restarts, and a container that does not start.
+
+    ``trouble`` says why it is not scheduled.
+    """
 
     key: Key
     revision: str
     restarts: int
     fault: str
+    trouble: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +98,8 @@ def workload_facts(item: Mapping[str, Any], kind: str) -> WorkloadFacts:
         disrupts=restart_of(obj).disrupts,
         unavailable=max(desired - available, 0),
         fault=_progress_fault(status),
+        # The API server refuses its new pods, for example by a quota.
+        trouble=_condition_message(status, "ReplicaFailure", "True"),
     )
     return WorkloadFacts(view, str(meta.get("resourceVersion", "")), mapping_at(spec, "template", "metadata", "labels"))
 
@@ -125,6 +133,17 @@ def _progress_fault(status: Mapping[str, Any]) -> str:
     return ""
 
 
+def _condition_message(status: Mapping[str, Any], kind: str, value: str) -> str:
+    """Return the message of a condition that has this value; empty if it has not."""
+    conditions = status.get("conditions") or ()
+    messages = (
+        str(condition.get("message") or condition.get("reason") or kind)
+        for condition in conditions
+        if condition.get("type") == kind and condition.get("status") == value
+    )
+    return next(messages, "")[:_MAX_MESSAGE]
+
+
 def pod_facts(pod: Mapping[str, Any]) -> PodFacts | None:
     """Return the facts about a pod; None if it has ended, is being deleted, or has no sidecar."""
     meta, status = pod["metadata"], pod.get("status") or {}
@@ -136,7 +155,8 @@ def pod_facts(pod: Mapping[str, Any]) -> PodFacts | None:
     fault = next((str(reason) for reason in reasons if reason in _FAULTS), "")
     restarts = max((int(container.get("restartCount") or 0) for container in statuses), default=0)
     key = Key(*workload_key(pod, str(meta.get("namespace", ""))))
-    return PodFacts(key, revision[:_MAX_TEXT], restarts, fault)
+    trouble = _condition_message(status, "PodScheduled", "False")
+    return PodFacts(key, revision[:_MAX_TEXT], restarts, fault, trouble)
 
 
 def budget_facts(item: Mapping[str, Any]) -> BudgetFacts | None:
@@ -207,7 +227,9 @@ class Observer:
         self._changed[view.key] = view, since
         available = self._available.get(view.key, now) if view.unavailable else now
         self._available[view.key] = available
-        return replace(view, quiet=now - since, incomplete=now - available)
+        pod_trouble = (pod.trouble or pod.fault for pod in pods if pod.trouble or pod.fault)
+        trouble = view.trouble or next(pod_trouble, "")
+        return replace(view, trouble=trouble, quiet=now - since, incomplete=now - available)
 
     def _fault(self, new: Sequence[PodFacts]) -> str:
         crashing = next((pod.fault for pod in new if pod.fault), "")

@@ -78,7 +78,7 @@ def test_a_namespace_that_is_moved_away_by_hand_is_named(world: World) -> None:
     until(lambda: world.state("moved").get("wave") == 1)
     until(partial(has_done, world, "moved", 1))
     world.injector("upgrade", "pause", "moved")
-    said, _ = runner.communicate(timeout=60)
+    said, _ = runner.communicate(timeout=600)
     assert runner.returncode == 3, said
     world.cluster.kubectl("label", "namespace", "pay", f"istio.io/rev={OLD}", "--overwrite")
     world.injector("upgrade", "resume", "moved")
@@ -129,7 +129,7 @@ def test_a_tag_that_kubectl_changed_pauses_and_a_rollback_overwrites_it(world: W
     world.cluster.kubectl(
         "label", "mutatingwebhookconfiguration", "istio-revision-tag-prod", f"istio.io/rev={OLD}", "--overwrite"
     )
-    said, _ = runner.communicate(timeout=120)
+    said, _ = runner.communicate(timeout=600)
     reason = world.state("weights")["reason"]
     assert (runner.returncode, world.state("weights")["phase"]) == (3, "Paused"), said
     assert reason.startswith("tag prod was changed by another writer (kubectl-label): "), reason
@@ -145,7 +145,7 @@ def test_a_tag_that_was_deleted_pauses_and_a_rollback_writes_it_again(world: Wor
     runner = world.start(document)
     until(partial(has_done, world, "gone", 1))
     world.cluster.kubectl("delete", "mutatingwebhookconfiguration", "istio-revision-tag-prod")
-    said, _ = runner.communicate(timeout=120)
+    said, _ = runner.communicate(timeout=600)
     assert (runner.returncode, world.state("gone")["phase"]) == (3, "Paused"), said
     assert "run `injector tag set prod --revision 1-28`" in world.state("gone")["reason"]
 
@@ -154,12 +154,15 @@ def test_a_second_upgrade_of_a_tag_is_refused_with_the_name_of_the_first(world: 
     first = world.document("first", {"namespaces": ["dev"]}, {"name": "rest"}, limits=ONE_BY_ONE)
     runner = world.start(first)
     until(partial(has_done, world, "first", 1))
+    world.injector("upgrade", "pause", "first")
+    assert runner.wait(timeout=600) == 3, "it stays under way"
     code, said = world.run(world.document("second", {"weight": 50}, {"weight": 100}))
-    assert code == 64
+    assert code == 64, said
     assert "upgrade first of tag prod is under way" in said
     assert "phase" not in world.state("second")
-    said, _ = runner.communicate(timeout=600)
-    assert runner.returncode == 0, said
+    world.injector("upgrade", "resume", "first")
+    code, said = world.run(first)
+    assert code == 0, said
     assert world.revisions() == {NEW: PODS}
 
 

@@ -124,3 +124,21 @@ def test_a_workload_is_incomplete_since_its_pods_were_all_available() -> None:
 
     new = PodFacts(KEY, NEW, 0, "")
     assert [incomplete(1.0, 2), incomplete(5.0, 1), incomplete(9.0, 0, new), incomplete(10.0, 2)] == [0, 4, 8, 0]
+
+
+def test_the_cause_of_unavailable_pods_is_that_of_the_conditions() -> None:
+    unscheduled = {"conditions": [{"type": "PodScheduled", "status": "False", "message": "0/3 nodes: no cpu"}]}
+    quota = {
+        "conditions": [{"type": "ReplicaFailure", "status": "True", "message": 'pods "x" is forbidden: exceeded quota'}]
+    }
+    waits = pod_facts(pod(status=unscheduled))
+    assert waits is not None
+    for pods, status, trouble in (
+        ([waits], {}, "0/3 nodes: no cpu"),
+        ([waits], quota, 'pods "x" is forbidden: exceeded quota'),
+        ([PodFacts(KEY, NEW, 0, "ErrImagePull")], {}, "ErrImagePull"),
+        ([PodFacts(KEY, NEW, 0, "")], {}, ""),
+    ):
+        facts = workload_facts(deployment(**status), "Deployment")
+        (view,), _ = Observer(NEW, 3).observe(PLAN, [facts], pods, [], (), 0.0)
+        assert view.trouble == trouble
