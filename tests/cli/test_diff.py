@@ -16,6 +16,7 @@ from injector.cli.diff import as_text, comparison_data, comparison_summary
 from injector.fleet.compare import Comparison
 from injector.fleet.groups import groups
 from injector.golang.json import dump_json
+from injector.injection.data import SUPPLEMENTAL_GROUPS, UID_RANGE
 from injector.injection.result import Skipped
 from injector.injection.tools.podchanges import ABSENT, Change
 from injector.kube.podtemplates import Created
@@ -36,7 +37,7 @@ from tests.cli.clusters import (
     with_cpus,
 )
 from tests.factories import make_container, make_pod
-from tests.revisions.fakes import CONFIG, VALUES, write_revision
+from tests.revisions.fakes import CONFIG, VALUES, saying, write_revision
 
 PRIVATE = "hunter2-hunter2"
 NATIVE = """\
@@ -580,3 +581,34 @@ def test_the_groups_are_data_with_every_workload() -> None:
     workloads = [{"kind": "Deployment", "namespace": "shop", "name": name} for name in "ab"]
     (group,) = comparison_data([changed("a", IMAGE), changed("b", IMAGE), changed("c")])["groups"]
     assert group == {"changes": ["image"], "count": 2, "workloads": workloads}
+
+
+@pytest.mark.parametrize("in_list", [False, True])
+def test_the_ranges_of_a_namespace_in_the_files_count_and_each_pod_template(tmp_path: Path, in_list: bool) -> None:
+    for name, platform in (("plain", "{}"), ("ids", "{PLATFORM: openshift}")):
+        write_revision(tmp_path / "revisions" / name, saying(".ProxyUID"), VALUES)
+        settings = f"env: {platform}\nistioVersion: '1.30'\n"
+        (tmp_path / "revisions" / name / "revision.yaml").write_text(settings)
+    geo = namespace("geo")
+    geo["metadata"]["annotations"] = {UID_RANGE: "1000980000/10000", SUPPLEMENTAL_GROUPS: "1000980000/10000"}
+    template = deployment("x", "geo")["spec"]["template"]
+    job = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "train", "namespace": "geo"},
+        "spec": {"pytorchReplicaSpecs": {"Master": {"template": template}, "Worker": {"template": template}}},
+    }
+    objects = [{"apiVersion": "v1", "kind": "List", "items": [geo, job]}] if in_list else [geo, job]
+    (tmp_path / "m.yaml").write_text(yaml.safe_dump_all(objects))
+    rule = "PyTorchJob.kubeflow.org=spec.pytorchReplicaSpecs.*.template"
+
+    result = diff(tmp_path, "plain", "ids", "--pod-template-path", rule, "-o", "json")
+
+    workloads = json.loads(result.stdout)["workloads"]
+    assert [each["part"] for each in workloads] == [
+        f"spec.pytorchReplicaSpecs.{name}.template" for name in ("Master", "Worker")
+    ]
+    assert [change["new"] for each in workloads for change in each["changes"] if change["kind"] == "image"] == [
+        "1000989999",
+        "1000989999",
+    ]

@@ -359,6 +359,29 @@ def test_workloads_of_other_kinds_are_explained(
         assert result.stdout.splitlines()[0] == f"{kind} shop/web: injected by 1-24 (policy_enabled)"
 
 
+def test_each_pod_template_of_a_workload_of_the_cluster_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    template = deployment("train", "shop")["spec"]["template"]
+    declined = {**template, "metadata": {"labels": {"sidecar.istio.io/inject": "false"}}}
+    job = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "train", "namespace": "shop"},
+        "spec": {"pytorchReplicaSpecs": {"Master": {"template": declined}, "Worker": {"template": template}}},
+    }
+    reached(monkeypatch, FakeKube(*CLUSTER[:-1], job))
+    flags = ("--pod-template-path", "PyTorchJob.kubeflow.org=spec.pytorchReplicaSpecs.*.template", "-o", "json")
+
+    of_name, of_namespace = of_cluster("pytorchjob/train.shop", *flags), of_cluster("-n", "shop", *flags)
+
+    expected = [
+        ("spec.pytorchReplicaSpecs.Master.template", "skipped"),
+        ("spec.pytorchReplicaSpecs.Worker.template", "injected"),
+    ]
+    for result in of_name, of_namespace:
+        jobs = [each for each in json.loads(result.stdout)["workloads"] if each["kind"] == "PyTorchJob"]
+        assert [(each["part"], each["outcome"]) for each in jobs] == expected
+
+
 @in_cluster
 def test_a_kind_that_the_cluster_does_not_have_is_an_error() -> None:
     assert_fails(of_cluster("rollout/web", "-n", "shop"), 1, "the API server has no kind Rollout of argoproj.io")
