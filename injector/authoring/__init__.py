@@ -4,7 +4,7 @@
 - ``goflow``, ``jinjaflow``: follow the data through the templates of an engine: what they read, print and decide.
 - ``lint``, ``jinjalint``: the mistakes of templates of an engine, judged by what the flow says.
 - ``traced``: renders a template for a pod with the place of each line, for ``injector template trace``.
-- ``formatting``: the canonical form of the actions of a template.
+- ``formatting``, ``formatfile``: the canonical form of the actions of a template, and of a file of templates.
 
 Nothing here takes part in an injection, and the server never imports it.
 """

@@ -4,7 +4,7 @@ It turns flags into calls of the packages below, results into text on stdout, an
 ``commands.EXIT_CODES``. Importing it must stay cheap: ``injector --help`` answers in 150 ms, so it loads no command's module.
 
 - ``commands``: the root command, and how errors are printed.
-- ``analyze``, ``diff``, ``explain``, ``kube_inject``, ``revision``, ``serve``, ``tag``, ``template``, ``uninstall``, ``upgrade``,
+- ``analyze``, ``diff``, ``explain``, ``kube_inject``, ``krm``, ``revision``, ``serve``, ``tag``, ``template``, ``uninstall``, ``upgrade``,
   ``version``, ``webhook``: one module for each command.
 - ``options``, ``sources``, ``revisionoptions``, ``taglocation``, ``webhookoptions``, ``keys``: flags that several commands share.
 - ``manifests``, ``output``, ``formats``: files in, text out.
