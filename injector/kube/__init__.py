@@ -4,7 +4,9 @@
 - ``typed``: what Go's typed structs leave, add and refuse of an object; ``quantity``: its resource quantities.
 - ``yaml``: YAML in and out. ``overlay``: rendered YAML, read and laid over an object by ``strategicpatch``.
 - ``jsonpatch``: the operations from one object to another.
-- ``pods``, ``lists``, ``selectors``: workloads and their pods, lists of objects, and label selectors. ``conditions``: CEL of webhooks.
+- ``objects``, ``lists``: values at a path of an object, and lists of objects.
+- ``podtemplates``, ``pods``: where a workload describes its pods, and which workload a pod belongs to.
+- ``selectors``, ``conditions``: label selectors, and the CEL expressions of webhooks.
 - ``podvalidation``, ``podsecurity``: what the API server refuses of a pod. ``images``: what the kubelet refuses of an image.
 - ``escaping``: control characters in texts for people.
 

@@ -257,14 +257,14 @@ async def list_state(reader: ObjectReader, istio_namespace: str, offload: Offloa
     objects: dict[str, dict[str, Any]] = {}
     for name, resource in watched_resources([istio_namespace]).items():
         if resource.needed_by is None:
-            objects[name] = await _listed(reader, resource)
+            objects[name] = await _list_objects(reader, resource)
     state = await offload(cluster_state, objects)
     for name, resource in shared_meshes(state, [istio_namespace]).items():
-        objects[name] = await _listed(reader, resource)
+        objects[name] = await _list_objects(reader, resource)
     return with_shared_mesh(state, objects)
 
 
-async def _listed(reader: ObjectReader, resource: Watched) -> dict[str, Any]:
+async def _list_objects(reader: ObjectReader, resource: Watched) -> dict[str, Any]:
     return {str(number): item for number, item in enumerate(await reader.all(resource.scope, resource.keep))}
 
 

@@ -205,14 +205,14 @@ class FileWatch:
         self._interval = CHECK_INTERVAL if interval is None else interval
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
-        self._ended = Event()
+        self._stopping = Event()
 
     async def __aenter__(self) -> Self:
         DAEMON_THREADS.submit(self._watch)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._ended.set()
+        self._stopping.set()
 
     async def wait(self) -> None:
         """Return at once the first time, and then after each change. The caller reads the files then, so it misses no change."""
@@ -222,13 +222,13 @@ class FileWatch:
     def _watch(self) -> None:
         known: object = None
         checks = 0
-        while not self._ended.is_set():
+        while not self._stopping.is_set():
             current = file_states(self._paths)
             if current != known:
                 known, checks = current, 0
                 with suppress(RuntimeError):  # the event loop has been closed
                     self._loop.call_soon_threadsafe(self._changed.set)
-            self._ended.wait(min(BURST_INTERVAL, self._interval) if checks < BURST else self._interval)
+            self._stopping.wait(min(BURST_INTERVAL, self._interval) if checks < BURST else self._interval)
             checks += 1
 
 
