@@ -40,8 +40,8 @@ def remove_revision(world: World, revision: str) -> None:
 
 def test_work_that_is_left_is_named_and_the_upgrade_is_complete_once_it_is_done(world: World) -> None:
     bare = make_object("Pod", "bare", "shop", {"app": "bare"}, spec={"containers": [make_container()]})
-    halted = workload("Deployment", "halted", "pay")
-    plain = workload("Deployment", "plain", "pay", pod={"nodeSelector": {}})
+    halted = workload("Deployment", "halted", "pay", replicas=2)
+    plain = workload("Deployment", "plain", "pay", replicas=2, pod={"nodeSelector": {}})
     world.cluster.apply(bare, halted)
     until(lambda: world.settled() and world.revisions() == {OLD: PODS + 3})
     world.cluster.apply({**halted, "spec": {**halted["spec"], "paused": True}})
