@@ -21,7 +21,7 @@ from injector.golang.json import go_json
 from injector.golang.strconv import atoi
 from injector.injection import containers as c
 from injector.injection.data import CLUSTER, DEFAULT_PROXY_ID, NETWORK, NETWORK_LABEL, Parameters
-from injector.injection.render import MOST_VALUES, UNREADABLE
+from injector.injection.render import MOST_VALUES, UNREADABLE, overlay_hint
 from injector.injection.steps import probes, prometheus
 from injector.injection.steps.status import STATUS, InjectionStatus, added_names, read_status
 from injector.istio.annotations import known_annotations, parse_bool
@@ -52,9 +52,10 @@ class AppendSpec(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ListTemplate:
-    """The one template of a revision up to 1.8."""
+    """The one template of a revision up to 1.8, for a pod before injection."""
 
     revision: Revision
+    pod: c.Pod
 
     def render(self, data: TemplateData) -> list[str]:
         """Return the text that the template renders. Raises TemplateRenderError if it fails."""
@@ -97,8 +98,7 @@ class ListTemplate:
         where, what = self._where(), error.what
         if error.where and error.where != where:
             what = f"{error.where}: {what}"  # not in ``where``, which is logged: the path can have keys made of annotations
-        hint = "look at the annotations that the template inserts into its text"
-        return OverlayError(f"{UNREADABLE}: {what}", where=where, hint=hint)
+        return OverlayError(f"{UNREADABLE}: {what}", where=where, hint=overlay_hint(self.pod))
 
 
 def with_concurrency(added: c.Pod) -> c.Pod:

@@ -283,7 +283,7 @@ def run_injection(params: Parameters, *, webhook: bool) -> Injected:
     with use_meter(GoRendering(_BUDGET)):
         visible_pod = pod_for_templates(params, webhook=webhook)
         if revision.config.appends:
-            spec, findings = render_guarded(params, visible_pod, ListTemplate(revision))
+            spec, findings = render_guarded(params, visible_pod, ListTemplate(revision, pod))
             pod = append_sidecar(params, visible_pod, spec, webhook=webhook)
             return Injected(pod, b"[]", (SIDECAR_TEMPLATE_NAME,), findings, findings)
         names = select_templates(revision, pod, params.default_templates)

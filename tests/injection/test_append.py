@@ -128,6 +128,12 @@ def test_a_template_that_renders_no_lists_names_the_revision() -> None:
         inject(make_pod(), template="- a\n")
 
 
+def test_a_quantity_that_is_none_names_the_annotation() -> None:
+    template = "containers: [{name: a, resources: {requests: {cpu: lots}}}]\n"
+    with pytest.raises(OverlayError, match="correct the annotation sidecar.istio.io/proxyCPU of the pod"):
+        inject(make_pod(annotations={"sidecar.istio.io/proxyCPU": "lots"}), template=template)
+
+
 def spec_of(*containers: dict[str, Any]) -> dict[str, Any]:
     """Lists that append containers only."""
     return {"spec": {"containers": list(containers)}}
@@ -145,7 +151,7 @@ def read(text: str) -> AppendSpec:
     config = f"policy: enabled\ntemplate: {json.dumps(text + NOTHING)}\n"
     revision = revision_of(8, config)
     params = webhook_parameters(revision, admitted_pod(make_pod(), "shop"), RequestFacts("shop"))
-    template = ListTemplate(revision)
+    template = ListTemplate(revision, params.pod)
     return template.merge(template.read(template.render(template_data(params, params.pod))))
 
 
