@@ -130,7 +130,7 @@ def test_a_template_that_renders_no_lists_names_the_revision() -> None:
 
 def test_a_quantity_that_is_none_names_the_annotation() -> None:
     template = "containers: [{name: a, resources: {requests: {cpu: lots}}}]\n"
-    with pytest.raises(OverlayError, match="correct the annotation sidecar.istio.io/proxyCPU of the pod"):
+    with pytest.raises(OverlayError, match=r"correct the annotation .*proxyCPU of the pod"):
         inject(make_pod(annotations={"sidecar.istio.io/proxyCPU": "lots"}), template=template)
 
 
