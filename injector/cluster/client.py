@@ -191,6 +191,11 @@ class KubeClient:
         self._connecting = asyncio.Lock()
         self._throttle = ApiThrottle()
 
+    @property
+    def is_complete(self) -> bool:
+        """True: the API server has all objects."""
+        return True
+
     async def open(self) -> None:
         """Read the credentials now, not with the first request. Raises ConfigError if they are missing or cannot be used."""
         await self._connect()

@@ -95,8 +95,13 @@ class Scope:
 class ObjectReader(Protocol):
     """Reads objects of a cluster, from its API server or from files.
 
-    All methods, and all functions that use one, raise ClusterError if the API server cannot be reached or refuses.
+    ``is_complete`` is whether it has all objects: files may leave some out. All methods, and all functions that use one, raise
+    ClusterError if the API server cannot be reached or refuses.
     """
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the cluster has no object that is not here."""
 
     async def all(self, scope: Scope, keep: Callable[[dict[str, Any]], T | None]) -> list[T]:
         """Return the results of ``keep`` for all objects of ``scope``, without None. Only these results stay in memory."""

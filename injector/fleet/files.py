@@ -60,6 +60,11 @@ class FileReader:
             self._objects.setdefault(str(obj.get("kind")), []).append(obj)
             self._places[id(obj)] = place
 
+    @property
+    def is_complete(self) -> bool:
+        """False: files may leave out objects."""
+        return False
+
     def place_of(self, obj: Mapping[str, Any]) -> str:
         """Return the file and the line of an object that was read."""
         return self._places[id(obj)]

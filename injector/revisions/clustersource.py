@@ -310,7 +310,8 @@ async def build_all(
     nodes: dict[str, str] | None = None
     if has_nodes and any(revision.asks_nodes and revision.node_versions is None for revision in revisions.values()):
         try:
-            nodes = dict(await reader.all(Scope(NODES), partial(_with_name, kubelet_version)))
+            listed_nodes = dict(await reader.all(Scope(NODES), partial(_with_name, kubelet_version)))
+            nodes = listed_nodes if listed_nodes or reader.is_complete else None
         except ClusterError as error:
             if error.reason != "forbidden":
                 raise
@@ -329,6 +330,11 @@ async def build_all(
                 raise
             if error.reason == "forbidden":
                 notes.append(f"ignoring ProxyConfigs, because they cannot be listed: {error}")
+    notes += [
+        f"revision {name}: the mesh config of ConfigMap {shared}, which SHARED_MESH_CONFIG names, is not read"
+        for name, revision in revisions.items()
+        if (shared := revision.env.get("SHARED_MESH_CONFIG"))
+    ]
     facts = ClusterFacts.of(nodes, namespaces, proxy_configs)
     for name, revision in revisions.items():
         revisions[name] = await offload(with_facts, revision, replace(raws[name], facts=facts))

@@ -560,7 +560,7 @@ async def test_a_cluster_without_nodes_has_none_that_is_too_old(nodes: tuple[str
         for number, version in enumerate(nodes)
     ]
 
-    built = await build_all(reader_of(*listed), SourceState((ASKS,)), {}, Overrides())
+    built = await build_all(FakeKube(*listed), SourceState((ASKS,)), {}, Overrides())
 
     assert native_sidecar(built.revisions[ASKS.name], make_pod()) is expected
 
@@ -574,3 +574,33 @@ async def test_a_cluster_is_asked_for_no_more_than_config_maps_and_webhooks() ->
         "list configmaps in istio-system istio.io/rev",
         "list mutatingwebhookconfigurations istio.io/rev",
     ]
+
+
+def test_a_mesh_config_that_is_not_read_is_noted_once() -> None:
+    values = '{"pilot": {"env": {"SHARED_MESH_CONFIG": "istio-user"}}}'
+    objects = [*revision("1-24", "1.24.6")]
+    objects[0]["data"]["values"] = values
+    reader = reader_of(*objects)
+
+    built = asyncio.run(build_all(reader, asyncio.run(list_state(reader, HOME)), {}, Overrides()))
+
+    note = "revision 1-24: the mesh config of ConfigMap istio-user, which SHARED_MESH_CONFIG names, is not read"
+    assert built.notes == (note,)
+
+
+@pytest.mark.parametrize(("node", "versions"), [((), None), (("v1.33.0",), ("v1.33.0",))])
+def test_files_without_nodes_do_not_tell_their_versions(node: tuple[str, ...], versions: object) -> None:
+    nodes = [
+        {
+            "kind": "Node",
+            "apiVersion": "v1",
+            "metadata": {"name": "a"},
+            "status": {"nodeInfo": {"kubeletVersion": each}},
+        }
+        for each in node
+    ]
+    for reader in reader_of(*revision("1-30", "1.30.1"), *nodes), FakeKube(*revision("1-30", "1.30.1"), *nodes):
+        built = asyncio.run(build_all(reader, asyncio.run(list_state(reader, HOME)), {}, Overrides()))
+
+        expected = versions if node or not reader.is_complete else ()
+        assert built.revisions["1-30"].node_versions == expected
