@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from injector.authoring.model import Read
+from injector.authoring.model import Read, is_gateway
 from injector.authoring.traced import TracedTemplate
 from injector.errors import DataError
 from injector.hints import first_of
@@ -102,7 +102,11 @@ class PodMessages:
             if not any(self._is_read(revision, template, name) for template in subject.templates)
         ]
         for name in unread:
-            others = [template for template in revision.templates if self._is_read(revision, template, name)]
+            others = [
+                template
+                for template, text in revision.config.templates.items()
+                if not is_gateway(text) and self._is_read(revision, template, name)
+            ]
             names = ", ".join(subject.templates)
             what = f"template {names} of {revision.name}, Istio {revision.istio_version}, does not read it"
             remedy = "remove it"

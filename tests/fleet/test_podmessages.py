@@ -36,6 +36,10 @@ templates:
     spec:
       containers:
       - {name: istio-proxy, image: gateway}
+  waypoint: |
+    apiVersion: apps/v1
+    kind: Deployment
+    metadata: {annotations: {level: "{{ index .InfrastructureAnnotations `sidecar.istio.io/logLevel` }}"}}
   reader: |
     metadata:
       annotations: {read: "{{ len .ObjectMeta.Annotations }}"}
