@@ -84,7 +84,7 @@ def explain(  # noqa: PLR0913 -- one parameter for each flag
 ) -> None:
     """Explain step by step why pods of the FILES or of the cluster are injected or not.
 
-    For FILES, the labels of pod and namespace select one of Istio's own webhooks, and so a revision or tag. --path or --revision
+    For FILES, the webhooks in the files decide, or without any, Istio's own for the revisions and tags. --path or --revision
     override that. For a workload of the cluster, or for all in a namespace, the command uses the labels and webhooks of the cluster.
     The exit code is 65 if a pod would be refused.
     """
