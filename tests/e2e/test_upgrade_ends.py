@@ -155,7 +155,8 @@ def test_a_second_upgrade_of_a_tag_is_refused_with_the_name_of_the_first(world: 
     runner = world.start(first)
     until(partial(has_done, world, "first", 1))
     world.injector("upgrade", "pause", "first")
-    assert runner.wait(timeout=600) == 3, "it stays under way"
+    said, _ = runner.communicate(timeout=600)
+    assert runner.returncode == 3, said  # it stays under way
     code, said = world.run(world.document("second", {"weight": 50}, {"weight": 100}))
     assert code == 64, said
     assert "upgrade first of tag prod is under way" in said
