@@ -133,12 +133,14 @@ class GoodClients:
 
 
 @asynccontextmanager
-async def flooding(port: int, kind: str, count: int, seconds: float) -> AsyncIterator[None]:
-    """Run the clients in a process of their own; the block ends with it at the latest."""
+async def flooding(port: int, kind: str, count: int, seconds: float) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Run the clients in a process of their own until the block ends. It prints the number of connections after ``seconds``."""
     arguments = ("-m", "tests.reliability.handshakes", str(port), kind, str(count), str(seconds))
-    process = await asyncio.create_subprocess_exec("nice", sys.executable, *arguments, cwd=ROOT)
+    process = await asyncio.create_subprocess_exec(
+        "nice", sys.executable, *arguments, cwd=ROOT, stdout=asyncio.subprocess.PIPE
+    )
     try:
-        yield
+        yield process
     finally:
         with suppress(ProcessLookupError):
             process.kill()
@@ -170,16 +172,17 @@ async def _beside(
         good.medians()
         await asyncio.sleep(seconds)
         before, base, peak = good.medians(), resident(replica.pid), Peak(replica.pid)
-        async with running(peak.watch()), flooding(replica.port, kind, count, seconds + WARM):
+        async with running(peak.watch()), flooding(replica.port, kind, count, seconds + WARM) as clients:
             await asyncio.sleep(WARM)
             good.medians()
             await asyncio.sleep(seconds)
             during = good.medians()
+            opened, _ = await clients.communicate()
     replica.kill()
     grown = peak.mib - base
     slower = [after / earlier for earlier, after in zip(before, during, strict=True)]
     figure = (
-        f"p50 {during[0]:.1f} ms ({slower[0]:.1f} x), with a new connection {during[1]:.1f} ms ({slower[1]:.1f} x), "
+        f"{int(opened)} connections; p50 {during[0]:.1f} ms ({slower[0]:.1f} x), with a new connection {during[1]:.1f} ms ({slower[1]:.1f} x), "
         f"{good.failures} failures; +{grown:.0f} MiB"
     )
     target = f"others: p50 < {SLOWER:g} x, 0 failures, RSS < +{GROWTH:.0f} MiB"
