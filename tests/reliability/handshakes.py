@@ -182,8 +182,8 @@ async def _beside(
     grown = peak.mib - base
     slower = [after / earlier for earlier, after in zip(before, during, strict=True)]
     figure = (
-        f"{int(opened)} connections; p50 {during[0]:.1f} ms ({slower[0]:.1f} x), with a new connection {during[1]:.1f} ms ({slower[1]:.1f} x), "
-        f"{good.failures} failures; +{grown:.0f} MiB"
+        f"{int(opened)} connections; p50 {during[0]:.1f} ms ({slower[0]:.1f} x), with a new connection "
+        f"{during[1]:.1f} ms ({slower[1]:.1f} x), {good.failures} failures; +{grown:.0f} MiB"
     )
     target = f"others: p50 < {SLOWER:g} x, 0 failures, RSS < +{GROWTH:.0f} MiB"
     met = max(slower) < SLOWER and not good.failures and grown < GROWTH
