@@ -44,7 +44,8 @@ Every layer may use ``errors.py`` (the errors), ``hints.py`` (names in messages)
 and ``backoff.py`` (growing waits). The server also has ``settings.py`` and ``metrics.py``.
 
 The server has three flows. Each line is the next function to read, and a line that is further to the right is called by the one before
-it. The first two flows meet in one immutable object, the Revision of ``istio/revision.py``.
+it. ``cli.serve.server`` builds the server and connects the parts of the flows. The first two flows meet in one immutable object, the
+Revision of ``istio/revision.py``.
 
 One request, in ``webhook/``, then in ``injection/``::
 
@@ -58,22 +59,28 @@ One request, in ``webhook/``, then in ``injection/``::
             revisions.names:parse_path               /inject/NAME
             revisions.registry:Snapshot.resolve      the revision or tag NAME, and for a tag with weights the workload
         webhook.handler:InjectHandler._inject        the injection in its turn, in a worker thread:
-            webhook.queue:AdmissionQueue.turn        fair between tenants; rejects early
-            injection.pipeline:inject_pod            the table of contents of one injection; what follows are its steps
-                injection.policy:injection_required  the rules that decide whether the pod is injected
-                injection.data:template_data         what the templates see
-                injection.render:OverlayTemplates    the templates of the pod: render, read, merge
-                    istio.template:Template.render   one compiled template; what is below it is Go's, in gotemplate/
-                    kube.overlay:read_overlay        the rendered YAML
-                    kube.overlay:Overlay.merge_over  laid over the pod
-                        kube.strategicpatch:strategic_merge  an overlay with directives
-                injection.guard:TemplateGuard.check  no value of the pod breaks out of the template
-                injection.pipeline:finish            overrides, probes, metrics, status, order: injection/steps/
-                injection.pipeline:check_valid       the API server would accept the pod
-                    kube.podvalidation:new_faults
-                kube.jsonpatch:create_patch
-        webhook.handler:InjectHandler._finish        the response, which is cached
-            kube.admission:encode_review
+            webhook.queue:AdmissionQueue.turn        waits; fair between tenants; rejects early
+            webhook.queue:AdmissionQueue.run         calls PendingInjection.run in a worker thread
+        webhook.handler:PendingInjection.run
+            injection.pipeline:inject_pod
+                injection.pipeline:inject_admitted   the table of contents of one injection; what follows are its steps
+                    injection.policy:injection_required      the rules that decide whether the pod is injected
+                    injection.pipeline:run_injection         the selected templates, and the post-processing
+                        injection.pipeline:render_guarded
+                            injection.data:template_data         what the templates see
+                            injection.render:OverlayTemplates    the templates of the pod: render, read, merge
+                                istio.template:Template.render   one compiled template; what is below it is Go's, in gotemplate/
+                                kube.overlay:read_overlay        the rendered YAML; of this module read the docstring and merge_over
+                                kube.overlay:Overlay.merge_over  laid over the pod
+                                    kube.strategicpatch:strategic_merge  an overlay with directives
+                            injection.guard:TemplateGuard.check  no value of the pod breaks out of the template
+                        injection.pipeline:finish                overrides, probes, metrics, status, order: injection/steps/
+                    injection.pipeline:check_valid           the API server would accept the pod
+                        kube.podvalidation:new_faults
+                    kube.jsonpatch:create_patch
+        webhook.handler:InjectHandler._finish        the response to a result or to an error
+            webhook.handler:InjectHandler._answer_result  caches the response if an equal request gets it too
+                kube.admission:encode_review
 
 One change of a ConfigMap, in ``revisions/``. If a step fails, the last good revision stays in use::
 
@@ -94,19 +101,27 @@ One change of a ConfigMap, in ``revisions/``. If a step fails, the last good rev
 
 One restart of an upgrade, in ``upgrade/``, on the client and the event loop of the server. ``upgrade.step`` begins with a table::
 
-    upgrade.controller:Controller.follow             watches the Upgrades, and runs them while it has the lease
-    upgrade.controller:Controller._run_one           runs one that has something to do
-        upgrade.run:Runner.run                       starts the upgrade, or continues it
-            upgrade.run:Run.until_end                a step every two seconds, until the upgrade ends or is paused:
+    upgrade.controller:Controller.follow             watches the Upgrades
+        cluster.lease:Lease.lead                     runs them in one replica at a time:
+    upgrade.controller:Controller._run_all
+        upgrade.controller:Controller._run_one       runs one that has something to do
+    upgrade.run:Runner.run                           starts the upgrade, or continues it
+        upgrade.run:Run.until_end                    a step every two seconds, until the upgrade ends or is paused:
+            upgrade.run:Run._try_step                if another runner has written the state, nothing is done
                 upgrade.run:Run._step                observe, decide, save, act
                     upgrade.store:Store.load         the document, and the state in the status of the resource
                     upgrade.tag:read_tag
                     upgrade.run:Run._observe
                         upgrade.survey:Surveyor.survey
-                            upgrade.survey:read_fleet  once for each wave: revisions, tag and workloads, by fleet/
+                            upgrade.survey:read_fleet  when a wave begins, and before the end: revisions, tag and workloads, by fleet/
                             upgrade.plan:make_plan     the wave of each workload, and how its pods would change
+                        upgrade.preflight:preflight  before a wave
                         upgrade.observe:Observer.observe
+                        upgrade.gates:evaluate       while a wave soaks
                     upgrade.step:step                the decision: a pure function of document, state and observation
+                        upgrade.step:_plan_restarts  the restarts that are overdue, and the faults of those under way
+                            upgrade.step:_choose     within the limits
+                        upgrade.step:_fail           what onFailure says
                     upgrade.store:Store.save         the state, before anything is done
                     upgrade.run:Run._act
                         upgrade.run:Run._restart     the annotation that restarts one workload

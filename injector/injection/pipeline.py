@@ -72,8 +72,8 @@ def inject_admitted(
 ) -> Injected | Skipped:
     """Inject a pod as ``admitted_pod`` returns it.
 
-    The patch of the result starts from ``original``. Comparisons need only the injected pod: without ``given`` the patch is empty. Raises
-    DataError as ``inject_pod``.
+    The patch of the result starts from ``original``. Comparisons need only the injected pod: without ``original`` the patch is empty.
+    Raises DataError as ``inject_pod``.
     """
     namespace = admitted["metadata"].get("namespace", "")
     decision = injection_required(revision.config.policy, revision.behaviours, admitted, namespace)
@@ -304,7 +304,7 @@ def render_guarded(params: Parameters, visible_pod: c.Pod, templates: PodTemplat
         rendered = templates.read(texts)
         merged = templates.merge(rendered)
     except TemplateBudgetError:
-        raise  # not the syntax of a value: the server pauses templates with this error
+        raise  # the guard renders again, which would spend the budget again
     except DataError as error:
         guard.check_failure(error)
         raise

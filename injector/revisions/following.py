@@ -2,7 +2,8 @@
 
 ::
 
-    a change on disk ----> wait until it is quiet --.
+    a change on disk -------.
+    a change in the cluster +-> wait until quiet ---.
     the poll interval ------------------------------+--> read, build, verify (a thread) --> swap, report
     SIGHUP -----------------------------------------+
     a recent pod kept a revision out, RETRY ago ----|

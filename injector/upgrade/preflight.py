@@ -66,7 +66,7 @@ async def preflight(
 async def _missing_permissions(
     client: KubeClient, upgrade: Upgrade, entries: Sequence[Entry], rollout: Resource | None
 ) -> list[str]:
-    """Return the permissions that are missing. A permission for all namespaces is attributes for first, which saves requests."""
+    """Return the permissions that are missing. A permission for all namespaces is asked for first, which saves requests."""
     missing = []
     if upgrade.tag and not await _can_move(client, upgrade.tag):
         missing.append(f"no permission to patch {WEBHOOKS.plural}")

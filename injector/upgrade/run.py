@@ -171,7 +171,7 @@ class Run:
         """Make steps until the upgrade ends or is paused."""
         try:
             while True:
-                state = await self._turn()
+                state = await self._try_step()
                 if state is not None and (state.has_ended or state.phase == PAUSED):
                     await asyncio.gather(*self.memory.events)
                     return state
@@ -181,7 +181,7 @@ class Run:
                 task.cancel()
             await asyncio.gather(*self.memory.events, return_exceptions=True)
 
-    async def _turn(self) -> State | None:
+    async def _try_step(self) -> State | None:
         """Make one step. Return the state; None if the API server cannot be reached, or another runner was faster."""
         memory = self.memory
         try:

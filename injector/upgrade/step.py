@@ -204,7 +204,7 @@ class Transition:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class StepInput:
     """The input of a step, and what the rules ask of it."""
 
     upgrade: Upgrade
@@ -253,7 +253,7 @@ class Turn:
         return restart is not None and workload.mark == _mark(self.upgrade, restart.token)
 
 
-Rule: TypeAlias = Callable[[Turn], Transition | None]
+Rule: TypeAlias = Callable[[StepInput], Transition | None]
 
 
 def _rules() -> Mapping[tuple[str, str], tuple[Rule, ...]]:
@@ -274,12 +274,12 @@ def step(upgrade: Upgrade, state: State, observation: Observation) -> Transition
     """Return the next state and actions."""
     if state.has_ended or state.phase == PAUSED:
         return Transition(state)
-    turn = Turn(upgrade, state, observation)
+    inputs = StepInput(upgrade, state, observation)
     if observation.now > state.deadline:
-        return _fail(turn, "DeadlineExceeded", "the deadline has passed")
+        return _fail(inputs, "DeadlineExceeded", "the deadline has passed")
     if observation.blind:
         return Transition(replace(state, cause="NotObserved", reason=observation.blind))
-    decisions = (rule(turn) for rule in _rules()[state.phase, state.step])
+    decisions = (rule(inputs) for rule in _rules()[state.phase, state.step])
     return next((decision for decision in decisions if decision is not None), Transition(state))
 
 
@@ -310,112 +310,112 @@ def _mark(upgrade: Upgrade, token: float) -> str:
 # The tag
 
 
-def _give_way(turn: Turn) -> Transition | None:
-    if not turn.observation.rival:
+def _give_way(inputs: StepInput) -> Transition | None:
+    if not inputs.observation.rival:
         return None
-    reason = f"upgrade {turn.observation.rival} of tag {turn.upgrade.tag} is under way: resume this one after its end, or abort it"
-    return _pause(turn, "AnotherUpgrade", reason)
+    reason = f"upgrade {inputs.observation.rival} of tag {inputs.upgrade.tag} is under way: resume this one after its end, or abort it"
+    return _pause(inputs, "AnotherUpgrade", reason)
 
 
-def _keep_foreign_tag(turn: Turn) -> Transition | None:
+def _keep_foreign_tag(inputs: StepInput) -> Transition | None:
     """Pause if the tag is neither as before the upgrade nor as the upgrade itself writes it until it has moved it for this wave."""
-    upgrade, before, wave = turn.upgrade, turn.observation.tag_before, turn.state.wave
+    upgrade, before, wave = inputs.upgrade, inputs.observation.tag_before, inputs.state.wave
     own: list[Tag | None] = [None]
     if before is not None:
         moved = [before, *(tag_in_wave(upgrade, before, index) for index in range(wave + 1))]
         own = [*moved, *(prepare_tag(upgrade, tag) for tag in moved)]
-    is_own = turn.observation.tag in own and not turn.observation.tag_fault
-    return None if is_own else _pause(turn, "TagChanged", _changed_text(turn))
+    is_own = inputs.observation.tag in own and not inputs.observation.tag_fault
+    return None if is_own else _pause(inputs, "TagChanged", _changed_text(inputs))
 
 
-def _fail_on_changed_tag(turn: Turn) -> Transition | None:
-    is_own = turn.observation.tag == _wanted_tag(turn) and not turn.observation.tag_fault
-    return None if is_own else _fail(turn, "TagChanged", _changed_text(turn))
+def _fail_on_changed_tag(inputs: StepInput) -> Transition | None:
+    is_own = inputs.observation.tag == _wanted_tag(inputs) and not inputs.observation.tag_fault
+    return None if is_own else _fail(inputs, "TagChanged", _changed_text(inputs))
 
 
-def _wanted_tag(turn: Turn) -> Tag | None:
+def _wanted_tag(inputs: StepInput) -> Tag | None:
     """Return the tag of the current wave."""
-    before = turn.observation.tag_before
-    return None if before is None else tag_in_wave(turn.upgrade, before, turn.state.wave)
+    before = inputs.observation.tag_before
+    return None if before is None else tag_in_wave(inputs.upgrade, before, inputs.state.wave)
 
 
-def _changed_text(turn: Turn) -> str:
-    writer = f" ({turn.observation.tag_writer})" if turn.observation.tag_writer else ""
-    if turn.observation.tag is None:
-        return f"tag {turn.upgrade.tag} was changed by another writer{writer}: {turn.observation.tag_fault}"
-    return (
-        f"tag {turn.upgrade.tag} was changed by another writer{writer}: it leads to {turn.observation.tag.destination}"
-    )
+def _changed_text(inputs: StepInput) -> str:
+    writer = f" ({inputs.observation.tag_writer})" if inputs.observation.tag_writer else ""
+    if inputs.observation.tag is None:
+        return f"tag {inputs.upgrade.tag} was changed by another writer{writer}: {inputs.observation.tag_fault}"
+    return f"tag {inputs.upgrade.tag} was changed by another writer{writer}: it leads to {inputs.observation.tag.destination}"
 
 
-def _wait_for_window(turn: Turn) -> Transition | None:
-    is_open = turn.upgrade.in_window(turn.now)
-    return None if is_open else Transition(replace(turn.state, cause="OutsideWindow", reason=WINDOW))
+def _wait_for_window(inputs: StepInput) -> Transition | None:
+    is_open = inputs.upgrade.in_window(inputs.now)
+    return None if is_open else Transition(replace(inputs.state, cause="OutsideWindow", reason=WINDOW))
 
 
-def _prepare_tag(turn: Turn) -> Transition | None:
-    tag = turn.observation.tag
-    prepared = None if tag is None else prepare_tag(turn.upgrade, tag)
-    return None if prepared == tag else Transition(turn.state, tag=prepared)
+def _prepare_tag(inputs: StepInput) -> Transition | None:
+    tag = inputs.observation.tag
+    prepared = None if tag is None else prepare_tag(inputs.upgrade, tag)
+    return None if prepared == tag else Transition(inputs.state, tag=prepared)
 
 
-def _move_tag(turn: Turn) -> Transition | None:
-    wanted = _wanted_tag(turn)
-    return None if turn.observation.tag == wanted else Transition(turn.state, tag=wanted)
+def _move_tag(inputs: StepInput) -> Transition | None:
+    wanted = _wanted_tag(inputs)
+    return None if inputs.observation.tag == wanted else Transition(inputs.state, tag=wanted)
 
 
-def _move_tag_back(turn: Turn) -> Transition | None:
-    observation, state = turn.observation, turn.state
+def _move_tag_back(inputs: StepInput) -> Transition | None:
+    observation, state = inputs.observation, inputs.state
     if observation.tag == observation.tag_before and not observation.tag_fault:
         return None
     if observation.tag_writer:
-        state = replace(state, reason=f"overwriting tag {turn.upgrade.tag}, which {observation.tag_writer} changed")
+        state = replace(state, reason=f"overwriting tag {inputs.upgrade.tag}, which {observation.tag_writer} changed")
     return Transition(state, tag=observation.tag_before)
 
 
-def _begin_restarts(turn: Turn) -> Transition:
-    state = turn.state
+def _begin_restarts(inputs: StepInput) -> Transition:
+    state = inputs.state
     # The reason of a rollback stays until it waits for something.
     cause = {"cause": state.cause, "reason": state.reason} if state.back else {}
-    return Transition(state.at(RESTARTING, turn.now, token=state.next_token(turn.now), **cause))
+    return Transition(state.at(RESTARTING, inputs.now, token=state.next_token(inputs.now), **cause))
 
 
 # The preflight and the gates
 
 
-def _preflight(turn: Turn) -> Transition:
-    state, faults = turn.state, turn.observation.preflight
+def _preflight(inputs: StepInput) -> Transition:
+    state, faults = inputs.state, inputs.observation.preflight
     if faults is None:
         return Transition(state)
     if not faults:
-        return Transition(state.at(MOVING, turn.now))
+        return Transition(state.at(MOVING, inputs.now))
     reason, is_first = f"preflight: {_first(faults)}", state.cause != "PreflightFailed"
-    if not is_first and turn.now - state.since > PREFLIGHT_GRACE:
-        return _fail(turn, "PreflightFailed", reason)
-    since = turn.now if is_first else state.since  # the grace starts with the first fault
+    if not is_first and inputs.now - state.since > PREFLIGHT_GRACE:
+        return _fail(inputs, "PreflightFailed", reason)
+    since = inputs.now if is_first else state.since  # the grace starts with the first fault
     return Transition(replace(state, since=since, cause="PreflightFailed", reason=reason))
 
 
-def _soak(turn: Turn) -> Transition:
+def _soak(inputs: StepInput) -> Transition:
     """Wait for the soak time, and for pods that are not available. A gate without data fails only at the end."""
-    upgrade, state, gates = turn.upgrade, turn.state, turn.observation.gates or ()
-    unready = [view for view in turn.wave if (view.new or view.mark == turn.mark) and view.incomplete >= STABLE_AFTER]
+    upgrade, state, gates = inputs.upgrade, inputs.state, inputs.observation.gates or ()
+    unready = [
+        view for view in inputs.wave if (view.new or view.mark == inputs.mark) and view.incomplete >= STABLE_AFTER
+    ]
     stuck = [
         f"{view.key}: pods not available for {int(upgrade.timeout)} s: {view.unavailable}{_because(view)}"
         for view in unready
         if view.incomplete > upgrade.timeout
     ]
-    broken = [*_broken_pods(turn), *stuck]
+    broken = [*_broken_pods(inputs), *stuck]
     if broken:
-        return _fail(turn, "PodsFailed", _first(broken))
+        return _fail(inputs, "PodsFailed", _first(broken))
     failed = [f"gate {gate.name}: {gate.detail}" for gate in gates if gate.result == FAILED]
     if failed:
-        return _fail(turn, "GateFailed", _first(failed))
-    if turn.now - state.since < upgrade.soak:
+        return _fail(inputs, "GateFailed", _first(failed))
+    if inputs.now - state.since < upgrade.soak:
         return Transition(replace(state, reason="soaking"))
     if unready:
         return Transition(replace(state, reason=f"waiting for the pods of {unready[0].key}{_because(unready[0])}"))
-    if turn.observation.gates is None:
+    if inputs.observation.gates is None:
         return Transition(state)
     passes = {gate.name for gate in upgrade.gates.metrics if gate.no_data == PASS}
     missing = [
@@ -424,51 +424,51 @@ def _soak(turn: Turn) -> Transition:
         if gate.result == NO_DATA and gate.name not in passes
     ]
     if missing:
-        return _fail(turn, "GateFailed", _first(missing))
-    return Transition(promote(state, upgrade, turn.now))
+        return _fail(inputs, "GateFailed", _first(missing))
+    return Transition(promote(state, upgrade, inputs.now))
 
 
 # The restarts
 
 
-def _fail_on_broken_pods(turn: Turn) -> Transition | None:
-    broken = _broken_pods(turn)
-    return _fail(turn, "PodsFailed", _first(broken)) if broken else None
+def _fail_on_broken_pods(inputs: StepInput) -> Transition | None:
+    broken = _broken_pods(inputs)
+    return _fail(inputs, "PodsFailed", _first(broken)) if broken else None
 
 
-def _broken_pods(turn: Turn) -> list[str]:
-    return [f"{view.key}: {view.fault}" for view in turn.wave if view.fault and view.new]
+def _broken_pods(inputs: StepInput) -> list[str]:
+    return [f"{view.key}: {view.fault}" for view in inputs.wave if view.fault and view.new]
 
 
-def _restart_late_workloads(turn: Turn) -> Transition | None:
-    return Transition(turn.state.at(RESTARTING, turn.now)) if turn.overdue else None
+def _restart_late_workloads(inputs: StepInput) -> Transition | None:
+    return Transition(inputs.state.at(RESTARTING, inputs.now)) if inputs.overdue else None
 
 
-def _restart_missed_workloads(turn: Turn) -> Transition | None:
-    return Transition(turn.state.at(RESTARTING, turn.now)) if turn.overdue_back else None
+def _restart_missed_workloads(inputs: StepInput) -> Transition | None:
+    return Transition(inputs.state.at(RESTARTING, inputs.now)) if inputs.overdue_back else None
 
 
-def _restart_wave(turn: Turn) -> Transition:
-    return _restart(turn, turn.overdue, SOAKING)
+def _restart_wave(inputs: StepInput) -> Transition:
+    return _plan_restarts(inputs, inputs.overdue, SOAKING)
 
 
-def _restart_back(turn: Turn) -> Transition:
+def _restart_back(inputs: StepInput) -> Transition:
     """Restart the workloads that have the new revision. A workload that does not recover holds up no other one."""
-    return _restart(turn, turn.overdue_back, CHECKING)
+    return _plan_restarts(inputs, inputs.overdue_back, CHECKING)
 
 
-def _restart(turn: Turn, overdue: Sequence[ObservedWorkload], following: str) -> Transition:
+def _plan_restarts(inputs: StepInput, overdue: Sequence[ObservedWorkload], following: str) -> Transition:
     """Restart workloads within the limits. The step ends when none is overdue and none is being restarted."""
-    upgrade, state, now = turn.upgrade, turn.state, turn.now
-    views = {view.name: view for view in turn.observation.workloads}
+    upgrade, state, now = inputs.upgrade, inputs.state, inputs.now
+    views = {view.name: view for view in inputs.observation.workloads}
     under_way = {
-        name: restart for name, restart in state.restarting.items() if _is_under_way(turn, views.get(name), restart)
+        name: restart for name, restart in state.restarting.items() if _is_under_way(inputs, views.get(name), restart)
     }
-    own = {name: restart for name, restart in under_way.items() if _is_own(turn, views[name], restart)}
+    own = {name: restart for name, restart in under_way.items() if _is_own(inputs, views[name], restart)}
     for name, restart in own.items():
-        if views[name].mark != turn.mark and now - restart.since > upgrade.timeout:
+        if views[name].mark != inputs.mark and now - restart.since > upgrade.timeout:
             under_way[name] = own[name] = replace(restart, since=now)  # no runner has made it: the time begins again
-    faults = _restart_faults(turn, views, own)
+    faults = _restart_faults(inputs, views, own)
     waiting_views = {view.name: view for view in overdue if view.name not in own}
     # It has become larger since the plan was made, or another writer has moved it.
     too_large = {name: fault for name, view in waiting_views.items() if (fault := limit_fault(upgrade, view.further))}
@@ -476,10 +476,10 @@ def _restart(turn: Turn, overdue: Sequence[ObservedWorkload], following: str) ->
     can_go_on = (candidates or under_way.keys() - faults) and (state.back or not faults)
     if (faults or too_large) and not can_go_on:
         reasons = [*faults.values(), *(f"{name}: {fault}" for name, fault in too_large.items())]
-        return _fail(replace(turn, state=replace(state, restarting=under_way)), "RestartFailed", _first(reasons))
+        return _fail(replace(inputs, state=replace(state, restarting=under_way)), "RestartFailed", _first(reasons))
     # The pods of a workload that does not recover hold up no other one.
-    room = _Room(turn, under_way.keys() - faults, ignored=faults)
-    selected, reason = _choose(turn, candidates, room)
+    room = _Room(inputs, under_way.keys() - faults, ignored=faults)
+    selected, reason = _choose(inputs, candidates, room)
     restarting = {**under_way, **{view.name: PlannedRestart(state.token, now) for view in selected}}
     if not restarting and not overdue:
         return Transition(state.at(following, now, restarting={}))
@@ -488,56 +488,58 @@ def _restart(turn: Turn, overdue: Sequence[ObservedWorkload], following: str) ->
     working = [
         views[name]
         for name, restart in restarting.items()
-        if _is_own(turn, views[name], restart) and name not in faults
+        if _is_own(inputs, views[name], restart) and name not in faults
     ]
-    return Transition(next_state, restarts=tuple(view.key for view in working if view.mark != turn.mark))
+    return Transition(next_state, restarts=tuple(view.key for view in working if view.mark != inputs.mark))
 
 
-def _is_under_way(turn: Turn, view: ObservedWorkload | None, restart: PlannedRestart) -> bool:
+def _is_under_way(inputs: StepInput, view: ObservedWorkload | None, restart: PlannedRestart) -> bool:
     """Return whether a restart is not complete; a workload that was deleted, or that restarted by itself, is complete."""
     if view is None:
         return False
-    if _is_own(turn, view, restart):
-        if view.mark != turn.mark and turn.now - restart.since <= STABLE_AFTER:
+    if _is_own(inputs, view, restart):
+        if view.mark != inputs.mark and inputs.now - restart.since <= STABLE_AFTER:
             return True  # the observation may be older than the decision
-        right, wrong = (view.old, view.new) if turn.state.back else (view.new, view.old)
+        right, wrong = (view.old, view.new) if inputs.state.back else (view.new, view.old)
         return not view.complete or wrong > 0 or right < view.desired  # a pod that has no sidecar is neither
     # It may not have been made, or not be observed yet.
-    is_late = turn.now - max(restart.since, turn.state.since) > STABLE_AFTER
-    return not is_late or (not view.complete and turn.now - restart.since <= turn.upgrade.timeout)
+    is_late = inputs.now - max(restart.since, inputs.state.since) > STABLE_AFTER
+    return not is_late or (not view.complete and inputs.now - restart.since <= inputs.upgrade.timeout)
 
 
-def _is_own(turn: Turn, view: ObservedWorkload, restart: PlannedRestart) -> bool:
+def _is_own(inputs: StepInput, view: ObservedWorkload, restart: PlannedRestart) -> bool:
     """Return whether a restart is one of this wave or rollback, of a workload that the tag still leads to the wanted revision."""
-    return restart.token == turn.state.token and view.action != STAYS
+    return restart.token == inputs.state.token and view.action != STAYS
 
 
 def _restart_faults(
-    turn: Turn, views: Mapping[str, ObservedWorkload], own: Mapping[str, PlannedRestart]
+    inputs: StepInput, views: Mapping[str, ObservedWorkload], own: Mapping[str, PlannedRestart]
 ) -> dict[str, str]:
     """Return why restarts do not succeed, by workload."""
-    upgrade, back, faults = turn.upgrade, turn.state.back, {}
+    upgrade, back, faults = inputs.upgrade, inputs.state.back, {}
     for name, restart in own.items():
         view = views[name]
-        is_made = view.mark == turn.mark
-        if name in turn.observation.refused and not is_made:
-            faults[name] = f"{name}: the restart is refused: {turn.observation.refused[name]}"
+        is_made = view.mark == inputs.mark
+        if name in inputs.observation.refused and not is_made:
+            faults[name] = f"{name}: the restart is refused: {inputs.observation.refused[name]}"
         elif view.complete and is_made and view.quiet >= STABLE_AFTER:
             faults[name] = f"{name}: its new pods do not have revision {upgrade.source if back else upgrade.target}"
-        elif turn.now - restart.since > upgrade.timeout:
+        elif inputs.now - restart.since > upgrade.timeout:
             remaining = f"pods left: {view.new if back else view.old}, not available: {view.unavailable}"
             faults[name] = f"{name}: not complete after {int(upgrade.timeout)} s: {remaining}{_because(view)}"
     return faults
 
 
-def _choose(turn: Turn, candidates: Sequence[ObservedWorkload], room: _Room) -> tuple[list[ObservedWorkload], str]:
+def _choose(
+    inputs: StepInput, candidates: Sequence[ObservedWorkload], room: _Room
+) -> tuple[list[ObservedWorkload], str]:
     """Return the workloads that the limits allow to restart now, and the reason why the others wait.
 
     Only pods that the upgrade itself took away count. In a rollback, a workload whose pods are away already does not wait for itself.
     """
-    back, limits = turn.state.back, turn.upgrade.limits
-    hold = "" if back else turn.observation.hold and f"waiting for {turn.observation.hold}"
-    if not back and not turn.upgrade.in_window(turn.now):
+    back, limits = inputs.state.back, inputs.upgrade.limits
+    hold = "" if back else inputs.observation.hold and f"waiting for {inputs.observation.hold}"
+    if not back and not inputs.upgrade.in_window(inputs.now):
         hold = hold or WINDOW
     if hold and candidates:
         return [], hold
@@ -563,16 +565,18 @@ def _choose(turn: Turn, candidates: Sequence[ObservedWorkload], room: _Room) -> 
 class _Room:
     """The use of the limits: restarts, pods that the upgrade took away, and PodDisruptionBudgets of workloads under way."""
 
-    def __init__(self, turn: Turn, under_way: Collection[str], *, ignored: Collection[str]) -> None:
-        self.limits, self.under_way = turn.upgrade.limits, under_way
-        self.exhausted = set(turn.observation.exhausted)
+    def __init__(self, inputs: StepInput, under_way: Collection[str], *, ignored: Collection[str]) -> None:
+        self.limits, self.under_way = inputs.upgrade.limits, under_way
+        self.exhausted = set(inputs.observation.exhausted)
         self.restarts = len(under_way)
         self.away, self.places = 0, dict[str, int]()
         self.views: list[ObservedWorkload] = []
-        for view in turn.observation.workloads:
+        for view in inputs.observation.workloads:
             is_under_way = view.name in under_way
             # The pods of any other workload were not available before, and no wait would help.
-            is_touched = is_under_way or view.mark.startswith(f"{turn.upgrade.name}/") or (turn.state.back and view.new)
+            is_touched = (
+                is_under_way or view.mark.startswith(f"{inputs.upgrade.name}/") or (inputs.state.back and view.new)
+            )
             if is_touched and view.name not in ignored:
                 self._add(view, max(view.unavailable, view.disrupts if is_under_way else 0))
             if is_under_way:
@@ -617,29 +621,29 @@ def _because(view: ObservedWorkload) -> str:
 # The end
 
 
-def _end(turn: Turn) -> Transition:
-    state, remaining = turn.state, turn.observation.remaining
+def _end(inputs: StepInput) -> Transition:
+    state, remaining = inputs.state, inputs.observation.remaining
     if remaining is None:
         return Transition(replace(state, reason="checking what is left"))
     if not remaining:
-        return Transition(state.at(CHECKING, turn.now, phase=ROLLED_BACK if state.back else COMPLETED, restarting={}))
+        return Transition(state.at(CHECKING, inputs.now, phase=ROLLED_BACK if state.back else COMPLETED, restarting={}))
     named = state.with_remaining(remaining)
     names = first_of([item.workload for item in remaining], _NAMED)
     count = "1 workload is" if len(remaining) == 1 else f"{len(remaining)} workloads are"
     reason = f"{count} left: {names}"
-    if turn.now - state.since <= STABLE_AFTER:  # a rollout may still be under way
+    if inputs.now - state.since <= STABLE_AFTER:  # a rollout may still be under way
         return Transition(replace(named, reason=reason))
-    return Transition(named.at(CHECKING, turn.now, phase=INCOMPLETE, cause="WorkLeft", reason=reason))
+    return Transition(named.at(CHECKING, inputs.now, phase=INCOMPLETE, cause="WorkLeft", reason=reason))
 
 
-def _fail(turn: Turn, cause: str, reason: str) -> Transition:
-    if turn.upgrade.on_failure == ROLLBACK and not turn.state.back:
-        return Transition(turn.state.rolling_back(turn.upgrade, turn.now, cause, f"rolling back: {reason}"))
-    return _pause(turn, cause, reason)
+def _fail(inputs: StepInput, cause: str, reason: str) -> Transition:
+    if inputs.upgrade.on_failure == ROLLBACK and not inputs.state.back:
+        return Transition(inputs.state.rolling_back(inputs.upgrade, inputs.now, cause, f"rolling back: {reason}"))
+    return _pause(inputs, cause, reason)
 
 
-def _pause(turn: Turn, cause: str, reason: str) -> Transition:
-    return Transition(replace(turn.state, phase=PAUSED, cause=cause, reason=reason))
+def _pause(inputs: StepInput, cause: str, reason: str) -> Transition:
+    return Transition(replace(inputs.state, phase=PAUSED, cause=cause, reason=reason))
 
 
 def _first(reasons: Sequence[str]) -> str:

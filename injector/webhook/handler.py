@@ -68,7 +68,7 @@ OTHER_REASON: Final = "other"
 
 
 class PendingInjection(NamedTuple):
-    """A review whose pod has to be injected. ``is_sampled`` is whether the shadow of the tag compares it."""
+    """A review whose pod has to be injected. ``sampled`` is whether the shadow of the tag compares it."""
 
     body: bytes
     review: admission.Request
@@ -181,7 +181,7 @@ class InjectHandler:
         return ReviewAnswer(body, cached.outcome, cached.reason, review, cached.resolved, cached=True)
 
     async def _inject(self, injection: PendingInjection, deadline: float, watch: Stopwatch) -> ReviewAnswer:
-        """Inject a pod in its turn, in a thread. Raises Rejected if the queue refuses it."""
+        """Inject a pod in its turn, in a thread. Raises Refusal if the queue rejects it."""
         tenant = Tenant(injection.resolved.revision.name, injection.review.namespace)
         try:
             async with self.queue.turn(tenant, len(injection.body), deadline):
