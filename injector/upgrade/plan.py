@@ -15,6 +15,7 @@ from injector.errors import DataError, TagError
 from injector.injection.pipeline import answers_to
 from injector.injection.result import Injected, RequestFacts
 from injector.injection.tools.podchanges import POD_SECURITY, changes, decision_of, hiding_of
+from injector.istio.labels import REVISION_LABEL
 from injector.kube.pods import controller_of
 from injector.kube.podsecurity import UNRESTRICTED, LevelVersion
 from injector.kube.podtemplates import KNATIVE
@@ -284,16 +285,24 @@ class Plan:
 
 
 def make_plan(
-    upgrade: Upgrade, tag: Tag | None, fleet: Fleet, compared: Collection[int] | None = None, *, back: bool = False
+    upgrade: Upgrade,
+    tag: Tag | None,
+    fleet: Fleet,
+    compared: Collection[int] | None = None,
+    *,
+    back: bool = False,
+    pins: Collection[str] | None = None,
 ) -> Plan:
     """Return the plan of an upgrade. Raises TagError if the tag leads to other revisions than those of the upgrade.
 
     ``tag`` is as it was before the upgrade. The workloads of the waves ``compared`` get a class of change, which takes most of the time;
-    None means all waves. With ``back``, the plan is that of a rollback: pods of the new revision are restarted.
+    None means all waves. With ``back``, the plan is that of a rollback: pods of the new revision are restarted. ``pins`` are the pins that
+    the running upgrade keeps; by default those of the fleet.
     """
     if tag is not None:
         check_tag(upgrade, tag)
-    tags = [] if tag is None else [tag_in_wave(upgrade, tag, index) for index in range(len(upgrade.waves))]
+    kept = pins_of(upgrade, tag, fleet.workloads) if pins is None else pins
+    tags = [] if tag is None else [tag_in_wave(upgrade, tag, index, kept) for index in range(len(upgrade.waves))]
     source, target, (old, new) = fleet.source, fleet.target, fleet.sidecars
     wanted = source if back else target
     entries, direct = [], 0
@@ -310,15 +319,16 @@ def make_plan(
                 if change == REFUSED_BY_TARGET:
                     entry = refused_entry(upgrade, entry, kinds[0])
             entries.append(entry)
+        elif workload.has_own_label and (workload.requested == upgrade.source or workload.pods[old]):
+            leads = f"leads to {workload.requested}" if workload.requested else "leads nowhere"
+            entries.append(Entry(workload, STAYS, f"its pods have their own label {REVISION_LABEL}, which {leads}"))
         elif workload.requested == upgrade.source:
             direct += 1
     entries.sort(key=lambda entry: (len(upgrade.waves) if entry.wave is None else entry.wave, entry.key))
     notes = []
     if direct:
         how = "not by the tag" if upgrade.tag else "and do not move"
-        notes.append(
-            f"workloads with revision {upgrade.source} by their own label or that of their namespace, {how}: {direct}"
-        )
+        notes.append(f"workloads with revision {upgrade.source} by the label of their namespace, {how}: {direct}")
     return Plan(upgrade, tuple(entries), new, tuple(notes), old, back)
 
 
@@ -349,9 +359,18 @@ def prepare_tag(upgrade: Upgrade, tag: Tag) -> Tag:
     return tag if upgrade.target in tag.targets else replace(tag, weights=(*tag.weights, (upgrade.target, 0)))
 
 
-def tag_in_wave(upgrade: Upgrade, tag: Tag, index: int) -> Tag:
-    """Return the tag as it is in a wave. ``tag`` is the one before the upgrade."""
+def pins_of(upgrade: Upgrade, tag: Tag | None, workloads: Iterable[Workload]) -> tuple[str, ...]:
+    """Return the other revisions than the new one to which workloads of a tag are pinned."""
+    counting = set() if tag is None else {*tag.targets} - {upgrade.target}
+    return tuple(sorted(counting & {workload.pin for workload in workloads if workload.requested == upgrade.tag}))
+
+
+def tag_in_wave(upgrade: Upgrade, tag: Tag, index: int, pins: Collection[str]) -> Tag:
+    """Return the tag as it is in a wave. ``tag`` is the one before the upgrade, and ``pins`` are the revisions whose pins still count."""
     moved = _tag_with_weights(upgrade, tag, index)
+    if missing := [(name, 0) for name in sorted(pins) if name not in moved.targets]:
+        weights = ((name, _ALL if len(moved.weights) == 1 else weight) for name, weight in moved.weights)
+        moved = replace(moved, weights=(*weights, *missing))
     has_all = moved.sole and moved.revision == upgrade.target
     # As with `tag set`, a shadow ends once its candidate receives all workloads.
     if has_all and moved.shadow is not None and moved.shadow.revision == upgrade.target:
@@ -374,6 +393,7 @@ def _tag_with_weights(upgrade: Upgrade, tag: Tag, index: int) -> Tag:
     return replace(tag, weights=whole)
 
 
+_ALL: Final = 100
 NO_SIDECAR: Final = "a pod has no sidecar, and a new one would get one: restart it yourself"
 
 

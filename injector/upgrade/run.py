@@ -143,8 +143,8 @@ class Runner:
         if rival:
             hint = f"wait for its end, or end it with `injector upgrade abort {rival}`"
             raise UsageError(f"upgrade {rival} of tag {upgrade.tag} is under way", hint=hint)
-        tag, sidecars = await self.surveyor.start(upgrade)
-        state = new_state(upgrade, self.now(), tag_data(tag), sidecars, stored.state)
+        tag, sidecars, pins = await self.surveyor.start(upgrade)
+        state = new_state(upgrade, self.now(), tag_data(tag), sidecars, stored.state, pins)
         try:
             return await store.save(stored, state)
         except ClusterError as error:

@@ -86,6 +86,7 @@ class State:
         restarting: the workloads that are being restarted. A workload is added before its restart, and removed when its pods are complete,
             so that every runner counts it for the limits, in the next wave and in a rollback too.
         sidecars: the names that the old and the new revision write into pods. A rollback needs no more of the new revision.
+        pins: the revisions to which workloads of the tag were pinned when the run began: the tag keeps them, with weight 0.
         namespaces: the namespaces that had workloads of the upgrade.
         cause: the kind of the reason, in one word.
         reason: why it waits, or is paused; empty if it does not.
@@ -111,6 +112,7 @@ class State:
     restarting: Mapping[str, PlannedRestart] = field(default_factory=dict)
     tag_before: TagBefore = field(default_factory=TagBefore)
     sidecars: tuple[str, str] = ("", "")
+    pins: tuple[str, ...] = ()
     namespaces: tuple[str, ...] = ()
     cause: str = ""
     reason: str = ""
@@ -189,6 +191,7 @@ def new_state(
     tag_before: TagBefore,
     sidecars: tuple[str, str] = ("", ""),
     before: State | None = None,
+    pins: tuple[str, ...] = (),
 ) -> State:
     """Return the state of an upgrade that starts. ``before`` is that of its run before: the marks and the restarts under way go on."""
     state = State(
@@ -200,6 +203,7 @@ def new_state(
         progressed=now,
         tag_before=tag_before,
         sidecars=sidecars,
+        pins=pins,
     )
     return state if before is None else replace(state, token=before.token, restarting=before.restarting)
 

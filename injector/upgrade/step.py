@@ -322,7 +322,7 @@ def _keep_foreign_tag(inputs: StepInput) -> Transition | None:
     upgrade, before, wave = inputs.upgrade, inputs.observation.tag_before, inputs.state.wave
     own: list[Tag | None] = [None]
     if before is not None:
-        moved = [before, *(tag_in_wave(upgrade, before, index) for index in range(wave + 1))]
+        moved = [before, *(tag_in_wave(upgrade, before, index, inputs.state.pins) for index in range(wave + 1))]
         own = [*moved, *(prepare_tag(upgrade, tag) for tag in moved)]
     is_own = inputs.observation.tag in own and not inputs.observation.tag_fault
     return None if is_own else _pause(inputs, "TagChanged", _changed_text(inputs))
@@ -335,8 +335,8 @@ def _fail_on_changed_tag(inputs: StepInput) -> Transition | None:
 
 def _wanted_tag(inputs: StepInput) -> Tag | None:
     """Return the tag of the current wave."""
-    before = inputs.observation.tag_before
-    return None if before is None else tag_in_wave(inputs.upgrade, before, inputs.state.wave)
+    before, state = inputs.observation.tag_before, inputs.state
+    return None if before is None else tag_in_wave(inputs.upgrade, before, state.wave, state.pins)
 
 
 def _changed_text(inputs: StepInput) -> str:

@@ -27,6 +27,7 @@ from injector.upgrade.plan import (
     check_tag,
     key_of,
     make_plan,
+    pins_of,
     restart_of,
     unknown_restart,
 )
@@ -145,8 +146,8 @@ class Surveyor:
     sources: RevisionSources
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def start(self, upgrade: Upgrade) -> tuple[Tag | None, tuple[str, str]]:
-        """Return the tag of an upgrade before its start, and the names that its revisions write into pods.
+    async def start(self, upgrade: Upgrade) -> tuple[Tag | None, tuple[str, str], tuple[str, ...]]:
+        """Return the tag of an upgrade before its start, the names that its revisions write into pods, and the pins to keep.
 
         Raises:
             InjectorError: a revision or the tag does not exist, or the upgrade cannot move the tag.
@@ -155,7 +156,7 @@ class Surveyor:
             fleet = await read_fleet(self.client, self.sources, upgrade, asyncio.to_thread)
         if fleet.tag is not None:
             check_tag(upgrade, fleet.tag)
-        return fleet.tag, fleet.sidecars
+        return fleet.tag, fleet.sidecars, pins_of(upgrade, fleet.tag, fleet.workloads)
 
     async def survey(self, upgrade: Upgrade, state: State, before: Tag | None, *, is_compared: bool = False) -> Survey:
         """Return the plan of an upgrade or its rollback from the tag before it, with the classes of change of the current wave.
@@ -169,5 +170,5 @@ class Surveyor:
             fleet = await read_fleet(
                 self.client, self.sources, upgrade, asyncio.to_thread, needs=needs, sidecars=state.sidecars
             )
-            plan = await asyncio.to_thread(make_plan, upgrade, before, fleet, waves, back=state.back)
+            plan = await asyncio.to_thread(make_plan, upgrade, before, fleet, waves, back=state.back, pins=state.pins)
         return Survey(plan, fleet.workloads)

@@ -177,9 +177,7 @@ def test_the_summary_counts_each_wave_and_names_what_does_not_move(document: str
         "1 blocked: a bare pod: delete it and create it again: Pod shop/bare-abc-1\n"
         "workloads: 2 restart, 1 done, 2 blocked\n"
     )
-    assert result.stderr == (
-        "note: workloads with revision 1-28 by their own label or that of their namespace, not by the tag: 1\n"
-    )
+    assert result.stderr == ("note: workloads with revision 1-28 by the label of their namespace, not by the tag: 1\n")
 
 
 def test_the_table_has_a_row_for_each_workload(document: str) -> None:

@@ -11,7 +11,7 @@ from injector.kube.podtemplates import created_pods
 from injector.revisions.source import build
 from injector.revisions.tags import Tag
 from injector.upgrade.document import Upgrade, read_upgrade
-from injector.upgrade.plan import Fleet, Restart, Workload, make_plan
+from injector.upgrade.plan import Fleet, Restart, Workload, make_plan, pins_of
 from injector.upgrade.state import State
 from injector.upgrade.survey import Survey, Surveyor
 from tests.cli.clusters import deployment
@@ -39,8 +39,7 @@ def upgrade(*waves: Mapping[str, Any], **spec: Any) -> Upgrade:
 def workload(name: str, place: str = "shop", *, has: str | None = OLD, **fields: Any) -> Workload:
     """A Deployment of two pods; further keywords are fields of ``Workload``, or its ``labels``."""
     labels = fields.pop("labels", {})
-    pin = {"metadata": {"annotations": {"revision-injector/pin": fields["pin"]}}} if "pin" in fields else {}
-    (created,) = created_pods({**deployment(name, place), **pin}, place)
+    (created,) = created_pods(deployment(name, place), place)
     known: dict[str, Any] = {"requested": "prod", "pods": Counter({has: 2}), "restart": Restart("", 1, labels)}
     return Workload(created, **known | fields)
 
@@ -60,11 +59,11 @@ class FakeSurveyor(Surveyor):
         super().__init__(FakeApi(), RevisionSources(None, "istio-system"))
         object.__setattr__(self, "_workloads", (workloads, tag))
 
-    async def start(self, document: Upgrade) -> tuple[Tag | None, tuple[str, str]]:
-        del document
-        return self._workloads[1], (OLD, NEW)
+    async def start(self, document: Upgrade) -> tuple[Tag | None, tuple[str, str], tuple[str, ...]]:
+        workloads, tag = self._workloads
+        return tag, (OLD, NEW), pins_of(document, tag, workloads())
 
     async def survey(self, document: Upgrade, state: State, before: Tag | None, *, is_compared: bool = False) -> Survey:
         del is_compared
         made = fleet(self._workloads[0](), before)
-        return Survey(make_plan(document, before, made, (), back=state.back), made.workloads)
+        return Survey(make_plan(document, before, made, (), back=state.back, pins=state.pins), made.workloads)

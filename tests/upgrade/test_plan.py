@@ -22,6 +22,7 @@ from injector.upgrade.plan import (
     Workload,
     change_of,
     make_plan,
+    pins_of,
     prepare_tag,
     restart_of,
     tag_in_wave,
@@ -87,9 +88,43 @@ def test_workloads_of_other_tags_are_not_in_the_plan_those_of_the_revision_noted
     )
 
     assert made.entries == ()
-    assert made.notes == (
-        "workloads with revision 1-28 by their own label or that of their namespace, not by the tag: 1",
-    )
+    assert made.notes == ("workloads with revision 1-28 by the label of their namespace, not by the tag: 1",)
+
+
+@pytest.mark.parametrize("waves", [[], [{"weight": 50}, {"weight": 100}], [{"namespaces": ["shop"]}, {"name": "rest"}]])
+def test_a_workload_that_is_pinned_to_the_old_revision_stays_however_the_tag_moves(waves: list[dict[str, Any]]) -> None:
+    document, pinned = upgrade(*waves), workload("hold", pin=OLD)
+    made = planned(document, pinned, workload("web"))
+    pins = pins_of(document, PROD, [pinned])
+    last = tag_in_wave(document, PROD, len(document.waves) - 1, pins)
+
+    notes = {entry.key.name: (entry.action, entry.note) for entry in made.entries}
+    assert notes["hold"] == ("stays", "its pods are pinned to 1-28")
+    assert notes["web"][0] == "restart"
+    assert (last.destination, last.sole, last.weight_notes) == ("1-30=100,1-28=0", True, ())
+    key = ("shop", "Deployment", "hold")
+    assert last.choice_for(lambda: TagWorkload(key, OLD)).revision == OLD
+    assert last.choice_for(lambda: TagWorkload(key)).revision == NEW
+
+
+def test_pins_of_an_earlier_upgrade_are_kept_and_others_do_not_count() -> None:
+    document, tag = upgrade(), Tag("prod", ((OLD, 100), ("1-26", 0)))
+    workloads = [workload("a", pin="1-26"), workload("b", pin="1-24"), workload("c", pin=OLD, requested="other")]
+
+    assert pins_of(document, tag, workloads) == ("1-26",)
+    made = planned(document, *workloads, tag=tag)
+    assert [(entry.key.name, entry.action) for entry in made.entries] == [("b", "restart"), ("a", "stays")]
+
+
+@pytest.mark.parametrize(
+    ("requested", "leads"), [(OLD, "leads to 1-28"), ("stage", "leads to stage"), (None, "leads nowhere")]
+)
+def test_a_workload_whose_pods_have_their_own_label_is_listed_and_stays(requested: str | None, leads: str) -> None:
+    made = planned(upgrade(), workload("web", requested=requested, has_own_label=True))
+
+    (entry,) = made.entries
+    assert (entry.action, entry.note) == ("stays", f"its pods have their own label istio.io/rev, which {leads}")
+    assert made.notes == ()
 
 
 def test_without_a_tag_workloads_that_get_the_new_revision_are_in_the_plan() -> None:
@@ -123,7 +158,8 @@ def test_a_workload_moves_in_the_first_wave_whose_weight_includes_it() -> None:
 
     for each in made.entries:
         chosen = [
-            tag_in_wave(document, PROD, index).choice_for(partial(TagWorkload, each.key)).revision for index in range(3)
+            tag_in_wave(document, PROD, index, ()).choice_for(partial(TagWorkload, each.key)).revision
+            for index in range(3)
         ]
         assert chosen.index(NEW) == each.wave
     sizes = [len(made.of_wave(index)) for index in range(3)]
@@ -145,7 +181,7 @@ def test_the_tag_moves_by_namespaces_and_then_as_a_whole() -> None:
     document = upgrade({"namespaces": ["dev"]}, {"namespaces": ["test"]}, {"name": "rest"})
     whole = ((NEW, 1),)
 
-    first, second, last = (tag_in_wave(document, tag, index) for index in range(3))
+    first, second, last = (tag_in_wave(document, tag, index, ()) for index in range(3))
     assert (first.weights, first.namespaces) == (((OLD, 1),), {"pay": ((OLD, 1),), "dev": whole})
     assert (second.weights, second.namespaces) == (((OLD, 1),), {"pay": ((OLD, 1),), "dev": whole, "test": whole})
     assert (last.weights, last.namespaces) == (whole, {"pay": ((OLD, 1),)})
@@ -154,8 +190,8 @@ def test_the_tag_moves_by_namespaces_and_then_as_a_whole() -> None:
 def test_the_tag_moves_by_weights_or_before_the_first_wave() -> None:
     by_weight = upgrade({"weight": 10}, {"weight": 100})
 
-    assert [tag_in_wave(by_weight, PROD, index).destination for index in range(2)] == ["1-28=90,1-30=10", "1-30"]
-    assert tag_in_wave(upgrade({"importance": "low"}, {"name": "rest"}), PROD, 0).destination == "1-30"
+    assert [tag_in_wave(by_weight, PROD, index, ()).destination for index in range(2)] == ["1-28=90,1-30=10", "1-30"]
+    assert tag_in_wave(upgrade({"importance": "low"}, {"name": "rest"}), PROD, 0, ()).destination == "1-30"
 
 
 def test_a_prepared_tag_moves_nothing_and_can_be_pinned_to_the_new_revision() -> None:

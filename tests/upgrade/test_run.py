@@ -82,6 +82,8 @@ class Run:
     spec: dict[str, Any]
     moved: list[Tag] = field(default_factory=list)
     surveyed: Callable[[], None] = lambda: None
+    pinned: str = ""
+    """The Deployment whose pods are pinned to the old revision."""
 
     def now(self) -> float:
         return START + asyncio.get_running_loop().time()
@@ -93,7 +95,10 @@ class Run:
         def workloads() -> list[Workload]:
             self.surveyed()
             places = sorted(key for key in self.api.objects if key[0] == "deployments")
-            return [workload(name, place, has=NEW if self.api.restarts[name] else OLD) for _, place, name in places]
+            return [
+                workload(name, place, has=NEW if self.api.restarts[name] else OLD, pin=OLD * (name == self.pinned))
+                for _, place, name in places
+            ]
 
         def write(session: Session, place: str, tag: Tag, expected: TagView) -> None:
             del session, place
@@ -123,6 +128,15 @@ async def test_a_plan_is_made_again_when_a_window_opens() -> None:
 
     assert (await run.run()).phase == COMPLETED
     assert set(run.api.restarts) == {"web-0", "web-1", "web-2", "web-3"}
+
+
+@in_fake_time
+async def test_a_pinned_workload_stays_when_the_tag_moves_as_a_whole() -> None:
+    run = Run(fleet(), {"soak": "0s"}, pinned="web-1")
+
+    assert (await run.run()).phase == COMPLETED
+    assert set(run.api.restarts) == {"web-0", "web-2"}
+    assert run.moved[-1] == Tag("prod", ((NEW, 100), (OLD, 0)))
 
 
 @in_fake_time

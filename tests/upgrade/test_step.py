@@ -44,7 +44,7 @@ from tests.upgrade.fleets import NEW, OLD, PROD, upgrade
 
 NOW = 1000.0
 ONE = upgrade(soak="1m")
-MOVED = tag_in_wave(ONE, PROD, 0)
+MOVED = tag_in_wave(ONE, PROD, 0, ())
 
 
 def key(name: str, place: str = "shop") -> Key:
@@ -113,7 +113,7 @@ def test_a_tag_that_another_writer_changes_before_a_wave_keeps_the_change() -> N
         {"weight": 10}, {"weight": 100}, onFailure="Rollback", windows=[{"notBefore": "2030-01-01T00:00:00Z"}]
     )
     before = replace(PROD, namespaces={"pay": ((OLD, 1),)})
-    first = tag_in_wave(document, before, 0)
+    first = tag_in_wave(document, before, 0, ())
     begun = new_state(document, NOW, {})
     states = begun, begun.at(MOVING, NOW), replace(begun, wave=1), replace(begun.at(MOVING, NOW), wave=1)
     for state in states:
@@ -335,12 +335,12 @@ def test_a_workload_that_is_larger_than_the_limits_fails_after_the_others() -> N
 def test_after_a_wave_comes_the_next_one_with_a_later_mark() -> None:
     document = upgrade({"weight": 10}, {"weight": 100}, soak="0s")
     soaking = restarting().at(SOAKING, NOW)
-    tag = tag_in_wave(document, PROD, 0)
+    tag = tag_in_wave(document, PROD, 0, ())
 
     second = step(document, soaking, observed(gates=(), tag=tag)).state
     assert (second.wave, second.step, second.phase) == (1, PREFLIGHT, RUNNING)
     moving = second.at(MOVING, NOW)
-    assert step(document, moving, observed(tag=tag_in_wave(document, PROD, 1))).state.token == soaking.token + 1
+    assert step(document, moving, observed(tag=tag_in_wave(document, PROD, 1, ()))).state.token == soaking.token + 1
 
 
 def test_a_rollback_moves_the_tag_and_then_restarts_the_last_wave_first() -> None:
@@ -526,7 +526,7 @@ def test_an_upgrade_ends_with_the_names_of_what_is_left(back: bool) -> None:
 
 def test_workloads_that_an_upgrade_left_are_tried_again_with_a_new_mark() -> None:
     document = upgrade({"weight": 10}, {"weight": 100})
-    tag = tag_in_wave(document, PROD, 1)
+    tag = tag_in_wave(document, PROD, 1, ())
     ended = replace(restarting(), phase=INCOMPLETE, step=CHECKING, wave=1)
 
     again = step(document, apply_command(ended, "resume", document, NOW), observed(tag=tag)).state
@@ -539,7 +539,7 @@ def test_workloads_that_an_upgrade_left_are_tried_again_with_a_new_mark() -> Non
 
 def test_a_promoted_wave_still_counts_for_the_limits_of_the_next_one() -> None:
     document = upgrade({"weight": 10}, {"weight": 100}, limits={"workloads": 2})
-    tag = tag_in_wave(document, PROD, 1)
+    tag = tag_in_wave(document, PROD, 1, ())
     promoted = apply_command(restarting("a", "b"), "promote", document, NOW)
     second = replace(promoted, step=RESTARTING, token=NOW + 60, since=NOW + 60)
     rolling = [seen(name, mark=MARK, complete=False, new=1, old=1) for name in "ab"]
