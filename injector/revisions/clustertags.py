@@ -65,8 +65,17 @@ _REMOVES_VALIDATOR: Final = (1, 31)
 """The first minor whose istioctl removes that ValidatingWebhookConfiguration with the tag."""
 _WRITES: Final = 3
 """How often a tag's object is applied if something else writes caBundles into it at the same time."""
-_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
-"""The manifest that kubectl applied to an object; on a copy of the object it would mislead kubectl."""
+_OF_OWNERS: Final = (
+    "kubectl.kubernetes.io/last-applied-configuration",
+    "meta.helm.sh/",
+    "helm.sh/",
+    "argocd.argoproj.io/",
+    "config.k8s.io/",
+    "kapp.k14s.io/",
+    "objectset.rio.cattle.io/",
+    ANNOTATIONS,
+)
+"""The beginnings of annotations by which a tool knows its objects; a copy would seem to be its own, and Helm or Rancher may delete it."""
 
 DependentObject: TypeAlias = "tuple[Resource, dict[str, Any], dict[str, Any] | None]"
 
@@ -304,7 +313,7 @@ def _describe(resource: Resource, item: Mapping[str, Any]) -> str:
 def _copy_annotations(configuration: Mapping[str, Any]) -> dict[str, str]:
     """Return the annotations of a configuration that also apply to a copy, such as those of cert-manager."""
     annotations = configuration["metadata"].get("annotations") or {}
-    return {key: text for key, text in annotations.items() if key != _LAST_APPLIED and not key.startswith(ANNOTATIONS)}
+    return {key: text for key, text in annotations.items() if not key.startswith(_OF_OWNERS)}
 
 
 def _bundle(configuration: Mapping[str, Any]) -> str | None:

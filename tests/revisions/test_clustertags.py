@@ -55,6 +55,12 @@ def test_a_new_tag_inherits_from_its_revisions_configuration() -> None:
     annotations = {
         CERT_MANAGER: "a/b",
         "kubectl.kubernetes.io/last-applied-configuration": "{}",
+        "meta.helm.sh/release-name": "istiod-1-24",
+        "meta.helm.sh/release-namespace": "istio-system",
+        "helm.sh/resource-policy": "keep",
+        "argocd.argoproj.io/tracking-id": "istiod:admissionregistration.k8s.io/MutatingWebhookConfiguration:/x",
+        "config.k8s.io/owning-inventory": "id",
+        "objectset.rio.cattle.io/applied": "x",
         "revision-injector/salt": "x",
     }
     plan = plan_tag(PROD, seen(stored(revision_webhook("1-24", trusted), **annotations)), Placement())
