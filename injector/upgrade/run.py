@@ -16,7 +16,7 @@ from injector.golang.time import utc_text
 from injector.upgrade.document import API_VERSION, KIND
 from injector.upgrade.gates import evaluate
 from injector.upgrade.observe import MARK, Observer, Watches
-from injector.upgrade.plan import BLOCKED, RESTART, ROLLOUT, STAYS
+from injector.upgrade.plan import BLOCKED, DONE, RESTART, ROLLOUT, STAYS
 from injector.upgrade.preflight import PACE, WEBHOOK_FAILED, control_plane_fault, preflight
 from injector.upgrade.remaining import work_left
 from injector.upgrade.state import (
@@ -304,7 +304,7 @@ class Run:
         mark = mark_of(upgrade, state)
         concerned = [view for view in observation.workloads if state.back or view.wave == state.wave]
         counts = Counter(_progress(view, state, mark) for view in concerned)
-        left = sum(_is_left(view, state) for view in observation.workloads)
+        left = sum(_progress(view, state, mark) in _LEFT for view in observation.workloads)
         total = max(state.total, left)
         return replace(state, counts=dict(sorted(counts.items())), gates=gates, left=left, total=total)
 
@@ -418,9 +418,16 @@ def _is_left(view: ObservedWorkload, state: State) -> bool:
     return bool(view.action != BLOCKED and view.new if state.back else view.action == RESTART and view.old)
 
 
+_LEFT: Final = ("restarting", "waiting")
+"""The progress of workloads that are still to be restarted, or not complete."""
+
+
 def _progress(view: ObservedWorkload, state: State, mark: str) -> str:
     if view.name in state.restarting:
         return "restarting"
     if view.action in (BLOCKED, STAYS):
         return view.action
-    return "waiting" if _is_left(view, state) and view.mark != mark else "done"
+    if _is_left(view, state) and view.mark != mark:
+        return "waiting"
+    # It had the right revision before.
+    return "current" if view.action == DONE and view.mark != mark else "done"

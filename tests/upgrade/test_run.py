@@ -82,6 +82,7 @@ class Run:
     spec: dict[str, Any]
     moved: list[Tag] = field(default_factory=list)
     surveyed: Callable[[], None] = lambda: None
+    said: list[State] = field(default_factory=list)
     pinned: str = ""
     """The Deployment whose pods are pinned to the old revision."""
 
@@ -108,7 +109,9 @@ class Run:
         if ("upgrades", "", "up") not in self.api.objects:
             self.api.put(UPGRADES, {**DOCUMENT, "spec": {**DOCUMENT["spec"], **self.spec}})
         metrics, surveyor = Metrics(CollectorRegistry()), FakeSurveyor(workloads)
-        return Runner(self.api, surveyor, HOME, metrics, lambda *_: None, None, self.now, write)
+        return Runner(
+            self.api, surveyor, HOME, metrics, lambda _, state: self.said.append(state), None, self.now, write
+        )
 
     async def run(self) -> State:
         return await (await self.runner()).run(self.store())
@@ -137,6 +140,21 @@ async def test_a_pinned_workload_stays_when_the_tag_moves_as_a_whole() -> None:
     assert (await run.run()).phase == COMPLETED
     assert set(run.api.restarts) == {"web-0", "web-2"}
     assert run.moved[-1] == Tag("prod", ((NEW, 100), (OLD, 0)))
+
+
+@in_fake_time
+async def test_the_workloads_of_a_wave_and_those_that_are_left_are_counted_in_the_same_way() -> None:
+    run = Run(fleet(), {"soak": "0s", "limits": {"workloads": 1}})
+    run.api.restarts["web-1"] = 1  # it has the new revision before
+
+    assert (await run.run()).phase == COMPLETED
+    counted = [state for state in run.said if state.counts]
+    assert {state.total for state in counted} == {2}
+    assert {state.left for state in counted} == {0, 1, 2}
+    for state in counted:
+        assert state.counts["current"] == 1
+        assert state.counts.get("done", 0) == state.total - state.left
+        assert state.counts.get("waiting", 0) + state.counts.get("restarting", 0) == state.left
 
 
 @in_fake_time
