@@ -72,6 +72,7 @@ from injector.upgrade.plan import (
     answers_for,
     make_plan,
     refused_entry,
+    waits_for_quota,
 )
 from injector.upgrade.state import (
     ABORTED,
@@ -187,7 +188,9 @@ async def _dry_run(document: Upgrade, target: Revision | None, client: KubeClien
     said = None
     if isinstance(answer, Injected):
         said = await refusal(client, answer.pod, entry.key.namespace)
-    return entry if said is None else refused_entry(document, entry, f"dry run: {one_line(said)}")
+    if said is None or waits_for_quota(entry.workload, said):
+        return entry
+    return refused_entry(document, entry, f"dry run: {one_line(said)}")
 
 
 EXIT_CODES: Final = {COMPLETED: 0, PAUSED: 3, ROLLED_BACK: 4, ABORTED: 5, INCOMPLETE: 6}

@@ -423,8 +423,14 @@ def limit_fault(upgrade: Upgrade, disrupts: int) -> str:
         ("unavailablePodsPerNamespace", limits.unavailable_pods_per_namespace),
     ):
         if disrupts > limit:
-            return f"a restart takes away {disrupts} pods at once, and limits.{name} is {limit}: raise it, or lower maxUnavailable"
+            remedy = "raise it, or use the strategy RollingUpdate with a lower maxUnavailable"
+            return f"a restart takes away {disrupts} pods at once, and limits.{name} is {limit}: {remedy}"
     return ""
+
+
+def waits_for_quota(workload: Workload, refusal: str) -> bool:
+    """Return whether a refused pod fits into its quota during a restart, which first takes away an old one."""
+    return "exceeded quota:" in refusal and workload.restart.disrupts > 0
 
 
 def _wave(upgrade: Upgrade, workload: Workload, tags: Sequence[Tag]) -> int | None:

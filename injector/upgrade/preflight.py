@@ -11,7 +11,7 @@ from injector.injection.tools.drift import injected_revision
 from injector.istio.labels import TAG_LABEL
 from injector.kube.pods import trial_pod
 from injector.revisions.tags import PIN
-from injector.upgrade.plan import RESTART, RESTARTABLE
+from injector.upgrade.plan import RESTART, RESTARTABLE, waits_for_quota
 from injector.upgrade.store import MANAGER
 
 if TYPE_CHECKING:
@@ -113,6 +113,8 @@ async def dry_run_fault(client: KubeClient, plan: Plan, entry: Entry) -> str:
     except ClusterError as error:
         if error.reason == "missing" or error.what.endswith(_TERMINATED):
             return ""  # the workload disappears with its namespace
+        if waits_for_quota(entry.workload, error.what):
+            return ""
         if error.refuses_object or WEBHOOK_FAILED in error.what:
             return f"the API server refuses its pod: {error.what}"
         raise

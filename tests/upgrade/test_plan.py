@@ -68,7 +68,11 @@ def test_only_the_waves_that_are_asked_for_are_compared() -> None:
         ({"has": "1-26"}, "restart", ""),
         ({"restart": Restart("a reason")}, "blocked", "a reason"),
         ({"pin": OLD}, "stays", "its pods are pinned to 1-28"),
-        ({"restart": Restart("", 4)}, "blocked", "limits.unavailablePodsPerNamespace is 3"),
+        (
+            {"restart": Restart("", 4)},
+            "blocked",
+            "limits.unavailablePodsPerNamespace is 3: raise it, or use the strategy RollingUpdate",
+        ),
         ({"restart": Restart("", 11)}, "blocked", "takes away 11 pods at once, and limits.unavailablePods is 10"),
     ],
 )

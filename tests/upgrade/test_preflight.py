@@ -12,7 +12,7 @@ from injector.cluster.client import Page
 from injector.cluster.resources import Resource, Scope
 from injector.errors import ClusterError
 from injector.upgrade import preflight as module
-from injector.upgrade.plan import Plan, make_plan
+from injector.upgrade.plan import Plan, Restart, make_plan
 from injector.upgrade.preflight import preflight
 from tests.cli.clusters import FakeKube
 from tests.upgrade.fleets import NEW, OLD, PROD, fleet, upgrade, workload
@@ -113,6 +113,14 @@ async def test_a_pod_that_the_api_server_refuses_is_a_fault_and_other_errors_are
 
     with pytest.raises(ClusterError):
         await checked(Api(refuses=lambda _: (500, "down")))
+
+
+@pytest.mark.parametrize(("disrupts", "faults"), [(0, 1), (1, 0)])
+async def test_a_full_quota_is_a_fault_only_if_no_old_pod_makes_room(disrupts: int, faults: int) -> None:
+    plan = make_plan(upgrade(), PROD, fleet([workload("web", restart=Restart("", disrupts))], PROD))
+    what = 'pods "web-x" is forbidden: exceeded quota: pods, requested: pods=1, used: pods=2, limited: pods=2'
+
+    assert len(await preflight(Api(refuses=lambda _: (403, what)), plan, 0, HOME, None)) == faults
 
 
 async def test_a_namespace_that_is_deleted_is_no_fault() -> None:
