@@ -21,6 +21,7 @@ Figure: TypeAlias = Callable[[str], None]
 
 HERE = Path(__file__).resolve().parent
 LONGEST = (
+    "test_upgrade_ends.py",
     "test_upgrade_stops.py",
     "test_upgrade_controllers.py",
     "test_upgrade.py",
