@@ -518,15 +518,16 @@ def as_summary(plan: Plan) -> str:
     """Return a plan for people: the waves, and the workloads that need attention, by reason."""
     document = plan.upgrade
     head = f"{document.name}: {f'tag {document.tag}, ' if document.tag else ''}{document.source} to {document.target}"
+    classes = _changes(plan.entries)
     rows = [
         (
             wave.name,
             str(plan.count(entries).get(RESTART, 0)),
-            *(str(_changes(entries).get(change_class, 0)) for change_class in CLASSES),
+            *(str(_changes(entries).get(change_class, 0)) for change_class in classes),
         )
         for wave, entries in _by_wave(plan)
     ]
-    text = f"{head}\n\n{table(('WAVE', 'RESTARTS', *(change_class.upper() for change_class in CLASSES)), rows)}\n"
+    text = f"{head}\n\n{table(('WAVE', 'RESTARTS', *(change_class.upper() for change_class in classes)), rows)}\n"
     reasons: dict[str, list[Entry]] = {}
     for entry in plan.entries:
         if entry.action in (BLOCKED, STAYS):

@@ -14,7 +14,7 @@ from injector.cluster.resources import DAEMON_SETS, DEPLOYMENTS, STATEFUL_SETS, 
 from injector.errors import DataError, TagError
 from injector.injection.pipeline import answers_to
 from injector.injection.result import Injected, RequestFacts
-from injector.injection.tools.podchanges import POD_SECURITY, changes, decision_of, hiding_of
+from injector.injection.tools.podchanges import POD_SECURITY, changes, hiding_of
 from injector.istio.labels import REVISION_LABEL
 from injector.kube.pods import controller_of
 from injector.kube.podsecurity import UNRESTRICTED, LevelVersion
@@ -219,10 +219,21 @@ def _share(value: Any, total: int, *, up: bool) -> int:
 IDENTICAL: Final = "identical"
 IMAGE_ONLY: Final = "image only"
 RESOURCES: Final = "resources"
-SECURITY: Final = "security"
 OTHER: Final = "other"
 REFUSED_BY_TARGET: Final = "refused"
-CLASSES: Final = (IDENTICAL, IMAGE_ONLY, RESOURCES, SECURITY, OTHER, REFUSED_BY_TARGET)
+CLASSES: Final = (
+    IDENTICAL,
+    IMAGE_ONLY,
+    RESOURCES,
+    "env",
+    "args",
+    "probes",
+    "ports",
+    "volumes",
+    OTHER,
+    "security",
+    REFUSED_BY_TARGET,
+)
 """The classes of change, from the one that needs the least review. A workload has the last class that applies to it."""
 
 RESTART: Final = "restart"
@@ -485,16 +496,13 @@ def change_of(workload: Workload, source: Revision, target: Revision) -> tuple[s
     differences = changes(old, new, pod, (source.written, target.written))
     kinds = tuple(dict.fromkeys(change.kind for change in differences))
     levels = next(((change.old, change.new) for change in differences if change.kind == POD_SECURITY), ())
-    return _class_of(kinds, is_same_decision=decision_of(old) == decision_of(new)), kinds, levels
+    return max(map(_class_of, kinds), key=CLASSES.index, default=IDENTICAL), kinds, levels
 
 
-def _class_of(kinds: tuple[str, ...], *, is_same_decision: bool) -> str:
-    if not kinds:
-        return IDENTICAL
-    if not is_same_decision:
-        return OTHER
-    if "security" in kinds:
-        return SECURITY
-    if kinds == ("image",):
+def _class_of(kind: str) -> str:
+    """Return the class of a change of one kind. Kinds without their own class, such as a decision, are ``other``."""
+    if kind == "image":
         return IMAGE_ONLY
-    return RESOURCES if set(kinds) <= {"image", "resources"} else OTHER
+    if kind == POD_SECURITY:
+        return "security"
+    return kind if kind in CLASSES else OTHER

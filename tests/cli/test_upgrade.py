@@ -168,9 +168,9 @@ def test_the_summary_counts_each_wave_and_names_what_does_not_move(document: str
     assert result.stdout == (
         "up: tag prod, 1-28 to 1-30\n"
         "\n"
-        "WAVE   RESTARTS   IDENTICAL   IMAGE ONLY   RESOURCES   SECURITY   OTHER   REFUSED\n"
-        "dev    1          0           1            0           0          0       0\n"
-        "rest   1          0           2            0           0          0       1\n"
+        "WAVE   RESTARTS   IMAGE ONLY   REFUSED\n"
+        "dev    1          1            0\n"
+        "rest   1          2            1\n"
         "\n"
         '1 blocked: 1-30 refuses its pods: template: sidecar:4:46: executing "sidecar" at <fail "no">: '
         "error calling fail: no: Deployment bad/sad\n"
