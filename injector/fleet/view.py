@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, NODES, WEBHOOKS, ObjectReader, Scope
+from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, WEBHOOKS, ObjectReader, Scope
 from injector.cluster.session import open_session
 from injector.errors import DataError, UsageError, no_source
 from injector.fleet.files import FileReader
@@ -208,8 +208,7 @@ async def build_view(
     state = view.revisions.state
     if raws is not None:
         state = replace(state, revisions=tuple({raw.name: raw for raw in raws}.values()), failures={})
-    has_nodes = not isinstance(reader, FileReader) or reader.has(NODES)
-    built = await build_all(reader, state, view.annotations, overrides, offload, has_nodes=has_nodes)
+    built = await build_all(reader, state, view.annotations, overrides, offload)
     return replace(view, built=built)
 
 

@@ -16,7 +16,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar
 
 from injector.cluster.listwatch import ListWatch
-from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, NODES, PROXY_CONFIGS, WEBHOOKS, ObjectReader, Scope
+from injector.cluster.resources import (
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    NAMESPACES,
+    NODES,
+    PROXY_CONFIGS,
+    WEBHOOKS,
+    ObjectReader,
+    Scope,
+)
 from injector.cluster.webhooks import WebhookFacts, webhook_facts, webhook_faults
 from injector.errors import ClusterError, ConfigError, DataError
 from injector.injection.data import SUPPLEMENTAL_GROUPS, UID_RANGE
@@ -26,6 +35,8 @@ from injector.istio.proxyconfig import ProxyConfigResource, ProxyConfigs, read_p
 from injector.kube.objects import mapping_at
 from injector.revisions.configmaps import istio_config_map, raw_revisions
 from injector.revisions.source import (
+    SETTINGS_KEY,
+    SHARED_MESH_CONFIG,
     ClusterFacts,
     Overrides,
     RawRevision,
@@ -49,6 +60,14 @@ P = ParamSpec("P")
 _log = logging.getLogger(__name__)
 
 SHARED_MESH: Final = "sharedmesh"
+NO_NODES: Final = (
+    "the files have no Node: native sidecars that depend on the nodes are off; give --node-version to state it"
+)
+VARIABLES: Final = frozenset({
+    *("ENABLE_NATIVE_SIDECARS", "PLATFORM", "COMPLIANCE_POLICY", SHARED_MESH_CONFIG),
+    *("ENABLE_LEGACY_FSGROUP_INJECTION", "REWRITE_TCP_PROBES"),
+})  # fmt: skip
+"""The variables of istiod that decide about an injection, besides those that a template reads."""
 
 
 def reduce_webhooks(item: Mapping[str, Any]) -> tuple[TagObject | None, WebhookFacts | None]:
@@ -289,14 +308,12 @@ async def build_all(
     namespaces: Mapping[str, Mapping[str, Any]] | None,
     overrides: Overrides,
     offload: Offload = inline,
-    *,
-    has_nodes: bool = True,
 ) -> BuiltRevisions:
     """Build every revision of a source, with the cluster's facts about nodes and namespaces.
 
     ``namespaces`` are the annotations of OpenShift; None if they are not known. Nodes, ProxyConfigs, and namespaces that are not known,
     are listed only if a revision depends on them. If the injector may not list nodes or ProxyConfigs, it uses none, and a note says so.
-    Without ``has_nodes``, the nodes are not known: files without nodes do not say that a cluster has none.
+    Files without nodes do not say that a cluster has none: its nodes are not known.
     """
     revisions: dict[str, Revision] = {}
     failures: dict[str, DataError] = dict(state.failures)
@@ -308,10 +325,13 @@ async def build_all(
             failures[name] = error
     notes: list[str] = []
     nodes: dict[str, str] | None = None
-    if has_nodes and any(revision.asks_nodes and revision.node_versions is None for revision in revisions.values()):
+    asking = [name for name, revision in revisions.items() if revision.asks_nodes and revision.node_versions is None]
+    if asking:
         try:
             listed_nodes = dict(await reader.all(Scope(NODES), partial(_with_name, kubelet_version)))
             nodes = listed_nodes if listed_nodes or reader.is_complete else None
+            if nodes is None and any(raws[name].namespace for name in asking):
+                notes.append(NO_NODES)
         except ClusterError as error:
             if error.reason != "forbidden":
                 raise
@@ -331,11 +351,45 @@ async def build_all(
             if error.reason == "forbidden":
                 notes.append(f"ignoring ProxyConfigs, because they cannot be listed: {error}")
     notes += [
-        f"revision {name}: the mesh config of ConfigMap {shared}, which SHARED_MESH_CONFIG names, is not read"
-        for name, revision in revisions.items()
-        if (shared := revision.env.get("SHARED_MESH_CONFIG"))
+        f"revision {name}: its shared mesh config, ConfigMap {shared}, is not there; its own is used alone"
+        for name, raw in raws.items()
+        if name in revisions and raw.shared_mesh is None and (shared := shared_mesh_name(raw))
     ]
+    notes += await _unread_variables(reader, raws, revisions)
     facts = ClusterFacts.of(nodes, namespaces, proxy_configs)
     for name, revision in revisions.items():
         revisions[name] = await offload(with_facts, revision, replace(raws[name], facts=facts))
     return BuiltRevisions(revisions, failures, tuple(notes))
+
+
+async def _unread_variables(
+    reader: ObjectReader, raws: Mapping[str, RawRevision], revisions: Mapping[str, Revision]
+) -> list[str]:
+    """Return a note for each istiod whose Deployment sets variables that decide, but that neither the values nor settings have."""
+    notes = []
+    for namespace in sorted({raws[name].namespace for name in revisions} - {""}):
+        scope = Scope(DEPLOYMENTS, namespace, "app=istiod", optional=True)
+        for name, variables in await reader.all(scope, _istiod_variables):
+            if name in revisions and namespace == raws[name].namespace:
+                env = revisions[name].env
+                unread = [f"{key}={value}" for key, value in variables.items() if env.get(key, "") != value]
+                if unread:
+                    notes.append(
+                        f"revision {name}: variables of the Deployment of istiod are not read, {', '.join(unread)}; "
+                        f"put them into env of {SETTINGS_KEY}, or give --set-env"
+                    )
+    return notes
+
+
+def _istiod_variables(item: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+    """Return the revision of a Deployment of istiod, and the variables in it that decide about an injection."""
+    revision = str(mapping_at(item, "metadata", "labels").get(REVISION_LABEL) or "default")
+    pod = mapping_at(item, "spec", "template", "spec")
+    variables = [variable for container in _objects_at(pod, "containers") for variable in _objects_at(container, "env")]
+    stated = {str(variable.get("name")): variable.get("value") for variable in variables}
+    return revision, {name: str(value) for name, value in stated.items() if name in VARIABLES and value is not None}
+
+
+def _objects_at(obj: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    items = obj.get(key)
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []

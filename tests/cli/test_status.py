@@ -20,6 +20,7 @@ from injector.fleet.view import ClusterView, read_view
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
 from injector.injection.tools.drift import CURRENT, OLDER_REVISION, OLDER_TEMPLATE, Drift
+from injector.revisions.clustersource import NO_NODES
 from injector.revisions.source import build
 from tests.cases import cases
 from tests.cli.clusters import (
@@ -63,7 +64,7 @@ def test_the_table_has_a_row_for_each_workload_and_drift_ends_with_1(tmp_path: P
         "-f", written(tmp_path, *REVISIONS, SHOP, CURRENT_PODS, OLDER, owned("bare", "shop") | {"kind": "Pod"})
     )
 
-    assert (result.exit_code, result.stderr) == (1, "")
+    assert (result.exit_code, result.stderr) == (1, f"note: {NO_NODES}\n")
     assert result.stdout == (
         "NAMESPACE   WORKLOAD          PODS   HAS    WOULD GET   STATE\n"
         "shop        Deployment/bare   1      -      1-30        missing sidecar\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from os import EX_DATAERR
 from pathlib import Path
 from random import Random
 from typing import Any, TypeAlias
@@ -13,12 +14,14 @@ import yaml
 from injector.injection.pipeline import inject_pod
 from injector.injection.result import Injected, RequestFacts
 from injector.istio.webhooks.configurations import Endpoint, WebhookOptions, revision_webhook, tag_webhook
+from injector.kube.lists import is_list, items_of
 from injector.revisions.source import build
 from tests.cli.clusters import REV, config_maps, endpoints, invoke, namespace, owned
 from tests.factories import make_pod
 from tests.revisions.fakes import CONFIG, make_raw
 
 Object: TypeAlias = dict[str, Any]
+Injections: TypeAlias = dict[tuple[str, str, str], Object]
 
 VERSIONS: Mapping[str, str] = {"1-24": "1.24.6", "1-30": "1.30.1"}
 INJECT = "sidecar.istio.io/inject"
@@ -54,9 +57,9 @@ def random_cluster(draw: Random) -> list[Object]:
         objects += config_maps(name, config=config, values=json.dumps(values))
     objects += _webhooks(draw)
     objects += [namespace(place, **_namespace_labels(draw)) for place in PLACES]
-    for number in range(draw.randint(1, 7)):
+    for number in range(draw.randint(1, 4)):
         objects.append(_workload(draw, f"{draw.choice(NAMES)}-{number}"))
-    for number in range(draw.randint(0, 5)):
+    for number in range(draw.randint(0, 3)):
         objects.append(_pod(draw, f"{draw.choice(NAMES)}-p{number}", objects))
     return objects
 
@@ -291,30 +294,72 @@ def _in_order(value: Any) -> Any:
     return value
 
 
-def injected_by(*files: str, revisions: str) -> dict[tuple[str, str, str], Any]:
-    """Return the proxies that `kube-inject` adds to the workloads of files, by kind, namespace and name."""
-    given = [argument for name in files for argument in ("-f", name)]
-    result = invoke("kube-inject", "--revisions-dir", revisions, "--revision", "1-30", *given, "-o", "json")
-    assert result.exit_code in (0, 65), result.output
-    found = {} if result.exit_code else dict(_proxies(json.loads(result.stdout)))
-    return {("", "", "error"): result.exit_code} if result.exit_code else found
+def injected_by(command: str, objects: Iterable[Object], folder: Path, revisions: Path) -> Injections | int:
+    """Return the pods of the objects that `kube-inject` or `krm` puts out, by kind, namespace and name, or its exit code."""
+    given = ("--revisions-dir", str(revisions))
+    if command == "krm":
+        resources = {"apiVersion": "config.kubernetes.io/v1", "kind": "ResourceList", "items": list(objects)}
+        config = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"revision": "1-30"}}
+        result = invoke("krm", *given, text=json.dumps({**resources, "functionConfig": config}))
+    else:
+        result = invoke("kube-inject", *given, "--revision", "1-30", "-f", str(folder), "-o", "json")
+    if result.exit_code:
+        assert result.exit_code == EX_DATAERR, result.output
+        return EX_DATAERR
+    output = yaml.load(result.stdout, yaml.CSafeLoader)
+    return {
+        identity_of(obj): _without_tool(obj)
+        for obj in _flat([_list(output["items"])] if "items" in output else [output])
+    }
 
 
-def _proxies(obj: Object) -> Iterable[tuple[tuple[str, str, str], Any]]:
-    if "items" in obj:
-        for item in obj["items"]:
-            yield from _proxies(item)
-        return
-    meta = obj["metadata"]
-    for pod in _pods_in(obj):
-        names = [container["name"] for container in pod["containers"]]
-        yield (obj["kind"], meta.get("namespace", ""), meta["name"]), names
+def explained_by(folder: Path, revisions: Path) -> dict[tuple[str, str, str], str]:
+    """Return what `explain` decides about the workloads of a folder with the same revision, by kind, namespace and name."""
+    result = invoke("explain", "--revisions-dir", str(revisions), "--revision", "1-30", "-f", str(folder), "-o", "json")
+    assert result.exit_code in (0, EX_DATAERR), result.output
+    workloads = json.loads(result.stdout)["workloads"]
+    return {(workload["kind"], workload["namespace"], workload["name"]): workload["outcome"] for workload in workloads}
 
 
-def _pods_in(node: Any) -> Iterable[Object]:
+def listed(form: str, objects: list[Object]) -> list[Object]:
+    """Return the items of a ResourceList with these objects: themselves, or Lists with them."""
+    middle = len(objects) // 2
+    forms = {
+        "documents": objects,
+        "a List": [_list(objects)],
+        "nested Lists": [*objects[:middle], _list([_list(objects[middle:])])],
+        "lists of one kind": _typed(objects),
+    }
+    return forms[form]
+
+
+def proxies_in(node: Any) -> int:
+    """Return the number of proxies in an object."""
     if isinstance(node, dict):
-        if isinstance(node.get("containers"), list):
-            yield node
-            return
-        for value in node.values():
-            yield from _pods_in(value)
+        return (node.get("name") == "istio-proxy") + sum(map(proxies_in, node.values()))
+    return sum(map(proxies_in, node)) if isinstance(node, list) else 0
+
+
+def _flat(objects: Iterable[Object]) -> Iterable[Object]:
+    for obj in objects:
+        if is_list(obj):
+            yield from _flat(items_of(obj))
+        else:
+            yield obj
+
+
+def identity_of(obj: Object) -> tuple[str, str, str]:
+    """Return the kind, namespace and name of an object."""
+    return obj["kind"], obj["metadata"].get("namespace", "default"), obj["metadata"]["name"]
+
+
+def _without_tool(obj: Object) -> Object:
+    """Return the spec of an object, without what istioctl adds on its way through Go's types: empty values."""
+    pruned: Object = _pruned({"metadata": {**obj["metadata"], "namespace": ""}, "spec": obj["spec"]})
+    return pruned
+
+
+def _pruned(node: Any) -> Any:
+    if isinstance(node, dict):
+        return {key: pruned for key, value in node.items() if (pruned := _pruned(value)) not in (None, {}, [], "")}
+    return list(map(_pruned, node)) if isinstance(node, list) else node

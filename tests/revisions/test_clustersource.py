@@ -16,6 +16,7 @@ from injector.errors import ClusterError, ConfigError, DataError
 from injector.injection.data import native_sidecar
 from injector.revisions import clustersource
 from injector.revisions.clustersource import (
+    NO_NODES,
     ClusterSource,
     Watched,
     build_all,
@@ -576,16 +577,39 @@ async def test_a_cluster_is_asked_for_no_more_than_config_maps_and_webhooks() ->
     ]
 
 
-def test_a_mesh_config_that_is_not_read_is_noted_once() -> None:
-    values = '{"pilot": {"env": {"SHARED_MESH_CONFIG": "istio-user"}}}'
+@pytest.mark.parametrize(("name", "notes"), [("shared", 0), ("other", 1)])
+def test_a_shared_mesh_config_that_is_not_there_is_noted_once(name: str, notes: int) -> None:
     objects = [*revision("1-24", "1.24.6")]
-    objects[0]["data"]["values"] = values
-    reader = reader_of(*objects)
+    objects[0]["data"]["values"] = json.dumps(
+        {"pilot": {"env": {"SHARED_MESH_CONFIG": name}}, "global": {"tag": "1.24.6"}}
+    )
+    objects.append({"apiVersion": "v1", "kind": "ConfigMap", **shared("rootNamespace: root")})
+    for reader in reader_of(*objects), FakeKube(*objects):
+        built = asyncio.run(build_all(reader, asyncio.run(list_state(reader, HOME)), {}, Overrides()))
 
-    built = asyncio.run(build_all(reader, asyncio.run(list_state(reader, HOME)), {}, Overrides()))
+        note = "revision 1-24: its shared mesh config, ConfigMap other, is not there; its own is used alone"
+        assert built.notes == (note,) * notes
+        assert built.revisions["1-24"].mesh.root_namespace == ("istio-system" if notes else "root")
 
-    note = "revision 1-24: the mesh config of ConfigMap istio-user, which SHARED_MESH_CONFIG names, is not read"
-    assert built.notes == (note,)
+
+def test_variables_that_only_the_deployment_of_istiod_has_are_named() -> None:
+    env = [{"name": "ENABLE_NATIVE_SIDECARS", "value": "true"}, {"name": "PLATFORM", "value": ""}, {"name": "REVISION"}]
+    istiod = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "istiod-1-24", "namespace": HOME, "labels": {"app": "istiod", "istio.io/rev": "1-24"}},
+        "spec": {"template": {"spec": {"containers": [{"name": "discovery", "env": env}]}}},
+    }
+    objects = [*revision("1-24", "1.24.6"), istiod]
+    stated = Overrides(env={"ENABLE_NATIVE_SIDECARS": "true"})
+    for reader in reader_of(*objects), FakeKube(*objects):
+        state = asyncio.run(list_state(reader, HOME))
+
+        (note,) = asyncio.run(build_all(reader, state, {}, Overrides())).notes
+        assert note.startswith(
+            "revision 1-24: variables of the Deployment of istiod are not read, ENABLE_NATIVE_SIDECARS=true;"
+        )
+        assert asyncio.run(build_all(reader, state, {}, stated)).notes == ()
 
 
 @pytest.mark.parametrize(("node", "versions"), [((), None), (("v1.33.0",), ("v1.33.0",))])
@@ -604,3 +628,4 @@ def test_files_without_nodes_do_not_tell_their_versions(node: tuple[str, ...], v
 
         expected = versions if node or not reader.is_complete else ()
         assert built.revisions["1-30"].node_versions == expected
+        assert built.notes == ((NO_NODES,) if expected is None else ())
