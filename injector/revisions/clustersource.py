@@ -365,11 +365,20 @@ async def build_all(
 async def _unread_variables(
     reader: ObjectReader, raws: Mapping[str, RawRevision], revisions: Mapping[str, Revision]
 ) -> list[str]:
-    """Return a note for each istiod whose Deployment sets variables that decide, but that neither the values nor settings have."""
+    """Return a note for each istiod whose Deployment sets variables that decide, but that neither the values nor settings have.
+
+    Who may not list Deployments gets none.
+    """
     notes = []
     for namespace in sorted({raws[name].namespace for name in revisions} - {""}):
-        scope = Scope(DEPLOYMENTS, namespace, "app=istiod", optional=True)
-        for name, variables in await reader.all(scope, _istiod_variables):
+        scope = Scope(DEPLOYMENTS, namespace, "app=istiod")
+        try:
+            listed = await reader.all(scope, _istiod_variables)
+        except ClusterError as error:
+            if error.reason != "forbidden":
+                raise
+            continue
+        for name, variables in listed:
             if name in revisions and namespace == raws[name].namespace:
                 env = revisions[name].env
                 unread = [f"{key}={value}" for key, value in variables.items() if env.get(key, "") != value]

@@ -543,6 +543,7 @@ def test_named_config_maps_need_no_label(in_cluster: FakeKube) -> None:
         "get configmaps istio-1-24",
         "list nodes",
         "list proxyconfigs",
+        "list deployments in istio-system app=istiod",
         "close",
     ]
 

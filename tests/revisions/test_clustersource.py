@@ -610,6 +610,8 @@ def test_variables_that_only_the_deployment_of_istiod_has_are_named() -> None:
             "revision 1-24: variables of the Deployment of istiod are not read, ENABLE_NATIVE_SIDECARS=true;"
         )
         assert asyncio.run(build_all(reader, state, {}, stated)).notes == ()
+    refused = FakeKube(*objects, forbidden=("deployments",))
+    assert asyncio.run(build_all(refused, asyncio.run(list_state(refused, HOME)), {}, Overrides())).notes == ()
 
 
 @pytest.mark.parametrize(("node", "versions"), [((), None), (("v1.33.0",), ("v1.33.0",))])
