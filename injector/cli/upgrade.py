@@ -47,6 +47,7 @@ from injector.cli.sources import (
     on_each,
     only_one,
 )
+from injector.cluster.resources import BUDGETS, Scope
 from injector.cluster.session import open_session
 from injector.errors import ClusterError, InjectorError, ManifestError, UsageError
 from injector.fleet.dryrun import confirm_items, refusal
@@ -66,6 +67,7 @@ from injector.upgrade.plan import (
     IDENTICAL,
     REFUSED_BY_TARGET,
     RESTART,
+    RESTART_TIME,
     STAYS,
     Entry,
     Plan,
@@ -94,8 +96,10 @@ from injector.upgrade.survey import read_fleet
 if TYPE_CHECKING:
     from injector.cluster.client import KubeClient
     from injector.cluster.kubeconfig import Kubeconfig
+    from injector.cluster.resources import ObjectReader
     from injector.fleet.sources import RevisionSources
     from injector.istio.revision import Revision
+    from injector.kube.selectors import Selector
 
 T = TypeVar("T")
 
@@ -156,8 +160,12 @@ def plan(  # noqa: PLR0913 -- one parameter for each flag
         wanted = from_file or read_resource(document, kubeconfig)
         with open_reader(filenames, kubeconfig, recursive=recursive) as session:
             fleet = session.run(lambda reader: read_fleet(reader, sources, wanted))
-        plan = make_plan(wanted, fleet.tag, fleet)
-        notes = *fleet.notes, *plan.notes
+            plan = make_plan(wanted, fleet.tag, fleet)
+            notes = *fleet.notes, *plan.notes
+            try:
+                plan = plan.with_budgets(session.run(_exhausted_budgets))
+            except ClusterError as error:
+                notes = *notes, f"PodDisruptionBudgets cannot be read: {error.what}"
         if filenames:
             return plan, notes
         check = partial(_dry_run, wanted, fleet.target)
@@ -174,6 +182,14 @@ def plan(  # noqa: PLR0913 -- one parameter for each flag
     by_cluster.note("note", lambda result: result[1])
     echo_colored(plans_text(by_cluster, output), HEADINGS)
     by_cluster.exit(has_findings=exit_code and any(BLOCKED in plan.count() for plan, _ in by_cluster.results.values()))
+
+
+async def _exhausted_budgets(reader: ObjectReader) -> list[tuple[str, str, Selector]]:
+    """Return the PodDisruptionBudgets that allow no disruption: namespace, name and selector of each."""
+    from injector.upgrade.observe import budget_facts  # as in ``run``
+
+    budgets = await reader.all(Scope(BUDGETS), budget_facts)
+    return [(budget.namespace, budget.name, budget.selector) for budget in budgets if budget.is_exhausted]
 
 
 def _group_to_check(entry: Entry) -> tuple[str, ...] | None:
@@ -497,6 +513,7 @@ def as_data(plan: Plan) -> dict[str, Any]:
         **plan.upgrade.head,
         "waves": waves,
         "actions": plan.count(),
+        "expectedSeconds": math.ceil(plan.expected_seconds),
         "workloads": [_entry_data(plan, entry) for entry in plan.entries],
     }
 
@@ -509,6 +526,8 @@ def _entry_data(plan: Plan, entry: Entry) -> dict[str, Any]:
     data["action"] = entry.action
     if entry.action in (RESTART, BLOCKED):
         data |= {"change": entry.change, "changes": list(entry.kinds)}
+    if entry.delays:
+        data["delays"] = list(entry.delays)
     if entry.levels:
         data["podSecurity"] = dict(zip(("old", "new"), entry.levels, strict=True))
     return {**data, "note": entry.note} if entry.note else data
@@ -541,9 +560,19 @@ def as_summary(plan: Plan) -> str:
             levels.setdefault(entry.levels, []).append(entry)
     for (old, new), entries in sorted(levels.items()):
         text += escape_line(f"{len(entries)} {RESTART}: Pod Security {old} to {new}: {_names(entries)}") + "\n"
+    delays: dict[str, list[Entry]] = {}
+    for entry in plan.entries:
+        for delay in entry.delays:
+            delays.setdefault(delay, []).append(entry)
+    for delay, entries in sorted(delays.items()):
+        text += escape_line(f"{len(entries)} {RESTART}: {delay}: {_names(entries)}") + "\n"
     counts = plan.count()
     total = ", ".join(f"{count} {action}" for action, count in counts.items()) or "none"
-    return f"{text}workloads: {total}\n"
+    minutes = math.ceil(plan.expected_seconds / 60)
+    expected = (
+        f"expected: about {minutes} min, if a restart takes {RESTART_TIME:.0f} s\n" if counts.get(RESTART) else ""
+    )
+    return f"{text}workloads: {total}\n{expected}"
 
 
 def _names(entries: Sequence[Entry]) -> str:
@@ -581,7 +610,12 @@ def _cells(plan: Plan, entry: Entry) -> tuple[str, ...]:
         change,
         entry.action,
         entry.note
-        or ", ".join(f"{kind} {' to '.join(entry.levels)}" if kind == POD_SECURITY else kind for kind in entry.kinds),
+        or ", ".join(
+            (
+                *(f"{kind} {' to '.join(entry.levels)}" if kind == POD_SECURITY else kind for kind in entry.kinds),
+                *map(printable, entry.delays),
+            )
+        ),
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from injector.cluster.resources import DAEMON_SETS, DEPLOYMENTS, STATEFUL_SETS, Resource
 from injector.errors import DataError, TagError
+from injector.injection.containers import labels_of
 from injector.injection.pipeline import answers_to
 from injector.injection.result import Injected, RequestFacts
 from injector.injection.tools.podchanges import POD_SECURITY, changes, hiding_of
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from injector.injection.result import Answer
     from injector.istio.revision import Revision
     from injector.kube.podtemplates import Created
+    from injector.kube.selectors import Selector
 
 ROLLOUT: Final = "Rollout"
 ROLLOUT_GROUP: Final = "argoproj.io"
@@ -67,11 +69,13 @@ class Restart:
     Attributes:
         obstacle: why it cannot be restarted; empty if it can.
         disrupts: the pods that its controller takes away before their successors are available.
+        trouble: why its pods are not available now, before any restart; empty if they are.
     """
 
     obstacle: str = ""
     disrupts: int = 0
     labels: Mapping[str, str] = field(default_factory=dict)
+    trouble: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +131,19 @@ def restart_of(obj: Mapping[str, Any]) -> Restart:
     """Return the consequences of restarting a workload, from the object itself."""
     spec, kind, meta = obj.get("spec") or {}, str(obj.get("kind")), obj["metadata"]
     obstacle = _obstacle(kind, str(obj.get("apiVersion", "")), spec, meta)
-    return Restart(obstacle, _disrupts(kind, spec, obj.get("status") or {}), meta.get("labels") or {})
+    status = obj.get("status") or {}
+    return Restart(obstacle, _disrupts(kind, spec, status), meta.get("labels") or {}, _trouble(kind, spec, status))
+
+
+def _trouble(kind: str, spec: Mapping[str, Any], status: Mapping[str, Any]) -> str:
+    """Return why the pods of a workload are not available; empty if they are, or if it has no status."""
+    if any(condition.get("reason") == "ProgressDeadlineExceeded" for condition in status.get("conditions") or ()):
+        return "its last rollout failed: its progress deadline is exceeded"
+    desired, available = status.get("desiredNumberScheduled"), status.get("numberAvailable")
+    if kind != "DaemonSet":
+        desired, available = 1 if spec.get("replicas") is None else spec["replicas"], status.get("availableReplicas")
+    missing = int(desired or 0) - int(available or 0)
+    return f"pods that are not available already: {missing} of {desired}" if status and missing > 0 else ""
 
 
 def unknown_restart(workload: Created) -> Restart:
@@ -236,6 +252,8 @@ CLASSES: Final = (
 )
 """The classes of change, from the one that needs the least review. A workload has the last class that applies to it."""
 
+RESTART_TIME: Final = 60.0
+"""The seconds that a restart is expected to take."""
 RESTART: Final = "restart"
 DONE: Final = "done"
 BLOCKED: Final = "blocked"
@@ -255,6 +273,7 @@ class Entry:
         kinds: the kinds of changes, or the reason of a refusal.
         wave: the index of its wave; None if it has none.
         levels: the strictest levels of Pod Security that the old and the new pod pass, if they differ.
+        delays: what is expected to delay its restart, or to make it fail.
     """
 
     workload: Workload
@@ -264,6 +283,7 @@ class Entry:
     kinds: tuple[str, ...] = ()
     wave: int | None = None
     levels: tuple[str, ...] = ()
+    delays: tuple[str, ...] = ()
 
     @property
     def key(self) -> Key:
@@ -284,6 +304,27 @@ class Plan:
     notes: tuple[str, ...] = field(default=())
     source: str = ""
     is_back: bool = False
+
+    @property
+    def expected_seconds(self) -> float:
+        """The time that the upgrade takes if a restart takes ``RESTART_TIME``, and no limit but that of workloads applies."""
+        restarts = (self.count(self.of_wave(index)).get(RESTART, 0) for index in range(len(self.upgrade.waves)))
+        limit = self.upgrade.limits.workloads
+        return sum(self.upgrade.soak + RESTART_TIME * -(-count // limit) for count in restarts)
+
+    def with_budgets(self, budgets: Iterable[tuple[str, str, Selector]]) -> Plan:
+        """Return the plan with the restarts that wait for PodDisruptionBudgets which allow none: namespace, name and selector of each."""
+        exhausted = list(budgets)
+
+        def with_delays(entry: Entry) -> Entry:
+            labels = labels_of(entry.workload.created.pod)
+            names = [
+                name for place, name, selector in exhausted if place == entry.key.namespace and selector.matches(labels)
+            ]
+            waits = tuple(f"PodDisruptionBudget {name} allows no disruption now" for name in names)
+            return replace(entry, delays=(*entry.delays, *waits)) if waits and entry.action == RESTART else entry
+
+        return replace(self, entries=tuple(map(with_delays, self.entries)))
 
     def of_wave(self, index: int) -> list[Entry]:
         """Return the workloads of a wave."""
@@ -312,8 +353,8 @@ def make_plan(
     """
     if tag is not None:
         check_tag(upgrade, tag)
-    kept = pins_of(upgrade, tag, fleet.workloads) if pins is None else pins
-    tags = [] if tag is None else [tag_in_wave(upgrade, tag, index, kept) for index in range(len(upgrade.waves))]
+    pins = pins_of(upgrade, tag, fleet.workloads) if pins is None else pins
+    tags = [] if tag is None else [tag_in_wave(upgrade, tag, index, pins) for index in range(len(upgrade.waves))]
     source, target, (old, new) = fleet.source, fleet.target, fleet.sidecars
     wanted = source if back else target
     entries, direct = [], 0
@@ -423,7 +464,9 @@ def _entry(upgrade: Upgrade, workload: Workload, tags: Sequence[Tag], new: str, 
     if workload.restart.obstacle:
         return Entry(workload, BLOCKED, workload.restart.obstacle, wave=wave)
     fault = limit_fault(upgrade, workload.restart.disrupts)
-    return Entry(workload, BLOCKED if fault else RESTART, fault, wave=wave)
+    if fault:
+        return Entry(workload, BLOCKED, fault, wave=wave)
+    return Entry(workload, RESTART, wave=wave, delays=tuple(filter(None, (workload.restart.trouble,))))
 
 
 def limit_fault(upgrade: Upgrade, disrupts: int) -> str:

@@ -304,7 +304,7 @@ class Run:
         mark = mark_of(upgrade, state)
         concerned = [view for view in observation.workloads if state.back or view.wave == state.wave]
         counts = Counter(_progress(view, state, mark) for view in concerned)
-        left = sum(_progress(view, state, mark) in _LEFT for view in observation.workloads)
+        left = sum(_progress(view, state, mark) in _UNFINISHED for view in observation.workloads)
         total = max(state.total, left)
         return replace(state, counts=dict(sorted(counts.items())), gates=gates, left=left, total=total)
 
@@ -418,7 +418,7 @@ def _is_left(view: ObservedWorkload, state: State) -> bool:
     return bool(view.action != BLOCKED and view.new if state.back else view.action == RESTART and view.old)
 
 
-_LEFT: Final = ("restarting", "waiting")
+_UNFINISHED: Final = ("restarting", "waiting")
 """The progress of workloads that are still to be restarted, or not complete."""
 
 

@@ -176,8 +176,36 @@ def test_the_summary_counts_each_wave_and_names_what_does_not_move(document: str
         "error calling fail: no: Deployment bad/sad\n"
         "1 blocked: a bare pod: delete it and create it again: Pod shop/bare-abc-1\n"
         "workloads: 2 restart, 1 done, 2 blocked\n"
+        "expected: about 12 min, if a restart takes 60 s\n"
     )
     assert result.stderr == ("note: workloads with revision 1-28 by the label of their namespace, not by the tag: 1\n")
+
+
+def test_the_plan_names_exhausted_budgets_and_workloads_that_are_broken_before(
+    document: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = {**deployment("api", "dev"), "status": {"availableReplicas": 0, "observedGeneration": 1}}
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"selector": {}},
+        "status": {"disruptionsAllowed": 0},
+    }
+    others = [
+        {**budget, "metadata": {"name": "free", "namespace": "dev"}, "status": {"disruptionsAllowed": 1}},
+        {**budget, "metadata": {"name": "none", "namespace": "dev"}, "spec": {"selector": {"matchLabels": {"a": "b"}}}},
+    ]
+    reached(monkeypatch, FakeKube(*CLUSTER, broken, budget, *others))
+    text = run("plan", document).stdout
+    delays = {entry["name"]: entry["delays"] for entry in planned(document) if "delays" in entry}
+
+    assert delays == {
+        "api": ["pods that are not available already: 1 of 1"],
+        "web": ["PodDisruptionBudget shop/web allows no disruption now"],
+    }
+    assert "\n1 restart: PodDisruptionBudget shop/web allows no disruption now: Deployment shop/web\n" in text
+    assert "\n1 restart: pods that are not available already: 1 of 1: Deployment dev/api\n" in text
 
 
 def test_the_table_has_a_row_for_each_workload(document: str) -> None:
@@ -285,7 +313,7 @@ def test_the_objects_of_a_cluster_can_come_from_files(document: str, tmp_path: P
     result = run("plan", document, "-f", written(tmp_path, *CLUSTER), "--exit-code=false")
 
     assert result.exit_code == 0
-    assert result.stdout.endswith("workloads: 2 restart, 1 done, 2 blocked\n")
+    assert "\nworkloads: 2 restart, 1 done, 2 blocked\n" in result.stdout
 
 
 def test_pods_of_files_need_no_name(document: str, tmp_path: Path) -> None:
@@ -523,7 +551,7 @@ def test_a_forecast_is_shown_while_a_runner_is_at_work(stored: FakeApi) -> None:
 def test_the_plan_of_a_resource_is_that_of_its_document(monkeypatch: pytest.MonkeyPatch) -> None:
     reached(monkeypatch, FakeKube(*CLUSTER, DOCUMENT))
 
-    assert run("plan", "up").stdout.endswith("workloads: 2 restart, 1 done, 2 blocked\n")
+    assert "\nworkloads: 2 restart, 1 done, 2 blocked\n" in run("plan", "up").stdout
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,7 @@ async def test_a_pinned_workload_stays_when_the_tag_moves_as_a_whole() -> None:
 
 
 @in_fake_time
-async def test_the_workloads_of_a_wave_and_those_that_are_left_are_counted_in_the_same_way() -> None:
+async def test_the_counts_of_a_wave_and_what_is_left_are_of_the_same_workloads() -> None:
     run = Run(fleet(), {"soak": "0s", "limits": {"workloads": 1}})
     run.api.restarts["web-1"] = 1  # it has the new revision before
 
