@@ -27,6 +27,7 @@ Json = dict[str, Any]
 ROOT: Final = Path(__file__).resolve().parents[1]
 MINORS: Final = ("1.4", "1.5", "1.8", "1.10", "1.12", "1.14", "1.17", "1.20", "1.24", "1.28", "1.30")
 """Minors with an own control plane here, old and new ones. Istio's are those of ``corpus.MINORS``."""
+ALL_MINORS: Final = tuple(dict.fromkeys((*MINORS, *corpus.MINORS)))
 FIRST_OVERLAY: Final = (1, 9)
 ISTIOS: Final = "istio-"
 NATIVE: Final = {"ENABLE_NATIVE_SIDECARS": "true"}
@@ -49,7 +50,7 @@ def names(minors: Iterable[str] = MINORS) -> list[str]:
 
 def all_names() -> list[str]:
     """Return the names of all control planes of all minors."""
-    return names(dict.fromkeys((*MINORS, *corpus.MINORS)))
+    return names(ALL_MINORS)
 
 
 def best(minor: str) -> str:

@@ -28,7 +28,7 @@ def test_an_old_python_is_named_before_anything_is_installed(tmp_path: Path, scr
         (folder / name).write_bytes((ROOT / name).read_bytes())
         (folder / name).chmod(0o755)
     python = _interpreter(tmp_path, f"echo {version}")
-    arguments = ["pairs"] if script == "scripts/reliability" else []
+    arguments = ["guard"] if script == "scripts/reliability" else []
     run = subprocess.run(
         [str(folder / script), *arguments],
         check=False,

@@ -17,7 +17,6 @@ from tests.reliability.handshakes import failed_handshakes
 from tests.reliability.hostilebodies import hostile_bodies, hostile_names, hostile_values
 from tests.reliability.long.bombs import bombs
 from tests.reliability.long.rows import Row, ended, parser
-from tests.reliability.long.tested import tested
 from tests.reliability.outage import crowded_cluster, faulty_api
 from tests.reliability.profile import steady_load
 from tests.reliability.replicas import Stage
@@ -40,7 +39,6 @@ TESTS: dict[str, Callable[[Stage], Awaitable[Sequence[Row]]]] = {
     "swaps": swapped_config,
     "watch": faulty_api,
     "crowd": crowded_cluster,
-    "tested": tested,
     "hostile": hostile_revision,
     "tenant": long_lists,
     "slow": slow_peers,

@@ -19,10 +19,10 @@ KEPT = Path(__file__).with_name("results.json")
 HEAD = """# Reliability
 
 {note}
-Targets and results of the load and fault-injection tests, with the command of each run. [Reliability
-tests](../tests/reliability/README.md) describes the commands and how a run saves its rows here. The machine has two cores, which the
-clients share. "P" is 150 admissions a second of mixed pods for four revisions, up to 200 at once over 25 pooled connections, as an API
-server sends them. Short versions run with `scripts/test --all`.
+Targets and results of the load and fault-injection tests, with the command that shows each. The figure is of the date and the commit,
+at which the command may have had another name. [Reliability tests](../tests/reliability/README.md) describes the commands and how a run
+saves its rows here. The machine has two cores, which the clients share. "P" is 150 admissions a second of mixed pods for four revisions,
+up to 200 at once over 25 pooled connections, as an API server sends them. Short versions run with `scripts/test --all`.
 
 | test | target | figure | met | date | commit | command |
 |---|---|---|---|---|---|---|
