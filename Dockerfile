@@ -21,6 +21,7 @@ COPY pyproject.toml README.md LICENSE ./
 COPY scripts/sbom scripts/sbom
 COPY injector injector
 COPY revisions revisions
+COPY deploy/chart/crds deploy/chart/crds
 RUN uv build --quiet --wheel --no-build-isolation --python /opt/build/bin/python \
  && uv pip install --python /opt/injector --no-deps --compile-bytecode dist/*.whl \
  && scripts/sbom >/opt/injector/sbom.cdx.json

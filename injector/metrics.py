@@ -119,7 +119,7 @@ class Metrics:
         self._failed = gauge(
             "injector_revision_verify_failed",
             "1 for each built-in pod that the templates of a served revision fail on. Other pods may be injected.",
-            ("revision", "pod"),
+            ("revision", "built_in_pod"),
         )
         self._tags_valid = gauge("injector_tags_valid", "1 if every tag and shadow has a served revision.")
         self._webhook_faults = gauge(

@@ -111,7 +111,7 @@ def test_revisions_show_how_they_stand(metrics: Metrics, registry: CollectorRegi
     assert registry.get_sample_value("injector_revision_loaded_timestamp_seconds", {"revision": "a"}) == 12.5
     info = {"revision": "a", "istio_version": "1.32", "fingerprint": "f00d", "newer_istio": "1.33.0"}
     assert registry.get_sample_value("injector_revision_info", info) == 1
-    assert registry.get_sample_value("injector_revision_verify_failed", {"revision": "a", "pod": "plain"}) == 1
+    assert registry.get_sample_value("injector_revision_verify_failed", {"revision": "a", "built_in_pod": "plain"}) == 1
     assert registry.get_sample_value("injector_tags_valid") == 0
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-NEEDED = ("pyproject.toml", "README.md", "LICENSE", ".gitignore", "injector", "revisions")
+NEEDED = ("pyproject.toml", "README.md", "LICENSE", ".gitignore", "injector", "revisions", "deploy/chart/crds")
 RELEASED = "1767225600"
 """Seconds since the epoch, as SOURCE_DATE_EPOCH has them: those of the commit that is released."""
 

@@ -525,7 +525,7 @@ async def served(
             yield
 
     monkeypatch.setattr(metrics, "set_revisions", lambda *_, **__: shown.put_nowait(loader.report))
-    follower = Reloader(loader, watch, 30.0, recent, metrics, sleep=FakeClock({0.1}).sleep)
+    follower = Reloader(loader, watch, 30.0, recent, metrics, sleep=FakeClock({0.2}).sleep)
     client = await aiohttp_client(
         RawTestServer(webhook_requests(InjectHandler(registry, metrics, lifecycle, recent=recent)))
     )
