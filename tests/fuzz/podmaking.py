@@ -17,8 +17,10 @@ from tests.property.mutations import mutated
 
 HOSTILE = (
     *("x\n      c: d", "{a: b}", "[a", "*a", "x: y", "1", "null", "a # b", '"', "'x'", "debug", "!!int x"),
-    "x\n    spec: {hostPID: true}",
+    *("x\n    spec: {hostPID: true}", '{"a": "b: c", "d": 1}'),
 )
+ENCODED = ("eA==", "eApiOiBjCg==", "eyJhIjogImI6IGMifQ==", "aGVsbG8=", "path", "shop/web:1.2", "%0a")
+"""Base64, some of it dangerous once decoded, and texts that look like it."""
 SAID = (
     ("sidecar.istio.io/agentLogLevel", HOSTILE),
     ("sidecar.istio.io/logLevel", HOSTILE),
@@ -38,9 +40,12 @@ SAID = (
             "[",
             "x: y",
             "proxyMetadata: {ENVOY_SECURE_MERGED_METRICS_PORT: '15092'}\n",
+            "concurrency: 0\n",
         ),
     ),
     ("k8s.v1.cni.cncf.io/networks", ("istio-cni", '[{"name":"istio-cni"}]', "a,b/istio-cni")),
+    ("sidecar.istio.io/proxyCPU", ("1500m", "x")),
+    ("encoded", ENCODED),
 )
 """What a pod says, in words that mean something, and in some that are to become more than a value."""
 VARIABLES = (
@@ -86,6 +91,12 @@ MADE = tuple(
                 initContainers=[
                     make_container("istio-validation", image="auto"),
                     make_container("native", restartPolicy="Always", startupProbe={"httpGet": {"port": "x"}}),
+                ],
+            ),
+            make_pod(
+                containers=[
+                    make_container(securityContext={"runAsUser": 1000660000}),
+                    make_container("istio-proxy", image="auto", securityContext={"runAsUser": 1000660000}),
                 ],
             ),
         ),

@@ -120,6 +120,9 @@ template: |
   podRedirectAnnot:
     sidecar.istio.io/interceptionMode: REDIRECT
 """
+DECODING = OVERLAID.replace(
+    "        bare:", "        decoded: x{{ annotation .ObjectMeta `encoded` `eA==` | b64dec }}\n        bare:"
+)
 NAMESPACES = ("shop", "default", "kube-system", "", "Shop-1")
 ENVS: tuple[dict[str, str], ...] = ({}, {"ISTIO_META_NETWORK": "net-1"}, {"ISTIO_META_CLUSTER_ID": "c\n1", "A": "b"})
 METAS: tuple[dict[str, Any] | None, ...] = (
@@ -132,7 +135,7 @@ AGAIN = 2
 
 @cache
 def revisions() -> tuple[Revision, ...]:
-    """One of each generation, on OpenShift, and with a native sidecar."""
+    """One of each generation, on OpenShift, with a native sidecar, and with a template that decodes."""
     kinds: tuple[tuple[str, str, dict[str, str], dict[str, Any]], ...] = (
         ("1.30", OVERLAID, {}, {}),
         ("1.30", OVERLAID, {"ENABLE_NATIVE_SIDECARS": "true"}, {"native": True}),
@@ -144,6 +147,7 @@ def revisions() -> tuple[Revision, ...]:
         ("1.4", APPENDED, {}, {}),
         ("1.1", APPENDED, {}, {"rewrite": True}),
         ("1.31", OVERLAID, {}, {}),
+        ("1.21", DECODING, {"PLATFORM": "openshift"}, {"proxy": {"resources": {"limits": {"cpu": 2}}}}),
     )
     return tuple(
         build(
