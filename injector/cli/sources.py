@@ -357,7 +357,7 @@ def select_file_revisions(
     """Select the revisions for workloads of files: those of the directory, or of Istio's ConfigMaps in the files, or of the cluster.
 
     Raises:
-        NotConfiguredError: there is none of these.
+        NotConfiguredError: none of these has revisions.
     """
     from injector.fleet.view import file_revisions  # noqa: PLC0415 -- as above
 

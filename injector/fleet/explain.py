@@ -103,10 +103,11 @@ def _explain(
     workload: Created,
     routed: Route | Decision,
     build: Callable[[RawRevision], Revision],
+    finder: PodMessages,
     guard: str = ENFORCE,
     labels: Mapping[str, str] | None = None,
 ) -> WorkloadDecision:
-    """Return the trace of one workload, from its webhook to the result. ``build`` returns the built revision of ``routed``.
+    """Return the decision about one workload, from its webhook to the result. ``build`` returns the built revision of ``routed``.
 
     The ``labels`` are those of its namespace, if they are known. Raises DataError if the revision cannot be built.
     """
@@ -117,8 +118,13 @@ def _explain(
     detail = f"{revision.name}: Istio {revision.istio_version} ({revision.version_reason}), engine {revision.engine}"
     step = Step(REVISION, PASSED, detail, revision.origin)
     decision = explain_pod(revision, workload.pod, facts, labels).after(*routed.steps, step)
-    messages = tuple(PodMessages().about(revision, item_of_workload(workload), labels))
+    messages = tuple(finder.about(revision, item_of_workload(workload), labels))
     return WorkloadDecision(workload, decision, revision.name, routed.tag, messages)
+
+
+def _mesh_of(view: ClusterView, sources: RevisionSources) -> Mesh:
+    """Return what Istio's analyzer needs of a view. One mesh serves all workloads."""
+    return Mesh(view.configurations, istio_namespace=sources.istio_namespace, webhooks=view.webhooks)
 
 
 def messages_about(
@@ -156,14 +162,14 @@ def explain_workloads(
     if requested.name is None and (view.has_unusable_revisions or any(isinstance(way, DataError) for way in routes)):
         view = session.run(partial(with_replicas, view))
     deliveries: dict[LiveWebhook, tuple[Step, ...]] = {}
-    decisions = []
+    decisions, finder = [], PodMessages()
     for workload, labels, routed in zip(workloads, labelled, routes, strict=True):
         known = view.namespaces.get(workload.namespace)
         decision = _by_last_good(workload, routed, view, labels)
         if decision is None:
             if isinstance(routed, DataError):
                 raise routed
-            decision = _explain(workload, routed, view.built.revision, guard, known)
+            decision = _explain(workload, routed, view.built.revision, finder, guard, known)
         webhook = next(reversed(find_called(view.webhooks, labels)), None)
         if webhook is not None and not webhook.assumed and requested.name is None:
             if webhook not in deliveries:
@@ -204,11 +210,8 @@ def _by_last_good(
     return WorkloadDecision(workload, decision, served.name, None)
 
 
-def _with_messages(
-    decision: WorkloadDecision, view: ClusterView, sources: RevisionSources, running: Item | None = None
-) -> WorkloadDecision:
+def _with_messages(decision: WorkloadDecision, view: ClusterView, mesh: Mesh, running: Item | None) -> WorkloadDecision:
     """Return a decision with the analyzer's messages about the workload, its namespace and the webhook that is called."""
-    mesh = Mesh(view.configurations, istio_namespace=sources.istio_namespace, webhooks=view.webhooks)
     labels = view.namespaces.get(decision.workload.namespace)
     messages = tuple(
         message
@@ -226,7 +229,7 @@ def explain_files(
     guard: str = ENFORCE,
     assumed: Assumptions = NOTHING_ASSUMED,
 ) -> tuple[list[WorkloadDecision], tuple[str, ...]]:
-    """Return the traces of workloads of files, and notes for the user. Raises InjectorError as in ``explain_workloads``."""
+    """Return the decisions about workloads of files, and notes for the user. Raises InjectorError as in ``explain_workloads``."""
     view = reader.run(lambda reader: read_routes(reader, None, revisions, assumed.precedence))
     if assumed.labels is not None:
         names = {workload.namespace for workload in workloads}
@@ -238,7 +241,8 @@ def explain_files(
         webhooks = istios_webhooks(dict.fromkeys(wanted.values(), WebhookOptions()))
         labels = dict.fromkeys((workload.namespace for workload in workloads), wanted)
         view = replace(view, webhooks=webhooks, configurations=(), namespaces=labels)
-    decisions = [_with_messages(decision, view, sources) for decision in decisions]
+    mesh = _mesh_of(view, sources)
+    decisions = [_with_messages(decision, view, mesh, None) for decision in decisions]
     skipped = {decision.workload.namespace for decision in decisions if decision.decision.reason == NO_WEBHOOK}
     unknown = sorted(skipped - view.namespaces.keys())
     missing = (f"the labels of namespace {name} are not known; give --namespace-labels" for name in unknown)
@@ -253,7 +257,7 @@ def explain_live(
     guard: str = ENFORCE,
     progress: Progress = no_progress,
 ) -> tuple[list[WorkloadDecision], tuple[str, ...]]:
-    """Return the traces of one workload of a cluster, or of all in a namespace, and notes for the user.
+    """Return the decisions about one workload of a cluster, or about all in a namespace, and notes for the user.
 
     ``wanted`` is the name of the workload, or of the namespace; None for all. Of the ``files``, the options of workloads count. The API
     server also checks the injected pod of one workload, by a dry run.
@@ -274,7 +278,8 @@ def explain_live(
 
     view = session.run(read)
     decisions, view = explain_workloads(session, view, sources, workloads, guard)
-    decisions = [_with_messages(decision, view, sources, running) for decision in decisions]
+    mesh = _mesh_of(view, sources)
+    decisions = [_with_messages(decision, view, mesh, running) for decision in decisions]
     if isinstance(wanted, WorkloadName) and isinstance(session, ClusterSession):
         decisions = [session.run(partial(_dry_run, view.built.revisions, decision)) for decision in decisions]
     place = "in any namespace" if namespace is None else f"in namespace {namespace}"

@@ -26,7 +26,7 @@ EXPECTED: Final = "expected"
 
 @dataclass(frozen=True, slots=True)
 class Golden:
-    """The result of a revision for a file of pods, and the expected one, which is None if there is no file at ``path``."""
+    """The result of a revision for a file of pods, and the expected one; None if the file ``path`` does not exist."""
 
     revision: str
     file: Path
@@ -84,7 +84,7 @@ def _with_goldens(folder: Path) -> tuple[str, ...]:
 
 
 def _result(revision: Revision, workload: Created) -> dict[str, Any]:
-    """Return the injected pod, or why there is none."""
+    """Return the injected pod, or the reason of a skip or a refusal."""
     facts = RequestFacts(workload.namespace, {}, revision.namespaces.get(workload.namespace))
     try:
         result = inject_pod(revision, workload.pod, facts)

@@ -44,7 +44,7 @@ class ServedRevision:
 
 @dataclass(frozen=True, slots=True)
 class Replicas:
-    """What the replicas serve by the name of the revision, and why some could not be asked."""
+    """The revisions that the replicas serve, by name, and the faults of replicas that could not be asked."""
 
     revisions: Mapping[str, ServedRevision]
     faults: tuple[str, ...] = ()

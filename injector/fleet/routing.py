@@ -69,7 +69,7 @@ class PodLabels:
 
 
 def pod_labels(workload: Created, namespace_labels: Mapping[str, str]) -> PodLabels:
-    """Return what decides which revision the pod of a workload gets."""
+    """Return the labels and the content that decide the revision of a workload's pod."""
     own = workload_of_pod(workload.pod, workload.namespace)
     return PodLabels(namespace_labels, labels_of(workload.pod), workload.pod, own)
 

@@ -542,7 +542,7 @@ def parse_message(
 def with_numbers(type_name: str, data: Any) -> Any:
     """Return JSON data of a message in which a number that is written as a text, such as ``" 2"``, is a number.
 
-    ``parse_message`` reads both alike. Data of a wrong type stays as it is.
+    ``parse_message`` reads both in the same way. Data of a wrong type stays as it is.
     """
     kind = message_type(type_name)
     if not isinstance(data, dict):

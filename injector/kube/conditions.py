@@ -25,7 +25,7 @@ _SET_LATER: Final = re.compile(
     r"|volumes|volumeMounts|imagePullPolicy|terminationMessagePath|terminationMessagePolicy|resources|protocol|mode|defaultMode"
     r"|successThreshold|failureThreshold|timeoutSeconds|periodSeconds|scheme|overhead|runtimeClassName)\b"
 )
-"""What is not known here, or what the API server, its plugins or a controller may set before the webhooks."""
+"""Names of fields that are not known here, or that the API server, its plugins or a controller may set before the webhooks."""
 _DEFAULTS: Final[Mapping[str, Any]] = {
     "restartPolicy": "Always",
     "dnsPolicy": "ClusterFirst",
