@@ -536,7 +536,7 @@ def _entry_data(plan: Plan, entry: Entry) -> dict[str, Any]:
 def as_summary(plan: Plan) -> str:
     """Return a plan for people: the waves, and the workloads that need attention, by reason."""
     document = plan.upgrade
-    head = f"{document.name}: {f'tag {document.tag}, ' if document.tag else ''}{document.source} to {document.target}"
+    head = f"{document.name}: {f'tag {document.tag}, ' if document.tag else ''}{document.way}"
     classes = _changes(plan.entries)
     rows = [
         (
@@ -582,7 +582,7 @@ def _names(entries: Sequence[Entry]) -> str:
 def as_markdown(plan: Plan) -> str:
     """Return a plan for a pull request: a table of the waves, and one of the workloads that are not identical or do not move."""
     document = plan.upgrade
-    head = f"## Upgrade `{document.name}`: {document.source} to {document.target}\n\n"
+    head = f"## Upgrade `{document.name}`: {document.way}\n\n"
     waves = [
         (wave.name, str(len(entries)), ", ".join(f"{count} {name}" for name, count in _changes(entries).items()) or "-")
         for wave, entries in _by_wave(plan)

@@ -162,13 +162,16 @@ class PodStatuses:
         namespace = str(pod["metadata"].get("namespace", ""))
         if namespace not in self._view.namespaces:
             return namespace
-        if has_ended(pod):
-            return None
+        return None if has_ended(pod) else self.of_running(pod)
+
+    def of_running(self, pod: c.Pod) -> SidecarStatus | None:
+        """Return the status of a pod that has not ended, and whose namespace is known. Raises ManifestError if it cannot be read."""
         _, replica = canonical_json(of_replica(pod))
         try:
             return self.computed.get(replica, self._compute)
         except DataError as error:
-            error.where = f"Pod {namespace}/{pod['metadata'].get('name', '')}: {error.where}".removesuffix(": ")
+            meta = pod["metadata"]
+            error.where = f"Pod {meta.get('namespace', '')}/{meta.get('name', '')}: {error.where}".removesuffix(": ")
             raise
 
     def _compute(self, replica: bytes) -> SidecarStatus | None:

@@ -6,14 +6,14 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from injector.cluster.listwatch import ListWatch
 from injector.cluster.resources import Scope
 from injector.errors import ClusterError, InjectorError
 from injector.metrics import UpgradeRow
-from injector.upgrade.state import COMPLETED, SOAKING, State, progress_text, seconds_left
+from injector.upgrade.state import COMPLETED, SOAKING, State, new_state, progress_text, seconds_left
 from injector.upgrade.step import WINDOW
 from injector.upgrade.store import UPGRADES, Store, Stored, read_stored
 
@@ -40,15 +40,25 @@ _COLUMNS: Final = (
 """The data of an upgrade in ``/status.json``; all but the name, waves, gates and reason are null before its start."""
 
 
+async def _no_fingerprint(_revision: str) -> str:
+    return ""
+
+
 @dataclass
 class Controller:
-    """The upgrades of a cluster. The ``lease`` decides which replica runs them."""
+    """The upgrades of a cluster. The ``lease`` decides which replica runs them.
+
+    ``fingerprint`` returns that of a revision's configuration, empty if it cannot be used. An upgrade that repeats starts again when the
+    fingerprint differs from that of its last run and was the same in two checks: several ConfigMaps may be changed one after the other.
+    """
 
     client: KubeClient
     lease: Lease
     run: RunUpgrade
     metrics: Metrics
     clock: Callable[[], float] = time.time
+    fingerprint: Callable[[str], Awaitable[str]] = _no_fingerprint
+    _changed: dict[str, str] = field(default_factory=dict)
     _items: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -129,6 +139,10 @@ class Controller:
             stored = await store.load()
             if stored.is_due:  # the watch may be late, and a run lists all workloads
                 await self.run(store)
+            elif stored.may_repeat and stored.state is not None and await self._has_changed(stored, stored.state):
+                await self._repeat(store, stored, stored.state)
+            elif stored.may_repeat:
+                wait = RETRY_INTERVAL
             elif stored.is_outdated and stored.state is not None:
                 await store.save(stored, stored.state)
         except InjectorError as error:
@@ -143,6 +157,24 @@ class Controller:
             _log.exception("upgrade %s", name)
             await _note(store, "internal error; the log of the injector has it")
         await asyncio.sleep(wait)
+
+    async def _has_changed(self, stored: Stored, state: State) -> bool:
+        """Return whether the configuration of an upgrade's revision has changed since its last run, and not since the last check."""
+        name, fingerprint = stored.upgrade.name, await self.fingerprint(stored.upgrade.target)
+        if fingerprint in ("", state.fingerprint):
+            self._changed.pop(name, None)
+            return False
+        is_settled = self._changed.get(name) == fingerprint
+        self._changed[name] = fingerprint
+        return is_settled
+
+    async def _repeat(self, store: Store, stored: Stored, state: State) -> None:
+        """Start an upgrade again, and run it."""
+        fingerprint, now = self._changed.pop(stored.upgrade.name), float(int(self.clock()))
+        again = new_state(stored.upgrade, now, {}, state.sidecars, state)
+        await store.save(stored, replace(again, fingerprint=fingerprint))
+        _log.info("upgrade %s: the configuration of revision %s has changed", store.name, stored.upgrade.target)
+        await self.run(store)
 
 
 async def _note(store: Store, reason: str) -> None:
@@ -170,7 +202,7 @@ def _read(item: Mapping[str, Any]) -> Stored | str:
 
 def _is_due(item: Mapping[str, Any]) -> bool:
     stored = _read(item)
-    return isinstance(stored, str) or stored.is_due or stored.is_outdated
+    return isinstance(stored, str) or stored.is_due or stored.is_outdated or stored.may_repeat
 
 
 def _metrics_row(stored: Stored) -> UpgradeRow | None:

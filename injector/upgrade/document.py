@@ -14,6 +14,9 @@
       - {name: rest}
 
 Waves are of one sort (``Upgrade.moves``): all by weight, all by namespace, or in any other order. They decide how the tag moves.
+
+If ``from`` is ``to``, the control plane was changed under its revision's name, and the upgrade is *in place*: it moves no tag, and restarts
+the workloads whose sidecars are not those that the revision injects now.
 """
 
 from __future__ import annotations
@@ -157,6 +160,7 @@ class Upgrade:
         windows: the times in which workloads may be restarted; empty for any time.
         on_failure: ``Pause`` or ``Rollback``.
         run: the number of the run. An upgrade that has ended starts again if it is raised.
+        repeat: whether an upgrade in place starts again by itself when the configuration of its revision has changed.
     """
 
     name: str
@@ -173,6 +177,22 @@ class Upgrade:
     windows: tuple[Window, ...] = ()
     on_failure: str = PAUSE
     run: int = 1
+    repeat: bool = False
+
+    @property
+    def in_place(self) -> bool:
+        """Whether the workloads keep their revision, and get the sidecar that it injects now."""
+        return self.source == self.target
+
+    @property
+    def way(self) -> str:
+        """The way of the workloads, for people: from one revision to another, or in place."""
+        return f"{self.source} in place" if self.in_place else f"{self.source} to {self.target}"
+
+    @property
+    def subject(self) -> str:
+        """What only one upgrade may change at a time: its tag, or the revision of one in place; empty without either."""
+        return f"tag {self.tag}" if self.tag else f"revision {self.target}" if self.in_place else ""
 
     @property
     def head(self) -> dict[str, str | None]:
@@ -224,6 +244,7 @@ def read_upgrade(raw: Any, *, where: str) -> Upgrade:
         windows=tuple(_window(fields) for fields in spec.parts("windows", _WINDOW)),
         on_failure=spec.choice("onFailure", (PAUSE, ROLLBACK)),
         run=spec.number("run", 1),
+        repeat=spec.flag("repeat"),
     )
     _check(upgrade, spec)
     return upgrade
@@ -231,7 +252,7 @@ def read_upgrade(raw: Any, *, where: str) -> Upgrade:
 
 _SPEC: Final = (
     *("tag", "from", "to", "waves", "importanceLabel", "limits", "gates", "soak", "timeout", "deadline", "windows"),
-    *("onFailure", "run"),
+    *("onFailure", "run", "repeat"),
 )
 _WAVE: Final = ("name", "weight", "namespaces", "selector", "importance")
 _LIMITS: Final = ("workloads", "unavailablePods", "unavailablePodsPerNamespace")
@@ -242,8 +263,11 @@ _WINDOW: Final = ("notBefore", "notAfter")
 
 def _check(upgrade: Upgrade, spec: _Fields) -> None:
     """Check what concerns several fields."""
-    if upgrade.source == upgrade.target:
-        spec.refuse("to", "it is the revision of `from`", "name the new revision")
+    if upgrade.in_place and upgrade.tag:
+        hint = "leave the tag out: the workloads of all tags of the revision are restarted; or name the new revision"
+        spec.refuse("to", "it is the revision of `from`, and such an upgrade moves no tag", hint)
+    if upgrade.repeat and not upgrade.in_place:
+        spec.refuse("repeat", "only an upgrade whose `to` is its `from` can be repeated", "leave it out")
     if not upgrade.waves:
         spec.refuse("waves", "it has no wave", "write `waves: [{name: all}]` for a single wave")
     if upgrade.on_failure == ROLLBACK and not upgrade.tag:
@@ -407,6 +431,12 @@ class _Fields:
         value = self.text(key, choices[0])
         if value not in choices:
             self.refuse(key, f"it is {value!r}", f"write {' or '.join(choices)}")
+        return value
+
+    def flag(self, key: str) -> bool:
+        value = self.get(key, default=False)
+        if not isinstance(value, bool):
+            self.refuse(key, f"it is {value!r}", "write true or false")
         return value
 
     def number(self, key: str, default: int, *, minimum: int = 1, maximum: int = 1_000_000) -> int:

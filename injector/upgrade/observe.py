@@ -60,7 +60,7 @@ class WorkloadFacts:
 
 @dataclass(frozen=True, slots=True)
 class PodFacts:
-    """The facts about a pod: its workload, the revision of its sidecar, its container restarts, and a container that does not start.
+    """The facts about a pod: its workload, the revision of its sidecar, its container restarts, a container that does not start, its UID.
 
     ``trouble`` says why it is not scheduled.
     """
@@ -70,6 +70,7 @@ class PodFacts:
     restarts: int
     fault: str
     trouble: str = ""
+    uid: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +157,7 @@ def pod_facts(pod: Mapping[str, Any]) -> PodFacts | None:
     restarts = max((int(container.get("restartCount") or 0) for container in statuses), default=0)
     key = Key(*workload_key(pod, str(meta.get("namespace", ""))))
     trouble = _condition_message(status, "PodScheduled", "False")
-    return PodFacts(key, revision[:_MAX_TEXT], restarts, fault, trouble)
+    return PodFacts(key, revision[:_MAX_TEXT], restarts, fault, trouble, str(meta.get("uid", "")))
 
 
 def budget_facts(item: Mapping[str, Any]) -> BudgetFacts | None:
@@ -214,12 +215,14 @@ class Observer:
             )
             action, wave = (STAYS, -1) if entry is None or entry.wave is None else (entry.action, entry.wave)
             view = replace(known.observed, action=action, wave=wave, budgets=names)
-            views.append(self._with_pods(view, pods_of.get(key, ()), now))
+            views.append(self._with_pods(view, pods_of.get(key, ()), plan.outdated, now))
         exhausted = frozenset(budget.name for own in budgets_of.values() for budget in own if budget.is_exhausted)
         return views, exhausted
 
-    def _with_pods(self, view: ObservedWorkload, pods: Sequence[PodFacts], now: float) -> ObservedWorkload:
-        new = [pod for pod in pods if pod.revision == self.target]
+    def _with_pods(
+        self, view: ObservedWorkload, pods: Sequence[PodFacts], outdated: frozenset[str], now: float
+    ) -> ObservedWorkload:
+        new = [pod for pod in pods if pod.revision == self.target and pod.uid not in outdated]
         view = replace(view, new=len(new), old=len(pods) - len(new), fault=self._fault(new) or view.fault)
         before, since = self._changed.get(view.key, (None, now))
         if before != view:

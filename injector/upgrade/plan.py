@@ -87,6 +87,7 @@ class Workload:
         requested: the tag or revision of the webhook that is called for the pod; None if none is called.
         pin: the revision that its pods ask for; empty for none.
         has_own_label: whether its pods name a revision or tag by their own label.
+        outdated_kinds: the kinds of changes between its outdated sidecars and those that their revision injects now.
         pods: its running pods, by the revision of their sidecar; None is the revision of pods without one.
         policy: the Pod Security policy that its namespace enforces.
     """
@@ -98,6 +99,7 @@ class Workload:
     restart: Restart = field(default_factory=Restart)
     policy: LevelVersion = UNRESTRICTED
     has_own_label: bool = False
+    outdated_kinds: tuple[str, ...] = ()
 
     @property
     def key(self) -> Key:
@@ -110,7 +112,8 @@ class Fleet:
     """The input of a plan: the revisions, the tag and the workloads of a cluster. ``notes`` are for the user.
 
     A revision that a run does not need is None if it cannot be read: going back needs only the old one, and going on only the new one.
-    ``sidecars`` are the names that the old and the new revision write into pods.
+    ``sidecars`` are the names that the old and the new revision write into pods. ``outdated`` are the UIDs of the pods that an upgrade in
+    place replaces: they have the name of the revision, and another sidecar than it injects now. They are counted as pods of the old one.
     """
 
     source: Revision | None
@@ -119,6 +122,7 @@ class Fleet:
     workloads: tuple[Workload, ...]
     sidecars: tuple[str, str]
     notes: tuple[str, ...] = ()
+    outdated: frozenset[str] = frozenset()
 
 
 def key_of(obj: Mapping[str, Any]) -> Key:
@@ -295,7 +299,7 @@ class Entry:
 class Plan:
     """The plan of an upgrade. ``target`` and ``source`` are the names that the revisions write into pods.
 
-    ``notes`` are for the user. With ``is_back``, the plan is that of a rollback.
+    ``notes`` are for the user. With ``is_back``, the plan is that of a rollback. ``outdated`` are the pods of ``Fleet.outdated``.
     """
 
     upgrade: Upgrade
@@ -304,6 +308,7 @@ class Plan:
     notes: tuple[str, ...] = field(default=())
     source: str = ""
     is_back: bool = False
+    outdated: frozenset[str] = frozenset()
 
     @property
     def expected_seconds(self) -> float:
@@ -367,6 +372,8 @@ def make_plan(
             is_kept = entry.action in (RESTART, BLOCKED) and entry.note != NO_SIDECAR
             if is_kept and is_compared and source is not None and target is not None and not back:
                 change, kinds, levels = change_of(workload, source, target)
+                if upgrade.in_place and change != REFUSED_BY_TARGET:
+                    change, kinds = _class_of_kinds(workload.outdated_kinds), workload.outdated_kinds
                 entry = replace(entry, change=change, kinds=kinds, levels=levels)
                 if change == REFUSED_BY_TARGET:
                     entry = refused_entry(upgrade, entry, kinds[0])
@@ -381,7 +388,7 @@ def make_plan(
     if direct:
         how = "not by the tag" if upgrade.tag else "and do not move"
         notes.append(f"workloads with revision {upgrade.source} by the label of their namespace, {how}: {direct}")
-    return Plan(upgrade, tuple(entries), new, tuple(notes), old, back)
+    return Plan(upgrade, tuple(entries), new, tuple(notes), old, back, fleet.outdated)
 
 
 def _has_sidecar(workload: Workload, revision: Revision) -> bool:
@@ -460,7 +467,8 @@ def _entry(upgrade: Upgrade, workload: Workload, tags: Sequence[Tag], new: str, 
     if back and new not in sidecars:
         return Entry(workload, DONE, f"no pod has revision {upgrade.target}", wave=wave)
     if not back and sidecars == {new}:
-        return Entry(workload, DONE, "its pods have the new revision", wave=wave)
+        note = "its pods have the present sidecar" if upgrade.in_place else "its pods have the new revision"
+        return Entry(workload, DONE, note, wave=wave)
     if workload.restart.obstacle:
         return Entry(workload, BLOCKED, workload.restart.obstacle, wave=wave)
     fault = limit_fault(upgrade, workload.restart.disrupts)
@@ -539,7 +547,11 @@ def change_of(workload: Workload, source: Revision, target: Revision) -> tuple[s
     differences = changes(old, new, pod, (source.written, target.written))
     kinds = tuple(dict.fromkeys(change.kind for change in differences))
     levels = next(((change.old, change.new) for change in differences if change.kind == POD_SECURITY), ())
-    return max(map(_class_of, kinds), key=CLASSES.index, default=IDENTICAL), kinds, levels
+    return _class_of_kinds(kinds), kinds, levels
+
+
+def _class_of_kinds(kinds: Iterable[str]) -> str:
+    return max(map(_class_of, kinds), key=CLASSES.index, default=IDENTICAL)
 
 
 def _class_of(kind: str) -> str:

@@ -142,9 +142,11 @@ class Runner:
         rival = await store.rival(stored)
         if rival:
             hint = f"wait for its end, or end it with `injector upgrade abort {rival}`"
-            raise UsageError(f"upgrade {rival} of tag {upgrade.tag} is under way", hint=hint)
-        tag, sidecars, pins = await self.surveyor.start(upgrade)
-        state = new_state(upgrade, self.now(), tag_data(tag), sidecars, stored.state, pins)
+            raise UsageError(f"upgrade {rival} of {upgrade.subject} is under way", hint=hint)
+        begin = await self.surveyor.start(upgrade)
+        tag, now = tag_data(begin.tag), self.now()
+        state = new_state(upgrade, now, tag, begin.sidecars, stored.state, begin.pins)
+        state = replace(state, fingerprint=begin.fingerprint)
         try:
             return await store.save(stored, state)
         except ClusterError as error:

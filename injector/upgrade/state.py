@@ -87,6 +87,7 @@ class State:
             so that every runner counts it for the limits, in the next wave and in a rollback too.
         sidecars: the names that the old and the new revision write into pods. A rollback needs no more of the new revision.
         pins: the revisions to which workloads of the tag were pinned when the run began: the tag keeps them, with weight 0.
+        fingerprint: that of the new revision's configuration when the run began.
         namespaces: the namespaces that had workloads of the upgrade.
         cause: the kind of the reason, in one word.
         reason: why it waits, or is paused; empty if it does not.
@@ -113,6 +114,7 @@ class State:
     tag_before: TagBefore = field(default_factory=TagBefore)
     sidecars: tuple[str, str] = ("", "")
     pins: tuple[str, ...] = ()
+    fingerprint: str = ""
     namespaces: tuple[str, ...] = ()
     cause: str = ""
     reason: str = ""
@@ -272,6 +274,8 @@ def apply_command(state: State, verb: str, upgrade: Upgrade, now: float) -> Stat
         case _:
             if not upgrade.tag:
                 hint = "change the labels of the namespaces back, and write an upgrade in the other direction"
+                if upgrade.in_place:
+                    hint = f"restore the configuration of revision {upgrade.target}, and run the upgrade again"
                 raise UsageError("an upgrade without a tag cannot go back", hint=hint)
             if state.back:
                 raise UsageError("the upgrade goes back already", hint="resume it if it is paused or incomplete")

@@ -313,7 +313,7 @@ def _mark(upgrade: Upgrade, token: float) -> str:
 def _give_way(inputs: StepInput) -> Transition | None:
     if not inputs.observation.rival:
         return None
-    reason = f"upgrade {inputs.observation.rival} of tag {inputs.upgrade.tag} is under way: resume this one after its end, or abort it"
+    reason = f"upgrade {inputs.observation.rival} of {inputs.upgrade.subject} is under way: resume this one after its end, or abort it"
     return _pause(inputs, "AnotherUpgrade", reason)
 
 

@@ -15,7 +15,7 @@ from injector.cluster.resources import Resource, Scope, find_object
 from injector.errors import ClusterError, ConfigError, DataError, UsageError
 from injector.golang.time import utc_text
 from injector.upgrade.document import API_VERSION, GROUP, KIND, Upgrade, read_upgrade
-from injector.upgrade.state import PAUSED, State, apply_command, read_state
+from injector.upgrade.state import COMPLETED, INCOMPLETE, PAUSED, State, apply_command, read_state
 from injector.upgrade.status import Heartbeat, read_heartbeat, status_before_start, status_of, with_heartbeat
 
 if TYPE_CHECKING:
@@ -56,6 +56,12 @@ class Stored:
     def is_new(self) -> bool:
         """Tell whether the upgrade is to be started: it was not, or its next run was asked for after its end."""
         return self.state is None or (self.state.has_ended and self.upgrade.run > self.state.run)
+
+    @property
+    def may_repeat(self) -> bool:
+        """Tell whether the upgrade starts again when the configuration of its revision has changed: nobody has stopped it."""
+        state = self.state
+        return self.upgrade.repeat and state is not None and state.phase in (COMPLETED, INCOMPLETE)
 
     @property
     def is_under_way(self) -> bool:
@@ -149,15 +155,18 @@ class Store:
         return await self.client.replace(UPGRADES, {**item, "spec": spec}, manager=MANAGER)
 
     async def rival(self, stored: Stored) -> str:
-        """Return the name of an upgrade of the same tag that is under way and began earlier; empty for none."""
-        if not stored.upgrade.tag:
+        """Return the name of an upgrade of the same tag, or in place of the same revision, that is under way and began earlier.
+
+        It is empty if there is none.
+        """
+        if not stored.upgrade.subject:
             return ""
         others = [other for other in await self._others(stored) if other.is_under_way]
         rank = _rank(stored)
         return next((other.upgrade.name for other in sorted(others, key=_rank) if _rank(other) < rank), "")
 
     async def _others(self, stored: Stored) -> list[Stored]:
-        """Return the other upgrades of the tag that were started."""
+        """Return the other upgrades of the tag or the revision that were started."""
         items = await self.client.all(Scope(UPGRADES), lambda item: item)
         return [other for other in _readable(items) if _is_other(other, stored) and other.state is not None]
 
@@ -202,13 +211,13 @@ class Store:
                     raise
 
     async def _check_latest(self, stored: Stored) -> None:
-        """Check that no other upgrade has moved the tag since. Raises UsageError if one has."""
-        if not stored.upgrade.tag:
+        """Check that no other upgrade has moved the tag or restarted the revision since. Raises UsageError if one has."""
+        if not stored.upgrade.subject:
             return
         later = [other for other in await self._others(stored) if _rank(other) > _rank(stored)]
         if later:
             name = max(later, key=_rank).upgrade.name
-            what = f"upgrade {name} of tag {stored.upgrade.tag} began after {self.name}"
+            what = f"upgrade {name} of {stored.upgrade.subject} began after {self.name}"
             raise UsageError(what, hint=f"use `injector upgrade rollback {name}` first")
 
     async def _write(self, item: Mapping[str, Any]) -> dict[str, Any]:
@@ -224,7 +233,7 @@ def _readable(items: Iterable[Mapping[str, Any]]) -> Iterable[Stored]:
 
 
 def _is_other(other: Stored, stored: Stored) -> bool:
-    return other.upgrade.tag == stored.upgrade.tag and other.upgrade.name != stored.upgrade.name
+    return other.upgrade.subject == stored.upgrade.subject and other.upgrade.name != stored.upgrade.name
 
 
 def _rank(stored: Stored) -> tuple[float, str]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from injector.errors import InjectorError, TagError, UsageError
-from injector.fleet.routing import pod_labels, requested_name
+from injector.errors import DataError, InjectorError, TagError, UsageError
+from injector.fleet.routing import destination, find_called, pod_labels, requested_name
+from injector.fleet.status import PodStatuses
 from injector.fleet.view import ClusterView, notes_of_unknown_namespaces, read_view
 from injector.fleet.workloads import list_workloads
 from injector.hints import first_of
-from injector.injection.tools.drift import injected_revision
+from injector.injection.tools.drift import NOW_REFUSED, OLDER_TEMPLATE, injected_revision
 from injector.istio.labels import REVISION_LABEL
 from injector.kube.pods import has_ended
 from injector.kube.podsecurity import enforced_level
@@ -33,7 +34,7 @@ from injector.upgrade.plan import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from injector.cluster.client import KubeClient
     from injector.cluster.resources import TextReader
@@ -71,8 +72,14 @@ async def read_fleet(
         hint = f"known tags are {first_of(sorted(tags))}" if tags else "set it with `injector tag set`"
         raise TagError(f'cannot find tag "{document.tag}"', where=view.revisions.tags_where, hint=hint)
     restarts: dict[Key, Restart] = {}
+    old, new = (
+        revision.written if revision else name for revision, name in zip((source, target), sidecars, strict=True)
+    )
+    if document.in_place:
+        old = f"{new} ({OLDER_TEMPLATE})"
     # By name, because a list can be started again. A pod of a file may have no name.
     sidecar_of: dict[tuple[str, str | int], tuple[Key, str | None]] = {}
+    statuses, outdated, kinds_of = PodStatuses(view), set[str](), defaultdict[Key, dict[str, None]](dict)
 
     def note(item: dict[str, Any]) -> None:
         if item["kind"] != "Pod":
@@ -80,10 +87,13 @@ async def read_fleet(
         elif not has_ended(item):
             meta = item["metadata"]
             place = str(meta.get("namespace", ""))
-            sidecar_of[place, meta.get("name") or len(sidecar_of)] = (
-                Key(*workload_key(item, place)),
-                injected_revision(item),
-            )
+            key, revision = Key(*workload_key(item, place)), injected_revision(item)
+            kinds = _outdated_kinds(item, statuses, view, document) if document.in_place and revision == new else None
+            if kinds is not None:
+                revision = old
+                outdated.add(str(meta.get("uid", "")))
+                kinds_of[key] |= dict.fromkeys(kinds)
+            sidecar_of[place, meta.get("name") or len(sidecar_of)] = key, revision
 
     created = await list_workloads(reader, note, offload)
     pods: dict[Key, Counter[str | None]] = {}
@@ -95,19 +105,38 @@ async def read_fleet(
         key = Key(pod.namespace, pod.kind, pod.name)
         restart = restarts.get(key) or unknown_restart(pod)
         name = requested_name(view.webhooks, labels)
+        if document.in_place and (matching := find_called(view.webhooks, labels)):
+            name = destination(matching, view, labels)
         # The pods of a Job whose name looks like that of a CronJob's Job are those of the CronJob.
-        own = pods.get(key) or pods.get(Key(*labels.workload.key)) or Counter()
+        own_key = key if pods.get(key) else Key(*labels.workload.key)
+        own, kinds = pods.get(own_key) or Counter(), tuple(kinds_of.get(own_key, ()))
         policy = enforced_level(labels.namespace)
-        return Workload(pod, name, labels.workload.pin, own, restart, policy, REVISION_LABEL in labels.pod)
+        return Workload(pod, name, labels.workload.pin, own, restart, policy, REVISION_LABEL in labels.pod, kinds)
 
     skipped = notes_of_unknown_namespaces({workload.namespace for workload in created} - view.namespaces.keys())
     known = [workload for workload in created if workload.namespace in view.namespaces]
     workloads = await offload(lambda: tuple(map(workload_of, known)))
     notes = (*view.notes, *skipped)
-    old, new = (
-        revision.written if revision else name for revision, name in zip((source, target), sidecars, strict=True)
-    )
-    return Fleet(source, target, tags.get(document.tag), workloads, (old, new), notes)
+    return Fleet(source, target, tags.get(document.tag), workloads, (old, new), notes, frozenset(outdated))
+
+
+def _outdated_kinds(
+    pod: Mapping[str, Any], statuses: PodStatuses, view: ClusterView, document: Upgrade
+) -> tuple[str, ...] | None:
+    """Return the kinds of changes between the sidecar of a pod and the one that its revision injects now.
+
+    None if there are none, if the pod gets another revision, or if it cannot be read.
+    """
+    if pod["metadata"].get("namespace", "") not in view.namespaces:
+        return None
+    try:
+        status = statuses.of_running(dict(pod))
+    except DataError:
+        return None
+    is_outdated = status is not None and status.gets == document.target
+    if status is None or not is_outdated or status.drift.state not in (OLDER_TEMPLATE, NOW_REFUSED):
+        return None
+    return status.drift.kinds
 
 
 def _revision(view: ClusterView, name: str) -> Revision:
@@ -134,6 +163,23 @@ class Survey:
 
 
 @dataclass(frozen=True, slots=True)
+class Beginning:
+    """The cluster before an upgrade.
+
+    Attributes:
+        tag: the tag of the upgrade; None if it has none.
+        sidecars: the names that its revisions write into pods.
+        pins: the pins to keep.
+        fingerprint: that of the new revision's configuration.
+    """
+
+    tag: Tag | None
+    sidecars: tuple[str, str]
+    pins: tuple[str, ...]
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
 class Surveyor:
     """Makes the plans of running upgrades of one cluster, on the event loop that the client belongs to.
 
@@ -146,8 +192,8 @@ class Surveyor:
     sources: RevisionSources
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def start(self, upgrade: Upgrade) -> tuple[Tag | None, tuple[str, str], tuple[str, ...]]:
-        """Return the tag of an upgrade before its start, the names that its revisions write into pods, and the pins to keep.
+    async def start(self, upgrade: Upgrade) -> Beginning:
+        """Return what the state of an upgrade remembers of the cluster before its start.
 
         Raises:
             InjectorError: a revision or the tag does not exist, or the upgrade cannot move the tag.
@@ -156,7 +202,15 @@ class Surveyor:
             fleet = await read_fleet(self.client, self.sources, upgrade, asyncio.to_thread)
         if fleet.tag is not None:
             check_tag(upgrade, fleet.tag)
-        return fleet.tag, fleet.sidecars, pins_of(upgrade, fleet.tag, fleet.workloads)
+        pins = pins_of(upgrade, fleet.tag, fleet.workloads)
+        return Beginning(fleet.tag, fleet.sidecars, pins, "" if fleet.target is None else fleet.target.fingerprint)
+
+    async def fingerprint(self, revision: str) -> str:
+        """Return the fingerprint of a revision's configuration; empty if it cannot be used."""
+        async with self._lock:
+            view = await read_view(self.client, self.sources, None, offload=asyncio.to_thread)
+            built = await asyncio.to_thread(_revision_if_readable, view, revision)
+        return "" if built is None else built.fingerprint
 
     async def survey(self, upgrade: Upgrade, state: State, before: Tag | None, *, is_compared: bool = False) -> Survey:
         """Return the plan of an upgrade or its rollback from the tag before it, with the classes of change of the current wave.

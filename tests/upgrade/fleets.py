@@ -13,7 +13,7 @@ from injector.revisions.tags import Tag
 from injector.upgrade.document import Upgrade, read_upgrade
 from injector.upgrade.plan import Fleet, Restart, Workload, make_plan, pins_of
 from injector.upgrade.state import State
-from injector.upgrade.survey import Survey, Surveyor
+from injector.upgrade.survey import Beginning, Survey, Surveyor
 from tests.cli.clusters import deployment
 from tests.cluster.fakeapi import FakeApi
 from tests.revisions.fakes import VALUES, make_raw
@@ -59,9 +59,9 @@ class FakeSurveyor(Surveyor):
         super().__init__(FakeApi(), RevisionSources(None, "istio-system"))
         object.__setattr__(self, "_workloads", (workloads, tag))
 
-    async def start(self, document: Upgrade) -> tuple[Tag | None, tuple[str, str], tuple[str, ...]]:
+    async def start(self, document: Upgrade) -> Beginning:
         workloads, tag = self._workloads
-        return tag, (OLD, NEW), pins_of(document, tag, workloads())
+        return Beginning(tag, (OLD, NEW), pins_of(document, tag, workloads()), "")
 
     async def survey(self, document: Upgrade, state: State, before: Tag | None, *, is_compared: bool = False) -> Survey:
         del is_compared

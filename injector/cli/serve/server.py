@@ -181,9 +181,10 @@ def upgrade_controller(settings: Settings, client: KubeClient, metrics: Metrics)
 
     (namespace,) = settings.istio_namespace
     sources, token = RevisionSources(None, namespace), read_token(settings.prometheus_token)
-    runner = Runner(client, Surveyor(client, sources), namespace, metrics, say, token)
-    identity = f"{socket.gethostname()}_{uuid.uuid4()}"
-    return Controller(client, Lease(client, namespace, LEASE_NAME, identity), runner.run, metrics)
+    surveyor = Surveyor(client, sources)
+    runner = Runner(client, surveyor, namespace, metrics, say, token)
+    lease = Lease(client, namespace, LEASE_NAME, f"{socket.gethostname()}_{uuid.uuid4()}")
+    return Controller(client, lease, runner.run, metrics, fingerprint=surveyor.fingerprint)
 
 
 def source_of(settings: Settings, cluster: ReadSource | None = None) -> ReadSource:
