@@ -74,8 +74,8 @@ class Block:
     @property
     def exit_status(self) -> int:
         """The expected exit status."""
-        found = _EXIT.fullmatch(self.mark)
-        return 0 if found is None else int(found.group(1))
+        match = _EXIT.fullmatch(self.mark)
+        return 0 if match is None else int(match.group(1))
 
     def __str__(self) -> str:
         return f"{self.page.relative_to(ROOT)}:{self.line}"
@@ -84,18 +84,18 @@ class Block:
 def blocks(page: Path) -> list[Block]:
     """Return the blocks of a page in order. A ``text`` block directly after a command becomes its expected output."""
     text = page.read_text()
-    found: list[Block] = []
+    fences: list[Block] = []
     end = 0
     for fence in _FENCE.finditer(text):
         language, mark = fence.group(2), fence.group(3) or ""
         body = re.sub(f"^{fence.group(1)}", "", fence.group(4), flags=re.MULTILINE)
-        follows = found and found[-1].language in ("sh", "python") and not text[end : fence.start()].strip()
+        follows = fences and fences[-1].language in ("sh", "python") and not text[end : fence.start()].strip()
         end = fence.end()
         if language == "text" and follows:
-            found[-1] = Block(**{**vars(found[-1]), "printed": body})
+            fences[-1] = Block(**{**vars(fences[-1]), "printed": body})
         else:
-            found.append(Block(page, text[: fence.start()].count("\n") + 1, language, mark, body))
-    return found
+            fences.append(Block(page, text[: fence.start()].count("\n") + 1, language, mark, body))
+    return fences
 
 
 def all_blocks() -> list[Block]:

@@ -36,9 +36,9 @@ def commands(command: click.Command, path: str = "injector") -> Iterator[tuple[s
         return
     context = click.Context(command, info_name=path, parent=click.Context(main, **main.context_settings))
     for name in command.list_commands(context):
-        found = command.get_command(context, name)
-        assert found is not None, name
-        yield from commands(found, f"{path} {name}")
+        subcommand = command.get_command(context, name)
+        assert subcommand is not None, name
+        yield from commands(subcommand, f"{path} {name}")
 
 
 def cli_page() -> str:
@@ -52,22 +52,26 @@ def cli_page() -> str:
 def _command(path: str, command: click.Command) -> str:
     context = click.Context(command, info_name=path, parent=click.Context(main, **main.context_settings))
     usage = " ".join([path, *command.collect_usage_pieces(context)])
-    options = [each for each in command.params if isinstance(each, click.Option) and not _COMMON & set(each.opts)]
-    shown = "".join(_row(each, context) for each in options if not each.hidden)
-    table = f"\n| flag | meaning |\n|---|---|\n{shown}" if shown else ""
-    idle = [each for each in options if each.hidden]
-    without = f"\nAccepted for scripts of older releases: {', '.join(_idle(each) for each in idle)}.\n" if idle else ""
+    options = [param for param in command.params if isinstance(param, click.Option) and not _COMMON & set(param.opts)]
+    rows = "".join(_row(option, context) for option in options if not option.hidden)
+    table = f"\n| flag | meaning |\n|---|---|\n{rows}" if rows else ""
+    idle = [option for option in options if option.hidden]
+    without = (
+        f"\nAccepted for scripts of older releases: {', '.join(_idle(option) for option in idle)}.\n" if idle else ""
+    )
     examples = f"\n{_paragraphs(command.epilog)}" if command.epilog else ""
     return f"## {path}\n\n```text\n{usage}\n```\n\n{_paragraphs(command.help or '')}{table}{without}{examples}"
 
 
 def _paragraphs(text: str) -> str:
     """Return a docstring as Markdown. Parts that click would not wrap become code blocks."""
-    found = []
+    paragraphs = []
     for part in inspect.cleandoc(text).split("\n\n"):
         laid_out = part.startswith(_LAID_OUT)
-        found.append(f"```text\n{part.removeprefix(_LAID_OUT)}\n```" if laid_out else _literal(" ".join(part.split())))
-    return "\n\n".join(found) + "\n"
+        paragraphs.append(
+            f"```text\n{part.removeprefix(_LAID_OUT)}\n```" if laid_out else _literal(" ".join(part.split()))
+        )
+    return "\n\n".join(paragraphs) + "\n"
 
 
 def _row(option: click.Option, context: click.Context) -> str:
@@ -122,14 +126,14 @@ def exposed() -> dict[str, str]:
     """Return the type of each series that a server exposes, by the name that it has there."""
     registry = CollectorRegistry()
     metrics.Metrics(registry)
-    return {_exposed_name(each): each.type for each in registry.collect()}
+    return {_exposed_name(collector): collector.type for collector in registry.collect()}
 
 
 def metrics_page() -> str:
     """Return docs/reference/metrics.md."""
-    told = series()
+    families = series()
     rows = "".join(
-        f"| `{name}` | {kind} | {', '.join(f'`{label}`' for label in told[name][1]) or '-'} | {_escaped(told[name][0])} |\n"
+        f"| `{name}` | {kind} | {', '.join(f'`{label}`' for label in families[name][1]) or '-'} | {_escaped(families[name][0])} |\n"
         for name, kind in sorted(exposed().items())
     )
     buckets = ", ".join(f"{bound:g}" for bound in metrics.BUCKETS)

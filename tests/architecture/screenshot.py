@@ -58,14 +58,14 @@ UPGRADE: Final[dict[str, Any]] = {
 
 def reviews() -> list[tuple[str, dict[str, object]]]:
     """Return the paths and the reviews that are sent: 200 workloads, a few of them skipped or refused."""
-    found: list[tuple[str, dict[str, object]]] = []
+    calls: list[tuple[str, dict[str, object]]] = []
     for number in range(200):
         name = f"{TEAMS[number % len(TEAMS)]}-{number // len(TEAMS)}"
         annotations = SKIPPED if number % 19 == 0 else INVALID if number % 97 == 5 else {}
         pod = created_by(make_pod(name, labels={"pod-template-hash": "5d9f"}, annotations=annotations), f"{name}-5d9f")
         path = "/inject/edge" if number % 7 == 0 else "/inject/prod" if number % 3 else "/inject/default"
-        found.append((path, make_review(pod, namespace="shop")))
-    return found
+        calls.append((path, make_review(pod, namespace="shop")))
+    return calls
 
 
 def served_status(tags: str) -> dict[str, Any]:

@@ -73,11 +73,11 @@ def post(url: str, review: dict[str, Any]) -> dict[str, Any]:
     """Send a review and return the answer."""
     body, headers = json.dumps(review).encode(), {"Content-Type": "application/json"}
     with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=30) as answer:  # noqa: S310 -- loopback
-        found: dict[str, Any] = json.load(answer)
-        return found
+        reply: dict[str, Any] = json.load(answer)
+        return reply
 
 
-_kept: list[socket.socket] = []
+_reserved_sockets: list[socket.socket] = []
 
 
 def free_ports(count: int) -> list[int]:
@@ -90,7 +90,7 @@ def free_ports(count: int) -> list[int]:
     for probe in probes:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind(("127.0.0.1", 0))
-    _kept.extend(probes)
+    _reserved_sockets.extend(probes)
     return [int(probe.getsockname()[1]) for probe in probes]
 
 

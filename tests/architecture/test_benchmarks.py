@@ -18,13 +18,13 @@ EX_UNAVAILABLE = 69
 
 
 def loaded(load: str, count: int) -> list[dict[str, Any]]:
-    return [json.loads(each)["request"] for each in reviews(load, count)]
+    return [json.loads(line)["request"] for line in reviews(load, count)]
 
 
 def without_noise(request: dict[str, Any]) -> str:
     """What two replicas of a workload have in common."""
     pod = request["object"]
-    (token,) = [each["name"] for each in pod["spec"]["volumes"] if "projected" in each]
+    (token,) = [volume["name"] for volume in pod["spec"]["volumes"] if "projected" in volume]
     (owned,) = pod["metadata"]["managedFields"]
     text = json.dumps({**request, "uid": ""})
     return text.replace(token, "TOKEN").replace(owned["time"], "TIME")
@@ -32,28 +32,30 @@ def without_noise(request: dict[str, Any]) -> str:
 
 def test_a_review_has_the_fields_of_a_recorded_one() -> None:
     recorded = json.loads(RECORDED.read_text().splitlines()[0])["request"]
-    (made,) = loaded("unique", 1)
+    (unique,) = loaded("unique", 1)
 
-    assert made.keys() == recorded.keys()
-    assert made["object"].keys() == recorded["object"].keys()
-    assert made["object"]["metadata"].keys() == recorded["object"]["metadata"].keys() - {"creationTimestamp"}
-    assert made["userInfo"].keys() == recorded["userInfo"].keys()
-    (owned,), (known,) = (each["object"]["metadata"]["managedFields"] for each in (made, recorded))
+    assert unique.keys() == recorded.keys()
+    assert unique["object"].keys() == recorded["object"].keys()
+    assert unique["object"]["metadata"].keys() == recorded["object"]["metadata"].keys() - {"creationTimestamp"}
+    assert unique["userInfo"].keys() == recorded["userInfo"].keys()
+    (owned,), (known,) = (request["object"]["metadata"]["managedFields"] for request in (unique, recorded))
     assert owned.keys() == known.keys()
     assert owned["fieldsV1"].keys() == known["fieldsV1"].keys()
     assert owned["fieldsV1"]["f:metadata"].keys() == known["fieldsV1"]["f:metadata"].keys()
 
 
 def test_replicas_of_a_workload_are_equal_but_for_uid_token_volume_and_time() -> None:
-    found = loaded("replicas", 2 * WORKLOADS)
+    requests = loaded("replicas", 2 * WORKLOADS)
 
-    assert len({each["uid"] for each in found}) == 2 * WORKLOADS
-    assert [without_noise(each) for each in found[:WORKLOADS]] == [without_noise(each) for each in found[WORKLOADS:]]
-    assert len({without_noise(each) for each in found}) == WORKLOADS
+    assert len({request["uid"] for request in requests}) == 2 * WORKLOADS
+    assert [without_noise(request) for request in requests[:WORKLOADS]] == [
+        without_noise(request) for request in requests[WORKLOADS:]
+    ]
+    assert len({without_noise(request) for request in requests}) == WORKLOADS
 
 
 def test_no_two_unique_pods_are_equal() -> None:
-    assert len({without_noise(each) for each in loaded("unique", 200)}) == 200
+    assert len({without_noise(request) for request in loaded("unique", 200)}) == 200
 
 
 @pytest.mark.parametrize("load", LOADS)

@@ -81,11 +81,11 @@ def followed() -> list[Path]:
 
 @pytest.mark.parametrize("page", followed(), ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_commands_of_a_page_run_in_order(commands_folder: Path, page: Path, tmp_path: Path) -> None:
-    found = [block for block in blocks(page) if block.runs]
-    lacks = shutil.which("kubectl") is None and any("kubectl" in block.text for block in found)
+    runnable = [block for block in blocks(page) if block.runs]
+    lacks = shutil.which("kubectl") is None and any("kubectl" in block.text for block in runnable)
 
     reader = Reader(tmp_path, [commands_folder])
-    with reader.follows([block for block in found if not (lacks and "kubectl" in block.text)]):
+    with reader.follows([block for block in runnable if not (lacks and "kubectl" in block.text)]):
         pass
 
     assert reader.changed_files() == [], "the page works on a copy"
@@ -125,7 +125,7 @@ def test_few_blocks_are_not_run() -> None:
     assert len(idle) <= MAX_NOT_RUN, idle
 
 
-@pytest.mark.parametrize("block", [each for each in all_blocks() if each.language in ("yaml", "json")], ids=str)
+@pytest.mark.parametrize("block", [block for block in all_blocks() if block.language in ("yaml", "json")], ids=str)
 def test_the_files_of_a_page_are_valid(block: Block, tmp_path: Path) -> None:
     READERS[f"{block.language} {block.mark}"](block.text, tmp_path)
 
@@ -145,7 +145,7 @@ def test_every_flag_of_a_page_exists() -> None:
     flags = named(r"(?<![\w-])--[A-Za-z][\w-]*")
 
     assert len(flags) > len(GUIDES)
-    assert sorted(each for each in flags if each[1] not in known | FOREIGN_FLAGS) == []
+    assert sorted(flag for flag in flags if flag[1] not in known | FOREIGN_FLAGS) == []
 
 
 def test_every_metric_of_a_page_exists() -> None:
@@ -153,7 +153,7 @@ def test_every_metric_of_a_page_exists() -> None:
     metrics = named(r"\b(?:injector|sidecar_injection)_[a-z_]*[a-z]\b(?!\*)")
 
     assert len(metrics) > len(GUIDES)
-    assert sorted(each for each in metrics if each[1] not in samples) == []
+    assert sorted(metric for metric in metrics if metric[1] not in samples) == []
 
 
 def test_every_link_leads_to_a_file_and_a_heading() -> None:
@@ -201,7 +201,7 @@ def test_every_failure_reason_is_in_the_runbook() -> None:
     reasons = {reason for _, reason in FAILURE_REASONS} | refused
 
     assert refused
-    assert sorted(each for each in reasons if f"`{each}`" not in prose(RUNBOOK)) == []
+    assert sorted(reason for reason in reasons if f"`{reason}`" not in prose(RUNBOOK)) == []
 
 
 def test_every_skip_reload_and_watch_reason_is_in_the_runbook() -> None:
@@ -210,7 +210,8 @@ def test_every_skip_reload_and_watch_reason_is_in_the_runbook() -> None:
 
     assert skips
     assert (
-        sorted(each for each in {*skips, *RELOAD_FAILURES, *WATCH_REASONS} if f"`{each}`" not in prose(RUNBOOK)) == []
+        sorted(reason for reason in {*skips, *RELOAD_FAILURES, *WATCH_REASONS} if f"`{reason}`" not in prose(RUNBOOK))
+        == []
     )
 
 
@@ -304,8 +305,8 @@ def read_argocd(text: str, _folder: Path) -> None:
 
 
 def read_json(text: str, _folder: Path) -> None:
-    found: Any = json.loads(text)
-    assert found
+    value: Any = json.loads(text)
+    assert value
 
 
 def read_workflow(text: str, _: Path) -> None:
@@ -313,16 +314,16 @@ def read_workflow(text: str, _: Path) -> None:
     action = load_yaml((ROOT / "deploy" / "action" / "action.yml").read_text())
     steps = [step for job in load_yaml(text)["jobs"].values() for step in job["steps"]]
     used = [step["with"] for step in steps if "/deploy/action@" in step.get("uses", "")]
-    required = {name for name, each in action["inputs"].items() if each.get("required")}
+    required = {name for name, declaration in action["inputs"].items() if declaration.get("required")}
     assert used
-    assert all(required <= set(given) <= set(action["inputs"]) for given in used)
+    assert all(required <= set(keys) <= set(action["inputs"]) for keys in used)
     outputs = set(re.findall(r"steps\.sidecars\.outputs\.(\w+)", text))
     assert outputs <= set(action["outputs"])
 
 
 def read_pre_commit(text: str, _: Path) -> None:
     """Check the names of the hooks."""
-    known = {each["id"] for each in load_yaml((ROOT / ".pre-commit-hooks.yaml").read_text())}
+    known = {hook["id"] for hook in load_yaml((ROOT / ".pre-commit-hooks.yaml").read_text())}
     assert {hook["id"] for repository in load_yaml(text)["repos"] for hook in repository["hooks"]} == known
 
 

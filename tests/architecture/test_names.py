@@ -8,8 +8,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "injector"
+CLEAN_TESTS = ("architecture", "fuzz")
+"""The folders of tests whose names are held to the same words as those of the package. Add a folder once it has no filler."""
 
 FILLERS = re.compile(
     r"_*(asked|chosen|due|each|ended|found|given|kept|left|made|opened|reapplied|seen|settled|shown|succeeded|takes|told)_*",
@@ -32,9 +36,9 @@ OTHERS_NAMES = {
 """Functions whose name is that of the API that they follow."""
 
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
-    for path in sorted(PACKAGE.rglob("*.py")):
-        yield path.relative_to(PACKAGE).as_posix(), ast.parse(path.read_text())
+def modules(folder: Path = PACKAGE) -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted(folder.rglob("*.py")):
+        yield path.relative_to(PACKAGE if folder == PACKAGE else ROOT).as_posix(), ast.parse(path.read_text())
 
 
 def names_in(node: ast.AST) -> Iterator[str]:
@@ -84,6 +88,11 @@ def same_classes(trees: dict[str, ast.Module]) -> dict[str, list[str]]:
 
 def test_no_name_is_a_filler() -> None:
     assert [place for module, tree in modules() for place in fillers(module, tree)] == []
+
+
+@pytest.mark.parametrize("folder", CLEAN_TESTS)
+def test_no_name_of_these_tests_is_a_filler(folder: str) -> None:
+    assert [place for module, tree in modules(ROOT / "tests" / folder) for place in fillers(module, tree)] == []
 
 
 def test_no_function_is_a_participle() -> None:

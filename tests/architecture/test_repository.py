@@ -65,12 +65,12 @@ def test_what_only_tests_need_is_not_published() -> None:
     ],
 )
 def test_the_lock_meets_the_requirements_of_the_project(lock: str, section: tuple[str, ...]) -> None:
-    asked = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    requirements = tomllib.loads((ROOT / "pyproject.toml").read_text())
     for key in section:
-        asked = asked[key]
+        requirements = requirements[key]
     locked = {Requirement(f"{name}=={version}") for name, version in entries(lock)}
 
-    unmet = [text for text in asked if not any(meets(pin, Requirement(text)) for pin in locked)]
+    unmet = [text for text in requirements if not any(meets(pin, Requirement(text)) for pin in locked)]
 
     assert unmet == [], "run scripts/lock"
 
@@ -102,7 +102,7 @@ def entries(lock: str) -> list[tuple[str, str]]:
 
 def meets(pin: Requirement, wish: Requirement) -> bool:
     """Tell whether the locked version meets the requirement."""
-    (version,) = (each.version for each in pin.specifier)
+    (version,) = (specifier.version for specifier in pin.specifier)
     return canonicalize_name(pin.name) == canonicalize_name(wish.name) and wish.specifier.contains(version)
 
 

@@ -83,8 +83,8 @@ def main() -> int:
                 bench.keep()
             with ThreadPoolExecutor(options.jobs) as pool:
                 reached = dict(zip(benches, pool.map(Bench.measured, benches.values()), strict=True))
-        found = [Fuzzed(name, executions[name], crashes[name], reached.get(name)) for name in benches]
-    return ended(found, options)
+        results = [Fuzzed(name, executions[name], crashes[name], reached.get(name)) for name in benches]
+    return summarise(results, options)
 
 
 def fuzz_in_turns(
@@ -98,11 +98,11 @@ def fuzz_in_turns(
     remaining = list(targets)
     with ThreadPoolExecutor(jobs) as pool:
         while remaining:
-            for name, found in zip(remaining, pool.map(turn, remaining), strict=True):
-                executions[name] += found[0]
-                crashes[name] += found[1]
+            for name, counts in zip(remaining, pool.map(turn, remaining), strict=True):
+                executions[name] += counts[0]
+                crashes[name] += counts[1]
                 print(
-                    f"{name}: {found[0]} executions, {found[1]} crashes; {executions.total()} executions in all",
+                    f"{name}: {counts[0]} executions, {counts[1]} crashes; {executions.total()} executions in all",
                     flush=True,
                 )
             remaining = [name for name in remaining if not crashes[name]] if executions.total() < wanted else []
@@ -132,11 +132,11 @@ def parsed() -> argparse.Namespace:
     return options
 
 
-def ended(found: list[Fuzzed], options: argparse.Namespace) -> int:
+def summarise(results: list[Fuzzed], options: argparse.Namespace) -> int:
     """Show and keep what came of all targets."""
-    rows = [each.row() for each in found]
+    rows = [result.row() for result in results]
     if not options.targets:
-        total, crashes = sum(each.executions for each in found), sum(each.crashes for each in found)
+        total, crashes = sum(result.executions for result in results), sum(result.crashes for result in results)
         rows.append(
             Row(
                 "T31 fuzzing of all targets",
@@ -148,15 +148,15 @@ def ended(found: list[Fuzzed], options: argparse.Namespace) -> int:
     show(rows)
     if options.record:
         keep(rows, command_of(options))
-    return 0 if all(each.row().met for each in found) else 1
+    return 0 if all(result.row().met for result in results) else 1
 
 
 def command_of(options: argparse.Namespace) -> str:
     """The command that a reader can type."""
-    given = [f"--minutes {options.minutes:g}"]
-    given += [f"--jobs {options.jobs}"] if options.jobs > 1 else []
-    given += [f"--executions {options.executions}"] if options.executions else []
-    return " ".join(("scripts/fuzz", *options.targets, *given))
+    flags = [f"--minutes {options.minutes:g}"]
+    flags += [f"--jobs {options.jobs}"] if options.jobs > 1 else []
+    flags += [f"--executions {options.executions}"] if options.executions else []
+    return " ".join(("scripts/fuzz", *options.targets, *flags))
 
 
 @dataclass
@@ -179,7 +179,7 @@ class Bench:
         bench.command.chmod(0o755)
         words = "".join(f'"{_escaped(word)}"\n' for word in bench.target.words if word)
         (folder / "words").write_text(words)
-        known = corpus.kept(name) or [*bench.target.seeds()]
+        known = corpus.read(name) or [*bench.target.seeds()]
         corpus.unpacked(known[: (len(known) + 1) // 2] if short else known, folder / "known")
         corpus.unpacked((), folder / "new")
         return bench
@@ -215,13 +215,13 @@ class Bench:
 
     def keep(self) -> None:
         """Add to the corpus what reached more than it does."""
-        merged = corpus.unpacked(corpus.kept(self.name), self.folder / "merged")
+        merged = corpus.unpacked(corpus.read(self.name), self.folder / "merged")
         self._libfuzzer(["-merge=1", str(merged), f"{self.folder}/new", f"{self.folder}/known"])
         corpus.add(self.name, (path.read_bytes() for path in merged.iterdir()))
 
     def measured(self) -> Reached:
         """What the corpus reaches."""
-        inputs = corpus.kept(self.name)
+        inputs = corpus.read(self.name)
         folder = corpus.unpacked(inputs, self.folder / "measured")
         by_module = covered(self.name, folder, self.target.files())
         for module, (taken, branches) in by_module.items():
@@ -250,10 +250,10 @@ def covered(name: str, folder: Path, files: Sequence[str], enough: float = 1.0) 
         subprocess.CalledProcessError: an input is a bug. What the target raised is on standard error.
     """
     command = [sys.executable, "-m", "tests.fuzz.covered", name, str(folder), str(enough), *files]
-    found: dict[str, list[int]] = json.loads(
+    taken_of: dict[str, list[int]] = json.loads(
         subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
     )
-    return {module: (taken, branches) for module, (taken, branches) in found.items()}
+    return {module: (taken, branches) for module, (taken, branches) in taken_of.items()}
 
 
 if __name__ == "__main__":

@@ -137,9 +137,9 @@ def run(data: bytes) -> None:
     if (text := annotations.get("proxy.istio.io/config")) is not None:
         _configured(text, minor)
     _stated(annotations)
-    for each in annotations.values():
+    for text in annotations.values():
         try:
-            parse_quantity(each)
+            parse_quantity(text)
         except DataError:
             continue
     for text in (*annotations.values(), draws.choice(WRITTEN)):
@@ -177,10 +177,10 @@ def _decided(draws: Draws, minor: tuple[int, int], meta: dict[str, Any]) -> None
     pod = {"metadata": meta, "spec": {"hostNetwork": draws.randrange(8) == 7}}
     namespace = draws.choice(("default", "kube-system", "istio-system", ""))
     decision = injection_required(policy, _behaviours(minor), pod, namespace)
-    told = tuple(verdicts(policy, _behaviours(minor), pod, namespace))
-    first = next(verdict.decision for verdict in told if verdict.decision is not None)
+    reached = tuple(verdicts(policy, _behaviours(minor), pod, namespace))
+    first = next(verdict.decision for verdict in reached if verdict.decision is not None)
     assert (decision.inject, decision.reason) == (first.inject, first.reason)
-    assert all(verdict.decision is not None or verdict.silence for verdict in told)
+    assert all(verdict.decision is not None or verdict.silence for verdict in reached)
 
 
 def _configured(text: str, minor: tuple[int, int]) -> None:
@@ -195,13 +195,13 @@ def _configured(text: str, minor: tuple[int, int]) -> None:
 
 def _stated(annotations: dict[str, str]) -> None:
     pod = {"metadata": {"annotations": annotations}, "spec": {"containers": [{"name": "a"}], "initContainers": [{}]}}
-    found = s.read_status(pod)
-    s.strip_injected(pod, found)
-    if found is None:
+    status = s.read_status(pod)
+    s.strip_injected(pod, status)
+    if status is None:
         return
-    spec = {key: [{"name": name} for name in names] for key, names in found.items()}
+    spec = {key: [{"name": name} for name in names] for key, names in status.items()}
     again = {"metadata": {"annotations": {s.STATUS: s.status_annotation({"spec": spec}, "x")}}}
-    assert s.read_status(again) == found
+    assert s.read_status(again) == status
 
 
 def seeds() -> Iterator[bytes]:

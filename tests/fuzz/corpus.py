@@ -11,7 +11,7 @@ LARGEST = 256 * 1024
 """Bytes of a file."""
 
 
-def kept(name: str) -> list[bytes]:
+def read(name: str) -> list[bytes]:
     """The corpus of a target."""
     path = FOLDER / f"{name}.txt"
     return [base64.b64decode(line) for line in path.read_text().split("\n")[:-1]] if path.exists() else []
@@ -25,7 +25,7 @@ def keep(name: str, inputs: Iterable[bytes]) -> None:
 
 def add(name: str, inputs: Iterable[bytes]) -> None:
     """Add inputs to the corpus of a target, short ones first, as long as there is room; what is there stays."""
-    known = kept(name)
+    known = read(name)
     room = LARGEST - sum(map(_size, known))
     for data in sorted(set(inputs) - set(known), key=len):
         room -= _size(data)

@@ -29,21 +29,21 @@ def main() -> None:
     for path in paths[:half]:
         target.run(path.read_bytes())
     measured.stop()
-    found = {file: branches(measured, file) for file in files}
-    is_enough = share(found.values()) >= float(enough)
+    taken_of = {file: branches(measured, file) for file in files}
+    is_enough = share(taken_of.values()) >= float(enough)
     if not is_enough:
         measured.start()
     for path in paths[half:]:
         target.run(path.read_bytes())
     if not is_enough:
         measured.stop()
-        found = {file: branches(measured, file) for file in files}
-    print(json.dumps({str(Path(file).relative_to(ROOT)): taken for file, taken in found.items()}))
+        taken_of = {file: branches(measured, file) for file in files}
+    print(json.dumps({str(Path(file).relative_to(ROOT)): taken for file, taken in taken_of.items()}))
 
 
-def share(found: Collection[tuple[int, int]]) -> float:
+def share(taken_of: Collection[tuple[int, int]]) -> float:
     """How much of all branches was taken."""
-    return sum(taken for taken, _ in found) / sum(branches for _, branches in found)
+    return sum(taken for taken, _ in taken_of) / sum(branches for _, branches in taken_of)
 
 
 def branches(measured: coverage.Coverage, file: str) -> tuple[int, int]:

@@ -35,7 +35,7 @@ class Draws(Random):
     def random(self) -> float:
         return self.getrandbits(FRACTION_BITS) / (1 << FRACTION_BITS)
 
-    def ended(self) -> bool:
+    def is_used_up(self) -> bool:
         """Whether the input is used up."""
         return self._at >= len(self._data)
 

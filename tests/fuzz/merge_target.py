@@ -42,10 +42,10 @@ def run(data: bytes) -> None:
     draws = Draws(data)
     type_name = draws.choice(TYPES)
     if draws.getrandbits(1):
-        given = _given(draws.rest())
-        if given is None:
+        pair = _pair_of(draws.rest())
+        if pair is None:
             return
-        original, patch = given
+        original, patch = pair
     else:
         original = _struct(draws, type_name, None, 0)
         patch = _struct(draws, type_name, original, 0)
@@ -64,13 +64,13 @@ def run(data: bytes) -> None:
     assert (sorted_json(original), sorted_json(patch)) == before
 
 
-def _given(data: bytes) -> tuple[dict[str, Any], dict[str, Any]] | None:
+def _pair_of(data: bytes) -> tuple[dict[str, Any], dict[str, Any]] | None:
     try:
-        found = orjson.loads(data)
+        pair = orjson.loads(data)
     except orjson.JSONDecodeError:
         return None
-    if isinstance(found, list) and len(found) == 2 and all(isinstance(each, dict) for each in found):
-        return found[0], found[1]
+    if isinstance(pair, list) and len(pair) == 2 and all(isinstance(part, dict) for part in pair):
+        return pair[0], pair[1]
     return None
 
 
@@ -83,7 +83,7 @@ def _normalised(value: Any, type_name: str) -> None:
     assert again is decoded
 
 
-def made(random: Random, type_name: str, like: Any, depth: int) -> Any:
+def value_of_type(random: Random, type_name: str, like: Any, depth: int) -> Any:
     """A value of a Go type; ``like`` is what it is a patch for, and then it has directives too."""
     base = underlying(type_name.removeprefix("*"))
     if random.randrange(24) == 23 or depth > DEEPEST:
@@ -91,10 +91,10 @@ def made(random: Random, type_name: str, like: Any, depth: int) -> Any:
     if is_struct(base):
         return _struct(random, base, like, depth)
     if base.startswith("[]"):
-        return [made(random, base[2:], _item(like), depth + 1) for _ in range(random.randrange(4))]
+        return [value_of_type(random, base[2:], _item(like), depth + 1) for _ in range(random.randrange(4))]
     if base.startswith("map["):
         return {
-            random.choice(NAMES): made(random, base.partition("]")[2], None, depth + 1)
+            random.choice(NAMES): value_of_type(random, base.partition("]")[2], None, depth + 1)
             for _ in range(random.randrange(3))
         }
     return random.choice(SCALARS[base]) if base in SCALARS and base not in OPAQUE else json_scalar(random)
@@ -111,7 +111,7 @@ def _struct(random: Random, base: str, like: Any, depth: int) -> dict[str, Any]:
     for _ in range(random.randrange(5)):
         name = random.choice(known) if known and random.getrandbits(1) else random.choice(list(fields))
         inner = like.get(name) if isinstance(like, dict) else None
-        value[name] = None if random.randrange(12) == 11 else made(random, fields[name].type, inner, depth + 1)
+        value[name] = None if random.randrange(12) == 11 else value_of_type(random, fields[name].type, inner, depth + 1)
         if like is not None and random.randrange(4) == 3:
             _direct(random, value, fields[name])
     if "name" in fields and random.randrange(16) != 15:
@@ -145,7 +145,7 @@ def seeds() -> Iterator[bytes]:
         if isinstance(case.get("json"), dict) and case["type"] in TYPES:
             yield bytes([TYPES.index(case["type"]), 1]) + json.dumps([case["json"], {}]).encode()
     for number in range(256):
-        yield bytes([number % 7, 0, 4, 0, number, *((number * each) % 251 for each in range(60))])
+        yield bytes([number % 7, 0, 4, 0, number, *((number * factor) % 251 for factor in range(60))])
 
 
 TARGET = Target(

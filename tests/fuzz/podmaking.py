@@ -72,7 +72,7 @@ FIELDS = (
 LISTS = ("containers", "initContainers")
 
 
-MADE = tuple(
+DRAWN_FROM = tuple(
     map(
         orjson.dumps,
         (
@@ -107,7 +107,7 @@ MADE = tuple(
 
 def drawn_pod(draws: Draws) -> dict[str, Any]:
     """A pod changed in some of the ways there are."""
-    pod: dict[str, Any] = orjson.loads(draws.choice(MADE))
+    pod: dict[str, Any] = orjson.loads(draws.choice(DRAWN_FROM))
     pod["metadata"]["ownerReferences"] = [dict(OWNER) for _ in range(draws.randrange(2))]
     if draws.getrandbits(1):
         annotate(pod, said(draws))

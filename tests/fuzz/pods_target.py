@@ -24,7 +24,7 @@ from injector.istio.revision import Revision
 from injector.revisions.source import build
 from tests.fuzz.draws import Draws
 from tests.fuzz.jsondata import sorted_json
-from tests.fuzz.podmaking import MADE, drawn_pod
+from tests.fuzz.podmaking import DRAWN_FROM, drawn_pod
 from tests.fuzz.target import Target
 from tests.revisions.fakes import make_raw
 
@@ -172,18 +172,18 @@ def run(data: bytes) -> None:
     facts = RequestFacts(draws.choice(NAMESPACES), draws.choice(ENVS), draws.choice(METAS), draws.choice(GUARDS))
     repeated, pod = draws.getrandbits(1), drawn_pod(draws)
     before = sorted_json(pod)
-    found = ended(lambda: inject_pod(revision, pod, facts))
+    first = outcome_of(lambda: inject_pod(revision, pod, facts))
     assert sorted_json(pod) == before, "the pod given was changed"
     for _ in range(AGAIN if repeated else 0):
-        again = ended(lambda: inject_pod(revision, pod, facts))
-        assert told(again) == told(found), (told(again), told(found))
-    if isinstance(found, Injected):
-        injected = jsonpatch.apply_patch(pod, orjson.loads(dump_json(found.patch)))
-        ended(lambda: inject_pod(revision, injected, facts))
-        ended(lambda: uninject_object(injected))
+        again = outcome_of(lambda: inject_pod(revision, pod, facts))
+        assert comparable(again) == comparable(first), (comparable(again), comparable(first))
+    if isinstance(first, Injected):
+        injected = jsonpatch.apply_patch(pod, orjson.loads(dump_json(first.patch)))
+        outcome_of(lambda: inject_pod(revision, injected, facts))
+        outcome_of(lambda: uninject_object(injected))
 
 
-def ended(work: Callable[[], Any]) -> Any:
+def outcome_of(work: Callable[[], Any]) -> Any:
     """What comes of work, be it an error that is an answer."""
     try:
         return work()
@@ -191,7 +191,7 @@ def ended(work: Callable[[], Any]) -> Any:
         return error
 
 
-def told(result: Any) -> tuple[object, ...]:
+def comparable(result: Any) -> tuple[object, ...]:
     """What a caller is told, in a form that compares."""
     if isinstance(result, InjectorError):
         return (str(result),)
@@ -203,11 +203,11 @@ def told(result: Any) -> tuple[object, ...]:
 def seeds() -> Iterator[bytes]:
     """Every pod by every revision, and changed ones."""
     for revision in range(9):
-        for pod in range(len(MADE)):
+        for pod in range(len(DRAWN_FROM)):
             yield bytes([revision, 0, 0, 0, 0, 1, pod, 0, 0])
     random = Random(0)  # noqa: S311 -- bytes to begin with
     for number in range(512):
-        yield bytes([number % 9, 0, 0, number % 3, number % 3, 1, number % len(MADE)]) + random.randbytes(
+        yield bytes([number % 9, 0, 0, number % 3, number % 3, 1, number % len(DRAWN_FROM)]) + random.randbytes(
             random.randrange(120)
         )
 

@@ -77,21 +77,21 @@ def run(data: bytes) -> None:
     text = draws.whole_text() if is_text else Wording(draws, OPERANDS, CALLS, formats=(FLAGS, VERBS)).template()
     try:
         template = compile_template("t", text, funcs=funcs, missing_key=missing)
-        shown = template.execute(dot, budget=BUDGET)
+        output = template.execute(dot, budget=BUDGET)
     except (ParseError, ExecError):
         return
-    assert len(shown.encode("utf-8", "surrogateescape")) <= OUTPUT
+    assert len(output.encode("utf-8", "surrogateescape")) <= OUTPUT
 
 
 def seeds() -> Iterator[bytes]:
     """Templates that Go has answered, on the values that it had."""
     for name in ("typed", "random"):
         for case in recorded(f"gotemplate/corpus/{name}.json")["cases"]:
-            for each in [
+            for value_name in [
                 case.get("data", "all"),
                 *(names[0] for names in (group["for"] for group in case.get("answers", []))),
             ]:
-                place = _names().index(each) if each in _names() else 0
+                place = _names().index(value_name) if name in _names() else 0
                 head = bytes([MISSING.index(case.get("missingkey", "default")), SETS.index(case.get("funcs", "")), 1])
                 yield place.to_bytes(2, "little") + head + case["template"].encode("utf-8", "surrogateescape")
 

@@ -153,8 +153,8 @@ class Injector:
         lifecycle = Lifecycle()
         lifecycle.phase = Phase.SERVING
         openshift = {"istioVersion": "1.24", "env": {"PLATFORM": "openshift"}}
-        made = make_raw("plain", config=CONFIG), make_raw("old", config=CONFIG, settings=openshift)
-        revisions = [*map(build, read_directory(EMBEDDED).revisions), *map(build, made)]
+        raw = make_raw("plain", config=CONFIG), make_raw("old", config=CONFIG, settings=openshift)
+        revisions = [*map(build, read_directory(EMBEDDED).revisions), *map(build, raw)]
         tags = parse_tags("prod: {weights: {stable: 50, plain: 50}, shadow: {revision: canary}}\n")
         registry = Registry(snapshot_of(revisions, tags, default="stable"))
         self.handler = InjectHandler(
@@ -216,9 +216,9 @@ def run(data: bytes) -> None:
     body = mutated_review(draws) if choice & 1 else draws.rest()
     sent, whole = SENT[kind](body)
     sent = f"POST {path} HTTP/1.1\r\nHost: x\r\n".encode("ascii") + sent
-    asked = injector(tells=bool(choice & 2))
-    replies = [asked.answered(sent, whole=whole) for _ in range(AGAIN if kind == 1 else 1)]
-    assert not asked.log.lines, asked.log.lines
+    webhook = injector(tells=bool(choice & 2))
+    replies = [webhook.answered(sent, whole=whole) for _ in range(AGAIN if kind == 1 else 1)]
+    assert not webhook.log.lines, webhook.log.lines
     read = body if kind != TEXT and path.startswith("/inject") and "?" not in path else b""
     for reply in set(replies) if whole else ():
         head, _, answer = reply.partition(HEAD_END)

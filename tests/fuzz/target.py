@@ -48,18 +48,18 @@ class Target:
 
 
 def _files(names: tuple[str, ...]) -> list[str]:
-    found = []
+    files = []
     for name in names:
         path = ROOT / "injector" / name
-        found += [str(each) for each in sorted(path.rglob("*.py"))] if path.is_dir() else [str(path)]
-    return found
+        files += [str(module) for module in sorted(path.rglob("*.py"))] if path.is_dir() else [str(path)]
+    return files
 
 
 def load(name: str) -> Target:
     """Import a target."""
-    found = import_module(f"tests.fuzz.{name}_target").TARGET
-    assert isinstance(found, Target)
-    return found
+    target = import_module(f"tests.fuzz.{name}_target").TARGET
+    assert isinstance(target, Target)
+    return target
 
 
 def recorded(path: str) -> Any:

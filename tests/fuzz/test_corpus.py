@@ -20,18 +20,18 @@ FEWEST = 50
 @pytest.mark.parametrize("name", TARGETS)
 def test_every_input_of_the_corpus_is_answered_and_they_reach_enough_branches(name: str, tmp_path: Path) -> None:
     target = load(name)
-    inputs = corpus.kept(name)
+    inputs = corpus.read(name)
 
-    found = covered(name, corpus.unpacked(inputs, tmp_path / "inputs"), target.files(), FLOOR)
+    taken = covered(name, corpus.unpacked(inputs, tmp_path / "inputs"), target.files(), FLOOR)
 
-    assert share(found.values()) >= FLOOR, found
+    assert share(taken.values()) >= FLOOR, taken
     assert len(inputs) >= FEWEST
     assert all(len(data) <= target.longest for data in inputs)
 
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_corpus_is_kept_small_and_in_order(name: str) -> None:
-    inputs = corpus.kept(name)
+    inputs = corpus.read(name)
 
     assert inputs == sorted(set(inputs), key=lambda data: (len(data), data))
     assert (corpus.FOLDER / f"{name}.txt").stat().st_size < corpus.LARGEST
@@ -54,5 +54,5 @@ def test_what_is_added_stands_beside_what_is_there_short_inputs_first(
 
     corpus.add("x", [b"too long now", b"c", b"ab", b"known to be long"])
 
-    assert corpus.kept("x") == [b"c", b"ab", b"known to be long"]
+    assert corpus.read("x") == [b"c", b"ab", b"known to be long"]
     assert (tmp_path / "x.txt").stat().st_size < corpus.LARGEST

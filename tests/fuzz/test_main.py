@@ -17,7 +17,7 @@ from tests.fuzz.target import TARGETS, Target
 from tests.reliability.long.rows import Row
 
 
-class Kept:
+class Run:
     """What a run did: turns and corpora, and the rows that it kept."""
 
     def __init__(self) -> None:
@@ -30,24 +30,24 @@ class Kept:
 
 
 @pytest.fixture
-def kept(monkeypatch: pytest.MonkeyPatch) -> Kept:
+def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     """A command whose turns are a million executions each."""
-    kept = Kept()
+    run = Run()
 
     def turn(bench: fuzz.Bench, minutes: float, *, same: bool) -> tuple[int, int]:
-        kept.turns.append((bench.name, minutes, same))
-        return 1_000_000, int(bench.name == kept.crashing)
+        run.turns.append((bench.name, minutes, same))
+        return 1_000_000, int(bench.name == run.crashing)
 
     def keep(rows: list[Row], command: str) -> None:
-        kept.rows, kept.command = rows, command
+        run.rows, run.command = rows, command
 
     nothing = Target(run=lambda _: None, modules=(), seeds=lambda: ())
     monkeypatch.setattr(fuzz.Bench, "set_up", lambda name, folder, **_: fuzz.Bench(name, nothing, folder))
     monkeypatch.setattr(fuzz.Bench, "turn", turn)
-    monkeypatch.setattr(fuzz.Bench, "keep", lambda bench: kept.corpora.append(bench.name))
-    monkeypatch.setattr(fuzz.Bench, "measured", lambda _: fuzz.Reached(50, kept.taken, 10))
+    monkeypatch.setattr(fuzz.Bench, "keep", lambda bench: run.corpora.append(bench.name))
+    monkeypatch.setattr(fuzz.Bench, "measured", lambda _: fuzz.Reached(50, run.taken, 10))
     monkeypatch.setattr(fuzz, "keep", keep)
-    return kept
+    return run
 
 
 def _run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -55,33 +55,31 @@ def _run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     return fuzz.main()
 
 
-def test_all_targets_are_fuzzed_until_there_are_enough_executions(monkeypatch: pytest.MonkeyPatch, kept: Kept) -> None:
+def test_all_targets_are_fuzzed_until_there_are_enough_executions(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     assert _run(monkeypatch, "--executions", "10000000", "--record") == 0
 
-    names = [name for name, _, _ in kept.turns]
+    names = [name for name, _, _ in run.turns]
     assert names == [*TARGETS, *TARGETS]
-    assert kept.rows[-1].figure == f"{len(names)}000000 executions, 0 crashes"
-    assert all(row.met for row in kept.rows)
-    assert kept.command == "scripts/fuzz --minutes 1 --executions 10000000"
-    assert sorted(kept.corpora) == sorted(TARGETS)
+    assert run.rows[-1].figure == f"{len(names)}000000 executions, 0 crashes"
+    assert all(row.met for row in run.rows)
+    assert run.command == "scripts/fuzz --minutes 1 --executions 10000000"
+    assert sorted(run.corpora) == sorted(TARGETS)
 
 
-def test_a_short_look_leaves_the_corpus_and_tries_the_same_each_time(
-    monkeypatch: pytest.MonkeyPatch, kept: Kept
-) -> None:
+def test_a_short_look_leaves_the_corpus_and_tries_the_same_each_time(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     assert _run(monkeypatch, "yaml", "merge", "--minutes", "0.25", "--jobs", "2", "--leave-corpus", "--record") == 0
 
-    assert sorted(kept.turns) == [("merge", 0.25, True), ("yaml", 0.25, True)]
-    assert not kept.corpora
-    assert kept.command == "scripts/fuzz yaml merge --minutes 0.25 --jobs 2"
+    assert sorted(run.turns) == [("merge", 0.25, True), ("yaml", 0.25, True)]
+    assert not run.corpora
+    assert run.command == "scripts/fuzz yaml merge --minutes 0.25 --jobs 2"
 
 
-def test_a_short_look_does_not_measure_what_the_corpus_reaches(monkeypatch: pytest.MonkeyPatch, kept: Kept) -> None:
-    kept.taken = 7
+def test_a_short_look_does_not_measure_what_the_corpus_reaches(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+    run.taken = 7
 
     assert _run(monkeypatch, "yaml", "--leave-corpus", "--record") == 0
 
-    assert [(row.target, row.figure) for row in kept.rows] == [("0 crashes", "1000000 executions, 0 crashes")]
+    assert [(row.target, row.figure) for row in run.rows] == [("0 crashes", "1000000 executions, 0 crashes")]
 
 
 def test_a_short_look_begins_with_the_shorter_half_of_the_corpus(tmp_path: Path) -> None:
@@ -91,20 +89,20 @@ def test_a_short_look_begins_with_the_shorter_half_of_the_corpus(tmp_path: Path)
     known = [
         sorted(path.read_bytes() for path in (tmp_path / str(short) / "known").iterdir()) for short in (False, True)
     ]
-    inputs = corpus.kept("yaml")
+    inputs = corpus.read("yaml")
     assert known == [sorted(inputs), sorted(inputs[: (len(inputs) + 1) // 2])]
 
 
-def test_a_bug_fails_the_command(monkeypatch: pytest.MonkeyPatch, kept: Kept) -> None:
-    kept.crashing = "merge"
+def test_a_bug_fails_the_command(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+    run.crashing = "merge"
 
     assert _run(monkeypatch, "--record") == 1
 
-    assert [row.test for row in kept.rows if not row.met] == ["T31 fuzzing of merge", "T31 fuzzing of all targets"]
+    assert [row.test for row in run.rows if not row.met] == ["T31 fuzzing of merge", "T31 fuzzing of all targets"]
 
 
-def test_a_corpus_below_the_floor_fails_the_command(monkeypatch: pytest.MonkeyPatch, kept: Kept) -> None:
-    kept.taken = 7
+def test_a_corpus_below_the_floor_fails_the_command(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+    run.taken = 7
 
     assert _run(monkeypatch, "yaml") == 1
 

@@ -36,7 +36,7 @@ class Wording:
     def template(self) -> str:
         """A template, as long as the input lasts."""
         parts = ["{{$x := 1}}"]
-        while not self.draws.ended() and len(parts) < MOST_ACTIONS:
+        while not self.draws.is_used_up() and len(parts) < MOST_ACTIONS:
             parts.append(self.action(0))
         return "".join(parts)
 
@@ -58,8 +58,8 @@ class Wording:
 
     def call(self, depth: int) -> str:
         """A function with up to three arguments."""
-        given = (self.operand(depth) for _ in range(self.draws.randrange(4)))
-        return " ".join((self.draws.choice(self.calls), *given))
+        arguments = (self.operand(depth) for _ in range(self.draws.randrange(4)))
+        return " ".join((self.draws.choice(self.calls), *arguments))
 
     def operand(self, depth: int) -> str:
         """What is named, a format, or a pipeline in parentheses."""

@@ -22,22 +22,22 @@ def run(data: bytes) -> None:
     """Try a text, or data."""
     draws = Draws(data)
     if draws.getrandbits(1):
-        found, fold = json_data(draws), bool(draws.getrandbits(1))
-        written(found, fold=fold)
-        written({"a": {"b": {"c": {"d": [found, found]}}}}, fold=fold)
+        value, fold = json_data(draws), bool(draws.getrandbits(1))
+        written(value, fold=fold)
+        written({"a": {"b": {"c": {"d": [value, value]}}}}, fold=fold)
         return
     text = draws.rest().replace(LONG.encode(), DIGITS.encode())
     with suppress(ManifestError):
         for document in split_documents(text.decode("utf-8", "replace")):
             load_yaml(document.text, line=document.line)
     try:
-        found = load_yaml(text)
+        value = load_yaml(text)
     except ManifestError:
         return
-    if not has_merge_key(found):
-        written(found, fold=True)
-    if isinstance(found, dict):
-        edit(text.decode("utf-8", "replace"), [*found][:2])
+    if not has_merge_key(value):
+        written(value, fold=True)
+    if isinstance(value, dict):
+        edit(text.decode("utf-8", "replace"), [*value][:2])
 
 
 def edit(text: str, keys: list[str]) -> None:
