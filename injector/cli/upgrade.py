@@ -311,7 +311,7 @@ def list_(*, kubeconfig: Kubeconfig, output: str) -> None:
 def _row(stored: Stored) -> tuple[str, ...]:
     upgrade, state = stored.upgrade, stored.state
     phase = "-" if state is None else state.phase
-    reason = stored.dead_text(time.time()) or ("" if state is None else state.reason)
+    reason = stored.trouble_text(time.time()) or ("" if state is None else state.reason)
     return upgrade.name, upgrade.tag or "-", upgrade.source, upgrade.target, phase, one_line(reason) or "-"
 
 
@@ -366,12 +366,12 @@ def status(*, name: str, watch: bool, kubeconfig: Kubeconfig, output: str) -> No
 
 
 def head_line(stored: Stored, now: float) -> str:
-    """Return an upgrade in one line. If no runner is at work, it says so instead of the reason of a wait."""
+    """Return an upgrade in one line. If no runner is at work, or it cannot go on, it says so instead of the reason of a wait."""
     upgrade, state = stored.upgrade, stored.state
-    dead = stored.dead_text(now)
+    trouble = stored.trouble_text(now)
     if state is None:
-        return escape_line(f"{upgrade.name}: not started; {dead or 'a runner starts it'}")
-    return escape_line(f"{upgrade.name}: {state.phase}, but {dead}") if dead else state_line(upgrade, state)
+        return escape_line(f"{upgrade.name}: not started; {trouble or 'a runner starts it'}")
+    return escape_line(f"{upgrade.name}: {state.phase}, but {trouble}") if trouble else state_line(upgrade, state)
 
 
 def status_text(stored: Stored, output: str, now: float) -> str:
@@ -403,8 +403,7 @@ def _runner_line(stored: Stored, now: float) -> str:
     heartbeat = stored.heartbeat
     if not stored.is_due or not heartbeat.runner or heartbeat.is_late(now):
         return ""
-    error = f", last error: {heartbeat.error}" if heartbeat.error else ""
-    return escape_line(f"runner: {heartbeat.runner}, seen at {utc_text(heartbeat.time)}{error}") + "\n"
+    return escape_line(f"runner: {heartbeat.runner}, seen at {utc_text(heartbeat.time)}") + "\n"
 
 
 def remaining_text(state: State) -> str:

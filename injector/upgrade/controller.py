@@ -86,7 +86,6 @@ class Controller:
             {"name": wave.name, "done": index < state.wave or state.phase == COMPLETED}
             for index, wave in enumerate(document.waves)
         ]
-        is_dead = stored.is_due and heartbeat.is_late(now)
         return {
             **document.head,
             "phase": state.phase,
@@ -94,9 +93,9 @@ class Controller:
             "waves": waves,
             "left": state.left,
             "total": state.total,
-            "secondsLeft": None if is_dead else seconds_left(state, now),
+            "secondsLeft": None if stored.dead_text(now) else seconds_left(state, now),
             "gates": dict(state.gates),
-            "reason": stored.dead_text(now) if is_dead else state.reason or None,
+            "reason": stored.trouble_text(now) or state.reason or None,
             "remaining": state.remaining_total,
             "runner": heartbeat.runner or None,
             "lastSeen": heartbeat.time or None,

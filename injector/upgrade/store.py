@@ -86,6 +86,10 @@ class Stored:
         error = f", with the error: {heartbeat.error}" if heartbeat.error else ""
         return f"no runner since {utc_text(heartbeat.time)} ({heartbeat.runner}{error}): {remedy}"
 
+    def trouble_text(self, now: float) -> str:
+        """Return why an upgrade that should go on does not: it has no runner, or its runner cannot do a step; empty if it does."""
+        return self.dead_text(now) or (self.heartbeat.error if self.is_due else "")
+
 
 def read_stored(item: Mapping[str, Any]) -> Stored:
     """Return the upgrade that a resource has. Raises DataError if it cannot be read."""

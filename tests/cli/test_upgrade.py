@@ -384,10 +384,10 @@ HOME = "istio-system"
 
 
 def stored_upgrade(
-    state: State, spec: dict[str, Any] = TWO_WAVES["spec"], *, seen: float | None = None
+    state: State, spec: dict[str, Any] = TWO_WAVES["spec"], *, seen: float | None = None, error: str = ""
 ) -> dict[str, Any]:
     """The resource of an upgrade, whose runner was seen at this time; by default just now."""
-    beat = {"name": "laptop", "lastSeen": utc_text(time.time() if seen is None else seen), "lastError": ""}
+    beat = {"name": "laptop", "lastSeen": utc_text(time.time() if seen is None else seen), "lastError": error}
     return {**DOCUMENT, "spec": spec, "status": {**state.to_status(), "runner": beat}}
 
 
@@ -455,6 +455,18 @@ def test_status_of_a_dead_runner_says_so_instead_of_a_forecast(stored: FakeApi) 
     assert lines[1] == "left: 2 of 4 workloads"
     assert "no runner since" in json.loads(run("status", "up", "-o", "json").stdout)["noRunner"]
     assert "no runner since" in run("list").stdout
+
+
+def test_an_upgrade_whose_runner_cannot_go_on_says_why_before_and_after_its_start(stored: FakeApi) -> None:
+    error = 'no revision is called "1-30"'
+    running = stored_upgrade(State(step=RESTARTING, reason="waiting"), error=error)
+    stored.put(UPGRADES, running)
+    assert run("status", "up").stdout.splitlines()[0] == f"up: Running, but {error}"
+    assert run("list").stdout.splitlines()[1].endswith(error)
+
+    stored.put(UPGRADES, {**running, "status": {"runner": running["status"]["runner"]}})
+    assert run("status", "up").stdout == f"up: not started; {error}\n"
+    assert run("list").stdout.splitlines()[1].endswith(error)
 
 
 def test_the_upgrades_of_a_cluster_are_listed(stored: FakeApi) -> None:
