@@ -225,9 +225,9 @@ class Cluster:
         assert status in (HTTPStatus.OK, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT), said
 
     def kubeconfig_of(self, account: str, namespace: str) -> Path:
-        """A kubeconfig with a token of a service account."""
+        """A kubeconfig with a token of a service account, for a day."""
         admin = yaml.safe_load(self.kubeconfig.read_text())
-        token = self._kubectl("create", "token", account, "-n", namespace).strip()
+        token = self._kubectl("create", "token", account, "-n", namespace, "--duration=24h").strip()
         path = self.home / f"{account}.kubeconfig"
         path.write_text(json.dumps({**admin, "users": [{"name": "admin", "user": {"token": token}}]}))
         return path

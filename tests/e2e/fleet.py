@@ -145,15 +145,18 @@ PODS_OF_DEV = pods_of([each for each in FLEET if each["metadata"]["namespace"] =
 
 
 @contextmanager
-def world_of(cluster: Cluster, fleet: Sequence[dict[str, Any]], folder: Path) -> Iterator[World]:
-    """A fleet on the old revision, on a cluster that holds nothing else."""
+def world_of(
+    cluster: Cluster, fleet: Sequence[dict[str, Any]], folder: Path, *, account: Path | None = None
+) -> Iterator[World]:
+    """A fleet on the old revision, on a cluster that holds nothing else. The injector's account is that of a kubeconfig, if given."""
     pods = pods_of(fleet)
     (port,) = free_ports(1)
     issued = issue(Order(names=("127.0.0.1",)))
     bundle = base64.b64encode(issued.chain_pem).decode()
     options = WebhookOptions(Endpoint(url=f"https://127.0.0.1:{port}"), ca_bundle=bundle)
     certificate, key = map(str, issued.write(folder))
-    flags = ("--tlsCertFile", certificate, "--tlsKeyFile", key, "--watch-drift", *of_cluster(cluster, HOME))
+    source = of_cluster(cluster, HOME, kubeconfig=account)
+    flags = ("--tlsCertFile", certificate, "--tlsKeyFile", key, "--watch-drift", *source)
     places = {each["metadata"]["namespace"] for each in fleet}
     world = World(cluster, options, folder, places, partial(injector, folder, *flags, port=port))
     with world.replica:

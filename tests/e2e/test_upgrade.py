@@ -4,126 +4,23 @@ from __future__ import annotations
 
 import json
 import random
-import socket
-import threading
 import time
-import urllib.request
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from functools import partial
-from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from injector.cluster.client import KubeClient
-from injector.injection.tools.drift import injected_revision
 from tests.e2e.cluster import Cluster
 from tests.e2e.conftest import Figure
 from tests.e2e.fleet import FLEET, LONG, NEW, OLD, PLACES, PODS, RUN_LIMIT, World, fleet_of, name_of, pods_of, world_of
 from tests.e2e.served import until
+from tests.e2e.watcher import Watcher
 
 KILLS = 50 if LONG else 5
-
-
-@dataclass
-class Watcher:
-    """An independent observer, which sees every change of the workloads and pods by watches of its own.
-
-    Attributes:
-        restarting: the most workloads whose rollout was not complete.
-        unavailable: the most pods that were not available.
-        in_a_place: the most of them in one namespace.
-        wrong: the pods without a sidecar, those of an unknown revision, and those of the old one after one of the new one.
-    """
-
-    world: World
-    restarting: int = 0
-    unavailable: int = 0
-    in_a_place: int = 0
-    wrong: list[str] = field(default_factory=list)
-    pods: int = 0
-    _now: dict[tuple[str, str, str], tuple[bool, int]] = field(default_factory=dict)
-    _moved: set[tuple[str, str]] = field(default_factory=set)
-    _known: set[str] = field(default_factory=set)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def saw(self, kind: str, item: dict[str, Any]) -> None:
-        meta = item["metadata"]
-        if meta["namespace"] not in self.world.places:
-            return
-        with self._lock:
-            if kind == "pods":
-                self._saw_pod(item)
-                return
-            self._now[kind, meta["namespace"], meta["name"]] = rolling(item)
-            away: Counter[str] = Counter()
-            for (_, place, _), (_, missing) in self._now.items():
-                away[place] += missing
-            self.restarting = max(self.restarting, sum(each for each, _ in self._now.values()))
-            self.unavailable = max(self.unavailable, away.total())
-            self.in_a_place = max(self.in_a_place, *away.values())
-
-    def _saw_pod(self, pod: dict[str, Any]) -> None:
-        meta, revision = pod["metadata"], injected_revision(pod)
-        if meta["uid"] in self._known:
-            return
-        self._known.add(meta["uid"])
-        self.pods += 1
-        key = meta["namespace"], meta["labels"]["app"]
-        if revision == NEW:
-            self._moved.add(key)
-        elif revision != OLD or key in self._moved:
-            self.wrong.append(f"{meta['namespace']}/{meta['name']}: {revision}")
-
-    @contextmanager
-    def running(self) -> Iterator[Watcher]:
-        """Watch as long as the block runs, from a complete list on."""
-        paths = {"pods": "/api/v1/pods"}
-        paths |= {kind: f"/apis/apps/v1/{kind}" for kind in ("deployments", "statefulsets", "daemonsets")}
-        with ExitStack() as streams:
-            for kind, path in paths.items():
-                with self._open(path) as answer:
-                    listed = json.load(answer)
-                for each in listed["items"]:
-                    self.saw(kind, each)
-                stream = streams.enter_context(
-                    self._open(f"{path}?watch=true&resourceVersion={listed['metadata']['resourceVersion']}")
-                )
-                thread = threading.Thread(target=self._follow, args=(kind, stream), daemon=True)
-                thread.start()
-                streams.callback(partial(self._end, stream, thread))
-            yield self
-
-    def _open(self, path: str) -> Any:
-        return urllib.request.urlopen(f"{self.world.cluster.url}{path}", context=self.world.cluster.tls)  # noqa: S310 -- loopback
-
-    def _follow(self, kind: str, stream: Any) -> None:
-        with suppress(OSError, HTTPException):  # `_end` ends it
-            for line in stream:
-                event = json.loads(line)
-                assert event["type"] in ("ADDED", "MODIFIED", "DELETED"), event
-                self.saw(kind, event["object"])
-
-    def _end(self, stream: Any, thread: threading.Thread) -> None:
-        assert thread.is_alive(), "the watch has ended"
-        stream.fp.raw._sock.shutdown(socket.SHUT_RDWR)  # ends the read of the other thread
-        thread.join()
-
-
-def rolling(item: dict[str, Any]) -> tuple[bool, int]:
-    """Whether a workload's rollout is not complete, and its pods that are not available."""
-    status, generation = item["status"], item["metadata"]["generation"]
-    wanted = item["spec"].get("replicas", status.get("desiredNumberScheduled", 0))
-    updated = status.get("updatedReplicas", status.get("updatedNumberScheduled", 0))
-    available = status.get("availableReplicas", status.get("numberAvailable", 0))
-    is_seen = status.get("observedGeneration", 0) >= generation and status.get("replicas", wanted) == wanted
-    # A StatefulSet has no updated pods once both revisions are one.
-    is_updated = updated == wanted or status.get("currentRevision", "") == status.get("updateRevision", None)
-    return not (is_seen and is_updated and available == wanted), max(wanted - available, 0)
 
 
 def test_a_fleet_moves_within_the_limits_though_its_runners_are_killed(

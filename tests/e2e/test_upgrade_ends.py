@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from functools import partial
 
 from tests.e2e.fleet import FLEET, HOME, NEW, OLD, PODS, World, name_of
 from tests.e2e.served import until
 from tests.factories import make_container
-from tests.manifests import make_object, workload
+from tests.manifests import make_object, namespace_of, workload
 
 ONE_BY_ONE = {"workloads": 1}
 
@@ -165,6 +166,29 @@ def test_a_second_upgrade_of_a_tag_is_refused_with_the_name_of_the_first(world: 
     code, said = world.run(first)
     assert code == 0, said
     assert world.revisions() == {NEW: PODS}
+
+
+def test_pinned_workloads_are_in_the_plan_and_keep_their_revision(world: World) -> None:
+    hold = workload("Deployment", "hold", "shop", annotations={"revision-injector/pin": OLD}, replicas=1)
+    own = workload("Deployment", "own", "solo", labels={"istio.io/rev": OLD}, replicas=2)
+    world.places = {*world.places, "solo"}
+    world.cluster.apply(namespace_of("solo"), hold, own)
+    until(lambda: world.settled() and world.revisions() == {OLD: PODS + 3})
+
+    for waves in ([{"name": "all"}], [{"weight": 50}, {"weight": 100}]):
+        plan = json.loads(world.injector("upgrade", "plan", str(world.document("pin", *waves)), "-o", "json").stdout)
+        entries = {f"{item['namespace']}/{item['name']}": item for item in plan["workloads"]}
+        assert {(item["action"], item["note"]) for item in (entries["shop/hold"], entries["solo/own"])} == {
+            ("stays", f"its pods are pinned to {OLD}"),
+            ("stays", f"its pods have their own label istio.io/rev, which leads to {OLD}"),
+        }
+        assert entries["shop/web-0"]["action"] == "restart"
+    code, said = world.run(world.document("pin"))
+    assert (code, world.state("pin")["phase"]) == (0, "Completed"), said
+    assert world.revisions() == {NEW: PODS, OLD: 3}
+
+    world.cluster.kubectl("delete", "pods", "-A", "-l", "app in (hold, own)")
+    until(lambda: world.settled() and world.revisions() == {NEW: PODS, OLD: 3})
 
 
 def test_workloads_that_were_broken_before_hold_up_no_other(world: World) -> None:
