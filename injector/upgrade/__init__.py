@@ -6,5 +6,5 @@
 - ``run``: the loop: it observes (``observe``, ``tag``, ``preflight``, ``gates``), decides (``step``), stores the decision, and acts.
 - ``remaining``: the work that is left at the end.
 
-``document``, ``plan``, ``state``, ``status``, ``step`` and ``remaining`` are pure. ``docs/upgrades.md`` describes the rules.
+``document``, ``plan``, ``state``, ``status``, ``step`` and ``remaining`` are pure. ``docs/reference/upgrades.md`` describes the rules.
 """

@@ -86,7 +86,7 @@ class Wave:
 class Limits:
     """Limits on the workloads that are being restarted, and on the pods of all workloads of the upgrade that are not available.
 
-    The reasons of the defaults are in ``docs/upgrades.md``.
+    The reasons of the defaults are in ``docs/reference/upgrades.md``.
     """
 
     workloads: int = 5

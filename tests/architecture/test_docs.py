@@ -48,7 +48,8 @@ FOREIGN_FLAGS = {
     *("--enable-alpha-plugins", "--enable-exec", "--exec"),  # kustomize and kpt
     *("--from", "--no-cache-dir", "--no-deps", "--require-hashes"),  # a Dockerfile and pip
     "--log_output_level",  # sidecar-injector
-    *("--create-namespace", "--set"),  # helm
+    *("--create-namespace", "--set", "--version"),  # helm
+    *("--annotation-cooldown", "--compare-hub", "--restart-delay", "--skip-namespaces"),  # fortsa
     *(
         "--against",
         "--all",

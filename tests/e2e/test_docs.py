@@ -6,8 +6,10 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,8 @@ NAME, NAMESPACE = "injector", "injector-system"
 READY = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
 DEPLOYED = "kubectl apply -k deploy/kustomize/"
 """What deploys an injector; where a page does not, there is one before."""
+RUNS_UPGRADE = "injector upgrade run"
+"""A command that waits for pods."""
 GIVEN = {"canary-upgrade.md": "revision-1-24", "moving.md": "tag-prod", "troubleshooting.md": "revision-1-24"}
 """The webhooks that Istio left in the cluster before the page begins, beside two control planes."""
 
@@ -75,11 +79,31 @@ class Kubelet:
         """Report pods as ready until each Deployment, less the injector's, has only pods of its last version."""
         until(self._is_rolled_out)
 
-    def _is_rolled_out(self) -> bool:
+    @contextmanager
+    def reports_pods(self) -> Iterator[None]:
+        """Report new pods as ready meanwhile, for a command that waits for rollouts."""
+        ended = threading.Event()
+
+        def report() -> None:
+            while not ended.wait(0.2):
+                self._report_pods()
+
+        with ThreadPoolExecutor(1) as pool:
+            reporting = pool.submit(report)
+            try:
+                yield
+            finally:
+                ended.set()
+                reporting.result()
+
+    def _report_pods(self) -> None:
         for pod in self.cluster.pods():
             place, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
             if place != NAMESPACE and pod["status"]["phase"] == "Pending":
                 self.cluster.merge(f"/api/v1/namespaces/{place}/pods/{name}/status", READY)
+
+    def _is_rolled_out(self) -> bool:
+        self._report_pods()
         found = self.cluster.items("/apis/apps/v1/deployments")
         return all(_is_current(each) for each in found if each["metadata"]["namespace"] != NAMESPACE)
 
@@ -154,4 +178,5 @@ def test_a_page_can_be_followed_on_a_cluster(
             nodes.look()
             nodes.finish_rollouts()
             reader.addresses[OPERATIONS] = f"{nodes.address}:8080"
-            reader.run(block)
+            with nodes.reports_pods() if RUNS_UPGRADE in block.text else nullcontext():
+                reader.run(block)
