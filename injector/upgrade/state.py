@@ -38,6 +38,8 @@ VERBS: Final = ("pause", "resume", "promote", "abort", "rollback", "accept")
 """The commands that change a state, as those of the kubectl plugin of Argo Rollouts. ``accept`` closes an upgrade that is Incomplete."""
 BY_USER: Final = "ByUser"
 """The cause of a state that a command brought about."""
+TAG_CHANGED: Final = "TagChanged"
+"""The cause of a pause because another writer changed the tag. An upgrade that is resumed has it until it has written the tag again."""
 MAX_REMAINING: Final = 200
 """The workloads that are named at the end. The API server refuses an object of more than 1.5 MB."""
 
@@ -261,7 +263,8 @@ def apply_command(state: State, verb: str, upgrade: Upgrade, now: float) -> Stat
         case "promote":
             if state.back:
                 raise UsageError("a rollback has no gates", hint="resume it, or abort it")
-            return promote(_resume(state, upgrade, now), upgrade, now)
+            resumed = _resume(state, upgrade, now)
+            return replace(promote(resumed, upgrade, now), cause=resumed.cause, reason=resumed.reason)
         case "abort":
             reason = "aborted by a user: the tag and the pods stay as they are"
             return replace(state, phase=ABORTED, cause=BY_USER, reason=reason)
@@ -287,12 +290,20 @@ _AFTER_END: Final = {COMPLETED: ("rollback",), ABORTED: ("rollback",), INCOMPLET
 
 
 def _resume(state: State, upgrade: Upgrade, now: float) -> State:
-    """Return the state of an upgrade that goes on. One that was incomplete tries everything that is left again, with a new mark."""
+    """Return the state of an upgrade that goes on. One that was incomplete tries everything that is left again, with a new mark.
+
+    If another writer had changed the tag, it is written again, and the pods that were created meanwhile are restarted with a new mark.
+    """
     phase, is_again = ROLLING_BACK if state.back else RUNNING, state.phase == INCOMPLETE
     restarting = {name: replace(restart, since=now) for name, restart in state.restarting.items()}
     resumed = state.at(MOVING if is_again else state.step, now, phase=phase, restarting=restarting)
     resumed = replace(resumed, deadline=upgrade.deadline_from(now))
-    return replace(resumed.with_remaining(()), rest=True) if is_again else resumed
+    if is_again:
+        return replace(resumed.with_remaining(()), rest=True)
+    if state.cause == TAG_CHANGED and not state.back:
+        reason = f"writing tag {upgrade.tag} again"
+        return replace(resumed, cause=TAG_CHANGED, reason=reason, token=state.next_token(now))
+    return resumed
 
 
 def promote(state: State, upgrade: Upgrade, now: float) -> State:

@@ -10,6 +10,7 @@ performs the actions. ``_rules`` is the table of phases and steps: of the rules 
     Paused
     Running,     any         the deadline has passed                           fail
     RollingBack              the cluster cannot be observed                    wait
+    Running      any         a user has resumed it after the tag was changed   write the tag as before the change
     Running      Preflight   another upgrade of the tag began earlier          pause
                              the tag is not one that this upgrade writes       pause: a rollback would overwrite the change
                              no window is open                                 wait
@@ -73,6 +74,7 @@ from injector.upgrade.state import (
     ROLLING_BACK,
     RUNNING,
     SOAKING,
+    TAG_CHANGED,
     PlannedRestart,
     Remaining,
     State,
@@ -277,6 +279,8 @@ def step(upgrade: Upgrade, state: State, observation: Observation) -> Transition
     inputs = StepInput(upgrade, state, observation)
     if observation.now > state.deadline:
         return _fail(inputs, "DeadlineExceeded", "the deadline has passed")
+    if state.phase == RUNNING and state.cause == TAG_CHANGED:
+        return _restore_tag(inputs)
     if observation.blind:
         return Transition(replace(state, cause="NotObserved", reason=observation.blind))
     decisions = (rule(inputs) for rule in _rules()[state.phase, state.step])
@@ -325,12 +329,12 @@ def _keep_foreign_tag(inputs: StepInput) -> Transition | None:
         moved = [before, *(tag_in_wave(upgrade, before, index, inputs.state.pins) for index in range(wave + 1))]
         own = [*moved, *(prepare_tag(upgrade, tag) for tag in moved)]
     is_own = inputs.observation.tag in own and not inputs.observation.tag_fault
-    return None if is_own else _pause(inputs, "TagChanged", _changed_text(inputs))
+    return None if is_own else _pause(inputs, TAG_CHANGED, _changed_text(inputs))
 
 
 def _fail_on_changed_tag(inputs: StepInput) -> Transition | None:
     is_own = inputs.observation.tag == _wanted_tag(inputs) and not inputs.observation.tag_fault
-    return None if is_own else _fail(inputs, "TagChanged", _changed_text(inputs))
+    return None if is_own else _fail(inputs, TAG_CHANGED, _changed_text(inputs))
 
 
 def _wanted_tag(inputs: StepInput) -> Tag | None:
@@ -339,11 +343,22 @@ def _wanted_tag(inputs: StepInput) -> Tag | None:
     return None if before is None else tag_in_wave(inputs.upgrade, before, state.wave, state.pins)
 
 
+def _restore_tag(inputs: StepInput) -> Transition:
+    """Write the tag as this wave, or before it has moved the tag, the wave before has it."""
+    upgrade, state, observation = inputs.upgrade, inputs.state, inputs.observation
+    wave, before = state.wave - (state.step in (PREFLIGHT, MOVING)), observation.tag_before
+    wanted = before if before is None or wave < 0 else tag_in_wave(upgrade, before, wave, state.pins)
+    if observation.tag == wanted and not observation.tag_fault:
+        return Transition(replace(state, cause="", reason=""))
+    return Transition(state, tag=wanted)
+
+
 def _changed_text(inputs: StepInput) -> str:
-    writer = f" ({inputs.observation.tag_writer})" if inputs.observation.tag_writer else ""
-    if inputs.observation.tag is None:
-        return f"tag {inputs.upgrade.tag} was changed by another writer{writer}: {inputs.observation.tag_fault}"
-    return f"tag {inputs.upgrade.tag} was changed by another writer{writer}: it leads to {inputs.observation.tag.destination}"
+    upgrade, observation = inputs.upgrade, inputs.observation
+    writer = f" ({observation.tag_writer})" if observation.tag_writer else ""
+    change = observation.tag_fault if observation.tag is None else f"it leads to {observation.tag.destination}"
+    remedy = f"`injector upgrade resume {upgrade.name}` writes it as the wave needs it"
+    return f"tag {upgrade.tag} was changed by another writer{writer}: {change}; {remedy}"
 
 
 def _wait_for_window(inputs: StepInput) -> Transition | None:
@@ -469,7 +484,9 @@ def _plan_restarts(inputs: StepInput, overdue: Sequence[ObservedWorkload], follo
         if views[name].mark != inputs.mark and now - restart.since > upgrade.timeout:
             under_way[name] = own[name] = replace(restart, since=now)  # no runner has made it: the time begins again
     faults = _restart_faults(inputs, views, own)
-    waiting_views = {view.name: view for view in overdue if view.name not in own}
+    # On the way forward, a rollout under way is complete before a further restart. On the way back, it gives pods the wrong revision.
+    busy = own if state.back else under_way
+    waiting_views = {view.name: view for view in overdue if view.name not in busy}
     # It has become larger since the plan was made, or another writer has moved it.
     too_large = {name: fault for name, view in waiting_views.items() if (fault := limit_fault(upgrade, view.further))}
     candidates = [view for name, view in waiting_views.items() if name not in too_large]

@@ -41,10 +41,10 @@ async def read_tag(client: KubeClient, upgrade: Upgrade) -> TagView:
     tags, faults = read_tags(tag_of_item for item in items if (tag_of_item := tag_object(item)) is not None)
     writer = ", ".join(sorted({name for item in items for name in _writers(item)}))
     if upgrade.tag in faults:
-        return TagView(fault=str(faults[upgrade.tag]), writer=writer)
+        return TagView(fault=faults[upgrade.tag].what, writer=writer)
     if upgrade.tag not in tags:
         restore = f"`injector tag set {upgrade.tag} --revision {upgrade.source}`"
-        return TagView(fault=f"it does not exist; run {restore}")
+        return TagView(fault=f"it does not exist; run {restore} first")
     return TagView(tags[upgrade.tag], writer=writer)
 
 

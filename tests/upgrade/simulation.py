@@ -108,6 +108,8 @@ class World:
                 self._replace_pod(workload)
         if self.chance(0.004):
             self.workloads.pop(self.random.choice([*self.workloads, ""]), None)
+        if self.chance(0.002):
+            self.tag = PROD  # another writer moves it back
         if self.workloads and self.chance(0.003):
             self._change(self.random.choice([*self.workloads.values()]))
         late = [action for at, action in self.pending if at <= self.now]
@@ -152,6 +154,8 @@ class World:
             self.counts["restart with an old version"] += 1
             return
         assert mark not in workload.marks, f"{name} is restarted again for {mark}"
+        is_forward = not self.state.back and workload.is_rolling and workload.pods[NEW]
+        assert not is_forward, f"{name} is restarted during a rollout that moves it"
         workload.marks.append(mark)
         workload.mark, workload.stale, workload.version = mark, workload.pods.copy(), workload.version + 1
         workload.changed = self.now

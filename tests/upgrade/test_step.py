@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from injector.errors import ConfigError, UsageError
+from injector.revisions.tags import Tag
 from injector.upgrade.document import Upgrade
 from injector.upgrade.plan import Key, prepare_tag, tag_in_wave
 from injector.upgrade.state import (
@@ -500,12 +501,52 @@ def test_a_second_upgrade_of_a_tag_pauses_before_it_changes_anything() -> None:
 
 
 def test_a_tag_that_cannot_be_read_fails_the_upgrade_with_the_writer() -> None:
-    fault = observed(tag=None, tag_fault="the weights are ignored; run this", tag_writer="kubectl-label")
+    fault = observed(tag=None, tag_fault="the weights are ignored", tag_writer="kubectl-label")
 
     found = step(ONE, restarting("a"), fault).state
     assert (found.phase, found.cause) == (PAUSED, "TagChanged")
-    assert found.reason == "tag prod was changed by another writer (kubectl-label): the weights are ignored; run this"
+    assert found.reason == (
+        "tag prod was changed by another writer (kubectl-label): the weights are ignored; "
+        "`injector upgrade resume up` writes it as the wave needs it"
+    )
     assert step(upgrade(onFailure="Rollback"), restarting("a"), fault).state.phase == ROLLING_BACK
+
+
+@pytest.mark.parametrize(
+    ("state", "pause", "wanted"),
+    [
+        (new_state(ONE, NOW, {}), observed(tag=replace(MOVED, weights=(("x", 1),)), preflight=()), PROD),
+        (restarting("a"), observed(tag=PROD), MOVED),
+        (restarting("a"), observed(tag=None, tag_fault="the weights are ignored"), MOVED),
+        (replace(restarting(), step=SOAKING), observed(tag=PROD), MOVED),
+        (replace(restarting(), step=CHECKING), observed(tag=PROD), MOVED),
+    ],
+)
+@pytest.mark.parametrize("verb", ["resume", "promote"])
+def test_a_tag_that_was_changed_is_written_again_after_a_user_has_resumed(
+    state: State, pause: Observation, wanted: Tag, verb: str
+) -> None:
+    paused = step(ONE, state, pause).state
+    assert (paused.phase, paused.cause) == (PAUSED, "TagChanged")
+    resumed = apply_command(paused, verb, ONE, NOW + 5)
+
+    written = step(ONE, resumed, replace(pause, now=NOW + 6, blind="pods: late"))
+    assert (written.tag, written.state) == (wanted, resumed)
+    done = step(ONE, resumed, observed(tag=wanted, now=NOW + 8))
+    assert (done.tag, done.state.phase, done.state.cause) == (None, RUNNING, "")
+    assert step(ONE, done.state, replace(pause, now=NOW + 10)).state.phase == PAUSED, "one command, one write"
+
+
+def test_a_rollout_is_complete_before_the_workload_is_restarted_again() -> None:
+    """Pods that were created while another writer had moved the tag have the old revision."""
+    paused = step(ONE, restarting("a"), observed(tag=PROD)).state
+    state = replace(apply_command(paused, "resume", ONE, NOW), cause="", reason="")
+    assert state.token > restarting("a").token
+
+    rolling = seen("a", mark=MARK, complete=False, new=1, old=1)
+    assert names(step(ONE, state, observed(rolling, tag=MOVED))) == []
+    complete = step(ONE, state, observed(replace(rolling, complete=True), tag=MOVED, now=NOW + 40))
+    assert names(complete) == ["a"]
 
 
 @pytest.mark.parametrize("back", [False, True])

@@ -120,6 +120,6 @@ async def test_a_tag_that_was_deleted_says_how_to_set_it_and_a_rollback_writes_i
     api.drop(WEBHOOKS, "istio-revision-tag-prod")
 
     view = await read_tag(api, upgrade())
-    assert view.fault == "it does not exist; run `injector tag set prod --revision 1-28`"
+    assert view.fault == "it does not exist; run `injector tag set prod --revision 1-28` first"
     await asyncio.to_thread(write_tag, ThreadSession(asyncio.get_running_loop(), api), HOME, PROD, view)
     assert (await read_tag(api, upgrade())).tag == PROD
