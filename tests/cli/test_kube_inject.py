@@ -482,7 +482,7 @@ def test_without_files_the_revision_is_that_of_the_cluster(
 
     assert (result.exit_code, result.stderr) == (0, "")
     assert f"proxy:{version}" in result.stdout
-    assert in_cluster.asked[1] == "list configmaps in istio-system istio.io/rev"
+    assert in_cluster.requests[1] == "list configmaps in istio-system istio.io/rev"
 
 
 @pytest.mark.usefixtures("in_cluster")
@@ -537,7 +537,7 @@ def test_named_config_maps_need_no_label(in_cluster: FakeKube) -> None:
     result = invoke("kube-inject", "-f", HELLO, *flags, "--webhookConfig", "istio-sidecar-injector")
 
     assert (result.exit_code, result.stderr) == (0, "")
-    assert in_cluster.asked == [
+    assert in_cluster.requests == [
         "open",
         "get configmaps istio-sidecar-injector-1-30",
         "get configmaps istio-1-24",

@@ -150,7 +150,7 @@ def test_the_directory_of_the_variable_comes_before_the_cluster(place: Path, mon
     monkeypatch.setenv(VARIABLE, str(place / "revisions"))
 
     assert "1-24" in run(place, "revision list").stdout
-    assert kube.asked == []
+    assert kube.requests == []
 
 
 @pytest.mark.parametrize("command", ["revision list", "webhook generate", "webhook generate --tag prod"])

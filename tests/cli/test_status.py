@@ -126,9 +126,9 @@ def test_the_cluster_is_read_without_files(monkeypatch: pytest.MonkeyPatch) -> N
     reached(monkeypatch, client)
 
     assert status().exit_code == 1
-    assert client.asked[-2] == f"list pods {RUNNING}"
+    assert client.requests[-2] == f"list pods {RUNNING}"
     assert "Deployment/old" in status("-n", "shop").stdout
-    assert client.asked[-2] == f"list pods in shop {RUNNING}"
+    assert client.requests[-2] == f"list pods in shop {RUNNING}"
     assert status("-n", "other").stdout == "no pod has a sidecar or would get one\n"
 
 

@@ -272,7 +272,7 @@ def test_without_a_directory_the_tag_is_in_the_cluster(cluster: FakeApi) -> None
     assert json.loads(tag_command("list", "-o", "json").stdout) == [
         {"tag": "prod", "revision": "1-24", "namespaces": [], "weights": {"1-24": 90, "1-30": 10}}
     ]
-    assert cluster.asked[-1] == "close"
+    assert cluster.requests[-1] == "close"
 
 
 def test_a_dry_run_names_the_objects_and_writes_none_without_a_question(cluster: FakeApi) -> None:
@@ -300,7 +300,7 @@ def test_a_moved_tag_of_a_cluster_keeps_its_endpoint(cluster: FakeApi) -> None:
     webhook = cluster.applied[-1]["webhooks"][0]
     assert webhook["clientConfig"] == {"url": "https://here:9443/inject/prod"}
     assert (webhook["failurePolicy"], webhook["timeoutSeconds"]) == ("Ignore", 5)
-    assert "apply mutatingwebhookconfigurations istio-revision-tag-prod injector-tag force" in cluster.asked
+    assert "apply mutatingwebhookconfigurations istio-revision-tag-prod injector-tag force" in cluster.requests
 
 
 @pytest.mark.parametrize(
@@ -348,7 +348,7 @@ def test_a_tag_of_a_cluster_is_removed_unless_namespaces_or_pods_name_it(cluster
     assert (refused.exit_code, refused.stdout) == (1, "")
     assert 'cannot remove tag "prod": it is in use by namespace bank, pod bank/p-00, ' in refused.stderr
     assert "pod bank/p-18 and 6 more; " in refused.stderr
-    assert f"list pods istio.io/rev=prod,app!=istiod {RUNNING}" in cluster.asked
+    assert f"list pods istio.io/rev=prod,app!=istiod {RUNNING}" in cluster.requests
 
     assert tag_command("remove", "prod", "--force").output == "Revision tag prod removed\n"
     assert tag_command("list").output == "No Istio revision tags found.\n"
@@ -375,7 +375,7 @@ def test_a_cluster_that_refuses_is_one_line_and_nothing_on_stdout(
     cluster.refused[request_] = reason
 
     assert_fails(tag_command(*arguments), 1, says)
-    assert (cluster.applied, cluster.asked[-1]) == ([], "close")
+    assert (cluster.applied, cluster.requests[-1]) == ([], "close")
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def cluster(cluster: FakeApi) -> FakeApi:
 
 
 def deleted(objects: FakeApi) -> list[str]:
-    return [each.removeprefix("delete ") for each in objects.asked if each.startswith("delete ")]
+    return [each.removeprefix("delete ") for each in objects.requests if each.startswith("delete ")]
 
 
 def test_webhooks_are_deleted_before_the_other_objects_of_tags_and_the_ca(cluster: FakeApi) -> None:
@@ -244,7 +244,7 @@ def test_a_foreign_secret_stays(cluster: FakeApi) -> None:
 
 
 def test_wrong_flags_are_one_line(cluster: FakeApi) -> None:
-    assert cluster.asked == []
+    assert cluster.requests == []
     assert_fails(
         uninstall("--service-namespace", "Not_one"), 64, "--service-namespace: 'Not_one' is not a valid namespace"
     )

@@ -196,7 +196,7 @@ def test_a_dry_run_writes_nothing(cluster: FakeApi, dry_run: str, said: str, ask
     result = apply("-r", "1-24", "--dry-run", dry_run)
 
     assert (result.exit_code, result.stdout) == (0, line("istio-sidecar-injector-1-24", said))
-    assert ([each for each in cluster.asked if each.startswith("apply")], cluster.applied) == (asked, [])
+    assert ([each for each in cluster.requests if each.startswith("apply")], cluster.applied) == (asked, [])
 
 
 def test_the_revision_that_a_default_tag_took_the_place_of_stays_deactivated(cluster: FakeApi) -> None:

@@ -31,8 +31,8 @@ class FakeApi(KubeClient):
 
     ``fault`` is raised by every call while it is set, those of ``fault_of`` by the calls of that name, and ``refused`` has reasons why
     requests like `list pods` are refused. ``delay`` says how long the next answer takes, ``watches_are_served`` whether watches are told of
-    changes. ``calls`` are the requests that came, with the time of the loop, and ``asked`` the same with their arguments. ``watching`` is
-    watched now. ``applied`` was applied.
+    changes. ``calls`` are the requests that came, with the time of the loop, and ``requests`` the same with their arguments.
+    ``watching`` is watched now. ``applied`` was applied.
     """
 
     objects: dict[tuple[str, str, str], dict[str, Any]] = field(default_factory=dict)
@@ -42,36 +42,36 @@ class FakeApi(KubeClient):
     delay: Callable[[], float] = lambda: 0.0
     watches_are_served: bool = True
     calls: list[tuple[float, str]] = field(default_factory=list)
-    asked: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
     watching: list[Scope] = field(default_factory=list)
     applied: list[dict[str, Any]] = field(default_factory=list)
     version: int = 0
     _lists: dict[Scope, list[dict[str, Any]]] = field(default_factory=dict)
-    _told: list[tuple[int, str, str, dict[str, Any]]] = field(default_factory=list)
+    _events: list[tuple[int, str, str, dict[str, Any]]] = field(default_factory=list)
     _news: asyncio.Event = field(default_factory=asyncio.Event)
 
     def count(self, call: str) -> int:
-        return sum(each == call for _, each in self.calls)
+        return sum(name == call for _, name in self.calls)
 
     async def open(self) -> None:
-        self.asked.append("open")
+        self.requests.append("open")
         self._refuse("open")
 
     async def close(self) -> None:
-        self.asked.append("close")
+        self.requests.append("close")
 
     async def get(self, resource: Resource, name: str, *, namespace: str = "") -> dict[str, Any]:
-        found = self.objects.get((resource.plural, namespace, name))  # as it is before the answer takes its time
+        obj = self.objects.get((resource.plural, namespace, name))  # as it is before the answer takes its time
         await self._called("get", resource, name)
-        if found is None:
+        if obj is None:
             raise refusal("missing", 404)
-        return copy.deepcopy(found)
+        return copy.deepcopy(obj)
 
     async def find_resource(self, kind: str, group: str) -> Resource | None:
         self._refuse("find")
-        versions = [str(each.get("apiVersion")) for each in self.objects.values() if each["kind"] == kind]
-        found = next((each for each in versions if each.rpartition("/")[0] == group), None)
-        return None if found is None else Resource(found, f"{kind.lower()}s", kind, namespaced=True)
+        versions = [str(obj.get("apiVersion")) for obj in self.objects.values() if obj["kind"] == kind]
+        version = next((version for version in versions if version.rpartition("/")[0] == group), None)
+        return None if version is None else Resource(version, f"{kind.lower()}s", kind, namespaced=True)
 
     async def create(
         self, resource: Resource, manifest: Mapping[str, Any], *, manager: str, dry_run: bool = False
@@ -105,7 +105,7 @@ class FakeApi(KubeClient):
         if before is None:
             raise refusal("missing", 404)
         try:
-            after = jsonpatch.apply_patch(before, [dict(each) for each in operations])
+            after = jsonpatch.apply_patch(before, [dict(operation) for operation in operations])
         except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException) as error:
             raise refusal("refused", 422) from error
         return copy.deepcopy(before) if after == before else self._write(resource, after)
@@ -131,7 +131,9 @@ class FakeApi(KubeClient):
             item = {**manifest, "metadata": {**before["metadata"], **manifest["metadata"]}}
             if "webhooks" in manifest:
                 there = {webhook["name"]: webhook for webhook in before.get("webhooks", [])}
-                webhooks = {each["name"]: {**there.get(each["name"], {}), **each} for each in manifest["webhooks"]}
+                webhooks = {
+                    webhook["name"]: {**there.get(webhook["name"], {}), **webhook} for webhook in manifest["webhooks"]
+                }
                 item["webhooks"] = list({**there, **webhooks}.values())
             self.put(resource, item)
         return {}
@@ -140,9 +142,9 @@ class FakeApi(KubeClient):
         self, resource: Resource, name: str, *, namespace: str = "", resource_version: str = "", dry_run: bool = False
     ) -> None:
         await self._called("try to delete" if dry_run else "delete", resource, name)
-        if (found := self.objects.get((resource.plural, namespace, name))) is None:
+        if (obj := self.objects.get((resource.plural, namespace, name))) is None:
             raise refusal("missing", 404)
-        assert resource_version == found["metadata"]["resourceVersion"]
+        assert resource_version == obj["metadata"]["resourceVersion"]
         if not dry_run:
             self.drop(resource, name, namespace)
 
@@ -150,11 +152,11 @@ class FakeApi(KubeClient):
         place = f"in {scope.namespace}" if scope.namespace else ""
         await self._called("list", scope.resource, place, scope.labels, scope.fields)
         if not token:
-            self._lists[scope] = [each for key, each in sorted(self.objects.items()) if _is_in(scope, key[0], each)]
-        found, start = self._lists[scope], int(token or 0)
+            self._lists[scope] = [obj for key, obj in sorted(self.objects.items()) if _is_in(scope, key[0], obj)]
+        items, start = self._lists[scope], int(token or 0)
         end = start + (limit or PAGE)
-        more = str(end) if end < len(found) else ""
-        return Page(tuple(copy.deepcopy(found[start:end])), str(self.version), more)
+        more = str(end) if end < len(items) else ""
+        return Page(tuple(copy.deepcopy(items[start:end])), str(self.version), more)
 
     async def texts(self, scope: Scope, token: str = "") -> tuple[list[bytes], str]:
         page = await self.page(scope, token=token)
@@ -163,14 +165,14 @@ class FakeApi(KubeClient):
     async def watch(self, scope: Scope, *, resource_version: str, seconds: int) -> AsyncGenerator[bytes, None]:
         del seconds
         await self._called("watch", scope.resource, scope.labels)
-        seen = int(resource_version)
+        last = int(resource_version)
         self.watching.append(scope)
         try:
             yield b""
             while True:
-                for version, plural, kind, subject in list(self._told):
-                    if version > seen and _is_in(scope, plural, subject):
-                        seen = version
+                for version, plural, kind, subject in list(self._events):
+                    if version > last and _is_in(scope, plural, subject):
+                        last = version
                         yield json.dumps({"type": kind, "object": subject}).encode()
                 await self._news.wait()
         finally:
@@ -178,8 +180,8 @@ class FakeApi(KubeClient):
 
     def put(self, resource: Resource, *manifests: Mapping[str, Any]) -> None:
         """Write objects."""
-        for each in manifests:
-            self._write(resource, each)
+        for manifest in manifests:
+            self._write(resource, manifest)
 
     def drop(self, resource: Resource, name: str, namespace: str = "") -> None:
         gone = self.objects.pop((resource.plural, namespace, name))
@@ -198,13 +200,13 @@ class FakeApi(KubeClient):
     def _tell(self, resource: Resource, kind: str, subject: dict[str, Any]) -> None:
         if not self.watches_are_served:
             return
-        self._told.append((self.version, resource.plural, kind, copy.deepcopy(subject)))
+        self._events.append((self.version, resource.plural, kind, copy.deepcopy(subject)))
         news, self._news = self._news, asyncio.Event()
         news.set()
 
     async def _called(self, call: str, resource: Resource, *arguments: str) -> None:
         self.calls.append((asyncio.get_running_loop().time(), call))
-        self.asked.append(" ".join([call, resource.plural, *filter(None, arguments)]))
+        self.requests.append(" ".join([call, resource.plural, *filter(None, arguments)]))
         await asyncio.sleep(self.delay())  # another request may be answered first
         self._refuse(f"{call} {resource.plural}")
 
@@ -247,8 +249,8 @@ def _holds(part: str, labels: Mapping[str, str]) -> bool:
         key, _, values = part.rstrip(")").partition(" in (")
         return labels.get(key) in values.split(",")
     for operator in (" notin ", "!=", "="):
-        key, found, value = part.partition(operator)
-        if found:
+        key, separator, value = part.partition(operator)
+        if separator:
             return (labels.get(key) in value.strip("()").split(",")) == (operator == "=")
     return part[1:] not in labels if part.startswith("!") else part in labels
 
@@ -256,5 +258,5 @@ def _holds(part: str, labels: Mapping[str, str]) -> bool:
 def webhook_configuration(name: str = "injector", *webhooks: str, **annotations: str) -> dict[str, Any]:
     """A MutatingWebhookConfiguration whose webhooks call the Service ``injector`` of ``injector-system``."""
     service = {"name": "injector", "namespace": "injector-system", "path": "/inject"}
-    hooks = [{"name": each, "clientConfig": {"service": service}} for each in webhooks or ("a.test.io",)]
+    hooks = [{"name": webhook, "clientConfig": {"service": service}} for webhook in webhooks or ("a.test.io",)]
     return {"metadata": {"name": name, "annotations": annotations}, "webhooks": hooks}

@@ -115,7 +115,7 @@ def failure(reason: str, *, retry_after: float = 0.0) -> ClusterError:
 
 
 Answer: TypeAlias = "Page | Exception"
-Told: TypeAlias = "bytes | Exception | float"
+WatchStep: TypeAlias = "bytes | Exception | float"
 """The next step of a watch: a line, an error, or so many seconds of silence."""
 
 
@@ -124,16 +124,14 @@ class FakeClient(KubeClient):
     """Answers lists and watches in the order of its scripts; the last of each is repeated."""
 
     pages: list[Answer]
-    watches: list[list[Told]] = field(default_factory=lambda: [[3600.0]])
-    asked: list[tuple[float, str]] = field(default_factory=list)
-    opened: int = 0
-    closed: int = 0
+    watches: list[list[WatchStep]] = field(default_factory=lambda: [[3600.0]])
+    requests: list[tuple[float, str]] = field(default_factory=list)
 
     async def open(self) -> None:
-        self.opened += 1
+        """Open no connection."""
 
     async def close(self) -> None:
-        self.closed += 1
+        """Close none."""
 
     async def page(self, scope: Scope, *, token: str = "", limit: int = 0) -> Page:
         del limit
@@ -149,16 +147,16 @@ class FakeClient(KubeClient):
         script = self.watches.pop(0) if len(self.watches) > 1 else self.watches[0]
         if not (script and isinstance(script[0], Exception)):  # else it is refused
             yield b""
-        for told in script:
-            if isinstance(told, Exception):
-                raise told
-            if isinstance(told, bytes):
-                yield told
+        for step in script:
+            if isinstance(step, Exception):
+                raise step
+            if isinstance(step, bytes):
+                yield step
             else:
-                await asyncio.sleep(told)
+                await asyncio.sleep(step)
 
     def _note(self, what: str) -> None:
-        self.asked.append((asyncio.get_running_loop().time(), what))
+        self.requests.append((asyncio.get_running_loop().time(), what))
 
 
 class Observed(Metrics):
@@ -171,16 +169,18 @@ class Observed(Metrics):
     def faults(self) -> list[tuple[str, str]]:
         """The resource and the reason of every fault of a watch."""
         return [
-            (each.labels["resource"], each.labels["reason"])
-            for each in next(iter(self.watch_faults.collect())).samples
-            if each.name.endswith("_total")
-            for _ in range(int(each.value))
+            (sample.labels["resource"], sample.labels["reason"])
+            for sample in next(iter(self.watch_faults.collect())).samples
+            if sample.name.endswith("_total")
+            for _ in range(int(sample.value))
         ]
 
     @property
     def synced(self) -> dict[str, bool]:
         """Whether the watch of each resource is up to date."""
-        return {each.labels["resource"]: bool(each.value) for each in next(iter(self.watch_synced.collect())).samples}
+        return {
+            sample.labels["resource"]: bool(sample.value) for sample in next(iter(self.watch_synced.collect())).samples
+        }
 
 
 def page(*items: dict[str, Any], version: int = 10, more: str = "") -> Page:

@@ -39,11 +39,11 @@ class Api:
 
     kubeconfig: Path
     handler: Handler
-    asked: list[tuple[str, str, dict[str, str], dict[str, str], bytes]] = field(default_factory=list)
+    requests: list[tuple[str, str, dict[str, str], dict[str, str], bytes]] = field(default_factory=list)
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         query = dict(request.query)
-        self.asked.append((request.method, request.path, query, dict(request.headers), await request.read()))
+        self.requests.append((request.method, request.path, query, dict(request.headers), await request.read()))
         return await self.handler(request)
 
     def points_at(self, server: str, token: str = CANARY) -> None:
@@ -53,12 +53,12 @@ class Api:
 
 @pytest.fixture
 async def api(tmp_path: Path) -> AsyncIterator[Api]:
-    made = Api(tmp_path / "kubeconfig", answering({}))
+    fake = Api(tmp_path / "kubeconfig", answering({}))
     app = web.Application()
-    app.router.add_route("*", "/{path:.*}", made.answer)
+    app.router.add_route("*", "/{path:.*}", fake.answer)
     async with TestServer(app) as server:
-        made.points_at(str(server.make_url("")).rstrip("/"))
-        yield made
+        fake.points_at(str(server.make_url("")).rstrip("/"))
+        yield fake
 
 
 def client_of(api: Api, throttle: ApiThrottle | None = None) -> KubeClient:
@@ -138,7 +138,7 @@ async def test_a_page_is_asked_for_with_its_scope_and_the_token_of_the_page_befo
     page = await page_of(client, SCOPE, token="before")  # noqa: S106 -- a page's
 
     assert page == Page([{"a": 1}], "9", "next")
-    method, path, query, headers, _ = api.asked[0]
+    method, path, query, headers, _ = api.requests[0]
     assert (method, path) == ("GET", "/api/v1/namespaces/istio-system/configmaps")
     assert query == {"labelSelector": "istio.io/rev", "limit": "100", "continue": "before"}
     assert (headers["Authorization"], headers["User-Agent"]) == (f"Bearer {CANARY}", "revision-injector")
@@ -149,7 +149,7 @@ async def test_a_page_of_texts_is_not_decoded(api: Api, client: KubeClient) -> N
     api.handler = streaming(text)
 
     assert await client.texts(SCOPE, "before") == ([b'{"a":  1}', b'{"b": []}'], "next")
-    assert api.asked[0][2] == {"labelSelector": "istio.io/rev", "limit": "500", "continue": "before"}
+    assert api.requests[0][2] == {"labelSelector": "istio.io/rev", "limit": "500", "continue": "before"}
 
 
 async def test_an_item_of_a_page_of_texts_is_an_object(api: Api, client: KubeClient) -> None:
@@ -168,7 +168,7 @@ async def test_metadata_alone_is_asked_for_as_a_list_and_as_a_watch(api: Api, cl
     await client.page(Scope(PODS))
 
     wanted = [f"application/json;as={kind};g=meta.k8s.io;v=v1" for kind in kinds]
-    assert [headers["Accept"] for *_, headers, _ in api.asked] == [*wanted, "application/json"]
+    assert [headers["Accept"] for *_, headers, _ in api.requests] == [*wanted, "application/json"]
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ async def test_a_page_is_of_selected_objects_and_of_a_length(
 
     await client.page(scope, limit=limit)
 
-    assert api.asked[0][1:3] == ("/api/v1/pods", {**query, "limit": str(limit)})
+    assert api.requests[0][1:3] == ("/api/v1/pods", {**query, "limit": str(limit)})
 
 
 @pytest.mark.parametrize("items", [[], None])
@@ -201,7 +201,7 @@ async def test_one_object_is_got_by_name(api: Api, client: KubeClient) -> None:
 
     assert await client.get(CONFIG_MAPS, "istio", namespace="istio-system") == {"kind": "ConfigMap"}
 
-    assert api.asked[0][1] == "/api/v1/namespaces/istio-system/configmaps/istio"
+    assert api.requests[0][1] == "/api/v1/namespaces/istio-system/configmaps/istio"
 
 
 KINDS: dict[str, object] = {
@@ -305,9 +305,9 @@ async def test_a_write_is_one_request(
 ) -> None:
     await write(client)
 
-    (method, path, asked, headers, sent), *others = api.asked
+    (method, path, sent_query, headers, sent), *others = api.requests
     assert (f"{method} {path} {headers['Content-Type']}", others) == (request_line, [])
-    assert asked == (query if method == "DELETE" else {"fieldManager": "m", **query})
+    assert sent_query == (query if method == "DELETE" else {"fieldManager": "m", **query})
     assert json.loads(sent) == body
 
 
@@ -417,7 +417,7 @@ async def test_a_refusal_says_where_what_and_what_to_do(
     assert (error.reason, error.status, error.retry_after) == (reason, status, 3.0)
     assert says in str(error)
     assert error.where.endswith("/api/v1/namespaces/istio-system/configmaps")
-    assert pace.told == ["turn", "failed" if down else "answered"]
+    assert pace.notes == ["turn", "failed" if down else "answered"]
 
 
 @pytest.mark.parametrize(
@@ -458,7 +458,7 @@ async def test_a_response_that_is_not_a_list_is_garbage(api: Api, client: KubeCl
 async def test_an_item_of_a_list_that_is_not_an_object_is_garbage(api: Api, client: KubeClient, item: bytes) -> None:
     api.handler = answering(b'{"metadata": {}, "items": [{"metadata": {}}, %b]}' % item)
 
-    error = await error_of(client.all(SCOPE, lambda each: each))
+    error = await error_of(client.all(SCOPE, lambda obj: obj))
 
     assert (error.reason, error.where) == ("garbage", f"the list of {SCOPE}")
 
@@ -469,16 +469,16 @@ async def test_an_item_that_cannot_be_read_is_left_out_of_a_list_and_named(
     items = b'{"metadata": {"name": "junk"}, "spec": [1]}, {"metadata": {"name": "good"}, "spec": {"a": 1}}'
     api.handler = answering(b'{"metadata": {}, "items": [%b]}' % items)
 
-    assert await client.all(SCOPE, lambda each: each["spec"]["a"]) == [1]
+    assert await client.all(SCOPE, lambda obj: obj["spec"]["a"]) == [1]
     assert caplog.messages == [f"{SCOPE}: 'junk' cannot be read and is left out (TypeError); correct it"]
 
 
 async def test_lines_before_a_closed_connection_are_yielded(api: Api, client: KubeClient) -> None:
     api.handler = streaming(b'{"a":1}\n{"b"', cut=True)
 
-    told = client.watch(SCOPE, resource_version="7", seconds=300)
-    assert [await anext(told) for _ in range(2)] == [b"", b'{"a":1}']
-    assert (await error_of(anext(told))).reason == "cut"
+    events = client.watch(SCOPE, resource_version="7", seconds=300)
+    assert [await anext(events) for _ in range(2)] == [b"", b'{"a":1}']
+    assert (await error_of(anext(events))).reason == "cut"
 
 
 @pytest.mark.parametrize("asked_before", [False, True])
@@ -492,10 +492,10 @@ async def test_a_request_whose_connection_breaks_is_not_sent_again(
 
     if asked_before:
         await client.get(CONFIG_MAPS, "x")
-    api.asked.clear()
+    api.requests.clear()
     api.handler = broken
     assert (await error_of(client.page(SCOPE))).reason == "cut"
-    assert len(api.asked) == 1
+    assert len(api.requests) == 1
 
 
 async def test_many_watches_do_not_hold_up_other_requests(api: Api, client: KubeClient) -> None:
@@ -506,8 +506,8 @@ async def test_many_watches_do_not_hold_up_other_requests(api: Api, client: Kube
     api.handler = handler
     async with AsyncExitStack() as stack:
         watches = [client.watch(SCOPE, resource_version="7", seconds=300) for _ in range(110)]
-        for each in watches:
-            await stack.enter_async_context(aclosing(each))
+        for watch in watches:
+            await stack.enter_async_context(aclosing(watch))
         async with asyncio.timeout(10.0):
             await asyncio.gather(*map(anext, watches))
             assert await client.get(CONFIG_MAPS, "x") == {"kind": "ConfigMap"}
@@ -524,10 +524,10 @@ async def test_lines_are_whole_however_the_network_cuts_them(api: Api, client: K
     large = b'{"data":"' + b"x" * 3_000_000 + b'"}'
     api.handler = streaming(b'{"a"', b":1}\n\n \r\n" + large[:70_000], large[70_000:] + b'\n{"b":2}\n', b'{"cut": ')
 
-    found = await lines(client)
+    received = await lines(client)
 
-    assert found == [b'{"a":1}', large, b'{"b":2}']
-    assert api.asked[0][2] == {
+    assert received == [b'{"a":1}', large, b'{"b":2}']
+    assert api.requests[0][2] == {
         "labelSelector": "istio.io/rev",
         "watch": "true",
         "resourceVersion": "7",
@@ -550,24 +550,24 @@ async def test_a_line_without_end_is_garbage_or_beyond_the_limit_is_garbage(
 class Turns(ApiThrottle):
     """Remembers what a client told of its requests."""
 
-    told: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     async def turn(self) -> None:
-        self.told.append("turn")
+        self.notes.append("turn")
 
     def note_failure(self) -> None:
-        self.told.append("failed")
+        self.notes.append("failed")
 
     def note_answer(self) -> None:
-        self.told.append("answered")
+        self.notes.append("answered")
 
 
 @pytest.mark.parametrize(
-    ("status", "told"),
+    ("status", "note"),
     [(200, "answered"), (403, "answered"), (404, "answered"), (401, "failed"), (429, "failed"), (500, "failed")],
 )
 async def test_each_request_waits_for_its_turn_and_says_whether_the_api_server_answers(
-    api: Api, status: int, told: str
+    api: Api, status: int, note: str
 ) -> None:
     api.handler = answering({}, status)
     client = client_of(api, pace := Turns())
@@ -580,7 +580,7 @@ async def test_each_request_waits_for_its_turn_and_says_whether_the_api_server_a
         await client.get(CONFIG_MAPS, "x")
     await client.close()
 
-    assert pace.told == ["turn", told, "turn", "failed"]
+    assert pace.notes == ["turn", note, "turn", "failed"]
 
 
 async def test_a_closed_port_is_unreachable(api: Api, client: KubeClient) -> None:
@@ -627,7 +627,7 @@ async def test_a_plugin_for_credentials_that_hangs_does_not_hold_up_requests_for
 
     errors = await asyncio.gather(*(error_of(client.page(SCOPE)) for _ in range(3)))
 
-    assert {(each.reason, each.where) for each in errors} == {("credentials", str(api.kubeconfig))}
+    assert {(error.reason, error.where) for error in errors} == {("credentials", str(api.kubeconfig))}
     monkeypatch.undo()
     assert await client.get(CONFIG_MAPS, "x") == {}
 
@@ -643,7 +643,7 @@ async def test_credentials_are_read_after_the_throttle(api: Api) -> None:
     await client.get(CONFIG_MAPS, "x")
     await client.close()
 
-    assert [headers["Authorization"] for _, _, _, headers, _ in api.asked] == ["Bearer renewed"]
+    assert [headers["Authorization"] for _, _, _, headers, _ in api.requests] == ["Bearer renewed"]
 
 
 @cases("text", "says")
@@ -666,11 +666,11 @@ async def test_outside_a_pod_a_kubeconfig_is_needed(monkeypatch: pytest.MonkeyPa
 
 
 @asynccontextmanager
-async def api_with_tls(folder: Path, asked: list[str], port: int = 0) -> AsyncIterator[int]:
+async def api_with_tls(folder: Path, credentials: list[str], port: int = 0) -> AsyncIterator[int]:
     """An API server with a new certificate, which is written into the folder; its port. It notes the credentials."""
 
     async def handler(request: web.Request) -> web.StreamResponse:
-        asked.append(request.headers["Authorization"])
+        credentials.append(request.headers["Authorization"])
         return await answering(EMPTY_LIST)(request)
 
     app = web.Application()
@@ -706,27 +706,27 @@ async def in_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
 async def test_inside_a_pod_the_service_accounts_token_is_sent(
     tmp_path: Path, in_pod: Callable[[int], KubeClient]
 ) -> None:
-    asked: list[str] = []
-    async with api_with_tls(tmp_path, asked) as port:
+    credentials: list[str] = []
+    async with api_with_tls(tmp_path, credentials) as port:
         assert await page_of(in_pod(port), Scope(NODES)) == Page([], "9")
 
-    assert asked == [f"Bearer {CANARY}"]
+    assert credentials == [f"Bearer {CANARY}"]
 
 
 async def test_a_new_ca_of_the_api_server_is_read_after_it_was_rejected_once(
     tmp_path: Path, in_pod: Callable[[int], KubeClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "RETRY_INTERVAL", 0.01)
-    asked: list[str] = []
-    async with api_with_tls(tmp_path, asked) as port:
+    credentials: list[str] = []
+    async with api_with_tls(tmp_path, credentials) as port:
         client = in_pod(port)
         await page_of(client, Scope(NODES))
-    async with api_with_tls(tmp_path, asked, port):
+    async with api_with_tls(tmp_path, credentials, port):
         with pytest.raises(ClusterError, match="certificate verify failed"):
             await page_of(client, Scope(NODES))
         await page_of(client, Scope(NODES))
 
-    assert len(asked) == 2
+    assert len(credentials) == 2
 
 
 async def test_a_request_is_not_cut_when_the_credentials_of_another_are_refused(api: Api, client: KubeClient) -> None:
@@ -762,7 +762,7 @@ WATCHES = 7
 DOWN = 60.0
 
 
-def asked(answers: Callable[[float], bool], *, seconds: float, every: float) -> list[float]:
+def request_times(answers: Callable[[float], bool], *, seconds: float, every: float) -> list[float]:
     """When so many watches ask, each again after so many seconds, by a clock that costs no time."""
     times: list[float] = []
 
@@ -790,24 +790,24 @@ def asked(answers: Callable[[float], bool], *, seconds: float, every: float) -> 
 
 
 def test_while_nothing_is_answered_all_watches_together_ask_once_a_second() -> None:
-    times = asked(lambda _: False, seconds=DOWN, every=1.0)
+    times = request_times(lambda _: False, seconds=DOWN, every=1.0)
 
     # The first request has not failed yet.
     assert len(times) > DOWN / 2
-    later = [each for each in times if each > 0]
+    later = [moment for moment in times if moment > 0]
     assert all(after - before >= 1.0 for before, after in pairwise(later))
 
 
 def test_once_one_is_answered_all_others_go_at_once() -> None:
-    times = asked(lambda now: now >= DOWN, seconds=DOWN + 10.0, every=4.5)
+    times = request_times(lambda now: now >= DOWN, seconds=DOWN + 10.0, every=4.5)
 
-    back = sorted(each for each in times if each >= DOWN)
+    back = sorted(moment for moment in times if moment >= DOWN)
     assert len(back) == WATCHES
     assert back[-1] - DOWN < 5.0
 
 
 def test_requests_do_not_wait_while_the_api_server_answers() -> None:
-    assert asked(lambda _: True, seconds=1.0, every=1.0) == [0.0] * WATCHES
+    assert request_times(lambda _: True, seconds=1.0, every=1.0) == [0.0] * WATCHES
 
 
 def test_a_turn_is_waited_for_by_one_after_the_other() -> None:

@@ -70,9 +70,11 @@ def test_it_names_its_files_or_the_pod() -> None:
     assert str(Kubeconfig()) == "the pod's service account"
 
 
-@pytest.mark.parametrize(("given", "found"), [("shop", "shop"), ("", "default"), (None, "default"), (1, "default")])
-def test_the_namespace_is_the_contexts(tmp_path: Path, given: object, found: str) -> None:
-    assert Kubeconfig((written(tmp_path / "a", "c", current="c", namespace=given),)).namespace() == found
+@pytest.mark.parametrize(
+    ("namespace", "expected"), [("shop", "shop"), ("", "default"), (None, "default"), (1, "default")]
+)
+def test_the_namespace_is_the_contexts(tmp_path: Path, namespace: object, expected: str) -> None:
+    assert Kubeconfig((written(tmp_path / "a", "c", current="c", namespace=namespace),)).namespace() == expected
 
 
 def test_a_context_that_is_not_a_mapping_has_no_namespace(tmp_path: Path) -> None:
@@ -82,7 +84,7 @@ def test_a_context_that_is_not_a_mapping_has_no_namespace(tmp_path: Path) -> Non
 
 
 def test_the_namespace_comes_from_the_first_file_with_the_context(tmp_path: Path) -> None:
-    files = tuple(written(tmp_path / each, "c", current="c", namespace=each) for each in ("one", "two"))
+    files = tuple(written(tmp_path / name, "c", current="c", namespace=name) for name in ("one", "two"))
 
     assert Kubeconfig(files).namespace() == "one"
     assert Kubeconfig(files[::-1], "c").namespace() == "two"

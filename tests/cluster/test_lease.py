@@ -102,10 +102,10 @@ async def test_a_leader_whose_first_answer_is_slow_stops_before_another_one_star
         async def create(
             self, resource: Resource, manifest: Mapping[str, Any], *, manager: str, dry_run: bool = False
         ) -> dict[str, Any]:
-            made = await super().create(resource, manifest, manager=manager, dry_run=dry_run)
+            created = await super().create(resource, manifest, manager=manager, dry_run=dry_run)
             await asyncio.sleep(9.0)
             self.fault = refusal("unreachable")
-            return made
+            return created
 
     api, workers = FakeApi(), Workers()
     slow = Slow(server=api)
@@ -125,17 +125,17 @@ def test_whatever_the_api_server_does_at_most_one_process_works(seed: int) -> No
         api, workers = FakeApi(delay=lambda: chance.uniform(0, 3)), Workers()
         clients = [Client(server=api, delay=api.delay) for _ in range(3)]
         tasks = [
-            asyncio.create_task(lease(each, str(index)).lead(workers.work(str(index))))
-            for index, each in enumerate(clients)
+            asyncio.create_task(lease(client, str(index)).lead(workers.work(str(index))))
+            for index, client in enumerate(clients)
         ]
         for _ in range(60):
             await asyncio.sleep(chance.uniform(0, 20))
             victim = chance.choice(clients)
             victim.fault = None if victim.fault else refusal(chance.choice(["unreachable", "idle", "conflict"]))
             assert len(workers.now) <= 1
-            assert not any(each.done() for each in tasks)
-        for each in tasks:
-            each.cancel()
+            assert not any(task.done() for task in tasks)
+        for task in tasks:
+            task.cancel()
         await asyncio.wait(tasks)
         return len(workers.changes)
 

@@ -20,11 +20,11 @@ class Client(KubeClient):
     """Answers with pages in their order."""
 
     pages: list[Page | Exception]
-    asked: list[tuple[str, int]] = field(default_factory=list)
+    requests: list[tuple[str, int]] = field(default_factory=list)
 
     async def page(self, scope: Scope, *, token: str = "", limit: int = 0) -> Page:
         assert scope == SCOPE
-        self.asked.append((token, limit))
+        self.requests.append((token, limit))
         answer = self.pages.pop(0)
         if isinstance(answer, Exception):
             raise answer
@@ -37,15 +37,15 @@ def item(name: str) -> dict[str, Any]:
 
 def name(obj: dict[str, Any]) -> str | None:
     """The name of an object, but for one that is left out."""
-    found: str = obj["metadata"]["name"]
-    return None if found == "out" else found
+    text: str = obj["metadata"]["name"]
+    return None if text == "out" else text
 
 
 async def test_every_page_is_read_and_only_what_is_kept_stays() -> None:
     client = Client([page(item("a"), item("out"), more="next"), page(item("b"))])
 
     assert await client.all(SCOPE, name) == ["a", "b"]
-    assert client.asked == [("", 500), ("next", 500)]
+    assert client.requests == [("", 500), ("next", 500)]
 
 
 async def test_items_of_a_list_get_their_kind() -> None:
@@ -58,7 +58,7 @@ async def test_an_expired_list_is_started_again() -> None:
     client = Client([page(item("a"), more="next"), failure("gone"), page(item("a"), item("b"))])
 
     assert await client.all(SCOPE, name) == ["a", "b"]
-    assert [token for token, _ in client.asked] == ["", "next", ""]
+    assert [token for token, _ in client.requests] == ["", "next", ""]
 
 
 @pytest.mark.parametrize("faults", [["gone"] * 3, ["forbidden"]])

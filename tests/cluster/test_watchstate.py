@@ -20,15 +20,15 @@ LONG = 60.0
 
 def make_state(chance: float = 0.0) -> WatchState:
     """A list/watch that remembers the field `x`, and objects that have one."""
-    return WatchState(lambda found: found.get("x"), lambda: chance)
+    return WatchState(lambda obj: obj.get("x"), lambda: chance)
 
 
 @pytest.fixture
 def state() -> WatchState:
     """One that has listed `a` at version 10."""
-    made = make_state()
-    assert made.page(page(item("a", 5, x=1))) is Effect.CHANGED
-    return made
+    listing = make_state()
+    assert listing.page(page(item("a", 5, x=1))) is Effect.CHANGED
+    return listing
 
 
 def after_wait(state: WatchState) -> List | Watch:
@@ -54,7 +54,7 @@ def test_pages_are_one_list_and_show_only_when_all_are_here() -> None:
 
 
 def test_no_more_is_remembered_than_there_is_room_for() -> None:
-    state = WatchState(lambda found: found.get("x"), lambda: 0.0, room=2)
+    state = WatchState(lambda obj: obj.get("x"), lambda: 0.0, room=2)
     state.page(page(item("a", 1, x=1), more="more"))
     before = state.full
     state.page(page(item("b", 1, x=1), item("c", 1, x=1)))
@@ -65,11 +65,11 @@ def test_no_more_is_remembered_than_there_is_room_for() -> None:
 
 
 def test_objects_that_were_left_out_are_listed_once_there_is_room_again() -> None:
-    state = WatchState(lambda found: found.get("x"), lambda: 0.0, room=20)
+    state = WatchState(lambda obj: obj.get("x"), lambda: 0.0, room=20)
     state.page(page(*(item(f"{number:02}", 1, x=1) for number in range(30))))
 
-    told = [state.line(line("DELETED", item(f"{number:02}", 11 + number, x=1))) for number in range(3)]
-    assert told == [Effect.CHANGED, Effect.CHANGED, Effect.STOP], "not every deletion starts a list"
+    effects = [state.line(line("DELETED", item(f"{number:02}", 11 + number, x=1))) for number in range(3)]
+    assert effects == [Effect.CHANGED, Effect.CHANGED, Effect.STOP], "not every deletion starts a list"
     assert (state.next(), state.next()) == (Wait(1.0), List())
     state.page(page(*(item(f"{number:02}", 1, x=1) for number in range(3, 20))))
     assert (len(state.objects), state.full, state.faults.total()) == (17, False, 0)
@@ -77,7 +77,7 @@ def test_objects_that_were_left_out_are_listed_once_there_is_room_again() -> Non
 
 
 def test_the_next_list_says_again_if_there_is_room_for_all() -> None:
-    state = WatchState(lambda found: found.get("x"), lambda: 0.0, room=1)
+    state = WatchState(lambda obj: obj.get("x"), lambda: 0.0, room=1)
     state.page(page(item("a", 1, x=1)))
     before = state.full
     state.line(line("ADDED", item("b", 11, x=1)))
@@ -96,7 +96,7 @@ def test_there_is_room_for_everything_unless_it_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "seen", "objects"),
+    ("event", "effect", "objects"),
     [
         (line("ADDED", item("b", 11, x=2)), Effect.CHANGED, {"a": 1, "b": 2}),
         (line("MODIFIED", item("a", 11, x=3)), Effect.CHANGED, {"a": 3}),
@@ -110,13 +110,13 @@ def test_there_is_room_for_everything_unless_it_is_said() -> None:
     ],
 )
 def test_an_event_changes_what_is_known_and_the_version(
-    state: WatchState, told: bytes, seen: Effect, objects: dict[str, Any]
+    state: WatchState, event: bytes, effect: Effect, objects: dict[str, Any]
 ) -> None:
-    assert (state.line(told), state.objects, state.next()) == (seen, objects, Watch("11"))
+    assert (state.line(event), state.objects, state.next()) == (effect, objects, Watch("11"))
 
 
 @pytest.mark.parametrize(
-    ("told", "reason"),
+    ("event", "reason"),
     [
         (status(410), "gone"),
         (status(500), "error"),
@@ -134,9 +134,9 @@ def test_an_event_changes_what_is_known_and_the_version(
     ],
 )
 def test_a_line_that_cannot_be_followed_is_counted_and_everything_is_listed_again(
-    state: WatchState, told: bytes, reason: str
+    state: WatchState, event: bytes, reason: str
 ) -> None:
-    assert state.line(told) is Effect.STOP
+    assert state.line(event) is Effect.STOP
     assert (dict(state.faults), state.last_fault) == ({reason: 1}, reason)
     assert after_wait(state) == List()
 
@@ -211,11 +211,11 @@ def test_waits_grow_to_a_bound_and_reset_after_a_good_watch(state: WatchState) -
     assert state.next() == Wait(WAITS[0])
 
 
-@pytest.mark.parametrize(("asked", "expected"), [(0.0, 1.0), (0.5, 1.0), (7.0, 7.0), (1e9, 30.0)])
+@pytest.mark.parametrize(("retry_after", "expected"), [(0.0, 1.0), (0.5, 1.0), (7.0, 7.0), (1e9, 30.0)])
 def test_it_waits_as_long_as_the_api_server_asks_within_reason(
-    state: WatchState, asked: float, expected: float
+    state: WatchState, retry_after: float, expected: float
 ) -> None:
-    state.note_failure("throttled", retry_after=asked)
+    state.note_failure("throttled", retry_after=retry_after)
 
     assert state.next() == Wait(expected)
 
@@ -302,9 +302,9 @@ def test_no_order_of_faults_makes_a_hot_loop(faults: list[tuple[str, str, float]
         max_leaves=5,
     ).map(lambda data: json.dumps(data).encode())
 )
-def test_no_line_breaks_it(told: bytes) -> None:
+def test_no_line_breaks_it(event: bytes) -> None:
     state = make_state()
     state.page(page(item("a", 5, x=1)))
 
-    assert state.line(told) is Effect.STOP
+    assert state.line(event) is Effect.STOP
     assert state.objects == {"a": 1}

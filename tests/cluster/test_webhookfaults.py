@@ -28,7 +28,7 @@ HERE = WebhookOptions(ca_bundle=bundle(CA))
 def written_by(manager: str, item: dict[str, Any], *, at: str = "2026-01-01T00:00:00Z") -> dict[str, Any]:
     """The object with an entry of a field manager that wrote the server of every webhook."""
     owned: dict[str, Any] = {"f:clientConfig": {"f:service": {"f:path": {}}}}
-    webhooks = {f'k:{{"name":"{each["name"]}"}}': owned for each in item["webhooks"]}
+    webhooks = {f'k:{{"name":"{webhook["name"]}"}}': owned for webhook in item["webhooks"]}
     entry = {"manager": manager, "operation": "Apply", "time": at, "fieldsV1": {"f:webhooks": webhooks}}
     metadata = item["metadata"]
     return {**item, "metadata": {**metadata, "managedFields": [*metadata.get("managedFields", ()), entry]}}
@@ -110,7 +110,8 @@ def test_a_tag_of_istioctl_that_leads_past_the_injector_of_its_revision_is_named
 def test_istios_own_configurations_have_no_fault() -> None:
     options = WebhookOptions(ca_bundle=bundle(CA))
     own = [
-        led_to(TO_ISTIOD, each) for each in (revision_webhook("1-30", options), tag_webhook("prod", "1-30", options))
+        led_to(TO_ISTIOD, configuration)
+        for configuration in (revision_webhook("1-30", options), tag_webhook("prod", "1-30", options))
     ]
 
     assert faults(*own) == []

@@ -26,9 +26,9 @@ TARGET = WebhookSelector("injector", "injector-system")
 
 
 def own(item: dict[str, Any], target: WebhookSelector = TARGET) -> OwnWebhooks:
-    found = target.keep(item)
-    assert found is not None
-    return found
+    webhooks = target.keep(item)
+    assert webhooks is not None
+    return webhooks
 
 
 def test_the_webhooks_that_call_its_service_are_its_own() -> None:
@@ -58,8 +58,8 @@ def test_a_name_stands_for_all_the_webhooks_of_that_object_or_for_one() -> None:
     item = webhook_configuration("w", "a.test.io", "b.test.io")
     item["webhooks"][1]["clientConfig"] = {"url": "https://example.com"}
 
-    assert [each.name for each in own(item, WebhookSelector("", "", "w")).entries] == ["a.test.io", "b.test.io"]
-    assert [each.name for each in own(item, WebhookSelector("", "", "w", "b.test.io")).entries] == ["b.test.io"]
+    assert [entry.name for entry in own(item, WebhookSelector("", "", "w")).entries] == ["a.test.io", "b.test.io"]
+    assert [entry.name for entry in own(item, WebhookSelector("", "", "w", "b.test.io")).entries] == ["b.test.io"]
     assert WebhookSelector("", "", "w", "c.test.io").keep(item) is None
     assert WebhookSelector("injector", "injector-system", "v").keep(item) is None
 
@@ -83,7 +83,7 @@ def test_the_patch_changes_the_bundles_that_are_outdated_and_nothing_else() -> N
     operations = bundle_patch(own(item), b"new")
 
     after = jsonpatch.apply_patch(item, operations)
-    assert [each["path"] for each in operations] == ["/webhooks/0/name", "/webhooks/0/clientConfig/caBundle"]
+    assert [operation["path"] for operation in operations] == ["/webhooks/0/name", "/webhooks/0/clientConfig/caBundle"]
     assert after["webhooks"][0]["clientConfig"].pop("caBundle") == base64.b64encode(b"new").decode()
     assert after == item
     assert bundle_patch(own(jsonpatch.apply_patch(item, operations)), b"new") == []
@@ -117,9 +117,9 @@ def entry(manager: str, *names: str, operation: str = "Apply", annotations: tupl
 
 def there(*entries: dict[str, Any], bundle: str = "Q0E=", auto: bool = False) -> dict[str, Any]:
     """An object of a cluster."""
-    found = copy.deepcopy(manifest(ca_bundle=bundle, auto_inject=auto))
-    found["metadata"] |= {"resourceVersion": "7", "managedFields": list(entries)}
-    return found
+    obj = copy.deepcopy(manifest(ca_bundle=bundle, auto_inject=auto))
+    obj["metadata"] |= {"resourceVersion": "7", "managedFields": list(entries)}
+    return obj
 
 
 def bundles(applied: dict[str, Any]) -> list[str | None]:
@@ -149,12 +149,12 @@ def test_a_bundle_that_is_given_is_given() -> None:
 
 
 def test_a_webhook_that_is_given_up_goes_unless_another_has_a_part_in_it() -> None:
-    def left(*entries: dict[str, Any]) -> list[str]:
+    def remaining(*entries: dict[str, Any]) -> list[str]:
         applied = merge_for_apply(manifest(), there(*entries, auto=True), manager=ME)
         return [webhook["name"].partition(".sidecar")[0] for webhook in applied["webhooks"]]
 
-    assert left(entry(ME, *NAMES, "auto")) == [*NAMES]
-    assert left(entry(ME, *NAMES, "auto"), entry("rotator", "auto")) == [*NAMES, "auto"]
+    assert remaining(entry(ME, *NAMES, "auto")) == [*NAMES]
+    assert remaining(entry(ME, *NAMES, "auto"), entry("rotator", "auto")) == [*NAMES, "auto"]
 
 
 def test_one_that_stays_so_takes_no_pod_and_leaves_its_bundle_to_the_other() -> None:
@@ -169,8 +169,8 @@ def test_one_that_stays_so_takes_no_pod_and_leaves_its_bundle_to_the_other() -> 
 def test_a_webhook_has_a_service_or_a_url_and_never_both() -> None:
     by_url = manifest(endpoint=Endpoint(url="https://here"))
     for wanted, current, gone in ((manifest(), by_url, "url"), (by_url, manifest(), "service")):
-        found = {**current, "metadata": {**current["metadata"], "resourceVersion": "7"}}
-        clients = [webhook["clientConfig"] for webhook in merge_for_apply(wanted, found, manager=ME)["webhooks"]]
+        existing = {**current, "metadata": {**current["metadata"], "resourceVersion": "7"}}
+        clients = [webhook["clientConfig"] for webhook in merge_for_apply(wanted, existing, manager=ME)["webhooks"]]
         assert all(client[gone] is None for client in clients)
         assert all(len(client) == 2 for client in clients)
 

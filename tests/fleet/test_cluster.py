@@ -313,7 +313,7 @@ def test_ended_pods_are_not_listed() -> None:
     client = FakeKube()
 
     assert read_targets(Direct(client), "shop", OTHER_KINDS, str) == []
-    assert client.asked[-1] == f"list pods in shop {RUNNING}"
+    assert client.requests[-1] == f"list pods in shop {RUNNING}"
 
 
 @cases("pod", "over")
@@ -343,7 +343,7 @@ def test_only_the_given_namespace_is_read() -> None:
     around = asyncio.run(read_view(client, FROM_CLUSTER, "shop"))
 
     assert list(around.namespaces) == ["shop"]
-    assert "get namespaces shop" in client.asked
+    assert "get namespaces shop" in client.requests
     with pytest.raises(ClusterError, match="list namespaces"):
         asyncio.run(read_view(client, FROM_CLUSTER, None))
 

@@ -32,8 +32,8 @@ class FakeClock:
     async def wake(self, seconds: float) -> None:
         """End every sleep of that length, once there is one."""
         await self.asleep(seconds)
-        woken = [each for each in self.sleepers if each[0] == seconds]
-        self.sleepers = [each for each in self.sleepers if each[0] != seconds]
+        woken = [sleeper for sleeper in self.sleepers if sleeper[0] == seconds]
+        self.sleepers = [sleeper for sleeper in self.sleepers if sleeper[0] != seconds]
         for _, future in woken:
             if not future.done():
                 future.set_result(None)

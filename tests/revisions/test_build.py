@@ -37,17 +37,17 @@ def test_a_text_that_came_from_a_file_of_its_own_is_named_by_that_file() -> None
 def test_flags_win_over_the_files() -> None:
     raw = make_raw(settings={"istioVersion": "1.24", "env": {"A": "1", "B": "1"}, "engine": "go"})
 
-    found = overridden(
+    changed = overridden(
         raw, Overrides(istio_version="1.30", env={"B": "2"}, node_versions=("v1.33.0",), values="{}", mesh="x: 1")
     )
 
-    assert found.settings == {
+    assert changed.settings == {
         "istioVersion": "1.30",
         "env": {"A": "1", "B": "2"},
         "engine": "go",
         "nodeVersions": ["v1.33.0"],
     }
-    assert (found.values, found.mesh) == ("{}", "x: 1")
+    assert (changed.values, changed.mesh) == ("{}", "x: 1")
 
 
 def test_flags_that_say_nothing_leave_the_files() -> None:
@@ -65,10 +65,10 @@ def test_settings_of_a_revision_override_the_facts_of_the_cluster() -> None:
     facts = ClusterFacts(("v1.33.0",), {"a": {"annotations": {"x": "cluster"}}, "b": {}})
     settings = {"nodeVersions": ["v1.30.0"], "namespaces": {"a": {"annotations": {"x": "own"}}}}
 
-    asked, told = build(make_raw(facts=facts)), build(make_raw(facts=facts, settings=settings))
+    plain, own = build(make_raw(facts=facts)), build(make_raw(facts=facts, settings=settings))
 
-    assert (asked.node_versions, asked.namespaces) == (("v1.33.0",), facts.namespaces)
-    assert (told.node_versions, told.namespaces) == (("v1.30.0",), {"a": {"annotations": {"x": "own"}}, "b": {}})
+    assert (plain.node_versions, plain.namespaces) == (("v1.33.0",), facts.namespaces)
+    assert (own.node_versions, own.namespaces) == (("v1.30.0",), {"a": {"annotations": {"x": "own"}}, "b": {}})
 
 
 def test_facts_are_no_part_of_the_fingerprint() -> None:

@@ -48,7 +48,7 @@ def config_map(name: str, **data: str) -> dict[str, Any]:
     return {"metadata": {"name": name, "namespace": HOME, "labels": {"istio.io/rev": "x"}}, "data": data}
 
 
-def found(*items: dict[str, Any]) -> tuple[tuple[RawRevision, ...], dict[str, DataError]]:
+def revisions_of(*items: dict[str, Any]) -> tuple[tuple[RawRevision, ...], dict[str, DataError]]:
     """The revisions of ConfigMaps, and the errors."""
     halves = [half for item in items if (half := istio_config_map(item)) is not None]
     return raw_revisions(halves)
@@ -86,7 +86,7 @@ def test_other_config_maps_of_the_namespace_are_ignored(other: dict[str, Any]) -
 
 
 def test_a_pair_is_a_revision_with_its_keys_and_the_places_of_them() -> None:
-    (texts,), failures = found(*config_maps("-1-24", values='{"a": 1}'))
+    (texts,), failures = revisions_of(*config_maps("-1-24", values='{"a": 1}'))
 
     assert (texts.name, texts.config, texts.values, texts.mesh) == ("1-24", "c", '{"a": 1}', "{}")
     assert texts.origin == "ConfigMap istio-system/istio-sidecar-injector-1-24"
@@ -95,7 +95,7 @@ def test_a_pair_is_a_revision_with_its_keys_and_the_places_of_them() -> None:
 
 
 def test_before_istio_1_2_there_are_no_values() -> None:
-    (texts,), _ = found(config_map("istio-sidecar-injector", config="c"), config_map("istio"))
+    (texts,), _ = revisions_of(config_map("istio-sidecar-injector", config="c"), config_map("istio"))
 
     assert (texts.values, texts.mesh) == (None, None)
 
@@ -130,7 +130,7 @@ def test_before_istio_1_2_there_are_no_values() -> None:
     ],
 )
 def test_an_invalid_config_map_fails_only_its_revision(items: tuple[dict[str, Any], ...], name: str, says: str) -> None:
-    revisions, failures = found(*items, *config_maps("-good"))
+    revisions, failures = revisions_of(*items, *config_maps("-good"))
 
     assert [texts.name for texts in revisions] == ["good"]
     assert list(failures) == [name]
@@ -139,7 +139,7 @@ def test_an_invalid_config_map_fails_only_its_revision(items: tuple[dict[str, An
 
 
 def test_each_revision_has_its_pair_and_the_default_one_that_of_istiod() -> None:
-    revisions, _ = found(*config_maps("-default", values="other"), *config_maps(), *config_maps("-1-30"))
+    revisions, _ = revisions_of(*config_maps("-default", values="other"), *config_maps(), *config_maps("-1-30"))
 
     assert [(texts.name, texts.origin.partition("/")[2], texts.values) for texts in revisions] == [
         ("1-30", "istio-sidecar-injector-1-30", None),
@@ -152,7 +152,7 @@ def test_istiods_variables_are_those_of_revision_yaml_and_then_of_the_values(
     values: dict[str, Any], own: str | None, env: dict[str, str], tmp_path: Path
 ) -> None:
     texts = {"config": CONFIG, "values": json.dumps(values), **({} if own is None else {"revision.yaml": own})}
-    (of_cluster,), _ = found(*config_maps(**texts))
+    (of_cluster,), _ = revisions_of(*config_maps(**texts))
     (tmp_path / "default").mkdir()
     for key, text in texts.items():
         (tmp_path / "default" / key).write_text(text)
@@ -165,7 +165,7 @@ def test_istiods_variables_are_those_of_revision_yaml_and_then_of_the_values(
 
 @pytest.mark.parametrize("values", ["{", "[]", "- a"])
 def test_values_that_cannot_be_read_are_left_for_the_build_to_refuse(values: str) -> None:
-    (texts,), _ = found(*config_maps(values=values))
+    (texts,), _ = revisions_of(*config_maps(values=values))
 
     assert (texts.values, texts.settings) == (values, {})
 
@@ -180,7 +180,7 @@ def test_equal_configs_of_revisions_are_kept_once() -> None:
     first, second = (json.loads(json.dumps(config_maps(suffix, config=CONFIG))) for suffix in ("-1-24", "-1-30"))
     assert first[0]["data"]["config"] is not second[0]["data"]["config"]
 
-    revisions, _ = found(*first, *second)
+    revisions, _ = revisions_of(*first, *second)
 
     assert revisions[0].config == CONFIG
     assert revisions[0].config is revisions[1].config
@@ -193,25 +193,25 @@ def small_pair(suffix: str = "", *, values: str = VALUES) -> tuple[dict[str, Any
     return config_maps(suffix, config=CONFIG, values=values)
 
 
-def seen(*items: dict[str, Any], **others: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+def remembered(*items: dict[str, Any], **others: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """The remembered objects: these ConfigMaps, and those of other resources."""
-    return {f"configmaps/{HOME}": {each["metadata"]["name"]: istio_config_map(each) for each in items}, **others}
+    return {f"configmaps/{HOME}": {item["metadata"]["name"]: istio_config_map(item) for item in items}, **others}
 
 
 @pytest.mark.parametrize(
-    ("annotations", "kept"),
+    ("annotations", "expected"),
     [({UIDS: "1/2", "other": "x"}, {"annotations": {UIDS: "1/2"}}), ({"other": "x"}, None), (None, None)],
 )
-def test_only_openshift_annotations_of_a_namespace_are_remembered(annotations: Any, kept: Any) -> None:
-    assert openshift_annotations({"metadata": {"name": "a", "annotations": annotations}}) == kept
+def test_only_openshift_annotations_of_a_namespace_are_remembered(annotations: Any, expected: Any) -> None:
+    assert openshift_annotations({"metadata": {"name": "a", "annotations": annotations}}) == expected
 
 
 @pytest.mark.parametrize(
-    ("status", "kept"),
+    ("status", "expected"),
     [({"nodeInfo": {"kubeletVersion": "v1.33.0", "x": 1}, "images": []}, "v1.33.0"), ({}, ""), (None, "")],
 )
-def test_only_the_kubelet_version_of_a_node_is_remembered(status: Any, kept: str) -> None:
-    assert kubelet_version({"metadata": {"name": "a"}, "status": status}) == kept
+def test_only_the_kubelet_version_of_a_node_is_remembered(status: Any, expected: str) -> None:
+    assert kubelet_version({"metadata": {"name": "a"}, "status": status}) == expected
 
 
 def test_the_state_is_empty_before_the_first_list() -> None:
@@ -220,7 +220,7 @@ def test_the_state_is_empty_before_the_first_list() -> None:
 
 def test_revisions_tags_and_facts_are_what_was_seen() -> None:
     state = cluster_state(
-        seen(
+        remembered(
             *small_pair(),
             *small_pair("-1-24"),
             mutatingwebhookconfigurations={"w": (TagObject("prod", "1-24", "w"), None)},
@@ -245,7 +245,7 @@ def test_an_invalid_name_fails_only_its_revision_or_tag() -> None:
         "c": (TagObject("good", "default", "c"), None),
     }
     state = cluster_state(
-        seen(*small_pair(), *small_pair("-net"), *small_pair("-x.y"), mutatingwebhookconfigurations=webhooks)
+        remembered(*small_pair(), *small_pair("-net"), *small_pair("-x.y"), mutatingwebhookconfigurations=webhooks)
     )
 
     assert [raw.name for raw in state.revisions] == ["default"]
@@ -270,17 +270,17 @@ def followed(cluster: FakeApi, *, seconds: float = 30.0) -> tuple[Registry, list
 
     async def run() -> None:
         source = ClusterSource(cluster, registry, Observed(), (HOME,))
-        loader, settled = Loader(source.read, registry), asyncio.Event()
+        loader, stable = Loader(source.read, registry), asyncio.Event()
 
         def changed() -> None:
             loader.load(0.0)
 
-        async with running(source.follow(changed, settled)):
+        async with running(source.follow(changed, stable)):
             await asyncio.sleep(seconds)
-            settled_after.append(settled.is_set())
+            settled_after.append(stable.is_set())
 
     in_fake_time(run)()
-    return registry, sorted({what.split()[1] for what in cluster.asked if what.startswith("list")}), settled_after
+    return registry, sorted({what.split()[1] for what in cluster.requests if what.startswith("list")}), settled_after
 
 
 def placed(namespace: str, *items: dict[str, Any]) -> list[dict[str, Any]]:
@@ -291,8 +291,8 @@ def placed(namespace: str, *items: dict[str, Any]) -> list[dict[str, Any]]:
 @in_fake_time
 async def test_control_planes_of_several_namespaces_are_served_together() -> None:
     api = cluster_of({CONFIG_MAPS: [*placed("one", *small_pair("-a")), *placed("two", *small_pair("-b"))]})
-    for each in placed("three", *small_pair("-c")):
-        api.put(CONFIG_MAPS, each)
+    for item in placed("three", *small_pair("-c")):
+        api.put(CONFIG_MAPS, item)
     registry = Registry()
     source = ClusterSource(api, registry, Observed(), ("one", "two"))
     loader, ready = Loader(source.read, registry), asyncio.Event()
@@ -303,8 +303,8 @@ async def test_control_planes_of_several_namespaces_are_served_together() -> Non
     async with running(source.follow(changed, ready)):
         await ready.wait()
         assert sorted(registry.snapshot.revisions) == ["a", "b"]
-        for each in placed("two", *small_pair("-a", values="{}")):
-            api.put(CONFIG_MAPS, each)
+        for item in placed("two", *small_pair("-a", values="{}")):
+            api.put(CONFIG_MAPS, item)
         await asyncio.sleep(1.0)
 
     assert sorted(registry.snapshot.revisions) == ["a", "b"]  # the last good one
@@ -362,23 +362,23 @@ async def test_a_source_that_failed_watches_again_when_it_is_restarted(monkeypat
         return watched_resources(namespaces)
 
     monkeypatch.setattr(clustersource, "watched_resources", watched)
-    for each in config_maps("-a"):
-        api.put(CONFIG_MAPS, each)
+    for config_map in config_maps("-a"):
+        api.put(CONFIG_MAPS, config_map)
     with pytest.raises(ExceptionGroup):
         await source.follow(lambda: None, asyncio.Event())
     async with running(source.follow(lambda: None, asyncio.Event())):
-        for each in config_maps("-b"):
-            api.put(CONFIG_MAPS, each)
+        for config_map in config_maps("-b"):
+            api.put(CONFIG_MAPS, config_map)
         await asyncio.sleep(10)
 
     assert [raw.name for raw in source.read().revisions] == ["a", "b"]
 
 
-@cases("values", "asked")
-def test_other_resources_are_watched_only_where_a_revision_needs_them(values: str, asked: list[str]) -> None:
-    _, listed, settled = followed(cluster_of({CONFIG_MAPS: small_pair(values=values)}))
+@cases("values", "further")
+def test_other_resources_are_watched_only_where_a_revision_needs_them(values: str, further: list[str]) -> None:
+    _, listed, stable = followed(cluster_of({CONFIG_MAPS: small_pair(values=values)}))
 
-    assert (listed, settled) == (sorted(["configmaps", "mutatingwebhookconfigurations", *asked]), [True])
+    assert (listed, stable) == (sorted(["configmaps", "mutatingwebhookconfigurations", *further]), [True])
 
 
 def test_tags_without_their_revisions_are_not_read() -> None:
@@ -390,11 +390,11 @@ def test_tags_without_their_revisions_are_not_read() -> None:
 
 def test_the_state_is_computed_once_for_each_change() -> None:
     source = ClusterSource(FakeClient([page()]), Registry(), Observed(), (HOME,))
-    source.objects = seen(*small_pair())
+    source.objects = remembered(*small_pair())
     before = source.read()
     assert source.read() is before
 
-    source.objects = seen(*small_pair(), *small_pair("-1-24"))
+    source.objects = remembered(*small_pair(), *small_pair("-1-24"))
 
     assert [raw.name for raw in source.read().revisions] == ["1-24", "default"]
 
@@ -403,9 +403,9 @@ def test_a_cluster_whose_config_maps_are_all_deleted_keeps_what_is_served() -> N
     registry = Registry()
     source = ClusterSource(FakeClient([page()]), registry, Observed(), (HOME,))
     loader = Loader(source.read, registry)
-    source.objects = seen(*small_pair())
+    source.objects = remembered(*small_pair())
     loader.load(1.0)
-    source.objects = seen()
+    source.objects = remembered()
 
     prepared = loader.prepare(2.0)
 
@@ -438,19 +438,22 @@ def test_served_revisions_have_the_proxy_configs_that_can_be_read(caplog: pytest
         CONFIG_MAPS: small_pair(),
         PROXY_CONFIGS: [a_proxy_config(3), broken],
     }
-    registry, _, settled = followed(cluster_of(objects))
+    registry, _, stable = followed(cluster_of(objects))
 
-    found = registry.snapshot.revisions["default"].proxy_configs_of({"namespace": "shop"})
-    assert ([(str(each), each.fields) for each in found.below], settled) == ([("shop/a", {"concurrency": 3})], [True])
+    proxy_configs = registry.snapshot.revisions["default"].proxy_configs_of({"namespace": "shop"})
+    assert ([(str(config), config.fields) for config in proxy_configs.below], stable) == (
+        [("shop/a", {"concurrency": 3})],
+        [True],
+    )
     assert [record.getMessage() for record in caplog.records if "shop/b" in record.getMessage()] == [
         "ignoring ProxyConfig shop/b: it is not valid"
     ]
 
 
 def test_a_replica_that_may_not_list_proxy_configs_is_ready_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    registry, _, settled = followed(cluster_of({CONFIG_MAPS: small_pair()}, refused="proxyconfigs"))
+    registry, _, stable = followed(cluster_of({CONFIG_MAPS: small_pair()}, refused="proxyconfigs"))
 
-    assert (list(registry.snapshot.revisions), settled) == (["default"], [True])
+    assert (list(registry.snapshot.revisions), stable) == (["default"], [True])
     assert any(record.getMessage().startswith("proxyconfigs: ") for record in caplog.records)
 
 
@@ -466,9 +469,9 @@ async def test_a_command_reads_the_proxy_configs_of_the_cluster() -> None:
 @pytest.mark.parametrize("refused", ["", "configmaps", "mutatingwebhookconfigurations", "nodes"])
 def test_everything_that_the_revisions_need_must_be_listed_once(refused: str) -> None:
     cluster = cluster_of({CONFIG_MAPS: small_pair(values='{"global": {"tag": "1.28.1"}}')}, refused=refused)
-    _, _, settled = followed(cluster)
+    _, _, stable = followed(cluster)
 
-    assert settled == [not refused]
+    assert stable == [not refused]
 
 
 @in_fake_time
@@ -489,7 +492,7 @@ async def test_revisions_and_tags_are_those_of_the_cluster() -> None:
 
     assert [raw.name for raw in state.revisions] == ["1-24"]
     assert list(state.failures) == ["1-30"]
-    assert {name: found.revision for name, found in state.tags.items()} == {"prod": "1-24"}
+    assert {name: tag.revision for name, tag in state.tags.items()} == {"prod": "1-24"}
 
 
 async def test_another_namespace_has_no_revisions() -> None:
@@ -571,7 +574,7 @@ async def test_a_cluster_is_asked_for_no_more_than_config_maps_and_webhooks() ->
 
     await list_state(client, HOME)
 
-    assert client.asked == [
+    assert client.requests == [
         "list configmaps in istio-system istio.io/rev",
         "list mutatingwebhookconfigurations istio.io/rev",
     ]
@@ -621,9 +624,9 @@ def test_files_without_nodes_do_not_tell_their_versions(node: tuple[str, ...], v
             "kind": "Node",
             "apiVersion": "v1",
             "metadata": {"name": "a"},
-            "status": {"nodeInfo": {"kubeletVersion": each}},
+            "status": {"nodeInfo": {"kubeletVersion": version}},
         }
-        for each in node
+        for version in node
     ]
     for reader in reader_of(*revision("1-30", "1.30.1"), *nodes), FakeKube(*revision("1-30", "1.30.1"), *nodes):
         built = asyncio.run(build_all(reader, asyncio.run(list_state(reader, HOME)), {}, Overrides()))

@@ -30,7 +30,7 @@ CERT_MANAGER = "cert-manager.io/inject-ca-from"
 
 def whole(options: WebhookOptions) -> dict[str, Any]:
     """The flags that set every option."""
-    return {each.name: getattr(options, each.name) for each in fields(options)}
+    return {field.name: getattr(options, field.name) for field in fields(options)}
 
 
 def stored(configuration: dict[str, Any], **annotations: str) -> dict[str, Any]:
@@ -39,12 +39,12 @@ def stored(configuration: dict[str, Any], **annotations: str) -> dict[str, Any]:
     return {**configuration, "metadata": {**metadata, **({"annotations": annotations} if annotations else {})}}
 
 
-def seen(*items: dict[str, Any]) -> Configurations:
+def configurations(*items: dict[str, Any]) -> Configurations:
     return Configurations(tuple(items))
 
 
 def test_a_tag_of_a_revision_without_a_configuration_is_as_the_flags_say() -> None:
-    plan = plan_tag(PROD, seen(), Placement(whole(HERE), name="my-hook"))
+    plan = plan_tag(PROD, configurations(), Placement(whole(HERE), name="my-hook"))
 
     assert plan.manifest == tag_webhook("prod", "1-24", HERE, webhook_name="my-hook")
     assert (plan.applied, plan.current, plan.conflicts, plan.deactivation) == (plan.manifest, None, (), None)
@@ -63,27 +63,27 @@ def test_a_new_tag_inherits_from_its_revisions_configuration() -> None:
         "objectset.rio.cattle.io/applied": "x",
         "revision-injector/salt": "x",
     }
-    plan = plan_tag(PROD, seen(stored(revision_webhook("1-24", trusted), **annotations)), Placement())
+    plan = plan_tag(PROD, configurations(stored(revision_webhook("1-24", trusted), **annotations)), Placement())
 
     assert plan.manifest == tag_webhook("prod", "1-24", trusted, annotations={CERT_MANAGER: "a/b"})
 
 
 def test_a_url_that_is_copied_is_the_tags_own() -> None:
     by_url = revision_webhook("1-24", WebhookOptions(Endpoint(url="https://here:9443")))
-    client = plan_tag(PROD, seen(stored(by_url)), Placement()).manifest["webhooks"][0]["clientConfig"]
+    client = plan_tag(PROD, configurations(stored(by_url)), Placement()).manifest["webhooks"][0]["clientConfig"]
 
     assert client == {"url": "https://here:9443/inject/prod"}
 
 
 def test_a_bundle_is_inherited_only_for_the_same_server_and_if_wanted() -> None:
-    canonical = seen(stored(revision_webhook("1-24", replace(HERE, ca_bundle="Q0E="))))
+    canonical = configurations(stored(revision_webhook("1-24", replace(HERE, ca_bundle="Q0E="))))
 
     for placement in (Placement(whole(WebhookOptions())), Placement(inherit_bundle=False)):
         assert plan_tag(PROD, canonical, placement).options.ca_bundle is None
 
 
 def test_istiods_own_configuration_is_not_inherited() -> None:
-    plan = plan_tag(PROD, seen(stored(golden("revision-1-24"), **{CERT_MANAGER: "a/b"})), Placement())
+    plan = plan_tag(PROD, configurations(stored(golden("revision-1-24"), **{CERT_MANAGER: "a/b"})), Placement())
 
     assert plan.manifest == tag_webhook("prod", "1-24", WebhookOptions())
     assert plan.conflicts == ()
@@ -91,7 +91,7 @@ def test_istiods_own_configuration_is_not_inherited() -> None:
 
 def test_a_tag_that_moves_stays_in_its_object_and_sends_its_pods_where_it_did() -> None:
     current = stored(tag_webhook("prod", "1-30", HERE, webhook_name="my-hook"), **{CERT_MANAGER: "a/b"})
-    plan = plan_tag(PROD, seen(current), Placement())
+    plan = plan_tag(PROD, configurations(current), Placement())
 
     expected = tag_webhook("prod", "1-24", HERE, webhook_name="my-hook", annotations={CERT_MANAGER: "a/b"})
     assert plan.manifest == expected
@@ -100,7 +100,7 @@ def test_a_tag_that_moves_stays_in_its_object_and_sends_its_pods_where_it_did() 
 
 
 def test_weights_and_salt_are_written_as_annotations() -> None:
-    plan = plan_tag(Tag("prod", (("1-24", 9), ("1-30", 1)), "spring"), seen(), Placement())
+    plan = plan_tag(Tag("prod", (("1-24", 9), ("1-30", 1)), "spring"), configurations(), Placement())
 
     assert plan.manifest["metadata"]["annotations"] == {
         "revision-injector/weights": '{"1-24":9,"1-30":1}',
@@ -110,7 +110,7 @@ def test_weights_and_salt_are_written_as_annotations() -> None:
 
 def test_the_default_tag_ends_the_webhooks_of_the_default_revision() -> None:
     revision = stored(revision_webhook("default", WebhookOptions()))
-    plan = plan_tag(DEFAULT, seen(revision), Placement())
+    plan = plan_tag(DEFAULT, configurations(revision), Placement())
 
     never = {"matchLabels": {"istio.io/deactivated": "never-match"}}
     assert plan.conflicts == ()
@@ -121,15 +121,15 @@ def test_the_default_tag_ends_the_webhooks_of_the_default_revision() -> None:
             for webhook in revision["webhooks"]
         ],
     }
-    assert plan_tag(DEFAULT, seen(deactivate(revision)), Placement()).deactivation is None
-    assert plan_tag(PROD, seen(revision), Placement()).deactivation is None
+    assert plan_tag(DEFAULT, configurations(deactivate(revision)), Placement()).deactivation is None
+    assert plan_tag(PROD, configurations(revision), Placement()).deactivation is None
 
 
 def test_overlapping_selectors_are_a_conflict() -> None:
     other = stored(tag_webhook("prod", "1-30", WebhookOptions(), webhook_name="other"))
     other["metadata"]["labels"] = {}
 
-    conflicts = plan_tag(PROD, seen(other), Placement()).conflicts
+    conflicts = plan_tag(PROD, configurations(other), Placement()).conflicts
 
     for webhook, conflict in zip(("rev.namespace", "rev.object"), conflicts, strict=True):
         assert f"overlaps with others: [other/{webhook}.sidecar-injector.istio.io]" in conflict
@@ -168,14 +168,14 @@ def test_a_tag_that_needs_several_writes_is_refused(
     tag: Tag, items: list[dict[str, Any]], name: str | None, says: str
 ) -> None:
     with pytest.raises(TagError) as caught:
-        plan_tag(tag, seen(*map(stored, items)), Placement(name=name))
+        plan_tag(tag, configurations(*map(stored, items)), Placement(name=name))
 
     assert says in str(caught.value)
 
 
 def test_a_revision_with_several_configurations_is_an_error() -> None:
     mesh = replace(HERE, istio_namespace="mesh")
-    known = seen(
+    known = configurations(
         revision_webhook("1-24", HERE),
         revision_webhook("1-30", HERE),
         revision_webhook("1-30", mesh),
@@ -184,9 +184,9 @@ def test_a_revision_with_several_configurations_is_an_error() -> None:
         {"metadata": {"name": "y"}},
     )
 
-    found, several = known.revisions()
+    revisions, several = known.revisions()
 
-    assert (found, list(several)) == ({"1-24"}, ["1-30"])
+    assert (revisions, list(several)) == ({"1-24"}, ["1-30"])
     assert str(several["1-30"]) == (
         'found multiple canonical webhooks or services with revision "1-30": istio-sidecar-injector-1-30, '
         "istio-sidecar-injector-1-30-mesh; delete all but one"
@@ -196,11 +196,11 @@ def test_a_revision_with_several_configurations_is_an_error() -> None:
 def test_a_revisions_configuration_is_written_over_its_own_alone() -> None:
     manifest = revision_webhook("1-24", HERE)
 
-    assert plan_revision(manifest, seen()) == manifest
-    assert plan_revision(manifest, seen(stored(manifest)))["metadata"]["resourceVersion"] == "7"
+    assert plan_revision(manifest, configurations()) == manifest
+    assert plan_revision(manifest, configurations(stored(manifest)))["metadata"]["resourceVersion"] == "7"
     stranger = {**manifest, "metadata": {"name": manifest["metadata"]["name"]}}
     with pytest.raises(TagError, match="istio-sidecar-injector-1-24 exists and does not belong to this revision"):
-        plan_revision(manifest, seen(stored(stranger)))
+        plan_revision(manifest, configurations(stored(stranger)))
 
 
 HOME = "istio-system"
@@ -212,12 +212,12 @@ ENABLED = {"istio-injection": "enabled"}
 @pytest.fixture
 def api() -> FakeApi:
     """A cluster with one revision of ConfigMaps, one of a webhook, half a one, and the injector's Service."""
-    made = FakeApi()
+    fake = FakeApi()
     other = config_map("istio-ca-root-cert", HOME, "x", **{"root-cert.pem": "x"})
-    made.put(CONFIG_MAPS, *config_maps("1-24"), config_maps("half")[0], other)
-    made.put(WEBHOOKS, revision_webhook("1-30", OPTIONS))
-    made.put(SERVICES, INJECTOR)
-    return made
+    fake.put(CONFIG_MAPS, *config_maps("1-24"), config_maps("half")[0], other)
+    fake.put(WEBHOOKS, revision_webhook("1-30", OPTIONS))
+    fake.put(SERVICES, INJECTOR)
+    return fake
 
 
 @pytest.fixture
@@ -228,9 +228,9 @@ def tags(api: FakeApi) -> ClusterTags:
 def others(api: FakeApi) -> dict[str, str]:
     """The objects of tags beside their webhooks, and the revision of each."""
     return {
-        name: each["metadata"]["labels"]["istio.io/rev"]
-        for (plural, _, name), each in api.objects.items()
-        if plural in ("services", "validatingwebhookconfigurations") and each["metadata"].get("labels")
+        name: obj["metadata"]["labels"]["istio.io/rev"]
+        for (plural, _, name), obj in api.objects.items()
+        if plural in ("services", "validatingwebhookconfigurations") and obj["metadata"].get("labels")
     }
 
 
@@ -260,11 +260,11 @@ def test_a_tag_has_the_objects_that_the_istioctl_of_its_minor_makes(
     revision_of(api, "new", image_tag)
 
     set_tag(tags, Tag("default", (("new", 1),)))
-    made = others(api)
+    objects = others(api)
     remove_tag(tags, "default")
 
-    assert made == dict.fromkeys(created, "new")
-    assert others(api) == dict.fromkeys([each for each in created if each not in removed], "new")
+    assert objects == dict.fromkeys(created, "new")
+    assert others(api) == dict.fromkeys([path for path in created if path not in removed], "new")
     assert tags.list().tags == {}
 
 
@@ -358,21 +358,21 @@ def test_it_is_a_store_of_tags(tags: ClusterTags, api: FakeApi) -> None:
 
 def test_a_tag_that_is_new_takes_nothing_by_force_and_is_one_request(tags: ClusterTags, api: FakeApi) -> None:
     tags.list()
-    api.asked.clear()
+    api.requests.clear()
 
     write(tags, PROD)
 
-    assert api.asked == ["get services injector", f"apply {MINE} istio-revision-tag-prod injector-tag"]
+    assert api.requests == ["get services injector", f"apply {MINE} istio-revision-tag-prod injector-tag"]
 
 
 def test_the_default_revision_is_deactivated_after_the_tag_is_there(tags: ClusterTags, api: FakeApi) -> None:
     api.put(WEBHOOKS, revision_webhook("default", OPTIONS))
     tags.list()
-    api.asked.clear()
+    api.requests.clear()
 
     write(tags, Tag("default", (("1-24", 1),)))
 
-    assert api.asked == [
+    assert api.requests == [
         "list validatingwebhookconfigurations istio.io/rev",
         "get services injector",
         f"apply {MINE} istio-sidecar-injector injector-tag force dry",
@@ -424,16 +424,16 @@ def test_a_tag_whose_object_changes_at_each_write_is_given_up(
     get = api.get
 
     async def get_before_a_change(resource: Resource, name: str, *, namespace: str = "") -> dict[str, Any]:
-        found = await get(resource, name, namespace=namespace)
-        api.put(resource, found)
-        return found
+        obj = await get(resource, name, namespace=namespace)
+        api.put(resource, obj)
+        return obj
 
     api.put(WEBHOOKS, api.objects[WEBHOOKS.plural, "", "istio-revision-tag-prod"])
     monkeypatch.setattr(api, "get", get_before_a_change)
 
     with pytest.raises(ClusterError, match="modified"):
         write(tags, PROD)
-    assert sum(each.startswith("apply mutatingwebhookconfigurations") for each in api.asked[-6:]) == 3
+    assert sum(request.startswith("apply mutatingwebhookconfigurations") for request in api.requests[-6:]) == 3
 
 
 @pytest.mark.parametrize(
@@ -457,10 +457,10 @@ def test_a_missing_service_is_a_conflict_and_an_unreachable_api_server_is_not(
             tags.plan(PROD)
         return
 
-    found = tags.plan(PROD).conflicts
+    faults = tags.plan(PROD).conflicts
 
-    assert len(found) == conflicts
-    assert all(each.endswith("service that does not exist: injector-system/other.") for each in found)
+    assert len(faults) == conflicts
+    assert all(fault.endswith("service that does not exist: injector-system/other.") for fault in faults)
 
 
 def test_users_are_namespaces_and_pods_by_label_and_nothing_else_is_asked_for(tags: ClusterTags, api: FakeApi) -> None:
@@ -471,7 +471,7 @@ def test_users_are_namespaces_and_pods_by_label_and_nothing_else_is_asked_for(ta
 
     assert tags.users("prod") == ["namespace bank", "pod shop/p"]
     assert tags.users("default") == ["namespace twice", "namespace old"]
-    assert api.asked == [
+    assert api.requests == [
         "list namespaces istio.io/rev=prod",
         f"list pods istio.io/rev=prod,app!=istiod {RUNNING}",
         "list namespaces istio.io/rev=default",
@@ -530,7 +530,7 @@ def test_a_revisions_configuration_is_written_as_its_own_manager(tags: ClusterTa
     tags.write_revision(revision_webhook("1-24", OPTIONS), dry_run=True)
     tags.write_revision(revision_webhook("1-24", OPTIONS), force=True)
 
-    assert api.asked == [
+    assert api.requests == [
         f"list {MINE}",
         "list services in istio-system istio.io/tag",
         f"apply {MINE} istio-sidecar-injector-1-24 injector-webhook dry",
@@ -542,12 +542,12 @@ def test_force_false_does_not_take_over_fields(tags: ClusterTags, api: FakeApi) 
     set_tag(tags, PROD)
     tags.list()
     plan = tags.plan(PROD)
-    api.asked.clear()
+    api.requests.clear()
 
     tags.write(plan, force=False, dry_run=True)
     tags.write(plan)
 
-    assert api.asked == [
+    assert api.requests == [
         f"apply {MINE} istio-revision-tag-prod injector-tag dry",
         f"apply {MINE} istio-revision-tag-prod injector-tag force",
     ]

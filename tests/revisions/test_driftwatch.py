@@ -49,7 +49,7 @@ def drift(
     *pods: dict[str, Any], labels: dict[str, str] | None = None, tags: str = f"prod: {NEW}"
 ) -> dict[tuple[str, str, str], int]:
     """The drift of pods, whose namespace has labels."""
-    sidecars = [found for each in pods if (found := sidecar_of(each)) is not None]
+    sidecars = [sidecar for pod in pods if (sidecar := sidecar_of(pod)) is not None]
     return count_drift(sidecars, {"shop": {REV: "prod"} if labels is None else labels}, snapshot(tags))
 
 
@@ -79,18 +79,18 @@ def test_workloads_with_another_revision_than_they_would_get_are_counted_once_ea
 def test_the_labels_of_a_pod_and_its_namespace_decide(
     namespace: dict[str, str], labels: dict[str, str], expected: str | None
 ) -> None:
-    found = drift(pod("web", labels=labels), labels=namespace, tags=f"prod: {NEW}\ndefault: {NEW}")
+    counts = drift(pod("web", labels=labels), labels=namespace, tags=f"prod: {NEW}\ndefault: {NEW}")
 
-    assert list(found) == ([(OLD, expected, "shop")] if expected else [])
+    assert list(counts) == ([(OLD, expected, "shop")] if expected else [])
 
 
 def test_without_a_revision_or_tag_called_default_the_only_revision_is_the_default() -> None:
     sidecar = sidecar_of(pod("web.1"))
     assert sidecar is not None
 
-    found = count_drift([sidecar], {"shop": {AUTO: "enabled"}}, snapshot_of([fake_revision(NEW)], {}))
+    counts = count_drift([sidecar], {"shop": {AUTO: "enabled"}}, snapshot_of([fake_revision(NEW)], {}))
 
-    assert found == {(OLD, NEW, "shop"): 1}
+    assert counts == {(OLD, NEW, "shop"): 1}
 
 
 def test_weights_and_pins_of_a_tag_decide_for_each_workload() -> None:
@@ -109,10 +109,10 @@ def test_a_label_that_an_injection_of_istio_1_6_to_1_10_wrote_does_not_count() -
 
 
 def test_a_revision_that_writes_no_name_into_pods_has_those_without_a_name() -> None:
-    found = snapshot_of([fake_revision("old", version="1.5")], {})
-    sidecars = [sidecar_of(each) for each in (pod("web.1", has=""), pod("api.1", has=OLD))]
+    served = snapshot_of([fake_revision("old", version="1.5")], {})
+    sidecars = [sidecar_of(instance) for instance in (pod("web.1", has=""), pod("api.1", has=OLD))]
 
-    assert count_drift(filter(None, sidecars), {"shop": {REV: "old"}}, found) == {(OLD, "old", "shop"): 1}
+    assert count_drift(filter(None, sidecars), {"shop": {REV: "old"}}, served) == {(OLD, "old", "shop"): 1}
 
 
 def test_a_long_name_that_a_user_wrote_into_a_pod_is_cut() -> None:
@@ -129,9 +129,10 @@ class Watched:
 
     @property
     def counts(self) -> dict[tuple[str, str, str], float]:
-        (family,) = (each for each in self.collector.collect() if each.name == "injector_drift_workloads")
+        (family,) = (metric for metric in self.collector.collect() if metric.name == "injector_drift_workloads")
         return {
-            (each.labels["from"], each.labels["to"], each.labels["namespace"]): each.value for each in family.samples
+            (sample.labels["from"], sample.labels["to"], sample.labels["namespace"]): sample.value
+            for sample in family.samples
         }
 
     async def check(self, expected: dict[tuple[str, str, str], int]) -> None:
@@ -193,14 +194,14 @@ async def test_pods_that_are_gone_are_forgotten_although_namespaces_cannot_be_li
             watched.api.drop(PODS, f"web{number}.1", "shop")
         await asyncio.sleep(1)
 
-        assert sum(isinstance(each, Sidecar) for each in gc.get_objects()) <= driftwatch.SHARED
+        assert sum(isinstance(obj, Sidecar) for obj in gc.get_objects()) <= driftwatch.SHARED
 
 
 def test_of_a_long_pin_that_a_user_wrote_into_a_pod_little_is_remembered() -> None:
-    found = sidecar_of(pod("web", pin="x" * 100_000))
+    sidecar = sidecar_of(pod("web", pin="x" * 100_000))
 
-    assert found is not None
-    assert len(found.workload.pin) < 100
+    assert sidecar is not None
+    assert len(sidecar.workload.pin) < 100
 
 
 @in_fake_time
@@ -220,8 +221,6 @@ async def test_the_pods_and_series_are_bounded(
 
     metrics = Metrics(CollectorRegistry())
     metrics.set_drift({(str(number), NEW, "shop"): number for number in range(2000)})
-    shown = [
-        line for line in metrics.exposition().decode().splitlines() if line.startswith("injector_drift_workloads{")
-    ]
-    assert len(shown) == 1000
-    assert f'injector_drift_workloads{{from="1999",namespace="shop",to="{NEW}"}} 1999.0' in shown
+    rows = [line for line in metrics.exposition().decode().splitlines() if line.startswith("injector_drift_workloads{")]
+    assert len(rows) == 1000
+    assert f'injector_drift_workloads{{from="1999",namespace="shop",to="{NEW}"}} 1999.0' in rows

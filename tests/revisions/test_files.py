@@ -71,7 +71,7 @@ def test_a_file_is_replaced_whole_and_keeps_its_mode(tmp_path: Path) -> None:
         assert reader.read() == "old"
     assert path.read_text(encoding="utf-8") == "new, ä\n"
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
-    assert [found.name for found in tmp_path.iterdir()] == ["tags.yaml"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["tags.yaml"]
 
 
 def test_a_new_file_has_the_mode_that_the_user_gives_files(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_failure_leaves_what_was_there_and_nothing_else(tmp_path: Path, monkey
         replace_file(path, ["new"])
 
     assert path.read_text() == "old"
-    assert [found.name for found in tmp_path.iterdir()] == ["tags.yaml"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["tags.yaml"]
 
 
 def test_a_folder_is_removed_with_what_it_holds_and_of_a_link_only_the_link(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_folder_is_removed_with_what_it_holds_and_of_a_link_only_the_link(tmp_
     (tmp_path / "link").symlink_to("1-24")
 
     remove_folder(tmp_path / "link")
-    assert [found.name for found in tmp_path.iterdir()] == ["1-24"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["1-24"]
 
     remove_folder(tmp_path / "1-24")
     assert list(tmp_path.iterdir()) == []
@@ -207,11 +207,11 @@ async def test_every_change_of_a_file_or_below_a_folder_is_reported(
     mount: Path, tmp_path: Path, path: str, changes: list[Callable[[Path], None]]
 ) -> None:
     (tmp_path / "link").symlink_to(mount.parent)
-    async with asyncio.timeout(LIMIT), aclosing(file_changes([tmp_path / path])) as told:
-        await anext(told)
+    async with asyncio.timeout(LIMIT), aclosing(file_changes([tmp_path / path])) as reports:
+        await anext(reports)
         for change in changes:
             change(mount)
-            await anext(told)
+            await anext(reports)
 
 
 async def test_it_ends_when_it_is_cancelled(mount: Path) -> None:
@@ -240,10 +240,10 @@ async def test_a_mount_that_hangs_does_not_stop_the_event_loop(mount: Path, monk
         return states(paths)
 
     monkeypatch.setattr(files, "file_states", file_states)
-    async with asyncio.timeout(LIMIT), aclosing(file_changes([mount])) as told:
-        await anext(told)
+    async with asyncio.timeout(LIMIT), aclosing(file_changes([mount])) as reports:
+        await anext(reports)
         swap_link(mount)
-        change = asyncio.create_task(anext(told))
+        change = asyncio.create_task(anext(reports))
         await asyncio.sleep(0.1)
         assert not change.done()
         hangs.set()
@@ -252,16 +252,16 @@ async def test_a_mount_that_hangs_does_not_stop_the_event_loop(mount: Path, monk
 
 async def test_a_change_soon_after_another_is_reported_soon(mount: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "CHECK_INTERVAL", 60.0)
-    async with asyncio.timeout(LIMIT), aclosing(file_changes([mount])) as told:
-        await anext(told)
+    async with asyncio.timeout(LIMIT), aclosing(file_changes([mount])) as reports:
+        await anext(reports)
         for change in (swap_link, rename_onto):
             change(mount)
-            await anext(told)
+            await anext(reports)
 
 
 async def test_no_change_is_reported_for_files_that_stay_the_same(mount: Path) -> None:
-    async with aclosing(file_changes([mount.parent])) as told:
-        await anext(told)
+    async with aclosing(file_changes([mount.parent])) as reports:
+        await anext(reports)
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.1):
-                await anext(told)
+                await anext(reports)

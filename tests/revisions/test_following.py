@@ -59,7 +59,7 @@ class Spy:
         return self.source()
 
 
-class Shown(Metrics):
+class NotedMetrics(Metrics):
     """Metrics that tell when they are shown a report."""
 
     def __init__(self, collector: CollectorRegistry, show: Callable[[], None]) -> None:
@@ -82,8 +82,8 @@ class Following:
     collector: CollectorRegistry = field(default_factory=CollectorRegistry)
     clock: FakeClock = field(default_factory=lambda: FakeClock({SETTLE}))
     recent: RecentPods = field(default_factory=RecentPods)
-    told: asyncio.Queue[Exception | None] = field(default_factory=asyncio.Queue)
-    shown: asyncio.Queue[LoadReport] = field(default_factory=asyncio.Queue)
+    changes: asyncio.Queue[Exception | None] = field(default_factory=asyncio.Queue)
+    reports: asyncio.Queue[LoadReport] = field(default_factory=asyncio.Queue)
     cannot_show: list[Exception] = field(default_factory=list)
     failed: asyncio.Event = field(default_factory=asyncio.Event)
     watches: int = 0
@@ -93,28 +93,28 @@ class Following:
         self.loader = Loader(self.source.read, self.registry, self.keep_removed)
         self.loader.load(0.0)
         self.source.readers.clear()
-        self.metrics = Shown(self.collector, self.show)
+        self.metrics = NotedMetrics(self.collector, self.show)
         sources = self.loader, self.watch, self.interval, self.recent, self.metrics
         self.follower = Reloader(*sources, sleep=self.clock.sleep, now=lambda: self.now)
 
     async def watch(self) -> AsyncIterator[None]:
         self.watches += 1
         while True:
-            told = await self.told.get()
-            if told is not None:
-                raise told
+            fault = await self.changes.get()
+            if fault is not None:
+                raise fault
             yield
 
     def show(self) -> None:
         if self.cannot_show:
             self.failed.set()
             raise self.cannot_show.pop()
-        self.shown.put_nowait(self.loader.report)
+        self.reports.put_nowait(self.loader.report)
 
     async def changed(self) -> LoadReport:
         """Tell of a change; return what came of it."""
-        self.told.put_nowait(None)
-        return await self.shown.get()
+        self.changes.put_nowait(None)
+        return await self.reports.get()
 
     def count(self, reason: str = "") -> float | None:
         if not reason:
@@ -221,13 +221,14 @@ async def test_the_metrics_name_an_istio_newer_than_any_supported_one(revisions:
     async with following(revisions) as at_work:
         renamed_onto(revisions / "b" / "values", '{"global": {"tag": "1.33.1"}}')
         await at_work.clock.wake(INTERVAL)
-        await at_work.shown.get()
+        await at_work.reports.get()
 
-    (info,) = (each for each in at_work.collector.collect() if each.name == "injector_revision_info")
-    found = {
-        each.labels["revision"]: (each.labels["istio_version"], each.labels["newer_istio"]) for each in info.samples
+    (info,) = (metric for metric in at_work.collector.collect() if metric.name == "injector_revision_info")
+    versions = {
+        sample.labels["revision"]: (sample.labels["istio_version"], sample.labels["newer_istio"])
+        for sample in info.samples
     }
-    assert found == {"a": ("1.24", ""), "b": ("1.32", "1.33.1")}
+    assert versions == {"a": ("1.24", ""), "b": ("1.32", "1.33.1")}
 
 
 async def test_the_files_of_one_revision_are_followed_too(tmp_path: Path) -> None:
@@ -249,7 +250,7 @@ async def test_a_file_renamed_onto_another_is_served_with_and_without_an_event(
         renamed_onto(revisions / "b" / "values", NEWER)
         if is_polled:
             await at_work.clock.wake(INTERVAL)
-            await at_work.shown.get()
+            await at_work.reports.get()
         else:
             await at_work.changed()
 
@@ -267,7 +268,7 @@ async def test_a_poll_that_finds_nothing_reads_once_and_does_nothing(revisions: 
             await until(lambda: len(at_work.source.readers) == 1)
         await at_work.clock.asleep(INTERVAL)
         assert (at_work.registry.snapshot is before, at_work.count()) == (True, 0)
-        assert at_work.shown.empty()
+        assert at_work.reports.empty()
 
 
 async def test_a_poll_waits_as_well_until_a_change_that_it_finds_is_whole(revisions: Path) -> None:
@@ -277,7 +278,7 @@ async def test_a_poll_waits_as_well_until_a_change_that_it_finds_is_whole(revisi
         await at_work.clock.asleep(SETTLE)
         (revisions / "b" / "values").write_text(NEWER)
         await at_work.clock.wake(SETTLE)
-        report = await at_work.shown.get()
+        report = await at_work.reports.get()
 
     assert (report.errors, at_work.version("b"), at_work.count()) == ((), "1.30", 1)
 
@@ -285,15 +286,15 @@ async def test_a_poll_waits_as_well_until_a_change_that_it_finds_is_whole(revisi
 async def test_changes_in_a_row_are_one_reload_once_it_is_quiet(revisions: Path) -> None:
     async with following(revisions, clock=FakeClock()) as at_work:
         for _ in range(2):
-            at_work.told.put_nowait(None)
+            at_work.changes.put_nowait(None)
             await at_work.clock.asleep(SETTLE)
-            at_work.told.put_nowait(None)
-            await until(at_work.told.empty)
+            at_work.changes.put_nowait(None)
+            await until(at_work.changes.empty)
             renamed_onto(revisions / "b" / "values", NEWER)
             assert at_work.source.readers == []
             await at_work.clock.wake(SETTLE)
         await at_work.clock.wake(SETTLE)
-        await at_work.shown.get()
+        await at_work.reports.get()
 
     assert (at_work.count(), at_work.version("b")) == (1, "1.30")
 
@@ -301,13 +302,13 @@ async def test_changes_in_a_row_are_one_reload_once_it_is_quiet(revisions: Path)
 async def test_a_source_that_is_never_quiet_is_read_all_the_same(revisions: Path) -> None:
     async with following(revisions, clock=FakeClock()) as at_work:
         renamed_onto(revisions / "b" / "values", NEWER)
-        at_work.told.put_nowait(None)
+        at_work.changes.put_nowait(None)
         for _ in range(3):
             await at_work.clock.asleep(SETTLE)
-            at_work.told.put_nowait(None)
-            await until(at_work.told.empty)
+            at_work.changes.put_nowait(None)
+            await until(at_work.changes.empty)
             await at_work.clock.wake(SETTLE)
-        await at_work.shown.get()
+        await at_work.reports.get()
 
     assert at_work.version("b") == "1.30"
 
@@ -320,12 +321,12 @@ async def test_a_requested_reload_does_not_wait_and_retries_refused_revisions(
     async with following(revisions, clock=FakeClock(), interval=0.0) as at_work:
         renamed_onto(revisions / "b" / "config", BROKEN)
         at_work.follower.reload()
-        await at_work.shown.get()
+        await at_work.reports.get()
         at_work.follower.reload()
-        await at_work.shown.get()
+        await at_work.reports.get()
         renamed_onto(revisions / "b" / "config", CONFIG)
         at_work.follower.reload()
-        await at_work.shown.get()
+        await at_work.reports.get()
         at_work.follower.reload()
         await until(lambda: "reload requested: nothing changed" in caplog.messages)
 
@@ -364,10 +365,10 @@ async def test_after_a_fault_of_the_injector_a_source_without_a_watch_is_read_ag
         await at_work.clock.asleep(INTERVAL)
         at_work.source.fault = MemoryError()
         at_work.follower.on_change()
-        assert isinstance((await at_work.shown.get()).source_error, InternalError)
+        assert isinstance((await at_work.reports.get()).source_error, InternalError)
         at_work.source.fault = None
         await at_work.clock.wake(INTERVAL)
-        assert (await at_work.shown.get()).source_error is None
+        assert (await at_work.reports.get()).source_error is None
 
 
 async def test_a_report_that_cannot_be_shown_is_counted_and_the_next_is(
@@ -376,7 +377,7 @@ async def test_a_report_that_cannot_be_shown_is_counted_and_the_next_is(
     async with following(revisions) as at_work:
         at_work.cannot_show.append(KeyError("s3cr3t"))
         renamed_onto(revisions / "b" / "values", NEWER)
-        at_work.told.put_nowait(None)
+        at_work.changes.put_nowait(None)
         await at_work.failed.wait()
         renamed_onto(revisions / "tags.yaml", "prod: b")
         await at_work.changed()
@@ -407,7 +408,7 @@ async def test_a_reported_change_is_read_even_without_a_watch(tmp_path: Path) ->
     async with asyncio.timeout(LIMIT), following(tmp_path, interval=0.0) as at_work:
         (tmp_path / "a" / "values").write_text(NEWER)
         at_work.follower.on_change()
-        await at_work.shown.get()
+        await at_work.reports.get()
 
         assert at_work.version() == "1.30"
 
@@ -434,7 +435,7 @@ async def test_a_recent_pod_keeps_a_revision_out_no_longer_than_it_is_recent(
         now = KEEP
         report = refused
         while report.errors:
-            report = await at_work.shown.get()
+            report = await at_work.reports.get()
 
     assert isinstance(refused.revisions["a"].error, RecentPodError)
     assert refused.revisions["a"].served is before
@@ -470,7 +471,7 @@ async def test_a_removed_revision_is_dropped_in_time_although_the_clock_was_set_
             at_work.now -= 0.01
             await until(lambda: len(at_work.source.readers) > reads)
         at_work.now += 0.03
-        dropped = await at_work.shown.get()
+        dropped = await at_work.reports.get()
 
     assert removed.revisions["b"].removed_until == 7.01
     assert "b" not in dropped.revisions
@@ -500,10 +501,10 @@ async def test_a_revision_that_was_removed_before_the_server_was_ready_is_droppe
     at_work = Following(Spy(partial(read_directory, revisions)), interval=0.0, keep_removed=0.01)
     shutil.rmtree(revisions / "b")
     at_work.follower.on_change()
-    assert at_work.shown.get_nowait().revisions["b"].removed_until == 7.01
+    assert at_work.reports.get_nowait().revisions["b"].removed_until == 7.01
 
     async with running(at_work.follower.run()), asyncio.timeout(LIMIT):
         at_work.now += 0.03
-        dropped = await at_work.shown.get()
+        dropped = await at_work.reports.get()
 
     assert list(dropped.revisions) == ["a"]

@@ -16,10 +16,10 @@ def snapshot(*names: str, tags: str = "", default: str | None = None) -> Snapsho
     return snapshot_of([fake_revision(name) for name in names], parse_tags(tags), default=default)
 
 
-def chosen(found: Snapshot, tag: str) -> list[str]:
+def choices(served: Snapshot, tag: str) -> list[str]:
     """The revisions that a tag leads forty workloads to."""
     workloads = [TagWorkload(("shop", "Deployment", f"web-{number}")) for number in range(40)]
-    return [found.resolve(tag, partial(TagWorkload, *workload)).revision.name for workload in workloads]
+    return [served.resolve(tag, partial(TagWorkload, *workload)).revision.name for workload in workloads]
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_a_name_leads_to_its_revision_directly_or_by_its_tag(name: str, expected
 
 
 @pytest.mark.parametrize(
-    ("found", "names"),
+    ("served", "names"),
     [
         (snapshot(), set()),
         (snapshot("a", "b"), {"a", "b"}),
@@ -44,23 +44,23 @@ def test_a_name_leads_to_its_revision_directly_or_by_its_tag(name: str, expected
         (snapshot("a", "default"), {"a", "default"}),
     ],
 )
-def test_its_names_are_revisions_tags_and_the_default_where_there_is_one(found: Snapshot, names: set[str]) -> None:
-    assert found.names == names
+def test_its_names_are_revisions_tags_and_the_default_where_there_is_one(served: Snapshot, names: set[str]) -> None:
+    assert served.names == names
 
 
 def test_a_weighted_tag_leads_each_workload_to_one_of_its_revisions() -> None:
-    found = snapshot("a", "b", tags="canary: {a: 50, b: 50}")
+    served = snapshot("a", "b", tags="canary: {a: 50, b: 50}")
 
-    assert set(chosen(found, "canary")) == {"a", "b"}
-    assert chosen(found, "canary") == chosen(snapshot("b", "a", tags="canary: {b: 50, a: 50}"), "canary")
+    assert set(choices(served, "canary")) == {"a", "b"}
+    assert choices(served, "canary") == choices(snapshot("b", "a", tags="canary: {b: 50, a: 50}"), "canary")
 
 
 def test_the_salt_is_the_tags_name_unless_it_is_said() -> None:
     tags = "one: {a: 1, b: 1}\ntwo: {weights: {a: 1, b: 1}, salt: one}\nthree: {a: 1, b: 1}"
-    found = snapshot("a", "b", tags=tags)
+    served = snapshot("a", "b", tags=tags)
 
-    assert chosen(found, "one") == chosen(found, "two")
-    assert chosen(found, "one") != chosen(found, "three")
+    assert choices(served, "one") == choices(served, "two")
+    assert choices(served, "one") != choices(served, "three")
 
 
 @pytest.mark.parametrize("tags", ["prod: a", "prod: {a: 9}"])
@@ -73,10 +73,10 @@ def test_the_workload_is_not_computed_without_a_choice(tags: str) -> None:
 
 
 def test_a_choice_that_is_not_made_by_the_weights_of_the_tag_has_a_reason() -> None:
-    found = snapshot("a", "b", tags="prod: {weights: {a: 100, b: 0}, namespaces: {payments: b}}")
+    served = snapshot("a", "b", tags="prod: {weights: {a: 100, b: 0}, namespaces: {payments: b}}")
 
     def of(namespace: str, pin: str = "") -> tuple[str, str]:
-        resolved = found.resolve("prod", lambda: TagWorkload((namespace, "Deployment", "web"), pin))
+        resolved = served.resolve("prod", lambda: TagWorkload((namespace, "Deployment", "web"), pin))
         return resolved.revision.name, resolved.reason
 
     assert of("shop") == ("a", "")
@@ -90,12 +90,12 @@ def test_a_choice_that_is_not_made_by_the_weights_of_the_tag_has_a_reason() -> N
 
 
 def test_a_tag_with_a_shadow_names_the_candidate() -> None:
-    found = snapshot("a", "b", tags="prod: {revision: a, shadow: {revision: b, sample: 25}}")
+    served = snapshot("a", "b", tags="prod: {revision: a, shadow: {revision: b, sample: 25}}")
 
-    candidate = found.resolve("prod").candidate
+    candidate = served.resolve("prod").candidate
     assert candidate is not None
     assert (candidate.revision.name, candidate.sample) == ("b", 25)
-    assert found.resolve("a").candidate is None
+    assert served.resolve("a").candidate is None
 
 
 @pytest.mark.parametrize(
@@ -118,9 +118,9 @@ def test_a_request_without_a_name_or_for_default_gets_the_default(
 
 
 def test_a_removed_revision_called_default_is_served_by_its_name() -> None:
-    found = snapshot_of([fake_revision(name) for name in ("a", "default")], {}, removed=["default"])
+    served = snapshot_of([fake_revision(name) for name in ("a", "default")], {}, removed=["default"])
 
-    assert [found.resolve(name).revision.name for name in ("", "default")] == ["a", "default"]
+    assert [served.resolve(name).revision.name for name in ("", "default")] == ["a", "default"]
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_there_is_no_default_if_no_rule_applies(
 
 
 @pytest.mark.parametrize(
-    ("found", "name", "says"),
+    ("served", "name", "says"),
     [
         (snapshot("b", "a", tags="prod: a"), "nope", "there is no revision or tag 'nope'; known are a, b, prod"),
         (
@@ -146,9 +146,9 @@ def test_there_is_no_default_if_no_rule_applies(
         (snapshot(*(f"r{number}" for number in range(100, 125))), "x", "r119 and 5 more"),
     ],
 )
-def test_an_unknown_name_is_refused_with_those_that_are_known(found: Snapshot, name: str, says: str) -> None:
+def test_an_unknown_name_is_refused_with_those_that_are_known(served: Snapshot, name: str, says: str) -> None:
     with pytest.raises(UnknownRevisionError) as caught:
-        found.resolve(name)
+        served.resolve(name)
 
     assert str(caught.value).endswith(says)
 

@@ -62,9 +62,9 @@ class Setup:
 
 def loaded(tags: str, keep_removed: float = 0.0) -> Setup:
     """Revisions `a` and `b` and tags, loaded at second 1."""
-    made = Setup(SourceState((make_raw("a"), make_raw("b")), tags=parse_tags(tags)), keep_removed)
-    made.loader.load(1.0)
-    return made
+    setup = Setup(SourceState((make_raw("a"), make_raw("b")), tags=parse_tags(tags)), keep_removed)
+    setup.loader.load(1.0)
+    return setup
 
 
 @pytest.fixture
@@ -222,7 +222,7 @@ def test_a_changed_proxy_config_is_a_new_snapshot_and_builds_no_revision(setup: 
     after = setup.registry.snapshot
     assert after is not before
     assert after.revisions["a"].templates is before.revisions["a"].templates
-    assert [each.fields for each in after.revisions["a"].proxy_configs_of({"namespace": "shop"}).below] == [
+    assert [config.fields for config in after.revisions["a"].proxy_configs_of({"namespace": "shop"}).below] == [
         {"concurrency": 2}
     ]
 
@@ -246,7 +246,7 @@ def test_a_kept_revision_gets_the_current_facts(setup: Setup, refused: bool) -> 
 
     assert [state.error is None for state in report.revisions.values()] == [False, True]
     served = setup.registry.snapshot.revisions
-    assert [each.node_versions for each in served.values()] == [("v1.33.0",)] * 2
+    assert [revision.node_versions for revision in served.values()] == [("v1.33.0",)] * 2
     assert (served["a"].templates is before.templates, report.revisions["a"].loaded_at) == (True, 1.0)
 
 
@@ -527,7 +527,7 @@ def test_a_source_that_fails_again_and_again_takes_no_memory(setup: Setup) -> No
 
 A = fake_revision("a")
 GOOD = RevisionState("a", A, None, 1.0)
-KEPT = replace(GOOD, error=ConfigError("is empty", where="a/config"))
+BROKEN_SINCE = replace(GOOD, error=ConfigError("is empty", where="a/config"))
 NEVER = RevisionState("a", None, ConfigError("is empty", where="a/config"))
 NEW = RevisionState("a", fake_revision("a", fingerprint="beef"), None, 2.0, ("it leaves a pod alone",))
 GONE = LoadReport({"a": replace(GOOD, error=ConfigError("gone"))}, (), ConfigError("gone"))
@@ -551,9 +551,17 @@ def report(*states: RevisionState, tags: str = "") -> LoadReport:
             [(logging.INFO, SERVED.format("beef")), (logging.WARNING, "revision a: it leaves a pod alone")],
         ),
         (EMPTY, report(NEVER), [(logging.ERROR, "not served: a/config: is empty")]),
-        (report(GOOD), report(KEPT), [(logging.ERROR, "not served, keeping the last good one: a/config: is empty")]),
-        (report(KEPT), report(KEPT), []),
-        (report(KEPT), report(GOOD), [(logging.INFO, "revision a: its source matches the served revision again")]),
+        (
+            report(GOOD),
+            report(BROKEN_SINCE),
+            [(logging.ERROR, "not served, keeping the last good one: a/config: is empty")],
+        ),
+        (report(BROKEN_SINCE), report(BROKEN_SINCE), []),
+        (
+            report(BROKEN_SINCE),
+            report(GOOD),
+            [(logging.INFO, "revision a: its source matches the served revision again")],
+        ),
         # Nodes and namespaces that came and went: another object, the same build.
         (report(GOOD), report(replace(GOOD, served=fake_revision("a"))), []),
         (
@@ -619,7 +627,7 @@ def test_a_removed_revision_gets_the_current_facts(keeping: Setup) -> None:
     report = keeping.loader.load(200.0)
 
     served = keeping.registry.snapshot.revisions
-    assert [(each.node_versions, each.namespaces) for each in served.values()] == [
+    assert [(revision.node_versions, revision.namespaces) for revision in served.values()] == [
         (facts.node_versions, facts.namespaces)
     ] * 2
     assert report.revisions["b"].removed_until == 700.0
@@ -683,8 +691,8 @@ def test_the_log_says_when_a_revision_is_removed_comes_back_and_is_dropped(keepi
         reports.append(keeping.loader.report)
     reports.append(keeping.loader.load(800.0))
 
-    told = [text for pair in pairwise(reports) for _, text in report_changes(*pair) if text.startswith("revision b")]
-    assert told == [
+    lines = [text for pair in pairwise(reports) for _, text in report_changes(*pair) if text.startswith("revision b")]
+    assert lines == [
         "revision b: removed; it is served for another 600 s",
         "revision b: its source has it again",
         "revision b: removed; it is served for another 600 s",

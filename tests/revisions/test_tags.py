@@ -86,9 +86,9 @@ def test_a_tag_with_one_revision_that_gets_anything_has_no_choice(text: str, sol
 def test_a_namespace_without_a_revision_gets_the_weights_of_the_tag() -> None:
     tag = parse_tags("prod: {weights: {a: 9, b: 1}, namespaces: {x: c, w: {a: 1, c: 1}, z: b}}")["prod"]
 
-    left = tag.among({"a", "b"})
+    remaining = tag.among({"a", "b"})
 
-    assert left == Tag("prod", tag.weights, namespaces={"w": (("a", 1),), "z": (("b", 1),)})
+    assert remaining == Tag("prod", tag.weights, namespaces={"w": (("a", 1),), "z": (("b", 1),)})
     assert tag.among({"c"}) is None
 
 
@@ -153,9 +153,9 @@ def test_yaml_that_cannot_be_read_names_its_line() -> None:
 def test_a_tag_is_served_without_a_missing_shadow_or_revision_of_weight_0(
     text: str, served: tuple[str, ...], usable: str, faults: list[str]
 ) -> None:
-    found, errors = usable_tags(parse_tags(text), served)
+    usable_now, errors = usable_tags(parse_tags(text), served)
 
-    assert found == parse_tags(usable)
+    assert usable_now == parse_tags(usable)
     assert [str(error).startswith(says) for error, says in zip(errors, faults, strict=True)] == [True] * len(faults)
 
 
@@ -261,30 +261,30 @@ def test_a_tag_of_two_objects_that_agree_is_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("other", "shown"),
+    ("other", "name"),
     [(TagObject("prod", "b", "w2"), "w2 (b)"), (TagObject("prod", "a", "w2", {SALT: "spring"}), "w2 (a)")],
 )
-def test_a_tag_of_two_different_objects_is_an_error(other: TagObject, shown: str) -> None:
+def test_a_tag_of_two_different_objects_is_an_error(other: TagObject, name: str) -> None:
     tags, faults = read_tags([other, TagObject("prod", "a", "w1"), TagObject("x", "a", "w")])
 
     assert list(tags) == ["x"]
     assert {tag: str(fault) for tag, fault in faults.items()} == {
-        "prod": f"tag `prod`: several MutatingWebhookConfigurations have it: w1 (a), {shown}; delete all but one"
+        "prod": f"tag `prod`: several MutatingWebhookConfigurations have it: w1 (a), {name}; delete all but one"
     }
 
 
 def test_only_the_injectors_own_annotations_are_remembered() -> None:
     annotations = {"revision-injector/salt": "spring", "kubectl.kubernetes.io/last-applied-configuration": "{}"}
-    found = tag_object({"metadata": {"name": "w", "labels": {"istio.io/tag": "a"}, "annotations": annotations}})
+    obj = tag_object({"metadata": {"name": "w", "labels": {"istio.io/tag": "a"}, "annotations": annotations}})
 
-    assert found == TagObject("a", "default", "w", {"revision-injector/salt": "spring"})
+    assert obj == TagObject("a", "default", "w", {"revision-injector/salt": "spring"})
 
 
 @cases("file", "tag", "revision")
 def test_the_tags_that_istioctl_generates_are_read(file: str, tag: str | None, revision: str | None) -> None:
-    found = tag_object(golden(file))
+    obj = tag_object(golden(file))
 
-    assert (found and (found.tag, found.revision)) == (None if tag is None else (tag, revision))
+    assert (obj and (obj.tag, obj.revision)) == (None if tag is None else (tag, revision))
 
 
 WORKLOADS = [("shop", "Deployment", f"web-{number}") for number in range(20_000)]
@@ -295,11 +295,11 @@ CHI_SQUARE = {1: 10.83, 2: 13.82, 3: 16.27}
 names = st.text("abc-019", min_size=1, max_size=8)
 keys = st.tuples(names, st.sampled_from(["Deployment", "CronJob", "Pod"]), names)
 weightings = st.dictionaries(names, st.integers(0, 1000), min_size=2, max_size=5).filter(
-    lambda found: any(found.values())
+    lambda weights: any(weights.values())
 )
 
 
-def chosen(weights: dict[str, int], key: tuple[str, str, str], salt: str = "prod") -> str:
+def choice(weights: dict[str, int], key: tuple[str, str, str], salt: str = "prod") -> str:
     return choose(tuple(weights.items()), salt, key)
 
 
@@ -314,7 +314,7 @@ def owned(kind: str, owner: str, generated: str, labels: dict[str, str] | None =
     ids=str,
 )
 def test_each_revision_gets_its_share_of_many_workloads(weights: dict[str, int]) -> None:
-    counts = Counter(chosen(weights, key) for key in WORKLOADS)
+    counts = Counter(choice(weights, key) for key in WORKLOADS)
 
     expected = {name: len(WORKLOADS) * weight / sum(weights.values()) for name, weight in weights.items()}
     statistic = sum((counts[name] - wanted) ** 2 / wanted for name, wanted in expected.items())
@@ -322,7 +322,7 @@ def test_each_revision_gets_its_share_of_many_workloads(weights: dict[str, int])
 
 
 def test_a_weight_of_zero_receives_no_workloads() -> None:
-    assert {chosen({"a": 1, "b": 0}, key) for key in WORKLOADS[:2000]} == {"a"}
+    assert {choice({"a": 1, "b": 0}, key) for key in WORKLOADS[:2000]} == {"a"}
 
 
 @given(weightings, st.data(), keys, st.integers(1, 10_000))
@@ -331,7 +331,7 @@ def test_raising_a_weight_moves_workloads_only_to_its_revision(
 ) -> None:
     raised = data.draw(st.sampled_from(sorted(weights)))
 
-    before, after = chosen(weights, key), chosen({**weights, raised: weights[raised] + more}, key)
+    before, after = choice(weights, key), choice({**weights, raised: weights[raised] + more}, key)
 
     assert after in (before, raised)
 
@@ -345,7 +345,7 @@ def test_lowering_a_weight_moves_only_its_own_workloads(
     if not any(fewer.values()):
         return
 
-    before, after = chosen(weights, key), chosen(fewer, key)
+    before, after = choice(weights, key), choice(fewer, key)
 
     assert before in (after, lowered)
 
@@ -354,7 +354,7 @@ def test_lowering_a_weight_moves_only_its_own_workloads(
 def test_a_pair_that_is_shifted_step_by_step_moves_each_workload_once(
     key: tuple[str, str, str], steps: list[int]
 ) -> None:
-    course = [chosen({"old": 100 - share, "new": share}, key) for share in sorted(steps)]
+    course = [choice({"old": 100 - share, "new": share}, key) for share in sorted(steps)]
 
     assert course == sorted(course, reverse=True)
 
@@ -363,26 +363,26 @@ def test_a_pair_that_is_shifted_step_by_step_moves_each_workload_once(
 def test_with_three_revisions_a_workload_moves_once_while_a_weight_grows(
     key: tuple[str, str, str], steps: list[int], first: int, second: int
 ) -> None:
-    course = [chosen({"a": first, "b": second, "new": share}, key) for share in sorted(steps)]
+    course = [choice({"a": first, "b": second, "new": share}, key) for share in sorted(steps)]
 
     assert sum(one != other for one, other in pairwise(course)) <= 1
 
 
 def test_ten_then_fifty_then_all_moves_each_workload_at_most_once() -> None:
     steps = [{"old": 90, "new": 10}, {"old": 50, "new": 50}, {"old": 0, "new": 100}]
-    courses = Counter(tuple(chosen(weights, key) for weights in steps) for key in WORKLOADS)
+    courses = Counter(tuple(choice(weights, key) for weights in steps) for key in WORKLOADS)
 
     assert set(courses) == {("new", "new", "new"), ("old", "new", "new"), ("old", "old", "new")}
 
 
 @given(weightings, keys)
 def test_the_order_of_the_revisions_does_not_matter(weights: dict[str, int], key: tuple[str, str, str]) -> None:
-    assert chosen(weights, key) == chosen(dict(reversed(weights.items())), key)
+    assert choice(weights, key) == choice(dict(reversed(weights.items())), key)
 
 
 def test_another_salt_is_another_choice() -> None:
     weights = {"a": 50, "b": 50}
-    same = sum(chosen(weights, key, "one") == chosen(weights, key, "two") for key in WORKLOADS)
+    same = sum(choice(weights, key, "one") == choice(weights, key, "two") for key in WORKLOADS)
 
     assert same / len(WORKLOADS) == pytest.approx(0.5, abs=0.02)
 
@@ -394,12 +394,12 @@ def test_another_process_chooses_the_same() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
-    assert done.stdout.strip() == "".join(chosen({"a": 2, "b": 1}, key) for key in WORKLOADS[:40])
+    assert done.stdout.strip() == "".join(choice({"a": 2, "b": 1}, key) for key in WORKLOADS[:40])
 
 
 def test_another_release_chooses_the_same() -> None:
     """A change of the hash would move workloads by itself: it needs a line in the changelog, and a reason."""
-    assert "".join(chosen({"a": 2, "b": 1}, key) for key in WORKLOADS[:24]) == "baaabbaaaabbaaaabaaaaaaa"
+    assert "".join(choice({"a": 2, "b": 1}, key) for key in WORKLOADS[:24]) == "baaabbaaaabbaaaabaaaaaaa"
 
 
 def test_draws_depend_on_word_boundaries() -> None:

@@ -62,10 +62,10 @@ class Memory:
         self.written.append(name)
 
     def users(self, name: str) -> Sequence[str]:
-        return [f"namespace {each}" for each in self.used.get(name, ())]
+        return [f"namespace {namespace}" for namespace in self.used.get(name, ())]
 
     def sidecars(self, revision: str) -> Sequence[str]:
-        return [f"pod {each}" for each in self.running.get(revision, ())]
+        return [f"pod {pod}" for pod in self.running.get(revision, ())]
 
 
 def set_tag(store: Memory, tag: Tag, *, overwrite: bool = False) -> None:
@@ -370,7 +370,7 @@ def test_a_tag_that_moves_keeps_its_options_unless_they_end(
 
 
 def test_users_are_named_by_kind_twenty_at_most() -> None:
-    users = [*(f"namespace n-{each}" for each in range(15)), *(f"pod n/p-{each}" for each in range(100))]
+    users = [*(f"namespace n-{number}" for number in range(15)), *(f"pod n/p-{number}" for number in range(100))]
 
     check_unused([], doing="cannot remove it")
     with pytest.raises(TagError) as caught:

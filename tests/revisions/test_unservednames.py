@@ -35,25 +35,25 @@ SERVED = frozenset({"1-24", "prod"})
 
 def labelled(name: str, labels: dict[str, str] | None, namespace: str = "", **metadata: Any) -> dict[str, Any]:
     """An object as the API server gives its metadata."""
-    found = item(name, 11, namespace)
-    found["metadata"] |= {"labels": labels, **metadata}
-    return found
+    obj = item(name, 11, namespace)
+    obj["metadata"] |= {"labels": labels, **metadata}
+    return obj
 
 
 @cases("labels", "revision", "injection")
 def test_a_namespaces_name_is_remembered_unless_istio_injection_takes_precedence(
     labels: dict[str, str] | None, revision: str | None, injection: bool | None
 ) -> None:
-    found = labelled("shop", labels)
+    namespace = labelled("shop", labels)
 
-    assert (namespace_revision(found), has_injection_label(found)) == (revision, injection)
+    assert (namespace_revision(namespace), has_injection_label(namespace)) == (revision, injection)
 
 
-@cases("labels", "annotations", "kept")
+@cases("labels", "annotations", "remembered")
 def test_a_pods_name_is_remembered_if_it_is_not_served_and_has_no_sidecar(
-    labels: dict[str, str] | None, annotations: dict[str, str] | None, kept: str | None
+    labels: dict[str, str] | None, annotations: dict[str, str] | None, remembered: str | None
 ) -> None:
-    assert unserved_name(labelled("a", labels, "shop", annotations=annotations), SERVED) == kept
+    assert unserved_name(labelled("a", labels, "shop", annotations=annotations), SERVED) == remembered
 
 
 def test_only_pods_that_want_a_sidecar_of_an_unserved_name_are_asked_for() -> None:
@@ -87,11 +87,11 @@ def test_pods_that_cannot_be_listed_are_not_counted_as_none() -> None:
 def test_the_most_frequent_names_are_shown_up_to_a_bound() -> None:
     names = {f"name-{number:03}": (1, 0) for number in range(105)}
 
-    shown = UnservedCount(200, 0, {**names, "often": (50, 20), "x" * 500: (40, 0)}).to_dict()
+    rows = UnservedCount(200, 0, {**names, "often": (50, 20), "x" * 500: (40, 0)}).to_dict()
 
-    assert list(shown["names"])[:3] == ["often", "x" * 63, "name-000"]
-    assert shown["names"]["often"] == {"namespaces": 50, "pods": 20}
-    assert (len(shown["names"]), shown["more"]) == (100, 7)
+    assert list(rows["names"])[:3] == ["often", "x" * 63, "name-000"]
+    assert rows["names"]["often"] == {"namespaces": 50, "pods": 20}
+    assert (len(rows["names"]), rows["more"]) == (100, 7)
 
 
 def watched(api: FakeApi, plural: str) -> list[str]:
@@ -130,12 +130,12 @@ class Net:
 @pytest.fixture
 def api() -> FakeApi:
     """Two namespaces and three pods, of which one each leads nowhere."""
-    made = FakeApi()
+    fake = FakeApi()
     for name, labels in (("shop", {REV: "prdo"}), ("mesh", {REV: "a"}), ("old", {AUTO: "enabled"})):
-        made.put(NAMESPACES, labelled(name, labels))
+        fake.put(NAMESPACES, labelled(name, labels))
     for name, namespace, revision in (("lost", "plain", "prdo"), ("led", "old", "prdo"), ("found", "plain", "a")):
-        made.put(PODS, labelled(name, {REV: revision}, namespace))
-    return made
+        fake.put(PODS, labelled(name, {REV: revision}, namespace))
+    return fake
 
 
 @in_fake_time
@@ -218,11 +218,11 @@ async def test_the_api_server_is_asked_again_only_where_what_is_served_changes(a
     async with net.follow():
         await asyncio.sleep(3600)
         assert api.count("list") == 3
-        api.asked.clear()
+        api.requests.clear()
         net.serve("a", "b", "c")
         await asyncio.sleep(3600)
         wanted = pod_selector(("a", "b", "c"))
-        assert [each for each in api.asked if each.startswith("list")] == [f"list pods {wanted}"]
+        assert [request for request in api.requests if request.startswith("list")] == [f"list pods {wanted}"]
         assert watched(api, "pods") == [wanted]
         assert all(scope.metadata_only for scope in api.watching)
         assert sorted(watched(api, "namespaces")) == [AUTO, REV]

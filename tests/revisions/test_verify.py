@@ -143,7 +143,7 @@ def keep(recent: RecentPods, name: str, review: bytes = b"{}", *, revision: str 
     recent.keep(revision, review, pod={"metadata": meta_of(name)}, namespace=namespace, envs={})
 
 
-def kept(recent: RecentPods, revision: str = "a") -> list[tuple[str, str, bytes]]:
+def stored(recent: RecentPods, revision: str = "a") -> list[tuple[str, str, bytes]]:
     """The stored pods of a revision."""
     return [(pod.namespace, pod.owner, pod.review) for pod in recent.snapshot().get(revision, ())]
 
@@ -157,12 +157,12 @@ def test_the_last_of_each_workload_are_kept_by_revision() -> None:
     keep(recent, "db", b"4", namespace="test")
     keep(recent, "db", b"5", revision="b")
 
-    assert kept(recent) == [
+    assert stored(recent) == [
         ("shop", "StatefulSet web", b"2"),
         ("shop", "StatefulSet db", b"3"),
         ("test", "StatefulSet db", b"4"),
     ]
-    assert kept(recent, "b") == [("shop", "StatefulSet db", b"5")]
+    assert stored(recent, "b") == [("shop", "StatefulSet db", b"5")]
 
 
 def test_the_number_of_pods_is_bounded() -> None:
@@ -171,7 +171,7 @@ def test_the_number_of_pods_is_bounded() -> None:
     for number in range(100):
         keep(recent, f"w{number}")
 
-    assert [owner for _, owner, _ in kept(recent)] == [f"StatefulSet w{96 + i}" for i in range(4)]
+    assert [owner for _, owner, _ in stored(recent)] == [f"StatefulSet w{96 + i}" for i in range(4)]
 
 
 @pytest.mark.parametrize(("size", "count"), [(2**16, 1), (2**16 + 1, 0)])
@@ -180,7 +180,7 @@ def test_a_large_review_is_not_kept(size: int, count: int) -> None:
 
     keep(recent, "db", b" " * size)
 
-    assert len(kept(recent)) == count
+    assert len(stored(recent)) == count
 
 
 def test_a_snapshot_does_not_change_with_what_comes() -> None:
@@ -209,7 +209,7 @@ def test_a_pod_is_named_by_its_owner_on_one_line(pod: dict[str, Any], named: str
 
     recent.keep("a", b"{}", pod=pod, namespace="shop", envs={})
 
-    assert [str(each) for each in recent.snapshot()["a"]] == [named]
+    assert [str(text) for text in recent.snapshot()["a"]] == [named]
 
 
 def test_a_pod_is_forgotten_some_time_after_the_last_admission_of_its_workload() -> None:
@@ -222,4 +222,4 @@ def test_a_pod_is_forgotten_some_time_after_the_last_admission_of_its_workload()
     keep(recent, "new", b"3")
     now = 3600.0
 
-    assert kept(recent) == [("shop", "StatefulSet new", b"3")]
+    assert stored(recent) == [("shop", "StatefulSet new", b"3")]

@@ -51,7 +51,7 @@ class Api(FakeKube):
     ) -> dict[str, Any]:
         if resource.plural == "selfsubjectaccessreviews":
             asked = manifest["spec"]["resourceAttributes"]
-            self.asked.append(f"may {asked['verb']} {asked['resource']} {asked['namespace']}".rstrip())
+            self.requests.append(f"may {asked['verb']} {asked['resource']} {asked['namespace']}".rstrip())
             if asked["name"]:
                 return {"status": {"allowed": asked["name"] in self.named}}
             return {"status": {"allowed": self.allows(asked["verb"], asked["resource"], asked["namespace"])}}
@@ -90,7 +90,7 @@ async def test_without_a_tag_the_labels_of_the_namespace_decide() -> None:
 
     assert await checked(api, plan) == ()
     assert api.tried[0]["metadata"]["annotations"] == {}
-    assert not any("mutatingwebhookconfigurations" in each for each in api.asked)
+    assert not any("mutatingwebhookconfigurations" in each for each in api.requests)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ async def test_a_control_plane_without_ready_endpoints_is_the_only_fault() -> No
     api = Api(endpoints=[{"conditions": {"ready": False}}])
 
     assert await checked(api) == ("Service istio-system/istiod-1-30 has no ready endpoint",)
-    assert (api.tried, api.asked) == ([], [])
+    assert (api.tried, api.requests) == ([], [])
 
 
 async def test_a_role_can_name_the_webhooks_of_the_tag() -> None:
@@ -150,7 +150,7 @@ async def test_a_missing_permission_is_named_with_its_namespace_and_nothing_is_t
 
     assert await checked(api) == ("no permission to patch deployments in namespace shop",)
     assert api.tried == []
-    assert api.asked == [
+    assert api.requests == [
         "may patch mutatingwebhookconfigurations",
         "may patch deployments",
         "may patch deployments pay",
