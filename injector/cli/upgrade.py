@@ -70,6 +70,7 @@ from injector.upgrade.plan import (
     RESTART_TIME,
     STAYS,
     Entry,
+    Key,
     Plan,
     answers_for,
     make_plan,
@@ -81,7 +82,9 @@ from injector.upgrade.state import (
     COMPLETED,
     INCOMPLETE,
     PAUSED,
+    RETRY,
     ROLLED_BACK,
+    SKIP,
     VERBS,
     State,
     counts_text,
@@ -394,6 +397,8 @@ def status_text(stored: Stored, output: str, now: float) -> str:
         f"left: {state.left} of {state.total} workloads{forecast}\n" if state.left and not state.has_ended else ""
     )
     waves = table(("WAVE", "PROGRESS"), rows)
+    if state.skipped:
+        work_line += escape_line(f"skipped: {first_of(state.skipped, MAX_LISTED)}") + "\n"
     return (
         f"{head_line(stored, now)}\n{work_line}{_runner_line(stored, now)}\n{waves}{gate_text}{remaining_text(state)}"
     )
@@ -452,6 +457,41 @@ def _command(verb: str) -> click.Command:
 
 for _verb in VERBS:
     upgrade.add_command(_command(_verb))
+
+
+_HELP_SINGLE: Final = {
+    SKIP: "Leave out a workload of the upgrade NAME knowingly. The end names it as left; `accept` closes the upgrade then.",
+    RETRY: "Restart a workload of the upgrade NAME again at once, which failed, was blocked or is skipped.",
+}
+
+
+def _single_command(verb: str) -> click.Command:
+    @_NAME
+    @click.argument("workload", nargs=-1, required=True)
+    @cluster_options
+    @verbose
+    def change(*, name: str, workload: tuple[str, ...], sources: RevisionSources, kubeconfig: Kubeconfig) -> None:
+        from injector.upgrade.single import change_workload  # as in ``run``
+        from injector.upgrade.survey import Surveyor
+
+        async def work(client: KubeClient) -> tuple[Stored, Key]:
+            now, store = float(int(time.time())), Store(client, name)
+            return await change_workload(store, Surveyor(client, sources), verb, " ".join(workload), now)
+
+        with open_session(kubeconfig) as session:
+            stored, key = session.run(work)
+        echo(escape_line(f"{key}: {'skipped' if verb == SKIP else 'is tried again'}"))
+        echo(head_line(stored, time.time()))
+
+    text = (
+        f"{_HELP_SINGLE[verb]}\n\nWORKLOAD is NAMESPACE/KIND/NAME, or KIND NAMESPACE/NAME as the status names it. "
+        "The command reads the cluster as `plan` does, and refuses a workload that the upgrade does not have."
+    )
+    return click.command(verb, help=text, epilog=examples(f"upgrade {verb} to-1-30 shop/deployment/web"))(change)
+
+
+for _verb in (SKIP, RETRY):
+    upgrade.add_command(_single_command(_verb))
 
 
 def read_document(filename: str) -> tuple[dict[str, Any], Upgrade]:

@@ -210,7 +210,7 @@ def _metrics_row(stored: Stored) -> UpgradeRow | None:
     upgrade, state = stored.upgrade, stored.state
     done = len(upgrade.waves) if state.phase == COMPLETED else state.wave
     progressed = 0.0
-    if not state.has_ended and state.reason != WINDOW:
+    if not state.has_ended and state.reason != WINDOW and not state.waits_for_approval:
         # A soak is progress until its end.
         progressed = state.since + upgrade.soak if state.step == SOAKING and not state.back else state.progressed
     gates = {name: text.partition(":")[0] for name, text in state.gates.items()}

@@ -65,6 +65,7 @@ class Wave:
         namespaces: the names of namespaces; empty for all.
         selector: a selector of the labels of workloads; None for all.
         importance: the value of the importance label; empty for all.
+        approval: whether it waits for ``promote`` before it begins.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Wave:
     namespaces: frozenset[str] = frozenset()
     selector: Selector | None = None
     importance: str = ""
+    approval: bool = False
 
     def includes(self, namespace: str, labels: Mapping[str, str], importance_label: str) -> bool:
         """Return whether the filters match a workload with these labels."""
@@ -254,7 +256,7 @@ _SPEC: Final = (
     *("tag", "from", "to", "waves", "importanceLabel", "limits", "gates", "soak", "timeout", "deadline", "windows"),
     *("onFailure", "run", "repeat"),
 )
-_WAVE: Final = ("name", "weight", "namespaces", "selector", "importance")
+_WAVE: Final = ("name", "weight", "namespaces", "selector", "importance", "approval")
 _LIMITS: Final = ("workloads", "unavailablePods", "unavailablePodsPerNamespace")
 _GATES: Final = ("maxRestarts", "prometheus", "metrics")
 _METRIC: Final = ("name", "query", "min", "max", "noData")
@@ -284,7 +286,7 @@ def _check(upgrade: Upgrade, spec: _Fields) -> None:
             spec.refuse("waves", "the weights do not rise", "give every wave a weight, such as 10, 50 and 100")
         if not upgrade.tag:
             spec.refuse("waves", "a weight needs a tag", "name the tag, or use namespaces or selectors")
-    open_waves = [wave.name for wave in upgrade.waves[:-1] if wave == Wave(wave.name)]
+    open_waves = [wave.name for wave in upgrade.waves[:-1] if wave == Wave(wave.name, approval=wave.approval)]
     if open_waves:
         hint = "put it last, or give it namespaces, a selector or an importance"
         spec.refuse("waves", f"wave {open_waves[0]} has all workloads, so that later waves have none", hint)
@@ -304,8 +306,9 @@ def _wave(raw: _Fields, number: int) -> Wave:
         namespaces=frozenset(namespaces),
         selector=None if selector is None else _selector(raw, selector),
         importance=raw.text("importance", ""),
+        approval=raw.flag("approval"),
     )
-    if weight is not None and wave != Wave(wave.name, weight):
+    if weight is not None and wave != Wave(wave.name, weight, approval=wave.approval):
         raw.refuse("weight", "it has filters too", "use either weights or filters in all waves")
     return wave
 

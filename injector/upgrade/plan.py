@@ -61,6 +61,11 @@ class Key(NamedTuple):
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}"
 
+    @property
+    def path(self) -> str:
+        """Its name as commands read it."""
+        return "/".join(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Restart:
@@ -331,6 +336,18 @@ class Plan:
 
         return replace(self, entries=tuple(map(with_delays, self.entries)))
 
+    def without(self, skipped: Collection[str]) -> Plan:
+        """Return the plan in which the workloads stay that a user skips."""
+        if not skipped:
+            return self
+        entries = (
+            replace(entry, action=STAYS, note=SKIPPED, wave=None)
+            if entry.action != STAYS and str(entry.key) in skipped
+            else entry
+            for entry in self.entries
+        )
+        return replace(self, entries=tuple(entries))
+
     def of_wave(self, index: int) -> list[Entry]:
         """Return the workloads of a wave."""
         return [entry for entry in self.entries if entry.wave == index]
@@ -453,6 +470,7 @@ def _tag_with_weights(upgrade: Upgrade, tag: Tag, index: int) -> Tag:
 
 
 _ALL: Final = 100
+SKIPPED: Final = "skipped by a user"
 NO_SIDECAR: Final = "a pod has no sidecar, and a new one would get one: restart it yourself"
 
 

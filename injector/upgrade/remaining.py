@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from injector.upgrade.plan import BLOCKED, NO_SIDECAR, RESTART, RESTARTABLE, ROLLOUT
+from injector.upgrade.plan import BLOCKED, NO_SIDECAR, RESTART, RESTARTABLE, ROLLOUT, SKIPPED, STAYS
 from injector.upgrade.state import Remaining
 
 if TYPE_CHECKING:
@@ -36,6 +36,11 @@ def _in_plan(plan: Plan, wrong: str) -> Iterator[Remaining]:
             reason, _, remedy = entry.note.partition(": ")
             kinds = f" ({entry.kinds[0]})" if entry.kinds and not remedy else ""
             yield Remaining(str(entry.key), f"{_has(entry.workload, wrong)}: {reason}{kinds}", remedy or "correct it")
+        elif entry.action == STAYS and entry.note == SKIPPED:
+            what = _has(entry.workload, wrong) if entry.workload.pods[wrong] else entry.workload.restart.trouble
+            remedy = f"`injector upgrade retry {plan.upgrade.name} {entry.key.path}` restarts it"
+            if what:
+                yield Remaining(str(entry.key), f"{what}: {SKIPPED}", remedy)
         elif entry.action == RESTART:
             remedy = f"`injector upgrade resume {plan.upgrade.name}` restarts it"
             yield Remaining(str(entry.key), f"{_has(entry.workload, wrong)}: it was not restarted", remedy)

@@ -28,6 +28,7 @@ from injector.upgrade.state import (
     RESTARTING,
     RUNNING,
     SOAKING,
+    needs_approval,
     new_state,
     progress_text,
 )
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
     from injector.upgrade.document import Upgrade
     from injector.upgrade.gates import BearerToken
     from injector.upgrade.plan import Key
-    from injector.upgrade.state import Remaining, State
+    from injector.upgrade.state import State
     from injector.upgrade.step import GateResult, Transition
     from injector.upgrade.store import Store, Stored
     from injector.upgrade.survey import Survey, Surveyor
@@ -81,7 +82,7 @@ class Memory:
     """What a runner remembers from one turn to the next. A runner that takes over needs none of it.
 
     Attributes:
-        survey: the last survey, and ``surveyed`` the state that it was made for.
+        survey: the last survey; ``surveyed`` and ``retries`` are the state that it was made for.
         observer: the times of the last changes of workloads.
         last_times: the time of the last preflight, survey for the end, and evaluation of the gates.
         refused: the restarts that the API server refused: the mark, the time of the first try, and the reason.
@@ -93,6 +94,7 @@ class Memory:
 
     survey: Survey | None = None
     surveyed: object = None
+    retries: Mapping[str, float] = field(default_factory=dict)
     observer: Observer | None = None
     last_times: dict[str, float] = field(default_factory=dict)
     refused: dict[str, tuple[str, float, str]] = field(default_factory=dict)
@@ -218,7 +220,7 @@ class Run:
             stored = await self.store.save(stored, state, error=self.memory.error)
         if state != last:
             self.runner.say(stored.upgrade, state)
-            if (last.phase, last.step, last.wave) != (state.phase, state.step, state.wave):
+            if _stage(last) != _stage(state):
                 self._announce(stored, state, observation.workloads)
         self.memory.last = state
         await self._act(stored.upgrade, decision, tag)
@@ -231,10 +233,12 @@ class Run:
         base = Observation(runner.now(), (), watches.fault, tag.tag, tag.fault, tag.writer, before)
         if base.blind or (state.back and state.step == MOVING):
             return base
-        survey, remaining = await self._survey(upgrade, state, before)
-        plan = survey.plan
+        survey, is_end = await self._survey(upgrade, state, before)
+        plan = survey.plan.without(state.skipped)
+        remaining = work_left(plan, survey.workloads, state.namespaces) if is_end else None
         is_open, checked = upgrade.in_window(base.now), None
         is_prepared = tag.tag is None or upgrade.target in tag.tag.targets
+        is_open = is_open and not needs_approval(upgrade, state)
         if wants_preflight(state) and is_open and is_prepared and self._is_time("preflight", PREFLIGHT_INTERVAL):
             rollout = watches.resources.get(ROLLOUT)
             checked = await preflight(runner.client, plan, state.wave, runner.istio_namespace, rollout)
@@ -245,7 +249,6 @@ class Run:
         # In a thread, because the event loop of a server answers admissions: 5,000 workloads take 0.1 s, every two seconds.
         views, exhausted = await asyncio.to_thread(observer.observe, plan, *watches.snapshot(), state.restarting, now)
         gates = await self._gates(upgrade, state, [view.key for view in views if view.wave == state.wave and view.new])
-        mark = mark_of(upgrade, state)
         return replace(
             base,
             now=now,
@@ -253,29 +256,25 @@ class Run:
             rival=rival,
             exhausted=exhausted,
             hold=hold,
-            refused=self._refusals(mark, now),
+            refused=self._refusals(upgrade, state, now),
             preflight=checked,
             gates=gates,
             remaining=remaining,
         )
 
-    async def _survey(
-        self, upgrade: Upgrade, state: State, before: Tag | None
-    ) -> tuple[Survey, tuple[Remaining, ...] | None]:
-        """Return the survey of this wave, made anew if it is that of another one, and at the end the work that is left."""
+    async def _survey(self, upgrade: Upgrade, state: State, before: Tag | None) -> tuple[Survey, bool]:
+        """Return the survey of this wave, made anew if it is that of another one, and whether it is new for the end."""
         memory, surveyor = self.memory, self.runner.surveyor
-        # The wait for a window may take days.
-        is_open = upgrade.in_window(self.runner.now())
+        # The wait for a window or an approval may take days.
+        is_open = upgrade.in_window(self.runner.now()) and not needs_approval(upgrade, state)
         wanted: object = state.back, state.wave, wants_preflight(state) and is_open
+        is_retried = memory.retries != state.retries
         is_end = wants_remaining(state) and self._is_time("survey", SURVEY_INTERVAL)
         is_other = wants_preflight(state) and memory.surveyed != wanted
-        if memory.survey is None or is_end or is_other or memory.survey.plan.is_back != state.back:
+        if memory.survey is None or is_end or is_other or is_retried or memory.survey.plan.is_back != state.back:
             memory.survey = await surveyor.survey(upgrade, state, before, is_compared=not state.back)
-            memory.surveyed = wanted
-        survey = memory.survey
-        if not is_end:
-            return survey, None
-        return survey, work_left(survey.plan, survey.workloads, state.namespaces)
+            memory.surveyed, memory.retries = wanted, state.retries
+        return memory.survey, is_end
 
     async def _gates(self, upgrade: Upgrade, state: State, keys: list[Key]) -> tuple[GateResult, ...] | None:
         if not wants_gates(state):
@@ -303,10 +302,9 @@ class Run:
             gates = {gate.name: ": ".join(filter(None, (gate.result, gate.detail))) for gate in observation.gates}
         if observation.blind or not observation.workloads:
             return replace(state, gates=gates)
-        mark = mark_of(upgrade, state)
         concerned = [view for view in observation.workloads if state.back or view.wave == state.wave]
-        counts = Counter(_progress(view, state, mark) for view in concerned)
-        left = sum(_progress(view, state, mark) in _UNFINISHED for view in observation.workloads)
+        counts = Counter(_progress(upgrade, view, state) for view in concerned)
+        left = sum(_progress(upgrade, view, state) in _UNFINISHED for view in observation.workloads)
         total = max(state.total, left)
         return replace(state, counts=dict(sorted(counts.items())), gates=gates, left=left, total=total)
 
@@ -316,12 +314,12 @@ class Run:
         if decision.tag is not None:
             session = ThreadSession(asyncio.get_running_loop(), self.runner.client)
             await asyncio.to_thread(self.runner.write_tag, session, self.runner.istio_namespace, decision.tag, tag)
-        mark = mark_of(upgrade, decision.state)
         for key in decision.restarts:
+            mark = mark_of(upgrade, decision.state, str(key))
             workload = self.watches.workload(key)
             # Another runner may have restarted it since the decision; the version would then be a newer one.
             if workload is not None and workload.observed.mark != mark:
-                await self._restart(key, workload.version, mark, decision.state.token)
+                await self._restart(key, workload.version, mark, decision.state.token_of(str(key)))
 
     async def _restart(self, key: Key, version: str, mark: str, token: float) -> None:
         """Restart one workload, if it is still as it was observed."""
@@ -349,12 +347,12 @@ class Run:
         about["uid"] = item["metadata"]["uid"]
         await self._record(about, "Normal", "UpgradeRestarted", f"restarted by upgrade {mark}")
 
-    def _refusals(self, mark: str, now: float) -> dict[str, str]:
-        """Return the restarts with this mark that the API server has refused for a while."""
+    def _refusals(self, upgrade: Upgrade, state: State, now: float) -> dict[str, str]:
+        """Return the restarts with the present marks that the API server has refused for a while."""
         return {
             name: reason
             for name, (own, since, reason) in self.memory.refused.items()
-            if own == mark and now - since > PREFLIGHT_GRACE
+            if own == mark_of(upgrade, state, name) and now - since > PREFLIGHT_GRACE
         }
 
     # Events
@@ -375,6 +373,7 @@ class Run:
     async def _write_events(self, stored: Stored, state: State, workloads: Sequence[ObservedWorkload]) -> None:
         upgrade = stored.upgrade
         reason = f"Upgrade{state.step if state.phase == RUNNING else state.phase}"
+        reason = f"Upgrade{state.cause}" if state.waits_for_approval else reason
         progress = f", {progress_text(upgrade, state)}" if not state.has_ended else ""
         what = f"upgrade {upgrade.name} to {upgrade.target}: {state.phase}{progress}"
         message = f"{what}; {state.reason}" if state.reason else what
@@ -383,8 +382,9 @@ class Run:
         if state.phase == RUNNING and state.step not in (RESTARTING, SOAKING):
             return
         # A runner that took over has planned no restart of a workload that is restarted already.
-        mark = mark_of(upgrade, state)
-        concerned = (view for view in workloads if view.action == RESTART or view.mark == mark)
+        concerned = (
+            view for view in workloads if view.action == RESTART or view.mark == mark_of(upgrade, state, view.name)
+        )
         if state.phase in (RUNNING, PAUSED):
             concerned = (view for view in concerned if view.wave == state.wave)
         for place in sorted({view.key.namespace for view in concerned}):
@@ -416,6 +416,11 @@ def _about(stored: Stored) -> dict[str, Any]:
     return {"apiVersion": API_VERSION, "kind": KIND, "name": stored.upgrade.name, "uid": meta.get("uid", "")}
 
 
+def _stage(state: State) -> tuple[object, ...]:
+    """Return what is told of when it changes."""
+    return state.phase, state.step, state.wave, state.waits_for_approval
+
+
 def _is_left(view: ObservedWorkload, state: State) -> bool:
     return bool(view.action != BLOCKED and view.new if state.back else view.action == RESTART and view.old)
 
@@ -424,7 +429,8 @@ _UNFINISHED: Final = ("restarting", "waiting")
 """The progress of workloads that are still to be restarted, or not complete."""
 
 
-def _progress(view: ObservedWorkload, state: State, mark: str) -> str:
+def _progress(upgrade: Upgrade, view: ObservedWorkload, state: State) -> str:
+    mark = mark_of(upgrade, state, view.name)
     if view.name in state.restarting:
         return "restarting"
     if view.action in (BLOCKED, STAYS):

@@ -36,10 +36,16 @@ _STEPS: Final = (PREFLIGHT, MOVING, RESTARTING, SOAKING, CHECKING)
 
 VERBS: Final = ("pause", "resume", "promote", "abort", "rollback", "accept")
 """The commands that change a state, as those of the kubectl plugin of Argo Rollouts. ``accept`` closes an upgrade that is Incomplete."""
+SKIP: Final = "skip"
+RETRY: Final = "retry"
 BY_USER: Final = "ByUser"
 """The cause of a state that a command brought about."""
 TAG_CHANGED: Final = "TagChanged"
 """The cause of a pause because another writer changed the tag. An upgrade that is resumed has it until it has written the tag again."""
+WAITING_FOR_APPROVAL: Final = "WaitingForApproval"
+"""The cause of a wait for ``promote`` before a wave."""
+_CAUSES_OF_WORKLOADS: Final = ("PreflightFailed", "RestartFailed", "PodsFailed")
+"""The causes of a pause for which single workloads are to blame, so that trying one again goes on."""
 MAX_REMAINING: Final = 200
 """The workloads that are named at the end. The API server refuses an object of more than 1.5 MB."""
 
@@ -85,6 +91,9 @@ class State:
         token: the time that marks the restarts of the wave or of the rollback. It is stored before the first of them, so that no runner
             restarts a workload again.
         progressed: the time of the last progress.
+        approved: whether the wave has the approval that it waits for.
+        skipped: the workloads that a user leaves out.
+        retries: the tokens of the marks of workloads that a user tries again, by workload; that of the wave does not count for them.
         restarting: the workloads that are being restarted. A workload is added before its restart, and removed when its pods are complete,
             so that every runner counts it for the limits, in the next wave and in a rollback too.
         sidecars: the names that the old and the new revision write into pods. A rollback needs no more of the new revision.
@@ -112,6 +121,9 @@ class State:
     since: float = 0.0
     token: float = 0.0
     progressed: float = 0.0
+    approved: bool = False
+    skipped: tuple[str, ...] = ()
+    retries: Mapping[str, float] = field(default_factory=dict)
     restarting: Mapping[str, PlannedRestart] = field(default_factory=dict)
     tag_before: TagBefore = field(default_factory=TagBefore)
     sidecars: tuple[str, str] = ("", "")
@@ -132,6 +144,20 @@ class State:
         """Whether no runner has anything left to do."""
         return self.phase in FINAL_PHASES
 
+    @property
+    def waits_for_approval(self) -> bool:
+        """Whether the upgrade waits for ``promote`` before a wave."""
+        return self.phase == RUNNING and self.cause == WAITING_FOR_APPROVAL
+
+    @property
+    def last_token(self) -> float:
+        """The latest mark of restarts."""
+        return max((self.token, *self.retries.values()))
+
+    def token_of(self, workload: str) -> float:
+        """Return the token of the mark that the restart of a workload writes."""
+        return self.retries.get(workload, self.token)
+
     def at(self, step: str, now: float, **changed: Any) -> State:
         """Return the state at the start of a step."""
         values: dict[str, Any] = {"step": step, "since": now, "progressed": now, "cause": "", "reason": "", **changed}
@@ -139,10 +165,13 @@ class State:
 
     def next_token(self, now: float) -> float:
         """Return the mark of further restarts: whole seconds, later than every mark before."""
-        return max(float(int(now)), self.token + 1)
+        return max(float(int(now)), self.last_token + 1)
 
     def rolling_back(self, upgrade: Upgrade, now: float, cause: str, reason: str) -> State:
-        """Return the state at the start of a rollback. The restarts that are under way stay, since they give pods the new revision."""
+        """Return the state at the start of a rollback, which brings back skipped workloads too.
+
+        The restarts that are under way stay, since they give pods the new revision.
+        """
         state = self.at(
             MOVING,
             now,
@@ -152,6 +181,9 @@ class State:
             cause=cause,
             reason=reason,
             counts={},
+            token=self.last_token,
+            skipped=(),
+            retries={},
             pace_since=now,
             deadline=now + upgrade.deadline,
             total=0,
@@ -172,6 +204,7 @@ class State:
             name: {"token": utc_text(restart.token), "since": utc_text(restart.since)}
             for name, restart in self.restarting.items()
         }
+        data["retries"] = {name: utc_text(token) for name, token in self.retries.items()}
         data["sidecars"] = dict(zip(("from", "to"), self.sidecars, strict=True))
         return {_KEYS.get(name, name): value for name, value in data.items()}
 
@@ -209,7 +242,7 @@ def new_state(
         sidecars=sidecars,
         pins=pins,
     )
-    return state if before is None else replace(state, token=before.token, restarting=before.restarting)
+    return state if before is None else replace(state, token=before.last_token, restarting=before.restarting)
 
 
 START_AGAIN: Final = "another version of the injector or a person wrote it: delete the Upgrade and create it again"
@@ -229,6 +262,8 @@ def read_state(status: Any, upgrade: Upgrade, *, where: str) -> State:
                 name: {key: _time(text) for key, text in times.items()}
                 for name, times in dict(raw["restarting"]).items()
             }
+        if "retries" in raw:
+            raw["retries"] = {name: _time(text) for name, text in dict(raw["retries"]).items()}
         if "sidecars" in raw:
             raw["sidecars"] = [raw["sidecars"].get(key, "") for key in ("from", "to")]
         state = msgspec.convert(raw, State)
@@ -252,9 +287,7 @@ def _time(text: Any) -> float:
 
 def apply_command(state: State, verb: str, upgrade: Upgrade, now: float) -> State:
     """Return the state after a command of a user. Raises UsageError if the command does not fit the state."""
-    if state.has_ended and verb not in _AFTER_END.get(state.phase, ()):
-        hint = f"start it again with `injector upgrade run {upgrade.name} --again`"
-        raise UsageError(f"the upgrade {upgrade.name} has ended: it is {state.phase}", hint=hint)
+    check_end(state, verb, upgrade)
     match verb:
         case "pause":
             return replace(state, phase=PAUSED, cause=BY_USER, reason="paused by a user")
@@ -264,6 +297,8 @@ def apply_command(state: State, verb: str, upgrade: Upgrade, now: float) -> Stat
             if state.back:
                 raise UsageError("a rollback has no gates", hint="resume it, or abort it")
             resumed = _resume(state, upgrade, now)
+            if needs_approval(upgrade, state):
+                return replace(resumed, approved=True)
             return replace(promote(resumed, upgrade, now), cause=resumed.cause, reason=resumed.reason)
         case "abort":
             reason = "aborted by a user: the tag and the pods stay as they are"
@@ -285,8 +320,46 @@ def apply_command(state: State, verb: str, upgrade: Upgrade, now: float) -> Stat
             return state.rolling_back(upgrade, now, BY_USER, "rolled back by a user")
 
 
-_AFTER_END: Final = {COMPLETED: ("rollback",), ABORTED: ("rollback",), INCOMPLETE: ("rollback", "resume", "accept")}
+_AFTER_END: Final = {
+    COMPLETED: ("rollback",),
+    ABORTED: ("rollback",),
+    INCOMPLETE: ("rollback", "resume", "accept", RETRY),
+}
 """The commands that an upgrade accepts after its end."""
+
+
+def check_end(state: State, verb: str, upgrade: Upgrade) -> None:
+    """Check that a command is possible if an upgrade has ended. Raises UsageError, with its result, if not."""
+    if state.has_ended and verb not in _AFTER_END.get(state.phase, ()):
+        hint = f"start it again with `injector upgrade run {upgrade.name} --again`"
+        raise UsageError(f"the upgrade {upgrade.name} has ended: it is {state.phase}", hint=hint)
+
+
+def skip_workload(state: State, workload: str, upgrade: Upgrade) -> State:
+    """Return the state of an upgrade that leaves out a workload. Raises UsageError if the upgrade has ended."""
+    check_end(state, SKIP, upgrade)
+    return replace(state, skipped=tuple(sorted({*state.skipped, workload})))
+
+
+def retry_workload(state: State, workload: str, upgrade: Upgrade, now: float, *, has_begun: bool) -> State:
+    """Return the state of an upgrade that restarts a workload with a mark of its own, if the wave of the workload has begun.
+
+    It goes on if it was paused for a workload, or if it was incomplete. Raises UsageError if it has ended.
+    """
+    check_end(state, RETRY, upgrade)
+    state = replace(state, skipped=tuple(name for name in state.skipped if name != workload))
+    if not has_begun:
+        return state
+    token, restarting = state.next_token(now), dict(state.restarting)
+    if workload in restarting:
+        restarting[workload] = PlannedRestart(token, now)
+    state = replace(state, retries={**state.retries, workload: token}, restarting=restarting)
+    if state.phase == INCOMPLETE:
+        phase, step = (ROLLING_BACK, RESTARTING) if state.back else (RUNNING, CHECKING)
+        state = state.at(step, now, phase=phase, deadline=upgrade.deadline_from(now))
+        return state.with_remaining(())
+    is_paused = state.phase == PAUSED and state.cause in _CAUSES_OF_WORKLOADS
+    return _resume(state, upgrade, now) if is_paused else state
 
 
 def _resume(state: State, upgrade: Upgrade, now: float) -> State:
@@ -299,11 +372,16 @@ def _resume(state: State, upgrade: Upgrade, now: float) -> State:
     resumed = state.at(MOVING if is_again else state.step, now, phase=phase, restarting=restarting)
     resumed = replace(resumed, deadline=upgrade.deadline_from(now))
     if is_again:
-        return replace(resumed.with_remaining(()), rest=True)
+        return replace(resumed.with_remaining(()), rest=True, token=state.last_token, retries={})
     if state.cause == TAG_CHANGED and not state.back:
         reason = f"writing tag {upgrade.tag} again"
-        return replace(resumed, cause=TAG_CHANGED, reason=reason, token=state.next_token(now))
+        return replace(resumed, cause=TAG_CHANGED, reason=reason, token=state.next_token(now), retries={})
     return resumed
+
+
+def needs_approval(upgrade: Upgrade, state: State) -> bool:
+    """Return whether the next wave may not begin before ``promote``."""
+    return not state.back and state.step == PREFLIGHT and upgrade.waves[state.wave].approval and not state.approved
 
 
 def promote(state: State, upgrade: Upgrade, now: float) -> State:
@@ -315,7 +393,7 @@ def promote(state: State, upgrade: Upgrade, now: float) -> State:
         return state.at(MOVING, now)
     if state.wave + 1 == len(upgrade.waves):
         return state.at(CHECKING, now)
-    return state.at(PREFLIGHT, now, wave=state.wave + 1, counts={}, gates={})
+    return state.at(PREFLIGHT, now, wave=state.wave + 1, approved=False, counts={}, gates={})
 
 
 def counts_text(state: State) -> str:

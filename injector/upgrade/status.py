@@ -5,6 +5,7 @@ The conditions follow kstatus (sigs.k8s.io/cli-utils, pkg/kstatus)::
     phase                              Ready  Reconciling  Stalled  Completed  RolledBack   kstatus
     not started, Running, RollingBack  False  True         False    False      False        InProgress
     Paused by a user                   False  False        False    False      False        InProgress
+    Running, waits for an approval     False  False        False    False      False        InProgress
     Paused                             False  False        True     False      False        Failed
     Completed                          True   False        False    True       False        Current
     Incomplete, Aborted                False  False        True     False      False        Failed
@@ -106,7 +107,7 @@ def _conditions(
     upgrade: Upgrade, state: State, before: Mapping[str, Any], now: float, generation: int
 ) -> list[dict[str, Any]]:
     is_stalled = state.phase in (INCOMPLETE, ABORTED, ROLLED_BACK) or (state.phase == PAUSED and state.cause != BY_USER)
-    is_working = not state.has_ended and state.phase != PAUSED
+    is_working = not state.has_ended and state.phase != PAUSED and not state.waits_for_approval
     holds = {
         READY: state.phase == COMPLETED,
         RECONCILING: is_working,

@@ -13,6 +13,7 @@ performs the actions. ``_rules`` is the table of phases and steps: of the rules 
     Running      any         a user has resumed it after the tag was changed   write the tag as before the change
     Running      Preflight   another upgrade of the tag began earlier          pause
                              the tag is not one that this upgrade writes       pause: a rollback would overwrite the change
+                             the wave needs an approval, and has none          wait, without a deadline
                              no window is open                                 wait
                              the tag lacks the new revision                    write the tag with it, at weight 0
                              faults, at first                                  wait
@@ -30,6 +31,7 @@ performs the actions. ``_rules`` is the table of phases and steps: of the rules 
                              new pods do not work, or a gate fails             fail
                              the soak time is over, and the gates pass         to Preflight of the next wave, or to Checking
                  Checking    the tag was changed                               fail
+                             a workload is tried again                         restart it within the limits
                              the survey finds work that is left                Incomplete
                              the survey finds none                             Completed
     RollingBack  Moving      the tag is not that before the upgrade            write the tag, whoever changed it
@@ -61,7 +63,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from injector.hints import first_of
 from injector.upgrade.document import PASS, ROLLBACK
-from injector.upgrade.plan import BLOCKED, RESTART, STAYS, limit_fault, prepare_tag, tag_in_wave
+from injector.upgrade.plan import BLOCKED, DONE, RESTART, STAYS, limit_fault, prepare_tag, tag_in_wave
 from injector.upgrade.state import (
     CHECKING,
     COMPLETED,
@@ -75,9 +77,11 @@ from injector.upgrade.state import (
     RUNNING,
     SOAKING,
     TAG_CHANGED,
+    WAITING_FOR_APPROVAL,
     PlannedRestart,
     Remaining,
     State,
+    needs_approval,
     promote,
 )
 
@@ -219,25 +223,32 @@ class StepInput:
         return self.observation.now
 
     @property
-    def mark(self) -> str:
-        """The mark of the restarts of the current wave, or of the rollback."""
-        return mark_of(self.upgrade, self.state)
-
-    @property
     def wave(self) -> list[ObservedWorkload]:
-        """The workloads of the current wave; those of all waves so far if the rest is restarted."""
+        """The workloads of the current wave, and those before it that are tried again: single ones, or all that are left."""
         state = self.state
         return [
             view
             for view in self.observation.workloads
-            if view.wave == state.wave or (state.rest and view.wave < state.wave)
+            if view.wave == state.wave or (view.wave < state.wave and (state.rest or self.is_retried(view)))
         ]
 
     @property
     def overdue(self) -> list[ObservedWorkload]:
         """The workloads that are still to be restarted. In a wave, one with unavailable pods comes last: it would probably fail."""
-        overdue = [view for view in self.wave if view.action == RESTART and view.old and view.mark != self.mark]
+        overdue = [
+            view
+            for view in self.wave
+            if view.mark != self.mark_of(view)
+            and ((view.action == RESTART and view.old) or (view.action in (RESTART, DONE) and self.is_retried(view)))
+        ]
         return sorted(overdue, key=lambda view: (view.unavailable > 0, view.key))
+
+    @property
+    def overdue_alone(self) -> list[ObservedWorkload]:
+        """The workloads that are tried again while their wave is not restarted: those of waves before, or of all at the end."""
+        state = self.state
+        waves = state.wave + (state.step == CHECKING)
+        return [view for view in self.overdue if self.is_retried(view) and view.wave < waves]
 
     @property
     def overdue_back(self) -> list[ObservedWorkload]:
@@ -245,9 +256,19 @@ class StepInput:
         overdue = [
             view
             for view in self.observation.workloads
-            if view.mark != self.mark and view.action not in (BLOCKED, STAYS) and (view.new or self.was_restarted(view))
+            if view.mark != self.mark_of(view)
+            and view.action not in (BLOCKED, STAYS)
+            and (view.new or self.was_restarted(view) or self.is_retried(view))
         ]
         return sorted(overdue, key=lambda view: (not view.unavailable, -view.wave, view.key))
+
+    def mark_of(self, workload: ObservedWorkload) -> str:
+        """Return the mark of the restart of a workload in the current wave, or in the rollback."""
+        return mark_of(self.upgrade, self.state, workload.name)
+
+    def is_retried(self, workload: ObservedWorkload) -> bool:
+        """Tell whether a user tries a workload again."""
+        return workload.name in self.state.retries
 
     def was_restarted(self, workload: ObservedWorkload) -> bool:
         """Tell whether a restart of another wave, or of the way forward, is under way: its pods will have the new revision."""
@@ -261,11 +282,14 @@ Rule: TypeAlias = Callable[[StepInput], Transition | None]
 def _rules() -> Mapping[tuple[str, str], tuple[Rule, ...]]:
     """Return the rules of each phase and step, as the table above."""
     return {
-        (RUNNING, PREFLIGHT): (_give_way, _keep_foreign_tag, _wait_for_window, _prepare_tag, _preflight),
+        (RUNNING, PREFLIGHT): (
+            *(_give_way, _keep_foreign_tag, _restart_single_workloads, _wait_for_approval),
+            *(_wait_for_window, _prepare_tag, _preflight),
+        ),
         (RUNNING, MOVING): (_give_way, _keep_foreign_tag, _move_tag, _begin_restarts),
         (RUNNING, RESTARTING): (_fail_on_changed_tag, _fail_on_broken_pods, _restart_wave),
         (RUNNING, SOAKING): (_fail_on_changed_tag, _restart_late_workloads, _soak),
-        (RUNNING, CHECKING): (_fail_on_changed_tag, _end),
+        (RUNNING, CHECKING): (_fail_on_changed_tag, _restart_single_workloads, _end),
         (ROLLING_BACK, MOVING): (_move_tag_back, _begin_restarts),
         (ROLLING_BACK, RESTARTING): (_move_tag_back, _restart_back),
         (ROLLING_BACK, CHECKING): (_move_tag_back, _restart_missed_workloads, _end),
@@ -277,7 +301,7 @@ def step(upgrade: Upgrade, state: State, observation: Observation) -> Transition
     if state.has_ended or state.phase == PAUSED:
         return Transition(state)
     inputs = StepInput(upgrade, state, observation)
-    if observation.now > state.deadline:
+    if observation.now > state.deadline and not needs_approval(upgrade, state):
         return _fail(inputs, "DeadlineExceeded", "the deadline has passed")
     if state.phase == RUNNING and state.cause == TAG_CHANGED:
         return _restore_tag(inputs)
@@ -302,9 +326,9 @@ def wants_remaining(state: State) -> bool:
     return state.phase in (RUNNING, ROLLING_BACK) and state.step == CHECKING
 
 
-def mark_of(upgrade: Upgrade, state: State) -> str:
-    """Return the mark of the restarts of the current wave, or of the rollback."""
-    return _mark(upgrade, state.token)
+def mark_of(upgrade: Upgrade, state: State, workload: str = "") -> str:
+    """Return the mark of the restarts of the current wave, or of the rollback, or of a workload that may be tried again."""
+    return _mark(upgrade, state.token_of(workload))
 
 
 def _mark(upgrade: Upgrade, token: float) -> str:
@@ -366,6 +390,16 @@ def _wait_for_window(inputs: StepInput) -> Transition | None:
     return None if is_open else Transition(replace(inputs.state, cause="OutsideWindow", reason=WINDOW))
 
 
+def _wait_for_approval(inputs: StepInput) -> Transition | None:
+    upgrade, state = inputs.upgrade, inputs.state
+    if not needs_approval(upgrade, state):
+        return None
+    reason = (
+        f"wave {upgrade.waves[state.wave].name} waits for its approval: run `injector upgrade promote {upgrade.name}`"
+    )
+    return Transition(replace(state, cause=WAITING_FOR_APPROVAL, reason=reason))
+
+
 def _prepare_tag(inputs: StepInput) -> Transition | None:
     tag = inputs.observation.tag
     prepared = None if tag is None else prepare_tag(inputs.upgrade, tag)
@@ -413,7 +447,9 @@ def _soak(inputs: StepInput) -> Transition:
     """Wait for the soak time, and for pods that are not available. A gate without data fails only at the end."""
     upgrade, state, gates = inputs.upgrade, inputs.state, inputs.observation.gates or ()
     unready = [
-        view for view in inputs.wave if (view.new or view.mark == inputs.mark) and view.incomplete >= STABLE_AFTER
+        view
+        for view in inputs.wave
+        if (view.new or view.mark == inputs.mark_of(view)) and view.incomplete >= STABLE_AFTER
     ]
     stuck = [
         f"{view.key}: pods not available for {int(upgrade.timeout)} s: {view.unavailable}{_because(view)}"
@@ -452,7 +488,19 @@ def _fail_on_broken_pods(inputs: StepInput) -> Transition | None:
 
 
 def _broken_pods(inputs: StepInput) -> list[str]:
-    return [f"{view.key}: {view.fault}" for view in inputs.wave if view.fault and view.new]
+    return [
+        f"{view.key}: {view.fault}"
+        for view in inputs.wave
+        if view.fault and view.new and not _may_be_replaced(inputs, view)
+    ]
+
+
+def _may_be_replaced(inputs: StepInput, view: ObservedWorkload) -> bool:
+    """Tell whether the pods of a workload that is tried again may be those before that."""
+    if not inputs.is_retried(view):
+        return False
+    restart = inputs.state.restarting.get(view.name)
+    return view.mark != inputs.mark_of(view) or (restart is not None and inputs.now - restart.since <= STABLE_AFTER)
 
 
 def _restart_late_workloads(inputs: StepInput) -> Transition | None:
@@ -461,6 +509,14 @@ def _restart_late_workloads(inputs: StepInput) -> Transition | None:
 
 def _restart_missed_workloads(inputs: StepInput) -> Transition | None:
     return Transition(inputs.state.at(RESTARTING, inputs.now)) if inputs.overdue_back else None
+
+
+def _restart_single_workloads(inputs: StepInput) -> Transition | None:
+    """Restart the workloads that are tried again although their wave is over."""
+    overdue, retries = inputs.overdue_alone, inputs.state.retries
+    if not overdue and not retries.keys() & inputs.state.restarting.keys():
+        return None
+    return _plan_restarts(inputs, overdue, inputs.state.step)
 
 
 def _restart_wave(inputs: StepInput) -> Transition:
@@ -481,7 +537,7 @@ def _plan_restarts(inputs: StepInput, overdue: Sequence[ObservedWorkload], follo
     }
     own = {name: restart for name, restart in under_way.items() if _is_own(inputs, views[name], restart)}
     for name, restart in own.items():
-        if views[name].mark != inputs.mark and now - restart.since > upgrade.timeout:
+        if views[name].mark != inputs.mark_of(views[name]) and now - restart.since > upgrade.timeout:
             under_way[name] = own[name] = replace(restart, since=now)  # no runner has made it: the time begins again
     faults = _restart_faults(inputs, views, own)
     # On the way forward, a rollout under way is complete before a further restart. On the way back, it gives pods the wrong revision.
@@ -497,7 +553,7 @@ def _plan_restarts(inputs: StepInput, overdue: Sequence[ObservedWorkload], follo
     # The pods of a workload that does not recover hold up no other one.
     room = _Room(inputs, under_way.keys() - faults, ignored=faults)
     selected, reason = _choose(inputs, candidates, room)
-    restarting = {**under_way, **{view.name: PlannedRestart(state.token, now) for view in selected}}
+    restarting = {**under_way, **{view.name: PlannedRestart(state.token_of(view.name), now) for view in selected}}
     if not restarting and not overdue:
         return Transition(state.at(following, now, restarting={}))
     progressed = state.progressed if restarting.keys() == state.restarting.keys() else now
@@ -507,7 +563,7 @@ def _plan_restarts(inputs: StepInput, overdue: Sequence[ObservedWorkload], follo
         for name, restart in restarting.items()
         if _is_own(inputs, views[name], restart) and name not in faults
     ]
-    return Transition(next_state, restarts=tuple(view.key for view in working if view.mark != inputs.mark))
+    return Transition(next_state, restarts=tuple(view.key for view in working if view.mark != inputs.mark_of(view)))
 
 
 def _is_under_way(inputs: StepInput, view: ObservedWorkload | None, restart: PlannedRestart) -> bool:
@@ -515,7 +571,7 @@ def _is_under_way(inputs: StepInput, view: ObservedWorkload | None, restart: Pla
     if view is None:
         return False
     if _is_own(inputs, view, restart):
-        if view.mark != inputs.mark and inputs.now - restart.since <= STABLE_AFTER:
+        if view.mark != inputs.mark_of(view) and inputs.now - restart.since <= STABLE_AFTER:
             return True  # the observation may be older than the decision
         right, wrong = (view.old, view.new) if inputs.state.back else (view.new, view.old)
         return not view.complete or wrong > 0 or right < view.desired  # a pod that has no sidecar is neither
@@ -526,7 +582,7 @@ def _is_under_way(inputs: StepInput, view: ObservedWorkload | None, restart: Pla
 
 def _is_own(inputs: StepInput, view: ObservedWorkload, restart: PlannedRestart) -> bool:
     """Return whether a restart is one of this wave or rollback, of a workload that the tag still leads to the wanted revision."""
-    return restart.token == inputs.state.token and view.action != STAYS
+    return restart.token == inputs.state.token_of(view.name) and view.action != STAYS
 
 
 def _restart_faults(
@@ -536,7 +592,7 @@ def _restart_faults(
     upgrade, back, faults = inputs.upgrade, inputs.state.back, {}
     for name, restart in own.items():
         view = views[name]
-        is_made = view.mark == inputs.mark
+        is_made = view.mark == inputs.mark_of(view)
         if name in inputs.observation.refused and not is_made:
             faults[name] = f"{name}: the restart is refused: {inputs.observation.refused[name]}"
         elif view.complete and is_made and view.quiet >= STABLE_AFTER:

@@ -195,18 +195,26 @@ class Store:
         await self._write({**item, "status": status})
         return is_new
 
+    async def load_started(self) -> tuple[Stored, State]:
+        """Return the upgrade and its state. Raises UsageError also if it was not started."""
+        stored = await self.load()
+        if stored.state is None:
+            hint = f"run `injector upgrade run {self.name}`"
+            raise UsageError(f"the upgrade {self.name} was not started", hint=hint)
+        return stored, stored.state
+
     async def command(self, verb: str, now: float) -> Stored:
-        """Store the state after a command of a user; see ``apply_command``. If a runner stores one at this moment, it is tried again."""
+        """Store the state after a command of a user; see ``apply_command``."""
+        return await self.change(lambda state, upgrade: apply_command(state, verb, upgrade, now))
+
+    async def change(self, command: Callable[[State, Upgrade], State]) -> Stored:
+        """Store the state after a command of a user. If a runner stores one at this moment, it is tried again."""
         attempts_left = _ATTEMPTS
         while True:
             attempts_left -= 1
-            stored = await self.load()
-            if stored.state is None:
-                raise UsageError(
-                    f"the upgrade {self.name} was not started", hint=f"run `injector upgrade run {self.name}`"
-                )
-            state = apply_command(stored.state, verb, stored.upgrade, now)
-            if stored.state.has_ended and not state.has_ended:
+            stored, before = await self.load_started()
+            state = command(before, stored.upgrade)
+            if before.has_ended and not state.has_ended:
                 await self._check_latest(stored)
             try:
                 return await self.save(stored, state)

@@ -215,11 +215,15 @@ class Surveyor:
     async def survey(self, upgrade: Upgrade, state: State, before: Tag | None, *, is_compared: bool = False) -> Survey:
         """Return the plan of an upgrade or its rollback from the tag before it, with the classes of change of the current wave.
 
+        If workloads of the waves before are tried again, these have the classes too.
+
         Raises:
             InjectorError: the revision that the pods are to get does not exist.
         """
         needs = {upgrade.source if state.back else upgrade.target}
-        waves = (state.wave,) if is_compared else ()
+        waves: Collection[int] = (state.wave,) if is_compared else ()
+        if is_compared and (state.rest or state.retries):
+            waves = range(state.wave + 1)
         async with self._lock:
             fleet = await read_fleet(
                 self.client, self.sources, upgrade, asyncio.to_thread, needs=needs, sidecars=state.sidecars

@@ -528,6 +528,27 @@ def test_a_command_after_the_end_is_refused(stored: FakeApi) -> None:
     assert state_of(stored)["phase"] == "Aborted"
 
 
+def test_a_workload_is_skipped_and_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = State(
+        step=RESTARTING, deadline=2e9, token=900.0, tag_before={"revision": "1-28", "annotations": {}}, phase=PAUSED
+    )
+    resource = {"apiVersion": DOCUMENT["apiVersion"], "kind": "Upgrade", **stored_upgrade(state)}
+    reached(monkeypatch, FakeKube(*CLUSTER, resource))
+
+    assert (
+        run("skip", "up", "shop/deployment/web").stdout
+        == "Deployment shop/web: skipped\nup: Paused, wave dev, Restarting\n"
+    )
+    assert "\nskipped: Deployment shop/web\n" in run("status", "up").stdout
+    assert run("retry", "up", "Deployment", "shop/web").stdout.startswith("Deployment shop/web: is tried again\n")
+    assert "skipped" not in run("status", "up").stdout
+    unknown = run("skip", "up", "shop/deployment/wbe")
+    assert_fails(unknown, 65, "upgrade up has no workload 'shop/deployment/wbe' (did you mean shop/Deployment/web?)")
+    assert_fails(
+        run("retry", "up", "bad/deployment/sad"), 64, "Deployment bad/sad is in wave rest, which has not begun"
+    )
+
+
 def test_watching_ends_with_the_upgrade(stored: FakeApi) -> None:
     run("abort", "up")
 

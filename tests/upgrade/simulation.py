@@ -1,9 +1,10 @@
 """Random upgrades of a simulated cluster: ``python -m tests.upgrade.simulation RUNS [FIRST_SEED]`` makes many of them.
 
 Two runners see workloads and pods as they were up to six seconds ago, each at another moment. They die between the decision, its
-storing and its actions, are refused by a version that has changed, and act late. Users pause, promote and roll back. Workloads are
-deleted, scaled, and moved away by the label of their namespace. The simulation raises AssertionError if a workload is restarted twice
-for one mark, if a limit is exceeded, or if an upgrade ends with work that it does not name.
+storing and its actions, are refused by a version that has changed, and act late. Users pause, promote, approve and roll back, and skip
+and retry workloads. Workloads are deleted, scaled, and moved away by the label of their namespace. The simulation raises AssertionError if
+a workload is restarted twice for one mark, or although it is skipped, or before the approval of its wave, if a limit is exceeded, or if an
+upgrade ends with work that it does not name.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ from injector.upgrade.state import (
     State,
     TagBefore,
     apply_command,
+    needs_approval,
     new_state,
+    retry_workload,
+    skip_workload,
 )
 from injector.upgrade.step import Observation, ObservedWorkload, mark_of, step, wants_remaining
 from tests.upgrade.fleets import NEW, OLD, PROD, upgrade
@@ -76,6 +80,10 @@ class World:
     history: deque[tuple[dict[str, SimulatedWorkload], float]] = field(default_factory=lambda: deque(maxlen=LATE + 1))
     pending: list[tuple[float, Callable[[], None]]] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
+    skipped: dict[str, float] = field(default_factory=dict)
+    approved: set[int] = field(default_factory=set)
+    retried: set[str] = field(default_factory=set)
+    """The marks of workloads that are tried again."""
 
     def __post_init__(self) -> None:
         self.upgrade = upgrade(**self.spec)
@@ -154,8 +162,14 @@ class World:
             self.counts["restart with an old version"] += 1
             return
         assert mark not in workload.marks, f"{name} is restarted again for {mark}"
-        is_forward = not self.state.back and workload.is_rolling and workload.pods[NEW]
+        is_forward = mark not in self.retried and not self.state.back and workload.is_rolling and workload.pods[NEW]
         assert not is_forward, f"{name} is restarted during a rollout that moves it"
+        since = self.skipped[name] if name in self.state.skipped else self.now
+        assert self.now - since <= LATE * SECONDS, f"{name} is restarted although it is skipped"
+        if not self.state.back:
+            needs = self.upgrade.waves[workload.wave].approval
+            assert not needs or workload.wave in self.approved, f"{name} is restarted without an approval"
+        self.counts["restarts of retries"] += mark in self.retried
         workload.marks.append(mark)
         workload.mark, workload.stale, workload.version = mark, workload.pods.copy(), workload.version + 1
         workload.changed = self.now
@@ -208,14 +222,13 @@ class World:
             self.counts["died before acting"] += 1
             return
         delay = self.random.choice([0, 0, 0, 1, LATE]) * SECONDS
-        mark = mark_of(document, decision.state)
         versions = {name: workload.version for name, workload in workloads.items()}
 
         def act() -> None:
             if decision.tag is not None:
                 self.write_tag(decision.tag, tag)
             for key in decision.restarts:
-                self.restart(str(key), versions[str(key)], mark)
+                self.restart(str(key), versions[str(key)], mark_of(document, decision.state, str(key)))
 
         if delay:
             self.pending.append((self.now + delay, act))
@@ -223,10 +236,11 @@ class World:
             act()
 
     def _view(self, workload: SimulatedWorkload, pods: SimulatedWorkload) -> ObservedWorkload:
+        stays = not workload.is_routed or str(workload.key) in self.state.skipped
         return ObservedWorkload(
             key=workload.key,
-            action=workload.action if workload.is_routed else STAYS,
-            wave=workload.wave,
+            action=STAYS if stays else workload.action,
+            wave=-1 if stays else workload.wave,
             desired=workload.desired,
             disrupts=workload.disrupts,
             mark=workload.mark,
@@ -245,11 +259,34 @@ class World:
         )
 
     def command(self, verb: str) -> None:
+        was_waiting = needs_approval(self.upgrade, self.state)
         try:
             self.state, self.version = apply_command(self.state, verb, self.upgrade, self.now), self.version + 1
-            self.counts[verb] += 1
         except UsageError:
             return
+        self.counts[verb] += 1
+        if verb == "promote" and was_waiting:
+            self.counts["approval"] += 1
+            self.approved.add(self.state.wave)
+
+    def skip_or_retry(self) -> None:
+        """A user leaves out a workload, or tries one again."""
+        workload = self.random.choice([*self.workloads.values()])
+        name = str(workload.key)
+        if not workload.is_routed or workload.action != RESTART:
+            return
+        self.version += 1
+        if self.chance(0.3) and not self.state.has_ended:
+            self.state = skip_workload(self.state, name, self.upgrade)
+            self.skipped[name] = self.now
+            self.counts["skip"] += 1
+            return
+        has_begun = self.state.back or workload.wave <= self.state.wave
+        self.state = retry_workload(self.state, name, self.upgrade, self.now, has_begun=has_begun)
+        self.skipped.pop(name, None)
+        self.counts["retry"] += 1
+        if has_begun:
+            self.retried.add(mark_of(self.upgrade, self.state, name))
 
     def check_end(self) -> None:
         """Check that everything that is left is named. What a user changes after the survey is not its business."""
@@ -270,6 +307,7 @@ def simulate(seed: int) -> Counter[str]:
             [{"name": "one", "importance": "low"}, {"name": "rest"}],
         ]
     )
+    waves = [{**wave, "approval": random.random() < 0.2} for wave in waves]
     limits = {
         "workloads": random.randint(1, 4),
         "unavailablePods": random.randint(2, 8),
@@ -285,12 +323,21 @@ def simulate(seed: int) -> Counter[str]:
                 world.run_once()
         if world.state.has_ended:
             world.check_end()
+            if world.state.phase == INCOMPLETE and world.workloads and world.chance(0.5):
+                world.counts["commands after the end"] += 1
+                world.skip_or_retry()
+                continue
             world.counts[world.state.phase] += 1
             return world.counts
         if number == rollback_at:
             world.command("rollback")
         elif world.state.phase == PAUSED:
             world.command("resume" if world.chance(0.2) else "pause")
+        elif needs_approval(world.upgrade, world.state):
+            if world.chance(0.1):
+                world.command("promote")
+        elif world.workloads and world.chance(0.02):
+            world.skip_or_retry()
         elif world.chance(0.005):
             world.command(random.choice(["pause", "promote"]))
         world.tick()

@@ -18,6 +18,7 @@ from injector.upgrade.state import (
     ROLLED_BACK,
     ROLLING_BACK,
     RUNNING,
+    WAITING_FOR_APPROVAL,
     State,
 )
 from injector.upgrade.status import Heartbeat, status_of
@@ -57,6 +58,7 @@ def health(obj: dict[str, Any]) -> str:
         (State(phase=RUNNING, reason='a "quoted" reason'), "Progressing"),
         (State(phase=ROLLING_BACK, back=True), "Progressing"),
         (State(phase=PAUSED, cause=BY_USER), "Suspended"),
+        (State(phase=RUNNING, cause=WAITING_FOR_APPROVAL), "Suspended"),
         (State(phase=PAUSED, cause="GateFailed"), "Degraded"),
         (State(phase=COMPLETED), "Healthy"),
         (State(phase=INCOMPLETE), "Degraded"),

@@ -43,7 +43,7 @@ def test_a_short_document_has_the_documented_defaults() -> None:
 def test_every_field_is_read() -> None:
     found = upgrade(
         waves=[
-            {"namespaces": ["dev"], "importance": "low"},
+            {"namespaces": ["dev"], "importance": "low", "approval": True},
             {"name": "b", "selector": {"matchLabels": {"a": "b"}}},
             {"name": "rest"},
         ],
@@ -61,7 +61,7 @@ def test_every_field_is_read() -> None:
         onFailure="Rollback",
     )
 
-    assert [each.name for each in found.waves] == ["1", "b", "rest"]
+    assert [(each.name, each.approval) for each in found.waves] == [("1", True), ("b", False), ("rest", False)]
     assert found.waves[0].includes("dev", {"tier": "low"}, found.importance_label)
     assert not found.waves[0].includes("prod", {"tier": "low"}, found.importance_label)
     assert not found.waves[0].includes("dev", {}, found.importance_label)

@@ -77,3 +77,14 @@ def test_a_pod_that_asks_for_no_sidecar_is_not_left() -> None:
     skipped.created.pod["metadata"].setdefault("annotations", {})["sidecar.istio.io/inject"] = "false"
 
     assert left(skipped) == []
+
+
+def test_a_skipped_workload_is_left_if_it_has_old_pods_or_does_not_work() -> None:
+    broken = Restart("", 1, {}, "pods that are not available already: 1 of 2")
+    workloads = workload("old"), workload("good", has=NEW), workload("broken", has=NEW, restart=broken)
+    plan = make_plan(upgrade(), PROD, fleet(workloads)).without([str(each.key) for each in workloads])
+
+    assert [(item.workload, item.reason) for item in work_left(plan, workloads, ())] == [
+        ("Deployment shop/broken", "pods that are not available already: 1 of 2: skipped by a user"),
+        ("Deployment shop/old", "pods with revision 1-28: 2: skipped by a user"),
+    ]

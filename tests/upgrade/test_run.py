@@ -18,7 +18,17 @@ from injector.metrics import Metrics
 from injector.revisions.tags import Tag
 from injector.upgrade.plan import Workload
 from injector.upgrade.run import EVENTS, Runner
-from injector.upgrade.state import ABORTED, COMPLETED, MOVING, PAUSED, State, new_state
+from injector.upgrade.state import (
+    ABORTED,
+    COMPLETED,
+    INCOMPLETE,
+    MOVING,
+    PAUSED,
+    State,
+    new_state,
+    retry_workload,
+    skip_workload,
+)
 from injector.upgrade.store import UPGRADES, Store
 from injector.upgrade.tag import TagView, tag_data
 from tests.cluster.fakeapi import refusal
@@ -273,3 +283,58 @@ async def test_a_pause_of_a_user_and_the_end_are_events_of_the_upgrade() -> None
     await run.store("").command("pause", run.now())
     assert (await task).phase == PAUSED
     assert "UpgradePaused" in run.api.told
+
+
+@in_fake_time
+async def test_a_skipped_workload_is_left_out_by_every_runner_until_it_is_tried_again() -> None:
+    run = Run(fleet(), {"soak": "0s", "limits": {"workloads": 1}})
+    task = asyncio.create_task(run.run())
+    await until(lambda: len(run.api.restarts) == 1, every=1)
+    name = "Deployment place-1/web-1"
+    await run.store("").change(lambda state, upgrade: skip_workload(state, name, upgrade))
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+    state = await run.run()
+    assert (state.phase, set(run.api.restarts), state.reason) == (
+        INCOMPLETE,
+        {"web-0", "web-2"},
+        f"1 workload is left: {name}",
+    )
+    (left,) = state.remaining
+    assert left.reason == "pods with revision 1-28: 2: skipped by a user"
+    assert left.remedy == "`injector upgrade retry up place-1/Deployment/web-1` restarts it"
+
+    await run.store("").change(lambda state, upgrade: retry_workload(state, name, upgrade, run.now(), has_begun=True))
+    assert ((await run.run()).phase, run.api.restarts) == (COMPLETED, {"web-0": 1, "web-1": 1, "web-2": 1})
+
+
+@in_fake_time
+async def test_a_restart_that_was_refused_is_tried_again_at_once() -> None:
+    run = Run(fleet(broken=frozenset({"web-0"})), {"soak": "0s", "timeout": "1h"})
+    task, name = asyncio.create_task(run.run()), "Deployment place-0/web-0"
+    assert (await task).phase == PAUSED
+    run.api.broken = frozenset()
+    stored = await run.store("").change(
+        lambda state, upgrade: retry_workload(state, name, upgrade, run.now(), has_begun=True)
+    )
+    assert stored.is_due
+    began, task = run.now(), asyncio.create_task(run.run())
+    await until(lambda: "web-0" in run.api.restarts, every=1)
+    assert run.now() - began < 10
+    assert (await task).phase == COMPLETED
+
+
+@in_fake_time
+async def test_a_wave_that_waits_for_its_approval_is_told_of_and_tries_no_pod() -> None:
+    run = Run(fleet(), {"soak": "0s", "deadline": "2m", "waves": [{"name": "all", "approval": True}]})
+    task = asyncio.create_task(run.run())
+    await asyncio.sleep(300)
+
+    stored = await run.store("").load()
+    conditions = {entry["type"]: (entry["status"], entry["reason"]) for entry in stored.item["status"]["conditions"]}
+    assert conditions["Ready"] == conditions["Reconciling"] == ("False", "WaitingForApproval")
+    assert (run.api.told, run.api.dry_runs, run.moved) == (["UpgradeWaitingForApproval"], 0, [])
+    await run.store("").command("promote", run.now())
+    assert (await task).phase == COMPLETED
+    assert run.api.dry_runs == 3

@@ -14,5 +14,6 @@ RUNS: Final = int(os.environ.get("UPGRADE_RUNS", "150"))
 def test_random_upgrades_restart_nothing_twice_and_keep_the_limits() -> None:
     counts = sum((simulate(seed) for seed in range(RUNS)), Counter[str]())
 
-    for what in ("Completed", "RolledBack", "Incomplete", "rollback", "promote", "conflicts", "died before acting"):
+    kinds = "Completed", "RolledBack", "Incomplete", "rollback", "promote", "conflicts", "died before acting"
+    for what in (*kinds, "approval", "skip", "restarts of retries", "commands after the end"):
         assert counts[what] > 0, f"no run had {what}"

@@ -16,6 +16,7 @@ from injector.upgrade.state import (
     ROLLED_BACK,
     ROLLING_BACK,
     RUNNING,
+    WAITING_FOR_APPROVAL,
     State,
 )
 from injector.upgrade.status import Heartbeat, read_heartbeat, status_before_start, status_of
@@ -47,6 +48,7 @@ def kstatus(item: dict[str, Any]) -> str:
         (State(phase=RUNNING), "InProgress", {"Reconciling"}),
         (State(phase=ROLLING_BACK, back=True), "InProgress", {"Reconciling"}),
         (State(phase=PAUSED, cause=BY_USER), "InProgress", set()),
+        (State(phase=RUNNING, cause=WAITING_FOR_APPROVAL), "InProgress", set()),
         (State(phase=PAUSED, cause="GateFailed"), "Failed", {"Stalled"}),
         (State(phase=COMPLETED), "Current", {"Ready", "Completed"}),
         (State(phase=INCOMPLETE), "Failed", {"Stalled"}),

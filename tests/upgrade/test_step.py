@@ -30,6 +30,8 @@ from injector.upgrade.state import (
     apply_command,
     new_state,
     read_state,
+    retry_workload,
+    skip_workload,
 )
 from injector.upgrade.step import (
     GateResult,
@@ -645,3 +647,138 @@ def test_a_workload_that_was_moved_away_from_the_tag_does_not_hold_up_the_others
         "it counts for the limits"
     )
     assert step(ONE, early.state, observed(moved, now=NOW + 31)).state.step == SOAKING
+
+
+A = "Deployment shop/a"
+
+
+def retried(state: State, **fields: Any) -> State:
+    return retry_workload(state, A, ONE, NOW + 5, **{"has_begun": True} | fields)
+
+
+def test_a_workload_that_is_tried_again_has_a_mark_of_its_own() -> None:
+    paused = restarting("a", "b", phase=PAUSED, cause="RestartFailed", reason="why")
+    state = retried(paused)
+    assert (state.phase, state.cause, state.token_of(A), state.token_of("Deployment shop/b")) == (
+        RUNNING,
+        "",
+        NOW + 5,
+        NOW,
+    )
+
+    rolling = [seen(name, mark=MARK, new=1, old=1, complete=False) for name in "ab"]
+    found = step(ONE, state, observed(*rolling, now=NOW + 6))
+    assert names(found) == ["a"]
+    again = replace(rolling[0], mark=mark_of(ONE, found.state, A))
+    assert names(step(ONE, found.state, observed(again, rolling[1], now=NOW + 8))) == []
+
+
+def test_broken_pods_of_a_retried_workload_count_once_they_can_be_new() -> None:
+    state = retried(restarting("a", phase=PAUSED, cause="PodsFailed"))
+    broken = seen("a", new=2, old=0, complete=False, fault="a new pod does not start: CrashLoopBackOff", action="done")
+
+    first = step(ONE, state, observed(broken, now=NOW + 6))
+    assert (names(first), first.state.phase) == (["a"], RUNNING)
+    tried = replace(broken, mark=mark_of(ONE, first.state, A))
+    assert step(ONE, first.state, observed(tried, now=NOW + 20)).state.phase == RUNNING
+    assert step(ONE, first.state, observed(tried, now=NOW + 40)).state.cause == "PodsFailed"
+
+
+@pytest.mark.parametrize(
+    ("state", "phase"),
+    [
+        (restarting(phase=PAUSED, cause="ByUser"), PAUSED),
+        (restarting(phase=PAUSED, cause="TagChanged"), PAUSED),
+        (restarting(phase=PAUSED, cause="PodsFailed"), RUNNING),
+        (replace(going_back(), phase=PAUSED, cause="RestartFailed"), ROLLING_BACK),
+        (restarting(phase=INCOMPLETE), RUNNING),
+        (replace(going_back(), phase=INCOMPLETE, step=CHECKING), ROLLING_BACK),
+        (restarting(), RUNNING),
+    ],
+)
+def test_a_retry_goes_on_if_a_workload_was_to_blame(state: State, phase: str) -> None:
+    assert retried(state).phase == phase
+
+
+@pytest.mark.parametrize("command", [retried, lambda state: skip_workload(state, A, ONE)])
+def test_a_workload_of_an_upgrade_that_has_ended_is_refused_with_the_result(command: Any) -> None:
+    for phase in (COMPLETED, ROLLED_BACK, ABORTED):
+        with pytest.raises(UsageError, match=f"has ended: it is {phase}"):
+            command(State(phase=phase))
+
+
+def test_a_workload_of_an_earlier_wave_is_tried_again_alone() -> None:
+    document = upgrade({"name": "one", "namespaces": ["shop"]}, {"name": "rest", "approval": True}, soak="1m")
+    tag = tag_in_wave(document, PROD, 0, ())
+    waiting = replace(new_state(document, NOW, {}), wave=1, token=NOW)
+    late = seen("a"), seen("b")
+    for state, leads in (
+        (waiting, tag),
+        (replace(waiting, step=CHECKING, phase=INCOMPLETE), tag_in_wave(document, PROD, 1, ())),
+    ):
+        found = step(document, retried(state), observed(*late, tag=leads))
+        assert names(found) == ["a"], "the others of the wave are not tried again"
+        done = seen("a", mark=mark_of(document, found.state, A), new=2, old=0)
+        after = step(document, found.state, observed(done, late[1], tag=leads, now=NOW + 60)).state
+        assert (after.step, dict(after.restarting)) == (found.state.step, {})
+
+
+def test_a_retry_takes_a_skipped_workload_back_and_waits_for_its_wave() -> None:
+    skipped = skip_workload(skip_workload(State(), A, ONE), A, ONE)
+    assert skipped.skipped == (A,)
+
+    again = retried(skipped, has_begun=False)
+    assert (again.skipped, dict(again.retries)) == ((), {})
+
+
+def test_a_rollback_includes_skipped_workloads_with_a_later_mark() -> None:
+    state = retried(skip_workload(restarting(), "Deployment shop/b", ONE)).rolling_back(ONE, NOW, "ByUser", "why")
+    assert (state.skipped, dict(state.retries)) == ((), {})
+
+    begun = step(ONE, state, observed(tag=PROD)).state
+    assert begun.token > NOW + 5
+
+
+def test_a_workload_that_does_not_recover_is_tried_again_in_a_rollback() -> None:
+    back = replace(going_back("a"), phase=PAUSED, cause="RestartFailed")
+    state = retried(back)
+
+    found = step(ONE, state, observed(seen("a", mark=mark_of(ONE, back), complete=False, unavailable=1), tag=PROD))
+    assert names(found) == ["a"]
+
+
+APPROVED = upgrade({"name": "one", "namespaces": ["shop"], "approval": True}, {"name": "rest", "approval": True})
+
+
+def test_a_wave_waits_for_its_approval_first_and_without_a_deadline() -> None:
+    begun = new_state(APPROVED, NOW, {})
+    found = step(APPROVED, begun, observed(tag=PROD, preflight=()))
+    assert (found.tag, found.state.step, found.state.waits_for_approval) == (None, PREFLIGHT, True)
+    assert found.state.reason == "wave one waits for its approval: run `injector upgrade promote up`"
+    for blind in ("", "the API server cannot be reached"):
+        late = step(APPROVED, found.state, observed(tag=PROD, now=begun.deadline + 9, blind=blind)).state
+        assert step(APPROVED, late, observed(tag=PROD, now=begun.deadline + 19)).state.phase == RUNNING
+
+
+def test_a_promote_approves_one_wave_and_keeps_its_preflight() -> None:
+    late = new_state(APPROVED, NOW, {}).deadline + 9
+    waiting = step(APPROVED, new_state(APPROVED, NOW, {}), observed(tag=PROD)).state
+
+    for state in (waiting, apply_command(waiting, "pause", APPROVED, late)):
+        approved = apply_command(state, "promote", APPROVED, late)
+        assert (approved.phase, approved.step, approved.wave, approved.cause) == (RUNNING, PREFLIGHT, 0, "")
+        assert approved.deadline > late
+        prepared = step(APPROVED, approved, observed(tag=PROD, now=late)).tag
+        assert prepared == prepare_tag(APPROVED, PROD)
+    following = apply_command(approved.at(SOAKING, late), "promote", APPROVED, late)
+    tag = tag_in_wave(APPROVED, PROD, 0, ())
+    assert step(APPROVED, following, observed(tag=tag, now=late)).state.waits_for_approval
+    resumed = apply_command(apply_command(waiting, "pause", APPROVED, late), "resume", APPROVED, late)
+    assert step(APPROVED, resumed, observed(tag=PROD, now=late)).state.waits_for_approval
+
+
+def test_a_rollback_waits_for_no_approval() -> None:
+    waiting = step(APPROVED, new_state(APPROVED, NOW, {}), observed(tag=PROD)).state
+    back = apply_command(waiting, "rollback", APPROVED, NOW)
+
+    assert step(APPROVED, back, observed(tag=PROD)).state.step == RESTARTING
