@@ -301,7 +301,7 @@ class World:
 def simulate(seed: int) -> Counter[str]:
     """Simulate an upgrade to its end, and return counts of what happened. Raises AssertionError if a rule is broken."""
     random = Random(seed)  # noqa: S311 -- not for secrets
-    waves = random.choice(
+    waves: list[dict[str, Any]] = random.choice(
         [
             [{"name": "one", "namespaces": ["n0"]}, {"name": "rest"}],
             [{"name": "one", "importance": "low"}, {"name": "rest"}],

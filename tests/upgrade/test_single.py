@@ -101,7 +101,7 @@ async def test_a_workload_is_tried_again_and_a_skipped_one_is_taken_back() -> No
     assert (now.skipped, dict(now.retries)) == (("Deployment pay/later",), {"Deployment shop/web": 200.0})
 
 
-async def test_in_a_rollback_the_workloads_with_the_new_revision_are_skipped_or_tried_again() -> None:
+async def test_in_a_rollback_workloads_with_the_new_revision_are_skipped_or_tried_again() -> None:
     assert (await change("skip", "shop/deployment/done", back=True)).skipped == ("Deployment shop/done",)
     assert dict((await change("retry", "shop/deployment/done", back=True)).retries) == {"Deployment shop/done": 200.0}
     with pytest.raises(UsageError, match="is done: no pod has revision 1-30"):
