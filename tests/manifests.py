@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from injector.revisions.tags import WEIGHTS
@@ -99,3 +100,14 @@ def tag_of(name: str, revision: str, weights: dict[str, int] | None = None) -> d
     if weights is not None:
         tag["metadata"]["annotations"] = {WEIGHTS: json.dumps(weights)}
     return tag
+
+
+def gateway_of(
+    name: str, place: str, labels: Mapping[str, str] | None = None, class_name: str = "istio", **fields: Any
+) -> dict[str, Any]:
+    """A Gateway of the Gateway API with one listener; further keywords are its other fields."""
+    metadata = {"name": name, "namespace": place, "labels": dict(labels or {})}
+    listeners = [{"name": "http", "port": 80, "protocol": "HTTP"}]
+    spec = {"gatewayClassName": class_name, "listeners": listeners}
+    version = "gateway.networking.k8s.io/v1"
+    return {"apiVersion": version, "kind": "Gateway", "metadata": metadata, "spec": spec, **fields}

@@ -41,9 +41,11 @@ from injector.cli.sources import (
 from injector.cli.taglocation import DIRECTORY_OPTION, TagLocation, location_options, write_options
 from injector.cli.webhookoptions import WEBHOOK_PARAMETERS
 from injector.errors import UsageError
+from injector.fleet.gateways import read_gateways
 from injector.fleet.replicas import ask_replicas, warnings_about_targets
 from injector.hints import fitting_names
 from injector.istio.webhooks.configurations import WebhookOptions, tag_webhook
+from injector.kube.escaping import printable
 from injector.kube.selectors import is_dns_label
 from injector.revisions.tags import MAX_WEIGHT, Shadow, Tag, Weights, destination, namespace_weights, tag_annotations
 from injector.revisions.tagstore import DirectoryTags, TagState, check_tag, remove_tag
@@ -53,7 +55,7 @@ if TYPE_CHECKING:
 
     from injector.cluster.kubeconfig import Kubeconfig
     from injector.cluster.resources import Resource
-    from injector.revisions.clustertags import TagPlan
+    from injector.revisions.clustertags import ClusterTags, TagPlan
 
 NAMESPACE_WEIGHT: Final = "--namespace-weight"
 WHOLE: Final = 100
@@ -264,6 +266,7 @@ def set_tag(*, change: TagChange, skip_confirmation: bool, dry_run: str, locatio
         new = change.check(state)
         if not isinstance(store, DirectoryTags):
             plan = store.plan(new)
+            _print_gateways(store, state, new)
             if plan.conflicts and not skip_confirmation:
                 _print_conflicts(plan)
                 if dry_run == "none":
@@ -297,6 +300,24 @@ def _change_of(new: Tag, state: TagState) -> str:
         return "created"
     before = state.tags.get(new.name)
     return "changed" if before is not None and before.destination == new.destination else "moved"
+
+
+def _print_gateways(store: ClusterTags, state: TagState, new: Tag) -> None:
+    """Print the Gateways whose owner changes with a tag, and how the owner is decided if the tag has several revisions."""
+    view = store.cluster.run(
+        lambda client: read_gateways(client, store.istio_namespace, state.texts.values(), state.tags, state.revisions)
+    )
+    changes = view.changes(new.name, new.revision)
+    if view.unknown:
+        echo(f"warning: {view.unknown}", err=True)
+    if changes:
+        hint = "an Upgrade moves them one at a time, see docs/gateways.md"
+        echo(f"warning: these Gateways change their owner when the tag is written, all at once; {hint}:", err=True)
+    for change in changes:
+        echo(f"  {printable(str(change.gateway))} ({printable(change.gateway.class_name)}): {change.way}", err=True)
+    if len(new.weights) > 1 and any(new.revision in view.owners(gateway) for gateway in view.gateways):
+        what = f"Gateways have no weights: those of the tag belong to {new.revision}, which has the largest weight"
+        echo(f"note: {what}", err=True)
 
 
 def _print_conflicts(plan: TagPlan) -> None:

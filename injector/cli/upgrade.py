@@ -52,6 +52,7 @@ from injector.cluster.session import open_session
 from injector.errors import ClusterError, InjectorError, ManifestError, UsageError
 from injector.fleet.dryrun import confirm_items, refusal
 from injector.fleet.files import open_reader
+from injector.fleet.gateways import GATEWAY, OwnerChange, owner_text
 from injector.fleet.manifests import read_manifests
 from injector.golang.time import utc_text
 from injector.hints import first_of
@@ -534,7 +535,12 @@ def plans_text(by_cluster: ByCluster[tuple[Plan, tuple[str, ...]]], output: str)
         case "summary":
             return by_cluster.sections(lambda result: as_summary(result[0]))
         case "table":
-            rows = by_cluster.rows(lambda result: [_cells(result[0], entry) for entry in result[0].entries])
+            rows = by_cluster.rows(
+                lambda result: [
+                    *(_cells(result[0], entry) for entry in result[0].entries),
+                    *map(_gateway_cells, result[0].gateways),
+                ]
+            )
             return table(by_cluster.columns(*COLUMNS), rows)
         case "markdown":
             return by_cluster.sections(lambda result: as_markdown(result[0]))
@@ -554,7 +560,20 @@ def as_data(plan: Plan) -> dict[str, Any]:
         "actions": plan.count(),
         "expectedSeconds": math.ceil(plan.expected_seconds),
         "workloads": [_entry_data(plan, entry) for entry in plan.entries],
+        "gateways": [_gateway_data(change) for change in plan.gateways],
     }
+
+
+def _gateway_data(change: OwnerChange) -> dict[str, Any]:
+    gateway = change.gateway
+    names = {"namespace": gateway.namespace, "name": gateway.name, "class": gateway.class_name}
+    return {**names, "label": gateway.pin, "owners": list(change.before), "newOwners": list(change.after)}
+
+
+def _gateway_cells(change: OwnerChange) -> tuple[str, ...]:
+    gateway = change.gateway
+    names = map(printable, (gateway.namespace, f"{GATEWAY}/{gateway.name}"))
+    return ("gateways", *names, "-", owner_text(change.before), "owner", "move", f"owner {change.way}")
 
 
 def _entry_data(plan: Plan, entry: Entry) -> dict[str, Any]:
@@ -605,6 +624,12 @@ def as_summary(plan: Plan) -> str:
             delays.setdefault(delay, []).append(entry)
     for delay, entries in sorted(delays.items()):
         text += escape_line(f"{len(entries)} {RESTART}: {delay}: {_names(entries)}") + "\n"
+    owners: dict[str, list[str]] = {}
+    for change in plan.gateways:
+        owners.setdefault(change.way, []).append(str(change.gateway))
+    for way, gateways in sorted(owners.items()):
+        names = first_of(gateways, len(gateways))
+        text += escape_line(f"{len(gateways)} gateways: owner {way}, one at a time after the waves: {names}") + "\n"
     counts = plan.count()
     total = ", ".join(f"{count} {action}" for action, count in counts.items()) or "none"
     minutes = math.ceil(plan.expected_seconds / 60)
@@ -627,6 +652,7 @@ def as_markdown(plan: Plan) -> str:
         for wave, entries in _by_wave(plan)
     ]
     listed = [_cells(plan, entry) for entry in plan.entries if entry.action in (BLOCKED, STAYS) or entry.kinds]
+    listed += map(_gateway_cells, plan.gateways)
     return f"{head}{_markdown(('Wave', 'Workloads', 'Changes'), waves)}\n{_markdown(tuple(map(str.capitalize, COLUMNS)), listed)}"
 
 

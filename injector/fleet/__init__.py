@@ -5,6 +5,7 @@
 - ``workloads``, ``processes``, ``progress``: every workload with the pod that it would create; how the work is divided and shown.
 - ``routing``: which webhook is called, and which revision answers.
 - ``krm``, ``goldens``, ``templates``, ``groups``: what commands do with manifests, golden files, templates and many changes.
+- ``gateways``: the Gateways of the Gateway API that Istio serves, and the revisions that own them.
 - ``replicas``: the revisions that the running injectors serve.
 - ``podmessages``: the injector's own messages about a pod.
 - ``explain``, ``compare``, ``status``, ``analyze``, ``dryrun``: the questions of commands about pods, workloads and the mesh.

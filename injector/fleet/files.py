@@ -141,7 +141,7 @@ def open_reader(
 
 CLUSTER_SCOPED: Final = frozenset({
     *(NAMESPACES.kind, NODES.kind, WEBHOOKS.kind, VALIDATORS.kind, "CustomResourceDefinition"),
-    *("ClusterRole", "ClusterRoleBinding", "PersistentVolume", "StorageClass", "PriorityClass", "Upgrade"),
+    *("ClusterRole", "ClusterRoleBinding", "GatewayClass", "PersistentVolume", "StorageClass", "PriorityClass", "Upgrade"),
 })  # fmt: skip
 """The kinds that have no namespace."""
 

@@ -8,6 +8,7 @@
 - ``proto``: messages of istio.io/api, read and written as JSON, and seen by templates.
 - ``annotations``, ``labels``: names with a meaning, and the validation of annotations.
 - ``webhooks``: webhook configurations, and which of them the API server calls for a pod.
+- ``ownership``: the revisions that own a Gateway of the Gateway API.
 - ``analysis``: messages of Istio's analyzer about injection. ``nearmisses``: labels and annotations that are meant for it, misspelt.
 - ``chartvalues``: the values that the chart of each minor knows.
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from injector.cluster.resources import DAEMON_SETS, DEPLOYMENTS, STATEFUL_SETS, Resource
 from injector.errors import DataError, TagError
+from injector.fleet.gateways import GatewayView, OwnerChange, gateway_notes
 from injector.injection.containers import labels_of
 from injector.injection.pipeline import answers_to
 from injector.injection.result import Injected, RequestFacts
@@ -128,6 +129,7 @@ class Fleet:
     sidecars: tuple[str, str]
     notes: tuple[str, ...] = ()
     outdated: frozenset[str] = frozenset()
+    gateways: GatewayView = field(default_factory=GatewayView)
 
 
 def key_of(obj: Mapping[str, Any]) -> Key:
@@ -314,6 +316,7 @@ class Plan:
     source: str = ""
     is_back: bool = False
     outdated: frozenset[str] = frozenset()
+    gateways: tuple[OwnerChange, ...] = ()
 
     @property
     def expected_seconds(self) -> float:
@@ -405,7 +408,9 @@ def make_plan(
     if direct:
         how = "not by the tag" if upgrade.tag else "and do not move"
         notes.append(f"workloads with revision {upgrade.source} by the label of their namespace, {how}: {direct}")
-    return Plan(upgrade, tuple(entries), new, tuple(notes), old, back, fleet.outdated)
+    gateways = fleet.gateways.changes(upgrade.tag, tags[-1].revision) if tags else ()
+    notes += gateway_notes(fleet.gateways, upgrade.source)
+    return Plan(upgrade, tuple(entries), new, tuple(notes), old, back, fleet.outdated, gateways)
 
 
 def _has_sidecar(workload: Workload, revision: Revision) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from injector.errors import DataError, InjectorError, TagError, UsageError
+from injector.fleet.gateways import GatewayView, read_gateways
 from injector.fleet.routing import destination, find_called, pod_labels, requested_name
 from injector.fleet.status import PodStatuses
 from injector.fleet.view import ClusterView, notes_of_unknown_namespaces, read_view
@@ -117,7 +118,13 @@ async def read_fleet(
     known = [workload for workload in created if workload.namespace in view.namespaces]
     workloads = await offload(lambda: tuple(map(workload_of, known)))
     notes = (*view.notes, *skipped)
-    return Fleet(source, target, tags.get(document.tag), workloads, (old, new), notes, frozenset(outdated))
+    state = view.revisions.state
+    gateways = GatewayView()
+    if document.tag:
+        gateways = await read_gateways(reader, sources.istio_namespace, state.revisions, state.tags)
+    return Fleet(
+        source, target, tags.get(document.tag), workloads, (old, new), notes, frozenset(outdated), gateways=gateways
+    )
 
 
 def _outdated_kinds(

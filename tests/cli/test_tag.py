@@ -14,12 +14,13 @@ from click.testing import Result
 
 from injector.cli.taglocation import TagLocation, location_options, write_options
 from injector.cluster.kubeconfig import Kubeconfig
-from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, RUNNING, SERVICES, WEBHOOKS
+from injector.cluster.resources import CONFIG_MAPS, NAMESPACES, PODS, RUNNING, SERVICES, WEBHOOKS, Resource
 from injector.errors import InjectorError
 from injector.istio.webhooks.configurations import WebhookOptions, revision_webhook, tag_webhook
 from tests.cases import cases
 from tests.cli.clusters import INJECTOR, assert_fails, config_maps, invoke, parsed
 from tests.cluster.fakeapi import FakeApi
+from tests.manifests import gateway_of, namespace_of
 from tests.revisions.fakes import write_revision
 
 TAGS = "# ours\nprod: 1-24  # since May\n"
@@ -252,6 +253,7 @@ def cluster(cluster: FakeApi) -> FakeApi:
 
 
 tag_command = partial(invoke, "tag")
+GATEWAYS = Resource("gateway.networking.k8s.io/v1", "gateways", "Gateway", namespaced=True)
 
 
 def test_without_a_directory_the_tag_is_in_the_cluster(cluster: FakeApi) -> None:
@@ -273,6 +275,30 @@ def test_without_a_directory_the_tag_is_in_the_cluster(cluster: FakeApi) -> None
         {"tag": "prod", "revision": "1-24", "namespaces": [], "weights": {"1-24": 90, "1-30": 10}}
     ]
     assert cluster.requests[-1] == "close"
+
+
+def test_the_gateways_whose_owner_changes_are_named_before_the_tag_is_written(cluster: FakeApi) -> None:
+    cluster.put(GATEWAYS, gateway_of("public", "shop"), gateway_of("waypoint", "shop", class_name="istio-waypoint"))
+    cluster.put(NAMESPACES, namespace_of("shop", {"istio.io/rev": "prod"}))
+    tag_command("set", "prod", "-r", "1-24")
+
+    named = "  Gateway shop/public (istio): 1-24 to 1-30\n  Gateway shop/waypoint (istio-waypoint): 1-24 to 1-30\n"
+    dry = tag_command("set", "prod", "-r", "1-30", "--overwrite", "--dry-run")
+    moved = tag_command("set", "prod", "-r", "1-30", "--overwrite")
+    assert dry.stderr.startswith("warning: these Gateways change their owner when the tag is written, all at once; ")
+    assert dry.stderr.endswith(named)
+    assert (moved.exit_code, moved.stderr) == (0, dry.stderr)
+
+    split = tag_command("set", "prod", "-r", "1-30", "--weight", "1-24=40", "--overwrite")
+    assert split.stderr == (
+        "note: Gateways have no weights: those of the tag belong to 1-30, which has the largest weight\n"
+    )
+    cluster.refused["list gateways"] = "forbidden"
+    unknown = tag_command("set", "prod", "-r", "1-24", "--overwrite")
+    assert (unknown.exit_code, unknown.stderr) == (
+        0,
+        "warning: the Gateways whose owner changes are not known: the API server says no to list gateways\n",
+    )
 
 
 def test_a_dry_run_names_the_objects_and_writes_none_without_a_question(cluster: FakeApi) -> None:

@@ -48,6 +48,7 @@ from tests.cli.clusters import (
 from tests.cluster.fakeapi import FakeApi
 from tests.cluster.fakes import failure
 from tests.factories import owner_of
+from tests.manifests import gateway_of
 from tests.revisions.fakes import CONFIG
 from tests.upgrade.fleets import DOCUMENT, upgrade
 
@@ -314,6 +315,29 @@ def test_the_objects_of_a_cluster_can_come_from_files(document: str, tmp_path: P
 
     assert result.exit_code == 0
     assert "\nworkloads: 2 restart, 1 done, 2 blocked\n" in result.stdout
+
+
+def test_the_plan_lists_the_gateways_whose_owner_changes(document: str, tmp_path: Path) -> None:
+    objects = (*CLUSTER, gateway_of("public", "shop"), gateway_of("pinned", "shop", {"istio.io/rev": "1-28"}))
+    plan = partial(run, "plan", document, "-f", written(tmp_path, *objects))
+    summary = plan()
+
+    assert "1 gateways: owner 1-28 to 1-30, one at a time after the waves: Gateway shop/public\n" in summary.stdout
+    assert "1-28 by their own label istio.io/rev: Gateway shop/pinned\n" in summary.stderr
+    assert json.loads(plan("-o", "json").stdout)["gateways"] == [
+        {
+            "namespace": "shop",
+            "name": "public",
+            "class": "istio",
+            "label": None,
+            "owners": ["1-28"],
+            "newOwners": ["1-30"],
+        }
+    ]
+    assert "shop  Gateway/public" in " ".join(plan("-o", "table").stdout.split("       "))
+    assert "| gateways | shop | Gateway/public | - | 1-28 | owner | move | owner 1-28 to 1-30 |" in (
+        plan("-o", "markdown").stdout
+    )
 
 
 def test_pods_of_files_need_no_name(document: str, tmp_path: Path) -> None:

@@ -1,0 +1,199 @@
+"""The Gateways of the Gateway API that Istio serves, the revisions that own them, and the owners that they get if a tag moves."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from injector.cluster.resources import (
+    GATEWAY_CLASSES,
+    NAMESPACES,
+    SERVICES,
+    VALIDATORS,
+    WEBHOOKS,
+    ObjectReader,
+    Resource,
+    Scope,
+)
+from injector.errors import ClusterError
+from injector.hints import first_of
+from injector.injection.containers import labels_of
+from injector.istio.labels import REVISION_LABEL, TAG_LABEL, Labels
+from injector.istio.ownership import TagObjects, class_of, is_istios
+from injector.kube.objects import mapping_at
+from injector.revisions.source import RawRevision, known_minor
+
+if TYPE_CHECKING:
+    from injector.istio.behaviours import Minor
+    from injector.revisions.tags import Tag
+
+GATEWAY: Final = "Gateway"
+GATEWAY_GROUP: Final = "gateway.networking.k8s.io"
+_CONDITIONS: Final = ("Accepted", "Programmed")
+"""The conditions of a Gateway that is in service."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """A Gateway or waypoint of the cluster.
+
+    Attributes:
+        class_name: the name of its GatewayClass.
+        pin: its own label ``istio.io/rev``; None if it has none.
+        version: its resourceVersion.
+        fault: why it is not in service by its conditions; empty if it is.
+    """
+
+    namespace: str
+    name: str
+    class_name: str
+    labels: Labels
+    version: str = ""
+    fault: str = ""
+
+    def __str__(self) -> str:
+        """Name it as a workload is named."""
+        return f"{GATEWAY} {self.namespace}/{self.name}"
+
+    @property
+    def pin(self) -> str | None:
+        """Its own label ``istio.io/rev``; None if it has none."""
+        return self.labels.get(REVISION_LABEL)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerChange:
+    """The revisions that own a Gateway before and after a change: one, none, or several."""
+
+    gateway: Gateway
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+    @property
+    def way(self) -> str:
+        """Both in words."""
+        return f"{owner_text(self.before)} to {owner_text(self.after)}"
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayView:
+    """The Gateways of a cluster that Istio serves, and the objects by which istiods decide about them.
+
+    Attributes:
+        revisions: the revisions with their minors; None is a minor that is not known.
+        resource: that of Gateways; None if the cluster does not have it.
+        unknown: why the Gateways cannot be listed; empty if they can.
+    """
+
+    gateways: tuple[Gateway, ...] = ()
+    objects: TagObjects = field(default_factory=lambda: TagObjects({}))
+    revisions: Mapping[str, Minor | None] = field(default_factory=dict)
+    resource: Resource | None = None
+    unknown: str = ""
+
+    def owners(self, gateway: Gateway, objects: TagObjects | None = None) -> tuple[str, ...]:
+        """Return the revisions that own a Gateway, or would with other objects."""
+        return (objects or self.objects).owners(gateway.labels, gateway.namespace, self.revisions)
+
+    def changes(self, tag: str, revision: str) -> tuple[OwnerChange, ...]:
+        """Return the Gateways whose owner changes if a tag leads to a revision: its label decides, not its weights."""
+        after = self.objects.with_tag(tag, revision)
+        pairs = ((gateway, self.owners(gateway), self.owners(gateway, after)) for gateway in self.gateways)
+        return tuple(OwnerChange(gateway, old, new) for gateway, old, new in pairs if old != new)
+
+
+def owner_text(owners: Collection[str]) -> str:
+    """Return the revisions that own a Gateway, for people."""
+    return " and ".join(owners) or "no revision"
+
+
+def gateway_notes(view: GatewayView, source: str) -> list[str]:
+    """Return notes for the user: that Gateways are not known, and those that stay with the old revision by their own label."""
+    staying = [str(gateway) for gateway in view.gateways if gateway.pin == source]
+    stay = f"Gateways that stay with revision {source} by their own label {REVISION_LABEL}: {first_of(staying)}"
+    return [*([view.unknown] if view.unknown else []), *([stay] if staying else [])]
+
+
+async def read_gateways(
+    reader: ObjectReader,
+    istio_namespace: str,
+    revisions: Iterable[RawRevision],
+    tags: Mapping[str, Tag],
+    others: Iterable[str] = (),
+) -> GatewayView:
+    """Read the Gateways of a cluster, or of files, with what decides about their owners.
+
+    A cluster without the Gateway API has none. If files have no webhooks, ``tags`` stand for them. ``others`` are further revisions, whose
+    minor is not known. Raises ClusterError if the API server
+    cannot be reached; if it forbids a list, the Gateways are unknown.
+    """
+    minors = {**dict.fromkeys(others), **{raw.name: known_minor(raw) for raw in revisions}}
+    try:
+        resource = await reader.find_resource(GATEWAY, GATEWAY_GROUP)
+        if resource is None:
+            return GatewayView()
+        classes = await _controllers(reader, resource)
+        gateways = await reader.all(Scope(resource), _gateway)
+        objects = await _tag_objects(reader, istio_namespace, tags)
+    except ClusterError as error:
+        if error.reason != "forbidden":
+            raise
+        return GatewayView(unknown=f"the Gateways whose owner changes are not known: {error.what}")
+    own = sorted(
+        (gateway for gateway in gateways if is_istios(gateway.class_name, classes)),
+        key=lambda gateway: (gateway.namespace, gateway.name),
+    )
+    return GatewayView(tuple(own), objects, minors, resource)
+
+
+async def _controllers(reader: ObjectReader, resource: Resource) -> dict[str, str]:
+    """Return the controllers of the GatewayClasses by name."""
+    classes = replace(GATEWAY_CLASSES, api_version=resource.api_version)
+    return dict(
+        await reader.all(
+            Scope(classes),
+            lambda item: (str(item["metadata"].get("name")), str((item.get("spec") or {}).get("controllerName", ""))),
+        )
+    )
+
+
+async def _tag_objects(reader: ObjectReader, istio_namespace: str, tags: Mapping[str, Tag]) -> TagObjects:
+    def named(item: dict[str, Any]) -> tuple[str, Labels]:
+        return str(item["metadata"].get("name", "")), labels_of(item)
+
+    webhooks = dict(await reader.all(Scope(WEBHOOKS, metadata_only=True), named))
+    if not webhooks:
+        webhooks = {
+            f"istio-revision-tag-{tag.name}": {TAG_LABEL: tag.name, REVISION_LABEL: tag.revision}
+            for tag in tags.values()
+        }
+    services = await reader.all(Scope(SERVICES, istio_namespace, TAG_LABEL, metadata_only=True), labels_of)
+    validators = dict(await reader.all(Scope(VALIDATORS, labels=REVISION_LABEL, metadata_only=True), named))
+    namespaces = dict(await reader.all(Scope(NAMESPACES, metadata_only=True), named))
+    return TagObjects(webhooks, services, validators, namespaces)
+
+
+def _gateway(item: dict[str, Any]) -> Gateway:
+    meta = item["metadata"]
+    return Gateway(
+        str(meta.get("namespace", "")),
+        str(meta.get("name", "")),
+        class_of(item),
+        labels_of(item),
+        str(meta.get("resourceVersion", "")),
+        _fault(item),
+    )
+
+
+def _fault(item: Mapping[str, Any]) -> str:
+    """Return why a Gateway is not in service: a condition that is not true, or that is about an earlier generation."""
+    conditions = {str(entry.get("type")): entry for entry in mapping_at(item, "status").get("conditions") or ()}
+    generation = item["metadata"].get("generation")
+    for kind in _CONDITIONS:
+        condition = conditions.get(kind, {})
+        if condition.get("status") != "True":
+            return f"it is not {kind}: {condition.get('message') or condition.get('reason') or 'no such condition'}"
+        if generation is not None and int(condition.get("observedGeneration") or 0) < int(generation):
+            return f"its condition {kind} is about an earlier generation"
+    return ""
