@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -49,6 +49,7 @@ from injector.fleet.compare import (
     Comparison,
     NamespaceLabels,
     Side,
+    changes_of_comparisons,
     check_comparison,
     compare_files,
     compare_injected,
@@ -67,6 +68,8 @@ from injector.kube.yaml import dump_yaml
 
 if TYPE_CHECKING:
     from injector.cluster.kubeconfig import Kubeconfig
+    from injector.fleet.files import ReaderSession
+    from injector.fleet.minors import MinorChanges
     from injector.fleet.sources import RevisionSources
     from injector.istio.revision import Revision
     from injector.kube.podtemplates import Created
@@ -138,11 +141,7 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
     names = old_name, new_name
     kinds = frozenset(only or KINDS) - frozenset(ignore)
     format_name = output or ("summary" if live else "text")
-    for name, other in zip(names, reversed(names), strict=True):
-        if Path(name).suffix in SUFFIXES:
-            more = f" -f {other}" if Path(other).suffix in SUFFIXES else ""
-            hint = f"write `diff REV_A REV_B -f {name}{more}`"
-            raise UsageError(f"{name!r} is a file, not a revision or tag", hint=hint)
+    _refuse_files(names)
     if not live:
         if not files.filenames:
             hint = "give -f FILE, -f FOLDER or -f - for stdin, or --live for the workloads of the cluster"
@@ -167,12 +166,13 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
     def compare_live(kubeconfig: Kubeconfig) -> _Compared:
         with open_reader((), kubeconfig) as session:
             view = session.run(lambda reader: read_view(reader, sources, files.namespace, names))
-            revisions = (view.built.revision(view.revisions.find(name)) for name in names)
+            revisions = [view.built.revision(view.revisions.find(name)) for name in names]
             comparer = comparer_of(revisions, view.namespaces)
             comparisons = compare_injected(session, view, comparer, files, with_progress)
+            compared = _with_minor_changes(session, comparer, comparisons, view.built.notes)
         check = partial(check_comparison, comparer)
         comparisons, unconfirmed = confirm_items(comparisons, group_to_check, check, kubeconfig, confirm)
-        return _Compared(comparer.sides, comparisons, view.built.notes + unconfirmed)
+        return replace(compared, comparisons=comparisons, notes=compared.notes + unconfirmed)
 
     def compare_in_files(kubeconfig: Kubeconfig) -> _Compared:
         reader = read_files(files)
@@ -182,16 +182,26 @@ def diff(  # noqa: PLR0913 -- one parameter for each flag
             raws = [revisions.find(name) for name in names]
             view = build_routed(reader, view, raws, sources.overrides)
         comparer = comparer_of(map(view.built.revision, raws), view.namespaces)
-        return _Compared(comparer.sides, compare_files(workloads, view, comparer, with_progress), view.built.notes)
+        comparisons = compare_files(workloads, view, comparer, with_progress)
+        return _with_minor_changes(reader, comparer, comparisons, view.built.notes)
 
     by_cluster = on_each(kubeconfigs, compare_live if live else compare_in_files)
     by_cluster.note("note", lambda compared: compared.notes)
-    by_cluster.note("warning", lambda compared: _warnings(compared.comparisons, compared.sides))
+    by_cluster.note("warning", _warnings)
     messages = _message_groups if format_name == "summary" else _messages
     by_cluster.note("warning", lambda compared: messages(compared.comparisons))
     echo_colored(_text(by_cluster, format_name), _COLORS.get(format_name, {}))
     differs = any(comparison.changes for one in by_cluster.results.values() for comparison in one.comparisons)
     by_cluster.exit(has_findings=exit_code and differs)
+
+
+def _refuse_files(names: tuple[str, str]) -> None:
+    """Raise UsageError if a name of a revision or tag is that of a file."""
+    for name, other in zip(names, reversed(names), strict=True):
+        if Path(name).suffix in SUFFIXES:
+            more = f" -f {other}" if Path(other).suffix in SUFFIXES else ""
+            hint = f"write `diff REV_A REV_B -f {name}{more}`"
+            raise UsageError(f"{name!r} is a file, not a revision or tag", hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,10 +211,16 @@ class _Compared:
     sides: tuple[Side, Side]
     comparisons: list[Comparison]
     notes: tuple[str, ...]
+    minor_changes: MinorChanges
 
     def data(self) -> dict[str, Any]:
         old, new = self.sides
-        return {"old": old.data(), "new": new.data(), **comparison_data(self.comparisons)}
+        return {
+            "old": old.data(),
+            "new": new.data(),
+            **comparison_data(self.comparisons),
+            **self.minor_changes.data(),
+        }
 
     def cells(self) -> tuple[str, ...]:
         """Return the row of a table of clusters."""
@@ -213,8 +229,17 @@ class _Compared:
         return str(len(self.comparisons)), str(differing), str(refused)
 
 
-def _warnings(comparisons: Sequence[Comparison], sides: tuple[Side, Side]) -> list[str]:
-    """Return the pods that both sides refuse, and the findings of a guard that only warns."""
+def _with_minor_changes(
+    session: ReaderSession, comparer: Comparer, comparisons: list[Comparison], notes: tuple[str, ...]
+) -> _Compared:
+    """Return comparisons with what breaks between the minors of the two revisions."""
+    changed = session.run(partial(changes_of_comparisons, comparer, comparisons))
+    return _Compared(comparer.sides, comparisons, (*notes, *changed.notes), changed)
+
+
+def _warnings(compared: _Compared) -> list[str]:
+    """Return what breaks between the minors, the pods that both sides refuse, and the findings of a guard that only warns."""
+    comparisons, sides = compared.comparisons, compared.sides
     refused = [
         (comparison, f"refused by both: {_without_values(comparison, str(comparison.new))}")
         for comparison in comparisons
@@ -227,7 +252,8 @@ def _warnings(comparisons: Sequence[Comparison], sides: tuple[Side, Side]) -> li
         if isinstance(answer, Injected)
         for finding in answer.findings
     ]
-    return [f"{comparison.workload}: {text}" for comparison, text in (*refused, *findings)]
+    lines = [f"{comparison.workload}: {text}" for comparison, text in (*refused, *findings)]
+    return [*map(escape_line, compared.minor_changes.break_lines()), *lines]
 
 
 def _messages(comparisons: Sequence[Comparison]) -> list[str]:

@@ -54,6 +54,7 @@ from injector.fleet.dryrun import confirm_items, refusal
 from injector.fleet.files import open_reader
 from injector.fleet.gateways import GATEWAY, OwnerChange, owner_text
 from injector.fleet.manifests import read_manifests
+from injector.fleet.minors import read_minor_changes
 from injector.golang.time import utc_text
 from injector.hints import first_of
 from injector.injection.result import Injected
@@ -165,7 +166,12 @@ def plan(  # noqa: PLR0913 -- one parameter for each flag
         with open_reader(filenames, kubeconfig, recursive=recursive) as session:
             fleet = session.run(lambda reader: read_fleet(reader, sources, wanted))
             plan = make_plan(wanted, fleet.tag, fleet)
-            notes = *fleet.notes, *plan.notes
+            if fleet.source is not None and fleet.target is not None:
+                created = [workload.created for workload in fleet.workloads]
+                old, new = fleet.source, fleet.target
+                read_changes = partial(read_minor_changes, source=old, target=new, workloads=created, is_upgrade=True)
+                plan = replace(plan, minor_changes=session.run(read_changes))
+            notes = *fleet.notes, *plan.notes, *plan.minor_changes.notes
             try:
                 plan = plan.with_budgets(session.run(_exhausted_budgets))
             except ClusterError as error:
@@ -561,6 +567,7 @@ def as_data(plan: Plan) -> dict[str, Any]:
         "expectedSeconds": math.ceil(plan.expected_seconds),
         "workloads": [_entry_data(plan, entry) for entry in plan.entries],
         "gateways": [_gateway_data(change) for change in plan.gateways],
+        **plan.minor_changes.data(),
     }
 
 
@@ -630,6 +637,7 @@ def as_summary(plan: Plan) -> str:
     for way, gateways in sorted(owners.items()):
         names = first_of(gateways, len(gateways))
         text += escape_line(f"{len(gateways)} gateways: owner {way}, one at a time after the waves: {names}") + "\n"
+    text += "".join(f"{escape_line(line)}\n" for line in plan.minor_changes.lines())
     counts = plan.count()
     total = ", ".join(f"{count} {action}" for action, count in counts.items()) or "none"
     minutes = math.ceil(plan.expected_seconds / 60)
@@ -653,7 +661,10 @@ def as_markdown(plan: Plan) -> str:
     ]
     listed = [_cells(plan, entry) for entry in plan.entries if entry.action in (BLOCKED, STAYS) or entry.kinds]
     listed += map(_gateway_cells, plan.gateways)
-    return f"{head}{_markdown(('Wave', 'Workloads', 'Changes'), waves)}\n{_markdown(tuple(map(str.capitalize, COLUMNS)), listed)}"
+    lines = "".join(f"- {cell(line)}\n" for line in plan.minor_changes.lines())
+    notes = f"\n{lines}" if lines else ""
+    tables = f"{_markdown(('Wave', 'Workloads', 'Changes'), waves)}\n{_markdown(tuple(map(str.capitalize, COLUMNS)), listed)}"
+    return f"{head}{tables}{notes}"
 
 
 def _markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

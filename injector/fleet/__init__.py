@@ -8,5 +8,6 @@
 - ``gateways``: the Gateways of the Gateway API that Istio serves, and the revisions that own them.
 - ``replicas``: the revisions that the running injectors serve.
 - ``podmessages``: the injector's own messages about a pod.
+- ``minors``: what breaks between the minors of two revisions.
 - ``explain``, ``compare``, ``status``, ``analyze``, ``dryrun``: the questions of commands about pods, workloads and the mesh.
 """

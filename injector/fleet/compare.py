@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from injector.errors import InvalidPodError, ManifestError
 from injector.fleet.dryrun import refusal
+from injector.fleet.minors import MinorChanges, read_minor_changes
 from injector.fleet.podmessages import PodMessages
 from injector.fleet.processes import in_processes
 from injector.fleet.routing import find_called, pod_labels
@@ -22,6 +23,7 @@ from injector.kube.podsecurity import enforced_level, level_of
 
 if TYPE_CHECKING:
     from injector.cluster.client import KubeClient
+    from injector.cluster.resources import ObjectReader
     from injector.fleet.files import ReaderSession
     from injector.fleet.manifests import WorkloadFiles
     from injector.fleet.progress import Progress
@@ -169,6 +171,15 @@ def _without_skipped(results: Sequence[Comparison | None], where: str) -> list[C
         what = f"none of {len(results)} workloads is injected"
         raise ManifestError(what, where=where, hint="run `injector explain` for one of them")
     return comparisons
+
+
+async def changes_of_comparisons(
+    comparer: Comparer, comparisons: Iterable[Comparison], reader: ObjectReader
+) -> MinorChanges:
+    """Return what breaks between the minors of the two revisions for the compared workloads and the objects beside them."""
+    old, new = (side.revision for side in comparer.sides)
+    workloads = (replace(comparison.workload, pod=comparison.pod) for comparison in comparisons)
+    return await read_minor_changes(reader, old, new, workloads)
 
 
 async def check_comparison(comparer: Comparer, client: KubeClient, comparison: Comparison) -> Comparison:

@@ -10,6 +10,7 @@
 - ``webhooks``: webhook configurations, and which of them the API server calls for a pod.
 - ``ownership``: the revisions that own a Gateway of the Gateway API.
 - ``analysis``: messages of Istio's analyzer about injection. ``nearmisses``: labels and annotations that are meant for it, misspelt.
+- ``minorchanges``: what breaks between two minors, and the defaults that change.
 - ``chartvalues``: the values that the chart of each minor knows.
 
 All functions are pure. The package uses Kubernetes objects and Go templates, but no HTTP, files or clocks, and not the API server.

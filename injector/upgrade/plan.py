@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from injector.cluster.resources import DAEMON_SETS, DEPLOYMENTS, STATEFUL_SETS, Resource
 from injector.errors import DataError, TagError
 from injector.fleet.gateways import GatewayView, OwnerChange, gateway_notes
+from injector.fleet.minors import MinorChanges
 from injector.injection.containers import labels_of
 from injector.injection.pipeline import answers_to
 from injector.injection.result import Injected, RequestFacts
@@ -307,6 +308,7 @@ class Plan:
     """The plan of an upgrade. ``target`` and ``source`` are the names that the revisions write into pods.
 
     ``notes`` are for the user. With ``is_back``, the plan is that of a rollback. ``outdated`` are the pods of ``Fleet.outdated``.
+    ``minor_changes`` is what breaks between the minors of the revisions, if somebody has looked.
     """
 
     upgrade: Upgrade
@@ -317,6 +319,7 @@ class Plan:
     is_back: bool = False
     outdated: frozenset[str] = frozenset()
     gateways: tuple[OwnerChange, ...] = ()
+    minor_changes: MinorChanges = field(default_factory=MinorChanges)
 
     @property
     def expected_seconds(self) -> float:

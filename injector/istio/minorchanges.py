@@ -1,0 +1,547 @@
+"""What breaks between two minors of Istio: objects of a cluster, and the mesh config, that stop working or get another meaning.
+
+Each rule is about one release note of a minor, and looks at one object at a time. It is deterministic and knows no Envoy: a configuration
+that Envoy refuses is not found. The sources are the files of ``releasenotes/notes`` in istio/istio, by their number or name, in the minor
+that has them first. The changed defaults are those of the compatibility profiles (``manifests/helm-profiles``, 1.21 to 1.31).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from injector.istio.behaviours import Minor, format_minor
+from injector.kube.objects import mapping_at
+
+Object: TypeAlias = "Mapping[str, Any]"
+Check: TypeAlias = "Callable[[Object], str]"
+"""Returns what happens to an object, with the remedy; empty for nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """Something that stops working, or gets another meaning.
+
+    Attributes:
+        rule: the name of the rule.
+        subject: the kind, namespace and name of the object, or what else it is about.
+        what: what happens, and the remedy after a colon.
+        source: the release note.
+    """
+
+    rule: str
+    subject: str
+    what: str
+    source: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.subject}: {self.what}" + (f" [{self.source}]" if self.source else "")
+
+    def data(self) -> dict[str, str]:
+        """Return it as JSON data."""
+        return {"rule": self.rule, "object": self.subject, "what": self.what, "source": self.source}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule about the objects of a kind, for upgrades from before a minor to it or a later one. ``note`` is a release note."""
+
+    name: str
+    minor: Minor
+    kind: str
+    check: Check
+    note: str
+
+    @property
+    def source(self) -> str:
+        """The release note, for people."""
+        return f"Istio {format_minor(self.minor)}, releasenotes/notes/{self.note}.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedDefault:
+    """A default that a minor changed: its variable, the value that keeps the behaviour before, and what it is about.
+
+    ``of_proxy`` says that it is a variable of proxies (``proxyMetadata``), and not of istiod.
+    """
+
+    minor: Minor
+    variable: str
+    before: str
+    about: str
+    of_proxy: bool = False
+
+
+DEFAULTS: Final = (
+    ChangedDefault((1, 21), "ENABLE_EXTERNAL_NAME_ALIAS", "false", "Services of type ExternalName are aliases"),
+    ChangedDefault(
+        (1, 21),
+        "PERSIST_OLDEST_FIRST_HEURISTIC_FOR_VIRTUAL_SERVICE_HOST_MATCHING",
+        "true",
+        "of overlapping wildcard hosts, the most specific one counts",
+    ),
+    ChangedDefault((1, 21), "VERIFY_CERTIFICATE_AT_CLIENT", "false", "server certificates are verified"),
+    ChangedDefault((1, 21), "ENABLE_AUTO_SNI", "false", "the SNI is the host"),
+    ChangedDefault(
+        (1, 22), "ENABLE_RESOLUTION_NONE_TARGET_PORT", "false", "targetPort of ServiceEntries without resolution"
+    ),
+    ChangedDefault(
+        (1, 22), "ENABLE_ENHANCED_RESOURCE_SCOPING", "false", "discovery selectors limit CustomResources too"
+    ),
+    ChangedDefault((1, 22), "ISTIO_DELTA_XDS", "false", "proxies use delta xDS", of_proxy=True),
+    ChangedDefault(
+        (1, 22), "ENABLE_DEFERRED_CLUSTER_CREATION", "false", "clusters are created when used", of_proxy=True
+    ),
+    ChangedDefault((1, 23), "ENABLE_DELIMITED_STATS_TAG_REGEX", "false", "tags of Envoy's metrics", of_proxy=True),
+    ChangedDefault((1, 24), "ENABLE_INBOUND_RETRY_POLICY", "false", "inbound requests are retried"),
+    ChangedDefault((1, 24), "EXCLUDE_UNSAFE_503_FROM_DEFAULT_RETRY", "false", "503 is not retried by default"),
+    ChangedDefault((1, 24), "PREFER_DESTINATIONRULE_TLS_FOR_EXTERNAL_SERVICES", "false", "TLS of external services"),
+    ChangedDefault((1, 24), "ENABLE_ENHANCED_DESTINATIONRULE_MERGE", "false", "merge of DestinationRules"),
+    ChangedDefault((1, 24), "PILOT_UNIFIED_SIDECAR_SCOPE", "false", "which Service of several a proxy prefers"),
+    ChangedDefault((1, 24), "ENABLE_DEFERRED_STATS_CREATION", "false", "metrics are created when used", of_proxy=True),
+    ChangedDefault(
+        (1, 24), "BYPASS_OVERLOAD_MANAGER_FOR_STATIC_LISTENERS", "false", "overload of static listeners", of_proxy=True
+    ),
+    ChangedDefault((1, 25), "PILOT_ENABLE_IP_AUTOALLOCATE", "false", "addresses of ServiceEntries are allocated"),
+    ChangedDefault((1, 27), "ENABLE_NATIVE_SIDECARS", "false", "sidecars are init containers where the nodes allow it"),
+    ChangedDefault((1, 28), "DISABLE_SHADOW_HOST_SUFFIX", "false", "host names of mirrored requests"),
+    ChangedDefault((1, 28), "PILOT_SPAWN_UPSTREAM_SPAN_FOR_GATEWAY", "false", "spans of gateways"),
+    ChangedDefault((1, 29), "DISABLE_TRACK_REMAINING_CB_METRICS", "false", "metrics of circuit breakers"),
+    ChangedDefault(
+        (1, 30), "PILOT_SIDECAR_PICK_BEST_SERVICE_NAMESPACE", "false", "which namespace's Service a proxy picks"
+    ),
+    ChangedDefault((1, 31), "PILOT_ENABLE_STRICT_GATEWAY_MERGING", "false", "which Gateways are merged"),
+    ChangedDefault((1, 31), "PILOT_AUTO_SEND_UNHEALTHY_ENDPOINTS", "false", "unhealthy endpoints are sent to proxies"),
+)
+"""The changed defaults of istiod and of sidecars, from Istio's compatibility profiles."""
+
+
+def changed_defaults(
+    source: Minor, target: Minor, istiod: Mapping[str, Any], proxy: Mapping[str, Any]
+) -> list[ChangedDefault]:
+    """Return the defaults that change between two minors and that the new control plane does not set itself.
+
+    ``istiod`` are the variables of the new istiod, and ``proxy`` those of its proxies (``defaultConfig.proxyMetadata``).
+    """
+    return [
+        default
+        for default in DEFAULTS
+        if source < default.minor <= target and default.variable not in (proxy if default.of_proxy else istiod)
+    ]
+
+
+def rules_between(source: Minor, target: Minor) -> list[Rule]:
+    """Return the rules about upgrades between two minors."""
+    return [rule for rule in RULES if source < rule.minor <= target]
+
+
+def breaks_of(rules: Iterable[Rule], kind: str, obj: Object, subject: str = "") -> list[Break]:
+    """Return what rules find in an object of a kind. ``subject`` names it, by default with its own name."""
+    return [
+        Break(rule.name, subject or subject_of(obj), what, rule.source)
+        for rule in rules
+        if rule.kind == kind and (what := rule.check(obj))
+    ]
+
+
+def subject_of(obj: Object) -> str:
+    """Return the kind, namespace and name of an object, for people."""
+    meta = obj.get("metadata") or {}
+    place = f"{meta['namespace']}/" if meta.get("namespace") else ""
+    return f"{obj.get('kind')} {place}{meta.get('name', '')}"
+
+
+# EnvoyFilters
+
+_CANONICAL_NAMES: Final = {
+    **{
+        f"envoy.{name}": f"envoy.filters.http.{name}"
+        for name in ("buffer", "cors", "csrf", "ext_authz", "fault", "grpc_http1_bridge", "grpc_json_transcoder")
+    },
+    **{
+        f"envoy.{name}": f"envoy.filters.http.{name}"
+        for name in ("grpc_web", "gzip", "health_check", "ip_tagging", "lua", "router", "squash")
+    },
+    **{
+        f"envoy.{name}": f"envoy.filters.network.{name}"
+        for name in (
+            "client_ssl_auth",
+            "http_connection_manager",
+            "mongo_proxy",
+            "ratelimit",
+            "redis_proxy",
+            "tcp_proxy",
+        )
+    },
+    **{
+        f"envoy.listener.{name}": f"envoy.filters.listener.{name}"
+        for name in ("http_inspector", "original_dst", "original_src", "proxy_protocol", "tls_inspector")
+    },
+    "envoy.http_dynamo_filter": "envoy.filters.http.dynamo",
+    "envoy.rate_limit": "envoy.filters.http.ratelimit",
+}
+"""The names of filters that Envoy 1.14 deprecated, and their canonical ones."""
+_NETWORK_ORDER: Final = frozenset(
+    {"istio.metadata_exchange", "istio.stats", "envoy.filters.network.rbac", "envoy.filters.network.ext_authz"}
+)
+_RELATIVE: Final = ("INSERT_BEFORE", "INSERT_AFTER")
+_TYPED: Final = frozenset({"typed_config", "typedConfig", "config_discovery", "configDiscovery"})
+_ADDS: Final = (*_RELATIVE, "ADD", "INSERT_FIRST", "REPLACE")
+
+
+def patches_of(envoy_filter: Object) -> list[Object]:
+    """Return the patches of an EnvoyFilter that can be read."""
+    patches = mapping_at(envoy_filter, "spec").get("configPatches")
+    return [patch for patch in patches if isinstance(patch, Mapping)] if isinstance(patches, list) else []
+
+
+def _matched_names(patch: Object) -> Iterator[str]:
+    """Yield the filters that a patch matches by name; of an INSERT, the last one is what it is relative to."""
+    matched = mapping_at(patch, "match", "listener")
+    for filter_match in (
+        mapping_at(matched, "filterChain", "filter"),
+        mapping_at(matched, "filterChain", "filter", "subFilter"),
+    ):
+        if isinstance(filter_match.get("name"), str):
+            yield filter_match["name"]
+    if isinstance(matched.get("listenerFilter"), str):
+        yield matched["listenerFilter"]
+
+
+def _operation(patch: Object) -> str:
+    return str(mapping_at(patch, "patch").get("operation", ""))
+
+
+def relative_to(patch: Object) -> str:
+    """Return the filter that an INSERT_BEFORE or INSERT_AFTER is relative to; empty for another operation, or for none."""
+    names = list(_matched_names(patch))
+    return names[-1] if names and _operation(patch) in _RELATIVE else ""
+
+
+def _deprecated_name(envoy_filter: Object) -> str:
+    names = (name for patch in patches_of(envoy_filter) for name in _matched_names(patch) if name in _CANONICAL_NAMES)
+    name = next(names, "")
+    return f"it matches the filter {name}, whose name no longer matches: write {_CANONICAL_NAMES[name]}" if name else ""
+
+
+def _without_type(envoy_filter: Object) -> str:
+    for patch in patches_of(envoy_filter):
+        value = mapping_at(patch, "patch", "value")
+        is_filter = patch.get("applyTo") in ("HTTP_FILTER", "NETWORK_FILTER", "LISTENER_FILTER")
+        name = value.get("name")
+        if (
+            is_filter
+            and _operation(patch) in _ADDS
+            and name
+            and not ({"typed_config", "typedConfig", "config_discovery", "configDiscovery"} & set(value))
+        ):
+            return f"the filter {name} has no typed_config, and is no longer found by its name: add it with its @type"
+    return ""
+
+
+def _virtual_host(envoy_filter: Object) -> str:
+    for patch in patches_of(envoy_filter):
+        name = mapping_at(patch, "match", "routeConfiguration", "vhost").get("name")
+        # Those of ports and of inbound listeners were not merged.
+        if isinstance(name, str) and name and not name.startswith(("*:", "inbound|")):
+            what = f"it matches the virtual host {name}, which may have several domains now"
+            return f"{what}: check which routes it changes"
+    return ""
+
+
+def _relative_to_any(names: frozenset[str], what: str, *, apply_to: str) -> Check:
+    def check(envoy_filter: Object) -> str:
+        for patch in patches_of(envoy_filter):
+            name = relative_to(patch)
+            if name in names and patch.get("applyTo") == apply_to:
+                return f"it is placed with {_operation(patch)} {name}, {what}"
+        return ""
+
+    return check
+
+
+_OTHER_PLACE: Final = "and network filters have another order: check what runs before it"
+_NO_AUTHN: Final = (
+    "a filter that Istio no longer adds, so it is not placed: use envoy.filters.http.jwt_authn or INSERT_FIRST"
+)
+
+
+def proxy_version_breaks(envoy_filters: Sequence[Object], source: str, target: str) -> list[Break]:
+    """Return the patches that match the proxies of a version and not those of another one, and for which no other one matches instead.
+
+    The versions are complete, as ``1.28.3``; ``proxyVersion`` is a regular expression (pilot/pkg/model/envoyfilter.go).
+    A patch that is relative to a filter which only such patches add is not placed any more.
+    """
+    breaks: list[Break] = []
+    added: dict[tuple[str, str], bool] = {}
+    """Whether a patch adds a filter of this name for the new version, by namespace."""
+    present = {
+        _signature(envoy_filter, patch)
+        for envoy_filter in envoy_filters
+        for patch in patches_of(envoy_filter)
+        if _matches_version(patch, target) is not False
+    }
+    for envoy_filter in envoy_filters:
+        place = str(mapping_at(envoy_filter, "metadata").get("namespace", ""))
+        for index, patch in enumerate(patches_of(envoy_filter)):
+            name = mapping_at(patch, "patch", "value").get("name")
+            is_new = _matches_version(patch, target) is not False
+            if isinstance(name, str) and _operation(patch) in _ADDS:
+                added[place, name] = added.get((place, name), False) or is_new
+            if _matches_version(patch, source) and not is_new and _signature(envoy_filter, patch) not in present:
+                version = mapping_at(patch, "match", "proxy").get("proxyVersion")
+                what = f"configPatches[{index}] applies to proxyVersion {version}, which matches {source} and not {target}: change it"
+                breaks.append(Break("envoyfilter-proxy-version", subject_of(envoy_filter), what))
+    for envoy_filter in envoy_filters:
+        place = str(mapping_at(envoy_filter, "metadata").get("namespace", ""))
+        for index, patch in enumerate(patches_of(envoy_filter)):
+            name = relative_to(patch)
+            if added.get((place, name)) is False and _matches_version(patch, target) is not False:
+                filter_text = f"{_operation(patch)} {name}, which no EnvoyFilter adds for {target}"
+                what = f"configPatches[{index}] is placed with {filter_text}: change that one first"
+                breaks.append(Break("envoyfilter-relative", subject_of(envoy_filter), what))
+    return breaks
+
+
+def _signature(envoy_filter: Object, patch: Object) -> tuple[str, ...]:
+    """Return what a patch changes. Patches of one signature for other versions replace each other."""
+    match = mapping_at(patch, "match")
+    name = mapping_at(patch, "patch", "value").get("name") or "/".join(_matched_names(patch))
+    place = mapping_at(envoy_filter, "metadata").get("namespace", "")
+    return str(place), str(patch.get("applyTo")), str(match.get("context", "ANY")), str(name)
+
+
+def _matches_version(patch: Object, version: str) -> bool | None:
+    """Return whether a patch applies to proxies of a version; None if it names none, or one that cannot be read."""
+    pattern = mapping_at(patch, "match", "proxy").get("proxyVersion")
+    if not isinstance(pattern, str) or not pattern:
+        return None
+    try:
+        return re.search(pattern, version) is not None
+    except re.error:
+        return None
+
+
+# Other objects
+
+
+_PRIVATE: Final = (".internal", ".corp", ".lan", ".intranet", ".private", ".home.arpa")
+"""The ends of host names whose certificates public authorities do not issue. Others usually pass the check with the system's."""
+
+
+def _verify(rule: Object) -> str:
+    spec = mapping_at(rule, "spec")
+    host = str(spec.get("host", ""))
+    if not host.endswith(_PRIVATE):
+        return ""
+    policies = [
+        mapping_at(spec, "trafficPolicy"),
+        *(mapping_at(subset, "trafficPolicy") for subset in _items(spec, "subsets")),
+    ]
+    settings = [part for policy in policies for part in (policy, *_items(policy, "portLevelSettings"))]
+    for tls in (mapping_at(part, "tls") for part in settings):
+        is_checked = tls.get("caCertificates") or tls.get("credentialName") or tls.get("insecureSkipVerify") is not None
+        if tls.get("mode") in ("SIMPLE", "MUTUAL") and not is_checked:
+            return f"the certificate of {host} is verified with the system's authorities: set caCertificates or insecureSkipVerify"
+    return ""
+
+
+def _target_port(entry: Object) -> str:
+    spec = mapping_at(entry, "spec")
+    if spec.get("resolution", "NONE") != "NONE":
+        return ""
+    ports = [port for port in _items(spec, "ports") if port.get("targetPort") not in (None, port.get("number"))]
+    return (
+        f"targetPort {ports[0]['targetPort']} was ignored and counts now: remove it to keep the port" if ports else ""
+    )
+
+
+_OLD_ATTRIBUTES: Final = re.compile(
+    r"""wasm\.(?:down|up)stream_peer|(?<![\w."'])(?:node\.(?:id|cluster|metadata)|istio_responseClass|(?:down|up)stream_peer\b)"""
+)
+
+
+def _old_attribute(telemetry: Object) -> str:
+    for text in _texts(mapping_at(telemetry, "spec")):
+        old = _OLD_ATTRIBUTES.search(text)
+        if old and "filter_state.downstream_peer" not in text and "filter_state.upstream_peer" not in text:
+            remedy = "use filter_state.downstream_peer or xds.node"
+            return f"the expression {text[:80]!r} uses {old[0]}, which is no attribute any more: {remedy}"
+    return ""
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for part in value.values():
+            yield from _texts(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _texts(part)
+
+
+def _alpha(version: str) -> Check:
+    def check(obj: Object) -> str:
+        served = str(obj.get("apiVersion", "")).rpartition("/")[2]
+        return "" if served == version else f"Istio reads only {version} of it, and this is {served}: write it anew"
+
+    return check
+
+
+def _old_pool(pool: Object) -> str:
+    group = str(pool.get("apiVersion", "")).partition("/")[0]
+    return f"Istio no longer reads {group}: write it as inference.networking.k8s.io/v1" if ".x-k8s." in group else ""
+
+
+def _stats_compression(pod: Object) -> str:
+    annotations = mapping_at(pod, "metadata", "annotations")
+    name = "sidecar.istio.io/statsCompression"
+    return (
+        f"the annotation {name} has no effect: write statsCompression in proxy.istio.io/config"
+        if name in annotations
+        else ""
+    )
+
+
+def _excludes_dns(pod: Object) -> str:
+    ports = str(mapping_at(pod, "metadata", "annotations").get("traffic.sidecar.istio.io/excludeOutboundPorts", ""))
+    if "53" not in [port.strip() for port in ports.split(",")]:
+        return ""
+    return "excludeOutboundPorts has 53 and counts for DNS now: the proxy no longer answers its DNS requests"
+
+
+def _listens_on_22(pod: Object) -> str:
+    annotations = mapping_at(pod, "metadata", "annotations")
+    excluded = str(annotations.get("traffic.sidecar.istio.io/excludeInboundPorts", ""))
+    containers = mapping_at(pod, "spec").get("containers")
+    ports = [
+        port for container in containers or () if isinstance(container, Mapping) for port in _items(container, "ports")
+    ]
+    if "22" in [port.strip() for port in excluded.split(",")] or all(port.get("containerPort") != 22 for port in ports):  # noqa: PLR2004 -- ssh
+        return ""
+    return "port 22 is captured by the proxy now: exclude it with traffic.sidecar.istio.io/excludeInboundPorts"
+
+
+def _rotates_metrics(pod: Object) -> str:
+    text = str(mapping_at(pod, "metadata", "annotations").get("proxy.istio.io/config", ""))
+    return _ROTATION if "METRIC_ROTATION_INTERVAL" in text or "METRIC_GRACEFUL_DELETION_INTERVAL" in text else ""
+
+
+_ROTATION: Final = "METRIC_ROTATION_INTERVAL has no effect: use the annotation sidecar.istio.io/statsEvictionInterval"
+
+
+def _external_name(service: Object) -> str:
+    spec = mapping_at(service, "spec")
+    if spec.get("type") != "ExternalName" or not spec.get("ports"):
+        return ""
+    return "it is an alias of its externalName, and its ports have no effect: check routes and DestinationRules of its name"
+
+
+def _items(value: Object, key: str) -> list[Object]:
+    items = value.get(key)
+    return [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
+
+
+def _removed_provider(provider_kind: str, tracing_kind: str) -> Check:
+    def check(mesh: Object) -> str:
+        for provider in _items(mesh, "extensionProviders"):
+            if provider_kind in provider:
+                name = provider.get("name")
+                return f"extensionProviders {name} is {provider_kind}, which is removed: use opentelemetry"
+        if tracing_kind in mapping_at(mesh, "defaultConfig", "tracing"):
+            return f"defaultConfig.tracing.{tracing_kind} is removed: use an extension provider opentelemetry"
+        return ""
+
+    return check
+
+
+def _mesh_rotation(mesh: Object) -> str:
+    metadata = mapping_at(mesh, "defaultConfig", "proxyMetadata")
+    return _ROTATION if {"METRIC_ROTATION_INTERVAL", "METRIC_GRACEFUL_DELETION_INTERVAL"} & set(metadata) else ""
+
+
+def _no_tracing(mesh: Object) -> str:
+    if not mesh.get("zipkinExists") or mapping_at(mesh, "defaultConfig", "tracing"):
+        return ""
+    return "traces no longer go to zipkin.istio-system by default: set defaultConfig.tracing, or use the Telemetry API"
+
+
+MESH: Final = "MeshConfig"
+POD: Final = "Pod"
+RULES: Final = (
+    Rule("envoyfilter-virtual-host", (1, 11), "EnvoyFilter", _virtual_host, "route-collapse"),
+    Rule("envoyfilter-filter-name", (1, 19), "EnvoyFilter", _deprecated_name, "deprecated-envoy-filter"),
+    Rule("envoyfilter-typed-config", (1, 19), "EnvoyFilter", _without_type, "no_extension_lookup_by_name"),
+    Rule(
+        "envoyfilter-order",
+        (1, 20),
+        "EnvoyFilter",
+        _relative_to_any(_NETWORK_ORDER, _OTHER_PLACE, apply_to="NETWORK_FILTER"),
+        "filter-order",
+    ),
+    Rule(
+        "envoyfilter-istio-authn",
+        (1, 24),
+        "EnvoyFilter",
+        _relative_to_any(frozenset({"istio_authn"}), _NO_AUTHN, apply_to="HTTP_FILTER"),
+        "extended-jwt",
+    ),
+    Rule("port-22", (1, 13), POD, _listens_on_22, "ssh-iptables"),
+    Rule("external-name", (1, 21), "Service", _external_name, "external-name-on"),
+    Rule("verified-certificate", (1, 21), "DestinationRule", _verify, "enable-verify-certificate-at-client"),
+    Rule("target-port", (1, 22), "ServiceEntry", _target_port, "targetPort-service-entry"),
+    Rule("default-tracing", (1, 22), MESH, _no_tracing, "drop-default-tracing"),
+    Rule("telemetry-attributes", (1, 24), "Telemetry", _old_attribute, "telemetry-cel"),
+    Rule("opencensus", (1, 25), MESH, _removed_provider("opencensus", "openCensusAgent"), "opencensus-removal"),
+    Rule("excluded-dns", (1, 25), POD, _excludes_dns, "53998"),
+    Rule("lightstep", (1, 27), MESH, _removed_provider("lightstep", "lightstep"), "54002"),
+    Rule("metric-rotation", (1, 28), POD, _rotates_metrics, "remove-metric-rotation"),
+    Rule("metric-rotation", (1, 28), MESH, _mesh_rotation, "remove-metric-rotation"),
+    Rule("backend-tls-policy", (1, 28), "BackendTLSPolicy", _alpha("v1"), "gtw-140"),
+    Rule("inference-pool", (1, 28), "InferencePool", _old_pool, "57219-final"),
+    Rule("stats-compression", (1, 29), POD, _stats_compression, "48051"),
+)
+"""The rules, by the minor whose release note says it."""
+
+
+# Versions
+
+_MAX_SKIPPED: Final = 2
+_MAX_CNI: Final = 1
+
+
+def skew_breaks(source: Minor, target: Minor, proxies: Mapping[Minor, int], cni: Minor | None) -> list[Break]:
+    """Return the versions that Istio does not support beside each other.
+
+    Args:
+        source: the minor that workloads leave.
+        target: the minor that they get.
+        proxies: the number of running pods by the minor of their proxy.
+        cni: the minor of the CNI's node agent; None if there is none, or if it is not known.
+    """
+    breaks = []
+    if target[1] - source[1] > _MAX_SKIPPED:
+        what = f"Istio tests upgrades over at most {_MAX_SKIPPED} minors: go over {format_minor((1, source[1] + _MAX_SKIPPED))}"
+        breaks.append(Break("skipped-minors", f"{format_minor(source)} to {format_minor(target)}", what, _CANARY))
+    newer = {minor: count for minor, count in proxies.items() if minor > target}
+    if newer:
+        minor = max(newer)
+        what = f"{sum(newer.values())} proxies are newer than the control plane, up to {format_minor(minor)}: a proxy must not be newer"
+        breaks.append(Break("proxy-skew", f"control plane {format_minor(target)}", what, _SUPPORT))
+    old = {minor: count for minor, count in proxies.items() if target[1] - minor[1] > _MAX_SKIPPED}
+    if old:
+        oldest = format_minor(min(old))
+        what = f"{sum(old.values())} proxies are older by more than {_MAX_SKIPPED} minors, down to {oldest}: restart them first"
+        breaks.append(Break("proxy-skew", f"control plane {format_minor(target)}", what, _SUPPORT))
+    if cni is not None and abs(target[1] - cni[1]) > _MAX_CNI:
+        what = f"it is {format_minor(cni)}, and supports control planes of one minor more or less than its own: upgrade it first"
+        breaks.append(Break("cni-skew", "istio-cni", what, _CNI))
+    return breaks
+
+
+_CANARY: Final = "istio.io, Canary Upgrades"
+_SUPPORT: Final = "istio.io, Supported Releases"
+_CNI: Final = "istio.io, Install the Istio CNI node agent"

@@ -1,0 +1,124 @@
+"""What breaks between two minors of Istio."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from injector.istio.behaviours import NEWEST, OLDEST, Minor
+from injector.istio.minorchanges import (
+    DEFAULTS,
+    RULES,
+    breaks_of,
+    changed_defaults,
+    proxy_version_breaks,
+    rules_between,
+    skew_breaks,
+)
+from tests.cases import cases, read_cases
+
+
+def rules_of(source: Minor, target: Minor, obj: dict[str, Any]) -> dict[str, str]:
+    named = {"metadata": {}, **obj}
+    named["metadata"] = {"namespace": "shop", "name": "x", **named["metadata"]}
+    return {item.rule: str(item) for item in breaks_of(rules_between(source, target), obj["kind"], named)}
+
+
+@cases("minor", "rule", "says", "obj")
+def test_what_breaks_is_found_with_its_release_note(minor: Minor, rule: str, says: str, obj: dict[str, Any]) -> None:
+    before = (minor[0], minor[1] - 1)
+
+    found = rules_of(before, minor, obj)
+    assert set(found) == {rule}
+    assert found[rule].startswith(f"{obj['kind']} shop/x: ")
+    assert says.replace('"', "") in found[rule]
+    assert f"[Istio 1.{minor[1]}, releasenotes/notes/" in found[rule]
+    assert rule in rules_of(OLDEST, NEWEST, obj)
+    assert rules_of((1, minor[1] - 2), before, obj).get(rule) is None
+    assert rules_of(minor, minor, obj) == {}
+
+
+@cases("obj")
+def test_what_is_right_breaks_in_no_minor(obj: dict[str, Any]) -> None:
+    assert rules_of(OLDEST, NEWEST, obj) == {}
+
+
+def test_each_rule_has_a_case() -> None:
+    rows = read_cases(Path(__file__).with_suffix(".yaml"))["what_breaks_is_found_with_its_release_note"]
+
+    assert {rule.name for rule in RULES} == {rule for _, rule, _, _ in rows}
+
+
+def envoy_filter(name: str, *patches: tuple[str, str, str], place: str = "shop") -> dict[str, Any]:
+    """An EnvoyFilter whose patches are a version, the name of the filter to add, and the one that it is placed before."""
+    built = [
+        {
+            "applyTo": "HTTP_FILTER",
+            "match": {
+                "proxy": {"proxyVersion": version} if version else {},
+                "listener": {"filterChain": {"filter": {"subFilter": {"name": before}}}},
+            },
+            "patch": {"operation": "INSERT_BEFORE", "value": {"name": added, "typed_config": {}}},
+        }
+        for version, added, before in patches
+    ]
+    return {"kind": "EnvoyFilter", "metadata": {"name": name, "namespace": place}, "spec": {"configPatches": built}}
+
+
+ROUTER = "envoy.filters.http.router"
+OLD_ONLY = (r"^1\.28.*", "tap", ROUTER)
+
+
+@pytest.mark.parametrize(
+    ("filters", "subjects"),
+    [
+        ([envoy_filter("old", OLD_ONLY)], ["EnvoyFilter shop/old"]),
+        ([envoy_filter("exact", (r"1\.28\.3", "tap", ROUTER))], ["EnvoyFilter shop/exact"]),
+        ([envoy_filter("both", OLD_ONLY, (r"^1\.30.*", "tap", ROUTER))], []),
+        ([envoy_filter("old", OLD_ONLY), envoy_filter("new", (r"^1\.(29|30)", "tap", ROUTER))], []),
+        (
+            [envoy_filter("old", OLD_ONLY), envoy_filter("new", (r"^1\.30", "tap", ROUTER), place="pay")],
+            ["EnvoyFilter shop/old"],
+        ),
+        ([envoy_filter("any", ("", "tap", ROUTER)), envoy_filter("older", (r"^1\.27", "tap", ROUTER))], []),
+        ([envoy_filter("not-a-pattern", ("1.28(", "tap", ROUTER))], []),
+        (
+            [envoy_filter("old", OLD_ONLY), envoy_filter("relative", ("", "log", "tap"))],
+            ["EnvoyFilter shop/old", "EnvoyFilter shop/relative"],
+        ),
+        ([envoy_filter("any", ("", "tap", ROUTER)), envoy_filter("relative", ("", "log", "tap"))], []),
+    ],
+)
+def test_patches_for_the_proxies_of_one_version_only(filters: list[dict[str, Any]], subjects: list[str]) -> None:
+    assert [item.subject for item in proxy_version_breaks(filters, "1.28.3", "1.30.1")] == subjects
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "proxies", "cni", "rules"),
+    [
+        ((1, 28), (1, 30), {(1, 28): 5, (1, 30): 1}, (1, 30), []),
+        ((1, 28), (1, 30), {}, None, []),
+        ((1, 27), (1, 30), {(1, 28): 5}, None, ["skipped-minors"]),
+        ((1, 28), (1, 29), {(1, 30): 5}, None, ["proxy-skew"]),
+        ((1, 28), (1, 30), {(1, 24): 2, (1, 27): 3}, None, ["proxy-skew"]),
+        ((1, 28), (1, 30), {}, (1, 28), ["cni-skew"]),
+        ((1, 28), (1, 29), {}, (1, 30), []),
+    ],
+)
+def test_versions_that_are_not_supported_beside_each_other(
+    source: Minor, target: Minor, proxies: dict[Minor, int], cni: Minor | None, rules: list[str]
+) -> None:
+    assert [item.rule for item in skew_breaks(source, target, proxies, cni)] == rules
+
+
+def test_defaults_that_the_new_control_plane_sets_itself_do_not_change() -> None:
+    def names(istiod: dict[str, str], proxy: dict[str, str]) -> set[str]:
+        return {default.variable for default in changed_defaults((1, 23), (1, 25), istiod, proxy)}
+
+    every = {default.variable for default in DEFAULTS if (1, 23) < default.minor <= (1, 25)}
+    assert names({}, {}) == every
+    assert names({"ENABLE_INBOUND_RETRY_POLICY": "false"}, {}) == every - {"ENABLE_INBOUND_RETRY_POLICY"}
+    assert names({}, {"ENABLE_INBOUND_RETRY_POLICY": "false"}) == every
+    assert names({}, {"ENABLE_DEFERRED_STATS_CREATION": "false"}) == every - {"ENABLE_DEFERRED_STATS_CREATION"}
