@@ -35,7 +35,8 @@ class Watcher:
         in_a_place: the most of them in one namespace.
         restarts: the changes of the pod template of each workload.
         wrong: the pods without a sidecar, those of an unknown revision, and those of the old one after one of the new one.
-        mixed: the last, if the rollout of their workload was not complete.
+        mixed: the workloads whose pods got the old revision although they were restarted, before their rollout was complete. This happens
+            if another writer moves the tag.
         pods: how many pods there were.
     """
 
@@ -47,7 +48,7 @@ class Watcher:
     in_a_place: int = 0
     restarts: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
-    mixed: list[str] = field(default_factory=list)
+    mixed: set[str] = field(default_factory=set)
     pods: int = 0
     _now: dict[str, tuple[bool, int]] = field(default_factory=dict)
     _templates: dict[str, Any] = field(default_factory=dict)
@@ -62,6 +63,7 @@ class Watcher:
             self.source, self.target = source, target
             self.restarts.clear()
             self._moved.clear()
+            self.mixed.clear()
 
     def names(self) -> list[str]:
         """Return the workloads."""
@@ -98,12 +100,13 @@ class Watcher:
         self._known.add(meta["uid"])
         self.pods += 1
         workload = f"{meta['namespace']}/{meta['labels']['app']}"
+        owner = next((f"{kind} {workload}" for kind in PATHS if f"{kind} {workload}" in self._now), workload)
         if revision == self.target:
-            self._moved.add(workload)
-        elif revision != self.source or workload in self._moved:
-            text = f"{meta['namespace']}/{meta['name']}: {revision}"
-            is_rolling = any(self._now.get(f"{kind} {workload}", (False, 0))[0] for kind in PATHS)
-            (self.mixed if revision == self.source and is_rolling else self.wrong).append(text)
+            self._moved.add(owner)
+        elif revision == self.source and self.restarts[owner] and self._now[owner][0]:
+            self.mixed.add(owner)
+        elif revision != self.source or owner in self._moved:
+            self.wrong.append(f"{meta['namespace']}/{meta['name']}: {revision}")
 
     @contextmanager
     def running(self) -> Iterator[Watcher]:
