@@ -37,6 +37,7 @@ from injector.upgrade.step import (
     GATE_INTERVAL,
     INTERVAL,
     PREFLIGHT_GRACE,
+    STABLE_AFTER,
     Observation,
     ObservedWorkload,
     mark_of,
@@ -87,6 +88,7 @@ class Memory:
         last_times: the time of the last preflight, survey for the end, and evaluation of the gates.
         refused: the restarts that the API server refused: the mark, the time of the first try, and the reason.
         last: the state after the last turn.
+        stepped: the time of the last step.
         is_unauthorized: whether the last turn was refused for its credentials.
         error: why the last turn failed.
         events: the tasks that write Events beside the loop, since a wave may have many namespaces.
@@ -99,6 +101,7 @@ class Memory:
     last_times: dict[str, float] = field(default_factory=dict)
     refused: dict[str, tuple[str, float, str]] = field(default_factory=dict)
     last: State | None = None
+    stepped: float = 0.0
     is_unauthorized: bool = False
     error: str = ""
     events: list[asyncio.Task[None]] = field(default_factory=list)
@@ -211,12 +214,14 @@ class Run:
                 self._announce(stored, state, ())
             return state
         last, tag = state, await read_tag(self.runner.client, stored.upgrade)
+        state = self._without_gap(stored, state)
         observation = await self._observe(stored, state, tag)
+        self.memory.stepped = self.runner.now()
         decision = step(stored.upgrade, state, observation)
         state = self._with_report(stored.upgrade, decision.state, observation)
         # A tag moves only if the upgrade was not paused or ended since it was read.
         is_late = self.runner.now() - stored.heartbeat.time >= HEARTBEAT
-        if state != last or decision.tag is not None or is_late:
+        if state != last or decision.tag is not None or is_late or stored.heartbeat.error:
             stored = await self.store.save(stored, state, error=self.memory.error)
         if state != last:
             self.runner.say(stored.upgrade, state)
@@ -225,6 +230,14 @@ class Run:
         self.memory.last = state
         await self._act(stored.upgrade, decision, tag)
         return state
+
+    def _without_gap(self, stored: Stored, state: State) -> State:
+        """Return the state without the time in which no runner made a step: it does not count for the timeouts of restarts.
+
+        Without an API server, no controller replaces pods either.
+        """
+        now, last_step = self.runner.now(), max(self.memory.stepped, stored.heartbeat.time)
+        return state.postponed(now, now - last_step) if now - last_step > STABLE_AFTER else state
 
     async def _observe(self, stored: Stored, state: State, tag: TagView) -> Observation:
         """Observe what the next step needs. A rollback moves the tag before it asks for anything else."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypedDict
@@ -191,6 +192,13 @@ class State:
         )
         return state.with_remaining(())
 
+    def postponed(self, now: float, seconds: float = math.inf) -> State:
+        """Return the state with later timeouts of the restarts: by so many seconds, or as if they had been decided now."""
+        restarting = {
+            name: replace(restart, since=min(now, restart.since + seconds)) for name, restart in self.restarting.items()
+        }
+        return replace(self, restarting=restarting)
+
     def with_remaining(self, remaining: tuple[Remaining, ...]) -> State:
         """Return the state with the workloads that are left."""
         return replace(self, remaining=remaining[:MAX_REMAINING], remaining_total=len(remaining))
@@ -368,8 +376,7 @@ def _resume(state: State, upgrade: Upgrade, now: float) -> State:
     If another writer had changed the tag, it is written again, and the pods that were created meanwhile are restarted with a new mark.
     """
     phase, is_again = ROLLING_BACK if state.back else RUNNING, state.phase == INCOMPLETE
-    restarting = {name: replace(restart, since=now) for name, restart in state.restarting.items()}
-    resumed = state.at(MOVING if is_again else state.step, now, phase=phase, restarting=restarting)
+    resumed = state.postponed(now).at(MOVING if is_again else state.step, now, phase=phase)
     resumed = replace(resumed, deadline=upgrade.deadline_from(now))
     if is_again:
         return replace(resumed.with_remaining(()), rest=True, token=state.last_token, retries={})

@@ -102,6 +102,8 @@ GATE_INTERVAL: Final = 30.0
 """Seconds between two evaluations of the gates while a wave soaks."""
 STABLE_AFTER: Final = 30.0
 """Seconds after which an observation shows what happened before: the watches of workloads and pods are late by a few seconds at most."""
+NOT_OBSERVED: Final = "NotObserved"
+"""The cause of a wait because the workloads cannot be observed. That time does not count for the timeouts of restarts."""
 WINDOW: Final = "waiting for a window"
 FAILED: Final = "fail"
 PASSED: Final = "pass"
@@ -306,7 +308,9 @@ def step(upgrade: Upgrade, state: State, observation: Observation) -> Transition
     if state.phase == RUNNING and state.cause == TAG_CHANGED:
         return _restore_tag(inputs)
     if observation.blind:
-        return Transition(replace(state, cause="NotObserved", reason=observation.blind))
+        return Transition(replace(state, cause=NOT_OBSERVED, reason=observation.blind))
+    if state.cause == NOT_OBSERVED:
+        inputs = replace(inputs, state=state.postponed(observation.now))
     decisions = (rule(inputs) for rule in _rules()[state.phase, state.step])
     return next((decision for decision in decisions if decision is not None), Transition(state))
 

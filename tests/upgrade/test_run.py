@@ -33,7 +33,7 @@ from injector.upgrade.store import UPGRADES, Store
 from injector.upgrade.tag import TagView, tag_data
 from tests.cluster.fakeapi import refusal
 from tests.cluster.fakes import in_fake_time
-from tests.reliability.long.upgrade import Fleet
+from tests.reliability.long.upgrade import ROLLOUT, Fleet
 from tests.tasks import running, until
 from tests.upgrade.fleets import DOCUMENT, NEW, OLD, PROD, FakeSurveyor, upgrade, workload
 
@@ -45,11 +45,12 @@ START = dt.datetime(2026, 3, 1, 6, 0, tzinfo=dt.UTC).timestamp()
 class Api(Fleet):
     """Deployments; a webhook that does not answer is called for those in ``broken``. ``told`` has the reasons of the Events.
 
-    Until ``expired``, a time of the loop, objects are not given, since the token has expired.
+    Until ``expired``, a time of the loop, objects are not given, since the token has expired. Until ``down``, the API server is down.
     """
 
     broken: frozenset[str] = frozenset()
     expired: float = 0.0
+    down: float = 0.0
     rival: bool = False
     """Whether another runner restarts the other workloads while this one waits for the answer of its first restart."""
     dry_runs: int = 0
@@ -58,7 +59,16 @@ class Api(Fleet):
     async def get(self, resource: Resource, name: str, *, namespace: str = "") -> dict[str, Any]:
         if asyncio.get_running_loop().time() < self.expired:
             raise refusal("unauthorized", 401)
+        if asyncio.get_running_loop().time() < self.down:
+            raise refusal("server", 503)
         return await super().get(resource, name, namespace=namespace)
+
+    def _roll(self, place: str, name: str) -> None:
+        loop = asyncio.get_running_loop()
+        if loop.time() < self.down:
+            loop.call_later(self.down + ROLLOUT - loop.time(), self._roll, place, name)
+        else:
+            super()._roll(place, name)
 
     async def create(
         self, resource: Resource, manifest: Mapping[str, Any], *, manager: str, dry_run: bool = False
@@ -253,6 +263,24 @@ async def test_a_runner_shows_that_it_lives_and_the_next_one_reports_its_death()
         await asyncio.sleep(30)
         assert (await run.store().load()).dead_text(run.now()) == ""
     assert "UpgradeRunnerLost" in run.api.told
+
+
+@in_fake_time
+@pytest.mark.parametrize("is_killed", [False, True])
+async def test_an_outage_does_not_count_for_the_timeout_of_a_restart(is_killed: bool) -> None:
+    """Neither runners nor controllers work while the API server is down."""
+    run = Run(fleet(), {"soak": "0s", "timeout": "60s"})
+    loop = asyncio.get_running_loop()
+    task = asyncio.create_task(run.run())
+    await until(lambda: len(run.api.restarts) == 3, every=1)
+    run.api.down = loop.time() + 200.0
+    if is_killed:
+        task.cancel()
+        await asyncio.sleep(200)
+
+    state = await (run.run() if is_killed else task)
+    assert (state.phase, state.reason) == (COMPLETED, "")
+    assert loop.time() < 400
 
 
 @in_fake_time

@@ -495,6 +495,15 @@ def test_the_deadline_counts_although_the_cluster_cannot_be_observed() -> None:
     assert step(ONE, waits.state, replace(blind, now=NOW + 86401)).state.phase == PAUSED
 
 
+def test_the_time_in_which_nothing_is_observed_does_not_count_for_the_timeout() -> None:
+    late, rolling = NOW + ONE.timeout + 60, seen("a", mark=MARK, complete=False, new=1, old=1)
+    assert step(ONE, restarting("a"), observed(rolling, tag=MOVED, now=late)).state.phase == PAUSED
+
+    blind = step(ONE, restarting("a"), observed(tag=MOVED, now=late, blind="pods: cannot be reached")).state
+    found = step(ONE, blind, observed(rolling, tag=MOVED, now=late + 2)).state
+    assert (found.phase, found.reason) == (RUNNING, "")
+
+
 def test_a_second_upgrade_of_a_tag_pauses_before_it_changes_anything() -> None:
     found = step(ONE, new_state(ONE, NOW, {}), observed(tag=PROD, rival="first", preflight=()))
 
