@@ -2,7 +2,7 @@
 
 A request, in order:
 
-- ``listener``: a port and its connections.
+- ``listener``: a port and its connections. ``accepting``: accepts them.
 - ``server``: starts and drains both ports. ``lifecycle``: its phases and background tasks.
 - ``handler``: the whole request. ``reading``: its headers and body. ``limits``: all limits.
 - ``cache``: answers to equal requests. ``queue``: turns, and worker threads. ``answer``: the answer and what is said about it.

@@ -47,10 +47,14 @@ OPERATIONS_SHARE: Final = 5
 """If files are scarce, the port of operations gets a fifth of the connections: probes and scrapes need few."""
 RESERVED_FILES: Final = 96
 """Files for all else: the configuration, certificates, the client of the cluster, and connections that are being replaced."""
+MAX_FILES: Final = 4 * MAX_CONNECTIONS + RESERVED_FILES
+"""Of both ports. As many connections as are served may wait for their handshake, so that a burst of MAX_CONNECTIONS loses none."""
 BACKLOG: Final = 1024
 """Length of the kernel's queue of connections."""
-ACCEPTED_AT_ONCE: Final = 1
-"""Connections to accept in one pass of the event loop. A handshake takes 1 ms: with 8, bursts delay admissions seven times as long."""
+ACCEPTED_AT_ONCE: Final = 64
+"""Connections to take out of the kernel's queue in one pass of the event loop. It takes a twentieth of the time of a handshake each."""
+PASSES_BETWEEN: Final = 4
+"""Passes of the event loop between the beginnings of two handshakes. A handshake takes 1 ms, and an empty pass a twentieth of it."""
 # Size of asyncio's read buffers. With TLS it allocates and zeroes one per connection: 256 KiB by default, 250 MB for 1,000 connections.
 # Without TLS it allocates one for each read and shrinks it, which fragments the heap.
 TLS_BUFFER: Final = 4 * 1024
@@ -58,6 +62,8 @@ PLAIN_BUFFER: Final = 16 * 1024
 
 # Times in seconds. None affects an API server: it connects, sends a request at once, reads the response and keeps the connection
 # (k8s.io/apimachinery, SetTransportDefaults).
+ACCEPT_RETRY: Final = 1.0
+"""Until a port without a free file accepts connections again."""
 HANDSHAKE_TIMEOUT: Final = 6.0
 """From accepting a connection to the end of the TLS handshake."""
 REQUEST_TIMEOUT: Final = 8.0
@@ -96,7 +102,7 @@ class ConnectionLimits:
 
 def connection_limits() -> ConnectionLimits:
     """Raise the soft limit of open files as far as needed and allowed, and return the limits that it allows. The log says both."""
-    files = _raise_soft_limit(2 * MAX_CONNECTIONS + RESERVED_FILES)
+    files = _raise_soft_limit(MAX_FILES)
     limits = limits_for(files)
     scarce = limits.webhook < MAX_CONNECTIONS
     _log.log(
@@ -105,14 +111,14 @@ def connection_limits() -> ConnectionLimits:
         limits.webhook,
         limits.operations,
         "any number of" if files == resource.RLIM_INFINITY else files,
-        f"; raise its limit of open files to {2 * MAX_CONNECTIONS + RESERVED_FILES}" if scarce else "",
+        f"; raise its limit of open files to {MAX_FILES}" if scarce else "",
     )
     return limits
 
 
 def limits_for(files: int) -> ConnectionLimits:
     """Return the limits for a process that may open so many files."""
-    free = 2 * MAX_CONNECTIONS if files == resource.RLIM_INFINITY else files - RESERVED_FILES
+    free = ((MAX_FILES if files == resource.RLIM_INFINITY else files) - RESERVED_FILES) // 2
     operations = min(MAX_CONNECTIONS, max(MIN_CONNECTIONS, free // OPERATIONS_SHARE, free - MAX_CONNECTIONS))
     return ConnectionLimits(min(MAX_CONNECTIONS, max(MIN_CONNECTIONS, free - operations)), operations)
 

@@ -19,7 +19,7 @@ from asyncio import sslproto
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from enum import Enum, auto
 from functools import partial
-from types import FrameType, MappingProxyType
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from aiohttp import web
@@ -29,6 +29,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from injector.errors import InjectorError
 from injector.webhook import limits
+from injector.webhook.accepting import Acceptor
 
 if TYPE_CHECKING:
     import ssl
@@ -191,10 +192,10 @@ async def send_continue(request: web.BaseRequest) -> None:
 
 
 class Listener:
-    """Serves one port. It is the protocol factory of the port's asyncio server.
+    """Serves one port.
 
     ``clients`` verifies client certificates; None admits every client. ``limit`` counts connections in a TLS handshake too, of which there
-    are at most ``max_handshakes``.
+    are at most ``max_handshakes``. As many again may wait for the beginning of their handshake.
     """
 
     def __init__(
@@ -210,25 +211,26 @@ class Listener:
         self.clients = clients
         self._limit = limit
         self._max_handshakes = max_handshakes
-        # The start times of handshakes, by task: asyncio accepts each connection in its own task, which ends with the handshake.
+        # The start times of handshakes, by task, which ends with the handshake.
         self.handshakes: dict[asyncio.Task[Any], float] = {}
         self.open: set[Connection] = set()
         self._check: asyncio.TimerHandle | None = None
-        self._listening: asyncio.Server | None = None
+        self._acceptor = Acceptor(self._serve, limit)
+        self._tls: dict[str, Any] = {}
 
     async def listen(self, bind: str, port: int, tls: ssl.SSLContext | None = None) -> int:
         """Listen, and return the port. Port 0 means any free port. Raises InjectorError if the address cannot be used."""
         sslproto.SSLProtocol.max_size = limits.TLS_BUFFER
-        options: dict[str, Any] = {}
         if tls is not None:
-            options = {
+            self._tls = {
                 "ssl": tls,
                 "ssl_handshake_timeout": limits.HANDSHAKE_TIMEOUT,
                 "ssl_shutdown_timeout": limits.TLS_SHUTDOWN_TIMEOUT,
             }
         try:
-            self._listening = await asyncio.get_running_loop().create_server(
-                self, bind or None, port, backlog=limits.ACCEPTED_AT_ONCE, **options
+            # asyncio binds the sockets of all addresses, and does not listen.
+            bound = await asyncio.get_running_loop().create_server(
+                asyncio.Protocol, bind or None, port, start_serving=False
             )
         except OSError as error:
             raise InjectorError(
@@ -236,9 +238,13 @@ class Listener:
                 where=f"{bind}:{port}",
                 hint="choose another --bind, --port or --ops-port",
             ) from error
-        for listening in self._listening.sockets:
-            _configure(listening)
-        return int(self._listening.sockets[-1].getsockname()[1])
+        sockets = [sock.dup() for sock in bound.sockets]
+        bound.close()
+        for sock in sockets:
+            _configure(sock)
+        number = int(sockets[-1].getsockname()[1])
+        self._acceptor.listen(sockets)
+        return number
 
     async def drain(self) -> int:
         """Stop listening, and close each connection once it is idle. Connections in the kernel's queue are still answered.
@@ -246,23 +252,20 @@ class Listener:
         Returns:
             The number of connections that are open after ``DRAIN_TIMEOUT``, with incomplete requests.
         """
-        if self._listening is None:
-            return 0
         loop = asyncio.get_running_loop()
         deadline = loop.time() + limits.DRAIN_TIMEOUT
         while True:
-            if not readable(listening.fileno() for listening in self._listening.sockets):
-                self._listening.close()
+            if not readable(listening.fileno() for listening in self._acceptor.sockets):
+                self._acceptor.stop()
             self.close_idle()
             remaining = self.count_open()
-            if not (remaining or self._listening.sockets) or loop.time() >= deadline:
+            if not (remaining or self._acceptor.sockets) or loop.time() >= deadline:
                 return remaining
             await asyncio.sleep(limits.DRAIN_INTERVAL)
 
     async def close(self) -> None:
         """Stop listening and close every connection."""
-        if self._listening is not None:
-            self._listening.close()
+        self._acceptor.close()
         if self._check is not None:
             self._check.cancel()
         for task in tuple(self.handshakes):
@@ -271,16 +274,29 @@ class Listener:
         await runner.setup()
         await runner.cleanup()
 
-    def __call__(self) -> Connection:
-        """Return the protocol of the connection that the current task accepts."""
-        task = asyncio.current_task()
-        if task is None:
-            return Connection(self, None)
-        self._make_room(task)
+    def _serve(self, sock: socket.socket) -> None:
+        if not self._make_room():
+            sock.close()
+            return
+        task = asyncio.get_running_loop().create_task(self._shake_hands(sock))
         self.handshakes[task] = asyncio.get_running_loop().time()
+
+    async def _shake_hands(self, sock: socket.socket) -> None:
+        """Serve an accepted connection until the end of its handshake. If that fails, free its objects."""
+        task = asyncio.current_task()
         connection = Connection(self, task)
-        task.add_done_callback(partial(self._on_accept_end, connection, _frame_of(task)))
-        return connection
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, sock, **self._tls)
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 -- as asyncio does: it is a stranger's fault
+            # The traceback has the frames of the handshake, which refer to the error again. This cycle would keep the TLS connection, 40 to
+            # 130 KiB, until the garbage collector finds it. The collector counts objects, not bytes, so it comes after hundreds of MiB.
+            error.__traceback__ = None
+        if connection.accepted_by is not None:
+            self._forget(connection.accepted_by)
+            connection.accepted_by = None
+            # asyncio does not call it, and aiohttp's parser and handler refer to each other.
+            connection.connection_lost(None)
+            sock.close()
 
     def add_open(self, connection: Connection) -> None:
         """Note the end of a handshake."""
@@ -308,7 +324,7 @@ class Listener:
         """Return the number of open connections and recent handshakes."""
         now = asyncio.get_running_loop().time()
         recent = sum(now - since <= limits.QUIET_TIME for since in self.handshakes.values())
-        return recent + sum(connection.connected for connection in self.open)
+        return len(self._acceptor) + recent + sum(connection.connected for connection in self.open)
 
     def _check_deadlines(self) -> None:
         """Close the connections that missed their deadline, and check again later if others have one."""
@@ -320,63 +336,33 @@ class Listener:
             elif connection.deadline < math.inf:
                 self.check_later()
 
-    def _on_accept_end(self, connection: Connection, frame: FrameType | None, task: asyncio.Task[Any]) -> None:
-        """Note the end of a task that accepts a connection. If the handshake failed, free its objects."""
-        self._forget(task)
-        if connection.accepted_by is None:
-            return
-        connection.accepted_by = None
-        # asyncio does not call it, and aiohttp's parser and handler refer to each other.
-        connection.connection_lost(None)
-        if frame is not None:
-            _free(frame)
-
     def _forget(self, task: asyncio.Task[Any]) -> None:
         self.handshakes.pop(task, None)
 
-    def _make_room(self, accepting: asyncio.Task[Any]) -> None:
+    def _make_room(self) -> bool:
         """At the limit of handshakes, end the oldest one. At that of connections, close the one that has been idle for longest.
 
         Without an idle connection, close the one that has been receiving for longest. A handshake counts as idle since
-        its start. If every connection has a request in the handler, close the new one.
+        its start. If every connection has a request in the handler, return False.
         """
         task = next(iter(self.handshakes), None)
         if task is not None and len(self.handshakes) >= self._max_handshakes:
             self._forget(task)
             task.cancel()
-            return
+            return True
         if len(self.handshakes) + len(self.open) < self._limit:
-            return
+            return True
         idle = _oldest(self.open, ConnectionState.IDLE)
         if task is not None and (idle is None or self.handshakes[task] <= idle.since):
             self._forget(task)
             task.cancel()
-            return
+            return True
         connection = idle or _oldest(self.open, ConnectionState.RECEIVING)
         if connection is None:
-            accepting.cancel()
-            return
+            return False
         self.open.discard(connection)
         connection.abort()
-
-
-def _frame_of(task: asyncio.Task[Any]) -> FrameType | None:
-    frame: FrameType | None = getattr(task.get_coro(), "cr_frame", None)
-    return frame
-
-
-def _free(frame: FrameType) -> None:
-    """Free the objects of a handshake that failed, from the frame of asyncio's task, which has ended.
-
-    The task waits for a future. The traceback of its error has the frames of the handshake and of the task, and these refer to the error
-    again. This cycle would keep the TLS connection, 40 to 130 KiB, until the garbage collector finds it. The collector counts objects, not
-    bytes, so it comes after hundreds of MiB.
-    """
-    for waiter in frame.f_locals.values():
-        if isinstance(waiter, asyncio.Future) and waiter.done() and not waiter.cancelled():
-            error = waiter.exception()
-            if error is not None:
-                error.__traceback__ = None
+        return True
 
 
 def readable(files: Iterable[int]) -> set[int]:
@@ -391,16 +377,13 @@ def readable(files: Iterable[int]) -> set[int]:
     return {file for file, _ in poll.poll(0)}
 
 
-def _configure(listening: Any) -> None:
-    """Set the length of the kernel's queue, which asyncio would set to ACCEPTED_AT_ONCE, and the timeout for unread responses.
+def _configure(listening: socket.socket) -> None:
+    """Set the timeout for unread responses, which connections inherit.
 
-    Connections inherit the timeout. Most responses fit into the kernel's buffers, so only the kernel knows whether they are read (tcp(7),
-    TCP_USER_TIMEOUT).
+    Most responses fit into the kernel's buffers, so only the kernel knows whether they are read (tcp(7), TCP_USER_TIMEOUT).
     """
-    with listening.dup() as sock:
-        sock.listen(limits.BACKLOG)
-        if hasattr(socket, "TCP_USER_TIMEOUT"):  # on Linux
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(limits.WRITE_TIMEOUT * 1000))
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # on Linux
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(limits.WRITE_TIMEOUT * 1000))
 
 
 def _oldest(connections: Iterable[Connection], state: ConnectionState) -> Connection | None:

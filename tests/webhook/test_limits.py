@@ -29,10 +29,10 @@ LIMIT = 60.0
     [
         (resource.RLIM_INFINITY, 1000, 1000),
         (2**20, 1000, 1000),
-        (2096, 1000, 1000),
-        (1500, 1000, 404),
-        (1024, 743, 185),
-        (256, 128, 32),
+        (4096, 1000, 1000),
+        (3000, 1000, 452),
+        (1024, 372, 92),
+        (256, 64, 16),
         (64, 16, 16),
         (0, 16, 16),
     ],
@@ -86,7 +86,7 @@ def test_idle_connections_leave_files_for_reviews_probes_and_changes(tmp_path: P
 
     log = (tmp_path / "log").read_text()
     assert "out of system resource" not in log
-    assert "at most 128 connections to the webhook and 32 to operations: the process may open 256 files; raise" in log
+    assert "at most 64 connections to the webhook and 16 to operations: the process may open 256 files; raise" in log
 
 
 def wait_until_served(ops_port: int, name: str) -> None:
@@ -101,7 +101,7 @@ def wait_until_served(ops_port: int, name: str) -> None:
 
 def test_the_soft_limit_is_raised_at_start(tmp_path: Path) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard != resource.RLIM_INFINITY and hard < 2096:
+    if hard != resource.RLIM_INFINITY and hard < 4096:
         hard = min(hard, 300)
     write_revision(tmp_path / "revisions" / "first")
 
