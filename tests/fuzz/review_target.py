@@ -30,7 +30,7 @@ from injector.revisions.verify import RecentPods
 from injector.webhook.decisions import DecisionNotes
 from injector.webhook.handler import InjectHandler
 from injector.webhook.lifecycle import Lifecycle, Phase
-from injector.webhook.listener import Listener
+from injector.webhook.listener import Connection, Listener
 from injector.webhook.queue import AdmissionQueue
 from injector.webhook.server import webhook_requests
 from tests.factories import make_pod, make_review
@@ -175,7 +175,7 @@ class Injector:
         return self.loop.run_until_complete(self._answered(request, whole=whole))
 
     async def _answered(self, request: bytes, *, whole: bool) -> bytes:
-        protocol = self.listener()
+        protocol = Connection(self.listener, None)
         transport = Transport()
         protocol.connection_made(transport)
         protocol.data_received(request)
