@@ -26,14 +26,14 @@ INCOMPLETE: Final = "Incomplete"
 """The upgrade, or its rollback, has done everything that it can, and work is left for people."""
 ABORTED: Final = "Aborted"
 FINAL_PHASES: Final = (COMPLETED, ROLLED_BACK, INCOMPLETE, ABORTED)
-_PHASES: Final = (RUNNING, PAUSED, ROLLING_BACK, *FINAL_PHASES)
+PHASES: Final = (RUNNING, PAUSED, ROLLING_BACK, *FINAL_PHASES)
 
 PREFLIGHT: Final = "Preflight"
 MOVING: Final = "Moving"
 RESTARTING: Final = "Restarting"
 SOAKING: Final = "Soaking"
 CHECKING: Final = "Checking"
-_STEPS: Final = (PREFLIGHT, MOVING, RESTARTING, SOAKING, CHECKING)
+STEPS: Final = (PREFLIGHT, MOVING, RESTARTING, SOAKING, CHECKING)
 
 VERBS: Final = ("pause", "resume", "promote", "abort", "rollback", "accept")
 """The commands that change a state, as those of the kubectl plugin of Argo Rollouts. ``accept`` closes an upgrade that is Incomplete."""
@@ -278,7 +278,7 @@ def read_state(status: Any, upgrade: Upgrade, *, where: str) -> State:
     except (msgspec.ValidationError, TypeError, ValueError, AttributeError) as error:
         fault = str(error)
     else:
-        if state.phase not in _PHASES or state.step not in _STEPS or not 0 <= state.wave < len(upgrade.waves):
+        if state.phase not in PHASES or state.step not in STEPS or not 0 <= state.wave < len(upgrade.waves):
             fault = "there is no such phase, step or wave"
     if fault:
         raise ConfigError(f"the state of the upgrade cannot be read: {fault}", where=where, hint=START_AGAIN)

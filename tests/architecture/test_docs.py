@@ -27,6 +27,7 @@ from injector.revisions.reload import Loader
 from injector.revisions.source import build
 from injector.revisions.tags import parse_tags
 from injector.upgrade.document import read_upgrade as read_document
+from injector.upgrade.state import PHASES, RUNNING, STEPS
 from injector.webhook.handler import FAILURE_REASONS, InjectHandler
 from injector.webhook.lifecycle import Lifecycle, Supervisor
 from injector.webhook.operations import Operations
@@ -71,6 +72,8 @@ FOREIGN_FLAGS = {
     ),  # scripts/test, scripts/bench, scripts/fuzz, scripts/audit and scripts/reliability
 }
 """Flags in pages that belong to other commands."""
+UPGRADE_STATES = ("run", "state", "status", "step")
+"""The modules of `injector/upgrade` whose words in camel case are reasons of conditions and Events."""
 MAX_NOT_RUN = 12
 """Maximum number of blocks that no test runs. Each has its reason on the fence."""
 
@@ -214,6 +217,17 @@ def test_every_skip_reload_and_watch_reason_is_in_the_runbook() -> None:
         sorted(reason for reason in {*skips, *RELOAD_FAILURES, *WATCH_REASONS} if f"`{reason}`" not in prose(RUNBOOK))
         == []
     )
+
+
+def test_every_reason_and_event_of_an_upgrade_is_in_the_runbook() -> None:
+    source = "".join((ROOT / "injector" / "upgrade" / f"{name}.py").read_text() for name in UPGRADE_STATES)
+    reasons = {*re.findall(r'"((?:[A-Z][a-z]+){2,})"', source), *PHASES}
+    events = {f"Upgrade{word}" for word in (*STEPS, *PHASES) if word != RUNNING}
+    section = re.split(r"^## ", RUNBOOK.read_text(), flags=re.MULTILINE)
+    (page,) = (text for text in section if text.startswith("An upgrade stalls\n"))
+
+    assert {"GateFailed", "NotStarted", "ByUser", "UpgradeRunnerLost"} <= reasons
+    assert sorted(word for word in reasons | events if f"`{word}`" not in page) == []
 
 
 def test_the_quickstart_builds_the_image_that_the_manifests_name() -> None:

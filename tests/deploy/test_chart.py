@@ -271,6 +271,8 @@ def test_upgrades_of_named_tags_may_patch_the_webhooks_of_these_tags_only() -> N
     }
 
     assert writes({}) == {(webhooks, ()), (services, ()), (validators, ("istiod-default-validator",))}
+    assert writes({"namespaces": ["shop"]}) == set()
+    assert writes({"namespaces": ["shop"], "tags": ["prod"]}) == writes({"tags": ["prod"]})
     assert writes({"tags": ["prod"]}) == {
         (webhooks, ("istio-revision-tag-prod",)),
         (services, ("istiod-revision-tag-prod",)),

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from injector.istio.webhooks.configurations import WebhookOptions, tag_webhook
+from injector.istio.webhooks.tagobjects import tag_service
 from tests.cases import cases
 from tests.deploy import rendering
 from tests.deploy.rendering import BASES, NAMESPACE, Object, base, of_kind, one, pod_spec
@@ -107,6 +109,31 @@ def test_the_account_of_a_base_may_do_what_it_does_and_no_more(
     for each in given:
         cluster.delete(each["kind"], each["metadata"]["name"], each["metadata"].get("namespace", "default"))
     assert answers == {**dict.fromkeys(may, "yes"), **dict.fromkeys(may_not, "no")}
+
+
+def test_upgrades_of_a_named_tag_may_create_its_objects_again_and_no_others(cluster: Cluster) -> None:
+    home, account = "istio-system", f"system:serviceaccount:{NAMESPACE}:injector"
+    objects = rendering.rendered({"upgrades": {"enabled": True, "namespaces": ["shop"], "tags": ["prod"]}})
+    granted = [each for each in objects if "Role" in each["kind"]]
+    cluster.apply(namespace_of(home), namespace_of("shop"), *granted)
+
+    def refusal(manifest: Object) -> str:
+        done = cluster.kubectl("apply", "--server-side", "--as", account, "-f", "-", given=manifest)
+        return done.stderr.strip()
+
+    answers = {
+        (kind, tag): refusal(make(tag))
+        for tag in ("prod", "other")
+        for kind, make in {
+            "webhooks": lambda tag: tag_webhook(tag, "1-30", WebhookOptions()),
+            "service": lambda tag: tag_service(tag, "1-30", home),
+        }.items()
+    }
+
+    for each in granted:
+        cluster.delete(each["kind"], each["metadata"]["name"], each["metadata"].get("namespace", "default"))
+    assert [answers["webhooks", "prod"], answers["service", "prod"]] == ["", ""]
+    assert all("cannot patch resource" in answers[kind, "other"] for kind in ("webhooks", "service"))
 
 
 def asking(namespace: str, **annotations: str) -> Object:

@@ -25,7 +25,8 @@ def test_controllers_with_the_charts_permissions_go_on_if_the_leader_stops(world
     cluster, home = world.cluster, "injector-system"
 
     def grant(*namespaces: str) -> None:
-        values = {"fromCluster": {"enabled": True}, "upgrades": {"enabled": True, "namespaces": list(namespaces)}}
+        upgrades = {"enabled": True, "namespaces": list(namespaces), "tags": ["prod"]}
+        values = {"fromCluster": {"enabled": True}, "upgrades": upgrades}
         granted = [each for each in rendered(values) if each["kind"] == "ServiceAccount" or "Role" in each["kind"]]
         cluster.apply(namespace_of(home), *granted)
 
