@@ -25,6 +25,7 @@ from injector.cli.output import (
     echo_colored,
     examples,
     is_terminal,
+    print_warning,
     table,
     yaml_text,
 )
@@ -47,6 +48,7 @@ from injector.hints import fitting_names
 from injector.istio.webhooks.configurations import WebhookOptions, tag_webhook
 from injector.kube.escaping import printable
 from injector.kube.selectors import is_dns_label
+from injector.revisions.clustertags import owned_lines
 from injector.revisions.tags import MAX_WEIGHT, Shadow, Tag, Weights, destination, namespace_weights, tag_annotations
 from injector.revisions.tagstore import DirectoryTags, TagState, check_tag, remove_tag
 
@@ -266,6 +268,8 @@ def set_tag(*, change: TagChange, skip_confirmation: bool, dry_run: str, locatio
         new = change.check(state)
         if not isinstance(store, DirectoryTags):
             plan = store.plan(new)
+            for line in plan.owned:
+                print_warning(line)
             _print_gateways(store, state, new)
             if plan.conflicts and not skip_confirmation:
                 _print_conflicts(plan)
@@ -418,5 +422,8 @@ def remove(*, name: str, force: bool, location: TagLocation) -> None:
         if force and not store.list().has(checked):
             echo(f"Revision tag {checked} does not exist")
             return
+        if not isinstance(store, DirectoryTags):
+            for line in owned_lines(store.objects_of(checked)):
+                print_warning(line)
         remove_tag(store, checked, force=force)
     echo(f"Revision tag {checked} removed")

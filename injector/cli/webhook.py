@@ -10,7 +10,7 @@ import click
 
 from injector.cli.commands import Subcommands, verbose
 from injector.cli.options import dry_run_option, option_group, refuse_unused
-from injector.cli.output import echo, examples, yaml_text
+from injector.cli.output import echo, examples, print_warning, yaml_text
 from injector.cli.sources import (
     check_cluster,
     complete_names,
@@ -33,7 +33,7 @@ from injector.istio.webhooks.configurations import (
     tag_webhook,
     unserved_webhook,
 )
-from injector.revisions.clustertags import ClusterTags, Placement
+from injector.revisions.clustertags import ClusterTags, Placement, owned_lines
 from injector.revisions.tags import Tag, tag_annotations, usable_tags
 from injector.revisions.tagstore import DirectoryTags, TagState
 
@@ -250,13 +250,19 @@ def _apply(
         plan = cluster.plan(tag, state.texts.get(tag.revision))
         for conflict in plan.conflicts:
             echo(f"warning: {plan.manifest['metadata']['name']}: {conflict}", err=True)
+        for line in plan.owned:
+            print_warning(line)
         if dry_run != "client":
             cluster.write(plan, force=force, dry_run=dry_run == "server")
         yield from plan.objects
-    has_default_tag = has_default_tag or bool(cluster.refresh().of_tag(DEFAULT_NAME))
+    configurations = cluster.refresh()
+    has_default_tag = has_default_tag or bool(configurations.of_tag(DEFAULT_NAME))
     for name in revisions:
         own = state.webhook_options(name, options)
         manifest = _revision_manifest(name, own, has_default_tag=has_default_tag)
+        current = configurations.find(manifest["metadata"]["name"])
+        for line in owned_lines([] if current is None else [(WEBHOOKS, current)]):
+            print_warning(line)
         if dry_run != "client":
             cluster.write_revision(manifest, force=force, dry_run=dry_run == "server")
         yield WEBHOOKS, manifest["metadata"]["name"]

@@ -13,7 +13,7 @@ They are created if the istioctl of the revision's minor creates them, and moved
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -44,6 +44,7 @@ from injector.injection.containers import labels_of
 from injector.istio.labels import ANNOTATIONS, DEFAULT_NAME, INJECTION_LABEL, ISTIO_NAMESPACE, REVISION_LABEL, TAG_LABEL
 from injector.istio.webhooks.configurations import Endpoint, WebhookOptions, deactivate, is_deactivated, tag_webhook
 from injector.istio.webhooks.overlaps import overlaps
+from injector.istio.webhooks.owners import owner_of
 from injector.istio.webhooks.reading import options_of
 from injector.istio.webhooks.tagobjects import VALIDATOR_NAME, default_validator, tag_service
 from injector.revisions.configmaps import istio_config_map, raw_revisions
@@ -115,6 +116,7 @@ class TagPlan:
         conflicts: problems to confirm, one line each.
         deactivation: the change that deactivates the default revision's webhooks, if the tag replaces it.
         followers: the tag's other objects, which lead to istiod, each with its manifest and its current object.
+        owned: the objects that another tool will write again, one line each.
     """
 
     manifest: dict[str, Any]
@@ -123,6 +125,7 @@ class TagPlan:
     conflicts: tuple[str, ...]
     deactivation: dict[str, Any] | None
     dependents: tuple[DependentObject, ...] = ()
+    owned: tuple[str, ...] = ()
 
     @property
     def objects(self) -> tuple[tuple[Resource, str], ...]:
@@ -231,7 +234,17 @@ def plan_tag(
     others = [item for item in configurations.items if item is not current and item is not replaced]
     deactivation = None if replaced is None else _deactivation(replaced)
     followers = tuple(_dependent_objects(tag, configurations, istio_namespace, minor))
-    return TagPlan(manifest, current, options, overlaps(manifest, others), deactivation, followers)
+    owned = owned_lines((WEBHOOKS, item) for item in (current, replaced) if item is not None)
+    return TagPlan(manifest, current, options, overlaps(manifest, others), deactivation, followers, owned)
+
+
+def owned_lines(objects: Iterable[tuple[Resource, Mapping[str, Any]]]) -> tuple[str, ...]:
+    """Return a line for each object that another tool writes again."""
+    return tuple(
+        f"{resource.kind} {_name(item)} belongs to {owner}"
+        for resource, item in objects
+        if (owner := owner_of(item)) is not None
+    )
 
 
 def _dependent_objects(

@@ -9,6 +9,7 @@ from injector.cluster.resources import ACCESS_REVIEWS, PODS, WEBHOOKS, Resource,
 from injector.errors import ClusterError
 from injector.injection.tools.drift import injected_revision
 from injector.istio.labels import TAG_LABEL
+from injector.istio.webhooks.owners import owner_of
 from injector.kube.pods import trial_pod
 from injector.revisions.tags import PIN
 from injector.upgrade.plan import RESTART, RESTARTABLE, waits_for_quota
@@ -49,7 +50,8 @@ async def preflight(
     later = [
         entry for entry in plan.entries if entry.wave is not None and entry.wave >= wave and entry.action == RESTART
     ]
-    missing = [fault] if fault else await _missing_permissions(client, upgrade, later, rollout)
+    missing = [fault] if fault else await _tag_faults(client, upgrade.tag)
+    missing = missing or await _missing_permissions(client, upgrade, later, rollout)
     if missing:
         return tuple(missing)
     faults: list[str] = []
@@ -61,6 +63,13 @@ async def preflight(
             if len(faults) == MAX_FAULTS:
                 break
     return tuple(faults)
+
+
+async def _tag_faults(client: KubeClient, tag: str) -> list[str]:
+    """Return why the tag would not stay as the upgrade writes it: a controller owns its object."""
+    items = await client.all(Scope(WEBHOOKS, labels=f"{TAG_LABEL}={tag}"), lambda item: item) if tag else []
+    owners = [owner for item in items if (owner := owner_of(item)) is not None and owner.is_controller]
+    return [f"tag {tag} belongs to {owner}" for owner in owners]
 
 
 async def _missing_permissions(

@@ -349,6 +349,18 @@ def test_conflicts_need_confirmation(cluster: FakeApi, flags: list[str], answer:
     )
 
 
+@pytest.mark.parametrize("arguments", [("set", "prod", "-r", "1-30", "--overwrite"), ("remove", "prod")])
+def test_a_tag_that_an_operator_writes_again_is_named(cluster: FakeApi, arguments: tuple[str, ...]) -> None:
+    owned = tag_webhook("prod", "1-24", WebhookOptions())
+    owned["metadata"]["ownerReferences"] = [{"kind": "IstioRevisionTag", "name": "prod", "controller": True}]
+    cluster.put(WEBHOOKS, owned)
+
+    assert tag_command(*arguments).stderr.splitlines()[0] == (
+        "warning: MutatingWebhookConfiguration istio-revision-tag-prod belongs to IstioRevisionTag prod, which writes it again "
+        "within seconds; set `spec.targetRef` of the IstioRevisionTag, or use a tag of another name"
+    )
+
+
 def test_generate_checks_what_the_cluster_has_and_writes_nothing(cluster: FakeApi) -> None:
     del cluster.objects["services", "injector-system", "injector"]
 

@@ -11,15 +11,19 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.architecture.documents import GUIDES, ROOT, Block, blocks
 from tests.architecture.running import OPERATIONS, Reader
 from tests.architecture.serving import wait_until_ready
+from tests.deploy.rendering import rendered
 from tests.e2e.cluster import Cluster
+from tests.e2e.installers import INSTALLERS, SAIL, SAIL_OWNERS, SAIL_RESOURCES
 from tests.e2e.served import until
 from tests.istio.goldens import golden
 from tests.manifests import control_plane, namespace_of
@@ -130,14 +134,44 @@ def _is_current(deployment: dict[str, Any]) -> bool:
     return bool(status.get("observedGeneration") == deployment["metadata"]["generation"] and counts == {wanted})
 
 
-@pytest.fixture
-def cluster(controlled_cluster: Cluster) -> Cluster:
-    """A cluster with two control planes, where Deployments make pods."""
-    controlled_cluster.apply(namespace_of("istio-system"))
-    controlled_cluster.apply(
+def prepare(cluster: Cluster, page: Path) -> None:
+    """Create what is in the cluster before the page begins: what an installer leaves, or two control planes."""
+    if page.parent.name == "installers":
+        cluster.apply(*INSTALLERS[page.stem]())
+        if page.stem == "sail-operator":
+            own_by_operator(cluster)
+        return
+    cluster.apply(namespace_of("istio-system"))
+    cluster.apply(
         *control_plane("istio-system", "1-24", tag="1.24.6"), *control_plane("istio-system", "1-30", tag="1.30.3")
     )
-    return controlled_cluster
+    if page.name in GIVEN:
+        cluster.apply(golden(GIVEN[page.name]))
+
+
+def own_by_operator(cluster: Cluster) -> None:
+    """Create the resources of the sail-operator, and make them the owners of its webhooks."""
+    cluster.kubectl("wait", "--for=condition=Established", "--timeout=120s", "crd", "--all")
+    owners: dict[tuple[str, str], str] = {}
+    for item in SAIL_RESOURCES:
+        plural, name = f"{item['kind'].lower()}s", item["metadata"]["name"]
+        status, stored = cluster.request(f"/apis/{SAIL}/v1/{plural}", {"apiVersion": f"{SAIL}/v1", **item})
+        assert status == HTTPStatus.CREATED, stored
+        owners[item["kind"], name] = stored["metadata"]["uid"]
+    for name, (kind, owner) in SAIL_OWNERS.items():
+        reference = {"apiVersion": f"{SAIL}/v1", "kind": kind, "name": owner, "uid": owners[kind, owner]}
+        change = {"metadata": {"ownerReferences": [{**reference, "controller": True}]}}
+        cluster.merge(f"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/{name}", change)
+
+
+def deploy(cluster: Cluster, reader: Reader, page: Path) -> None:
+    """Deploy the injector: with the values that the page of an installer has, or else as most pages do."""
+    values = [block.text for block in blocks(page) if (block.language, block.mark) == ("yaml", "values")]
+    if page.parent.name != "installers":
+        reader.run(Block(page, 0, "sh", "cluster", f"{DEPLOYED}ha"))
+        return
+    cluster.apply(namespace_of(NAMESPACE))
+    cluster.apply(*rendered(yaml.safe_load(values[0])))
 
 
 @contextmanager
@@ -148,6 +182,12 @@ def kubelet(cluster: Cluster, folder: Path) -> Iterator[Kubelet]:
         yield made
     finally:
         made.end()
+
+
+def test_each_installer_has_its_page() -> None:
+    named = {page.stem for page in (ROOT / "docs" / "installers").glob("*.md")}
+
+    assert named == {*INSTALLERS, "README"}
 
 
 def may_listen() -> bool:
@@ -161,19 +201,19 @@ def may_listen() -> bool:
 
 
 @pytest.mark.skipif(not may_listen(), reason="port 443 cannot be listened on")
-@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+@pytest.mark.parametrize("page", pages(), ids=lambda page: f"{page.parent.name}/{page.name}")
 def test_a_page_can_be_followed_on_a_cluster(
-    cluster: Cluster, commands_folder: Path, tmp_path: Path, page: Path
+    controlled_cluster: Cluster, commands_folder: Path, tmp_path: Path, page: Path
 ) -> None:
+    cluster = controlled_cluster
     found = [block for block in blocks(page) if block.runs_on_a_cluster]
-    if page.name in GIVEN:
-        cluster.apply(golden(GIVEN[page.name]))
+    prepare(cluster, page)
     home = tmp_path / "reader"
     reader = Reader(home, [commands_folder, cluster.home / "bin"], {"KUBECONFIG": str(cluster.kubeconfig)})
 
     with kubelet(cluster, tmp_path / "kubelet") as nodes:
         if not any(DEPLOYED in block.text for block in found):
-            reader.run(Block(page, 0, "sh", "cluster", f"{DEPLOYED}ha"))
+            deploy(cluster, reader, page)
         for block in found:
             nodes.look()
             nodes.finish_rollouts()

@@ -35,12 +35,13 @@ class Api(FakeKube):
         super().__init__(**more)
         self.allows, self.gives, self.endpoints = allows, gives, endpoints
         self.named: tuple[str, ...] = ()
+        self.owners: list[dict[str, Any]] = []
 
     async def page(self, scope: Scope, *, token: str = "", limit: int = 0) -> Page:
         del limit
         if scope.resource.plural == "mutatingwebhookconfigurations":
             assert scope.labels == "istio.io/tag=prod"
-            return Page([{"metadata": {"name": "istio-revision-tag-prod"}}], "1")
+            return Page([{"metadata": {"name": "istio-revision-tag-prod", "ownerReferences": self.owners}}], "1")
         assert (scope.resource.plural, scope.namespace, scope.labels, token) == (
             "endpointslices", HOME, "kubernetes.io/service-name=istiod-1-30", "",
         )  # fmt: skip
@@ -143,6 +144,16 @@ async def test_a_role_can_name_the_webhooks_of_the_tag() -> None:
     assert await checked(api) == ("no permission to patch mutatingwebhookconfigurations",)
     api.named = ("istio-revision-tag-prod",)
     assert await checked(api) == ()
+
+
+async def test_a_tag_that_an_operator_writes_again_is_the_only_fault() -> None:
+    api = Api()
+    api.owners = [{"kind": "IstioRevisionTag", "name": "prod", "controller": True}]
+
+    (fault,) = await checked(api)
+
+    assert fault.startswith("tag prod belongs to IstioRevisionTag prod, which writes it again within seconds; set ")
+    assert (api.tried, api.asked) == ([], [])
 
 
 async def test_a_missing_permission_is_named_with_its_namespace_and_nothing_is_tried() -> None:
