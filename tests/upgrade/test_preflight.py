@@ -153,7 +153,7 @@ async def test_a_tag_that_an_operator_writes_again_is_the_only_fault() -> None:
     (fault,) = await checked(api)
 
     assert fault.startswith("tag prod belongs to IstioRevisionTag prod, which writes it again within seconds; set ")
-    assert (api.tried, api.asked) == ([], [])
+    assert (api.tried, api.requests) == ([], [])
 
 
 async def test_a_missing_permission_is_named_with_its_namespace_and_nothing_is_tried() -> None:
