@@ -422,8 +422,8 @@ def remove(*, name: str, force: bool, location: TagLocation) -> None:
         if force and not store.list().has(checked):
             echo(f"Revision tag {checked} does not exist")
             return
-        if not isinstance(store, DirectoryTags):
-            for line in owned_lines(store.objects_of(checked)):
-                print_warning(line)
         remove_tag(store, checked, force=force)
+        if not isinstance(store, DirectoryTags):
+            for line in owned_lines(store.objects_of(checked)):  # as they were read before
+                print_warning(line)
     echo(f"Revision tag {checked} removed")

@@ -43,7 +43,7 @@ RUN_BY_CI = ("scripts/demo", "scripts/test")
 """Commands that install packages, or run these tests."""
 LANGUAGES = {"sh", "python", "yaml", "json", "text", "promql", "dockerfile", "mermaid"}
 FOREIGN_FLAGS = {
-    *("--all-namespaces", "--field-selector", "--for", "--label-columns", "--image", "--replicas"),  # kubectl
+    *("--all-namespaces", "--field-selector", "--for", "--label-columns", "--image", "--replicas", "--type"),  # kubectl
     *("--edit-last", "--create-if-none", "--body-file"),  # gh
     *("--concurrency", "--proxyLogLevel", "--write", "--binaries"),  # the proxy, and what writes docs/compatibility.md
     *("--enable-alpha-plugins", "--enable-exec", "--exec"),  # kustomize and kpt
