@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "injector"
-CLEAN_TESTS = ("architecture", "cluster", "fuzz", "revisions")
+CLEAN_TESTS = ("architecture", "cluster", "deploy", "fleet", "fuzz", "revisions")
 """The folders of tests whose names are held to the same words as those of the package. Add a folder once it has no filler."""
 
 FILLERS = re.compile(

@@ -58,21 +58,27 @@ class Audit:
 
 def audit_of(report: str) -> Audit:
     """Return what a report of pip-audit (``--format json``) comes to; an empty one is that of an audit that failed."""
-    found: list[dict[str, Any]] = json.loads(report)["dependencies"] if report.strip() else []
-    known = [f"{each['name']} {each['version']} {fault['id']}" for each in found for fault in each.get("vulns", ())]
-    return Audit(len(found), tuple(known), tuple(each["name"] for each in found if "skip_reason" in each))
+    packages: list[dict[str, Any]] = json.loads(report)["dependencies"] if report.strip() else []
+    known = [
+        f"{package['name']} {package['version']} {fault['id']}"
+        for package in packages
+        for fault in package.get("vulns", ())
+    ]
+    return Audit(
+        len(packages), tuple(known), tuple(package["name"] for package in packages if "skip_reason" in package)
+    )
 
 
 def listed(lock: str, insecure: dict[str, Any]) -> tuple[Audit, Row]:
     """Return what a list of insecure versions, names with their specifiers, says of a lock file."""
     day = datetime.fromtimestamp(insecure["$meta"]["timestamp"], UTC).date()
-    specifiers = {canonicalize_name(name): each for name, each in insecure.items() if name != "$meta"}
+    specifiers = {canonicalize_name(name): ranges for name, ranges in insecure.items() if name != "$meta"}
     locked = [(canonicalize_name(name), version) for name, version in _LOCKED.findall(lock)]
     known = tuple(
-        f"{name} {version} {each}"
+        f"{name} {version} {specifier}"
         for name, version in locked
-        for each in specifiers.get(name, ())
-        if SpecifierSet(each).contains(version, prereleases=True)
+        for specifier in specifiers.get(name, ())
+        if SpecifierSet(specifier).contains(version, prereleases=True)
     )
     audit = Audit(len(locked), known, ())
     named = sum(name in specifiers for name, _ in locked)

@@ -42,11 +42,11 @@ def stages(text: str) -> list[Stage]:
     lines = [line for line in _LINE_END.sub(" ", text).splitlines() if line and not line.startswith("#")]
     steps = [Step(*line.split(maxsplit=1)) for line in lines]
     starts = [at for at, step in enumerate(steps) if step.word == "FROM"] + [len(steps)]
-    found = []
+    stages_so_far = []
     for start, end in pairwise(starts):
         base, _, name = steps[start].rest.partition(" AS ")
-        found.append(Stage(name, base, tuple(steps[start + 1 : end])))
-    return found
+        stages_so_far.append(Stage(name, base, tuple(steps[start + 1 : end])))
+    return stages_so_far
 
 
 def sent(context: Path, name: str) -> bool:
@@ -112,11 +112,11 @@ class Built:
     def _copy(self, words: list[str]) -> None:
         *sources, target = words
         for source in sources:
-            found, into = self.context / source, self.folder / target
+            origin, into = self.context / source, self.folder / target
             assert sent(self.context, source), f".dockerignore keeps {source} back"
-            if found.is_dir():
-                shutil.copytree(found, into, ignore=shutil.ignore_patterns("__pycache__"))
+            if origin.is_dir():
+                shutil.copytree(origin, into, ignore=shutil.ignore_patterns("__pycache__"))
             else:
-                into = into / found.name if target.endswith("/") else into
+                into = into / origin.name if target.endswith("/") else into
                 into.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(found, into)
+                shutil.copy(origin, into)

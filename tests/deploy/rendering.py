@@ -54,21 +54,21 @@ class Recording:
     answers: dict[Arguments, Answer]
 
 
-asked: dict[Arguments, Answer] | None = None
+recorded_now: dict[Arguments, Answer] | None = None
 """The answers of this run, if they are to be recorded: then nothing is read from the recording."""
 
 
 def checksum(folder: Path, files: Iterable[Path]) -> str:
     """Return a checksum of the names and the content of files."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for file in sorted(files):
-        found.update(f"{file.relative_to(folder)} {hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
-    return found.hexdigest()
+        digest.update(f"{file.relative_to(folder)} {hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
+    return digest.hexdigest()
 
 
 def files_in(folder: Path) -> list[Path]:
     """Return the files of a folder and of those in it."""
-    return [each for each in folder.rglob("*") if each.is_file()]
+    return [path for path in folder.rglob("*") if path.is_file()]
 
 
 @cache
@@ -126,18 +126,18 @@ def run(*arguments: str) -> Answer:
 
 def helm(*arguments: str, folder: Path | None = None) -> Answer:
     """Return Helm's answer. The recording knows ``folder``, one that the test writes, by the checksum of its files."""
-    given = tuple(each.replace(f"{ROOT}/", "") for each in arguments)
-    key = given
+    relative = tuple(argument.replace(f"{ROOT}/", "") for argument in arguments)
+    key = relative
     if folder is not None:
         name = f"{WRITTEN}{checksum(folder, files_in(folder))}"
-        key = tuple(each.replace(str(folder), name) for each in given)
-    if asked is None and recording().chart == chart_checksum() and key in recording().answers:
+        key = tuple(argument.replace(str(folder), name) for argument in relative)
+    if recorded_now is None and recording().chart == chart_checksum() and key in recording().answers:
         return recording().answers[key]
     if missing():
         pytest.fail(f"the chart has no recorded rendering with these values: {REMEDY}")
-    answer = run(*given)
-    if asked is not None:
-        asked[key] = answer
+    answer = run(*relative)
+    if recorded_now is not None:
+        recorded_now[key] = answer
     return answer
 
 
@@ -146,8 +146,8 @@ _rendering = cache(helm)
 
 def templated(values: Object, *flags: str) -> Answer:
     """Helm's answer to rendering the chart with ``values``."""
-    given = [f"--set-json={key}={json.dumps(value)}" for key, value in values.items()]
-    return _rendering("template", RELEASE, str(CHART), f"--namespace={NAMESPACE}", *given, *flags)
+    settings = [f"--set-json={key}={json.dumps(value)}" for key, value in values.items()]
+    return _rendering("template", RELEASE, str(CHART), f"--namespace={NAMESPACE}", *settings, *flags)
 
 
 def rendered(values: Object | None = None) -> list[Object]:
@@ -159,7 +159,7 @@ def rendered(values: Object | None = None) -> list[Object]:
 
 def documents(text: str) -> list[Object]:
     """The objects of a YAML text."""
-    return [each for each in yaml.load_all(text, yaml.CSafeLoader) if each]
+    return [document for document in yaml.load_all(text, yaml.CSafeLoader) if document]
 
 
 def base(name: str) -> list[Object]:
@@ -169,13 +169,13 @@ def base(name: str) -> list[Object]:
 
 def of_kind(objects: list[Object], kind: str) -> list[Object]:
     """Those of one kind."""
-    return [each for each in objects if each["kind"] == kind]
+    return [obj for obj in objects if obj["kind"] == kind]
 
 
 def one(objects: list[Object], kind: str) -> Object:
     """The only one of a kind."""
-    (found,) = of_kind(objects, kind)
-    return found
+    (only,) = of_kind(objects, kind)
+    return only
 
 
 def pod_spec(objects: list[Object]) -> Object:
@@ -186,9 +186,9 @@ def pod_spec(objects: list[Object]) -> Object:
 
 def container(objects: list[Object]) -> Object:
     """The container of the injector, which is the first."""
-    found, *_ = pod_spec(objects)["containers"]
-    assert isinstance(found, dict)
-    return found
+    first, *_ = pod_spec(objects)["containers"]
+    assert isinstance(first, dict)
+    return first
 
 
 def flags(objects: list[Object]) -> dict[str, str]:

@@ -13,11 +13,11 @@ TESTS = ("tests/deploy", "tests/architecture/test_docs.py::test_the_files_of_a_p
 
 def record() -> int:
     """Run the tests and write the answers. Returns the exit status of the tests."""
-    rendering.asked = {}
+    rendering.recorded_now = {}
     status = pytest.main(["-q", "--deselect=tests/deploy/test_renderings.py", *TESTS])
-    if not rendering.asked:
+    if not rendering.recorded_now:
         return status or 1
-    rendering.write(rendering.asked)
+    rendering.write(rendering.recorded_now)
     return status
 
 

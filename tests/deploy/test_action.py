@@ -16,7 +16,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 ACTION = yaml.safe_load((ROOT / "deploy" / "action" / "action.yml").read_text())
-HOOKS = {each["id"]: each for each in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())}
+HOOKS = {entry["id"]: entry for entry in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())}
 BIN = Path(sys.executable).parent
 HELLO = (ROOT / "docs" / "samples" / "hello.yaml").read_text()
 REVISIONS = str(ROOT / "revisions")
@@ -37,19 +37,23 @@ def environment(checkout: Path) -> dict[str, str]:
     """Return the variables of a step, without a cluster."""
     runner = checkout / "runner"
     files = {name: str(runner / name) for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY", "GITHUB_PATH")}
-    given = {"RUNNER_TEMP": str(runner), "GITHUB_ACTION_PATH": str(ROOT / "deploy" / "action"), "HOME": str(checkout)}
-    return {**os.environ, **files, **given, "KUBECONFIG": "", "PATH": f"{checkout}/bin:{BIN}:{os.environ['PATH']}"}
+    variables = {
+        "RUNNER_TEMP": str(runner),
+        "GITHUB_ACTION_PATH": str(ROOT / "deploy" / "action"),
+        "HOME": str(checkout),
+    }
+    return {**os.environ, **files, **variables, "KUBECONFIG": "", "PATH": f"{checkout}/bin:{BIN}:{os.environ['PATH']}"}
 
 
 def act(checkout: Path, **inputs: str) -> tuple[int, dict[str, str], str]:
     """Run the steps of the action. Return the exit code of the last one, the outputs, and what was written to stderr."""
     assert set(inputs) <= set(ACTION["inputs"])
-    values = {name: inputs.get(name, each.get("default", "")) for name, each in ACTION["inputs"].items()}
+    values = {name: inputs.get(name, declaration.get("default", "")) for name, declaration in ACTION["inputs"].items()}
     env, said, code = environment(checkout), "", 0
     for step in ACTION["runs"]["steps"]:
         assert step["shell"] == "bash"
         own = {
-            name: re.sub(r"\$\{\{ inputs\.([\w-]+) \}\}", lambda found: values[found[1]], text)
+            name: re.sub(r"\$\{\{ inputs\.([\w-]+) \}\}", lambda match: values[match[1]], text)
             for name, text in step.get("env", {}).items()
         }
         assert "${{" not in step["run"]
@@ -82,9 +86,9 @@ def test_the_action_fails_on_differences_if_it_shall(
     checkout: Path, new: str, fail: str, code: int, differs: str
 ) -> None:
     files = str(checkout / "apps" / "hello world" / "hello.yaml")
-    found, outputs, said = act(checkout, old="stable", new=new, files=files, fail=fail, **SOURCE)
+    differences, outputs, said = act(checkout, old="stable", new=new, files=files, fail=fail, **SOURCE)
 
-    assert (found, outputs["differs"]) == (code, differs), said
+    assert (differences, outputs["differs"]) == (code, differs), said
 
 
 def test_the_action_fails_if_it_cannot_compare(checkout: Path) -> None:
@@ -120,7 +124,7 @@ def test_inputs_are_no_commands_and_no_flags(checkout: Path) -> None:
 
 def test_an_output_comes_from_a_step() -> None:
     (identifier,) = [step["id"] for step in ACTION["runs"]["steps"] if "id" in step]
-    assert {name: each["value"] for name, each in ACTION["outputs"].items()} == {
+    assert {name: output["value"] for name, output in ACTION["outputs"].items()} == {
         name: f"${{{{ steps.{identifier}.outputs.{name} }}}}" for name in ACTION["outputs"]
     }
 
@@ -147,19 +151,19 @@ def test_a_job_without_an_injector_gets_the_locked_one(checkout: Path) -> None:
 
 def hook(checkout: Path, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a hook as pre-commit does: its entry, its arguments, and the names of the files that it has."""
-    given: dict[str, Any] = HOOKS[name]
-    files = ["apps/hello world/hello.yaml"] if given.get("pass_filenames", True) else []
-    command = [*given["entry"].split(), *arguments, *files]
+    definition: dict[str, Any] = HOOKS[name]
+    files = ["apps/hello world/hello.yaml"] if definition.get("pass_filenames", True) else []
+    command = [*definition["entry"].split(), *arguments, *files]
     return subprocess.run(command, cwd=checkout, env=environment(checkout), capture_output=True, text=True, check=False)
 
 
 def test_the_hooks_fail_on_mistakes_and_differences(checkout: Path) -> None:
     flags = "--revisions-dir", REVISIONS
 
-    assert {name: each["language"] for name, each in HOOKS.items()} == dict.fromkeys(HOOKS, "python")
+    assert {name: definition["language"] for name, definition in HOOKS.items()} == dict.fromkeys(HOOKS, "python")
     assert hook(checkout, "injector-analyze", *flags).returncode == 0
     assert hook(checkout, "injector-diff", "stable", "canary", "-R", "-f", "apps", *flags).returncode == 1
     shutil.copy(ROOT / "docs" / "samples" / "mistakes.yaml", checkout / "apps" / "hello world" / "hello.yaml")
-    found = hook(checkout, "injector-analyze", *flags)
-    assert found.returncode == 79
-    assert "apps/hello world/hello.yaml:2) New pods get no sidecar" in found.stdout
+    status = hook(checkout, "injector-analyze", *flags)
+    assert status.returncode == 79
+    assert "apps/hello world/hello.yaml:2) New pods get no sidecar" in status.stdout

@@ -15,8 +15,8 @@ UNKNOWN = {"name": "yarl", "skip_reason": "Dependency not found"}
 KNOWN = {"name": "jinja2", "version": "3.1.0", "vulns": [{"id": "PYSEC-1", "fix_versions": ["3.1.6"]}]}
 
 
-def report(*found: dict[str, Any]) -> str:
-    return json.dumps({"dependencies": list(found), "fixes": []})
+def report(*packages: dict[str, Any]) -> str:
+    return json.dumps({"dependencies": list(packages), "fixes": []})
 
 
 @pytest.mark.parametrize(

@@ -56,8 +56,8 @@ EVERYTHING: Object = {
 
 @pytest.mark.parametrize("values", [{}, EVERYTHING, *({"tls": {"mode": mode}} for mode in ("files", "cert-manager"))])
 def test_lint_finds_nothing(values: Object) -> None:
-    given = [f"--set-json={key}={json.dumps(value)}" for key, value in values.items()]
-    done = helm("lint", "--strict", str(CHART), *given)
+    settings = [f"--set-json={key}={json.dumps(value)}" for key, value in values.items()]
+    done = helm("lint", "--strict", str(CHART), *settings)
 
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -74,12 +74,17 @@ def test_every_value_has_a_description_and_a_default_that_the_schema_takes() -> 
     schema = json.loads((CHART / "values.schema.json").read_text())
     values = yaml.safe_load((CHART / "values.yaml").read_text())
 
-    def check(properties: Object, given: Object, at: str) -> None:
-        assert set(properties) == set(given), at
-        for name, each in properties.items():
-            assert each.get("description"), f"{at}{name}"
-            if name in given and "properties" in each and each.get("additionalProperties") is False and given[name]:
-                check(each["properties"], given[name], f"{at}{name}.")
+    def check(properties: Object, defaults: Object, at: str) -> None:
+        assert set(properties) == set(defaults), at
+        for name, schema_of in properties.items():
+            assert schema_of.get("description"), f"{at}{name}"
+            if (
+                name in defaults
+                and "properties" in schema_of
+                and schema_of.get("additionalProperties") is False
+                and defaults[name]
+            ):
+                check(schema_of["properties"], defaults[name], f"{at}{name}.")
 
     check(schema["properties"], values, "")
 
@@ -87,13 +92,13 @@ def test_every_value_has_a_description_and_a_default_that_the_schema_takes() -> 
 def open_objects(schema: Any, at: str = "") -> list[str]:
     """The places of a schema that take unknown names."""
     if isinstance(schema, list):
-        return [found for each in schema for found in open_objects(each, at)]
+        return [place for part in schema for place in open_objects(part, at)]
     if not isinstance(schema, dict):
         return []
     own = (
         [at] if "properties" in schema and "type" in schema and schema.get("additionalProperties") is not False else []
     )
-    return own + [found for key, each in schema.items() for found in open_objects(each, f"{at}/{key}")]
+    return own + [place for key, part in schema.items() for place in open_objects(part, f"{at}/{key}")]
 
 
 def test_no_part_of_the_schema_with_names_of_its_own_takes_others() -> None:
@@ -113,11 +118,11 @@ def printed(*arguments: str) -> list[Object]:
 
 def configurations(values: Object) -> list[Object]:
     """The webhooks of the chart without what comes on top of Istio's own."""
-    found = of_kind(rendered(values), "MutatingWebhookConfiguration")
-    for configuration in found:
+    webhooks = of_kind(rendered(values), "MutatingWebhookConfiguration")
+    for configuration in webhooks:
         for webhook in configuration["webhooks"]:
             assert len(webhook.pop("matchConditions")) == 2
-    return found
+    return webhooks
 
 
 @cases("values", "command")
@@ -128,7 +133,11 @@ def test_a_webhook_is_what_the_command_line_prints(values: Object, command: str)
 def test_the_match_conditions_are_those_of_the_flag() -> None:
     (configuration,) = of_kind(rendered({"webhooks": [{"revision": "1-24"}]}), "MutatingWebhookConfiguration")
     conditions = configuration["webhooks"][0]["matchConditions"]
-    flags = [word for each in conditions for word in ("--match-condition", f"{each['name']}={each['expression']}")]
+    flags = [
+        word
+        for condition in conditions
+        for word in ("--match-condition", f"{condition['name']}={condition['expression']}")
+    ]
 
     assert [configuration] == printed("webhook", "generate", "--revision", "1-24", *COMMON.split(), *flags)
 
@@ -144,11 +153,11 @@ def test_by_default_each_revision_and_tag_has_the_webhook_of_the_command_line(tm
     )
 
     expected = printed("webhook", "generate", "--revisions-dir", str(tmp_path), *COMMON.split())
-    for each in expected:
+    for obj in expected:
         # Weights are in the annotations for an injector that reads the cluster's tags; this one reads tags.yaml.
-        each["metadata"].pop("annotations", None)
-    by_name = {each["metadata"]["name"]: each for each in expected}
-    assert {each["metadata"]["name"]: each for each in rendered_ones} == by_name
+        obj["metadata"].pop("annotations", None)
+    by_name = {obj["metadata"]["name"]: obj for obj in expected}
+    assert {rendered_one["metadata"]["name"]: rendered_one for rendered_one in rendered_ones} == by_name
     assert {"matchLabels": {"istio.io/deactivated": "never-match"}} in [
         webhook["objectSelector"] for webhook in by_name["istio-sidecar-injector"]["webhooks"]
     ]
@@ -162,7 +171,7 @@ def test_webhooks_can_be_left_to_others() -> None:
 def test_the_demo_takes_no_name_of_istios_own() -> None:
     assert "--embedded" in flags(rendered(DEMO))
     assert "--embedded" not in flags(rendered()), "the examples are for the demo alone"
-    names = [each["metadata"]["name"] for each in configurations({"demo": {"enabled": True}})]
+    names = [configuration["metadata"]["name"] for configuration in configurations({"demo": {"enabled": True}})]
 
     assert names == ["demo-stable", "demo-canary"]
 
@@ -171,10 +180,10 @@ def test_the_webhooks_have_the_given_ca_or_that_of_cert_manager() -> None:
     files = configurations({"tls": {"mode": "files", "caBundle": "eHg="}, "demo": {"enabled": True}})
     managed = rendered({"tls": {"mode": "cert-manager"}, "demo": {"enabled": True}})
 
-    assert {webhook["clientConfig"]["caBundle"] for each in files for webhook in each["webhooks"]} == {"eHg="}
-    leaf = next(each for each in of_kind(managed, "Certificate") if not each["spec"].get("isCA"))
-    for each in of_kind(managed, "MutatingWebhookConfiguration"):
-        place = each["metadata"]["annotations"]["cert-manager.io/inject-ca-from"]
+    assert {webhook["clientConfig"]["caBundle"] for file in files for webhook in file["webhooks"]} == {"eHg="}
+    leaf = next(certificate for certificate in of_kind(managed, "Certificate") if not certificate["spec"].get("isCA"))
+    for mutating_webhook_configuration in of_kind(managed, "MutatingWebhookConfiguration"):
+        place = mutating_webhook_configuration["metadata"]["annotations"]["cert-manager.io/inject-ca-from"]
         assert place == f"{NAMESPACE}/{leaf['metadata']['name']}"
 
 
@@ -184,8 +193,10 @@ def test_the_webhooks_have_the_given_ca_or_that_of_cert_manager() -> None:
 def test_cert_manager_writes_the_services_certificate_into_the_mounted_secret() -> None:
     objects = rendered({"tls": {"mode": "cert-manager"}})
     service = one(objects, "Service")["metadata"]
-    authority, leaf = sorted(of_kind(objects, "Certificate"), key=lambda each: not each["spec"].get("isCA"))
-    issuers = {each["metadata"]["name"]: each["spec"] for each in of_kind(objects, "Issuer")}
+    authority, leaf = sorted(
+        of_kind(objects, "Certificate"), key=lambda certificate: not certificate["spec"].get("isCA")
+    )
+    issuers = {issuer["metadata"]["name"]: issuer["spec"] for issuer in of_kind(objects, "Issuer")}
     (secret,) = [volume["secret"]["secretName"] for volume in pod_spec(objects)["volumes"] if "secret" in volume]
 
     assert leaf["spec"]["secretName"] == secret
@@ -204,11 +215,11 @@ def test_an_issuer_of_ones_own_signs_alone() -> None:
 
 def test_self_signed_names_the_secret_and_the_service_of_the_release() -> None:
     objects = rendered({"fullnameOverride": "other", "tls": {"caSecretName": "my-ca"}, **DEMO})
-    given = flags(objects)
+    by_name = flags(objects)
     secrets = [rule for rule in one(objects, "Role")["rules"] if "resourceNames" in rule]
 
-    assert (given["--ca-secret"], given["--namespace"], given["--service"]) == ("my-ca", NAMESPACE, "other")
-    assert given["--patch-webhooks"] == "true"
+    assert (by_name["--ca-secret"], by_name["--namespace"], by_name["--service"]) == ("my-ca", NAMESPACE, "other")
+    assert by_name["--patch-webhooks"] == "true"
     assert flags(rendered({"tls": {"patchWebhooks": False}}))["--patch-webhooks"] == "false"
     assert secrets == [
         {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["my-ca"], "verbs": ["get", "update"]}
@@ -236,9 +247,9 @@ def test_upgrades_may_restart_workloads_in_the_named_namespaces_alone() -> None:
 
     def bindings(objects: list[Object], kind: str) -> list[str]:
         return [
-            each["metadata"].get("namespace", "")
-            for each in of_kind(objects, kind)
-            if each["roleRef"]["name"].endswith("-upgrades-restarts")
+            binding["metadata"].get("namespace", "")
+            for binding in of_kind(objects, kind)
+            if binding["roleRef"]["name"].endswith("-upgrades-restarts")
         ]
 
     assert "--upgrades" in flags(limited)
@@ -289,15 +300,15 @@ def test_control_planes_of_several_namespaces_are_read_with_a_role_in_each() -> 
     namespaces = {"one", "two", "three"}
 
     for kind in ("Role", "RoleBinding"):
-        assert namespaces <= {each["metadata"].get("namespace") for each in of_kind(objects, kind)}
+        assert namespaces <= {obj["metadata"].get("namespace") for obj in of_kind(objects, kind)}
     assert {f"--istio-namespace={namespace}" for namespace in namespaces} <= set(container(objects)["args"])
 
 
 def test_the_memory_of_the_container_fits_what_was_measured() -> None:
     (row,) = re.findall(r"^\| memory \|.*", (ROOT / "docs" / "operations.md").read_text(), re.MULTILINE)
     measured = [int(number) for number in re.findall(r"\b(\d+) MiB\b", row)]
-    asked = container(rendered())["resources"]
-    request, limit = (int(asked[kind]["memory"].removesuffix("Mi")) for kind in ("requests", "limits"))
+    resources = container(rendered())["resources"]
+    request, limit = (int(resources[kind]["memory"].removesuffix("Mi")) for kind in ("requests", "limits"))
 
     assert len(measured) > 1
     assert max(measured) < request < limit
@@ -317,9 +328,13 @@ def test_the_notes_of_a_release_from_the_cluster_have_the_command_for_webhooks()
 
 def test_the_revisions_are_folders_also_where_their_config_map_is_gone() -> None:
     objects = rendered({"revisions": REVISIONS, "tags": {"prod": "1-24"}})
-    (volume,) = [each["projected"] for each in pod_spec(objects)["volumes"] if each["name"] == "revisions"]
+    (volume,) = [volume["projected"] for volume in pod_spec(objects)["volumes"] if volume["name"] == "revisions"]
     own, *others = [source["configMap"] for source in volume["sources"]]
-    data = next(each["data"] for each in of_kind(objects, "ConfigMap") if each["metadata"]["name"] == own["name"])
+    data = next(
+        config_map["data"]
+        for config_map in of_kind(objects, "ConfigMap")
+        if config_map["metadata"]["name"] == own["name"]
+    )
 
     assert {item["path"]: data[item["key"]] for item in own["items"]} == {
         "tags.yaml": "prod: 1-24\n",
@@ -327,8 +342,8 @@ def test_the_revisions_are_folders_also_where_their_config_map_is_gone() -> None
         "1-30/.keep": "",
         "1-30/revision.yaml": 'istioVersion: "1.30"\n',
     }
-    assert all(each["optional"] for each in others)
-    assert {each["name"]: [item["path"] for item in each["items"]] for each in others} == {
+    assert all(source["optional"] for source in others)
+    assert {source["name"]: [item["path"] for item in source["items"]] for source in others} == {
         "istio-sidecar-injector-1-24": ["1-24/config", "1-24/values", "1-24/revision.yaml"],
         "istio-1-24": ["1-24/mesh"],
         "all-in-one": ["1-30/config", "1-30/values", "1-30/mesh"],
@@ -339,7 +354,7 @@ def test_the_revisions_are_folders_also_where_their_config_map_is_gone() -> None
 def test_the_tags_are_written_as_the_injector_reads_them() -> None:
     tags = {"prod": "1-24", "some": {"1-24": 90, "1-30": 10}, **EVERYTHING["tags"], "many": {"1-24": 999999}}
     objects = rendered({"revisions": REVISIONS, "tags": tags})
-    (text,) = [each["data"]["tags.yaml"] for each in of_kind(objects, "ConfigMap")]
+    (text,) = [config_map["data"]["tags.yaml"] for config_map in of_kind(objects, "ConfigMap")]
 
     assert parse_tags(text) == parse_tags(json.dumps(dict(sorted(tags.items()))))
 
@@ -380,7 +395,8 @@ def test_the_number_of_pods_is_the_autoscalers_where_there_is_one() -> None:
 def test_nodes_are_drained_zones_spread_over_and_admissions_never_throttled() -> None:
     objects = rendered()
     spread = {
-        (each["topologyKey"], each["whenUnsatisfiable"]) for each in pod_spec(objects)["topologySpreadConstraints"]
+        (constraint["topologyKey"], constraint["whenUnsatisfiable"])
+        for constraint in pod_spec(objects)["topologySpreadConstraints"]
     }
     budget = one(objects, "PodDisruptionBudget")["spec"]
 
@@ -399,7 +415,7 @@ def test_out_of_the_network_policy_goes_what_the_mode_needs() -> None:
         ]
         for mode in ("files", "self-signed")
     }
-    outward = {(each["port"], each["protocol"]) for each in policies["self-signed"]["egress"][0]["ports"]}
+    outward = {(port["port"], port["protocol"]) for port in policies["self-signed"]["egress"][0]["ports"]}
 
     assert policies["files"]["egress"] == []
     assert outward == {(53, "UDP"), (53, "TCP"), (443, "TCP"), (6443, "TCP")}
@@ -414,17 +430,18 @@ def test_out_of_the_network_policy_goes_what_the_mode_needs() -> None:
 
 
 def test_spans_go_to_the_collector_through_the_network_policy() -> None:
-    asked = {"networkPolicy": {"enabled": True}, "tls": {"mode": "files"}, **DEMO}
-    objects = rendered({**asked, "tracing": {"endpoint": "http://collector.obs:4318", "ratio": 0.1}})
-    plain = rendered({**asked, "tracing": {"endpoint": "https://collector.obs/otlp"}})
+    values = {"networkPolicy": {"enabled": True}, "tls": {"mode": "files"}, **DEMO}
+    objects = rendered({**values, "tracing": {"endpoint": "http://collector.obs:4318", "ratio": 0.1}})
+    plain = rendered({**values, "tracing": {"endpoint": "https://collector.obs/otlp"}})
 
-    assert {each["name"]: each["value"] for each in container(objects)["env"]} == {
+    assert {variable["name"]: variable["value"] for variable in container(objects)["env"]} == {
         "OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector.obs:4318",
         "OTEL_TRACES_SAMPLER": "parentbased_traceidratio",
         "OTEL_TRACES_SAMPLER_ARG": "0.1",
     }
     ports = [
-        [each["port"] for each in one(made, "NetworkPolicy")["spec"]["egress"][0]["ports"]] for made in (objects, plain)
+        [port["port"] for port in one(manifests, "NetworkPolicy")["spec"]["egress"][0]["ports"]]
+        for manifests in (objects, plain)
     ]
     assert ports == [[53, 53, 4318], [53, 53, 443]]
 
@@ -440,16 +457,16 @@ SWITCHES: dict[str, tuple[Any, ...]] = {
 """The values that add or remove an argument of the container; a test checks that there are no others."""
 
 
-def with_values(chosen: Iterable[tuple[str, Any]]) -> Object:
+def with_values(entries: Iterable[tuple[str, Any]]) -> Object:
     """The values with each of these at its path."""
-    found: Object = {}
-    for path, value in chosen:
+    values: Object = {}
+    for path, value in entries:
         *folders, name = path.split(".")
-        at = found
-        for each in folders:
-            at = at.setdefault(each, {})
+        at = values
+        for folder in folders:
+            at = at.setdefault(folder, {})
         at[name] = value
-    return found
+    return values
 
 
 def deployments(folder: Path, many: list[Object]) -> list[Object]:
@@ -461,13 +478,14 @@ def deployments(folder: Path, many: list[Object]) -> list[Object]:
     whole = {"apiVersion": "v2", "name": "whole", "version": "0.1.0", "dependencies": dependencies}
     (folder / "Chart.yaml").write_text(json.dumps(whole))
     (folder / "values.yaml").write_text(json.dumps(dict(zip(names, many, strict=True))))
-    shown = [f"--show-only=charts/{name}/templates/deployment.yaml" for name in names]
-    done = helm("template", RELEASE, str(folder), f"--namespace={NAMESPACE}", *shown, folder=folder)
+    only = [f"--show-only=charts/{name}/templates/deployment.yaml" for name in names]
+    done = helm("template", RELEASE, str(folder), f"--namespace={NAMESPACE}", *only, folder=folder)
     assert done.returncode == 0, done.stderr
-    found = {
-        each["metadata"]["labels"]["helm.sh/chart"]: each for each in of_kind(documents(done.stdout), "Deployment")
+    by_chart = {
+        deployment["metadata"]["labels"]["helm.sh/chart"]: deployment
+        for deployment in of_kind(documents(done.stdout), "Deployment")
     }
-    return [found[f"{name}-{chart['version']}"] for name in names]
+    return [by_chart[f"{name}-{chart['version']}"] for name in names]
 
 
 def test_the_real_parser_takes_the_arguments_of_every_combination_of_values(tmp_path: Path) -> None:
@@ -475,11 +493,11 @@ def test_the_real_parser_takes_the_arguments_of_every_combination_of_values(tmp_
     assert serve is not None
     others = [("logFormat", "text"), ("apiServerClient.names", ["kube-apiserver"])]
     many = [
-        with_values([*zip(SWITCHES, chosen, strict=True), *(others if index % 2 else ())])
-        for index, chosen in enumerate(itertools.product(*SWITCHES.values()))
-        if chosen[:2] != (False, {})  # no source of revisions
+        with_values([*zip(SWITCHES, switches, strict=True), *(others if index % 2 else ())])
+        for index, switches in enumerate(itertools.product(*SWITCHES.values()))
+        if switches[:2] != (False, {})  # no source of revisions
     ]
-    tried = {tuple(container([each])["args"][1:]) for each in deployments(tmp_path, many)}
+    tried = {tuple(container([deployment])["args"][1:]) for deployment in deployments(tmp_path, many)}
     for arguments in tried:
         Settings(**serve.make_context("serve", list(arguments)).params).check()
     assert len(tried) == 36
@@ -487,31 +505,33 @@ def test_the_real_parser_takes_the_arguments_of_every_combination_of_values(tmp_
 
 def leaves(properties: Object, at: str = "") -> Iterator[tuple[str, Object]]:
     """The values of the schema that hold no others."""
-    for name, each in properties.items():
-        if each.get("additionalProperties") is False and "properties" in each:
-            yield from leaves(each["properties"], f"{at}{name}.")
+    for name, declaration in properties.items():
+        if declaration.get("additionalProperties") is False and "properties" in declaration:
+            yield from leaves(declaration["properties"], f"{at}{name}.")
         else:
-            yield f"{at}{name}", each
+            yield f"{at}{name}", declaration
 
 
 def test_no_other_switch_of_the_schema_changes_the_flags(tmp_path: Path) -> None:
     schema = json.loads((CHART / "values.schema.json").read_text())
     others = [
         (path, value)
-        for path, each in leaves(schema["properties"])
+        for path, declaration in leaves(schema["properties"])
         if path not in (*SWITCHES, "demo.enabled", "upgrades.enabled", "watchDrift")
-        for value in ([True, False] if each.get("type") == "boolean" else each.get("enum", []))
+        for value in ([True, False] if declaration.get("type") == "boolean" else declaration.get("enum", []))
     ]
-    made = deployments(tmp_path, [with_values([other]) for other in others])
+    changed = deployments(tmp_path, [with_values([other]) for other in others])
 
-    assert len(made) > len(SWITCHES)
+    assert len(changed) > len(SWITCHES)
     plain = flags(rendered()).keys()
-    assert [other for other, each in zip(others, made, strict=True) if flags([each]).keys() != plain] == []
+    assert [
+        other for other, deployment in zip(others, changed, strict=True) if flags([deployment]).keys() != plain
+    ] == []
 
 
 def test_the_values_that_other_charts_have_reach_the_pod() -> None:
     volume, mount = {"name": "a", "emptyDir": {}}, {"name": "a", "mountPath": "/a"}
-    given: Object = {
+    values: Object = {
         "global": {"imageRegistry": "registry.example.com"},
         "commonLabels": {"team": "mesh"},
         "extraEnv": [{"name": "A", "value": "b"}],
@@ -537,42 +557,42 @@ def test_the_values_that_other_charts_have_reach_the_pod() -> None:
         "service": {"ipFamilyPolicy": "PreferDualStack", "ipFamilies": ["IPv6", "IPv4"]},
     }
 
-    objects = rendered(given)
+    objects = rendered(values)
     pod, own = pod_spec(objects), container(objects)
 
     assert own["image"] == "registry.example.com/revision-injector:1.0.0"
-    assert all(each["metadata"]["labels"]["team"] == "mesh" for each in objects)
-    assert (own["env"], own["volumeMounts"], pod["volumes"]) == (given["extraEnv"], [mount], [volume])
+    assert all(obj["metadata"]["labels"]["team"] == "mesh" for obj in objects)
+    assert (own["env"], own["volumeMounts"], pod["volumes"]) == (values["extraEnv"], [mount], [volume])
     assert (pod["hostNetwork"], pod["dnsPolicy"]) == (True, "ClusterFirstWithHostNet")
-    assert (flags(objects)["--port"], [each["containerPort"] for each in own["ports"]]) == ("15017", [15017, 15014])
+    assert (flags(objects)["--port"], [port["containerPort"] for port in own["ports"]]) == ("15017", [15017, 15014])
     assert one(objects, "Deployment")["spec"]["strategy"] == {"type": "Recreate"}
     assert pod["topologySpreadConstraints"] == []
     assert own["securityContext"]["runAsUser"] == 1
     assert own["securityContext"]["readOnlyRootFilesystem"] is True
     assert own["readinessProbe"] == {"httpGet": {"path": "/readyz", "port": "ops"}, "periodSeconds": 9}
-    assert one(objects, "HorizontalPodAutoscaler")["spec"]["behavior"] == given["autoscaling"]["behavior"]
+    assert one(objects, "HorizontalPodAutoscaler")["spec"]["behavior"] == values["autoscaling"]["behavior"]
     assert one(objects, "ServiceMonitor")["spec"]["endpoints"][0]["relabelings"] == [{"action": "drop"}]
     assert one(objects, "Deployment")["spec"]["revisionHistoryLimit"] == 1
     assert one(objects, "Deployment")["metadata"]["annotations"] == {"a": "b"}
     assert (pod["runtimeClassName"], pod["containers"][1:]) == ("gvisor", [{"name": "b"}])
-    assert one(objects, "ResourceQuota") == given["extraObjects"][0]
+    assert one(objects, "ResourceQuota") == values["extraObjects"][0]
     service = one(objects, "Service")["spec"]
-    assert {name: service[name] for name in given["service"]} == given["service"]
+    assert {name: service[name] for name in values["service"]} == values["service"]
 
 
 def test_webhooks_have_further_annotations_and_match_conditions() -> None:
     condition = {"name": "only-dev", "expression": "request.namespace.startsWith('dev')"}
-    given: Object = {
+    values: Object = {
         "webhookAnnotations": {"admissions.enforcer/disabled": "true"},
         "matchConditions": [condition],
         "webhooks": [{"revision": "1-24"}],
     }
 
-    webhook = one(rendered(given), "MutatingWebhookConfiguration")
-    managed = one(rendered({**given, "tls": {"mode": "cert-manager"}}), "MutatingWebhookConfiguration")
+    webhook = one(rendered(values), "MutatingWebhookConfiguration")
+    managed = one(rendered({**values, "tls": {"mode": "cert-manager"}}), "MutatingWebhookConfiguration")
 
-    assert webhook["metadata"]["annotations"] == given["webhookAnnotations"]
-    assert [each["matchConditions"][-1] for each in webhook["webhooks"]] == [condition] * len(webhook["webhooks"])
+    assert webhook["metadata"]["annotations"] == values["webhookAnnotations"]
+    assert [hook["matchConditions"][-1] for hook in webhook["webhooks"]] == [condition] * len(webhook["webhooks"])
     assert managed["metadata"]["annotations"].keys() == {
         "admissions.enforcer/disabled",
         "cert-manager.io/inject-ca-from",
@@ -612,7 +632,11 @@ def test_two_releases_of_one_name_have_objects_of_their_own_in_the_cluster() -> 
         done = helm("template", "injector", str(CHART), f"--namespace={namespace}")
         kinds = ("ClusterRole", "ClusterRoleBinding")
         names.append(
-            {each["metadata"]["name"] for each in yaml.safe_load_all(done.stdout) if each and each["kind"] in kinds}
+            {
+                document["metadata"]["name"]
+                for document in yaml.safe_load_all(done.stdout)
+                if document and document["kind"] in kinds
+            }
         )
 
     assert names[0].isdisjoint(names[1])

@@ -58,8 +58,8 @@ def test_the_pod_asks_the_service_for_every_webhook() -> None:
     objects = rendered({"service": {"port": 8443}, "demo": {"enabled": True}})
     paths = {
         webhook["clientConfig"]["service"]["path"].removeprefix("/inject/")
-        for each in of_kind(objects, "MutatingWebhookConfiguration")
-        for webhook in each["webhooks"]
+        for configuration in of_kind(objects, "MutatingWebhookConfiguration")
+        for webhook in configuration["webhooks"]
     }
 
     (container,) = one(objects, "Pod")["spec"]["containers"]

@@ -55,10 +55,10 @@ def test_the_image_runs_as_nobody_and_installs_nothing_when_it_starts() -> None:
 def test_the_image_has_no_shell_no_installer_and_no_program_with_its_owners_rights() -> None:
     assert BARE.rests("COPY") == ["--from=build /opt/injector /opt/injector"]
     (run,) = BARE.rests("RUN")
-    *old, removed, found, last = (part.strip() for part in run.split(" && "))
+    *old, removed, searched, last = (part.strip() for part in run.split(" && "))
 
     assert {"/usr/local/bin/pip*", "/usr/bin/apt*", "/usr/bin/dpkg*", "/usr/bin/perl*"} <= set(removed.split())
-    assert found == "find / -xdev -type f -perm /6000 -delete"
+    assert searched == "find / -xdev -type f -perm /6000 -delete"
     # It is a shell that takes the shells away, so this comes last.
     assert last == "rm -f /bin/bash /bin/dash /bin/sh"
     assert old == [
@@ -107,4 +107,4 @@ def test_the_steps_make_an_injector_and_the_list_of_what_is_in_it(tmp_path: Path
     assert not (home / "bin" / "pip").exists()
     components = json.loads((home / "sbom.cdx.json").read_text())["components"]
     pins = re.findall(r"^([\w.-]+)==([^ ;\\]+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
-    assert {(each["name"], each["version"]) for each in components} == set(pins)
+    assert {(component["name"], component["version"]) for component in components} == set(pins)

@@ -41,9 +41,9 @@ needs_kubectl = pytest.mark.needs("kubectl")
 
 
 def command(name: str) -> Command:
-    found = main.get_command(Context(main), name)
-    assert found is not None
-    return found
+    subcommand = main.get_command(Context(main), name)
+    assert subcommand is not None
+    return subcommand
 
 
 def folders() -> list[str]:
@@ -88,9 +88,9 @@ def test_each_base_is_what_the_chart_renders(name: str) -> None:
     done = helm("template", RELEASE, str(CHART), f"--namespace={NAMESPACE}", f"--values={values}", "--no-hooks")
 
     assert done.returncode == 0, done.stderr
-    comment, _, kept = (BASES / name / "manifests.yaml").read_text().partition("\n")
+    comment, _, manifests = (BASES / name / "manifests.yaml").read_text().partition("\n")
     assert comment.startswith("# Rendered by scripts/kustomize")
-    assert kept == done.stdout, "run scripts/renderings"
+    assert manifests == done.stdout, "run scripts/renderings"
 
 
 @needs_kubectl
@@ -98,8 +98,8 @@ def test_each_base_is_a_kustomization_of_all_its_objects() -> None:
     for name in NAMES:
         built = kustomized(BASES / name)
 
-        assert sorted((each["kind"], each["metadata"]["name"]) for each in built) == sorted(
-            (each["kind"], each["metadata"]["name"]) for each in base(name)
+        assert sorted((obj["kind"], obj["metadata"]["name"]) for obj in built) == sorted(
+            (obj["kind"], obj["metadata"]["name"]) for obj in base(name)
         )
 
 
@@ -139,7 +139,7 @@ def test_the_service_and_the_disruption_budget_select_the_pods_and_no_others(nam
         one(objects, "Service")["spec"]["selector"],
         one(objects, "PodDisruptionBudget")["spec"]["selector"]["matchLabels"],
         one(objects, "Deployment")["spec"]["selector"]["matchLabels"],
-        *(each["labelSelector"]["matchLabels"] for each in pod_spec(objects)["topologySpreadConstraints"]),
+        *(constraint["labelSelector"]["matchLabels"] for constraint in pod_spec(objects)["topologySpreadConstraints"]),
     ):
         assert selector.items() <= labels
         assert selector["app.kubernetes.io/component"] == "webhook", "or it selects the pod of `helm test` too"
@@ -162,32 +162,34 @@ def webhooks() -> Iterator[tuple[str, Object]]:
 def test_each_webhook_asks_for_a_revision_that_is_served() -> None:
     tags = yaml.safe_load(one_config_map("files", "injector-revisions")["data"]["tags.yaml"])
     served = {"files": {*folders(), *tags}, "demo": {*folders()}}
-    seen = set()
+    asked_for = set()
 
     for name, webhook in webhooks():
         service, client = one(base(name), "Service"), webhook["clientConfig"]["service"]
         assert parse_path(client["path"]).name in served[name]
         assert (client["namespace"], client["name"]) == (NAMESPACE, service["metadata"]["name"])
         assert client["port"] in [port["port"] for port in service["spec"]["ports"]]
-        seen.add(name)
-    assert seen == set(served), "the other bases leave their webhooks to `injector webhook apply`"
+        asked_for.add(name)
+    assert asked_for == set(served), "the other bases leave their webhooks to `injector webhook apply`"
 
 
 def test_no_webhook_is_called_for_the_injectors_namespace_or_those_of_the_nodes() -> None:
     for _, webhook in webhooks():
-        (namespaces, _) = (each["expression"] for each in webhook["matchConditions"])
+        (namespaces, _) = (condition["expression"] for condition in webhook["matchConditions"])
         assert namespaces == f'!(request.namespace in ["{NAMESPACE}","kube-system","kube-node-lease"])'
 
 
 def one_config_map(name: str, config_map: str) -> Object:
-    (found,) = [each for each in of_kind(base(name), "ConfigMap") if each["metadata"]["name"] == config_map]
-    return found
+    (match,) = [obj for obj in of_kind(base(name), "ConfigMap") if obj["metadata"]["name"] == config_map]
+    return match
 
 
 def test_what_the_files_are_for_is_mounted(own_deploy: Path) -> None:
     generated = yaml.safe_load((REVISIONS / "kustomization.yaml").read_text())["configMapGenerator"]
     files = {entry["name"]: sorted(entry["files"]) for entry in generated}
-    (revisions,) = [each["projected"] for each in pod_spec(base("files"))["volumes"] if each["name"] == "revisions"]
+    (revisions,) = [
+        volume["projected"] for volume in pod_spec(base("files"))["volumes"] if volume["name"] == "revisions"
+    ]
     mounted = {
         source["configMap"]["name"]: sorted(item["path"] for item in source["configMap"]["items"])
         for source in revisions["sources"]
@@ -205,15 +207,15 @@ def test_what_the_files_are_for_is_mounted(own_deploy: Path) -> None:
 
 
 def assert_the_generated_names_are_mounted(objects: list[Object]) -> None:
-    made = {each["metadata"]["name"] for kind in ("ConfigMap", "Secret") for each in of_kind(objects, kind)}
-    volumes = {each["name"]: each for each in pod_spec(objects)["volumes"]}
+    existing = {obj["metadata"]["name"] for kind in ("ConfigMap", "Secret") for obj in of_kind(objects, kind)}
+    volumes = {volume["name"]: volume for volume in pod_spec(objects)["volumes"]}
     mounted = {source["configMap"]["name"] for source in volumes["revisions"]["projected"]["sources"]}
 
-    assert {*mounted, volumes["tls"]["secret"]["secretName"]} == made
+    assert {*mounted, volumes["tls"]["secret"]["secretName"]} == existing
     paths = {mount["name"]: mount["mountPath"] for mount in container(objects)["volumeMounts"]}
-    given = flags(objects)
-    assert {str(Path(given[flag]).parent) for flag in ("--tlsCertFile", "--tlsKeyFile")} == {paths["tls"]}
-    assert given["--revisions-dir"] == paths["revisions"]
+    by_name = flags(objects)
+    assert {str(Path(by_name[flag]).parent) for flag in ("--tlsCertFile", "--tlsKeyFile")} == {paths["tls"]}
+    assert by_name["--revisions-dir"] == paths["revisions"]
 
 
 @needs_kubectl
@@ -269,12 +271,12 @@ def test_every_role_is_bound_to_the_account_of_the_pod(name: str) -> None:
     objects = base(name)
     account = one(objects, "ServiceAccount")
     subject = {"kind": "ServiceAccount", "name": account["metadata"]["name"], "namespace": NAMESPACE}
-    bindings = [each for each in objects if each["kind"].endswith("Binding")]
-    roles = [each for each in objects if each["kind"] in ("Role", "ClusterRole")]
+    bindings = [obj for obj in objects if obj["kind"].endswith("Binding")]
+    roles = [obj for obj in objects if obj["kind"] in ("Role", "ClusterRole")]
 
-    assert all(each["subjects"] == [subject] for each in bindings)
-    assert sorted((each["roleRef"]["kind"], each["roleRef"]["name"]) for each in bindings) == sorted(
-        (each["kind"], each["metadata"]["name"]) for each in roles
+    assert all(binding["subjects"] == [subject] for binding in bindings)
+    assert sorted((binding["roleRef"]["kind"], binding["roleRef"]["name"]) for binding in bindings) == sorted(
+        (role["kind"], role["metadata"]["name"]) for role in roles
     )
     assert pod_spec(objects)["serviceAccountName"] == account["metadata"]["name"]
     assert account["automountServiceAccountToken"] is False, "a pod that is made by hand gets no token by itself"
@@ -298,5 +300,5 @@ def test_the_container_is_nobody_and_writes_nothing(name: str) -> None:
         "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},
     }
-    assert [each for each in pod.get("volumes", ()) if "emptyDir" in each or "hostPath" in each] == []
-    assert all(each.get("readOnly") is True for each in container.get("volumeMounts", ()))
+    assert [volume for volume in pod.get("volumes", ()) if "emptyDir" in volume or "hostPath" in volume] == []
+    assert all(mount.get("readOnly") is True for mount in container.get("volumeMounts", ()))

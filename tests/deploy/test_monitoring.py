@@ -61,11 +61,11 @@ def series() -> dict[str, set[str]]:
     """The labels of every series that the injector has, by the name that Prometheus keeps it under."""
     registry = CollectorRegistry()
     used_metrics(registry)
-    found = defaultdict[str, set[str]](set)
+    labels_of = defaultdict[str, set[str]](set)
     for family in registry.collect():
         for sample in family.samples:
-            found[sample.name].update(sample.labels)
-    return dict(found)
+            labels_of[sample.name].update(sample.labels)
+    return dict(labels_of)
 
 
 SERIES = series()
@@ -94,14 +94,14 @@ def grouped(expression: str) -> set[str]:
 
 def faults(expression: str) -> list[str]:
     """What of an expression the injector does not have."""
-    found = selectors(expression)
-    unknown = [each.name for each in found if each.name not in SERIES]
-    labels = {label for each in found for label in SERIES.get(each.name, ())} | SCRAPED
+    used = selectors(expression)
+    unknown = [selector.name for selector in used if selector.name not in SERIES]
+    labels = {label for selector in used for label in SERIES.get(selector.name, ())} | SCRAPED
     matched = [
-        f"{each.name}: {matcher.name}"
-        for each in found
-        for matcher in each.matchers.matchers
-        if matcher.name not in SERIES.get(each.name, set()) | SCRAPED
+        f"{selector.name}: {matcher.name}"
+        for selector in used
+        for matcher in selector.matchers.matchers
+        if matcher.name not in SERIES.get(selector.name, set()) | SCRAPED
     ]
     return [*unknown, *matched, *sorted(grouped(expression) - labels)]
 
@@ -120,8 +120,8 @@ def queries() -> list[tuple[str, str]]:
 def test_an_alert_asks_for_what_there_is(rule: dict[str, Any]) -> None:
     assert faults(rule["expr"]) == []
     assert all(
-        [matcher.value for matcher in each.matchers.matchers if matcher.name == "job"] == ["injector"]
-        for each in selectors(rule["expr"])
+        [matcher.value for matcher in selector.matchers.matchers if matcher.name == "job"] == ["injector"]
+        for selector in selectors(rule["expr"])
     ), "another release's pods are not its own"
 
 
@@ -157,7 +157,7 @@ def alert_test(title: str, fault: dict[str, str], minutes: int, fires: list[str]
     return {
         "name": title,
         "interval": "1m",
-        "input_series": [{"series": with_scrape_labels(name), "values": each} for name, each in series.items()],
+        "input_series": [{"series": with_scrape_labels(name), "values": samples} for name, samples in series.items()],
         "promql_expr_test": [
             {
                 "expr": 'count by (alertname) (ALERTS{alertstate="firing"})',
@@ -171,7 +171,7 @@ def alert_test(title: str, fault: dict[str, str], minutes: int, fires: list[str]
 @pytest.mark.needs("promtool")
 def test_each_alert_fires_on_its_fault_alone(tmp_path: Path) -> None:
     """Prometheus's own engine evaluates the rules."""
-    tests = [alert_test(title, **each) for title, each in FAULTS.items()]
+    tests = [alert_test(title, **alert) for title, alert in FAULTS.items()]
     rules = {"rule_files": [str(CHART / "files" / "alerts.yaml")], "evaluation_interval": "1m", "tests": tests}
     (tmp_path / "test.yaml").write_text(yaml.safe_dump(rules))
 
@@ -183,7 +183,7 @@ def test_each_alert_fires_on_its_fault_alone(tmp_path: Path) -> None:
 
 
 def test_every_alert_has_a_fault() -> None:
-    assert {name for each in FAULTS.values() for name in each["fires"]} == {rule["alert"] for rule in RULES}
+    assert {name for fault in FAULTS.values() for name in fault["fires"]} == {rule["alert"] for rule in RULES}
 
 
 def test_the_alerts_cover_what_an_operator_must_know() -> None:
@@ -208,10 +208,10 @@ def test_a_panel_asks_for_what_there_is(title: str, expression: str) -> None:
 
 
 def test_the_dashboard_shows_what_an_upgrade_is_judged_by() -> None:
-    asked = {each.name for _, expression in queries() for each in selectors(expression)}
+    names = {selector.name for _, expression in queries() for selector in selectors(expression)}
 
-    assert asked >= {
-        *(f"sidecar_injection_{each}_total" for each in ("requests", "success", "skip", "failure")),
+    assert names >= {
+        *(f"sidecar_injection_{outcome}_total" for outcome in ("requests", "success", "skip", "failure")),
         "sidecar_injection_time_seconds_bucket",
         "injector_shadow_differences_total",
         "injector_revision_config_valid",
@@ -230,7 +230,13 @@ def test_the_old_and_the_new_revision_stand_side_by_side() -> None:
     for title in pairs:
         old, new = titled[f"{title}: $old"], titled[f"{title}: $new"]
         assert (old["x"], new["x"], old["y"], old["w"]) == (0, 12, new["y"], new["w"])
-    assert [each["name"] for each in board["templating"]["list"]] == ["datasource", "namespace", "job", "old", "new"]
+    assert [variable["name"] for variable in board["templating"]["list"]] == [
+        "datasource",
+        "namespace",
+        "job",
+        "old",
+        "new",
+    ]
 
 
 def test_no_two_panels_share_a_number_or_a_place() -> None:
@@ -274,19 +280,23 @@ def test_the_chart_gives_rules_and_dashboards_the_name_of_the_release() -> None:
     objects = rendered({"fullnameOverride": "mine", "monitoring": {**switches, "prometheusRule": rules}})
     rule, monitor = one(objects, "PrometheusRule"), one(objects, "ServiceMonitor")
     service = one(objects, "Service")
-    given = json.dumps(rule["spec"])
+    spec = json.dumps(rule["spec"])
 
     assert rule["metadata"]["labels"]["team"] == "mesh"
     assert len(rule["spec"]["groups"][0]["rules"]) == len(RULES)
-    assert 'job=\\"injector\\"' not in given
-    assert given.count('job=\\"mine\\"') == json.dumps(ALERTS).count('job=\\"injector\\"')
-    assert given.count('"runbook_url": "https://example.com/runbook#') == len(RULES)
-    assert '"runbook":' not in given
+    assert 'job=\\"injector\\"' not in spec
+    assert spec.count('job=\\"mine\\"') == json.dumps(ALERTS).count('job=\\"injector\\"')
+    assert spec.count('"runbook_url": "https://example.com/runbook#') == len(RULES)
+    assert '"runbook":' not in spec
     assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
-    assert {each["port"] for each in monitor["spec"]["endpoints"]} <= {
+    assert {endpoint["port"] for endpoint in monitor["spec"]["endpoints"]} <= {
         port["name"] for port in service["spec"]["ports"]
     }
-    (boards,) = [each for each in of_kind(objects, "ConfigMap") if "grafana_dashboard" in each["metadata"]["labels"]]
+    (boards,) = [
+        config_map
+        for config_map in of_kind(objects, "ConfigMap")
+        if "grafana_dashboard" in config_map["metadata"]["labels"]
+    ]
     assert {name: json.loads(text) for name, text in boards["data"].items()} == DASHBOARDS
     assert boards["metadata"]["labels"]["grafana_dashboard"] == "1"
 

@@ -19,7 +19,7 @@ LIMIT = 60.0
 
 
 @pytest.fixture
-def made() -> ConfigMaps:
+def maps() -> ConfigMaps:
     """What the volume of the base `files` is made of: the chart's own ConfigMap, and one for each folder."""
     folders = [folder for folder in REVISIONS.iterdir() if folder.is_dir()]
     return config_maps(base("files")) | {
@@ -28,8 +28,8 @@ def made() -> ConfigMaps:
     }
 
 
-def test_it_is_the_revisions_and_the_tags(made: ConfigMaps, tmp_path: Path) -> None:
-    mount(VOLUME, made, tmp_path)
+def test_it_is_the_revisions_and_the_tags(maps: ConfigMaps, tmp_path: Path) -> None:
+    mount(VOLUME, maps, tmp_path)
 
     state, committed = read_directory(tmp_path), read_directory(REVISIONS)
 
@@ -41,10 +41,10 @@ def test_it_is_the_revisions_and_the_tags(made: ConfigMaps, tmp_path: Path) -> N
 
 
 def test_a_revision_whose_config_map_is_gone_is_told_and_the_others_are_served(
-    made: ConfigMaps, tmp_path: Path
+    maps: ConfigMaps, tmp_path: Path
 ) -> None:
-    del made["injector-revision-canary"]
-    mount(VOLUME, made, tmp_path)
+    del maps["injector-revision-canary"]
+    mount(VOLUME, maps, tmp_path)
 
     state = read_directory(tmp_path)
 
@@ -52,14 +52,14 @@ def test_a_revision_whose_config_map_is_gone_is_told_and_the_others_are_served(
     assert {name: error.what for name, error in state.failures.items()} == {"canary": "it has no `config`"}
 
 
-async def test_a_change_of_a_config_map_is_seen(made: ConfigMaps, tmp_path: Path) -> None:
-    mount(VOLUME, made, tmp_path)
+async def test_a_change_of_a_config_map_is_seen(maps: ConfigMaps, tmp_path: Path) -> None:
+    mount(VOLUME, maps, tmp_path)
 
-    async with asyncio.timeout(LIMIT), aclosing(file_changes([tmp_path])) as told:
-        await anext(told)
-        made["injector-revision-stable"]["values"] += "\n"
-        mount(VOLUME, made, tmp_path, version="2")
-        await anext(told)
+    async with asyncio.timeout(LIMIT), aclosing(file_changes([tmp_path])) as changes:
+        await anext(changes)
+        maps["injector-revision-stable"]["values"] += "\n"
+        mount(VOLUME, maps, tmp_path, version="2")
+        await anext(changes)
 
     values = {raw.name: raw.values for raw in read_directory(tmp_path).revisions}
-    assert values["stable"] == made["injector-revision-stable"]["values"]
+    assert values["stable"] == maps["injector-revision-stable"]["values"]

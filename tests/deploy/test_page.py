@@ -33,9 +33,9 @@ def test_a_row_has_the_path_the_default_and_the_choice() -> None:
 
 
 def test_every_base_is_told_of() -> None:
-    told = set(re.findall(r"`deploy/kustomize/([a-z-]+)`", TEXT))
+    named = set(re.findall(r"`deploy/kustomize/([a-z-]+)`", TEXT))
 
-    assert told == {folder.name for folder in BASES.iterdir() if folder.is_dir()} - {"files"}
+    assert named == {folder.name for folder in BASES.iterdir() if folder.is_dir()} - {"files"}
 
 
 def test_the_example_is_a_release() -> None:
@@ -48,9 +48,11 @@ def test_the_example_is_a_release() -> None:
 def test_a_command_of_helm_renders(line: str) -> None:
     _, _, *arguments = shlex.split(line)
     others = {"--create-namespace", "--reset-then-reuse-values"}  # flags that ``helm template`` does not have
-    given = [str(CHART) if each == "deploy/chart" else each for each in arguments if each not in others]
+    command = [
+        str(CHART) if argument == "deploy/chart" else argument for argument in arguments if argument not in others
+    ]
 
-    done = helm("template", *given)
+    done = helm("template", *command)
 
     assert done.returncode == 0, done.stderr
 

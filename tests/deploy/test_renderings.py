@@ -17,7 +17,7 @@ def test_the_recorded_renderings_are_those_of_the_chart() -> None:
 def test_helm_answers_as_recorded() -> None:
     if version() != recording().helm:
         pytest.skip(f"Helm is not the version of the recorded renderings, {recording().helm}")
-    recorded = {key: answer for key, answer in recording().answers.items() if not any(WRITTEN in each for each in key)}
+    recorded = {key: answer for key, answer in recording().answers.items() if not any(WRITTEN in part for part in key)}
 
     with ThreadPoolExecutor(2) as pool:
         answers = dict(zip(recorded, pool.map(lambda key: run(*key), recorded), strict=True))

@@ -24,11 +24,11 @@ def built(folder: Path, *, modified: float, mode: int, epoch: str) -> Path:
     """The wheel of a copy of the project whose files are of another time and mode."""
     folder.mkdir(parents=True)
     for name in NEEDED:
-        found = ROOT / name
-        if found.is_dir():
-            shutil.copytree(found, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
-            shutil.copy(found, folder / name)
+            shutil.copy(source, folder / name)
     for path in folder.rglob("*"):
         if path.is_file():
             path.chmod(mode)
@@ -56,7 +56,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 def test_the_description_on_an_index_has_no_link_that_leads_nowhere(wheels: list[Path]) -> None:
     with zipfile.ZipFile(wheels[0]) as wheel:
-        (name,) = [each for each in wheel.namelist() if each.endswith(".dist-info/METADATA")]
+        (name,) = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
         description = wheel.read(name).decode().partition("\n\n")[2]
 
     assert "One sidecar injector" in description
@@ -91,8 +91,8 @@ def test_the_sdist_has_the_tests_and_the_documentation(tmp_path: Path) -> None:
     subprocess.run(build, cwd=ROOT, capture_output=True, check=True)
     (archive,) = tmp_path.iterdir()
 
-    with tarfile.open(archive) as opened:
-        names = {name.partition("/")[2] for name in opened.getnames()}
+    with tarfile.open(archive) as sdist:
+        names = {name.partition("/")[2] for name in sdist.getnames()}
 
     assert names >= {"docs/quickstart.md", "tests/cases.py", "scripts/test", ".ci/run", "CHANGELOG.md"}
     assert [name for name in names if name.startswith((".venv", "deploy/tls"))] == []

@@ -27,7 +27,7 @@ def rows(properties: dict[str, Any], defaults: dict[str, Any], at: str = "") -> 
             yield from rows(schema["properties"], value, f"{path}.")
         else:
             choice = (
-                "" if "enum" not in schema else " One of " + ", ".join(f"`{each}`" for each in schema["enum"]) + "."
+                "" if "enum" not in schema else " One of " + ", ".join(f"`{choice}`" for choice in schema["enum"]) + "."
             )
             yield f"| `{path}` | `{json.dumps(value)}` | {schema['description'].replace('|', chr(92) + '|')}{choice} |\n"
 

@@ -60,7 +60,7 @@ async def _names(reader: ObjectReader, scope: Scope) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("scope", "found"),
+    ("scope", "expected"),
     [
         (Scope(PODS), ["a", "b"]),
         (Scope(PODS, "shop"), ["a"]),
@@ -71,8 +71,8 @@ async def _names(reader: ObjectReader, scope: Scope) -> list[str]:
         (Scope(CONFIG_MAPS), []),
     ],
 )
-def test_a_scope_is_read_as_of_a_cluster(scope: Scope, found: list[str]) -> None:
-    assert names(cluster(*PODS_HERE, SHOP), scope) == found
+def test_a_scope_is_read_as_of_a_cluster(scope: Scope, expected: list[str]) -> None:
+    assert names(cluster(*PODS_HERE, SHOP), scope) == expected
 
 
 def test_objects_can_be_dropped() -> None:
@@ -177,9 +177,9 @@ def test_files_are_read_where_they_are_named_and_else_the_cluster(
     (tmp_path / "all.yaml").write_text(yaml.safe_dump(PODS_HERE[0]))
     reached(monkeypatch, FakeKube(*PODS_HERE))
 
-    for files, found in ([str(tmp_path / "all.yaml")], ["a"]), ([], ["a", "b"]):
+    for files, names in ([str(tmp_path / "all.yaml")], ["a"]), ([], ["a", "b"]):
         with open_reader(files, Kubeconfig()) as session:
-            assert sorted(session.run(lambda reader: _names(reader, Scope(PODS)))) == found
+            assert sorted(session.run(lambda reader: _names(reader, Scope(PODS)))) == names
 
 
 @pytest.mark.parametrize(
@@ -219,10 +219,10 @@ def test_an_invalid_target_is_a_wrong_argument(text: str, says: str) -> None:
     ],
 )
 def test_a_workload_is_read_with_the_pod_that_it_would_create(target: WorkloadName, title: str) -> None:
-    (found,) = asyncio.run(read_target(cluster(owned("web", "shop"), deployment("web", "shop")), target))
+    (read,) = asyncio.run(read_target(cluster(owned("web", "shop"), deployment("web", "shop")), target))
 
-    assert (str(found), found.pod["metadata"]["labels"]["app"]) == (title, "web")
-    assert "name" not in found.pod["metadata"]
+    assert (str(read), read.pod["metadata"]["labels"]["app"]) == (title, "web")
+    assert "name" not in read.pod["metadata"]
 
 
 def listed(*objects: dict[str, Any], namespace: str | None = None) -> list[str]:
@@ -271,9 +271,11 @@ def test_workloads_of_other_kinds_are_listed_once() -> None:
 
 def named_by(name: str, kind: str, version: str, pod: str, *containers: str, **labels: str) -> dict[str, Any]:
     """A pod with the name ``pod``, which its controller gave it."""
-    made = make_pod(pod, namespace="shop", labels=labels, containers=[make_container(each) for each in containers])
-    made["metadata"]["ownerReferences"] = [owner_of(name, kind, version)]
-    return made
+    obj = make_pod(
+        pod, namespace="shop", labels=labels, containers=[make_container(container) for container in containers]
+    )
+    obj["metadata"]["ownerReferences"] = [owner_of(name, kind, version)]
+    return obj
 
 
 def test_pods_that_their_controller_names_are_one_workload_for_each_kind_of_pod() -> None:
@@ -329,7 +331,7 @@ def test_the_view_has_everything_that_decides_about_pods() -> None:
     around = asyncio.run(read_view(cluster(*OBJECTS), FROM_CLUSTER, None))
 
     assert list(around.built.revisions) == ["1-24"]
-    assert {each.path for each in around.webhooks} == {"/inject/1-24", "/inject/prod"}
+    assert {webhook.path for webhook in around.webhooks} == {"/inject/1-24", "/inject/prod"}
     assert around.namespaces == {
         "shop": {"istio.io/rev": "prod", NAME_LABEL: "shop"},
         "other": {"istio.io/rev": "1-24", NAME_LABEL: "other"},
@@ -360,10 +362,10 @@ def test_openshifts_annotations_of_namespaces_reach_the_revisions() -> None:
 def test_a_folder_of_revisions_replaces_those_of_the_cluster(tmp_path: Path) -> None:
     write_revision(tmp_path / "own")
 
-    found = asyncio.run(read_revisions(cluster(*OBJECTS), RevisionSources(tmp_path, HOME)))
+    revisions = asyncio.run(read_revisions(cluster(*OBJECTS), RevisionSources(tmp_path, HOME)))
 
-    assert [raw.name for raw in found.state.revisions] == ["own"]
-    assert (found.where, found.tags_where) == (str(tmp_path), f"{tmp_path}/tags.yaml")
+    assert [raw.name for raw in revisions.state.revisions] == ["own"]
+    assert (revisions.where, revisions.tags_where) == (str(tmp_path), f"{tmp_path}/tags.yaml")
 
     (tmp_path / "tags.yaml").write_text("[")
     with pytest.raises(DataError, match=r"tags\.yaml"):
@@ -461,11 +463,11 @@ def test_many_items_are_divided_among_processes_and_their_results_are_in_order(m
             meeting.wait(60)
         return item * 2, os.getpid(), ABSENT
 
-    found = list(in_processes(double, range(350)))
+    results = list(in_processes(double, range(350)))
 
-    assert [each for each, _, _ in found] == [item * 2 for item in range(350)]
-    assert len({pid for _, pid, _ in found} - {os.getpid()}) == 3
-    assert all(absent is ABSENT for _, _, absent in found)
+    assert [number for number, _, _ in results] == [item * 2 for item in range(350)]
+    assert len({pid for _, pid, _ in results} - {os.getpid()}) == 3
+    assert all(absent is ABSENT for _, _, absent in results)
 
 
 @FORKS
@@ -523,17 +525,17 @@ class TwoPages(FakeKube):
         if scope.resource is not PODS:
             return [], ""
         place = int(token or 0)
-        found = self.listings[0][place]
-        if isinstance(found, ClusterError):
+        items = self.listings[0][place]
+        if isinstance(items, ClusterError):
             del self.listings[0]
-            raise found
-        return [dump_json(found)], str(place + 1) if place + 1 < len(self.listings[0]) else ""
+            raise items
+        return [dump_json(items)], str(place + 1) if place + 1 < len(self.listings[0]) else ""
 
 
 def named(client: FakeKube) -> list[tuple[str, str]]:
     """The name of each workload, and of the pod that stands for it."""
     return read_targets(
-        Direct(client), None, OTHER_KINDS, lambda each: (each.name, each.pod["metadata"]["labels"]["n"])
+        Direct(client), None, OTHER_KINDS, lambda target: (target.name, target.pod["metadata"]["labels"]["n"])
     )
 
 
@@ -551,14 +553,14 @@ def test_a_list_whose_version_is_lost_is_read_again_from_the_start() -> None:
 def test_of_several_pods_of_a_workload_only_one_is_worked_on() -> None:
     worked_on: list[str] = []
 
-    found = read_targets(
+    targets = read_targets(
         Direct(TwoPages((replica("b", 1), replica("a", 2), replica("b", 3)))),
         None,
         OTHER_KINDS,
-        lambda each: worked_on.append(each.pod["metadata"]["labels"]["n"]),
+        lambda target: worked_on.append(target.pod["metadata"]["labels"]["n"]),
     )
 
-    assert (len(found), worked_on) == (2, ["1", "2"])
+    assert (len(targets), worked_on) == (2, ["1", "2"])
 
 
 def test_a_list_whose_version_is_lost_three_times_is_an_error() -> None:

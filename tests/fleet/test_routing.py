@@ -57,16 +57,16 @@ def view_of(state: SourceState) -> ClusterView:
     return ClusterView(listed(state), BuiltRevisions({}, {}), webhooks, {}, ())
 
 
-def routed(asked: RequestedName, given: PodLabels, state: SourceState = STATE) -> Route:
-    found = route(view_of(state), given, asked)
-    assert isinstance(found, Route)
-    return found
+def routed(requested: RequestedName, pod_labels: PodLabels, state: SourceState = STATE) -> Route:
+    answer = route(view_of(state), pod_labels, requested)
+    assert isinstance(answer, Route)
+    return answer
 
 
-def ends(asked: RequestedName, given: PodLabels, state: SourceState = STATE) -> Decision:
-    found = route(view_of(state), given, asked)
-    assert isinstance(found, Decision)
-    return found
+def ends(requested: RequestedName, pod_labels: PodLabels, state: SourceState = STATE) -> Decision:
+    answer = route(view_of(state), pod_labels, requested)
+    assert isinstance(answer, Decision)
+    return answer
 
 
 @pytest.mark.parametrize(
@@ -82,10 +82,10 @@ def ends(asked: RequestedName, given: PodLabels, state: SourceState = STATE) -> 
 def test_the_labels_lead_to_a_revision(
     namespace: dict[str, str], pod: dict[str, str], revision: str, tag: str | None
 ) -> None:
-    found = routed(RequestedName(), labels(namespace, pod))
+    answer = routed(RequestedName(), labels(namespace, pod))
 
-    assert (found.raw.name, found.tag) == (revision, tag)
-    assert [(step.step, step.verdict) for step in found.steps] == [("webhook", "passed"), ("tag", "passed")]
+    assert (answer.raw.name, answer.tag) == (revision, tag)
+    assert [(step.step, step.verdict) for step in answer.steps] == [("webhook", "passed"), ("tag", "passed")]
 
 
 def test_the_webhook_is_named_with_the_labels_that_count_and_those_that_do_not() -> None:
@@ -104,10 +104,12 @@ def test_a_tag_with_weights_gives_a_workload_what_the_webhook_would(name: str) -
     workload = TagWorkload(("shop", "Deployment", name))
     tag = STATE.tags["half"]
 
-    found = routed(RequestedName(), PodLabels({REV: "half"}, {}, None, workload))
+    answer = routed(RequestedName(), PodLabels({REV: "half"}, {}, None, workload))
 
-    assert found.raw.name == choose(tag.weights, "half", workload.key)
-    assert found.steps[1].detail == (f"half is a tag of 1-24=50,1-30=50; shop/Deployment/{name} gets {found.raw.name}")
+    assert answer.raw.name == choose(tag.weights, "half", workload.key)
+    assert answer.steps[1].detail == (
+        f"half is a tag of 1-24=50,1-30=50; shop/Deployment/{name} gets {answer.raw.name}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -119,11 +121,11 @@ def test_a_tag_with_weights_gives_a_workload_what_the_webhook_would(name: str) -
 )
 def test_the_reason_of_a_choice_is_named(namespace: str, pin: str, says: str) -> None:
     tags = parse_tags("late: {weights: {1-24: 1, 1-30: 0}, namespaces: {payments: 1-24}}")
-    given = PodLabels({REV: "late"}, {}, workload=TagWorkload((namespace, "Deployment", "web"), pin))
+    pod_labels = PodLabels({REV: "late"}, {}, workload=TagWorkload((namespace, "Deployment", "web"), pin))
 
-    found = routed(RequestedName(), given, replace(STATE, tags=tags))
+    answer = routed(RequestedName(), pod_labels, replace(STATE, tags=tags))
 
-    assert found.steps[1].detail.endswith(says)
+    assert answer.steps[1].detail.endswith(says)
 
 
 def test_a_tag_of_a_missing_revision_is_refused() -> None:
@@ -134,10 +136,10 @@ def test_a_tag_of_a_missing_revision_is_refused() -> None:
 
 
 def test_the_default_revision_serves_pods_that_ask_for_the_default() -> None:
-    found = routed(RequestedName(), labels({"istio-injection": "enabled"}), NO_TAGS)
+    answer = routed(RequestedName(), labels({"istio-injection": "enabled"}), NO_TAGS)
 
-    assert (found.raw.name, found.tag) == ("stable", None)
-    assert found.steps[1].detail == "the default is stable; stable is a revision, not a tag"
+    assert (answer.raw.name, answer.tag) == ("stable", None)
+    assert answer.steps[1].detail == "the default is stable; stable is a revision, not a tag"
 
 
 def test_a_pod_without_a_webhook_is_skipped() -> None:
@@ -150,11 +152,11 @@ def test_a_pod_without_a_webhook_is_skipped() -> None:
 
 @pytest.mark.parametrize("flag", ["--path", "--revision"])
 def test_a_flag_selects_the_webhook_and_the_step_says_whether_the_labels_would(flag: str) -> None:
-    found = routed(RequestedName("1-30", flag), labels())
+    answer = routed(RequestedName("1-30", flag), labels())
 
-    assert found.raw.name == "1-30"
-    assert found.steps[0].source == flag
-    assert found.steps[0].detail == (
+    assert answer.raw.name == "1-30"
+    assert answer.steps[0].source == flag
+    assert answer.steps[0].detail == (
         "the labels alone do not select it: rev.namespace.sidecar-injector.istio.io of 1-30"
         " requires namespace: istio.io/rev in (1-30)"
     )
@@ -178,15 +180,17 @@ def test_a_path_without_a_name_is_refused_without_a_default() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "asked", "says"),
+    ("state", "requested", "says"),
     [
         (STATE, RequestedName("broken", "--path"), "it has no `config`"),
         (SourceState((make_raw("a"),), tags_error=ConfigError("odd tags")), RequestedName(), "odd tags"),
     ],
 )
-def test_a_broken_revision_and_broken_tags_are_bad_input(state: SourceState, asked: RequestedName, says: str) -> None:
+def test_a_broken_revision_and_broken_tags_are_bad_input(
+    state: SourceState, requested: RequestedName, says: str
+) -> None:
     with pytest.raises(ConfigError, match=says):
-        route(view_of(state), labels(), asked)
+        route(view_of(state), labels(), requested)
 
 
 OBJECTS = (*revision("1-24", "1.24.6"), *revision("1-30", "1.30.1"), tag("prod", "1-24"))
@@ -200,37 +204,37 @@ def labels_live(namespace: dict[str, str] | None = None, pod: dict[str, str] | N
     return PodLabels(namespace or {}, pod or {}, {"metadata": {}}, TagWorkload(("shop", "Deployment", "web")))
 
 
-def routed_live(given: PodLabels, *objects: dict[str, Any]) -> Route:
-    found = route(around(*(objects or OBJECTS)), given)
-    assert isinstance(found, Route)
-    return found
+def routed_live(pod_labels: PodLabels, *objects: dict[str, Any]) -> Route:
+    answer = route(around(*(objects or OBJECTS)), pod_labels)
+    assert isinstance(answer, Route)
+    return answer
 
 
-def ends_live(given: PodLabels, *objects: dict[str, Any]) -> Decision:
-    found = route(around(*(objects or OBJECTS)), given)
-    assert isinstance(found, Decision)
-    return found
+def ends_live(pod_labels: PodLabels, *objects: dict[str, Any]) -> Decision:
+    answer = route(around(*(objects or OBJECTS)), pod_labels)
+    assert isinstance(answer, Decision)
+    return answer
 
 
 def istiods(name: str, *, tagged: str = "") -> dict[str, Any]:
     """A configuration as Istio installs it: the Service tells the revision, the path does not."""
     options = WebhookOptions()
-    made = tag_webhook(tagged, name, options) if tagged else revision_webhook(name, options)
-    for webhook in made["webhooks"]:
+    configuration = tag_webhook(tagged, name, options) if tagged else revision_webhook(name, options)
+    for webhook in configuration["webhooks"]:
         webhook["clientConfig"] = {"service": {"name": f"istiod-{name}", "namespace": HOME, "path": "/inject"}}
-    return made
+    return configuration
 
 
 def test_the_path_of_the_called_webhook_names_the_revision() -> None:
-    found = routed_live(labels_live({REV: "prod"}))
+    answer = routed_live(labels_live({REV: "prod"}))
 
-    assert (found.raw.name, found.tag) == ("1-24", "prod")
-    assert found.steps[0].detail == (
+    assert (answer.raw.name, answer.tag) == ("1-24", "prod")
+    assert answer.steps[0].detail == (
         "rev.namespace.sidecar-injector.istio.io of istio-revision-tag-prod is called for the namespace's "
         "istio.io/rev=prod, with path /inject/prod"
     )
-    assert found.steps[1].detail == "prod is a tag of 1-24"
-    assert [step.source for step in found.steps] == [
+    assert answer.steps[1].detail == "prod is a tag of 1-24"
+    assert [step.source for step in answer.steps] == [
         "MutatingWebhookConfiguration istio-revision-tag-prod",
         "the label istio.io/tag of the mutatingwebhookconfigurations",
     ]
@@ -239,22 +243,22 @@ def test_the_path_of_the_called_webhook_names_the_revision() -> None:
 @pytest.mark.parametrize(("name", "tagged"), [("1-30", ""), ("1-24", "old")])
 def test_a_path_without_a_name_means_the_revision_of_its_configuration(name: str, tagged: str) -> None:
     webhook = istiods(name, tagged=tagged)
-    config_maps = [each for each in OBJECTS if each["kind"] == "ConfigMap"]
+    config_maps = [obj for obj in OBJECTS if obj["kind"] == "ConfigMap"]
 
-    found = routed_live(labels_live({REV: tagged or name}), *config_maps, webhook)
+    answer = routed_live(labels_live({REV: tagged or name}), *config_maps, webhook)
 
-    assert (found.raw.name, found.tag) == (name, None)
+    assert (answer.raw.name, answer.tag) == (name, None)
 
 
 def test_environment_variables_of_the_path_are_used() -> None:
     options = WebhookOptions(Endpoint(url="https://example.com/inject/1-24"))
     webhook = revision_webhook("1-24", options)
-    for each in webhook["webhooks"]:
-        each["clientConfig"]["url"] += "/cluster/east/net/n1"
+    for hook in webhook["webhooks"]:
+        hook["clientConfig"]["url"] += "/cluster/east/net/n1"
 
-    found = routed_live(labels_live({REV: "1-24"}), *OBJECTS[:2], webhook)
+    answer = routed_live(labels_live({REV: "1-24"}), *OBJECTS[:2], webhook)
 
-    assert found.envs == {"ISTIO_META_CLUSTER_ID": "east", "ISTIO_META_NETWORK": "n1"}
+    assert answer.envs == {"ISTIO_META_CLUSTER_ID": "east", "ISTIO_META_NETWORK": "n1"}
 
 
 def test_the_last_called_webhook_decides() -> None:
@@ -262,10 +266,10 @@ def test_the_last_called_webhook_decides() -> None:
     second["webhooks"][0]["namespaceSelector"] = {}
     second["webhooks"][0]["matchConditions"] = [{"name": "x", "expression": "true"}]
 
-    found = routed_live(labels_live({REV: "1-24"}), *OBJECTS, second)
+    answer = routed_live(labels_live({REV: "1-24"}), *OBJECTS, second)
 
-    assert found.raw.name == "1-30"
-    assert found.steps[0].detail == (
+    assert answer.raw.name == "1-30"
+    assert answer.steps[0].detail == (
         "rev.namespace.sidecar-injector.istio.io of z is called for all pods that its selectors match, with path /inject/1-30; "
         "it replaces the injection by rev.namespace.sidecar-injector.istio.io of istio-sidecar-injector-1-24; "
         "its matchConditions are met: x"
@@ -276,34 +280,34 @@ def test_a_tag_with_weights_chooses_by_the_workload(tmp_path: Path) -> None:
     for name in ("1-24", "1-30"):
         write_revision(tmp_path / name)
     (tmp_path / "tags.yaml").write_text("prod: {1-24: 50, 1-30: 50}\n")
-    given = labels_live({REV: "prod"})
+    pod_labels = labels_live({REV: "prod"})
 
-    found = route(around(*OBJECTS, revisions_dir=tmp_path), given)
+    answer = route(around(*OBJECTS, revisions_dir=tmp_path), pod_labels)
 
-    assert isinstance(found, Route)
-    assert found.raw.name == choose((("1-24", 50), ("1-30", 50)), "prod", given.workload.key)
+    assert isinstance(answer, Route)
+    assert answer.raw.name == choose((("1-24", 50), ("1-30", 50)), "prod", pod_labels.workload.key)
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("pod_labels", "says"),
     [
         (labels_live({REV: "gone"}), "the namespace's label istio.io/rev names `gone`, which is not served"),
         (labels_live(), "the namespace has neither istio-injection nor istio.io/rev"),
         (labels_live({REV: "prod"}, {"sidecar.istio.io/inject": "false"}), "the pod's label sidecar.istio.io/inject"),
     ],
 )
-def test_without_a_matching_webhook_the_nearest_is_named(given: PodLabels, says: str) -> None:
-    found = ends_live(given)
+def test_without_a_matching_webhook_the_nearest_is_named(pod_labels: PodLabels, says: str) -> None:
+    end = ends_live(pod_labels)
 
-    assert (found.outcome, found.reason) == ("skipped", "no_webhook")
-    assert says in found.steps[0].detail
-    assert "; the nearest is rev." in found.steps[0].detail
+    assert (end.outcome, end.reason) == ("skipped", "no_webhook")
+    assert says in end.steps[0].detail
+    assert "; the nearest is rev." in end.steps[0].detail
 
 
 def test_a_cluster_without_webhooks_of_an_injector_is_explained() -> None:
     other = revision_webhook("1-24", WebhookOptions())
-    for each in other["webhooks"]:
-        each |= {"name": "other.example.com", "clientConfig": {"url": "https://example.com/mutate"}}
+    for hook in other["webhooks"]:
+        hook |= {"name": "other.example.com", "clientConfig": {"url": "https://example.com/mutate"}}
 
     assert ends_live(labels_live(), *OBJECTS[:2], other).steps[0].detail == "no webhook calls an injector"
 
@@ -311,22 +315,22 @@ def test_a_cluster_without_webhooks_of_an_injector_is_explained() -> None:
 @pytest.mark.parametrize(("path", "reason"), [("/inject/No_Name", "webhook"), ("/inject/gone", "revision")])
 def test_an_unknown_path_refuses_the_pod(path: str, reason: str) -> None:
     webhook = istiods("1-24")
-    for each in webhook["webhooks"]:
-        each["clientConfig"]["service"]["path"] = path
+    for hook in webhook["webhooks"]:
+        hook["clientConfig"]["service"]["path"] = path
 
-    found = ends_live(labels_live({REV: "1-24"}), *OBJECTS[:2], webhook)
+    end = ends_live(labels_live({REV: "1-24"}), *OBJECTS[:2], webhook)
 
-    assert (found.outcome, found.reason) == ("refused", reason)
+    assert (end.outcome, end.reason) == ("refused", reason)
 
 
 def test_served_names_come_from_paths_tags_and_revisions() -> None:
-    found = live_webhooks([istiods("1-24"), istiods("1-24", tagged="old"), tag("prod", "1-24")])
+    live = live_webhooks([istiods("1-24"), istiods("1-24", tagged="old"), tag("prod", "1-24")])
 
-    assert served_names(found) == {"1-24", "old", "prod"}
+    assert served_names(live) == {"1-24", "old", "prod"}
 
 
 @pytest.mark.parametrize(
-    ("given", "name"),
+    ("pod_labels", "name"),
     [
         (labels_live({REV: "prod"}), "prod"),
         (labels_live({REV: "gone"}), "gone"),
@@ -336,11 +340,11 @@ def test_served_names_come_from_paths_tags_and_revisions() -> None:
         (labels_live({REV: "gone"}, {"sidecar.istio.io/inject": "false"}), None),
     ],
 )
-def test_the_requested_name_comes_from_webhook_or_labels(given: PodLabels, name: str | None) -> None:
+def test_the_requested_name_comes_from_webhook_or_labels(pod_labels: PodLabels, name: str | None) -> None:
     webhooks = around(*OBJECTS, labelled("shop", "prod")).webhooks
 
-    assert requested_name(webhooks, given) == name
-    assert bool(find_called(webhooks, given)) == (name == "prod")
+    assert requested_name(webhooks, pod_labels) == name
+    assert bool(find_called(webhooks, pod_labels)) == (name == "prod")
 
 
 SOURCE = "MutatingWebhookConfiguration istio-sidecar-injector-1-30"
@@ -350,12 +354,12 @@ def webhook(**options: Any) -> LiveWebhook:
     return live_webhooks([revision_webhook("1-30", WebhookOptions(**options))]).all[0]
 
 
-def steps(made: LiveWebhook, *objects: dict[str, Any]) -> tuple[Step, ...]:
-    return asyncio.run(delivery_steps(made, cluster(*objects)))
+def steps(webhook: LiveWebhook, *objects: dict[str, Any]) -> tuple[Step, ...]:
+    return asyncio.run(delivery_steps(webhook, cluster(*objects)))
 
 
 def endpoints(*ready: bool | None, service: str = "injector", namespace: str = "injector-system") -> dict[str, Any]:
-    listed = [{"conditions": {} if each is None else {"ready": each}} for each in ready]
+    listed = [{"conditions": {} if state is None else {"ready": state}} for state in ready]
     metadata = {"name": "x", "namespace": namespace, "labels": {"kubernetes.io/service-name": service}}
     return {"kind": "EndpointSlice", "metadata": metadata, "endpoints": listed}
 
