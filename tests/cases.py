@@ -25,8 +25,8 @@ def cases(*names: str, also: Iterable[Any] = ()) -> Callable[[Test], Test]:
 
     def parametrize(test: Test) -> Test:
         path = Path(test.__code__.co_filename).with_suffix(".yaml")
-        found = read_cases(path)[test.__name__.removeprefix("test_")]
-        rows = found.items() if isinstance(found, dict) else ((None, row) for row in found)
+        rows_by_test = read_cases(path)[test.__name__.removeprefix("test_")]
+        rows = rows_by_test.items() if isinstance(rows_by_test, dict) else ((None, row) for row in rows_by_test)
         parameters = [pytest.param(*_values(test, names, row), id=name) for name, row in rows]
         parameters += [pytest.param(*_values(test, names, row)) for row in also]
         parametrized: Test = pytest.mark.parametrize(names, parameters)(test)
@@ -38,16 +38,16 @@ def cases(*names: str, also: Iterable[Any] = ()) -> Callable[[Test], Test]:
 @functools.cache
 def read_cases(path: Path) -> dict[str, Any]:
     """Return the cases of a YAML file by the name of their test."""
-    found: dict[str, Any] = yaml.load(path.read_text(), _Loader)  # noqa: S506 a safe loader, with one more scalar
-    return found
+    rows_by_test: dict[str, Any] = yaml.load(path.read_text(), _Loader)  # noqa: S506 a safe loader, with one more scalar
+    return rows_by_test
 
 
 def _values(test: Callable[..., Any], names: tuple[str, ...], row: Any) -> list[Any]:
     if len(names) == 1:
         row = [row]
     assert len(row) == len(names), row
-    values = [row[each] for each in names] if isinstance(row, dict) else row
-    kinds = [str(test.__annotations__[each]) for each in names]
+    values = [row[name] for name in names] if isinstance(row, dict) else row
+    kinds = [str(test.__annotations__[name]) for name in names]
     return [
         tuple(value) if kind.startswith("tuple") and value is not None else value
         for kind, value in zip(kinds, values, strict=True)

@@ -45,7 +45,7 @@ def parameters(minors: Iterable[str] = MINORS) -> list[Any]:
 
 def names(minors: Iterable[str] = MINORS) -> list[str]:
     """Return the names of all control planes of these minors that there are."""
-    return [getattr(each, "values", (each,))[0] for each in parameters(minors)]
+    return [getattr(parameter, "values", (parameter,))[0] for parameter in parameters(minors)]
 
 
 def all_names() -> list[str]:
@@ -92,7 +92,7 @@ def plane_of(name: str) -> ControlPlane:
     """Return the texts and the settings of a control plane."""
     if not name.startswith(ISTIOS):
         config = _own()["overlay" if parse_minor(name) >= FIRST_OVERLAY else "list"]
-        values, mesh = ((ROOT / "revisions" / "canary" / each).read_text() for each in ("values", "mesh"))
+        values, mesh = ((ROOT / "revisions" / "canary" / file).read_text() for file in ("values", "mesh"))
         return ControlPlane(name, json.dumps(config), values, mesh, {"ENABLE_NATIVE_SIDECARS": "false"})
     settings = corpus.default_settings(minor_of(name))
     texts = {
@@ -123,7 +123,7 @@ def revision_with(name: str, env: Mapping[str, str]) -> Revision:
 def pods(name: str) -> list[Json]:
     """Return pods that a control plane may inject, as the API server stores them."""
     if not name.startswith(ISTIOS):
-        return [_stored(_pod(number, each)) for number, each in enumerate(_own()["pods"])]
+        return [_stored(_pod(number, entry)) for number, entry in enumerate(_own()["pods"])]
     return [_stored(pod) for pod in _corpus_pods(case for case in corpus.cases(minor_of(name)) if case.webhook)]
 
 
@@ -133,19 +133,19 @@ def documents(name: str) -> list[Json]:
         kinds = ("Deployment", "StatefulSet", "DaemonSet", "Job", "Pod")
         return [workload_of(pod, kinds[number % len(kinds)], f"w{number}") for number, pod in enumerate(pods(name))]
     files = dict.fromkeys(case.source for case in corpus.cases(minor_of(name)) if case.kube_inject and case.expected)
-    return [each for file in files for each in workloads.injectable(core.documents(file))]
+    return [document for file in files for document in workloads.injectable(core.documents(file))]
 
 
 def subjects(name: str) -> tuple[tuple[Revision, list[Json]], ...]:
     """Return the revisions of a control plane's minor, each with pods for it; of Istio's, one for each of its cases' settings."""
     if not name.startswith(ISTIOS):
         return ((revision_of(name), pods(name)),)
-    found: dict[corpus.Settings, list[corpus.Case]] = {}
+    by_settings: dict[corpus.Settings, list[corpus.Case]] = {}
     for case in corpus.cases(minor_of(name)):
         if case.webhook and case.expected:
-            found.setdefault(case.settings, []).append(case)
+            by_settings.setdefault(case.settings, []).append(case)
     return tuple(
-        (core.revision_of(settings), [*map(_stored, _corpus_pods(cases))]) for settings, cases in found.items()
+        (core.revision_of(settings), [*map(_stored, _corpus_pods(cases))]) for settings, cases in by_settings.items()
     )
 
 
@@ -166,7 +166,7 @@ def _pod(number: int, entry: Json) -> Json:
 
 def _corpus_pods(cases: Iterable[corpus.Case]) -> list[Json]:
     files = dict.fromkeys(case.source for case in cases if case.expected)
-    return [workloads.as_pod(each) for file in files for each in workloads.injectable(core.documents(file))]
+    return [workloads.as_pod(document) for file in files for document in workloads.injectable(core.documents(file))]
 
 
 def _stored(pod: Json) -> Json:

@@ -26,8 +26,8 @@ def named(*names: str) -> list[dict[str, Any]]:
 def proxy_of(pod: dict[str, Any]) -> dict[str, Any]:
     """The proxy among the containers and init containers of a pod."""
     containers = [*pod["spec"].get("containers", []), *pod["spec"].get("initContainers", [])]
-    found: dict[str, Any] = next(each for each in containers if each["name"] == "istio-proxy")
-    return found
+    proxy: dict[str, Any] = next(container for container in containers if container["name"] == "istio-proxy")
+    return proxy
 
 
 def make_pod(

@@ -23,4 +23,4 @@ def few_failures_held() -> Iterator[None]:
     gc.freeze()
     yield
     gc.collect()
-    assert sum(isinstance(each, BaseException | TracebackType | FrameType) for each in gc.get_objects()) <= MAX_HELD
+    assert sum(isinstance(obj, BaseException | TracebackType | FrameType) for obj in gc.get_objects()) <= MAX_HELD

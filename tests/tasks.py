@@ -12,15 +12,17 @@ LIMIT: Final = 60.0
 """Seconds after which a wait fails. Even a busy machine needs one or two."""
 
 
-async def until(seen: Callable[[], object | Awaitable[object]], *, limit: float = LIMIT, every: float = 0.005) -> float:
+async def until(
+    condition: Callable[[], object | Awaitable[object]], *, limit: float = LIMIT, every: float = 0.005
+) -> float:
     """Wait until a condition, which may be a coroutine, is true. Return the seconds that it took.
 
     The deadline is one of real time, also if the clock of the event loop stands still.
     """
     started = time.monotonic()
     while True:
-        found = seen()
-        if await found if isinstance(found, Awaitable) else found:
+        result = condition()
+        if await result if isinstance(result, Awaitable) else result:
             return time.monotonic() - started
         assert time.monotonic() - started < limit, f"not seen within {limit:g} s"
         await asyncio.sleep(every)

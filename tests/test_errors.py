@@ -90,11 +90,11 @@ def test_where_an_unforeseen_error_came_from_is_told_without_its_text() -> None:
     try:
         os.environ["S3CR3T"]
     except KeyError as error:
-        told = whereabouts(error)
+        place = whereabouts(error)
 
-    assert told.startswith("KeyError at ")
-    assert "test_errors.py:" in told
-    assert "S3CR3T" not in told
+    assert place.startswith("KeyError at ")
+    assert "test_errors.py:" in place
+    assert "S3CR3T" not in place
 
 
 async def test_the_error_of_a_task_in_a_group_is_told() -> None:
@@ -105,7 +105,7 @@ async def test_the_error_of_a_task_in_a_group_is_told() -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(fails())
     except* KeyError as errors:
-        told = whereabouts(errors)
+        place = whereabouts(errors)
 
-    assert told.startswith("KeyError at ")
-    assert "S3CR3T" not in told
+    assert place.startswith("KeyError at ")
+    assert "S3CR3T" not in place

@@ -185,16 +185,16 @@ def test_no_argument_is_changed(revisions: dict[str, injector.Revision]) -> None
 
 
 def test_a_difference_shares_nothing_with_the_revisions(revisions: dict[str, injector.Revision]) -> None:
-    def found() -> tuple[injector.Change, ...]:
+    def compare() -> tuple[injector.Change, ...]:
         return injector.diff(revisions["stable"], revisions["canary"], make_pod())
 
-    before = str(found())
-    objects = [side for change in found() for side in (change.old, change.new) if isinstance(side, dict)]
-    for each in objects:
-        each.clear()
+    before = str(compare())
+    objects = [side for change in compare() for side in (change.old, change.new) if isinstance(side, dict)]
+    for obj in objects:
+        obj.clear()
 
     assert objects
-    assert str(found()) == before
+    assert str(compare()) == before
 
 
 def test_threads_that_inject_at_once_get_the_results_of_one_thread(revisions: dict[str, injector.Revision]) -> None:
@@ -206,9 +206,9 @@ def test_threads_that_inject_at_once_get_the_results_of_one_thread(revisions: di
     expected = [injector.inject(revision, pod) for revision, pod in calls]
 
     with ThreadPoolExecutor(THREADS) as pool:
-        found = [list(pool.map(lambda call: injector.inject(*call), calls, timeout=120)) for _ in range(2)]
+        results = [list(pool.map(lambda call: injector.inject(*call), calls, timeout=120)) for _ in range(2)]
 
-    assert found == [expected, expected]
+    assert results == [expected, expected]
 
 
 DEPLOYMENT = {
@@ -304,11 +304,11 @@ def test_another_package_of_the_same_import_name_is_seen_by_its_missing_names(tm
     library = [sys.executable, "-c", "import injector; injector.load_revision('x')"]
     command = [sys.executable, "-c", "from injector.cli import main"]
     runs = [
-        subprocess.run(each, capture_output=True, text=True, check=False, env=env, cwd=tmp_path)
-        for each in (library, command)
+        subprocess.run(command_line, capture_output=True, text=True, check=False, env=env, cwd=tmp_path)
+        for command_line in (library, command)
     ]
 
-    assert [each.stderr.splitlines()[-1] for each in runs] == [
+    assert [process.stderr.splitlines()[-1] for process in runs] == [
         "AttributeError: module 'injector' has no attribute 'load_revision'",
         "ModuleNotFoundError: No module named 'injector.cli'",
     ]

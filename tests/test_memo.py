@@ -64,7 +64,7 @@ def test_threads_share_a_memo_within_its_bounds() -> None:
     texts = [str(number % 50) * 4 for number in range(4000)]
 
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda text: memo.get(text, str.upper), texts))
+        texts_found = list(pool.map(lambda text: memo.get(text, str.upper), texts))
 
-    assert found == [text.upper() for text in texts]
+    assert texts_found == [text.upper() for text in texts]
     assert len(memo) <= 8 + 8, "threads may each add one before they see that it is full"

@@ -53,31 +53,31 @@ def named_samples(metrics: Metrics) -> dict[str, float]:
 
 
 def test_a_request_is_counted_with_its_outcome(metrics: Metrics, registry: CollectorRegistry) -> None:
-    asked = {"revision": "1-24", "tag": "prod"}
+    labels = {"revision": "1-24", "tag": "prod"}
 
     metrics.requests.count(Outcome.SUCCESS, {"total": 0.002}, revision="1-24", tag="prod")
     metrics.requests.count(Outcome.SKIP, {}, "label", "1-24", "prod")
     metrics.requests.count(Outcome.FAILURE, {}, "template", "1-24", "prod")
 
-    assert registry.get_sample_value(REQUESTS, asked) == 3
-    assert registry.get_sample_value("sidecar_injection_success_total", asked) == 1
-    assert registry.get_sample_value("sidecar_injection_skip_total", {**asked, "reason": "label"}) == 1
-    assert registry.get_sample_value("sidecar_injection_failure_total", {**asked, "reason": "template"}) == 1
+    assert registry.get_sample_value(REQUESTS, labels) == 3
+    assert registry.get_sample_value("sidecar_injection_success_total", labels) == 1
+    assert registry.get_sample_value("sidecar_injection_skip_total", {**labels, "reason": "label"}) == 1
+    assert registry.get_sample_value("sidecar_injection_failure_total", {**labels, "reason": "template"}) == 1
 
 
 def test_requests_are_the_sum_of_the_outcomes_in_every_exposition(metrics: Metrics) -> None:
     for number, outcome in enumerate([*Outcome] * 7):
         metrics.requests.count(outcome, {}, f"reason-{number % 2}", f"r{number % 3}")
 
-    found = samples(metrics)
+    values = samples(metrics)
     for revision in ("r0", "r1", "r2"):
         outcomes = sum(
             value
-            for (name, labels), value in found.items()
+            for (name, labels), value in values.items()
             if name in {f"sidecar_injection_{kind}_total" for kind in ("success", "failure", "skip")}
             and ("revision", revision) in labels
         )
-        assert found[REQUESTS, (("revision", revision), ("tag", ""))] == outcomes
+        assert values[REQUESTS, (("revision", revision), ("tag", ""))] == outcomes
 
 
 def test_a_request_for_nobody_knows_what_counts_as_unknown(metrics: Metrics, registry: CollectorRegistry) -> None:
@@ -166,11 +166,11 @@ def test_a_scrape_sees_what_prometheus_clients_own_metrics_would_show(
         for stage, duration in durations.items():
             seconds.labels(stage, revision, tag if stage == "total" else "").observe(duration)
 
-    shown, expected = (
+    exposition, expected = (
         {line for line in text.decode().splitlines() if line.startswith("sidecar_injection_")}
         for text in (metrics.exposition(), generate_latest(plain))
     )
-    assert shown == expected
+    assert exposition == expected
 
 
 def test_two_injectors_count_apart() -> None:
@@ -191,15 +191,15 @@ def test_a_metric_shows_what_happened(
     before: dict[str, float], calls: list[list[Any]], after: dict[str, float]
 ) -> None:
     metrics = Metrics(CollectorRegistry())
-    found = named_samples(metrics)
-    assert {name: found.get(name) for name in before} == pytest.approx(before, nan_ok=True)
+    values = named_samples(metrics)
+    assert {name: values.get(name) for name in before} == pytest.approx(before, nan_ok=True)
 
     for name, *arguments in calls:
         options = arguments.pop() if arguments and isinstance(arguments[-1], dict) else {}
         getattr(metrics, name)(*arguments, **options)
 
-    found = named_samples(metrics)
-    assert {name: found.get(name) for name in after} == after
+    values = named_samples(metrics)
+    assert {name: values.get(name) for name in after} == after
     assert metrics.requests.rows() == []
 
 
@@ -226,11 +226,11 @@ def test_latencies_are_those_of_whole_requests(metrics: Metrics) -> None:
     metrics.requests.count(Outcome.SUCCESS, {"inject": 20.0, "total": 0.0007}, "", "1-24", "prod")
     metrics.requests.count(Outcome.SUCCESS, {"inject": 20.0, "total": 0.002}, "", "1-24", "prod")
 
-    found = metrics.requests.latencies()
+    latencies = metrics.requests.latencies()
 
-    assert list(found) == [("1-24", "prod")]
-    assert found["1-24", "prod"][:3] == [(0.0005, 0), (0.001, 1), (0.0025, 2)]
-    assert found["1-24", "prod"][-1] == (math.inf, 2)
+    assert list(latencies) == [("1-24", "prod")]
+    assert latencies["1-24", "prod"][:3] == [(0.0005, 0), (0.001, 1), (0.0025, 2)]
+    assert latencies["1-24", "prod"][-1] == (math.inf, 2)
 
 
 def test_stages_follow_each_other_and_the_total_has_them_all(monkeypatch: pytest.MonkeyPatch) -> None:

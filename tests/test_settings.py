@@ -12,13 +12,13 @@ from injector.errors import NotConfiguredError, UsageError
 from injector.settings import SETTINGS, Settings
 from tests.cases import cases
 
-PATHS = {each.name for each in fields(Settings) if "Path" in str(each.type)}
+PATHS = {field.name for field in fields(Settings) if "Path" in str(field.type)}
 
 
-def settings_of(given: dict[str, Any]) -> Settings:
+def settings_of(changes: dict[str, Any]) -> Settings:
     options: dict[str, Any] = {
         name: Path(value) if name in PATHS else tuple(value) if isinstance(value, list) else value
-        for name, value in given.items()
+        for name, value in changes.items()
     }
     if not {"revisions_dir", "inject_config", "from_cluster"} & options.keys():
         options["embedded"] = True
@@ -26,34 +26,34 @@ def settings_of(given: dict[str, Any]) -> Settings:
 
 
 def test_no_two_settings_share_a_flag_or_a_variable() -> None:
-    spelled = [name for each in SETTINGS for name in (*each.flags, each.variable)]
+    spelled = [name for setting in SETTINGS for name in (*setting.flags, setting.variable)]
 
     assert len(spelled) == len(set(spelled))
 
 
 @cases("flag")
 def test_flags_of_sidecar_injector_keep_their_spelling(flag: str) -> None:
-    assert any(flag in each.flags for each in SETTINGS)
+    assert any(flag in setting.flags for setting in SETTINGS)
 
 
 def test_no_variable_is_one_that_kubernetes_sets_for_a_service_named_injector() -> None:
     # https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables
     taken = ("INJECTOR_PORT", "INJECTOR_SERVICE_")
 
-    assert [each.variable for each in SETTINGS if each.variable.startswith(taken)] == []
+    assert [setting.variable for setting in SETTINGS if setting.variable.startswith(taken)] == []
 
 
-@cases("given")
-def test_consistent_settings_pass(given: dict[str, Any]) -> None:
-    settings = settings_of(given)
+@cases("changes")
+def test_consistent_settings_pass(changes: dict[str, Any]) -> None:
+    settings = settings_of(changes)
 
     assert settings.check() is settings
 
 
-@pytest.mark.parametrize("given", [{}, {"insecure_http": True}, {"tls_mode": "self-signed"}])
-def test_settings_without_a_source_of_revisions_name_the_ways_to_give_one(given: dict[str, Any]) -> None:
+@pytest.mark.parametrize("changes", [{}, {"insecure_http": True}, {"tls_mode": "self-signed"}])
+def test_settings_without_a_source_of_revisions_name_the_ways_to_give_one(changes: dict[str, Any]) -> None:
     with pytest.raises(NotConfiguredError) as caught:
-        Settings(**given).check()
+        Settings(**changes).check()
 
     assert str(caught.value) == (
         "no source of revisions is configured; give --injectConfig FILE, --revisions-dir DIR (or INJECTOR_REVISIONS_DIR), "
@@ -61,24 +61,24 @@ def test_settings_without_a_source_of_revisions_name_the_ways_to_give_one(given:
     )
 
 
-@cases("given", "says")
-def test_contradicting_settings_are_refused_with_a_hint(given: dict[str, Any], says: str) -> None:
+@cases("changes", "says")
+def test_contradicting_settings_are_refused_with_a_hint(changes: dict[str, Any], says: str) -> None:
     with pytest.raises(UsageError) as caught:
-        settings_of(given).check()
+        settings_of(changes).check()
 
     assert says in str(caught.value)
     assert caught.value.hint
 
 
-@cases("given", "patches", "asks")
+@cases("changes", "patches", "asks")
 def test_webhooks_are_patched_if_asked_for_with_a_name_or_with_a_generated_ca(
-    given: dict[str, Any], patches: bool, asks: bool
+    changes: dict[str, Any], patches: bool, asks: bool
 ) -> None:
-    settings = settings_of(given)
+    settings = settings_of(changes)
 
     assert (settings.patches, settings.asks_cluster) == (patches, asks)
 
 
-@cases("given", "warnings")
-def test_each_setting_without_an_effect_is_named(given: dict[str, Any], warnings: list[str]) -> None:
-    assert list(settings_of(given).warnings()) == warnings
+@cases("changes", "warnings")
+def test_each_setting_without_an_effect_is_named(changes: dict[str, Any], warnings: list[str]) -> None:
+    assert list(settings_of(changes).warnings()) == warnings

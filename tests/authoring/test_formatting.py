@@ -47,9 +47,9 @@ def unchanged(text: str, left: str = "{{", right: str = "}}") -> bool:
         return True
     assert format_go(after, (left, right)) == after
     trees = []
-    for each in (text, after):
+    for source in (text, after):
         try:
-            template = parse_template("t", each, functions=AnyFunction(), left=left, right=right)
+            template = parse_template("t", source, functions=AnyFunction(), left=left, right=right)
             trees.append({name: str(tree.root) for name, tree in template.items()})
         except ParseError as error:
             trees.append({"error": error.reason})
@@ -66,7 +66,7 @@ def test_no_template_of_the_engines_own_tests_parses_to_something_else() -> None
     ]
 
     assert len(texts) > 1000
-    assert sum(not unchanged(*each) for each in texts[:: sized(10, 1)]) > 20
+    assert sum(not unchanged(*texts_of) for texts_of in texts[:: sized(10, 1)]) > 20
 
 
 @pytest.mark.parametrize("text", own_templates("1.31").values(), ids=own_templates("1.31"))

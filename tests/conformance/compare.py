@@ -22,7 +22,7 @@ def normalised(document: Any) -> Any:
     if not isinstance(document, dict):
         return document
     is_deployment_config = document.get("kind") == "DeploymentConfig"
-    kept = {}
+    relevant = {}
     for key, value in document.items():
         plain = normalised(value)
         if key == "spec" and is_deployment_config and isinstance(plain, dict) and plain.get("test") is False:
@@ -30,8 +30,8 @@ def normalised(document: Any) -> Any:
         if key == STATUS_ANNOTATION and isinstance(plain, str):
             plain = STATUS_VERSION.sub(r"\1\2", plain)
         if not _is_zero_struct(key, plain):
-            kept[key] = plain
-    return kept
+            relevant[key] = plain
+    return relevant
 
 
 def difference(got: list[Any], want: list[Any]) -> str:

@@ -53,7 +53,7 @@ def injected_documents(settings: Settings, path: Path) -> tuple[list[Any], list[
     warnings: list[str] = []
     revision = revision_of(settings)
     injected = [(inject_object(revision, document, warn=warnings.append), document) for document in documents(path)]
-    return [each if result is None else result for result, each in injected], warnings
+    return [manifest if result is None else result for result, manifest in injected], warnings
 
 
 def patched_pod(settings: Settings, pod: dict[str, Any], namespace: str) -> Any:

@@ -88,9 +88,9 @@ def common(minor: str, pod: dict[str, Any]) -> dict[str, Any]:
         return pod
     meta = dict(pod["metadata"])
     for key, only in (("annotations", KUBE_INJECT_ANNOTATIONS), ("labels", WEBHOOK_LABELS)):
-        kept = {name: value for name, value in (meta.pop(key, None) or {}).items() if name not in only}
-        if kept:
-            meta[key] = kept
+        remaining_pairs = {name: value for name, value in (meta.pop(key, None) or {}).items() if name not in only}
+        if remaining_pairs:
+            meta[key] = remaining_pairs
     containers = [_without_empty_probers(item) for item in pod["spec"]["containers"]]
     return {**pod, "metadata": meta, "spec": {**pod["spec"], "containers": containers}}
 

@@ -33,7 +33,7 @@ def page(tallies: Iterable[Tally]) -> str:
     names = {name: format_minor(minor) for name, minor in minors.items()}
     tested = [_row(tally.minor, tally) for tally in tallies]
     answered = list(map(_answered, recordings_by_minor()))
-    special = [f"| {TEXTS['tells'][each.name]} | {_told(each)} |" for each in fields(Behaviours)]
+    special = [f"| {TEXTS['tells'][field.name]} | {_describe(field)} |" for field in fields(Behaviours)]
     return "\n".join(
         [
             TEXTS["head"].format(**names) + "\n".join(tested),
@@ -72,7 +72,7 @@ def _of(count: tuple[int, int]) -> str:
     return f"{passed}" if passed == cases else f"{passed} of {cases}"
 
 
-def _told(behaviour: Field[Any]) -> str:
+def _describe(behaviour: Field[Any]) -> str:
     """The minors of a behaviour: those that have it, or each value with its minors."""
     ends = [(major, number - 1) for major, number in [*behaviour.metadata][1:]]
     spans = list(map(_minors, behaviour.metadata, [*ends, DEVELOPMENT]))
@@ -97,15 +97,17 @@ def _value(value: Any, old: Any) -> str:
     if isinstance(value, str):
         return f"`{value}`" if value else "nothing"
     if isinstance(value, frozenset):
-        gone = "".join(f" less `{each}`" for each in sorted((old or frozenset()) - value))
-        more = ", ".join(f"`{each}`" for each in sorted(value - (old or frozenset())))
+        gone = "".join(f" less `{name}`" for name in sorted((old or frozenset()) - value))
+        more = ", ".join(f"`{name}`" for name in sorted(value - (old or frozenset())))
         return f"{'and ' if old and more else ''}{more}{gone}".strip() or "none"
-    told = {each.name: getattr(value, each.name) for each in fields(value)}
-    new = {name: one for name, one in told.items() if old is None or getattr(old, name) != one}
+    values = {field.name: getattr(value, field.name) for field in fields(value)}
+    new = {name: one for name, one in values.items() if old is None or getattr(old, name) != one}
     return ", ".join(f"`{name}` {str(one).lower() if isinstance(one, bool) else one}" for name, one in new.items())
 
 
 def counted(passes: Iterable[tuple[str, bool]]) -> dict[str, tuple[int, int]]:
     """Passes and cases by door."""
-    doors = groupby(sorted(passes), key=lambda each: each[0])
-    return {door: (sum(passed for _, passed in group), len(group)) for door, each in doors if (group := list(each))}
+    doors = groupby(sorted(passes), key=lambda pair: pair[0])
+    return {
+        door: (sum(passed for _, passed in group), len(group)) for door, results in doors if (group := list(results))
+    }

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.needs("corpus")
 CASES = [case for minor in corpus.MINORS for case in corpus.cases(minor) if case.webhook and case.expected]
 
 
-def kept(pod: dict[str, Any]) -> dict[str, Any]:
+def as_stored(pod: dict[str, Any]) -> dict[str, Any]:
     """The pod as the API server keeps it."""
     pod = copy.deepcopy(pod)
     spec = pod["spec"]
@@ -41,13 +41,13 @@ def test_a_pod_is_current_after_its_injection(case: corpus.Case) -> None:
     for source in workloads.injectable(core.documents(case.source)):
         namespace = workloads.namespace_of(source)
         facts = RequestFacts(namespace, namespace_meta=revision.namespaces.get(namespace), deny_invalid=False)
-        given = kept(workloads.as_pod(source))
-        if "generateName" in given["metadata"]:
-            given["metadata"].pop("name", None)  # a controller does not take that of its template
-        answer = inject_pod(revision, given, facts)
-        if not isinstance(answer, Injected) or injected_revision(given) is not None:
+        pod = as_stored(workloads.as_pod(source))
+        if "generateName" in pod["metadata"]:
+            pod["metadata"].pop("name", None)  # a controller does not take that of its template
+        answer = inject_pod(revision, pod, facts)
+        if not isinstance(answer, Injected) or injected_revision(pod) is not None:
             continue  # one that comes injected keeps of that injection what uninjecting it takes away
-        running = kept(answer.pod)
+        running = as_stored(answer.pod)
         # The API server makes the name up after the webhooks.
         running["metadata"].setdefault("name", f"{running['metadata'].get('generateName', '')}x")
 

@@ -61,23 +61,23 @@ def admitted(revision: Revision, pod: Pod, namespace: str, *, deny: bool = False
     if not isinstance(result, Injected):
         return None
     data = normalise(jsonpatch.apply_patch(json.loads(json.dumps(pod)), result.patch), "v1.Pod")
-    for each in (each for kind in LISTS for each in data["spec"].get(kind) or ()):
-        if not each.get("resources"):
-            each.pop("resources", None)
+    for container in (container for kind in LISTS for container in data["spec"].get(kind) or ()):
+        if not container.get("resources"):
+            container.pop("resources", None)
         # The cluster's variables come last in each injection.
-        each["env"] = sorted(each.get("env") or (), key=lambda variable: str(variable["name"]))
+        container["env"] = sorted(container.get("env") or (), key=lambda variable: str(variable["name"]))
     return {key: data[key] for key in ("metadata", "spec")}
 
 
 def places(pod: Pod) -> Counter[tuple[str, str]]:
     """The names of the containers, volumes and pull secrets of a pod, each with its list."""
     kinds = (*LISTS, "volumes", "imagePullSecrets")
-    return Counter((kind, str(each["name"])) for kind in kinds for each in pod["spec"].get(kind) or ())
+    return Counter((kind, str(container["name"])) for kind in kinds for container in pod["spec"].get(kind) or ())
 
 
 def images(pod: Pod) -> dict[str, str | None]:
     """The image of each container."""
-    return {each["name"]: each.get("image") for kind in LISTS for each in pod["spec"].get(kind) or ()}
+    return {container["name"]: container.get("image") for kind in LISTS for container in pod["spec"].get(kind) or ()}
 
 
 def proxy_list(pod: Pod) -> str:
@@ -101,7 +101,7 @@ def others(index: int) -> tuple[str, ...]:
     results = (minors[index + 1 : index + 2] or minors[-2:-1]) + (
         (*minors[max(index - 1, 0) : index], minors[-1]) if LONG else ()
     )
-    return tuple(each for each in dict.fromkeys(results) if each != minors[index])
+    return tuple(result for result in dict.fromkeys(results) if result != minors[index])
 
 
 PAIRS = [(minor, other) for index, minor in enumerate(corpus.MINORS) for other in others(index)]

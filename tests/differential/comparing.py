@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.differential.comparisons import VARIES, Comparison
-from tests.differential.golang import Question, asked
+from tests.differential.golang import Question, ask_go
 
 RUNS_OF_A_DIFFERENCE = 300
 """How often Go is asked about what we answer otherwise: it may walk a map in a random order that seldom tells."""
@@ -22,7 +22,7 @@ class Came:
     wrong: list[str] = field(default_factory=list)
 
     @property
-    def asked(self) -> int:
+    def inputs(self) -> int:
         """How many inputs there were."""
         return self.alike + self.excused.total() + len(self.wrong)
 
@@ -46,8 +46,8 @@ def differences(comparison: Comparison, program: Path, seed: str, count: int) ->
 
 def answers(comparison: Comparison, program: Path, questions: list[Question], runs: int) -> list[str]:
     """Go's answers, each the same in so many runs more."""
-    given = asked(program, comparison.kind, [{**question, "runs": runs} for question in questions])
-    return [comparison.gos(each) for each in given]
+    replies = ask_go(program, comparison.kind, [{**question, "runs": runs} for question in questions])
+    return [comparison.gos(reply) for reply in replies]
 
 
 def _excuse(comparison: Comparison, program: Path, question: Question, gos: str) -> str:

@@ -89,10 +89,12 @@ class Dates:
 
     def question(self) -> Question:
         """One template."""
-        call = self.dice.call((self.shown, self.shown, self.read, self.read, self.moved, self.lasting, self.printed))
+        call = self.dice.call(
+            (self.formatted, self.formatted, self.read, self.read, self.moved, self.lasting, self.printed)
+        )
         return {"text": f"{{{{ {call} }}}}", "data": {}}
 
-    def shown(self) -> str:
+    def formatted(self) -> str:
         """A date in a layout, or as HTML has it."""
         date, layout, zone = self.date(), text(self.layout(SHOWN_PARTS)), text(self.dice.one_of(ZONES))
         calls = (

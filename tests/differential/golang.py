@@ -29,7 +29,7 @@ def built(folder: Path) -> Path | None:
     return program if done.returncode == 0 else None
 
 
-def asked(program: Path, kind: str, questions: Sequence[Question]) -> list[Answer]:
+def ask_go(program: Path, kind: str, questions: Sequence[Question]) -> list[Answer]:
     """Go's answers to questions of one kind, in their order."""
     lines = b"\n".join(map(encoded, questions))
     done = subprocess.run([str(program), kind], input=lines, check=True, capture_output=True)

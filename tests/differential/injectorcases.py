@@ -105,7 +105,7 @@ def _is_in(minor: str, entry: Mapping[str, Any]) -> bool:
 
 def own_templates(minor: str) -> dict[str, str]:
     """Return the templates of a minor, by name."""
-    return {name: each["text"] for name, each in _yaml("templates").items() if _is_in(minor, each)}
+    return {name: template["text"] for name, template in _yaml("templates").items() if _is_in(minor, template)}
 
 
 def own_values(plane: str) -> dict[str, Any]:
@@ -133,9 +133,9 @@ def _own_planes(minor: str) -> Iterator[Question]:
             name=entry.get("name", ""),
         )
         cases = [
-            _known(minor, _case(title, {"path": entry.get("path", PATH_PREFIX)} | each))
-            for title, each in _yaml("pods").items()
-            if name in each.get("planes", ("plain",)) and _is_in(minor, each)
+            _known(minor, _case(title, {"path": entry.get("path", PATH_PREFIX)} | fields))
+            for title, fields in _yaml("pods").items()
+            if name in fields.get("planes", ("plain",)) and _is_in(minor, fields)
         ]
         yield Question(name, plane, cases)
 

@@ -112,13 +112,13 @@ def as_served(pod: Pod) -> Pod:
 
 def alike(left: Answer, right: Answer) -> bool:
     """Return whether two answers are the same; why a pod is refused does not count."""
-    left, right = ({key: value for key, value in each.items() if key != "why"} for each in (left, right))
+    left, right = ({key: value for key, value in answer.items() if key != "why"} for answer in (left, right))
     return json.dumps(left, sort_keys=True) == json.dumps(right, sort_keys=True)
 
 
 def difference(answer: Answer, mine: Answer) -> str:
     """Return how our answer differs from Istio's, as lines."""
-    left, right = (json.dumps(each, indent=1, sort_keys=True).splitlines() for each in (answer, mine))
+    left, right = (json.dumps(shown_answer, indent=1, sort_keys=True).splitlines() for shown_answer in (answer, mine))
     return "\n".join(difflib.unified_diff(left, right, "Istio", "ours", n=1, lineterm=""))
 
 
@@ -153,11 +153,11 @@ def excuse(plane: ControlPlane, case: Case, answer: Answer, mine: Answer) -> str
         return (
             f"Up to Istio {format_minor(KEEPS_DELETED)}, an item to delete that is not there stays with its name only"
         )
-    if all(any(each["name"] == "istio-proxy" for each in pod["spec"].get(kind, ())) for kind in CONTAINERS):
+    if all(any(container["name"] == "istio-proxy" for container in pod["spec"].get(kind, ())) for kind in CONTAINERS):
         return "Istio drops one of two containers named istio-proxy"
     if RECORDS in pod["metadata"].get("annotations", {}) and alike(*map(_as_injected_once, (answer, mine))):
         return "In a second injection, Istio forgets the user's settings, or takes its own probes for the application's"
-    before, after = (each.get("pod", {}).get("metadata", {}).get("labels", {}) for each in (answer, mine))
+    before, after = (outcome.get("pod", {}).get("metadata", {}).get("labels", {}) for outcome in (answer, mine))
     hides = plane.revision.behaviours.hides_deployment_config
     if hides and before == {key: after[key] for key in after if key != "deploymentconfig"}:
         return "Istio deletes the only label of a pod of a DeploymentConfig"
@@ -176,8 +176,12 @@ def _as_injected_once(answer: Answer) -> Answer:
     """Return an answer without what a second injection records otherwise."""
     result = deepcopy(answer)
     result.get("pod", {}).get("metadata", {}).get("annotations", {}).pop("proxy.istio.io/overrides", None)
-    for container in (each for kind in CONTAINERS for each in result.get("pod", {}).get("spec", {}).get(kind) or ()):
-        container["env"] = [each for each in container.get("env", ()) if each["name"] != "ISTIO_KUBE_APP_PROBERS"]
+    for container in (
+        container for kind in CONTAINERS for container in result.get("pod", {}).get("spec", {}).get(kind) or ()
+    ):
+        container["env"] = [
+            variable for variable in container.get("env", ()) if variable["name"] != "ISTIO_KUBE_APP_PROBERS"
+        ]
         if "-u" in (arguments := container.get("args") or [])[:-1]:
             arguments[arguments.index("-u") + 1] = ""
     return result

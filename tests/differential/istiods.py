@@ -138,8 +138,8 @@ async def answers(istiod: Istiod, cases: list[Case], runs: int = 1) -> list[Answ
 def ask(address: Address, cases: list[Case], runs: int = 1) -> list[Answer | None]:
     """Open connections to an istiod, and return its answers to cases."""
 
-    async def asked() -> list[Answer | None]:
+    async def replies() -> list[Answer | None]:
         async with Istiod.at(address) as istiod:
             return await answers(istiod, cases, runs)
 
-    return asyncio.run(asked())
+    return asyncio.run(replies())

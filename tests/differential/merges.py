@@ -71,7 +71,7 @@ class Pairs:
 
     def struct(self, name: str, depth: int, key: str = "") -> dict[str, Any]:
         """An object with some fields of a struct, those that are merged rather than others."""
-        fields = self.chosen(name, depth)
+        fields = self.choose(name, depth)
         result = {field.json: self.value(field.type, depth, field.merge_key) for field in fields}
         if key and not self.dice.happens(0.01):
             result[key] = self.key_of(struct_type(name).by_json[key])
@@ -79,13 +79,13 @@ class Pairs:
             result[self.dice.one_of(UNKNOWN)] = self.dice.one_of(ODD)
         return result
 
-    def chosen(self, name: str, depth: int) -> list[FieldType]:
+    def choose(self, name: str, depth: int) -> list[FieldType]:
         """Some fields of a struct: few, and fewer the deeper."""
         fields = [field for field in struct_type(name).by_json.values() if field.json not in {"status", *dropped(name)}]
         merged = [field for field in fields if field.strategy or field.json in ("metadata", "spec", "template")]
-        found = self.dice.some_of(merged, 0.5 if depth < FEW else 0.25) if depth < DEEPEST else []
-        found += [self.dice.one_of(fields) for _ in range(self.dice.below(FEW))]
-        return self.dice.shuffled(found)
+        fields_of = self.dice.some_of(merged, 0.5 if depth < FEW else 0.25) if depth < DEEPEST else []
+        fields_of += [self.dice.one_of(fields) for _ in range(self.dice.below(FEW))]
+        return self.dice.shuffled(fields_of)
 
     def key_of(self, field: FieldType) -> Any:
         """A value for a merge key, one of so few that items meet."""

@@ -57,9 +57,9 @@ class ProxyConfigs:
     def message(self, name: str, depth: int, odd: float) -> dict[str, Any]:
         """Some fields of a message, by either name."""
         fields = message_type(name).fields
-        chosen = [self.dice.one_of(fields) for _ in range(self.dice.below(5))] if fields else []
+        picked = [self.dice.one_of(fields) for _ in range(self.dice.below(5))] if fields else []
         result = {
-            (field.json if self.dice.happens(0.8) else field.proto): self.value(field, depth, odd) for field in chosen
+            (field.json if self.dice.happens(0.8) else field.proto): self.value(field, depth, odd) for field in picked
         }
         if self.dice.happens(0.04):
             result[self.dice.one_of(("unknown", "Concurrency", "status-port"))] = self.dice.one_of(ODD)

@@ -20,7 +20,7 @@ from pathlib import Path
 import orjson
 
 from tests.differential.comparisons import COMPARISONS, Comparison
-from tests.differential.golang import Question, asked, built
+from tests.differential.golang import Question, ask_go, built
 
 FOLDER = Path(__file__).with_name("recorded")
 SEED = "recorded"
@@ -71,8 +71,10 @@ def recorded(name: str) -> Recording:
 def record(comparison: Comparison, program: Path) -> Recording:
     """Ask Go."""
     questions = comparison.questions(SEED, COUNTS[comparison.name])
-    given = asked(program, comparison.kind, [{**question, "runs": comparison.runs * OFTENER} for question in questions])
-    answers = [comparison.gos(each) for each in given]
+    replies = ask_go(
+        program, comparison.kind, [{**question, "runs": comparison.runs * OFTENER} for question in questions]
+    )
+    answers = [comparison.gos(reply) for reply in replies]
     return Recording(fingerprint(questions), answers[:WHOLE], [digest(answer) for answer in answers])
 
 

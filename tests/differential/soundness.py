@@ -23,7 +23,7 @@ from injector.injection.result import Injected, RequestFacts
 from injector.injection.steps.status import read_status
 from injector.istio.revision import Revision
 from injector.kube.typed import is_struct, struct_type, underlying
-from tests.differential.golang import Question, asked
+from tests.differential.golang import Question, ask_go
 from tests.property.mutations import mutated
 from tests.trials import TrialResults
 
@@ -43,24 +43,24 @@ class Soundness(TrialResults):
         self, subjects: Sequence[tuple[Revision, list[dict[str, Any]]]], dice: random.Random, count: int
     ) -> None:
         """Try ``count`` mutated pods of the revisions' own."""
-        results = [self._made(*dice.choice(subjects), dice) for _ in range(count)]
-        sent = asked(self.program, "pod", [{"original": pod} for _, pod, _ in results])
+        results = [self._trial(*dice.choice(subjects), dice) for _ in range(count)]
+        sent = ask_go(self.program, "pod", [{"original": pod} for _, pod, _ in results])
         questions: list[Question] = []
         for number, ((revision, pod, facts), answer) in enumerate(zip(results, sent, strict=True)):
             self.tried += 1
             if "error" in answer:
                 self.came["no pod"] += 1
                 continue
-            given = orjson.loads(answer["result"]) if number % 2 else pod
-            question = self._question(revision, given, facts)
+            before_patch = orjson.loads(answer["result"]) if number % 2 else pod
+            question = self._question(revision, before_patch, facts)
             if question is not None:
                 questions.append(question)
-        for question, answer in zip(questions, asked(self.program, "sound", questions), strict=True):
+        for question, answer in zip(questions, ask_go(self.program, "sound", questions), strict=True):
             faults = [*answer.get("faults", ()), *lost(question, answer.get("result"))]
             self.faults += [f"{fault}\n  {orjson.dumps(question['original']).decode()}" for fault in faults]
 
     @staticmethod
-    def _made(
+    def _trial(
         revision: Revision, pods: list[dict[str, Any]], dice: random.Random
     ) -> tuple[Revision, dict[str, Any], RequestFacts]:
         return revision, mutated(dice.choice(pods), dice), RequestFacts(dice.choice(NAMESPACES), deny_invalid=False)
@@ -94,12 +94,18 @@ def lost(question: Question, applied: str | None) -> Iterator[str]:
         yield "evanphx/json-patch applies it otherwise than we do"
     status = read_status(before) or {}
     for name in ("containers", "initContainers", "volumes"):
-        given = [each.get("name", "") for each in listed(before, name)]
-        users = [each for each in given if not each.startswith(OWN_NAMES) and each not in status.get(name, ())]
-        kept = [each.get("name", "") for each in listed(after, name) if each.get("name", "") in users]
+        names_before = [container.get("name", "") for container in listed(before, name)]
+        users = [
+            name_of
+            for name_of in names_before
+            if not name_of.startswith(OWN_NAMES) and name_of not in status.get(name, ())
+        ]
+        names_after = [
+            container.get("name", "") for container in listed(after, name) if container.get("name", "") in users
+        ]
         # A strategic merge moves the second of a name to the first: the API server refuses such a pod later anyway.
-        if kept != users and len(set(given)) == len(given):
-            yield f"{name} were {given}, and the user's are {kept}"
+        if names_after != users and len(set(names_before)) == len(names_before):
+            yield f"{name} were {names_before}, and the user's are {names_after}"
     missing = Counter(unknown(before, "v1.Pod")) - Counter(unknown(after, "v1.Pod"))
     if missing:
         yield f"unknown fields are lost: {sorted(missing)}"

@@ -150,15 +150,15 @@ def test_each_directive_and_setting_is_used() -> None:
     assert {key for some in configs().values() for config in some for key in config} >= {*SETTINGS, "template"}
 
 
-def merged_lists(type_name: str, seen: frozenset[str] = frozenset()) -> Iterator[tuple[str, str]]:
+def merged_lists(type_name: str, above: frozenset[str] = frozenset()) -> Iterator[tuple[str, str]]:
     """Yield the struct and the name of each list with a merge key that a value of a type can have."""
     name = underlying(type_name.removeprefix("*")).removeprefix("[]").removeprefix("*")
-    if not is_struct(name) or name in seen:
+    if not is_struct(name) or name in above:
         return
     for field in struct_type(name).by_json.values():
         if field.merge_key:
             yield name, field.json
-        yield from merged_lists(field.type, seen | {name})
+        yield from merged_lists(field.type, above | {name})
 
 
 def changed_lists(type_name: str, before: Any, after: Any) -> Iterator[tuple[str, str]]:
@@ -180,11 +180,11 @@ def changed_lists(type_name: str, before: Any, after: Any) -> Iterator[tuple[str
 
 def test_a_list_of_each_merge_key_keeps_items_and_changes() -> None:
     changed = {
-        each
+        path
         for recording in recordings()
         for case, answer in recording.answers
         if "pod" in answer and not case.name.startswith("random ")
-        for each in changed_lists("v1.Pod", case.pod, answer["pod"])
+        for path in changed_lists("v1.Pod", case.pod, answer["pod"])
     }
 
     assert set(merged_lists("v1.Pod")) - changed == UNREACHABLE
@@ -198,7 +198,7 @@ def named(minor: str, plane: str, case: str) -> tuple[Recording, Case]:
     """Return a recorded case by its name."""
     for recording in recordings():
         if (recording.plane.minor, recording.name) == (minor, plane):
-            return recording, next(each for each, _ in recording.answers if each.name == case)
+            return recording, next(recorded for recorded, _ in recording.answers if recorded.name == case)
     raise LookupError(f"no recording {minor} {plane}")
 
 

@@ -158,15 +158,15 @@ def test_answers_that_are_not_always_the_same_are_left_out(istiod: FakeIstiod) -
 def test_the_recorder_writes_the_answers_with_the_release_commit_and_date(istiod: FakeIstiod, tmp_path: Path) -> None:
     recording.main(["--folders", str(tmp_path), "--minor", "1.30"])
     output = tmp_path / "answers.jsonl.gz"
-    asked = ["--istiod", istiod.url, "--revision", str(tmp_path / "plain"), "--pods", "2"]
+    arguments = ["--istiod", istiod.url, "--revision", str(tmp_path / "plain"), "--pods", "2"]
     version = ["--version-url", istiod.url.replace("/inject", "/version"), "--output", str(output)]
 
-    assert recording.main([*asked, *version]) == 0
-    (kept,) = read(output)
-    assert (kept.release, kept.commit, kept.name) == ("1.30.3", COMMIT, "plain")
-    assert kept.date.startswith("20")
-    assert {case.name for case, _ in kept.answers} >= {"a pod", "directives", "random 0", "random 1"}
-    assert all(answer["pod"]["metadata"]["labels"] == {"by": "istiod"} for _, answer in kept.answers)
+    assert recording.main([*arguments, *version]) == 0
+    (written_recording,) = read(output)
+    assert (written_recording.release, written_recording.commit, written_recording.name) == ("1.30.3", COMMIT, "plain")
+    assert written_recording.date.startswith("20")
+    assert {case.name for case, _ in written_recording.answers} >= {"a pod", "directives", "random 0", "random 1"}
+    assert all(answer["pod"]["metadata"]["labels"] == {"by": "istiod"} for _, answer in written_recording.answers)
 
 
 def test_the_recorder_says_in_a_line_why_there_is_no_answer(
@@ -174,9 +174,9 @@ def test_the_recorder_says_in_a_line_why_there_is_no_answer(
 ) -> None:
     istiod.reply = lambda _: 404
     recording.main(["--folders", str(tmp_path), "--minor", "1.30"])
-    asked = ["--istiod", istiod.url, "--revision", str(tmp_path / "plain"), "--release", "1.30.3"]
+    arguments = ["--istiod", istiod.url, "--revision", str(tmp_path / "plain"), "--release", "1.30.3"]
 
-    assert recording.main([*asked, "--output", str(tmp_path / "answers.jsonl.gz")]) == 1
+    assert recording.main([*arguments, "--output", str(tmp_path / "answers.jsonl.gz")]) == 1
     assert capsys.readouterr().err == f"error: {istiod.url}: HTTP status 404: no endpoints available\n"
     assert not (tmp_path / "answers.jsonl.gz").exists()
 

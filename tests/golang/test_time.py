@@ -79,12 +79,12 @@ def test_a_zone_is_formatted_by_its_name_and_offset(time: datetime, expected: st
 
 
 def test_a_zone_of_the_database_has_summer_time() -> None:
-    shown = [
+    texts = [
         format_time(in_zone(from_unix(seconds), "Europe/Berlin"), "15:04:05 MST")
         for seconds in (1_711_846_799, 1_711_846_800)
     ]
 
-    assert shown == ["01:59:59 CET", "03:00:00 CEST"]
+    assert texts == ["01:59:59 CET", "03:00:00 CEST"]
 
 
 @pytest.mark.parametrize("name", ["", "UTC", "Local", "Nowhere/None", "../UTC", "/etc/localtime", "Europe", "a\0b"])
@@ -99,9 +99,9 @@ def test_a_time_is_read_as_in_go(layout: str, text: str, expected: str) -> None:
 
 @cases("layout", "text", "fault")
 def test_a_text_that_is_not_a_date_is_refused_with_gos_text(layout: str, text: str, fault: str) -> None:
-    shown = text.replace("é", "\\xc3\\xa9").replace("\u017f", "\\xc5\\xbf")
+    escaped = text.replace("é", "\\xc3\\xa9").replace("\u017f", "\\xc5\\xbf")
 
-    expected = re.escape(f'parsing time "{shown}"{fault}')
+    expected = re.escape(f'parsing time "{escaped}"{fault}')
     with pytest.raises(ValueError, match=f"^{expected}$"):
         parse_time(layout, text)
 

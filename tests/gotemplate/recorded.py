@@ -53,14 +53,14 @@ def floats(value: Any) -> Any:
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def differences(found: Iterable[Case], name: str) -> list[str]:
+def differences(cases: Iterable[Case], name: str) -> list[str]:
     """The cases that we answer otherwise than Go, for a test to show; the data is that of a corpus file."""
-    return wrong_answers(found, recording(name)["data"])
+    return wrong_answers(cases, recording(name)["data"])
 
 
-def wrong_answers(found: Iterable[Case], data: Any) -> list[str]:
+def wrong_answers(cases: Iterable[Case], data: Any) -> list[str]:
     """The cases that we answer otherwise than Go for this data."""
-    return [shown for case in found for shown in _difference(case, answer(case, data), expected(case))]
+    return [difference for case in cases for difference in _difference(case, answer(case, data), expected(case))]
 
 
 def answer(case: Case, data: Any) -> tuple[str, str]:
@@ -89,9 +89,9 @@ def compiled(case: Case, funcs: dict[str, Func]) -> GoTemplate:
     )
 
 
-def typed_differences(chosen: Callable[[Case], bool], name: str = "typed") -> list[str]:
+def typed_differences(wanted: Callable[[Case], bool], name: str = "typed") -> list[str]:
     """The cases on typed values that we answer otherwise than Go, among those chosen; there have to be some."""
-    results = [case for case in recorded_cases(name) if chosen(case)]
+    results = [case for case in recorded_cases(name) if wanted(case)]
     assert results
     values = recording(name)["values"]
     return [difference for case in results for difference in _typed_differences(case, values)]

@@ -14,8 +14,8 @@ from tests.cases import cases
 from tests.gotemplate.world import functions, record
 
 
-def render(source: str, data: Any = None, **given: Func) -> str:
-    return compile_template("t", source, funcs={**functions(), **given}).execute(data)
+def render(source: str, data: Any = None, **own: Func) -> str:
+    return compile_template("t", source, funcs={**functions(), **own}).execute(data)
 
 
 @cases("text", "data", "expected")

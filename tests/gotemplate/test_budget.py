@@ -66,10 +66,10 @@ def rendering(**limits: int) -> Rendering:
     return Rendering(Budget(clock=lambda: 0.0, **limits))
 
 
-def written(found: Rendering, *pieces: str) -> None:
+def written(rendering: Rendering, *pieces: str) -> None:
     for piece in pieces:
-        found.out.append(piece)
-        found.tick(1)
+        rendering.out.append(piece)
+        rendering.tick(1)
 
 
 def test_the_text_is_what_was_written() -> None:
@@ -129,7 +129,7 @@ def test_a_rendering_inside_another_spends_that_ones_budget(limit: str, use: Cal
 
 
 SIZE = 60_000
-EACH = sized(67, 29)
+ONE_IN = sized(67, 29)
 CALLS = sized(300, 800)
 MINUTES = 600
 ROOT = Path(__file__).parents[2]
@@ -191,11 +191,11 @@ def test_what_a_function_returns_takes_memory(result: Any, size: int) -> None:
 
 def test_a_dictionary_that_a_function_returns_as_it_came_has_one_entry_more() -> None:
     entries = dict.fromkeys(range(10_000))
-    assert spent(function(lambda given: given, costs.COPY), entries, memory=104) == ""
+    assert spent(function(lambda argument: argument, costs.COPY), entries, memory=104) == ""
 
 
 def test_what_a_function_finds_in_its_arguments_is_not_counted_again() -> None:
-    assert spent(function(lambda given: given[0], costs.PASS), ["a" * 10**6], memory=0) == ""
+    assert spent(function(lambda argument: argument[0], costs.PASS), ["a" * 10**6], memory=0) == ""
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_a_template_takes_no_longer_to_compile_than_it_is_long(template: str) ->
 
 
 def test_no_function_takes_more_than_a_rendering_may_whatever_it_is_given() -> None:
-    command = [sys.executable, "-m", "tests.property.hostile", str(SIZE), str(EACH)]
+    command = [sys.executable, "-m", "tests.property.hostile", str(SIZE), str(ONE_IN)]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=MINUTES, check=False)
     *lines, last = result.stdout.splitlines() or [""]
 

@@ -73,7 +73,7 @@ def test_a_width_of_thousands_of_digits_ends_the_format(template: str, value: ob
     assert sprintf(template, value) == expected
 
 
-def shown(value: Any, verb: str = "v", **flags: bool) -> str:
+def format_value(value: Any, verb: str = "v", **flags: bool) -> str:
     return print_operand(value, verb, Spec(**flags))
 
 
@@ -95,18 +95,22 @@ def shown(value: Any, verb: str = "v", **flags: bool) -> str:
 def test_a_value_has_a_plain_form_one_with_names_and_one_in_gos_syntax(
     value: Any, plain: str, named: str, syntax: str
 ) -> None:
-    assert (shown(value), shown(value, plus_v=True), shown(value, sharp_v=True)) == (plain, named, syntax)
+    assert (format_value(value), format_value(value, plus_v=True), format_value(value, sharp_v=True)) == (
+        plain,
+        named,
+        syntax,
+    )
 
 
 def test_a_value_that_names_itself_prints_by_its_name() -> None:
     fault = record("main.Fault", Text="x")
-    assert shown(fault) == "fault: x"
-    assert shown([Pointer("*main.Fault", fault)]) == "[fault: x]"
-    assert shown(fault, sharp_v=True) == 'main.Fault{Text:"x"}'
+    assert format_value(fault) == "fault: x"
+    assert format_value([Pointer("*main.Fault", fault)]) == "[fault: x]"
+    assert format_value(fault, sharp_v=True) == 'main.Fault{Text:"x"}'
 
 
 def test_a_name_that_panics_is_said_to() -> None:
-    assert shown(record("main.Broken"), "s") == "%!s(PANIC=String method: no text)"
+    assert format_value(record("main.Broken"), "s") == "%!s(PANIC=String method: no text)"
 
 
 @cases(
@@ -116,28 +120,28 @@ def test_a_name_that_panics_is_said_to() -> None:
     also=[(Int64(1), "s", "%!s(int64=1)"), (record("main.Fault", Text="x"), "d", "{%!d(string=x)}")],
 )
 def test_a_verb_that_a_value_has_not_is_complained_of(value: Any, verb: str, expected: str) -> None:
-    assert shown(value, verb) == expected
+    assert format_value(value, verb) == expected
 
 
 def test_a_type_is_printed_by_its_verb() -> None:
-    assert shown(Map("string", "[]int"), "T") == "map[string][]int"
+    assert format_value(Map("string", "[]int"), "T") == "map[string][]int"
 
 
 def test_functions_and_lists_have_an_address() -> None:
-    assert shown(Func("f", "func()", print)).startswith("0x")
-    assert shown([1], "p").startswith("0x")
-    assert shown(Func("f", "func()", print, nil=True)) == "<nil>"
+    assert format_value(Func("f", "func()", print)).startswith("0x")
+    assert format_value([1], "p").startswith("0x")
+    assert format_value(Func("f", "func()", print, nil=True)) == "<nil>"
 
 
 def test_a_pointer_to_a_scalar_shows_it_since_its_address_differs_on_each_run() -> None:
-    assert shown(Pointer("*int", 5)) == "5"
+    assert format_value(Pointer("*int", 5)) == "5"
 
 
 def test_a_value_that_is_inside_itself_is_refused() -> None:
     loop: list[Any] = []
     loop.append(loop)
     with pytest.raises(FuncError, match="nests too deeply"):
-        shown(loop)
+        format_value(loop)
 
 
 def test_a_value_that_prints_too_large_is_refused() -> None:
@@ -145,7 +149,7 @@ def test_a_value_that_prints_too_large_is_refused() -> None:
     for _ in range(20):
         shared = [shared, shared]
     with pytest.raises(FuncError, match="result too large"):
-        shown(shared)
+        format_value(shared)
 
 
 FORMATS: dict[str, Callable[[Any, str, Spec], str | None]] = {
@@ -190,7 +194,7 @@ def test_a_complex_number_has_two_parts_and_the_second_a_sign() -> None:
 
 
 def test_a_verb_that_there_is_not_gives_nothing() -> None:
-    assert shown(True, "d") == "%!d(bool=true)"
+    assert format_value(True, "d") == "%!d(bool=true)"
     assert format_string("x", "d", Spec()) is None
     assert format_integer(1, "s", Spec()) is None
     assert format_real(1.0, "d", Spec()) is None

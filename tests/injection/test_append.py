@@ -66,7 +66,7 @@ def inject(
 
 
 def names(pod: dict[str, Any], kind: str = "containers") -> list[str]:
-    return [each["name"] for each in pod["spec"].get(kind, [])]
+    return [container["name"] for container in pod["spec"].get(kind, [])]
 
 
 @cases("pod", "made_with", "expected")
@@ -210,11 +210,11 @@ def test_the_proxy_has_as_many_threads_as_cpus(resources: dict[str, Any], expect
     assert args == (["proxy"] if expected is None else ["proxy", "--concurrency", expected])
 
 
-@cases("args", "kept")
-def test_threads_that_are_given_stay_unless_they_are_none(args: list[str], kept: bool) -> None:
+@cases("args", "stay")
+def test_threads_that_are_given_stay_unless_they_are_none(args: list[str], stay: bool) -> None:
     result = with_concurrency(spec_of(proxy(args=args, resources={"limits": {"cpu": "2"}})))
 
-    assert proxy_of(result)["args"] == (args if kept else [*args, "--concurrency", "2"])
+    assert proxy_of(result)["args"] == (args if stay else [*args, "--concurrency", "2"])
 
 
 def test_without_a_proxy_nothing_gets_threads() -> None:

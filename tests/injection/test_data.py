@@ -44,11 +44,11 @@ def _revision(
 
 
 def _data(revision: Revision, pod: dict[str, Any] | None = None, **facts: Any) -> TemplateData:
-    given = make_pod() if pod is None else pod
-    return template_data(webhook_parameters(revision, given, RequestFacts(**facts)), given)
+    subject = make_pod() if pod is None else pod
+    return template_data(webhook_parameters(revision, subject, RequestFacts(**facts)), subject)
 
 
-def _shown(
+def _render(
     expression: str,
     version: str = "1.30",
     pod: dict[str, Any] | None = None,
@@ -59,9 +59,9 @@ def _shown(
     return built.templates["sidecar"].render(_data(built, {**make_pod(), **(pod or {})}, namespace_meta=namespace_meta))
 
 
-@cases("expression", "given", "expected")
-def test_a_template_sees(expression: str, given: dict[str, Any], expected: str) -> None:
-    assert _shown(expression, **given) == expected
+@cases("expression", "options", "expected")
+def test_a_template_sees(expression: str, options: dict[str, Any], expected: str) -> None:
+    assert _render(expression, **options) == expected
 
 
 @cases("tag", "image_type", "expected")

@@ -65,9 +65,9 @@ def drift(pod: dict[str, Any], revision: Revision = STABLE) -> Drift:
 def changed_proxy(pod: dict[str, Any], **fields: Any) -> dict[str, Any]:
     """The pod with fields of its proxy replaced; None takes one out."""
     proxy = {**proxy_of(pod), **fields}
-    kept = {key: value for key, value in proxy.items() if value is not None}
+    remaining = {key: value for key, value in proxy.items() if value is not None}
     others = [container for container in pod["spec"]["containers"] if container["name"] != "istio-proxy"]
-    return {**pod, "spec": {**pod["spec"], "containers": [*others, kept]}}
+    return {**pod, "spec": {**pod["spec"], "containers": [*others, remaining]}}
 
 
 @pytest.mark.parametrize("revision", [STABLE, CANARY], ids=lambda revision: revision.name)
@@ -210,15 +210,15 @@ def test_a_pod_as_created_is_what_its_webhook_saw() -> None:
     assert as_created(make_pod("own", namespace="shop"))["metadata"] == {"name": "own", "namespace": "shop"}
 
 
-@pytest.mark.parametrize(("named", "kept"), [(True, {REV: "prod"}), (False, {})])
+@pytest.mark.parametrize(("named", "labels"), [(True, {REV: "prod"}), (False, {})])
 def test_the_label_of_the_revision_is_the_users_where_the_status_has_the_name(
-    named: bool, kept: dict[str, str]
+    named: bool, labels: dict[str, str]
 ) -> None:
     pod = running(labels={REV: "prod", "app": "web"})
     if not named:
         pod["metadata"]["annotations"][STATUS] = json.dumps({"containers": ["istio-proxy"]})
 
-    assert as_created(pod)["metadata"]["labels"] == {"app": "web", **kept}
+    assert as_created(pod)["metadata"]["labels"] == {"app": "web", **labels}
 
 
 def test_a_pod_whose_proxy_was_changed_by_hand_cannot_be_told_as_created() -> None:
@@ -236,7 +236,7 @@ def test_the_changes_are_of_the_injection_alone() -> None:
     assert template_changes(pod, fresh) == ()
 
 
-@pytest.mark.parametrize("revision", [STABLE, CANARY], ids=lambda each: each.name)
+@pytest.mark.parametrize("revision", [STABLE, CANARY], ids=lambda row: row.name)
 def test_a_pod_without_the_api_servers_defaults_has_the_same_changes(revision: Revision) -> None:
     without = injected(STABLE, created()).pod
     fresh = injected(revision, created()).pod

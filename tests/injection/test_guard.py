@@ -64,7 +64,7 @@ def injected(annotations: dict[str, str], guard: str = ENFORCE, config: str = CO
 
 
 def names(result: Injected, kind: str = "containers") -> list[str]:
-    return [each["name"] for each in result.pod["spec"][kind]]
+    return [container["name"] for container in result.pod["spec"][kind]]
 
 
 def test_a_value_that_breaks_out_is_refused_by_name_and_not_shown() -> None:
@@ -363,9 +363,9 @@ def test_values_with_syntax_that_only_a_template_decodes_are_guarded(value: str,
 def test_a_hostile_pod_costs_few_renderings(monkeypatch: pytest.MonkeyPatch) -> None:
     counts: list[int] = []
 
-    def counted(params: Parameters, seen: dict[str, Any]) -> TemplateData:
+    def counted(params: Parameters, calls: dict[str, Any]) -> TemplateData:
         counts.append(1)
-        return template_data(params, seen)
+        return template_data(params, calls)
 
     monkeypatch.setattr(guard_module, "template_data", counted)
 
@@ -434,7 +434,7 @@ def test_fillers_are_harmless_as_long_as_the_text_and_differ_where_it_is_dangero
     filled = [filler.fill(text) for filler in EVERY]
 
     assert not any(map(is_dangerous, filled))
-    assert {len(each) for each in filled} == {len(text)}
+    assert {len(text) for text in filled} == {len(text)}
     assert (len(set(filled[:2])) > 1) is is_dangerous(text)
 
 
@@ -473,7 +473,7 @@ def test_templates_that_decode_make_any_text_dangerous_that_is_not_a_plain_name(
 
     assert is_encoded(text)
     assert filled[0] != filled[1]
-    assert not any("%" in each or is_dangerous(each) for each in filled)
+    assert not any("%" in text or is_dangerous(text) for text in filled)
 
 
 @pytest.mark.parametrize("text", ["shop", "web-frontend-2", "deployment", "", "1.2"])

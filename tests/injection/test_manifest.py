@@ -159,15 +159,15 @@ def test_every_pod_template_of_a_workload_is_injected(rule: str, spec: dict[str,
     others = parse_rules([rule])
     lines: list[str] = []
 
-    found = inject_object(revision_of(), obj, warn=lines.append, others=others) or {}
+    result = inject_object(revision_of(), obj, warn=lines.append, others=others) or {}
     parts = inject_templates(revision_of(), obj, warn=lines.append, others=others)
 
-    assert [len(each.pod["spec"]["containers"]) for each in created_pods(found, "", others)] == [1, 2]
-    assert next(created_pods(found, "", others)).part == declined
-    assert [template_at(found, path) for path in parts] == list(parts.values())
+    assert [len(created_pod.pod["spec"]["containers"]) for created_pod in created_pods(result, "", others)] == [1, 2]
+    assert next(created_pods(result, "", others)).part == declined
+    assert [template_at(result, path) for path in parts] == list(parts.values())
     assert len(parts) == 1
     assert lines == 2 * [f'===> Skipping injection because {kind} "ml/w" at {declined} has sidecar injection disabled']
-    assert uninject_object(found, others) == obj
+    assert uninject_object(result, others) == obj
 
 
 def test_the_object_given_is_not_changed() -> None:
@@ -188,7 +188,7 @@ def test_the_items_of_a_list_are_injected_in_place_and_others_stay() -> None:
 
     result = injected(revision_of(), listed)
 
-    assert result["items"] == [service, *(injected(revision_of(), each) for each in (workload(), make_pod()))]
+    assert result["items"] == [service, *(injected(revision_of(), obj) for obj in (workload(), make_pod()))]
 
 
 @pytest.mark.parametrize(

@@ -29,14 +29,18 @@ def inject_config(minor: Minor, template: str, more: dict[str, Any]) -> str:
     return json.dumps({"policy": "enabled", "templates": {"sidecar": f"spec:\n{indent(template, '  ')}"}, **more})
 
 
-def outcome(minor: Minor, template: str, asked: dict[str, Any]) -> dict[str, Any]:
+def outcome(minor: Minor, template: str, pod_options: dict[str, Any]) -> dict[str, Any]:
     """Return what a minor makes of a pod: the parts of the injected pod that the cases look at, or that there is none."""
     plane = ControlPlane(
-        format_minor(minor), inject_config(minor, template, asked.get("config", {})), **PLANE | asked.get("plane", {})
+        format_minor(minor),
+        inject_config(minor, template, pod_options.get("config", {})),
+        **PLANE | pod_options.get("plane", {}),
     )
-    pod = make_pod(**asked.get("pod", {}))
+    pod = make_pod(**pod_options.get("pod", {}))
     case = Case(
-        "", as_served({**pod, "metadata": pod["metadata"] | asked.get("metadata", {})}), asked.get("path", "/inject")
+        "",
+        as_served({**pod, "metadata": pod["metadata"] | pod_options.get("metadata", {})}),
+        pod_options.get("path", "/inject"),
     )
     try:
         answer = ours(plane, case)
@@ -52,7 +56,7 @@ def outcome(minor: Minor, template: str, asked: dict[str, Any]) -> dict[str, Any
         "spec": pod["spec"],
         "app": pod["spec"]["containers"][0],
         "proxy": proxy_of(pod),
-        "env": {each["name"]: each.get("value", "") for each in proxy_of(pod).get("env", [])},
+        "env": {variable["name"]: variable.get("value", "") for variable in proxy_of(pod).get("env", [])},
     }
 
 
@@ -66,12 +70,12 @@ def part(outcome: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@cases("minor", "template", "asked", "before", "after")
+@cases("minor", "template", "pod_options", "before", "after")
 def test_a_minor_differs_from_the_one_before(
-    minor: Minor, template: str, asked: dict[str, Any], before: dict[str, Any], after: dict[str, Any]
+    minor: Minor, template: str, pod_options: dict[str, Any], before: dict[str, Any], after: dict[str, Any]
 ) -> None:
-    older = outcome((minor[0], minor[1] - 1), template, asked)
-    newer = outcome(minor, template, asked)
+    older = outcome((minor[0], minor[1] - 1), template, pod_options)
+    newer = outcome(minor, template, pod_options)
 
     assert part(older, before) == before
     assert part(newer, after) == after

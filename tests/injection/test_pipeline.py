@@ -97,18 +97,18 @@ def test_templates_see_the_namespace_of_the_request_and_the_patch_leaves_it_out(
 
     assert proxy_of(result.pod)["image"] == "shop"
     assert result.pod["metadata"]["namespace"] == "shop"
-    assert [each for each in result.patch if each["path"].startswith("/metadata/namespace")] == []
+    assert [operation for operation in result.patch if operation["path"].startswith("/metadata/namespace")] == []
 
 
-@cases("expression", "pod", "given", "expected")
+@cases("expression", "pod", "options", "expected")
 def test_a_template_renders_for_a_pod(
-    expression: str, pod: dict[str, Any], given: dict[str, Any], expected: str
+    expression: str, pod: dict[str, Any], options: dict[str, Any], expected: str
 ) -> None:
-    facts = RequestFacts("shop", namespace_meta=given.get("namespace_meta"))
+    facts = RequestFacts("shop", namespace_meta=options.get("namespace_meta"))
     base = make_pod()
     pod = {**base, "metadata": {**base["metadata"], **pod}}
 
-    assert image_of_proxy(expression, pod, facts, **given.get("revision", {})) == expected
+    assert image_of_proxy(expression, pod, facts, **options.get("revision", {})) == expected
 
 
 def test_a_pod_is_read_as_go_reads_it() -> None:
@@ -182,8 +182,8 @@ def test_a_pod_that_is_injected_again_is_rendered_without_the_first_injection() 
 def test_on_openshift_a_user_of_all_containers_is_not_an_override(
     env: dict[str, str], templates: int | None, user: int
 ) -> None:
-    given = [make_container(name, securityContext={"runAsUser": 7}) for name in ("app", "istio-proxy")]
-    pod = make_pod(containers=given)
+    containers = [make_container(name, securityContext={"runAsUser": 7}) for name in ("app", "istio-proxy")]
+    pod = make_pod(containers=containers)
     config = CONFIG if templates is None else f"{CONFIG}        securityContext: {{runAsUser: {templates}}}\n"
 
     result = injected(revision_of(config=config, env=env), pod)
@@ -194,12 +194,12 @@ def test_on_openshift_a_user_of_all_containers_is_not_an_override(
 
 def test_on_openshift_the_proxys_group_does_not_go_to_the_container_in_its_place() -> None:
     assigned = {"runAsUser": 7, "runAsGroup": 8}
-    given = [
+    containers = [
         make_container("istio-proxy", securityContext=assigned),
         make_container("app", securityContext={"runAsUser": 7}),
     ]
 
-    result = injected(revision_of(env={"PLATFORM": "openshift"}), make_pod(containers=given))
+    result = injected(revision_of(env={"PLATFORM": "openshift"}), make_pod(containers=containers))
 
     contexts = {item["name"]: item.get("securityContext") for item in result.pod["spec"]["containers"]}
     assert contexts == {"app": {"runAsUser": 7}, "istio-proxy": {}}
@@ -259,9 +259,9 @@ def test_a_pod_with_very_many_entries_takes_no_longer_for_each(pod: dict[str, An
 
     once = inject_pod(revision, pod, UNCHECKED)
     assert isinstance(once, Injected)
-    for each in (pod, once.pod):
+    for subject in (pod, once.pod):
         with suppress(DataError):
-            inject_pod(revision, each, FACTS)
+            inject_pod(revision, subject, FACTS)
 
     assert time.thread_time() - start < 5
 

@@ -28,7 +28,7 @@ from injector.injection.tools.podchanges import (
 from tests.cases import cases
 from tests.factories import make_container, make_pod
 
-GIVEN = make_pod()
+PLAIN_POD = make_pod()
 PRIVATE = "hunter2-hunter2"
 
 
@@ -38,7 +38,7 @@ def pod_with(proxy: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]
 
 
 def kinds_of(old: dict[str, Any], new: dict[str, Any]) -> list[tuple[str, str]]:
-    return [(change.kind, change.path) for change in pod_changes(old, new, GIVEN)]
+    return [(change.kind, change.path) for change in pod_changes(old, new, PLAIN_POD)]
 
 
 @cases("old", "new", "kind", "path")
@@ -46,16 +46,16 @@ def test_a_field_of_a_container_has_its_kind(old: dict[str, Any], new: dict[str,
     assert kinds_of(pod_with(old), pod_with(new)) == [(kind, f"containers[istio-proxy].{path}")]
 
 
-@cases("given", "old", "new", "expected")
+@cases("before", "old", "new", "expected")
 def test_changes_of_a_pod_are_told_by_kind_and_place(
-    given: dict[str, Any], old: dict[str, Any], new: dict[str, Any], expected: list[list[Any]]
+    before: dict[str, Any], old: dict[str, Any], new: dict[str, Any], expected: list[list[Any]]
 ) -> None:
-    results = pod_changes(make_pod(**old), make_pod(**new), make_pod(**given))
+    results = pod_changes(make_pod(**old), make_pod(**new), make_pod(**before))
 
-    assert [[change.kind, change.path, *map(shown, (change.old, change.new))] for change in results] == expected
+    assert [[change.kind, change.path, *map(format_value, (change.old, change.new))] for change in results] == expected
 
 
-def shown(value: Any) -> Any:
+def format_value(value: Any) -> Any:
     """A value of a change as the cases have it: an absent one is null."""
     return None if value is ABSENT else value
 
@@ -64,7 +64,9 @@ def shown(value: Any) -> Any:
 def test_a_variable_of_the_proxy_is_shown(
     old: dict[str, Any], new: dict[str, Any], expected: tuple[str, Any, Any]
 ) -> None:
-    (change,) = pod_changes(pod_with({"env": [{"name": "A", **old}]}), pod_with({"env": [{"name": "A", **new}]}), GIVEN)
+    (change,) = pod_changes(
+        pod_with({"env": [{"name": "A", **old}]}), pod_with({"env": [{"name": "A", **new}]}), PLAIN_POD
+    )
 
     assert (change.path, change.old, change.new) == (f"containers[istio-proxy].env[A]{expected[0]}", *expected[1:])
 
@@ -102,17 +104,17 @@ def test_another_decision_is_the_one_change(
 
 @pytest.mark.parametrize("answer", [SKIPPED, ERROR, INJECTED])
 def test_the_same_answer_twice_is_no_change(answer: Injected | Skipped | DataError) -> None:
-    assert changes(answer, answer, GIVEN) == ()
+    assert changes(answer, answer, PLAIN_POD) == ()
 
 
 def test_pods_left_alone_for_different_reasons_do_not_differ() -> None:
-    assert changes(SKIPPED, Skipped("host_network", "no"), GIVEN) == ()
+    assert changes(SKIPPED, Skipped("host_network", "no"), PLAIN_POD) == ()
 
 
 def test_two_injections_are_compared() -> None:
     other = Injected(pod_with({"image": "a"}), b"[]", ("sidecar",))
 
-    assert [change.kind for change in changes(INJECTED, other, GIVEN)] == ["image"]
+    assert [change.kind for change in changes(INJECTED, other, PLAIN_POD)] == ["image"]
 
 
 def test_that_each_pod_carries_the_name_of_its_revision_is_no_change() -> None:
@@ -128,15 +130,17 @@ def test_that_each_pod_carries_the_name_of_its_revision_is_no_change() -> None:
         for rev in ("1-24", "1-30")
     )
 
-    assert changes(old, new, GIVEN, ("1-24", "1-30")) == (Change("metadata", "metadata.labels.own", "1-24", "1-30"),)
-    assert len(changes(old, new, GIVEN, ("1-24", "other"))) == 4
+    assert changes(old, new, PLAIN_POD, ("1-24", "1-30")) == (
+        Change("metadata", "metadata.labels.own", "1-24", "1-30"),
+    )
+    assert len(changes(old, new, PLAIN_POD, ("1-24", "other"))) == 4
 
 
 def test_an_answer_in_a_word() -> None:
-    assert [decision_of(each) for each in (INJECTED, SKIPPED, ERROR)] == ["injected", "skipped", "refused"]
+    assert [decision_of(result) for result in (INJECTED, SKIPPED, ERROR)] == ["injected", "skipped", "refused"]
 
 
-def found(old: Any, new: Any, path: str = "x", **options: Any) -> list[tuple[str, Any, Any]]:
+def changed_values(old: Any, new: Any, path: str = "x", **options: Any) -> list[tuple[str, Any, Any]]:
     """The differences but for those of order."""
     changes = differences("k", path, old, new, **options)
     return [(change.path, change.old, change.new) for change in changes if change.kind == "k"]
@@ -159,12 +163,12 @@ def found(old: Any, new: Any, path: str = "x", **options: Any) -> list[tuple[str
     ],
 )
 def test_trees_differ_leaf_by_leaf(old: Any, new: Any, expected: list[Any]) -> None:
-    assert found(old, new) == [tuple(each) for each in expected]
+    assert changed_values(old, new) == [tuple(row) for row in expected]
 
 
 @cases("path", "entry", "name")
 def test_entries_of_a_list_are_told_by_what_names_them(path: str, entry: dict[str, Any], name: str) -> None:
-    assert found([{**entry, "x": 1}], [{**entry, "x": 2}], path) == [(f"{path}[{name}].x", 1, 2)]
+    assert changed_values([{**entry, "x": 1}], [{**entry, "x": 2}], path) == [(f"{path}[{name}].x", 1, 2)]
 
 
 def test_the_same_entries_in_another_order_are_one_difference() -> None:
@@ -186,7 +190,7 @@ def test_order_is_shown_from_the_first_to_the_last_out_of_place(
 def test_an_opaque_key_differs_without_its_values() -> None:
     old, new = {"a": "one", "b": {"a": "s"}}, {"a": "two", "b": {}}
 
-    assert found(old, new, opaque={"a"}) == [("x.a", HIDDEN, HIDDEN), ("x.b.a", HIDDEN, ABSENT)]
+    assert changed_values(old, new, opaque={"a"}) == [("x.a", HIDDEN, HIDDEN), ("x.b.a", HIDDEN, ABSENT)]
 
 
 def test_further_entries_of_one_name_are_counted() -> None:
@@ -240,10 +244,10 @@ def test_a_whole_pod_shows_no_secret_wherever_it_stands(kind: str) -> None:
     pod = make_pod(annotations={name: json.dumps({"env": PRIVATE}) for name in HIDDEN_ANNOTATIONS} | {"a": "b"})
     pod["spec"][kind] = [make_container("mine", env=env(TOKEN=PRIVATE))]
 
-    shown = hiding_of(pod).pod(pod)
+    hidden = hiding_of(pod).pod(pod)
 
-    assert PRIVATE not in json.dumps(shown)
-    assert shown["metadata"]["annotations"] == {**dict.fromkeys(HIDDEN_ANNOTATIONS, HIDDEN), "a": "b"}
+    assert PRIVATE not in json.dumps(hidden)
+    assert hidden["metadata"]["annotations"] == {**dict.fromkeys(HIDDEN_ANNOTATIONS, HIDDEN), "a": "b"}
     assert PRIVATE in json.dumps(pod)
 
 
@@ -254,16 +258,16 @@ def test_a_message_loses_the_values_it_quotes_the_longest_first() -> None:
 
 
 def test_an_entry_shows_where_its_value_is_from_and_never_the_value() -> None:
-    entries = [[], *([{"name": "A", **each}] for each in ({"value": PRIVATE}, {}, {"valueFrom": {"x": 1}}))]
+    entries = [[], *([{"name": "A", **value}] for value in ({"value": PRIVATE}, {}, {"valueFrom": {"x": 1}}))]
     pods = [make_pod(containers=[make_container(env=entry)]) for entry in entries]
 
     results = [
-        [(pod_change.old, pod_change.new) for pod_change in pod_changes(one, other, GIVEN)]
+        [(pod_change.old, pod_change.new) for pod_change in pod_changes(one, other, PLAIN_POD)]
         for one, other in pairwise(pods)
     ]
 
-    shown = {"valueFrom": {"x": 1}}
-    assert results == [[(ABSENT, HIDDEN)], [(HIDDEN, HIDDEN)], [(HIDDEN, shown)]]
+    source = {"valueFrom": {"x": 1}}
+    assert results == [[(ABSENT, HIDDEN)], [(HIDDEN, HIDDEN)], [(HIDDEN, source)]]
 
 
 def test_null_among_containers_and_variables_has_nothing_to_hide() -> None:

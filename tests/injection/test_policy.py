@@ -65,10 +65,10 @@ def test_the_namespace_is_the_one_of_the_request_and_not_the_pods_own() -> None:
 
 
 @pytest.mark.parametrize("policy", ["", "Enabled", "on", "off"])
-@pytest.mark.parametrize("asked", ["true", "false", "", "maybe"])
-def test_an_illegal_policy_injects_nothing_and_warns(policy: str, asked: str) -> None:
+@pytest.mark.parametrize("wanted", ["true", "false", "", "maybe"])
+def test_an_illegal_policy_injects_nothing_and_warns(policy: str, wanted: str) -> None:
     labels = {"always": "me"}
-    decision = _decided(Policy(policy, always=(ALWAYS,)), labels=labels, annotations={INJECT: asked})
+    decision = _decided(Policy(policy, always=(ALWAYS,)), labels=labels, annotations={INJECT: wanted})
     assert (decision.inject, decision.reason) == (False, "illegal_policy")
     assert decision.warning == f"policy {policy!r} is neither `enabled` nor `disabled`: nothing is injected"
 

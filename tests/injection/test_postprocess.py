@@ -78,11 +78,11 @@ def _env(pod: dict[str, Any], kind: str = "containers") -> Any:
     return next(item.get("env") for item in pod["spec"][kind] if item["name"] == "istio-proxy")
 
 
-@cases("given", "envs", "expected")
+@cases("variables", "envs", "expected")
 def test_the_pairs_of_the_url_replace_the_proxys_variables_sorted_at_the_end(
-    given: list[dict[str, str]] | None, envs: dict[str, str], expected: list[dict[str, str]]
+    variables: list[dict[str, str]] | None, envs: dict[str, str], expected: list[dict[str, str]]
 ) -> None:
-    assert _env(cluster_info(_pod(env=given), _params(envs=envs))) == expected
+    assert _env(cluster_info(_pod(env=variables), _params(envs=envs))) == expected
 
 
 def test_a_native_sidecar_gets_the_pairs_as_well() -> None:
@@ -168,20 +168,20 @@ def test_the_configs_annotations_win_over_the_pods_and_over_the_status() -> None
     assert metadata(pod, TEMPLATE, overriding)["metadata"]["annotations"][STATUS] == "config"
 
 
-@cases("given", "mesh", "expected")
+@cases("names", "mesh", "expected")
 def test_the_proxy_is_the_last_container_unless_the_application_waits_for_it(
-    given: tuple[str, ...], mesh: str | None, expected: tuple[str, ...]
+    names: tuple[str, ...], mesh: str | None, expected: tuple[str, ...]
 ) -> None:
-    pod = make_pod(containers=named(*given))
+    pod = make_pod(containers=named(*names))
     assert reorder(pod, _params(pod, mesh=mesh))["spec"]["containers"] == named(*expected)
 
 
 @pytest.mark.parametrize("mesh", [None, HOLD])
-@cases("given", "expected")
+@cases("names", "expected")
 def test_interception_starts_after_init_containers_unless_the_proxy_runs(
-    mesh: str | None, given: tuple[str, ...], expected: tuple[str, ...]
+    mesh: str | None, names: tuple[str, ...], expected: tuple[str, ...]
 ) -> None:
-    pod = make_pod(initContainers=named(*given))
+    pod = make_pod(initContainers=named(*names))
     assert reorder(pod, _params(pod, mesh=mesh))["spec"]["initContainers"] == named(*expected)
 
 

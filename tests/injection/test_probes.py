@@ -159,4 +159,4 @@ def test_up_to_1_16_and_for_a_pod_without_status_the_variable_is_appended_again(
 def test_a_variable_that_was_lost_is_back_from_1_27_on(minor: int, expected: list[str] | None) -> None:
     result = proxy_env(rewritten_by(minor, injected(annotations={STATUS: ""})))
 
-    assert (result and [each["name"] for each in result]) == expected
+    assert (result and [probe["name"] for probe in result]) == expected

@@ -70,9 +70,9 @@ def _asking(templates: str) -> dict[str, Any]:
     return make_pod(annotations={TEMPLATES: templates})
 
 
-@cases("asked", "expected")
-def test_a_pod_names_its_templates_and_aliases_are_expanded_once(asked: str | None, expected: tuple[str, ...]) -> None:
-    pod = make_pod() if asked is None else _asking(asked)
+@cases("named", "expected")
+def test_a_pod_names_its_templates_and_aliases_are_expanded_once(named: str | None, expected: tuple[str, ...]) -> None:
+    pod = make_pod() if named is None else _asking(named)
     assert select_templates(_revision(), pod, ("sidecar",)) == expected
 
 

@@ -35,7 +35,7 @@ PLAIN = WebhookOptions()
 WEBHOOKS = "MutatingWebhookConfiguration"
 
 
-def found(objects: list[dict[str, Any]], **mesh: Any) -> list[Diagnostic]:
+def diagnostics(objects: list[dict[str, Any]], **mesh: Any) -> list[Diagnostic]:
     """The messages about objects, of which a MutatingWebhookConfiguration can be the short ``{revision: 1-30}`` or ``{tag: prod}``."""
     configurations, items = [], []
     for obj in objects:
@@ -60,13 +60,13 @@ def found(objects: list[dict[str, Any]], **mesh: Any) -> list[Diagnostic]:
 @cases("objects", "says")
 def test_each_message_has_the_level_and_text_of_istios_analyzer(objects: list[dict[str, Any]], says: list[str]) -> None:
     assert [
-        f"{diagnostic.level} {diagnostic.line}" for diagnostic in found(objects) if diagnostic.code != "IST0102"
+        f"{diagnostic.level} {diagnostic.line}" for diagnostic in diagnostics(objects) if diagnostic.code != "IST0102"
     ] == says
 
 
 @cases("objects", "codes")
 def test_namespaces_and_pods(objects: list[dict[str, Any]], codes: list[str]) -> None:
-    assert [f"{diagnostic.code} {diagnostic.item.names()[0]}" for diagnostic in found(objects)] == codes
+    assert [f"{diagnostic.code} {diagnostic.item.names()[0]}" for diagnostic in diagnostics(objects)] == codes
 
 
 @cases("kind", "annotations", "codes")
@@ -75,14 +75,16 @@ def test_annotations(kind: str, annotations: dict[str, str], codes: list[str]) -
     obj = {"kind": kind, "metadata": {"name": "a", "labels": labels, "annotations": annotations}}
     more: dict[str, Any] = {"spec": {"template": {"spec": {}}}} if kind == "Deployment" else {"spec": {}}
 
-    assert [each.code for each in found([{**obj, **more}])] == codes
+    assert [diagnostic.code for diagnostic in diagnostics([{**obj, **more}])] == codes
 
 
 @cases("labels", "names", "says")
 def test_a_name_that_nothing_serves_is_reported(labels: dict[str, str], names: list[str], says: str) -> None:
     namespace = {"kind": "Namespace", "metadata": {"name": "shop", "labels": labels}}
 
-    messages = [each for each in found([namespace], names=frozenset(names)) if each.code == "INJ0001"]
+    messages = [
+        diagnostic for diagnostic in diagnostics([namespace], names=frozenset(names)) if diagnostic.code == "INJ0001"
+    ]
 
     assert [message.line for message in messages] == ([says] if says else [])
 
@@ -93,7 +95,7 @@ def test_in_a_cluster_only_webhooks_serve_a_name() -> None:
     def codes(*configurations: dict[str, Any]) -> list[str]:
         (item,) = items_of(namespace, "")
         assert item is not None
-        return [each.code for each in analyze([item], Mesh(configurations, frozenset()))]
+        return [diagnostic.code for diagnostic in analyze([item], Mesh(configurations, frozenset()))]
 
     assert codes(revision_webhook("1-30", PLAIN)) == []
     # The label of the tag's configuration names the revision, but its selectors do not.
@@ -110,8 +112,8 @@ def test_a_served_name_is_not_unknown() -> None:
         "spec": {"template": {"spec": {"containers": [{"name": "istio-proxy", "image": "auto"}]}}},
     }
 
-    assert found([labelled, gateway]) == []
-    assert [each.code for each in found([gateway])] == ["IST0146"]
+    assert diagnostics([labelled, gateway]) == []
+    assert [diagnostic.code for diagnostic in diagnostics([gateway])] == ["IST0146"]
 
 
 def test_the_webhook_for_unknown_names_is_not_taken_for_one_that_injects() -> None:
@@ -128,7 +130,7 @@ def test_a_service_that_does_not_exist_is_reported_for_istios_webhooks() -> None
         "webhooks": [_webhook("sidecar-injector.istio.io", "gone")],
     }
 
-    messages = found([mine, theirs], missing=frozenset({"home/gone"}))
+    messages = diagnostics([mine, theirs], missing=frozenset({"home/gone"}))
 
     (message,) = messages
     assert message.line == (
@@ -163,7 +165,7 @@ def test_messages_are_sorted_by_level_code_and_object_and_each_is_there_once() -
     annotations = {"x.istio.io/y": "", "sidecar.istio.io/inject": ""}
     first, pod = ({"kind": "Pod", "metadata": {"name": name, "annotations": annotations}} for name in "ab")
 
-    lines = [f"{each.code} {each.item.name}" for each in found([pod, first, pod])]
+    lines = [f"{diagnostic.code} {diagnostic.item.name}" for diagnostic in diagnostics([pod, first, pod])]
 
     assert lines == ["IST0108 a", "IST0108 b", "IST0135 a", "IST0135 b"]
 
@@ -187,7 +189,9 @@ def test_the_webhooks_say_whether_namespaces_are_injected_by_default(auto: bool)
     namespace = {"kind": "Namespace", "metadata": {"name": "shop"}}
     webhooks = istios_webhooks({"default": WebhookOptions(auto_inject=auto)})
 
-    assert [each.code for each in found([namespace], webhooks=webhooks)] == (["IST0148"] if auto else ["IST0102"])
+    assert [diagnostic.code for diagnostic in diagnostics([namespace], webhooks=webhooks)] == (
+        ["IST0148"] if auto else ["IST0102"]
+    )
 
 
 def test_the_pods_of_a_workload_speak_for_its_template() -> None:
@@ -202,7 +206,7 @@ def test_the_pods_of_a_workload_speak_for_its_template() -> None:
     pod = created_by(pod, "web-abc")
 
     def reported(*objects: dict[str, Any]) -> list[str]:
-        return [each.item.kind for each in found(list(objects)) if each.code == "IST0125"]
+        return [diagnostic.item.kind for diagnostic in diagnostics(list(objects)) if diagnostic.code == "IST0125"]
 
     assert reported(deployment) == ["Deployment"]
     assert reported(deployment, pod) == ["Pod"]

@@ -117,9 +117,9 @@ def test_the_table_of_a_minor_has_the_annotations_of_its_time(name: str, first: 
 
 @pytest.mark.parametrize(("minor", "checked"), [((1, 26), (MODE,)), ((1, 27), (MODE, "sidecar.istio.io/proxyCPU"))])
 def test_the_checked_annotations_are_those_that_the_minor_checks(minor: Minor, checked: tuple[str, ...]) -> None:
-    given = {"sidecar.istio.io/proxyCPU": "x", MODE: "x", "sidecar.istio.io/inject": "x", "own": "x"}
+    annotations = {"sidecar.istio.io/proxyCPU": "x", MODE: "x", "sidecar.istio.io/inject": "x", "own": "x"}
 
-    assert checked_annotations(given, minor) == checked
+    assert checked_annotations(annotations, minor) == checked
 
 
 @pytest.mark.parametrize("name", [row.name for row in ANNOTATIONS if row.is_list and row.last >= (1, 30)])

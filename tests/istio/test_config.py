@@ -267,10 +267,10 @@ def test_no_values_at_all_leave_it_to_the_shape() -> None:
 
 @cases("config", "expected", "why")
 def test_what_later_minors_have_not_gives_an_end(config: str, expected: tuple[int, int], why: str) -> None:
-    minor, told = _infer(config, "")
+    minor, note = _infer(config, "")
 
     assert minor == expected
-    assert why in told
+    assert why in note
 
 
 def test_a_tag_beyond_that_end_is_not_believed() -> None:

@@ -14,14 +14,14 @@ from tests.needs import CORPUS
 WEBHOOKS = CORPUS / "webhooks"
 
 
-def without_owners(found: dict[str, Any]) -> dict[str, Any]:
+def without_owners(obj: dict[str, Any]) -> dict[str, Any]:
     """The object without the labels of its owner, also in the copy of the applied configuration."""
-    metadata = found["metadata"]
+    metadata = obj["metadata"]
     for label in OWNERS:
         del metadata["labels"][label]
     if applied := metadata.get("annotations", {}).get(LAST_APPLIED):
         metadata["annotations"][LAST_APPLIED] = without_owners(json.loads(applied))
-    return found
+    return obj
 
 
 def described(name: str, kind: str) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def described(name: str, kind: str) -> dict[str, Any]:
 @pytest.mark.needs("corpus")
 @pytest.mark.parametrize("name", [*(f"revision-{revision}" for revision in REVISIONS), *TAGS])
 def test_each_object_is_the_one_that_istioctl_printed(name: str) -> None:
-    documents = [each for each in yaml.safe_load_all((WEBHOOKS / f"{name}.yaml").read_text()) if each]
+    documents = [document for document in yaml.safe_load_all((WEBHOOKS / f"{name}.yaml").read_text()) if document]
 
     assert documents
     assert [described(name, document["kind"]) for document in documents] == [

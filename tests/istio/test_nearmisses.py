@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from tests.cases import cases
-from tests.istio.test_analysis import found
+from tests.istio.test_analysis import diagnostics
 
 CODES = ("INJ0008", "INJ0009", "INJ0010")
 
 
 def said(*objects: dict[str, Any]) -> list[str]:
     """The messages about objects, without the names of the objects."""
-    messages = [message for message in found(list(objects)) if message.code in CODES]
+    messages = [message for message in diagnostics(list(objects)) if message.code in CODES]
     return [f"{message.code} {message.item.kind}: {message.text}" for message in messages]
 
 

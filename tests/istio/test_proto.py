@@ -295,17 +295,17 @@ def test_no_message_names_a_field_twice() -> None:
 
 
 def test_every_type_that_a_mesh_config_reaches_is_in_the_schema() -> None:
-    seen: set[str] = set()
+    reached: set[str] = set()
     todo = [MESH_CONFIG]
     while todo:
         name = todo.pop()
-        seen.add(name)
+        reached.add(name)
         for field in message_type(name).fields:
             if field.kind == "enum":
                 assert enum_type(field.type).numbers
-            elif field.kind == "message" and field.type not in seen:
+            elif field.kind == "message" and field.type not in reached:
                 todo.append(field.type)
-    assert PROXY_CONFIG in seen
+    assert PROXY_CONFIG in reached
 
 
 def test_an_unknown_type_is_a_key_error() -> None:

@@ -162,8 +162,8 @@ def test_the_precedence_of_a_configuration_is_read_back(name: str, precedence: s
     configuration = revision_webhook(name, WebhookOptions(precedence=precedence))
     tag = tag_webhook("prod", name, WebhookOptions(precedence=precedence))
 
-    for each, path in ((configuration, name), (tag, "prod")):
-        options = options_of(each, path)
+    for hook_configuration, path in ((configuration, name), (tag, "prod")):
+        options = options_of(hook_configuration, path)
         assert options is not None
         assert options.precedence == precedence
     assert precedence_of(live_webhooks([configuration, tag])) == precedence

@@ -17,7 +17,7 @@ MERGED: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = _CASES[
 ACCEPTED: dict[str, dict[str, Any]] = _CASES["an_injection_that_kubernetes_accepts_has_no_fault"]
 
 
-def given() -> dict[str, Any]:
+def plain_pod() -> dict[str, Any]:
     """The pod before the injection."""
     mounts = [{"name": "data", "mountPath": "/data"}]
     containers = [make_container(volumeMounts=mounts)]
@@ -26,7 +26,7 @@ def given() -> dict[str, Any]:
 
 def with_added(added: dict[str, Any]) -> dict[str, Any]:
     """The pod after an injection that added this, as Go reads it."""
-    return add_to(given(), added)
+    return add_to(plain_pod(), added)
 
 
 def merged(before: dict[str, Any], added: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

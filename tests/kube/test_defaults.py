@@ -23,9 +23,9 @@ def with_defaults(**fields: Any) -> dict[str, Any]:
     return {key: value for key, value in result.items() if key not in {*ALWAYS, "name", "image"}}
 
 
-@cases("given", "kept")
-def test_a_container_is_as_the_api_server_keeps_it(given: dict[str, Any], kept: dict[str, Any]) -> None:
-    assert with_defaults(**given) == kept
+@cases("container", "expected")
+def test_a_container_is_as_the_api_server_keeps_it(container: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert with_defaults(**container) == expected
 
 
 @cases("image", "policy")
@@ -33,6 +33,6 @@ def test_an_image_whose_tag_may_move_is_always_pulled(image: str, policy: str) -
     assert with_container_defaults({"name": "a", "image": image})["imagePullPolicy"] == policy
 
 
-@cases("given", "kept")
-def test_a_volume_is_as_the_api_server_keeps_it(given: dict[str, Any], kept: dict[str, Any]) -> None:
-    assert with_volume_defaults(normalise({"name": "v", **given}, "v1.Volume")) == {"name": "v", **kept}
+@cases("volume", "expected")
+def test_a_volume_is_as_the_api_server_keeps_it(volume: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert with_volume_defaults(normalise({"name": "v", **volume}, "v1.Volume")) == {"name": "v", **expected}

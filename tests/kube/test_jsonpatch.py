@@ -23,7 +23,9 @@ def test_a_patch_has_the_fewest_operations(before: Any, after: Any, expected: li
 def test_values_of_different_types_are_different(before: Any, after: Any) -> None:
     patch = create_patch({"a": [before]}, {"a": [after]})
 
-    assert [(each["op"], each["path"], type(each["value"])) for each in patch] == [("replace", "/a/0", type(after))]
+    assert [(operation["op"], operation["path"], type(operation["value"])) for operation in patch] == [
+        ("replace", "/a/0", type(after))
+    ]
 
 
 def test_operations_share_their_values_with_the_result() -> None:
@@ -35,7 +37,10 @@ def test_operations_share_their_values_with_the_result() -> None:
 def test_thousands_of_variables_cost_one_operation_for_each_that_changed() -> None:
     before = {"env": [{"name": f"E{index}", "value": "x"} for index in range(2000)]}
     after = {
-        "env": [{"name": "NEW"}, *({**each, "value": "y"} if each["name"] == "E7" else each for each in before["env"])]
+        "env": [
+            {"name": "NEW"},
+            *({**variable, "value": "y"} if variable["name"] == "E7" else variable for variable in before["env"]),
+        ]
     }
 
     assert create_patch(before, after) == [

@@ -65,7 +65,7 @@ spec:
 
     # as StrategicMergePatch of k8s.io/apimachinery 0.36.1 and the decoder of v1.Pod leave them
     assert spec["containers"][0] == {"name": "new", "resources": {"limits": {"cpu": "1"}}}
-    assert [each["csi"]["volumeAttributes"] for each in spec["volumes"]] == [{"$b": "2"}, {"$a": "1"}]
+    assert [volume["csi"]["volumeAttributes"] for volume in spec["volumes"]] == [{"$b": "2"}, {"$a": "1"}]
 
 
 @pytest.mark.parametrize("original", [{}, POD])
@@ -90,11 +90,11 @@ def test_a_variable_without_a_name_has_an_empty_one_by_which_it_is_merged_again(
         return f"spec:\n  containers:\n  - name: app\n    env:\n    - name: {name}\n      value: x\n"
 
     merged: Any = POD
-    for each in ("", '""', "B"):
-        assert read(text(each), merged) == plain(text(each), merged)
-        merged = read(text(each), merged)[1]
+    for value in ("", '""', "B"):
+        assert read(text(value), merged) == plain(text(value), merged)
+        merged = read(text(value), merged)[1]
 
-    assert [each["name"] for each in merged["spec"]["containers"][0]["env"]] == ["B", "", "A"]
+    assert [variable["name"] for variable in merged["spec"]["containers"][0]["env"]] == ["B", "", "A"]
 
 
 def test_equal_blocks_are_read_once() -> None:

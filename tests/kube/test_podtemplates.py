@@ -46,7 +46,7 @@ def test_a_rule_leads_to_pod_templates(rules: list[str], spec: dict[str, Any], p
     obj, others = other("Foo", "example.com/v1", spec), parse_rules(rules)
 
     assert [path_text(path) for path in template_paths(obj, others)] == paths
-    assert [each.part for each in created_pods(obj, "shop", others)] == (paths if len(paths) > 1 else [""])
+    assert [pod.part for pod in created_pods(obj, "shop", others)] == (paths if len(paths) > 1 else [""])
     assert [message.partition(" at ")[2] for message in unread_templates(obj, others)] == []
 
 
@@ -105,15 +105,15 @@ def created(obj: dict[str, Any]) -> list[Created]:
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob"])
 def test_a_pod_gets_its_templates_labels_and_belongs_to_its_workload_object(kind: str) -> None:
-    (found,) = created(workload_object(kind, namespace="shop"))
+    (result,) = created(workload_object(kind, namespace="shop"))
 
-    assert (found.kind, found.namespace, found.name, str(found)) == (kind, "shop", "web", f"{kind} shop/web")
-    assert found.pod["metadata"]["labels"] == {"app": "web"}
-    assert workload_of(found.pod) == WorkloadMeta("web", "shop", kind, "apps/v1")
+    assert (result.kind, result.namespace, result.name, str(result)) == (kind, "shop", "web", f"{kind} shop/web")
+    assert result.pod["metadata"]["labels"] == {"app": "web"}
+    assert workload_of(result.pod) == WorkloadMeta("web", "shop", kind, "apps/v1")
 
 
 def test_a_workload_without_a_namespace_is_created_in_the_one_lent() -> None:
-    assert [(each.namespace, each.pod["metadata"]["namespace"]) for each in created(workload_object())] == [
+    assert [(item.namespace, item.pod["metadata"]["namespace"]) for item in created(workload_object())] == [
         ("lent", "lent")
     ]
 
@@ -121,9 +121,9 @@ def test_a_workload_without_a_namespace_is_created_in_the_one_lent() -> None:
 def test_a_bare_pod_stays_as_it_is_but_for_its_namespace() -> None:
     pod = make_pod(labels={"app": "a"}, annotations={"b": "c"})
 
-    (found,) = created(pod)
+    (result,) = created(pod)
 
-    assert found.pod == {**pod, "metadata": {**pod["metadata"], "namespace": "lent"}}
+    assert result.pod == {**pod, "metadata": {**pod["metadata"], "namespace": "lent"}}
 
 
 def test_name_and_namespace_of_a_template_do_not_count() -> None:
@@ -137,7 +137,7 @@ def test_name_and_namespace_of_a_template_do_not_count() -> None:
 def test_a_list_gives_every_workload_in_it_and_other_kinds_give_nothing() -> None:
     items = [workload_object(), {"kind": "Service", "metadata": {"name": "s"}}, make_pod("p")]
 
-    assert [str(each) for each in created({"kind": "List", "items": items})] == ["Deployment lent/web", "Pod lent/p"]
+    assert [str(item) for item in created({"kind": "List", "items": items})] == ["Deployment lent/web", "Pod lent/p"]
     assert created({"kind": "Service"}) == []
     assert created({}) == []
 

@@ -24,14 +24,14 @@ def test_only_structs_are_known() -> None:
 
 def test_every_type_that_a_workload_reaches_is_known() -> None:
     known = {*OPAQUE, "string", "bool", "int32", "int64"}
-    seen: set[str] = set()
+    reached: set[str] = set()
     waiting = ["v1.Pod", "v1.CronJob", "v1.StatefulSet", "openshiftv1.DeploymentConfig", "v1.List", "v1.Namespace"]
     while waiting:
         name = waiting.pop()
         base = underlying(name.lstrip("*[]"))
-        if base in seen:
+        if base in reached:
             continue
-        seen.add(base)
+        reached.add(base)
         if base.startswith("map["):
             waiting.extend(base.removeprefix("map[").split("]", 1))
         elif base.startswith("[]"):
@@ -39,7 +39,7 @@ def test_every_type_that_a_workload_reaches_is_known() -> None:
         elif base not in known:
             waiting.extend(field.type for field in struct_type(base).fields)
 
-    assert len(seen) > 180
+    assert len(reached) > 180
 
 
 def test_kinds_without_pods_have_no_type() -> None:

@@ -105,7 +105,9 @@ def rights(pod: dict[str, Any]) -> Counter[tuple[str, ...]]:
             name, context = str(container.get("name")), container.get("securityContext") or {}
             counts[(kind, name)] += 1
             counts.update((name, key) for key in ("privileged", "allowPrivilegeEscalation") if context.get(key))
-            counts.update((name, str(each)) for each in (context.get("capabilities") or {}).get("add") or [])
+            counts.update(
+                (name, str(capability)) for capability in (context.get("capabilities") or {}).get("add") or []
+            )
     for volume in spec.get("volumes") or []:
         counts[("volumes", str(volume.get("name")))] += 1
         if "hostPath" in volume:

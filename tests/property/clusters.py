@@ -155,7 +155,7 @@ def _pod(draw: Random, name: str, objects: Iterable[Object]) -> Object:
     """Return a pod: bare, of a workload of the cluster, or of one that is not there; with or without a sidecar."""
     place = draw.choice(PLACES)
     labels = _pod_labels(draw, name)
-    deployments = [each for each in objects if each["kind"] == "Deployment"]
+    deployments = [obj for obj in objects if obj["kind"] == "Deployment"]
     if deployments and draw.random() < 0.4:
         owner = draw.choice(deployments)["metadata"]
         place = owner.get("namespace", "default")
@@ -264,14 +264,14 @@ def answers(upgrade: Path, *files: str) -> dict[str, Any]:
 
     Without the places of the objects, and in one order.
     """
-    given = [argument for name in files for argument in ("-f", name)]
+    flags = [argument for name in files for argument in ("-f", name)]
     every, live = ([] if files else ["-A"]), ([] if files else ["--live", "--confirm", "0"])
     commands = {
-        "explain": ("explain", *every, *given, "-o", "json"),
-        "diff": ("diff", *VERSIONS, *live, *given, "-o", "json"),
-        "analyze": ("analyze", *every, *given, "-o", "json"),
-        "status": ("revision", "status", *every, *given, "-o", "json"),
-        "plan": ("upgrade", "plan", str(upgrade), *given, "-o", "json", *(() if files else ("--confirm", "0"))),
+        "explain": ("explain", *every, *flags, "-o", "json"),
+        "diff": ("diff", *VERSIONS, *live, *flags, "-o", "json"),
+        "analyze": ("analyze", *every, *flags, "-o", "json"),
+        "status": ("revision", "status", *every, *flags, "-o", "json"),
+        "plan": ("upgrade", "plan", str(upgrade), *flags, "-o", "json", *(() if files else ("--confirm", "0"))),
     }
     return {name: _answer(*arguments) for name, arguments in commands.items()}
 
@@ -296,13 +296,13 @@ def _in_order(value: Any) -> Any:
 
 def injected_by(command: str, objects: Iterable[Object], folder: Path, revisions: Path) -> Injections | int:
     """Return the pods of the objects that `kube-inject` or `krm` puts out, by kind, namespace and name, or its exit code."""
-    given = ("--revisions-dir", str(revisions))
+    flags = ("--revisions-dir", str(revisions))
     if command == "krm":
         resources = {"apiVersion": "config.kubernetes.io/v1", "kind": "ResourceList", "items": list(objects)}
         config = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"revision": "1-30"}}
-        result = invoke("krm", *given, text=json.dumps({**resources, "functionConfig": config}))
+        result = invoke("krm", *flags, text=json.dumps({**resources, "functionConfig": config}))
     else:
-        result = invoke("kube-inject", *given, "--revision", "1-30", "-f", str(folder), "-o", "json")
+        result = invoke("kube-inject", *flags, "--revision", "1-30", "-f", str(folder), "-o", "json")
     if result.exit_code:
         assert result.exit_code == EX_DATAERR, result.output
         return EX_DATAERR

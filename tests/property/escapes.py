@@ -101,13 +101,13 @@ def outcome(template: Template | None, text: str) -> str:
 
 def _outcome(template: Template, text: str) -> str:
     try:
-        with watched() as seen:
+        with watched() as events:
             rendered = template.render(data())
     except DataError as error:
         rendered = str(error)
-        return f"reached {seen}" if seen else f"shown: {rendered}" if _shows(rendered, text) else "refused"
-    if seen:
-        return f"reached {seen}"
+        return f"reached {events}" if events else f"shown: {rendered}" if _shows(rendered, text) else "refused"
+    if events:
+        return f"reached {events}"
     return f"shown: {rendered[:200]}" if _shows(rendered, text) else "inert"
 
 
@@ -139,12 +139,12 @@ _WATCHED: Final = (
     "code.",
     "shutil.",
 )
-_seen: list[str] | None = None
+_events: list[str] | None = None
 
 
 def _hook(event: str, arguments: tuple[Any, ...]) -> None:
-    if _seen is not None and event.startswith(_WATCHED) and not _own(event, arguments):
-        _seen.append(event)
+    if _events is not None and event.startswith(_WATCHED) and not _own(event, arguments):
+        _events.append(event)
 
 
 def _own(event: str, arguments: tuple[Any, ...]) -> bool:
@@ -162,12 +162,12 @@ sys.addaudithook(_hook)
 @contextmanager
 def watched() -> Iterator[list[str]]:
     """Yield a list of what is done meanwhile that no template should do; the environment has a canary too."""
-    global _seen  # noqa: PLW0603 -- an audit hook stays for good
+    global _events  # noqa: PLW0603 -- an audit hook stays for good
     results: list[str] = []
     os.environ["CANARY"] = CANARY
-    _seen = results
+    _events = results
     try:
         yield results
     finally:
-        _seen = None
+        _events = None
         del os.environ["CANARY"]

@@ -1,7 +1,7 @@
 """Arguments that make a function of Go templates take long or much, and what calls with them cost: each within a budget of its own.
 
-As a program (``python -m tests.property.hostile SIZE EACH``) it calls every function of Go, sprig and Istio with values of about that
-size, one call out of ``EACH``, and prints what escapes the budget, a line of JSON each, and last how many calls there were. It limits its
+As a program (``python -m tests.property.hostile SIZE ONE_IN``) it calls every function of Go, sprig and Istio with values of about that
+size, one call out of ``ONE_IN``, and prints what escapes the budget, a line of JSON each, and last how many calls there were. It limits its
 own memory, and whoever starts it limits its time.
 """
 
@@ -85,8 +85,8 @@ def texts(size: int) -> dict[str, str]:
     """Long texts of one kind, with and without an end that fits none of it, and short ones that mean something."""
     long = {part: part * (size // len(part)) for part in PARTS}
     distinct = "".join(map(chr, range(0x4E00, 0x4E00 + min(size, 40_000))))
-    ended = {f"{part}...!": f"{text}!" for part, text in long.items()}
-    return {**long, **ended, "distinct": distinct, **{word: word for word in (*WORDS, *EXPRESSIONS)}}
+    closed = {f"{part}...!": f"{text}!" for part, text in long.items()}
+    return {**long, **closed, "distinct": distinct, **{word: word for word in (*WORDS, *EXPRESSIONS)}}
 
 
 def anything(size: int) -> dict[str, Any]:
@@ -155,15 +155,15 @@ def arguments(func: Func, by_type: dict[str, dict[str, Any]]) -> Iterator[tuple[
     """Yield arguments and their names: each value in each place, with itself and with another one in the other places."""
     signature = parse_signature(func.signature)
     types = [*signature.params, *([signature.variadic] * 2 if signature.variadic else [])]
-    pools = [by_type[each] for each in types]
-    seen = set()
+    pools = [by_type[type_name] for type_name in types]
+    known = set()
     for place, pool in enumerate(pools):
         for name in pool:
             for friend in range(2):
                 names = tuple(name if at == place else _friend(other, friend, name) for at, other in enumerate(pools))
-                if names not in seen:
-                    seen.add(names)
-                    yield names, [each[key] for each, key in zip(pools, names, strict=True)]
+                if names not in known:
+                    known.add(names)
+                    yield names, [pool[key] for pool, key in zip(pools, names, strict=True)]
 
 
 def _friend(pool: dict[str, Any], friend: int, name: str) -> str:
@@ -214,9 +214,9 @@ def _status(field: str) -> int:
 def main() -> None:
     """Print the escapes, and last how many calls there were."""
     resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
-    size, each = map(int, sys.argv[1:3])
+    size, one_in = map(int, sys.argv[1:3])
     count = 0
-    for func, names, values in islice(calls(size), 0, None, each):
+    for func, names, values in islice(calls(size), 0, None, one_in):
         count += 1
         escape = called(func, names, values)
         if escape is not None:

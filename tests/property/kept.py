@@ -88,7 +88,7 @@ def _moved(place: Place, before: dict[str, Any], after: dict[str, Any]) -> Place
         kind, index = str(place[1]), place[2]
         item = before["spec"][kind][index]
         if isinstance(item, dict) and "name" in item:
-            names = [each.get("name") for each in after["spec"][kind]]
+            names = [item.get("name") for item in after["spec"][kind]]
             return ("spec", kind, names.index(item["name"]), *place[3:])
     return place
 

@@ -27,7 +27,7 @@ def mutated(pod: dict[str, Any], random: Random) -> dict[str, Any]:
     """A pod with one to three of its leaves, lists or objects changed."""
     pod = copy.deepcopy(pod)
     for _ in range(random.randint(1, MOST_CHANGES)):
-        path, value = random.choice([each for each in values_in(pod) if each[0]])
+        path, value = random.choice([entry for entry in values_in(pod) if entry[0]])
         _change(pod, value_at(pod, path[:-1]), path[-1], value, random)
     return pod
 

@@ -33,8 +33,8 @@ def renderings() -> tuple[tuple[str, frozenset[FieldName] | None], ...]:
     for name in names(MINORS):
         for revision, pods in subjects(name):
             missing = None if revision.engine == "jinja2" else missing_fields(revision.minor)
-            for given in pods if len(subjects(name)) == 1 else pods[: sized(4, 6)]:
-                pod = admitted_pod(given, "shop")
+            for subject in pods if len(subjects(name)) == 1 else pods[: sized(4, 6)]:
+                pod = admitted_pod(subject, "shop")
                 data = template_data(webhook_parameters(revision, pod, RequestFacts("shop")), pod)
                 for template in revision.templates.values():
                     with suppress(DataError):  # some are for pods of gateways and waypoints alone

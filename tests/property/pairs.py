@@ -93,7 +93,9 @@ def all_subjects(names: Iterable[str]) -> list[Subject]:
     numbered = [reviews.with_labels(pod, app="7", version="15") for pod in special]
     results.append(Subject("numbers", revision_of(24, NUMBERS_CONFIG, name="numbers"), numbered, numbered))
     results.append(Subject("jinja", revision_of(24, JINJA_CONFIG, name="jinja", engine="jinja2"), numbered, numbered))
-    return [each._replace(revision=replace(each.revision, name=each.name.replace(".", "-"))) for each in results]
+    return [
+        result._replace(revision=replace(result.revision, name=result.name.replace(".", "-"))) for result in results
+    ]
 
 
 def plain_answer(snapshot: Snapshot, raw_path: str, body: bytes) -> bytes:
@@ -123,42 +125,42 @@ def digests(snapshot: Snapshot) -> dict[str, str]:
 
 def digest(revision: Revision) -> str:
     """Return a hash of the data of a revision: everything but its compiled templates and what it remembers of earlier requests."""
-    result, seen = hashlib.sha256(), set[int]()
+    result, digests = hashlib.sha256(), set[int]()
     for field in dataclasses.fields(revision):
         if field.compare and field.name != "templates":
-            for text in _texts(getattr(revision, field.name), seen):
+            for text in _texts(getattr(revision, field.name), digests):
                 result.update(text.encode("utf-8", "backslashreplace"))
     return result.hexdigest()
 
 
-def _texts(value: Any, seen: set[int]) -> Iterator[str]:
+def _texts(value: Any, known: set[int]) -> Iterator[str]:
     """Yield the types, keys and scalars in a value, each object once."""
     yield type(value).__name__
     if isinstance(value, str | int | float | bytes | None):
         yield repr(value)
         return
-    if id(value) in seen:
+    if id(value) in known:
         return
-    seen.add(id(value))
+    known.add(id(value))
     if isinstance(value, Mapping):
         for key in value:
             yield repr(key)
-            yield from _texts(value[key], seen)
+            yield from _texts(value[key], known)
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from _texts(item, seen)
+            yield from _texts(item, known)
     elif type(value).__module__.startswith("injector."):
         slots = (name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ()))
         for name in sorted({*slots, *getattr(value, "__dict__", ())} - MEMOS):
             yield name
-            yield from _texts(getattr(value, name, None), seen)
+            yield from _texts(getattr(value, name, None), known)
 
 
 class Server:
     """A handler of all revisions and tags, in a process of its own."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self._companion = Companion(lambda: _asked(snapshot))
+        self._companion = Companion(lambda: _answers_of(snapshot))
 
     def answer(self, path: str, body: bytes) -> tuple[bytes, int]:
         """Return the answer to a review, and how many cache hits it made: 1 or 0."""
@@ -175,16 +177,16 @@ class Server:
         self._companion.close()
 
 
-def _asked(snapshot: Snapshot) -> Callable[[Any], Any]:
+def _answers_of(snapshot: Snapshot) -> Callable[[Any], Any]:
     handler = handler_with(snapshot)
 
-    def asked(request: tuple[str, bytes] | None) -> Any:
+    def answer(request: tuple[str, bytes] | None) -> Any:
         if request is None:
             return digests(snapshot)
         before = handler.cache.hits
         return answer_of(handler, *request), handler.cache.hits - before
 
-    return asked
+    return answer
 
 
 class Trials:
@@ -236,8 +238,8 @@ class Trials:
         if answer != expected:
             pod = {**second["request"]["object"], "metadata": {**second["request"]["object"]["metadata"]}}
             pod["metadata"].pop("managedFields", None)
-            told = f"{where}: {subject.name}, {kind}, {path}, namespace {second['request']['namespace']}"
-            pairs.faults.append(f"{told}:\n  {_difference(answer, expected)}\n  {json.dumps(pod)}")
+            report = f"{where}: {subject.name}, {kind}, {path}, namespace {second['request']['namespace']}"
+            pairs.faults.append(f"{report}:\n  {_difference(answer, expected)}\n  {json.dumps(pod)}")
 
 
 def _first(subject: Subject, dice: Random) -> tuple[Json, str]:
@@ -258,7 +260,7 @@ def _outcome(answer: bytes) -> str:
 
 def _difference(answer: bytes, expected: bytes) -> str:
     """Return the places where two answers begin to differ."""
-    texts = [_readable(each) for each in (answer, expected)]
+    texts = [_readable(text) for text in (answer, expected)]
     common = next((at for at, pair in enumerate(zip(*texts, strict=False)) if len(set(pair)) > 1), min(map(len, texts)))
     answered, wanted = (text[max(0, common - 100) : common + 200] for text in texts)
     return f"answered ...{answered!r}...\n  expected ...{wanted!r}..."

@@ -52,7 +52,7 @@ def users(pod: Pod) -> list[Pod]:
 
 def proxies(pod: Pod) -> list[Pod]:
     """The proxy, wherever it stands."""
-    return [each for kind in LISTS for each in pod["spec"].get(kind) or () if each.get("name") == PROXY]
+    return [container for kind in LISTS for container in pod["spec"].get(kind) or () if container.get("name") == PROXY]
 
 
 def _variables(pod: Pod) -> None:
@@ -70,11 +70,11 @@ def _resources(containers: Callable[[Pod], list[Pod]]) -> Callable[[Pod], None]:
 
 def _mounts(pod: Pod) -> None:
     named(pod, "volumes").append({"name": "vault", "emptyDir": {}})
-    for each in [*users(pod), *proxies(pod)]:
-        each.setdefault("volumeMounts", []).append({"name": "vault", "mountPath": "/vault"})
+    for container in [*users(pod), *proxies(pod)]:
+        container.setdefault("volumeMounts", []).append({"name": "vault", "mountPath": "/vault"})
 
 
-UNSEEN: dict[str, Callable[[Pod], None]] = {
+UNNOTICED: dict[str, Callable[[Pod], None]] = {
     "nothing": lambda _pod: None,
     "a label": lambda pod: pod["metadata"].setdefault("labels", {}).update(team="a"),
     "an annotation": lambda pod: pod["metadata"].setdefault("annotations", {}).update({"example.com/seen": "yes"}),
@@ -83,7 +83,7 @@ UNSEEN: dict[str, Callable[[Pod], None]] = {
     "a volume": lambda pod: named(pod, "volumes").append({"name": "vault", "emptyDir": {}}),
 }
 """Edits that no template reads: the second patch is empty."""
-SEEN: dict[str, Callable[[Pod], None]] = {
+NOTICED: dict[str, Callable[[Pod], None]] = {
     "a container first": lambda pod: named(pod, "containers").insert(0, dict(SIDECAR)),
     "a container last": lambda pod: named(pod, "containers").append(dict(SIDECAR)),
     "an init container": lambda pod: named(pod, "initContainers").insert(0, dict(SIDECAR)),
@@ -92,7 +92,7 @@ SEEN: dict[str, Callable[[Pod], None]] = {
 """Edits that templates or Istio's order of containers answer to: what comes is what the edited pod would have got at first."""
 OURS: dict[str, Callable[[Pod], None]] = {"the proxy's resources": _resources(proxies), "mounts everywhere": _mounts}
 """Edits of what the injector wrote: it may write it again, once."""
-EDITS = {**UNSEEN, **SEEN, **OURS}
+EDITS = {**UNNOTICED, **NOTICED, **OURS}
 
 
 @dataclass
@@ -149,12 +149,14 @@ class Reinvocations(TrialResults):
 
     @staticmethod
     def _others(revision: Revision, pod: Pod, edit: str, again: Pod) -> Iterator[str]:
-        if edit in UNSEEN:
+        if edit in UNNOTICED:
             yield f"the second patch is not empty: {again}"
-        if edit in SEEN and revision.minor >= FIRST_EQUAL and not rewritten(again):
+        if edit in NOTICED and revision.minor >= FIRST_EQUAL and not rewritten(again):
             at_first = copy.deepcopy(pod)
             EDITS[edit](at_first)
-            differs = create_patch(told(injected(revision, at_first)), told(again))
+            differs = create_patch(
+                without_first_decisions(injected(revision, at_first)), without_first_decisions(again)
+            )
             if differs:
                 yield f"not what the edited pod gets: {differs}"
 
@@ -165,7 +167,9 @@ def moved(pod: Pod, first: Pod) -> bool:
     Its ports count as the application's in the first injection alone: the note of overrides, whose form is Istio's, does not tell in
     which list the proxy stood.
     """
-    stood, stands = ([each.get("name") for each in result["spec"].get(LISTS[0]) or ()] for result in (pod, first))
+    stood, stands = (
+        [container.get("name") for container in result["spec"].get(LISTS[0]) or ()] for result in (pod, first)
+    )
     serves = any(key == "ports" or key.endswith("Probe") for proxy in proxies(pod) for key in proxy)
     return serves and PROXY in stood and PROXY not in stands
 
@@ -185,9 +189,9 @@ def unshared(pod: Pod) -> Pod:
 def doubled(pod: Pod) -> Counter[str]:
     """The names that two containers of a pod have, or two of its volumes."""
     spec = pod.get("spec") or {}
-    groups = [[each for kind in LISTS for each in spec.get(kind) or ()], spec.get("volumes") or []]
-    counts = [Counter(str(each.get("name")) for each in group) for group in groups]
-    return Counter({name: count for each in counts for name, count in each.items() if count > 1})
+    groups = [[container for kind in LISTS for container in spec.get(kind) or ()], spec.get("volumes") or []]
+    counts = [Counter(str(container.get("name")) for container in group) for group in groups]
+    return Counter({name: count for names in counts for name, count in names.items() if count > 1})
 
 
 def rewritten(pod: Pod) -> bool:
@@ -196,7 +200,7 @@ def rewritten(pod: Pod) -> bool:
     return status is not None and any(container.get("name") in status["containers"] for container in users(pod))
 
 
-def told(pod: Pod) -> Pod:
+def without_first_decisions(pod: Pod) -> Pod:
     """A pod without what is decided once; the proxy's variables stay in the order in which they came."""
     pod = copy.deepcopy(pod)
     for name in DECIDED_ONCE:

@@ -41,7 +41,7 @@ def with_token(pod: Json, name: str) -> Json:
     """Return a pod with the volume of its service account's token, mounted as the API server does it."""
     pod = copy.deepcopy(pod)
     spec = pod.setdefault("spec", {})
-    volume = next(each for each in RECORDED["request"]["object"]["spec"]["volumes"] if "projected" in each)
+    volume = next(volume for volume in RECORDED["request"]["object"]["spec"]["volumes"] if "projected" in volume)
     spec["volumes"] = [*(spec.get("volumes") or []), {**copy.deepcopy(volume), "name": name}]
     for kind in LISTS:
         for container in spec.get(kind) or []:

@@ -12,7 +12,7 @@ import pytest
 from injector.istio.template import Template
 from tests.property import escapes
 
-EACH = int(os.environ.get("ESCAPES_EACH", "61"))
+ONE_IN = int(os.environ.get("ESCAPES_EACH", "61"))
 """One attempt out of so many is made, beside all that were published."""
 
 
@@ -27,7 +27,7 @@ EACH = int(os.environ.get("ESCAPES_EACH", "61"))
 def test_no_attempt_gets_out(
     compile_: Callable[[str], Template], published: tuple[str, ...], attempts: Callable[[], Iterator[str]]
 ) -> None:
-    tried = list(chain(published, islice(attempts(), 0, None, EACH)))
+    tried = list(chain(published, islice(attempts(), 0, None, ONE_IN)))
     outcomes = {text: escapes.outcome(escapes.compiled(compile_, text), text) for text in tried}
 
     assert {text: outcome for text, outcome in outcomes.items() if outcome not in ("refused", "inert")} == {}

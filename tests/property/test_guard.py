@@ -86,7 +86,7 @@ def tried(revision: Revision, dice: random.Random) -> tuple[int, int]:
     refused = named = 0
     for _ in range(VALUES):
         pod = subject(dice)
-        place = dice.choice([each for each in breakouts.places(pod) if "metadata" in each or dice.random() < 0.3])
+        place = dice.choice([place for place in breakouts.places(pod) if "metadata" in place or dice.random() < 0.3])
         as_key = place[1] in ("labels", "annotations") and dice.random() < 0.1
         text = breakouts.value(dice)
         hostile = breakouts.put(pod, place, text, as_key=as_key)
@@ -129,7 +129,7 @@ def test_what_breaks_out_without_the_guard_is_refused_with_it(name: str) -> None
 
     assert breaking, "else nothing was refused"
     assert all(isinstance(refusal, BreakOutError) and LOG_LEVEL in refusal.where for refusal in refusals)
-    assert all(isinstance(each, Injected) and LOG_LEVEL in each.findings[0] for each in warned)
+    assert all(isinstance(result, Injected) and LOG_LEVEL in result.findings[0] for result in warned)
 
 
 REGISTRY = "registry.example.com/proxy"
@@ -145,7 +145,7 @@ def overrides(revision: Revision, image: str) -> list[tuple[str, dict[str, Any]]
         for name in table.keys() - {"sidecar.istio.io/proxyImage"}:
             marked = breakouts.put(replica("shop"), ("metadata", kind, name), "mark")
             for value in {
-                each for text in rendered(revision, marked) for each in breakouts.overriding(text, "mark", image)
+                name for text in rendered(revision, marked) for name in breakouts.overriding(text, "mark", image)
             }:
                 pod = breakouts.put(marked, ("metadata", kind, name), value)
                 if image.encode() in shown_images(injected(revision, pod, OFF)):
@@ -169,7 +169,7 @@ def shown_images(result: Injected | Skipped | DataError) -> bytes:
     if not isinstance(result, Injected):
         return b""
     spec = result.pod["spec"]
-    images = (each.get("image") for kind in ("containers", "initContainers") for each in spec.get(kind) or ())
+    images = (container.get("image") for kind in ("containers", "initContainers") for container in spec.get(kind) or ())
     return "\n".join(map(str, images)).encode()
 
 
@@ -367,9 +367,9 @@ def test_realistic_pods_are_injected_as_without_the_guard() -> None:
 def test_a_clean_pod_is_rendered_only_once(monkeypatch: pytest.MonkeyPatch) -> None:
     counts: list[int] = []
 
-    def counted(params: Parameters, seen: dict[str, Any]) -> TemplateData:
+    def counted(params: Parameters, calls: dict[str, Any]) -> TemplateData:
         counts.append(1)
-        return template_data(params, seen)
+        return template_data(params, calls)
 
     monkeypatch.setattr(guard, "template_data", counted)
 

@@ -56,13 +56,13 @@ def test_a_pod_gets_what_it_gets_without_memos_whatever_came_before(
     minor: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dice = Random(minor)  # noqa: S311 -- nothing secret
-    given = [(revision, mutated(dice.choice(pods), dice)) for revision, pods in subjects(minor) for _ in range(PODS)]
-    dice.shuffle(given)
+    trials = [(revision, mutated(dice.choice(pods), dice)) for revision, pods in subjects(minor) for _ in range(PODS)]
+    dice.shuffle(trials)
     hits = overlay._READ.hits
-    warm = [answer(revision, pod) for revision, pod in given]
+    warm = [answer(revision, pod) for revision, pod in trials]
     if minor_of(minor) != "1.5":  # whose lists are appended, not merged
-        assert overlay._READ.hits > hits + len(given)
-    for (revision, pod), expected in zip(given, warm, strict=True):
+        assert overlay._READ.hits > hits + len(trials)
+    for (revision, pod), expected in zip(trials, warm, strict=True):
         for module, name in HOLDERS:
             monkeypatch.setattr(module, name, Memo(100, 1 << 20, lambda _key: 1))
         assert answer(revision, pod) == expected
@@ -73,12 +73,12 @@ def test_results_share_nothing_with_memos_or_with_the_given_pod() -> None:
     for revision, pods in subjects("1.30"):
         for _ in range(PODS):
             pod = mutated(dice.choice(pods), dice)
-            kept = copy.deepcopy(pod)
+            original = copy.deepcopy(pod)
             first = answer(revision, pod)
-            assert pod == kept, "the given pod is not changed"
+            assert pod == original, "the given pod is not changed"
             expected = copy.deepcopy(first)
             if isinstance(first, Injected):
                 spoil(first.pod)
                 spoil(first.patch)
             spoil(pod)
-            assert answer(revision, kept) == expected
+            assert answer(revision, original) == expected

@@ -22,7 +22,7 @@ PODS = sized(6, 12, "KEPT_PODS")
 MINORS = controlplanes.ALL_MINORS if PODS > SAMPLE else ("1.5", "1.8", "1.14", "1.24", "1.30")
 
 
-def found(revision: Revision, seed: str, pods: int) -> list[str]:
+def faults_of(revision: Revision, seed: str, pods: int) -> list[str]:
     """The faults of so many pods, each asked for three times, so that the cache answers too."""
     dice, handler = random.Random(seed), handler_of(revision)  # noqa: S311 -- nothing secret
     faults = []
@@ -37,9 +37,9 @@ def found(revision: Revision, seed: str, pods: int) -> list[str]:
 
 @pytest.mark.parametrize("name", controlplanes.parameters(MINORS))
 def test_what_nobody_knows_stays_as_it_was(name: str) -> None:
-    assert found(controlplanes.revision_of(name), name, PODS) == []
+    assert faults_of(controlplanes.revision_of(name), name, PODS) == []
 
 
 @pytest.mark.parametrize("name", ["stable", "canary"])
 def test_what_nobody_knows_stays_with_the_embedded_revisions(name: str) -> None:
-    assert found(embedded(name), name, PODS) == []
+    assert faults_of(embedded(name), name, PODS) == []

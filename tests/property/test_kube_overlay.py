@@ -109,10 +109,10 @@ def test_every_rendering_of_a_template_is_read_in_blocks() -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_changed_renderings_are_read_as_the_plain_way_reads_them(seed: int) -> None:
     dice = Random(seed)  # noqa: S311 -- nothing secret
-    given = overlays.renderings()
+    renderings = overlays.renderings()
     in_blocks = 0
     for _ in range(TEXTS // 8):
-        text, missing = dice.choice(given)
+        text, missing = dice.choice(renderings)
         in_blocks += compared(overlays.changed(text, dice), missing) is True
 
     assert TEXTS // 80 < in_blocks < TEXTS // 8
@@ -140,7 +140,7 @@ def test_texts_that_differ_only_in_strings_are_read_as_the_plain_way_reads_them(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dice = Random(seed)  # noqa: S311 -- nothing secret
-    given = overlays.renderings()
+    renderings = overlays.renderings()
     in_blocks, read = 0, overlay._in_blocks
 
     def counted(*args: Any) -> Any:
@@ -150,7 +150,7 @@ def test_texts_that_differ_only_in_strings_are_read_as_the_plain_way_reads_them(
 
     monkeypatch.setattr(overlay, "_in_blocks", counted)
     for _ in range(TEXTS // 40):
-        text, missing = dice.choice(given)
+        text, missing = dice.choice(renderings)
         changed = dice.choice((text, overlays.changed(text, dice)))
         for _ in range(5):
             compared(refilled(changed, dice), missing)

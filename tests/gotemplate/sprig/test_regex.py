@@ -22,7 +22,7 @@ def test_no_more_expressions_are_kept_than_are_used() -> None:
 
     # The engine's Python part would keep 128 of its own.
     expression = type(re2.compile(""))
-    objects = [each for each in gc.get_objects() if isinstance(each, expression) and each.pattern in patterns]
+    objects = [obj for obj in gc.get_objects() if isinstance(obj, expression) and obj.pattern in patterns]
     assert 0 < len(objects) <= 16
 
 

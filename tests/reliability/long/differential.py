@@ -49,7 +49,7 @@ def compared(comparison: Comparison, program: Path, scale: float, _minutes: floa
     _tell(came.wrong)
     figure = f"{len(came.wrong)} differences, {came.excused.total()} on the list"
     target = "0 differences outside a written list"
-    return [Row(f"T32 {comparison.name}, {came.asked} inputs", target, figure, not came.wrong)]
+    return [Row(f"T32 {comparison.name}, {came.inputs} inputs", target, figure, not came.wrong)]
 
 
 def sound(program: Path, scale: float, minutes: float) -> Sequence[Row]:
