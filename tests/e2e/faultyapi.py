@@ -22,7 +22,7 @@ from aiohttp import web
 from tests.cluster.fakes import kubeconfig_of
 from tests.e2e.cluster import Cluster
 from tests.e2e.served import LIMIT
-from tests.reliability.kubeapi import GARBAGE, GONE, HALF, Asked
+from tests.reliability.kubeapi import GARBAGE, GONE, HALF, ApiRequest
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ class FaultyApi:
 
     cluster: Cluster
     kubeconfig: Path
-    asked: list[Asked] = field(default_factory=list)
+    asked: list[ApiRequest] = field(default_factory=list)
     _down: bool = False
     _watches: dict[Told, str] = field(default_factory=dict)
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
@@ -79,7 +79,7 @@ class FaultyApi:
         """The resources of the watches that are open."""
         return sorted(self._watches.values())
 
-    def since(self, moment: float, **fields: Any) -> list[Asked]:
+    def since(self, moment: float, **fields: Any) -> list[ApiRequest]:
         """What was asked after a moment; further keywords choose by fields."""
         return [
             each
@@ -120,7 +120,7 @@ class FaultyApi:
         """Remember what was asked."""
         parts = urlsplit(url)
         watch = parse_qs(parts.query).get("watch") == ["true"]
-        self.asked.append(Asked(time.monotonic(), _resource(parts.path), watch, answered))
+        self.asked.append(ApiRequest(time.monotonic(), _resource(parts.path), watch, answered))
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(LIMIT)

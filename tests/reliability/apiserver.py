@@ -45,8 +45,8 @@ class Reply:
     @property
     def response(self) -> dict[str, Any]:
         """The response of the AdmissionReview."""
-        found: dict[str, Any] = json.loads(self.body)["response"]
-        return found
+        response: dict[str, Any] = json.loads(self.body)["response"]
+        return response
 
 
 @dataclass
@@ -56,7 +56,7 @@ class _Connection:
     writer: asyncio.StreamWriter
     used: float = 0.0
 
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Return whether the server has closed it.
 
         Go's read loop notices this at once, in a goroutine of its own. Here the event loop may not have read the end yet, so the kernel
@@ -110,7 +110,7 @@ class ApiServer:
     async def _connection(self) -> _Connection:
         while self._idle:
             connection = self._idle.pop()
-            if not connection.ended() and time.monotonic() - connection.used < self.max_idle_time:
+            if not connection.has_ended() and time.monotonic() - connection.used < self.max_idle_time:
                 self.reused += 1
                 return connection
             self._drop(connection)
@@ -129,7 +129,7 @@ class ApiServer:
         """Close what is kept, and wait until all connections have ended."""
         while self._idle:
             self._drop(self._idle.pop())
-        await asyncio.gather(*(each.writer.wait_closed() for each in self._closed), return_exceptions=True)
+        await asyncio.gather(*(connection.writer.wait_closed() for connection in self._closed), return_exceptions=True)
 
 
 async def reply_of(reader: asyncio.StreamReader, port: int = 0) -> Reply:
@@ -164,7 +164,7 @@ class Load:
     path: str = "/inject/stable"
     answered: Counter[int] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
-    _ended: bool = False
+    _is_over: bool = False
 
     @asynccontextmanager
     async def calls(self, callers: int, pause: float, name: str = "c") -> AsyncIterator[None]:
@@ -173,12 +173,12 @@ class Load:
         try:
             yield
         finally:
-            self._ended = True
+            self._is_over = True
             await asyncio.gather(*tasks)
 
     async def _call(self, name: str, pause: float) -> None:
         number = 0
-        while not self._ended:
+        while not self._is_over:
             number += 1
             uid = f"{name}-{number}"
             try:

@@ -37,13 +37,13 @@ PAUSE: Final = 0.05
 
 async def flood(port: int, kind: str, count: int, seconds: float) -> int:
     """Let ``count`` clients connect again and again for a while. Return the number of connections."""
-    opened = 0
+    connections = 0
 
     async def client() -> None:
-        nonlocal opened
+        nonlocal connections
         while True:
             try:
-                opened += 1
+                connections += 1
                 tls = trusting_anybody() if kind == "reset" else None
                 async with asyncio.timeout(PATIENCE):
                     reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=tls)
@@ -58,7 +58,7 @@ async def flood(port: int, kind: str, count: int, seconds: float) -> int:
     await asyncio.sleep(seconds)
     for task in clients:
         task.cancel()
-    return opened
+    return connections
 
 
 Connection: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -97,7 +97,7 @@ class GoodClients:
     """API servers: one keeps its connection, and one connects for each review. ``seconds`` has the times of their answers."""
 
     port: int
-    kept: list[float] = field(default_factory=list)
+    reused: list[float] = field(default_factory=list)
     new: list[float] = field(default_factory=list)
     failures: int = 0
 
@@ -107,13 +107,13 @@ class GoodClients:
         if tls_files is not None:
             tls.load_cert_chain(*tls_files)
         request = request_of("/inject/stable?timeout=10s", json.dumps(make_review(make_pod("a"))).encode())
-        async with AsyncExitStack() as kept:
+        async with AsyncExitStack() as held:
             connection: Connection | None = None
             while True:
                 try:
                     if connection is None:
-                        connection = await kept.enter_async_context(connected(self.port, tls))
-                    self.kept.append(await _seconds_of(_ask(connection, request)))
+                        connection = await held.enter_async_context(connected(self.port, tls))
+                    self.reused.append(await _seconds_of(_ask(connection, request)))
                     self.new.append(await _seconds_of(self._ask_anew(tls, request)))
                 except (OSError, EOFError):
                     self.failures += 1
@@ -126,8 +126,10 @@ class GoodClients:
 
     def medians(self) -> tuple[float, float]:
         """Return the median times in milliseconds, and forget all times."""
-        medians = [1e3 * sorted(times)[len(times) // 2] if times else PATIENCE * 1e3 for times in (self.kept, self.new)]
-        self.kept.clear()
+        medians = [
+            1e3 * sorted(times)[len(times) // 2] if times else PATIENCE * 1e3 for times in (self.reused, self.new)
+        ]
+        self.reused.clear()
         self.new.clear()
         return medians[0], medians[1]
 
@@ -177,12 +179,12 @@ async def _beside(
             good.medians()
             await asyncio.sleep(seconds)
             during = good.medians()
-            opened, _ = await clients.communicate()
+            output, _ = await clients.communicate()
     replica.kill()
     grown = peak.mib - base
     slower = [after / earlier for earlier, after in zip(before, during, strict=True)]
     figure = (
-        f"{int(opened)} connections; p50 {during[0]:.1f} ms ({slower[0]:.1f} x), with a new connection "
+        f"{int(output)} connections; p50 {during[0]:.1f} ms ({slower[0]:.1f} x), with a new connection "
         f"{during[1]:.1f} ms ({slower[1]:.1f} x), {good.failures} failures; +{grown:.0f} MiB"
     )
     target = f"others: p50 < {SLOWER:g} x, 0 failures, RSS < +{GROWTH:.0f} MiB"

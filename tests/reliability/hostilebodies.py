@@ -34,7 +34,7 @@ class Attack:
 
 
 @dataclass(frozen=True)
-class Told:
+class AttackReply:
     """What came of it: the statuses of all answers on the connection, the body of the first, and how long that took."""
 
     statuses: list[int]
@@ -44,7 +44,7 @@ class Told:
 
 def posted(body: bytes, *headers: str, length: int | None = None) -> bytes:
     """A request; ``length`` is what it says of its body."""
-    lines = "".join(f"{each}\r\n" for each in headers)
+    lines = "".join(f"{header}\r\n" for header in headers)
     return f"{START}Content-Length: {len(body) if length is None else length}\r\n{lines}\r\n".encode() + body
 
 
@@ -71,7 +71,7 @@ def bodies() -> dict[str, Attack]:
         "length below zero": Attack(posted(SMUGGLED, length=-1), bad),
         "two lengths": Attack(posted(SMUGGLED, "Content-Length: 7"), bad),
         "length and chunks": Attack(both, bad),
-        "129 headers": Attack(posted(review, *(f"X-{each}: 1" for each in range(126))), bad),
+        "129 headers": Attack(posted(review, *(f"X-{number}: 1" for number in range(126))), bad),
         "header of 20 KB": Attack(posted(review, f"X-Long: {'x' * 20_000}"), bad),
     }
 
@@ -97,7 +97,7 @@ def hostile_json() -> dict[str, Attack]:
     return {**{name: Attack(posted(f"{head}{text}{tail}".encode()), either) for name, text in values.items()}, **alone}
 
 
-async def told(port: int, attack: Attack) -> Told:
+async def attack_with(port: int, attack: Attack) -> AttackReply:
     """Send it all, and read until the connection ends or nothing more comes."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2 * MAX_BODY)
     sending = asyncio.create_task(_send(writer, attack))
@@ -112,7 +112,7 @@ async def told(port: int, attack: Attack) -> Told:
     finally:
         sending.cancel()
         writer.close()
-    return Told([reply.status, *map(int, re.findall(rb"HTTP/1\.[01] (\d{3}) ", rest))], reply.body, seconds)
+    return AttackReply([reply.status, *map(int, re.findall(rb"HTTP/1\.[01] (\d{3}) ", rest))], reply.body, seconds)
 
 
 async def _send(writer: asyncio.StreamWriter, attack: Attack) -> None:
@@ -135,15 +135,15 @@ async def _rest(reader: asyncio.StreamReader) -> bytes:
         return b""
 
 
-def fault(attack: Attack, found: Told) -> str:
+def fault(attack: Attack, reply: AttackReply) -> str:
     """What is wrong with what was told; nothing where it is clean: one of the statuses, one answer, and a uid where it is a review's."""
     allowed: Callable[[int], bool] = attack.statuses.__contains__
-    if not found.statuses or not allowed(found.statuses[0]):
-        return f"statuses {found.statuses}"
-    if any(status < 400 for status in found.statuses[1:]):
+    if not reply.statuses or not allowed(reply.statuses[0]):
+        return f"statuses {reply.statuses}"
+    if any(status < 400 for status in reply.statuses[1:]):
         return "something smuggled was answered"
-    if found.statuses[0] == 200:
-        answer: dict[str, Any] = json.loads(found.body)["response"]
+    if reply.statuses[0] == 200:
+        answer: dict[str, Any] = json.loads(reply.body)["response"]
         if answer["uid"] != UID:
             return "another uid"
     return ""
@@ -158,25 +158,25 @@ TICK: Final = 0.005
 
 async def hostile_bodies(stage: Stage) -> Sequence[Row]:
     """T16: each is refused at once, and the memory stays; the largest review that may be sent is answered."""
-    found = await _played(stage, bodies())
+    outcome = await _played(stage, bodies())
     slowest = max(
-        (seconds, name) for name, seconds in found.seconds.items() if name not in ("8 MiB - 1", "endless chunks")
+        (seconds, name) for name, seconds in outcome.seconds.items() if name not in ("8 MiB - 1", "endless chunks")
     )
-    figure = f"{found.said}; slowest refusal {slowest[0] * 1e3:.0f} ms ({slowest[1]}); RSS +{found.grown:.0f} MiB"
-    met = not found.faults and slowest[0] < ANSWER and found.grown < GROWTH
-    return [Row(f"T16 {len(found.seconds)} bodies x {ROUNDS}", "413, 415, 400, < 50 ms, RSS < +16 MiB", figure, met)]
+    figure = f"{outcome.said}; slowest refusal {slowest[0] * 1e3:.0f} ms ({slowest[1]}); RSS +{outcome.grown:.0f} MiB"
+    met = not outcome.faults and slowest[0] < ANSWER and outcome.grown < GROWTH
+    return [Row(f"T16 {len(outcome.seconds)} bodies x {ROUNDS}", "413, 415, 400, < 50 ms, RSS < +16 MiB", figure, met)]
 
 
 async def hostile_values(stage: Stage) -> Sequence[Row]:
     """T17: what the event loop stands still for each, as a probe beside it sees."""
-    found = await _played(stage, hostile_json())
-    slowest = max((seconds, name) for name, seconds in found.held.items())
-    figure = f"{found.said}; loop held {slowest[0] * 1e3:.0f} ms at most ({slowest[1]})"
-    met = not found.faults and slowest[0] < HELD
-    return [Row(f"T17 {len(found.seconds)} reviews x {ROUNDS}", "4xx or the uid, loop held < 100 ms", figure, met)]
+    outcome = await _played(stage, hostile_json())
+    slowest = max((seconds, name) for name, seconds in outcome.held.items())
+    figure = f"{outcome.said}; loop held {slowest[0] * 1e3:.0f} ms at most ({slowest[1]})"
+    met = not outcome.faults and slowest[0] < HELD
+    return [Row(f"T17 {len(outcome.seconds)} reviews x {ROUNDS}", "4xx or the uid, loop held < 100 ms", figure, met)]
 
 
-class _Found:
+class _Outcomes:
     """What came of all: faults by name, the median of how long each took, how long probes waited, and the memory that stayed."""
 
     def __init__(self) -> None:
@@ -190,24 +190,24 @@ class _Found:
         return f"{len(self.faults)} wrong {self.faults or ''}".strip()
 
 
-async def _played(stage: Stage, attacks: Mapping[str, Attack]) -> _Found:
-    found = _Found()
+async def _played(stage: Stage, attacks: Mapping[str, Attack]) -> _Outcomes:
+    outcome = _Outcomes()
     replica = await stage.replica()
     before = resident(replica.pid)
     for name, attack in attacks.items():
         seconds, held = [], []
         for _ in range(ROUNDS):
             probe = asyncio.create_task(_probe(replica.ops_port))
-            answer = await told(replica.port, attack)
+            answer = await attack_with(replica.port, attack)
             probe.cancel()
             seconds.append(answer.seconds)
             held.append(max((await asyncio.gather(probe))[0], 0.0))
             if wrong := fault(attack, answer):
-                found.faults[name] = wrong
-        found.seconds[name] = sorted(seconds)[ROUNDS // 2]
-        found.held[name] = sorted(held)[ROUNDS // 2]
-    found.grown = resident(replica.pid) - before
-    return found
+                outcome.faults[name] = wrong
+        outcome.seconds[name] = sorted(seconds)[ROUNDS // 2]
+        outcome.held[name] = sorted(held)[ROUNDS // 2]
+    outcome.grown = resident(replica.pid) - before
+    return outcome
 
 
 async def _probe(port: int) -> float:
@@ -241,9 +241,9 @@ async def hostile_names(stage: Stage) -> Sequence[Row]:
     names = random_names()
     wrong = 0
 
-    async def ask(each: Iterator[str]) -> None:
+    async def ask(names: Iterator[str]) -> None:
         nonlocal wrong
-        for name in each:
+        for name in names:
             reply = await client.post(f"/inject/{name}", review)
             if reply.status != 200 or (reply.response["uid"], reply.response["allowed"]) != (UID, False):
                 wrong += 1

@@ -61,7 +61,7 @@ STALL: Final = Fault("stall", frozenset())
 
 
 @dataclass(frozen=True)
-class Asked:
+class ApiRequest:
     """A request: when, of which resource, whether it is a watch, and whether it is answered as it should be."""
 
     at: float
@@ -76,7 +76,7 @@ class KubeApi:
 
     folder: Path
     objects: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
-    asked: list[Asked] = field(default_factory=list)
+    requests: list[ApiRequest] = field(default_factory=list)
     fault: Fault | None = None
     _version: int = 1
     _token: str = OLD
@@ -93,33 +93,33 @@ class KubeApi:
         """How a client finds it."""
         return self.folder / "kubeconfig"
 
-    def put(self, resource: Resource, *found: dict[str, Any]) -> None:
+    def put(self, resource: Resource, *objects: dict[str, Any]) -> None:
         """Write objects, and tell the watches of them."""
         known = self.objects.setdefault(resource.plural, {})
-        for item in found:
+        for item in objects:
             self._version += 1
             item["metadata"]["resourceVersion"] = str(self._version)
             name = f"{item['metadata'].get('namespace', '')}/{item['metadata']['name']}"
             kind = "MODIFIED" if name in known else "ADDED"
             known[name] = item
             line = json.dumps({"type": kind, "object": item}).encode() + b"\n"
-            for told, (plural, labels) in self._watches.items():
+            for events, (plural, labels) in self._watches.items():
                 if plural == resource.plural and selected(labels, item):
-                    told.put_nowait(line)
+                    events.put_nowait(line)
 
     def watched(self) -> set[str]:
         """The resources that are watched."""
         return {plural for plural, _ in self._watches.values()}
 
-    def since(self, moment: float, *, answered: bool | None = None) -> list[Asked]:
+    def since(self, moment: float, *, answered: bool | None = None) -> list[ApiRequest]:
         """What was asked after a moment."""
-        return [each for each in self.asked if each.at > moment and answered in (None, each.answered)]
+        return [request for request in self.requests if request.at > moment and answered in (None, request.answered)]
 
     async def begin(self, fault: Fault) -> float:
         """Go wrong; return when."""
-        for told in list(self._watches):
+        for events in list(self._watches):
             if fault.says or fault != STALL:
-                told.put_nowait(fault.says or HALF)
+                events.put_nowait(fault.says or HALF)
         if fault.lasts:
             self.fault = fault
             self._moving.clear()
@@ -158,15 +158,15 @@ class KubeApi:
 
     async def _close(self) -> None:
         self._listening.close()
-        for each in list(self._server.connections):
-            if each.transport is not None:
-                each.transport.abort()
+        for connection in list(self._server.connections):
+            if connection.transport is not None:
+                connection.transport.abort()
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         plural, query = request.path.rsplit("/", 1)[-1], request.query
         watch, stale = query.get("watch") == "true", request.headers.get("Authorization") != f"Bearer {self._token}"
         answered = self.fault is None and not stale
-        self.asked.append(Asked(time.monotonic(), plural, watch, answered))
+        self.requests.append(ApiRequest(time.monotonic(), plural, watch, answered))
         if self.fault is not None and self.fault.status:
             headers = {"Retry-After": self.fault.retry_after} if self.fault.retry_after else {}
             return web.json_response({"kind": "Status"}, status=self.fault.status, headers=headers)
@@ -174,7 +174,7 @@ class KubeApi:
             return web.json_response({"kind": "Status"}, status=401)
         await self._moving.wait()
         if not answered:
-            self.asked.append(Asked(time.monotonic(), plural, watch, answered=True))
+            self.requests.append(ApiRequest(time.monotonic(), plural, watch, answered=True))
         labels, metadata_only = query.get("labelSelector", ""), "PartialObjectMetadata" in request.headers["Accept"]
         if watch:
             return await self._tell(request, plural, labels)
@@ -183,25 +183,25 @@ class KubeApi:
     def _page(self, plural: str, labels: str, token: str, limit: int, *, metadata_only: bool) -> web.Response:
         name, _, start = token.partition(" ") if token else (f"{len(self._lists)}", "", "0")
         if not token:
-            self._lists[name] = [each for each in self.objects.get(plural, {}).values() if selected(labels, each)]
-        found, end = self._lists[name], int(start) + limit
-        more = {"continue": f"{name} {end}"} if end < len(found) else {}
-        items = [{"metadata": each["metadata"]} if metadata_only else each for each in found[int(start) : end]]
+            self._lists[name] = [obj for obj in self.objects.get(plural, {}).values() if selected(labels, obj)]
+        listed, end = self._lists[name], int(start) + limit
+        more = {"continue": f"{name} {end}"} if end < len(listed) else {}
+        items = [{"metadata": item["metadata"]} if metadata_only else item for item in listed[int(start) : end]]
         return web.json_response({"metadata": {"resourceVersion": str(self._version), **more}, "items": items})
 
     async def _tell(self, request: web.BaseRequest, plural: str, labels: str) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(request)
-        told: asyncio.Queue[bytes] = asyncio.Queue()
-        self._watches[told] = (plural, labels)
+        events: asyncio.Queue[bytes] = asyncio.Queue()
+        self._watches[events] = (plural, labels)
         for item in self.objects.get(plural, {}).values():
             if selected(labels, item) and int(item["metadata"]["resourceVersion"]) > int(
                 request.query["resourceVersion"]
             ):
-                told.put_nowait(json.dumps({"type": "MODIFIED", "object": item}).encode() + b"\n")
+                events.put_nowait(json.dumps({"type": "MODIFIED", "object": item}).encode() + b"\n")
         try:
             while True:
-                line = await told.get()
+                line = await events.get()
                 if self.fault == STALL:
                     await self._moving.wait()
                 await response.write(line)
@@ -210,7 +210,7 @@ class KubeApi:
         except ConnectionError:
             pass
         finally:
-            del self._watches[told]
+            del self._watches[events]
         if line == HALF and request.transport is not None:
             request.transport.close()
         return response

@@ -61,25 +61,25 @@ async def suffered(api: KubeApi, served: Served, fault: Fault, seconds: float, n
 
     await until(all_counted)
     faults = await counted(served) - before
-    ended = await api.end() if fault.lasts else begun
+    end = await api.end() if fault.lasts else begun
     # Where nobody can connect, only the injector knows how often it tried. That open watches were cut is no request.
-    asked = max(len(api.since(begun)) - len(api.since(ended)), faults.total() - faults["cut"])
+    requests = max(len(api.since(begun)) - len(api.since(end)), faults.total() - faults["cut"])
     live = await served.serves(new[0])
     # More may be watched by now: a fault can begin before a starting replica watches everything.
     await until(lambda: api.watched() >= resources)
-    again = [each for each in api.since(ended, answered=True) if each.resource in resources]
+    again = [request for request in api.since(end, answered=True) if request.resource in resources]
     # A watch that lived through it asks for nothing.
-    first = [min((each.at for each in again if each.resource == name), default=ended) for name in resources]
-    return Outage(fault, asked / max(ended - begun, 1.0), max(first) - ended, live, frozenset(faults))
+    first = [min((request.at for request in again if request.resource == name), default=end) for name in resources]
+    return Outage(fault, requests / max(end - begun, 1.0), max(first) - end, live, frozenset(faults))
 
 
 async def counted(served: Served) -> Counter[str]:
     """How many faults of watches were counted, by reason."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for name, value in (await served.replica.metrics()).items():
         if name.startswith("injector_watch_faults_total{"):
-            found[name.partition('reason="')[2].partition('"')[0]] += int(value)
-    return found
+            counts[name.partition('reason="')[2].partition('"')[0]] += int(value)
+    return counts
 
 
 RATE = 20.0
@@ -113,7 +113,7 @@ async def _suffered(stage: Stage, name: str, faults: Sequence[tuple[Fault, float
         replica = await stage.replica(*flags(api), "--watch-unserved")
         came: list[tuple[float, Outage]] = []
         async with loaded(replica, [REVISION], rate=RATE) as loads:
-            served = Served(replica, REVISION, loads.each[REVISION])
+            served = Served(replica, REVISION, loads.by_name[REVISION])
             for version, (fault, seconds) in enumerate(faults, 1):
                 await asyncio.sleep(STEADY)
                 lasts = seconds if fault.lasts else 0.0
@@ -123,8 +123,8 @@ async def _suffered(stage: Stage, name: str, faults: Sequence[tuple[Fault, float
 
 def _row(seconds: float, outage: Outage, text: str, good: bool) -> Row:
     lasted = f" for {seconds:g} s" if seconds else ""
-    asked = f", {outage.rate:.2f} requests a second meanwhile" if seconds else ""
-    figure = f"asked again after {outage.again:.1f} s, live after {outage.live:.1f} s{asked}, {text}"
+    rate = f", {outage.rate:.2f} requests a second meanwhile" if seconds else ""
+    figure = f"asked again after {outage.again:.1f} s, live after {outage.live:.1f} s{rate}, {text}"
     met = good and outage.again < REACHED and (outage.rate <= 1 or not seconds)
     return Row(f"T11 {outage.fault.name}{lasted}", "relist < 5 s, <= 1 request/s while down, 0 failed", figure, met)
 
@@ -156,14 +156,14 @@ async def _taken(stage: Stage, name: str, more: Sequence[str], there: dict[str, 
         api.put(PODS, *(_pod(number, labels) for number in range(there.get(PODS.plural, 0))))
         replica = await stage.replica(*flags(api), *more)
         async with loaded(replica, [REVISION], rate=100.0) as loads:
-            await until(lambda: len(loads.each[REVISION].seen) > INJECTED)
+            await until(lambda: len(loads.by_name[REVISION].answers) > INJECTED)
             if more:
                 await until(lambda: {PODS.plural, NAMESPACES.plural} <= api.watched())
             await asyncio.sleep(2.0)
         assert loads.failures == []
-        found = resident(replica.pid)
+        memory = resident(replica.pid)
         replica.kill()
-        return found
+        return memory
 
 
 def _namespace(number: int, labels: dict[str, str]) -> dict[str, Any]:

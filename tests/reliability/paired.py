@@ -25,7 +25,7 @@ AFTER: Final = 5
 class Paired(Load):
     """Admissions by one revision; ``seen`` are the times and the versions of the answers."""
 
-    seen: list[tuple[float, int]] = field(default_factory=list)
+    answers: list[tuple[float, int]] = field(default_factory=list)
 
     def check(self, uid: str, reply: Reply) -> None:
         """Hold an answer: admitted with a sidecar, and its template, values and mesh config are of one version."""
@@ -37,11 +37,11 @@ class Paired(Load):
         if said is None or len(set(said.groups())) != 1:
             self.failures.append(f"{uid}: mixed {said and said[0]!r}")
             return
-        self.seen.append((time.monotonic(), int(said[1])))
+        self.answers.append((time.monotonic(), int(said[1])))
 
     def since(self, moment: float) -> list[int]:
         """The versions of the answers after a moment."""
-        return [version for at, version in self.seen if at > moment]
+        return [version for at, version in self.answers if at > moment]
 
 
 @dataclass
@@ -56,10 +56,10 @@ class Served:
         """Wait until the gauge has this value; return the seconds that it took."""
         name = f'injector_revision_config_valid{{revision="{self.name}"}}'
 
-        async def seen() -> bool:
+        async def is_valid() -> bool:
             return (await self.replica.metrics()).get(name) == valid
 
-        return await until(seen)
+        return await until(is_valid)
 
     async def until_reason(self, says: str) -> float:
         """Wait for a reason with this text; return the seconds that it took.
@@ -67,29 +67,29 @@ class Served:
         There may be another one before: a file that is written in place is empty for a moment.
         """
 
-        async def seen() -> bool:
+        async def has_reason() -> bool:
             return says in await self.reason()
 
-        return await until(seen)
+        return await until(has_reason)
 
     async def reason(self) -> str:
         """Why what its folder holds is not served; empty where the status page does not say it."""
-        told = (await self.replica.told("/status.json")).partition(b"\r\n\r\n")[2]
-        rows: list[dict[str, Any]] = json.loads(told)["revisions"]
+        status = (await self.replica.ask_operations("/status.json")).partition(b"\r\n\r\n")[2]
+        rows: list[dict[str, Any]] = json.loads(status)["revisions"]
         error = next((str(row["error"] or "") for row in rows if row["name"] == self.name), "")
-        page = html.unescape((await self.replica.told("/status")).decode())
+        page = html.unescape((await self.replica.ask_operations("/status")).decode())
         return error if error in page else ""
 
     async def serves(self, version: int) -> float:
         """Wait until answers are of a version; return the seconds that it took."""
-        return await until(lambda: bool(self.load.seen) and self.load.seen[-1][1] == version)
+        return await until(lambda: bool(self.load.answers) and self.load.answers[-1][1] == version)
 
 
 @dataclass(frozen=True)
 class Broken:
     """What came of one fault: how soon it was told and mended, the reason given, and the versions served meanwhile."""
 
-    told: float
+    seconds: float
     reason: str
     meanwhile: frozenset[int]
     mended: float
@@ -99,13 +99,13 @@ async def broken(served: Served, folder: Mount | InPlace, fault: Fault, old: Tex
     """Break one key of ``old``, see that the last good version is served, and write ``new``, which is ``version``."""
     begun = time.monotonic()
     folder.write({**old, fault.key: fault.change(old[fault.key])})
-    told = await served.until_valid(valid=False) + await served.until_reason(fault.says)
+    seconds = await served.until_valid(valid=False) + await served.until_reason(fault.says)
     reason = await served.reason()
-    answered = len(served.load.seen)
-    await until(lambda: len(served.load.seen) >= answered + AFTER)
+    answered = len(served.load.answers)
+    await until(lambda: len(served.load.answers) >= answered + AFTER)
     meanwhile = frozenset(served.load.since(begun))
     folder.write(new)
-    return Broken(told, reason, meanwhile, await served.serves(version) + await served.until_valid(valid=True))
+    return Broken(seconds, reason, meanwhile, await served.serves(version) + await served.until_valid(valid=True))
 
 
 @dataclass(frozen=True)
@@ -113,17 +113,17 @@ class Loads:
     """A load for each of several revisions, from one client."""
 
     client: ApiServer
-    each: Mapping[str, Paired]
+    by_name: Mapping[str, Paired]
 
     @property
     def failures(self) -> list[str]:
         """What went wrong, of all."""
-        return [text for load in self.each.values() for text in load.failures]
+        return [text for load in self.by_name.values() for text in load.failures]
 
     @property
     def calls(self) -> int:
         """How many were answered."""
-        return sum(len(load.seen) for load in self.each.values())
+        return sum(len(load.answers) for load in self.by_name.values())
 
 
 @asynccontextmanager
@@ -135,8 +135,8 @@ async def loaded(
     loads = Loads(client, {name: Paired(client, path=f"/inject/{name}") for name in names})
     async with AsyncExitStack() as stack:
         stack.push_async_callback(client.close)
-        for name, load in loads.each.items():
+        for name, load in loads.by_name.items():
             await stack.enter_async_context(load.calls(callers, callers * len(names) / rate, name))
-        for load in loads.each.values():
-            await until(lambda load=load: bool(load.seen or load.failures))  # type: ignore[misc]
+        for load in loads.by_name.values():
+            await until(lambda load=load: bool(load.answers or load.failures))  # type: ignore[misc]
         yield loads

@@ -78,7 +78,7 @@ def pod_of(number: int) -> dict[str, Any]:
     container = make_container(
         "app",
         ports=[{"name": "http", "containerPort": 8080, "protocol": "TCP"}],
-        env=[{"name": f"SETTING_{each}", "value": f"{app}-{each}"} for each in range(number % 13)],
+        env=[{"name": f"SETTING_{index}", "value": f"{app}-{index}"} for index in range(number % 13)],
         resources={"requests": {"cpu": "100m", "memory": "128Mi"}},
         volumeMounts=mounts,
         **({"readinessProbe": _PROBE, "livenessProbe": _PROBE} if number % 3 == 0 else {}),
@@ -122,8 +122,8 @@ class Question:
 
     def fault(self, patch: bytes) -> str:
         """What is wrong with a patch; nothing where it leads to the same pod."""
-        found = jsonpatch.apply_patch(self.pod, json.loads(patch or b"[]"))
-        return "" if found == self.wanted else "another pod than offline"
+        injected = jsonpatch.apply_patch(self.pod, json.loads(patch or b"[]"))
+        return "" if injected == self.wanted else "another pod than offline"
 
 
 def question(revision: Revision, pod: dict[str, Any]) -> Question | None:
@@ -146,8 +146,8 @@ def questions(folder: Path, names: Sequence[str], every: int = 1) -> list[Questi
     """Each so many-th pod of the mix for each of the revisions that were written."""
     pods = mixed_pods()[::every]
     built = [build(read_folder(folder / name)) for name in names]
-    found = [question(revision, pod) for revision in built for pod in pods]
-    return [each for each in found if each is not None]
+    all_questions = [question(revision, pod) for revision in built for pod in pods]
+    return [one for one in all_questions if one is not None]
 
 
 @dataclass
@@ -189,66 +189,66 @@ class Profile:
     """The load: ``rate`` calls a second whether or not the last ones are answered, up to ``CALLERS`` at once."""
 
     client: ApiServer
-    asked: Sequence[Question]
+    questions: Sequence[Question]
     rate: float = RATE
     _held: dict[tuple[int, bytes], int] = field(default_factory=dict)
     _random: random.Random = field(default_factory=lambda: random.Random(7))  # noqa: S311 -- which pod comes next
 
     def __post_init__(self) -> None:
         self._slots = asyncio.Semaphore(CALLERS)
-        self._hot = self._random.sample(range(len(self.asked)), min(4 * HOT, len(self.asked)))
+        self._hot = self._random.sample(range(len(self.questions)), min(4 * HOT, len(self.questions)))
 
     async def warm(self) -> None:
         """Ask everything twice, so that what is remembered is."""
         for _ in range(2):
-            for number in range(0, len(self.asked), 8):
-                some = range(number, min(number + 8, len(self.asked)))
-                await asyncio.gather(*(self._ask(each, Came()) for each in some))
+            for number in range(0, len(self.questions), 8):
+                some = range(number, min(number + 8, len(self.questions)))
+                await asyncio.gather(*(self._ask(index, Came()) for index in some))
 
     async def run(self, seconds: float) -> Came:
         """Call for so long; return what came of it once all is answered and held against what it has to be."""
-        found, loop = Came(), asyncio.get_running_loop()
+        outcome, loop = Came(), asyncio.get_running_loop()
         begun = loop.time()
         async with asyncio.TaskGroup() as group:
             for number in range(int(seconds * self.rate)):
                 await asyncio.sleep(max(0.0, begun + number / self.rate - loop.time()))
-                group.create_task(self._ask(self.choose(number), found))
-        self._hold(found)
-        return found
+                group.create_task(self._ask(self.choose(number), outcome))
+        self._hold(outcome)
+        return outcome
 
     def choose(self, number: int) -> int:
         """Which pod the next call is about: by turns one of few, or one of all."""
-        return self._random.choice(self._hot) if number % 2 else self._random.randrange(len(self.asked))
+        return self._random.choice(self._hot) if number % 2 else self._random.randrange(len(self.questions))
 
-    async def _ask(self, number: int, found: Came) -> None:
+    async def _ask(self, number: int, outcome: Came) -> None:
         begun, uid = asyncio.get_running_loop().time(), str(uuid.UUID(int=self._random.getrandbits(128), version=4))
-        question = self.asked[number]
-        found.calls += 1
+        question = self.questions[number]
+        outcome.calls += 1
         try:
             async with self._slots:
                 reply = await self.client.post(f"/inject/{question.revision}", question.body(uid))
         except OSError as error:
-            found.wrong[str(error) or type(error).__name__] += 1
+            outcome.wrong[str(error) or type(error).__name__] += 1
             return
-        found.seconds.append(asyncio.get_running_loop().time() - begun)
-        self._look(number, uid, reply, found)
+        outcome.seconds.append(asyncio.get_running_loop().time() - begun)
+        self._look(number, uid, reply, outcome)
 
-    def _look(self, number: int, uid: str, reply: Reply, found: Came) -> None:
+    def _look(self, number: int, uid: str, reply: Reply, outcome: Came) -> None:
         if reply.status != 200:
-            found.wrong[f"status {reply.status}"] += 1
+            outcome.wrong[f"status {reply.status}"] += 1
             return
         response = reply.response
         if (response["uid"], response["allowed"]) != (uid, True):
-            found.wrong[f"denied: {response.get('status', {}).get('message', '')[:80]}"] += 1
+            outcome.wrong[f"denied: {response.get('status', {}).get('message', '')[:80]}"] += 1
             return
         patch = base64.b64decode(response.get("patch", ""))
         self._held[number, patch] = self._held.get((number, patch), 0) + 1
 
-    def _hold(self, found: Came) -> None:
+    def _hold(self, outcome: Came) -> None:
         """Hold each distinct answer against the pod that has to come of it."""
         for (number, patch), count in self._held.items():
-            if fault := self.asked[number].fault(patch):
-                found.wrong[fault] += count
+            if fault := self.questions[number].fault(patch):
+                outcome.wrong[fault] += count
         self._held.clear()
 
 
@@ -262,9 +262,9 @@ async def steady_load(stage: Stage) -> Sequence[Row]:
     """P, every answer held, and the memory from the third minute on."""
     folder = stage.folder / "steady"
     folder.mkdir()
-    asked = await asyncio.to_thread(lambda: questions(folder, written(folder)))
+    pods = await asyncio.to_thread(lambda: questions(folder, written(folder)))
     replica = await stage.replica("--revisions-dir", str(folder), tls=True)
-    profile = Profile(replica.client(trusting(stage.certificate)), asked)
+    profile = Profile(replica.client(trusting(stage.certificate)), pods)
     seconds = stage.lasts(SECONDS)
     warm = min(WARM, seconds / 5)
     first = await profile.run(warm)

@@ -52,11 +52,11 @@ class Replica:
         """Whether it says that it is."""
         try:
             async with asyncio.timeout(2.0):
-                return b"200 OK" in await self.told("/readyz")
+                return b"200 OK" in await self.ask_operations("/readyz")
         except OSError:
             return False
 
-    async def told(self, path: str) -> bytes:
+    async def ask_operations(self, path: str) -> bytes:
         """What its operations port answers, head and body.
 
         Raises:
@@ -72,7 +72,7 @@ class Replica:
 
     async def metrics(self) -> dict[str, float]:
         """Every sample that a scrape sees, by its name with its labels."""
-        lines = (await self.told("/metrics")).partition(b"\r\n\r\n")[2].decode().splitlines()
+        lines = (await self.ask_operations("/metrics")).partition(b"\r\n\r\n")[2].decode().splitlines()
         samples = (line.rpartition(" ") for line in lines if not line.startswith("#"))
         return {name: float(value) for name, _, value in samples}
 
@@ -83,11 +83,11 @@ class Replica:
     async def until_ready(self) -> float:
         """Wait until it is ready; return how long that took."""
 
-        async def seen() -> bool:
+        async def is_ready() -> bool:
             assert self._running().poll() is None, self.log.read_text()
             return await self.ready()
 
-        return await until(seen, limit=START_LIMIT)
+        return await until(is_ready, limit=START_LIMIT)
 
     @property
     def pid(self) -> int:
@@ -98,7 +98,7 @@ class Replica:
         """Send a signal."""
         self._running().send_signal(number)
 
-    async def ended(self) -> int:
+    async def wait_for_end(self) -> int:
         """Wait until it has ended; return the exit status."""
         process = self._running()
         await until(lambda: process.poll() is not None)
@@ -130,7 +130,7 @@ class Service:
     async def follow(self, every: float = 0.1) -> None:
         """Look, again and again."""
         while True:
-            self.known = [each.port for each in self.replicas if await each.ready()]
+            self.known = [replica.port for replica in self.replicas if await replica.ready()]
             await asyncio.sleep(every)
 
     def ready(self) -> Sequence[int]:
@@ -150,7 +150,7 @@ async def restarted(replica: Replica, service: Service) -> None:
     # A client that chose the replica before that has connected by now.
     await asyncio.sleep(LOOK)
     replica.signal(signal.SIGTERM)
-    assert await replica.ended() == 0, replica.log.read_text()
+    assert await replica.wait_for_end() == 0, replica.log.read_text()
     replica.start()
     await replica.until_ready()
 
@@ -169,7 +169,9 @@ def memory(pid: int, field: str) -> int:
 def memory_with_children(pid: int) -> int:
     """Return the memory of a process and its children in KiB, in which shared pages count once (Linux, /proc)."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    lines = [line for each in (pid, *children) for line in Path(f"/proc/{each}/smaps_rollup").read_text().splitlines()]
+    lines = [
+        line for process in (pid, *children) for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+    ]
     return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
 
 
@@ -205,8 +207,8 @@ class Stage:
     async def replica(self, *flags: str, tls: bool = False) -> Replica:
         """A replica that is ready."""
         pair = ("--tlsCertFile", str(self.certificate), "--tlsKeyFile", str(self.key))
-        given = (*(pair if tls else ("--insecure-http",)), "--log-decisions", "none", *flags)
-        replica = Replica(self.folder / f"{len(self.started)}.log", given)
+        options = (*(pair if tls else ("--insecure-http",)), "--log-decisions", "none", *flags)
+        replica = Replica(self.folder / f"{len(self.started)}.log", options)
         self.started.append(replica)
         replica.start()
         await replica.until_ready()

@@ -45,7 +45,7 @@ class Caller:
         closes = reply.headers.get("connection") == "close"
         return reply.status == 200 and reply.response["uid"] == UID and (closes or not closing)
 
-    async def ended(self) -> bool:
+    async def ends_in_order(self) -> bool:
         """Whether the connection ends in order, without another byte."""
         try:
             async with asyncio.timeout(LIMIT):
@@ -91,14 +91,14 @@ async def ended_by_sigterm(replica: Replica) -> End:
         caller.send(REQUEST)
     begun = time.monotonic()
     replica.signal(signal.SIGTERM)
-    in_order = await asyncio.gather(*(caller.ended() for caller in unused))
+    in_order = await asyncio.gather(*(caller.ends_in_order() for caller in unused))
     for caller in running:
         caller.send(REQUEST[HALF:])
     # Who is on his way may still be answered before the signal is seen, so his answer need not say that it closes.
     answered = [await caller.answered() for caller in on_their_way]
     answered += [await caller.answered(closing=True) for caller in running]
-    in_order += await asyncio.gather(*(caller.ended() for caller in (*on_their_way, *running)))
-    status = await replica.ended()
+    in_order += await asyncio.gather(*(caller.ends_in_order() for caller in (*on_their_way, *running)))
+    status = await replica.wait_for_end()
     seconds = time.monotonic() - begun
     await closed(*idle, *running)
     return End([*first, *answered].count(False), in_order.count(False), status, seconds)
@@ -107,7 +107,7 @@ async def ended_by_sigterm(replica: Replica) -> End:
 SHUTDOWN_DELAY = "2s"
 SHUTDOWNS = 5
 PODS = 1_000
-KEPT = 1_000
+IDLE_CONNECTIONS = 1_000
 
 
 async def rolling_restart(stage: Stage) -> Sequence[Row]:
@@ -118,17 +118,15 @@ async def rolling_restart(stage: Stage) -> Sequence[Row]:
         for number in range(stage.restarts):
             replica = replicas[number % 2]
             replica.signal(signal.SIGTERM)
-            statuses.append(await replica.ended())
+            statuses.append(await replica.wait_for_end())
             replica.start()
             await replica.until_ready()
             # The next one goes once the Service sends to this one, as a Deployment does it.
             await until(lambda port=replica.port: port in service.known)  # type: ignore[misc]
             await asyncio.sleep(0.3)
-        found = await came(client)
-    figure = (
-        f"{found.failures} of {found.calls}, {found.dialled} dialled, p99 {found.p99_ms:.0f} ms {found.wrong or ''}"
-    )
-    met = found.failures == 0 and found.calls > 10 * stage.restarts and set(statuses) <= {0}
+        outcome = await came(client)
+    figure = f"{outcome.failures} of {outcome.calls}, {outcome.dialled} dialled, p99 {outcome.p99_ms:.0f} ms {outcome.wrong or ''}"
+    met = outcome.failures == 0 and outcome.calls > 10 * stage.restarts and set(statuses) <= {0}
     return [Row(f"T12 restart x{stage.restarts}, {RATE:g} rps, {CALLERS} at once", "0 failed", figure.strip(), met)]
 
 
@@ -149,7 +147,7 @@ async def killed(stage: Stage) -> Sequence[Row]:
     for caller in callers:
         caller.send(REQUEST)
     replica.signal(signal.SIGKILL)
-    await replica.ended()
+    await replica.wait_for_end()
     begun = time.monotonic()
     replica.start()
     await replica.until_ready()
@@ -165,16 +163,18 @@ async def killed(stage: Stage) -> Sequence[Row]:
 async def mass_start(stage: Stage) -> Sequence[Row]:
     """T2: a thousand pods of one ReplicaSet at once."""
     replica = await stage.replica(tls=True)
-    found = await came(await go(stage, "burst", [replica], "-callers", str(PODS), "-within", f"{WITHIN:g}s"))
-    figure = f"{found.failures} failed, {found.again} asked to retry, last {found.last_s:.1f} s {found.wrong or ''}"
-    met = found.failures == 0 and found.calls == PODS and found.last_s < WITHIN
+    outcome = await came(await go(stage, "burst", [replica], "-callers", str(PODS), "-within", f"{WITHIN:g}s"))
+    figure = (
+        f"{outcome.failures} failed, {outcome.again} asked to retry, last {outcome.last_s:.1f} s {outcome.wrong or ''}"
+    )
+    met = outcome.failures == 0 and outcome.calls == PODS and outcome.last_s < WITHIN
     return [Row(f"T2 {PODS} pods at once", f"0 failed, all < {WITHIN:g} s", figure.strip(), met)]
 
 
 async def kept_connections(stage: Stage) -> Sequence[Row]:
     """T14: connections that are used again when the API server would have let go of them."""
     replica = await stage.replica()
-    callers = await callers_of(replica, KEPT)
+    callers = await callers_of(replica, IDLE_CONNECTIONS)
 
     async def used_again(caller: Caller) -> bool:
         caller.send(REQUEST)
@@ -183,7 +183,7 @@ async def kept_connections(stage: Stage) -> Sequence[Row]:
         caller.send(REQUEST)
         return first and await caller.answered()
 
-    kept = await asyncio.gather(*(used_again(caller) for caller in callers))
+    answers = await asyncio.gather(*(used_again(caller) for caller in callers))
     await closed(*callers)
-    resets = list(kept).count(False)
-    return [Row(f"T14 {KEPT} connections, idle 89.5-90.5 s", "0 resets", f"{resets} resets", resets == 0)]
+    resets = list(answers).count(False)
+    return [Row(f"T14 {IDLE_CONNECTIONS} connections, idle 89.5-90.5 s", "0 resets", f"{resets} resets", resets == 0)]

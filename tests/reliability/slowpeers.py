@@ -172,12 +172,12 @@ class Held:
 
     def longest(self, now: float) -> float:
         """How long the one that lasted longest was held; those that still are count until now."""
-        return max((each.seconds if each.seconds >= 0 else now - each.begun for each in self.peers), default=0.0)
+        return max((peer.seconds if peer.seconds >= 0 else now - peer.begun for peer in self.peers), default=0.0)
 
     @property
     def open(self) -> int:
         """How many still are."""
-        return sum(each.seconds < 0 for each in self.peers)
+        return sum(peer.seconds < 0 for peer in self.peers)
 
 
 async def crowd(port: int, kind: str, path: str, count: int) -> Held:
@@ -186,8 +186,8 @@ async def crowd(port: int, kind: str, path: str, count: int) -> Held:
     refused = 0
     for begun in range(0, count, TOGETHER):
         some = await asyncio.gather(*(open_peer(port, kind, path) for _ in range(min(TOGETHER, count - begun))))
-        peers += [each for each in some if each is not None]
-        refused += sum(each is None for each in some)
+        peers += [peer for peer in some if peer is not None]
+        refused += sum(peer is None for peer in some)
     return Held(peers, refused)
 
 
@@ -196,11 +196,11 @@ async def main(port: int, kind: str, path: str, count: int) -> None:
     held = await crowd(port, kind, path, count)
     try:
         async with asyncio.timeout(LIMIT):
-            await asyncio.gather(*(each.gone.wait() for each in held.peers))
+            await asyncio.gather(*(peer.gone.wait() for peer in held.peers))
     except TimeoutError:
         pass
-    told = {"opened": len(held.peers), "refused": held.refused, "open": held.open}
-    sys.stdout.write(json.dumps({**told, "longest": held.longest(time.monotonic())}) + "\n")
+    report = {"opened": len(held.peers), "refused": held.refused, "open": held.open}
+    sys.stdout.write(json.dumps({**report, "longest": held.longest(time.monotonic())}) + "\n")
 
 
 PEERS: Final = 500
@@ -232,11 +232,11 @@ async def slow_peers(stage: Stage) -> Sequence[Row]:
     """Each kind in turn, on a replica of its own, while P goes on."""
     folder = stage.folder / "slow"
     folder.mkdir()
-    asked = questions(folder, written(folder))
+    pods = questions(folder, written(folder))
     rows = []
     for kind in KINDS:
         replica = await stage.replica("--revisions-dir", str(folder), tls=True)
-        profile = Profile(replica.client(trusting(stage.certificate)), asked)
+        profile = Profile(replica.client(trusting(stage.certificate)), pods)
         await profile.warm()
         rows.append(await _beside(stage, kind, replica, profile))
         await profile.client.close()
@@ -263,14 +263,14 @@ async def _idle(stage: Stage) -> Row:
     for _ in range(0, IDLE, BURSTS[1]):
         held += await asyncio.gather(*(_answered(replica.port, _review("held"), tls) for _ in range(BURSTS[1])))
         held += await asyncio.gather(*(_answered(replica.ops_port, PROBE) for _ in range(BURSTS[1])))
-    opened = sum(each is not None for each in held)
+    open_now = sum(peer is not None for peer in held)
     grown = resident(replica.pid) - base
     for burst in BURSTS:
         new = await asyncio.gather(
             *(_answered(replica.port, _review(f"{burst}-{number}"), tls) for number in range(burst)),
             *(_answered(replica.ops_port, PROBE) for _ in range(burst)),
         )
-        lost += sum(each is None for each in new)
+        lost += sum(peer is None for peer in new)
         for writer in new:
             if writer is not None:
                 writer.close()
@@ -278,10 +278,13 @@ async def _idle(stage: Stage) -> Row:
         if writer is not None:
             writer.close()
     replica.kill()
-    figure = f"{opened} held, {lost} of {2 * sum(BURSTS)} new calls and probes failed; +{grown:.0f} MiB"
+    figure = f"{open_now} held, {lost} of {2 * sum(BURSTS)} new calls and probes failed; +{grown:.0f} MiB"
     target = f"bursts of {', '.join(map(str, BURSTS))} new calls, and of probes, all succeed; RSS < +{GROWTH:.0f} MiB"
     return Row(
-        f"T15 {IDLE} idle connections on each port", target, figure, not lost and opened == 2 * IDLE and grown < GROWTH
+        f"T15 {IDLE} idle connections on each port",
+        target,
+        figure,
+        not lost and open_now == 2 * IDLE and grown < GROWTH,
     )
 
 
@@ -309,18 +312,16 @@ async def _beside(stage: Stage, kind: str, replica: Replica, profile: Profile) -
     before, base = await profile.run(stage.lasts(WAITED)), resident(replica.pid)
     peak = Peak(replica.pid)
     async with running(peak.watch()):
-        peers = asyncio.create_task(_peers(replica.port, kind, f"/inject/{profile.asked[0].revision}"))
+        peers = asyncio.create_task(_peers(replica.port, kind, f"/inject/{profile.questions[0].revision}"))
         during = await profile.run(stage.lasts(WAITED))
-        told = await peers
+        report = await peers
     grown = peak.mib - base
-    figure = (
-        f"P {during}, {before.p99:.1f} before; longest {told['longest']:.1f} s, {told['open']} left; +{grown:.0f} MiB"
-    )
+    figure = f"P {during}, {before.p99:.1f} before; longest {report['longest']:.1f} s, {report['open']} left; +{grown:.0f} MiB"
     met = (
         during.failures == before.failures == 0
         and during.p99 < SLOWER * before.p99
-        and told["open"] == 0
-        and told["longest"] <= CUT
+        and report["open"] == 0
+        and report["longest"] <= CUT
         and grown < GROWTH
     )
     target = f"P: 0 failures, p99 < {SLOWER:g} x; each closed within {CUT:g} s, RSS < +{GROWTH:.0f} MiB"
@@ -335,8 +336,8 @@ async def _peers(port: int, kind: str, path: str) -> dict[str, Any]:
         cwd=ROOT,
     )
     out, _ = await process.communicate()
-    told: dict[str, Any] = json.loads(out)
-    return told
+    report: dict[str, Any] = json.loads(out)
+    return report
 
 
 if __name__ == "__main__":

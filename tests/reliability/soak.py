@@ -31,7 +31,7 @@ INJECTED: Final = (*PODS[:2], *PODS[3:5])
 """Those that get a sidecar, and so an answer that is cached."""
 AGAIN: Final = 2
 """Times that a pod is asked for: the second time the cache answers."""
-ASKED: Final = tuple(path for path in PATHS if "?" not in path and path.startswith("/inject"))
+INJECT_PATHS: Final = tuple(path for path in PATHS if "?" not in path and path.startswith("/inject"))
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Soak:
     def slope(self, warm: int) -> float:
         """KiB for each 1,000 reviews after the first ``warm``: of the line with the least squares."""
         points = [(answered / 1_000, kib) for answered, kib in self.memory if answered >= warm]
-        middle = [sum(each) / len(points) for each in zip(*points, strict=True)]
+        middle = [sum(column) / len(points) for column in zip(*points, strict=True)]
         spread = sum((x - middle[0]) ** 2 for x, _ in points)
         return float(sum((x - middle[0]) * (kib - middle[1]) for x, kib in points) / spread)
 
@@ -73,13 +73,13 @@ async def soaked(
     Before that it is asked about ``fill`` pods of each revision, so that its caches have reached their bounds. With mutated reviews alone,
     most of which are refused, that would take long, and a leak could not be told from what is cached on purpose.
     """
-    soak, asked = Soak(), questions(reviews, seed)
+    soak, requests = Soak(), questions(reviews, seed)
     client = replica.client(tls)
     filled, filling = Soak(), kinds(fill, seed)
     await asyncio.gather(*(_ask(client, replica, filling, filled) for _ in range(CALLERS)))
-    await _ask(client, replica, iter([next(asked) for _ in range(SAMPLE)]), soak)
+    await _ask(client, replica, iter([next(requests) for _ in range(SAMPLE)]), soak)
     before = left_in(replica)
-    await asyncio.gather(*(_ask(client, replica, asked, soak) for _ in range(CALLERS)))
+    await asyncio.gather(*(_ask(client, replica, requests, soak) for _ in range(CALLERS)))
     await client.close()
     await until(lambda: left_in(replica)[0] <= before[0])
     after = left_in(replica)
@@ -95,7 +95,7 @@ def questions(reviews: int, seed: int) -> Iterator[tuple[str, bytes]]:
     """Paths and bodies; the same for the same seed."""
     random = Random(seed)  # noqa: S311 -- what a seed makes can be made again
     for _ in range(reviews):
-        yield random.choice(ASKED), mutated_review(random)
+        yield random.choice(INJECT_PATHS), mutated_review(random)
 
 
 def kinds(pods: int, seed: int) -> Iterator[tuple[str, bytes]]:
@@ -117,8 +117,8 @@ def kinds(pods: int, seed: int) -> Iterator[tuple[str, bytes]]:
             yield FILLED[number % len(FILLED)], body
 
 
-async def _ask(client: ApiServer, replica: Replica, asked: Iterator[tuple[str, bytes]], soak: Soak) -> None:
-    for path, body in asked:
+async def _ask(client: ApiServer, replica: Replica, requests: Iterator[tuple[str, bytes]], soak: Soak) -> None:
+    for path, body in requests:
         try:
             reply = await client.post(path, body)
             soak.statuses[reply.status] += 1

@@ -74,8 +74,8 @@ async def live(replica: Replica, loads: Loads, version: int) -> float:
     """Wait until each revision of a storm is of a version; return the seconds that it took."""
     begun = time.monotonic()
     async with loaded(replica, [REMADE], rate=SWAPS_PER_SECOND, callers=1, tls=loads.client.tls) as late:
-        each = {**loads.each, **late.each}
-        await asyncio.gather(*(Served(replica, name, load).serves(version) for name, load in each.items()))
+        all_loads = {**loads.by_name, **late.by_name}
+        await asyncio.gather(*(Served(replica, name, load).serves(version) for name, load in all_loads.items()))
         took = time.monotonic() - begun
     assert late.failures == []
     return took
@@ -104,16 +104,16 @@ async def broken_config(stage: Stage) -> Sequence[Row]:
     async with loaded(replica, [*folders, *OTHERS], rate=RATE, tls=trusting(stage.certificate)) as loads:
         for name, folder in folders.items():
             version = 0
-            served = Served(replica, name, loads.each[name])
+            served = Served(replica, name, loads.by_name[name])
             for fault in FAULTS:
                 for torn in (False, True):
                     old, new, version = texts_of(version + torn, base), texts_of(version + 1, base), version + 1
-                    found = await broken(served, folder, fault, old, new, version)
-                    came.append((fault.says in found.reason and found.meanwhile == {version - 1}, found))
-    told = max(found.told for _, found in came)
-    right = sum(each for each, _ in came)
-    figure = f"{failed(loads)}, {right} of {len(came)} last good and reason shown, told within {told:.2f} s"
-    met = not loads.failures and right == len(came) and told < 1
+                    outcome = await broken(served, folder, fault, old, new, version)
+                    came.append((fault.says in outcome.reason and outcome.meanwhile == {version - 1}, outcome))
+    slowest = max(outcome.seconds for _, outcome in came)
+    right = sum(pair for pair, _ in came)
+    figure = f"{failed(loads)}, {right} of {len(came)} last good and reason shown, told within {slowest:.2f} s"
+    met = not loads.failures and right == len(came) and slowest < 1
     faults = f"{len(FAULTS)} faults, alone and torn, mounted and in place"
     return [Row(f"T9 {faults}, {RATE:g} rps", "0 failed or mixed, last good served, told < 1 s", figure, met)]
 

@@ -58,7 +58,7 @@ def quick_questions(folder: Path) -> list[Question]:
     """Pods that the slow revision injects quickly: of other namespaces than those of ``Callers``, and each of a workload of its own."""
     revision = build(read_folder(folder / BAD))
     pods = (tenant_pod(number, f"good-{number % 4}", {"checksum/config": ""}) for number in range(200))
-    return [found for pod in pods if (found := question(revision, pod)) is not None]
+    return [one for pod in pods if (one := question(revision, pod)) is not None]
 
 
 LISTS: Final = ("traffic.sidecar.istio.io/includeOutboundIPRanges", "traffic.sidecar.istio.io/excludeOutboundIPRanges")
@@ -90,11 +90,11 @@ def listing_pod(number: int) -> dict[str, Any]:
 
 
 def _ranges(size: int) -> str:
-    found, length = [], 0
+    ranges, length = [], 0
     while length < size:
-        found.append(f"{_DICE.randint(1, 223)}.{_DICE.randint(0, 255)}.{_DICE.randint(0, 255)}.0/24")
-        length += len(found[-1]) + 1
-    return ",".join(found)[:size].rpartition(",")[0]
+        ranges.append(f"{_DICE.randint(1, 223)}.{_DICE.randint(0, 255)}.{_DICE.randint(0, 255)}.0/24")
+        length += len(ranges[-1]) + 1
+    return ",".join(ranges)[:size].rpartition(",")[0]
 
 
 @dataclass
@@ -105,8 +105,8 @@ class Callers:
     rate: float
     pod: Callable[[int], dict[str, Any]] = unlike_pod
     revision: str = BAD
-    told: Counter[str] = field(default_factory=Counter)
-    _ended: bool = False
+    outcomes: Counter[str] = field(default_factory=Counter)
+    _is_over: bool = False
 
     @asynccontextmanager
     async def calling(self) -> AsyncIterator[None]:
@@ -115,7 +115,7 @@ class Callers:
         try:
             yield
         finally:
-            self._ended = True
+            self._is_over = True
             await task
             await self.client.close()
 
@@ -123,7 +123,7 @@ class Callers:
         loop = asyncio.get_running_loop()
         begun, number = loop.time(), 0
         async with asyncio.TaskGroup() as group:
-            while not self._ended:
+            while not self._is_over:
                 number += 1
                 await asyncio.sleep(max(0.0, begun + number / self.rate - loop.time()))
                 group.create_task(self.ask(number))
@@ -135,12 +135,12 @@ class Callers:
         try:
             reply = await self.client.post(f"/inject/{self.revision}", body)
         except OSError as error:
-            self.told[type(error).__name__] += 1
+            self.outcomes[type(error).__name__] += 1
         else:
-            self.told[_said(reply, uid)] += 1
+            self.outcomes[_said(reply, uid)] += 1
 
     def __str__(self) -> str:
-        return ", ".join(f"{count} {word}" for word, count in self.told.most_common())
+        return ", ".join(f"{count} {word}" for word, count in self.outcomes.most_common())
 
 
 def _said(reply: Reply, uid: str) -> str:
@@ -168,12 +168,12 @@ class OncePerPod(Profile):
 
 def others(folder: Path, name: str, count: int) -> list[Question]:
     """Pods of another namespace, answered offline; no two are alike."""
-    revision, found = build(read_folder(folder / name)), []
+    revision, chosen_pods = build(read_folder(folder / name)), []
     for number in range(count):
         pod = pod_of(number % 160)
         pod["metadata"]["labels"]["number"] = str(number)
-        found.append(question(revision, pod))
-    return [each for each in found if each is not None]
+        chosen_pods.append(question(revision, pod))
+    return [one for one in chosen_pods if one is not None]
 
 
 SECONDS: Final = 40.0
@@ -192,12 +192,12 @@ async def hostile_revision(stage: Stage) -> Sequence[Row]:
     """Three good revisions under three quarters of P, and a fourth under the rest: good, invalid, slow, a bomb."""
     folder = stage.folder / "hostile"
     folder.mkdir()
-    asked = questions(folder, written(folder)[:3])
+    pods = questions(folder, written(folder)[:3])
     rows: list[Row] = []
     for kind, config in {"bomb": BOMB, "slow": SLOW, "invalid": GOOD}.items():
-        before, _ = await _played(stage, folder, asked, GOOD)
-        during, callers = await _played(stage, folder, asked, config, breaks=kind == "invalid")
-        met = not callers.told[UNINJECTED] and (kind != "invalid" or set(callers.told) == {"injected"})
+        before, _ = await _played(stage, folder, pods, GOOD)
+        during, callers = await _played(stage, folder, pods, config, breaks=kind == "invalid")
+        met = not callers.outcomes[UNINJECTED] and (kind != "invalid" or set(callers.outcomes) == {"injected"})
         rows.append(_row(f"one of four is {kind}", before, during, f"the fourth: {callers}", TARGET, met=met))
     return [*rows, await _bad_tenant(stage, folder)]
 
@@ -228,7 +228,7 @@ async def long_lists(stage: Stage) -> Sequence[Row]:
     before, during = await _beside(load, tenant, seconds)
     replica.kill()
     what = f"one tenant sends {TENANT:g} pods a second with {SIZE // 1000} KB of ranges"
-    met = not tenant.told.keys() & {UNINJECTED, "denied"}
+    met = not tenant.outcomes.keys() & {UNINJECTED, "denied"}
     return [_row(what, before, during, f"the tenant: {tenant}", TENANT_TARGET, met=met)]
 
 
@@ -241,19 +241,19 @@ async def _beside(load: Profile, callers: Callers, seconds: float) -> tuple[Came
     return before, during
 
 
-def _row(what: str, before: Came, during: Came, told: str, target: float, *, met: bool = True) -> Row:
-    figure = f"{during.failures} failures of {during.calls}, p99 {during.p99:.1f} ms, {before.p99:.1f} without; {told}"
+def _row(what: str, before: Came, during: Came, note: str, target: float, *, met: bool = True) -> Row:
+    figure = f"{during.failures} failures of {during.calls}, p99 {during.p99:.1f} ms, {before.p99:.1f} without; {note}"
     met = met and during.failures == before.failures == 0 and during.p99 < target * before.p99
     return Row(f"T33 {what}", f"the others: 0 failures, p99 < {target:g} x", figure, met)
 
 
 async def _played(
-    stage: Stage, folder: Path, asked: Sequence[Question], config: str, *, breaks: bool = False
+    stage: Stage, folder: Path, pods: Sequence[Question], config: str, *, breaks: bool = False
 ) -> tuple[Came, Callers]:
     """One replica, warm, with both loads; what came of the three, and the callers of the fourth."""
     write_bad(folder, config)
     replica = await stage.replica("--revisions-dir", str(folder))
-    profile = Profile(replica.client(), asked, RATE * 3 / 4)
+    profile = Profile(replica.client(), pods, RATE * 3 / 4)
     bad = Callers(replica.client(), RATE / 4)
     await profile.warm()
     async with bad.calling(), running(_break(folder)) if breaks else nullcontext():

@@ -32,7 +32,7 @@ async def test_no_fault_of_the_api_server_fails_an_admission_and_each_is_counted
         api.put(CONFIG_MAPS, *config_maps(0))
         replica = await stage.replica(*flags(api))
         async with loaded(replica, [REVISION], rate=30.0) as loads:
-            served = Served(replica, REVISION, loads.each[REVISION])
+            served = Served(replica, REVISION, loads.by_name[REVISION])
             await until(lambda: "configmaps" in api.watched())
             for version, fault in enumerate(SUFFERED, 1):
                 came = await suffered(api, served, fault, 1.0, (version, SMALL))
@@ -40,7 +40,7 @@ async def test_no_fault_of_the_api_server_fails_an_admission_and_each_is_counted
                 assert came.rate <= 2 * len(api.watched()), fault.name
 
     assert loads.failures == []
-    assert sorted(set(loads.each[REVISION].since(0.0))) == list(range(len(SUFFERED) + 1))
+    assert sorted(set(loads.by_name[REVISION].since(0.0))) == list(range(len(SUFFERED) + 1))
 
 
 async def test_a_crowd_of_pods_is_counted_and_takes_no_memory_to_speak_of(stage: Stage, tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ async def test_the_last_good_version_is_served_and_the_reason_shown(
     folder.write(texts_of(0))
     replica = await stage.replica("--revisions-dir", str(tmp_path / "revisions"))
     async with loaded(replica, ["a"], rate=RATE) as loads:
-        served = Served(replica, "a", loads.each["a"])
+        served = Served(replica, "a", loads.by_name["a"])
         for number, fault in enumerate(BROKEN, 1):
             # What is broken alone in the one layout is torn in the other: all other keys are of the new version already.
             torn = number % 2 == (layout is Mount)
@@ -83,7 +83,7 @@ async def test_the_last_good_version_is_served_and_the_reason_shown(
             assert came.meanwhile == {number - 1}, fault.name
 
     assert loads.failures == []
-    assert sorted(set(loads.each["a"].since(0.0))) == list(range(len(BROKEN) + 1))
+    assert sorted(set(loads.by_name["a"].since(0.0))) == list(range(len(BROKEN) + 1))
 
 
 async def test_a_storm_of_changes_fails_nobody_and_the_last_of_them_is_served(stage: Stage, tmp_path: Path) -> None:
@@ -95,5 +95,5 @@ async def test_a_storm_of_changes_fails_nobody_and_the_last_of_them_is_served(st
         await live(replica, loads, SWAPS)
 
     assert loads.failures == []
-    assert all(len(set(load.since(0.0))) > 2 for load in loads.each.values())
+    assert all(len(set(load.since(0.0))) > 2 for load in loads.by_name.values())
     assert min(storm.deletes, storm.edits, storm.remakes) > 1

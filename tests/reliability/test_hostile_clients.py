@@ -12,7 +12,7 @@ from tests.factories import UID, make_review
 from tests.reliability import handshakes
 from tests.reliability.apiserver import Load
 from tests.reliability.handshakes import GoodClients, flooding
-from tests.reliability.hostilebodies import bodies, fault, hostile_json, told
+from tests.reliability.hostilebodies import attack_with, bodies, fault, hostile_json
 from tests.reliability.long.bombs import review
 from tests.reliability.replicas import Stage, resident, trusting
 from tests.reliability.slowpeers import KINDS, crowd
@@ -28,14 +28,14 @@ async def test_each_hostile_request_is_answered_cleanly_and_none_leaves_anything
     attacks = {**bodies(), **hostile_json()}
 
     async def fault_of(name: str) -> str:
-        return fault(attacks[name], await told(replica.port, attacks[name]))
+        return fault(attacks[name], await attack_with(replica.port, attacks[name]))
 
     faults = dict(zip(attacks, await asyncio.gather(*map(fault_of, attacks)), strict=True))
     client = replica.client()
     after = await client.post("/inject/stable", json.dumps(make_review()).encode())
     await client.close()
 
-    assert {name: each for name, each in faults.items() if each} == {}
+    assert {name: fault_text for name, fault_text in faults.items() if fault_text} == {}
     assert (len(bodies()), len(hostile_json())) == (11, 18)
     assert (after.status, after.response["uid"], after.response["allowed"]) == (200, UID, True)
     assert "Traceback" not in replica.log.read_text()
@@ -47,11 +47,11 @@ async def test_each_kind_of_slow_peer_is_cut_while_others_are_answered(stage: St
 
     async with load.calls(3, 0.1), asyncio.timeout(LIMIT):
         crowds = {kind: await crowd(replica.port, kind, "/inject/stable", PEERS) for kind in KINDS}
-        opened = {kind: (len(held.peers), held.open) for kind, held in crowds.items()}
-        await asyncio.gather(*(each.gone.wait() for held in crowds.values() for each in held.peers))
+        counts = {kind: (len(held.peers), held.open) for kind, held in crowds.items()}
+        await asyncio.gather(*(peer.gone.wait() for held in crowds.values() for peer in held.peers))
     await load.client.close()
 
-    assert opened == dict.fromkeys(KINDS, (PEERS, PEERS))
+    assert counts == dict.fromkeys(KINDS, (PEERS, PEERS))
     assert all(1.0 < held.longest(time.monotonic()) < LIMIT for held in crowds.values())
     assert load.failures == []
     assert load.answered.total() > 10

@@ -32,27 +32,27 @@ async def test_every_answer_to_mixed_pods_of_four_revisions_is_that_made_offline
     folder = tmp_path / "revisions"
     folder.mkdir()
     names = written(folder)
-    asked = questions(folder, names, every=5)
+    pods = questions(folder, names, every=5)
     replica = await stage.replica("--revisions-dir", str(folder))
-    profile = Profile(replica.client(), asked)
+    profile = Profile(replica.client(), pods)
 
     came = await profile.run(SECONDS)
     await profile.client.close()
 
     assert came.wrong == {}
     assert came.calls == len(came.seconds) == int(SECONDS * profile.rate)
-    assert {each.revision for each in asked} == set(names)
+    assert {one.revision for one in pods} == set(names)
 
 
 @pytest.mark.parametrize("alike", [False, True])
 async def test_many_pods_at_once_are_injected_or_told_to_try_again_and_then_injected(stage: Stage, alike: bool) -> None:
     replica = await stage.replica("--max-waiting", str(WAITING))
     load = Load(replica.client(), lambda uid: review_of(uid, "web" if alike else uid))
-    told: Counter[int] = Counter()
+    retries: Counter[int] = Counter()
 
     async def admitted(uid: str) -> None:
         while (reply := await load.client.post(load.path, load.review(uid), timeout=60.0)).status in (429, 503):
-            told[reply.status] += 1
+            retries[reply.status] += 1
             await asyncio.sleep(int(reply.headers["retry-after"]))
         load.check(uid, reply)
 
@@ -61,7 +61,7 @@ async def test_many_pods_at_once_are_injected_or_told_to_try_again_and_then_inje
     await load.client.close()
 
     assert (load.failures, load.answered.total()) == ([], PODS)
-    assert alike or told[429] > 0
+    assert alike or retries[429] > 0
 
 
 async def test_mutated_reviews_are_answered_and_leave_nothing_behind(stage: Stage, tmp_path: Path) -> None:
@@ -81,21 +81,21 @@ async def test_mutated_reviews_are_answered_and_leave_nothing_behind(stage: Stag
 @pytest.fixture
 def injector() -> Iterator[Injector]:
     """The webhook in this process."""
-    made = Injector(decisions=Decisions(LOGGED["none"]))
-    yield made
-    logging.getLogger().removeHandler(made.log)
-    made.loop.close()
+    webhook = Injector(decisions=Decisions(LOGGED["none"]))
+    yield webhook
+    logging.getLogger().removeHandler(webhook.log)
+    webhook.loop.close()
 
 
-def growth(injector: Injector, requests: list[bytes], left: list[object] | None = None) -> int:
+def growth(injector: Injector, requests: list[bytes], objects: list[object] | None = None) -> int:
     """How many more blocks of memory there are in use after these requests; ``left`` gets what one leaves behind."""
     gc.collect()
     before = sys.getallocatedblocks()
     for request in requests:
         answer = injector.answered(request, whole=True)
         assert answer
-        if left is not None:
-            left.append(object())
+        if objects is not None:
+            objects.append(object())
     gc.collect()
     return sys.getallocatedblocks() - before
 

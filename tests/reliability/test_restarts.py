@@ -30,7 +30,7 @@ async def test_restarts_of_both_replicas_fail_no_admission(stage: Stage) -> None
 
     assert load.failures == []
     assert all(later - earlier > CALLERS for earlier, later in pairwise(answered))
-    assert set(load.answered) == {each.port for each in replicas}
+    assert set(load.answered) == {replica.port for replica in replicas}
     assert load.client.reused > load.client.dialled > CALLERS
 
 
@@ -47,7 +47,7 @@ async def test_after_sigkill_it_starts_on_the_same_ports_and_injects(stage: Stag
     await caller.writer.drain()
 
     replica.signal(signal.SIGKILL)
-    assert await replica.ended() == -signal.SIGKILL
+    assert await replica.wait_for_end() == -signal.SIGKILL
     replica.start()
     await replica.until_ready()
     (another,) = await callers_of(replica, 1)

@@ -42,7 +42,7 @@ async def played(load: Profile, callers: Callers, seconds: float = SECONDS) -> C
     await load.client.close()
     assert came.wrong == {}
     assert came.calls == int(seconds * load.rate)
-    assert callers.told[UNINJECTED] == 0
+    assert callers.outcomes[UNINJECTED] == 0
     return callers
 
 
@@ -50,17 +50,17 @@ async def played(load: Profile, callers: Callers, seconds: float = SECONDS) -> C
 async def test_other_revisions_inject_and_no_pod_is_let_in_without_a_sidecar(
     stage: Stage, folder: Path, bad: str
 ) -> None:
-    asked = questions(folder, written(folder)[:2], every=10)
+    pods = questions(folder, written(folder)[:2], every=10)
     write_bad(folder, bad)
     replica = await stage.replica("--revisions-dir", str(folder))
 
-    load = Profile(replica.client(), asked, 40)
+    load = Profile(replica.client(), pods, 40)
     first = await load.run(SECONDS / 3)
     callers = await played(load, Callers(replica.client(), 20))
 
     assert first.wrong == {}
-    assert callers.told.total() > 50
-    assert callers.told["denied" if bad == BOMB else "injected"] > 0
+    assert callers.outcomes.total() > 50
+    assert callers.outcomes["denied" if bad == BOMB else "injected"] > 0
 
 
 async def test_slow_pods_of_one_namespace_make_no_pod_of_another_fail(stage: Stage, folder: Path) -> None:
@@ -70,7 +70,7 @@ async def test_slow_pods_of_one_namespace_make_no_pod_of_another_fail(stage: Sta
 
     callers = await played(load, Callers(replica.client(), 10, bad_tenant_pod), 2 * SECONDS)
 
-    assert callers.told["injected"] >= 1
+    assert callers.outcomes["injected"] >= 1
 
 
 async def test_a_tenant_with_long_lists_makes_no_pod_of_another_namespace_fail(stage: Stage, folder: Path) -> None:
@@ -80,7 +80,7 @@ async def test_a_tenant_with_long_lists_makes_no_pod_of_another_namespace_fail(s
 
     callers = await played(load, Callers(replica.client(), 10, listing_pod, name))
 
-    assert callers.told["injected"] > 0
+    assert callers.outcomes["injected"] > 0
 
 
 async def test_a_revision_that_becomes_invalid_goes_on_as_it_was(stage: Stage, folder: Path) -> None:
@@ -92,8 +92,8 @@ async def test_a_revision_that_becomes_invalid_goes_on_as_it_was(stage: Stage, f
     for number, config in enumerate(INVALID, 1):
         write_bad(folder, config)
         await until(lambda number=number: replica.log.read_text().count("not served") == number)  # type: ignore[misc]
-        for each in range(10):
-            await callers.ask(each)
+        for pod_number in range(10):
+            await callers.ask(pod_number)
     await callers.client.close()
 
-    assert callers.told == {"injected": 1 + 10 * len(INVALID)}
+    assert callers.outcomes == {"injected": 1 + 10 * len(INVALID)}

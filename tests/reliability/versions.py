@@ -100,10 +100,10 @@ class InPlace:
 
     def edit(self, name: str, text: str) -> None:
         """Write one as editors do: the old one is kept beside until the new one is there."""
-        path, kept = self.folder / name, self.folder / f"{name}~"
-        path.rename(kept)
+        path, backup = self.folder / name, self.folder / f"{name}~"
+        path.rename(backup)
         path.write_text(text)
-        kept.unlink()
+        backup.unlink()
 
     def make_anew(self, texts: Texts) -> None:
         """Delete the folder and make it again."""

@@ -37,7 +37,7 @@ from tests.architecture.serving import free_ports
 from tests.e2e.cluster import Cluster, running
 from tests.e2e.controlplane import UNAVAILABLE, missing
 from tests.manifests import account_of, make_object, namespace_of, pod_webhook
-from tests.reliability.long.rows import Row, ended, parser
+from tests.reliability.long.rows import Row, finish, parser
 from tests.reliability.replicas import ROOT, processor_time
 from tests.webhook.certificates import Order, issue
 
@@ -85,7 +85,7 @@ def main() -> int:
     where, flag = (", all on the same cores", " --shared-cores") if core is None else ("", "")
     test, target = f"{WORKERS} workers create pods on a real API server{where}", f">= {TARGET} of a constant webhook"
     rows = [Row(test, target, figure, ratio >= TARGET)]
-    return ended({f"scripts/reliability apiserver{flag}": rows}, record=options.record)
+    return finish({f"scripts/reliability apiserver{flag}": rows}, record=options.record)
 
 
 def reserved_core() -> int:
@@ -108,7 +108,7 @@ def measured(folder: Path, revisions: Path, pods: int, rounds: int, core: int | 
     """
     issued = issue(Order(names=("127.0.0.1",)))
     certificate, key = map(str, issued.write(folder))
-    found: dict[str, list[dict[str, float]]] = {"injector": [], "constant patch": []}
+    figures: dict[str, list[dict[str, float]]] = {"injector": [], "constant patch": []}
     with ExitStack() as stack:
         cluster = stack.enter_context(running(Cluster(folder / "cluster", environment={})))
         for namespace in ("plain", "injected", "constant"):
@@ -121,14 +121,14 @@ def measured(folder: Path, revisions: Path, pods: int, rounds: int, core: int | 
             "constant patch": stack.enter_context(serving("constant", constant_command(tls, patch), core)),
         }
         cluster.apply(configuration(webhooks.values(), issued.chain_pem))
-        for each in webhooks.values():
-            wait_until_called(cluster, each)
-            created(cluster, each, pods)
+        for webhook in webhooks.values():
+            wait_until_called(cluster, webhook)
+            created(cluster, webhook, pods)
         for number in range(rounds):
             for name in sorted(webhooks, reverse=number % 2 == 0):
-                found[name].append(created(cluster, webhooks[name], pods))
-                print(f"round {number}, {name}: {found[name][-1]['pods_s']:.0f} pods/s", file=sys.stderr, flush=True)
-    return {name: median_row(runs) for name, runs in found.items()}
+                figures[name].append(created(cluster, webhooks[name], pods))
+                print(f"round {number}, {name}: {figures[name][-1]['pods_s']:.0f} pods/s", file=sys.stderr, flush=True)
+    return {name: median_row(runs) for name, runs in figures.items()}
 
 
 def median_row(runs: list[dict[str, float]]) -> dict[str, float]:
@@ -184,11 +184,11 @@ def configuration(webhooks: Any, authority: bytes) -> dict[str, Any]:
     bundle = base64.b64encode(authority).decode()
     entries = [
         pod_webhook(
-            f"{each.namespace}.bench.example.com",
-            {"url": f"https://127.0.0.1:{each.port}/inject/r0", "caBundle": bundle},
-            namespace=each.namespace,
+            f"{webhook.namespace}.bench.example.com",
+            {"url": f"https://127.0.0.1:{webhook.port}/inject/r0", "caBundle": bundle},
+            namespace=webhook.namespace,
         )
-        for each in webhooks
+        for webhook in webhooks
     ]
     return make_object("MutatingWebhookConfiguration", "bench", webhooks=entries)
 
@@ -232,11 +232,11 @@ async def _created(cluster: Cluster, namespace: str, pods: int) -> list[float]:
     """
     path, pod = f"/api/v1/namespaces/{namespace}/pods", pod_in(namespace)
     pod["metadata"]["generateName"] = f"{pod['metadata'].pop('name')}-"
-    body, left, taken = json.dumps(pod).encode(), iter(range(pods)), []
+    body, remaining, taken = json.dumps(pod).encode(), iter(range(pods)), []
     limits = aiohttp.ClientTimeout(total=REQUEST_LIMIT)
 
     async def work(session: aiohttp.ClientSession) -> None:
-        for _ in left:
+        for _ in remaining:
             began = time.monotonic()
             async with session.post(path, data=body) as answer:
                 text = await answer.read()

@@ -76,7 +76,7 @@ EXPRESSION: Final = {
 END: Final = {"go": "{{ end }}", "jinja2": "{% endif %}"}
 SECONDS, MEBIBYTES = 0.5, 32.0
 ROUNDS, ROUND_SECONDS, RATE, OTHERS = 5, 6.0, 50.0, 3
-SIZES, EACH = (30_000, 300_000, 1_000_000), 9
+SIZES, ONE_IN = (30_000, 300_000, 1_000_000), 9
 YAML_MS = 50.0
 ESCAPES_EACH = 5
 
@@ -96,9 +96,9 @@ async def bombs(stage: Stage) -> Sequence[Row]:
     client = replica.client()
     for number in range(OTHERS):
         await client.post(f"/inject/r{number}", review({"app": "warm"}), timeout=30)
-    asked = [await asked_for(client, replica, bomb) for bomb in all_bombs()]
-    rows.append(_told(asked))
-    rows += [await _others(client, seen) for seen in (True, False)]
+    answers = [await asked_for(client, replica, bomb) for bomb in all_bombs()]
+    rows.append(_row_of(answers))
+    rows += [await _others(client, is_known) for is_known in (True, False)]
     await client.close()
     return rows
 
@@ -121,7 +121,7 @@ class Bomb:
         name = self.name.replace(" ", "-")
         return review({"bomb": name, "app": workload}, "default" if workload else name.lower())
 
-    def told(self, message: str) -> bool:
+    def is_refusal(self, message: str) -> bool:
         """Whether a message names the template and the line; what is rendered has no line of the template."""
         of_text = "YAML" in self.name and "template sidecar" in message
         if self.name == "recursion":
@@ -131,13 +131,13 @@ class Bomb:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class BombReply:
     """What came of a bomb: seconds, MiB, and whether it was refused with its place."""
 
     bomb: Bomb
     seconds: float
     mebibytes: float
-    told: bool
+    is_refused: bool
 
 
 def all_bombs() -> Iterator[Bomb]:
@@ -169,7 +169,7 @@ def review(labels: dict[str, str], namespace: str = "default") -> bytes:
     return json.dumps(make_review(make_pod(labels=labels), namespace=namespace)).encode()
 
 
-async def asked_for(client: ApiServer, replica: Replica, bomb: Bomb) -> Asked:
+async def asked_for(client: ApiServer, replica: Replica, bomb: Bomb) -> BombReply:
     """Ask for a bomb once."""
     pid = replica.pid
     process = Path(f"/proc/{pid}")
@@ -178,32 +178,32 @@ async def asked_for(client: ApiServer, replica: Replica, bomb: Bomb) -> Asked:
     reply = await client.post(bomb.path, bomb.review(), timeout=30)
     seconds, peak = processor_time(pid) - begun, memory(pid, "VmHWM") / 1024 - before
     message = "" if reply.response["allowed"] else str(reply.response["status"]["message"])
-    found = Asked(bomb, seconds, peak, bomb.told(message))
+    answer = BombReply(bomb, seconds, peak, bomb.is_refusal(message))
     print(
-        f"  {bomb.engine} {bomb.name}: {seconds * 1e3:.0f} ms, {found.mebibytes:.1f} MiB, {message[:110]!r}",
+        f"  {bomb.engine} {bomb.name}: {seconds * 1e3:.0f} ms, {answer.mebibytes:.1f} MiB, {message[:110]!r}",
         file=sys.stderr,
     )
-    return found
+    return answer
 
 
-def _told(asked: Sequence[Asked]) -> Row:
-    slowest, largest = max(each.seconds for each in asked), max(each.mebibytes for each in asked)
-    told = sum(each.told for each in asked)
+def _row_of(answers: Sequence[BombReply]) -> Row:
+    slowest, largest = max(answer.seconds for answer in answers), max(answer.mebibytes for answer in answers)
+    named = sum(answer.is_refused for answer in answers)
     return Row(
-        f"T19 {len(asked)} bombs in served templates",
+        f"T19 {len(answers)} bombs in served templates",
         "each refused within 500 ms and +32 MiB, its template and line named",
-        f"{told} named, at most {slowest * 1e3:.0f} ms, +{largest:.1f} MiB",
-        told == len(asked) and slowest <= SECONDS and largest < MEBIBYTES,
+        f"{named} named, at most {slowest * 1e3:.0f} ms, +{largest:.1f} MiB",
+        named == len(answers) and slowest <= SECONDS and largest < MEBIBYTES,
     )
 
 
-async def _others(client: ApiServer, seen: bool) -> Row:
+async def _others(client: ApiServer, is_known: bool) -> Row:
     asking = cycle(random.sample(list(all_bombs()), len(GO) + len(JINJA)))
-    rounds = [(await _p99(client, None), await _p99(client, asking, seen=seen)) for _ in range(ROUNDS)]
-    who = "the pods that were refused ask again" if seen else "a pod never seen asks for a bomb"
+    rounds = [(await _p99(client, None), await _p99(client, asking, is_known=is_known)) for _ in range(ROUNDS)]
+    who = "the pods that were refused ask again" if is_known else "a pod never seen asks for a bomb"
     before, after, ratio = (
-        statistics.median(each)
-        for each in ([r[0] for r in rounds], [r[1] for r in rounds], [r[1] / r[0] for r in rounds])
+        statistics.median(values)
+        for values in ([r[0] for r in rounds], [r[1] for r in rounds], [r[1] / r[0] for r in rounds])
     )
     return Row(
         f"T19 {OTHERS} other revisions, {RATE:g} pods a second, while {who} each second",
@@ -213,11 +213,11 @@ async def _others(client: ApiServer, seen: bool) -> Row:
     )
 
 
-async def _p99(client: ApiServer, asking: Iterator[Bomb] | None, *, seen: bool = False) -> float:
-    return statistics.quantiles(await _admitted(client, asking, seen=seen), n=100)[98] * 1e3
+async def _p99(client: ApiServer, asking: Iterator[Bomb] | None, *, is_known: bool = False) -> float:
+    return statistics.quantiles(await _admitted(client, asking, is_known=is_known), n=100)[98] * 1e3
 
 
-async def _admitted(client: ApiServer, asking: Iterator[Bomb] | None, *, seen: bool) -> list[float]:
+async def _admitted(client: ApiServer, asking: Iterator[Bomb] | None, *, is_known: bool) -> list[float]:
     """The times of admissions at a steady rate, with a bomb each second or without."""
     times: list[float] = []
     running: set[asyncio.Task[None]] = set()
@@ -229,9 +229,9 @@ async def _admitted(client: ApiServer, asking: Iterator[Bomb] | None, *, seen: b
         assert reply.response["allowed"]
         times.append(time.monotonic() - started)
 
-    async def bomb(each: Bomb) -> None:
-        body = each.review("" if seen else f"app-{time.monotonic():.6f}")
-        assert not (await client.post(each.path, body, timeout=30)).response["allowed"]
+    async def bomb(bomb_to_send: Bomb) -> None:
+        body = bomb_to_send.review("" if is_known else f"app-{time.monotonic():.6f}")
+        assert not (await client.post(bomb_to_send.path, body, timeout=30)).response["allowed"]
 
     for number in range(int(ROUND_SECONDS * RATE)):
         running.add(asyncio.create_task(one(number)))
@@ -280,12 +280,12 @@ def function_bombs() -> list[Row]:
     """T19: every function of Go, sprig and Istio with hostile arguments."""
     rows = []
     for size in SIZES:
-        command = [sys.executable, "-m", "tests.property.hostile", str(size), str(EACH)]
-        found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=600)
-        *lines, count = found.stdout.splitlines()
+        command = [sys.executable, "-m", "tests.property.hostile", str(size), str(ONE_IN)]
+        process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=600)
+        *lines, count = process.stdout.splitlines()
         escaped = [json.loads(line) for line in lines]
-        for each in escaped:
-            print(f"  {each}", file=sys.stderr)
+        for line in escaped:
+            print(f"  {line}", file=sys.stderr)
         rows.append(
             Row(
                 f"T19 {count} calls of all functions, arguments of {size} characters or a fifth as many items",

@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.reliability.handshakes import failed_handshakes
 from tests.reliability.hostilebodies import hostile_bodies, hostile_names, hostile_values
 from tests.reliability.long.bombs import bombs
-from tests.reliability.long.rows import Row, ended, parser
+from tests.reliability.long.rows import Row, finish, parser
 from tests.reliability.outage import crowded_cluster, faulty_api
 from tests.reliability.profile import steady_load
 from tests.reliability.replicas import Stage
@@ -63,7 +63,7 @@ def main() -> int:
         stage = Stage(Path(folder), certificate, key, options.restarts, options.seconds)
         runs = asyncio.run(played(stage, options.only or list(TESTS)))
     commands = {f"scripts/reliability chaos --only {name}": run for name, run in runs.items()}
-    return ended(commands, record=options.record)
+    return finish(commands, record=options.record)
 
 
 async def played(stage: Stage, names: list[str]) -> dict[str, Sequence[Row]]:

@@ -64,7 +64,7 @@ async def go(stage: Stage, mode: str, replicas: list[Replica], *flags: str) -> a
     """Start the Go client."""
     reviews = stage.folder / "reviews.jsonl"
     reviews.write_bytes(b"\n".join(review_of(f"uid-{number}") for number in range(1_000)))
-    ports = ",".join(f"{each.port}:{each.ops_port}" for each in replicas)
+    ports = ",".join(f"{replica.port}:{replica.ops_port}" for replica in replicas)
     return await asyncio.create_subprocess_exec(
         *(
             str(go_client(stage.folder)),

@@ -23,13 +23,13 @@ from tests.differential.comparisons import COMPARISONS, Comparison
 from tests.differential.golang import ABSENT, built
 from tests.differential.soundness import Soundness
 from tests.property.subjects import subjects
-from tests.reliability.long.rows import Row, ended, parser
+from tests.reliability.long.rows import Row, finish, parser
 from tests.reliability.long.trials import shared
 
 Part: TypeAlias = "tuple[Path, str, int]"
 
 CHUNK = 2_000
-SHOWN = 5
+PRINTED = 5
 INPUTS = {"merge": 30_000, "yaml": 30_000}
 OTHER_INPUTS = 20_000
 PODS = 100_000
@@ -55,11 +55,11 @@ def compared(comparison: Comparison, program: Path, scale: float, _minutes: floa
 def sound(program: Path, scale: float, minutes: float) -> Sequence[Row]:
     """T25: patches applied and decoded by Go, for pods of all control planes in turn."""
     parts = ((program, name, number) for number in count() for name in controlplanes.all_names())
-    found = shared(put_to_the_test, parts, PODS * scale, minutes)
-    patches = found.came["injected"]
-    figure = f"{len(found.faults)} wrong of {patches} patches"
+    trials = shared(put_to_the_test, parts, PODS * scale, minutes)
+    patches = trials.came["injected"]
+    figure = f"{len(trials.faults)} wrong of {patches} patches"
     target = "applied by evanphx/json-patch, decoded as a Pod, equal to ours: 0 errors"
-    return [Row(f"T25 {found.counted(PODS)} mutated pods", target, figure, found.met(PODS) and patches > 0)]
+    return [Row(f"T25 {trials.counted(PODS)} mutated pods", target, figure, trials.met(PODS) and patches > 0)]
 
 
 def put_to_the_test(part: Part) -> Soundness:
@@ -71,8 +71,8 @@ def put_to_the_test(part: Part) -> Soundness:
 
 
 def _tell(wrong: Sequence[str]) -> None:
-    for each in wrong[:SHOWN]:
-        print(each, file=sys.stderr)
+    for text in wrong[:PRINTED]:
+        print(text, file=sys.stderr)
 
 
 TESTS: dict[str, Callable[[Path, float, float], Sequence[Row]]] = {
@@ -101,7 +101,7 @@ def main() -> int:
                 program, options.scale, options.minutes
             )
             print(f"{name}: {time.monotonic() - begun:.0f} s", file=sys.stderr)
-    return ended(runs, record=options.record)
+    return finish(runs, record=options.record)
 
 
 if __name__ == "__main__":

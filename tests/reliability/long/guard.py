@@ -14,7 +14,7 @@ from injector.injection.result import ENFORCE, OFF, Injected, RequestFacts
 from injector.istio.revision import Revision
 from tests import controlplanes
 from tests.property.test_guard import injected
-from tests.reliability.long.rows import Row, ended, parser
+from tests.reliability.long.rows import Row, finish, parser
 
 ROUNDS: Final = 40
 COST: Final = 10.0
@@ -26,7 +26,7 @@ def main() -> int:
     options_of = parser(__doc__)
     options_of.add_argument("--rounds", type=int, default=ROUNDS, help="how many rounds; the median counts")
     options = options_of.parse_args()
-    return ended({"scripts/reliability guard": [cost(options.rounds)]}, record=options.record)
+    return finish({"scripts/reliability guard": [cost(options.rounds)]}, record=options.record)
 
 
 def cost(rounds: int) -> Row:

@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from tests.differential.injectors import Tally, alike, difference, excuse, ours, random_cases
 from tests.differential.istiods import NoAnswerError, ask
 from tests.reliability.long.istiodoptions import Target, add_options, targets
-from tests.reliability.long.rows import Row, ended, parser
+from tests.reliability.long.rows import Row, finish, parser
 
 PODS = 10_000
 RUNS = 30
 """How often a pod is asked about again if the answers differ: Go walks maps in random order."""
-SHOWN = 5
+PRINTED = 5
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -37,10 +37,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.exit(f"error: {error}")
         for reason, times in tally.excused.most_common():
             print(f"{target.release}: {times} x {reason}", file=sys.stderr)
-        print("\n\n".join(sorted(tally.wrong, key=len)[:SHOWN]), file=sys.stderr)
+        print("\n\n".join(sorted(tally.wrong, key=len)[:PRINTED]), file=sys.stderr)
         command = f"scripts/reliability injectors --istiod URL --revision FOLDER --pods {options.pods}"
         runs[f"{command} --seed {options.seed}, Istio {target.release}"] = [row(target.release, tally)]
-    return ended(runs, record=options.record)
+    return finish(runs, record=options.record)
 
 
 def compared(target: Target, pods: int, seed: str) -> Tally:
@@ -55,7 +55,7 @@ def compared(target: Target, pods: int, seed: str) -> Tally:
         if alike(answer, mine):
             continue
         reason = excuse(plane, case, answer, mine)
-        if not reason and any(each and alike(each, mine) for each in ask(target.address, [case] * RUNS)):
+        if not reason and any(answer and alike(answer, mine) for answer in ask(target.address, [case] * RUNS)):
             reason = "Go answers otherwise from run to run, since it walks maps in random order"
         if reason:
             tally.excused[reason] += 1

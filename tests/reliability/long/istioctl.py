@@ -36,7 +36,7 @@ from tests.manifests import make_object, namespace_of
 from tests.reliability.long.istioctlpage import NOTES, Cell, page
 
 PAGE: Final = Path(__file__).resolve().parents[3] / "docs" / "istioctl.md"
-KEPT: Final = Path(__file__).with_name("istioctl.json")
+RECORDED: Final = Path(__file__).with_name("istioctl.json")
 HOME: Final = "istio-system"
 OLD, NEW = "blue", "green"
 """The two revisions of each installation."""
@@ -93,10 +93,12 @@ class TaggedCluster:
                 str(self.istioctl),
                 "manifest",
                 "generate",
-                *(text for each in flags for text in ("--set", each)),
+                *(text for flag in flags for text in ("--set", flag)),
             ]
             printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-            self.installed += [each for each in yaml.safe_load_all(printed) if each and _is_needed(each, revision)]
+            self.installed += [
+                document for document in yaml.safe_load_all(printed) if document and _is_needed(document, revision)
+            ]
         service = make_object("Service", SERVICE, "injector-system", spec={"ports": [{"port": 443}]})
         self.cluster.apply(namespace_of(HOME), namespace_of("injector-system"), service)
 
@@ -105,7 +107,7 @@ class TaggedCluster:
         self._kubectl("delete", ",".join(KINDS[:2]), "--all")
         self._kubectl("delete", "services", "-n", HOME, "-l", TAG_LABEL)
         helm = ("--server-side", "--force-conflicts", "--field-manager=helm")
-        self._kubectl("apply", *helm, "-f", "-", given=self.installed)
+        self._kubectl("apply", *helm, "-f", "-", objects=self.installed)
         for revision in (OLD, NEW) if LEADS[leads] else ():
             done = self._run(INJECTOR, "webhook", "apply", "--revision", revision, *LEADS[leads])
             assert done.code == 0, done
@@ -128,16 +130,18 @@ class TaggedCluster:
             done = self.operate(tool, step, tag)
             assert done.code == 0, (tool, step, done)
             if step == "generate":
-                self._kubectl("apply", "-f", "-", given=[each for each in yaml.safe_load_all(done.text) if each])
+                self._kubectl(
+                    "apply", "-f", "-", objects=[document for document in yaml.safe_load_all(done.text) if document]
+                )
         return {"set": OLD, "remove": ""}.get(operation, NEW)
 
     def objects(self, tag: str) -> dict[str, dict[str, Any]]:
         """Return every object of a tag by its kind."""
         printed = self.cluster.kubectl("get", ",".join(KINDS), "-A", "-l", f"{TAG_LABEL}={tag}", "-o", "json").stdout
-        return {each["kind"]: each for each in json.loads(printed)["items"]}
+        return {item["kind"]: item for item in json.loads(printed)["items"]}
 
-    def _kubectl(self, *arguments: str, given: Sequence[dict[str, Any]] = ()) -> None:
-        items = {"apiVersion": "v1", "kind": "List", "items": list(given)}
+    def _kubectl(self, *arguments: str, objects: Sequence[dict[str, Any]] = ()) -> None:
+        items = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
         done = self.cluster.kubectl(*arguments, given=items)
         assert done.returncode == 0, done.stderr
 
@@ -157,7 +161,7 @@ def _is_needed(item: dict[str, Any], revision: str) -> bool:
     return item["kind"] in kinds and labels.get(REVISION_LABEL) == revision and TAG_LABEL not in labels
 
 
-def seen(cluster: TaggedCluster, first: str, second: str, pair: tuple[str, str], tag: str) -> Iterator[str]:
+def observe(cluster: TaggedCluster, first: str, second: str, pair: tuple[str, str], tag: str) -> Iterator[str]:
     """Yield what is not as one expects after an operation of the first tool and one of the second."""
     revision, (_, operation) = cluster.prepare(first, pair[0], tag), pair
     before = cluster.objects(tag)
@@ -173,7 +177,11 @@ def seen(cluster: TaggedCluster, first: str, second: str, pair: tuple[str, str],
         yield from (f"{kind} stays" for kind in after)
     else:
         target = OLD if operation == "set" else NEW
-        yield from (f"{kind} leads to another revision" for kind, found in _revisions(after).items() if found != target)
+        yield from (
+            f"{kind} leads to another revision"
+            for kind, revision_of in _revisions(after).items()
+            if revision_of != target
+        )
         yield from led(after["MutatingWebhookConfiguration"])
     if operation == "generate" and done.code == 0:
         yield from generated(cluster, second, tag, done)
@@ -183,9 +191,10 @@ def seen(cluster: TaggedCluster, first: str, second: str, pair: tuple[str, str],
 
 def generated(cluster: TaggedCluster, tool: str, tag: str, done: Done) -> Iterator[str]:
     """Yield what a tool generates and the other one does not, or otherwise."""
-    other = cluster.operate(next(each for each in TOOLS if each != tool), "generate", tag)
+    other = cluster.operate(next(name for name in TOOLS if name != tool), "generate", tag)
     mine, theirs = (
-        {each["kind"]: each for each in yaml.safe_load_all(text) if each} for text in (done.text, other.text)
+        {document["kind"]: document for document in yaml.safe_load_all(text) if document}
+        for text in (done.text, other.text)
     )
     yield from (f"only one tool generates {kind}" for kind in mine.keys() ^ theirs.keys())
     for kind in mine.keys() & theirs.keys():
@@ -195,7 +204,7 @@ def generated(cluster: TaggedCluster, tool: str, tag: str, done: Done) -> Iterat
 
 def led(webhook: dict[str, Any]) -> Iterator[str]:
     """Yield where the webhooks of a tag lead, if not to the injector."""
-    ends = sorted({_end(each["clientConfig"]) for each in sidecar_webhooks(webhook)})
+    ends = sorted({_end(sidecar_webhook["clientConfig"]) for sidecar_webhook in sidecar_webhooks(webhook)})
     if ends != [INJECTOR]:
         yield f"leads to {' and '.join(ends)}"
 
@@ -213,39 +222,39 @@ def _end(client: dict[str, Any]) -> str:
 def _listed(cluster: TaggedCluster, tool: str) -> frozenset[tuple[str, str]]:
     """Return the tags and their revisions that a tool lists."""
     done = cluster.operate(tool, "list", "")
-    found = json.loads(done.text) if done.text.startswith("[") else []
-    return frozenset((each["tag"], each["revision"]) for each in found if each["tag"])
+    rows = json.loads(done.text) if done.text.startswith("[") else []
+    return frozenset((row["tag"], row["revision"]) for row in rows if row["tag"])
 
 
 def _revisions(objects: dict[str, dict[str, Any]]) -> dict[str, str]:
     """Return the revision that each object leads to."""
-    found = {kind: each["metadata"]["labels"].get(REVISION_LABEL, "") for kind, each in objects.items()}
-    if "Service" in objects and objects["Service"]["spec"]["selector"].get(REVISION_LABEL) != found["Service"]:
-        found["Service"] = "selects another"
+    revisions = {kind: obj["metadata"]["labels"].get(REVISION_LABEL, "") for kind, obj in objects.items()}
+    if "Service" in objects and objects["Service"]["spec"]["selector"].get(REVISION_LABEL) != revisions["Service"]:
+        revisions["Service"] = "selects another"
     for webhook in objects.get("ValidatingWebhookConfiguration", {}).get("webhooks", ()):
         service = webhook["clientConfig"].get("service")
-        if service and service["name"] != f"istiod-{found['ValidatingWebhookConfiguration']}":
-            found["ValidatingWebhookConfiguration"] = service["name"]
-    return found
+        if service and service["name"] != f"istiod-{revisions['ValidatingWebhookConfiguration']}":
+            revisions["ValidatingWebhookConfiguration"] = service["name"]
+    return revisions
 
 
 def _essence(objects: dict[str, dict[str, Any]]) -> str:
     """Return the parts that both tools must agree on: no address or caBundle of a webhook, no labels of an owner, no defaults."""
-    kept = json.loads(json.dumps(objects))
-    for each in kept.values():
-        metadata = each["metadata"]
+    copies = json.loads(json.dumps(objects))
+    for obj in copies.values():
+        metadata = obj["metadata"]
         labels = {key: text for key, text in metadata["labels"].items() if key not in OWNERS}
         annotations = {key: text for key, text in (metadata.get("annotations") or {}).items() if key != LAST_APPLIED}
-        each["metadata"] = {"name": metadata["name"], "labels": labels, "annotations": annotations}
-        each.pop("status", None)
-        for port in each.get("spec", {}).get("ports", ()):
+        obj["metadata"] = {"name": metadata["name"], "labels": labels, "annotations": annotations}
+        obj.pop("status", None)
+        for port in obj.get("spec", {}).get("ports", ()):
             port["targetPort"] = port["targetPort"] or port["port"]
-        for webhook in each.get("webhooks", ()):
+        for webhook in obj.get("webhooks", ()):
             client = webhook.pop("clientConfig")
             webhook.setdefault("timeoutSeconds", 10)
-            if each["kind"] == "ValidatingWebhookConfiguration":
+            if obj["kind"] == "ValidatingWebhookConfiguration":
                 webhook["to"] = (client.get("service") or {}).get("name", client.get("url"))
-    return json.dumps(kept, sort_keys=True)
+    return json.dumps(copies, sort_keys=True)
 
 
 def cells(cluster: TaggedCluster, leads: Sequence[str]) -> Iterator[Cell]:
@@ -255,17 +264,17 @@ def cells(cluster: TaggedCluster, leads: Sequence[str]) -> Iterator[Cell]:
     for where, tag, (first, second), operation in product(leads, TAGS, tools, STEPS):
         for other in (*READS, *WRITES):
             cluster.restore(where)
-            found = tuple(sorted(set(seen(cluster, first, second, (operation, other), tag))))
-            yield Cell(cluster.version, first, operation, other, tag, where, found)
+            observations = tuple(sorted(set(observe(cluster, first, second, (operation, other), tag))))
+            yield Cell(cluster.version, first, operation, other, tag, where, observations)
 
 
 def keep(tried: Sequence[Cell]) -> list[Cell]:
     """Keep what was seen, instead of what an earlier run saw with the same versions; return what is kept."""
-    rows = json.loads(KEPT.read_text()) if KEPT.exists() else []
-    versions = {each.version for each in tried}
-    earlier = (Cell(**{**row, "found": tuple(row["found"])}) for row in rows)
-    cells = [*(each for each in earlier if each.version not in versions), *tried]
-    KEPT.write_text("[\n" + ",\n".join(json.dumps(asdict(each)) for each in cells) + "\n]\n")
+    rows = json.loads(RECORDED.read_text()) if RECORDED.exists() else []
+    versions = {cell.version for cell in tried}
+    earlier = (Cell(**{**row, "observations": tuple(row["observations"])}) for row in rows)
+    cells = [*(cell for cell in earlier if cell.version not in versions), *tried]
+    RECORDED.write_text("[\n" + ",\n".join(json.dumps(asdict(cell)) for cell in cells) + "\n]\n")
     return cells
 
 
@@ -277,8 +286,10 @@ def main() -> int:
     parser.add_argument("--leads", action="append", choices=LEADS, help="only revisions that lead there; repeatable")
     parser.add_argument("--write", action="store_true", help="keep what was seen, and write docs/istioctl.md")
     options = parser.parse_args()
-    programs = {each.name.removeprefix("istioctl-"): each.resolve() for each in options.binaries.glob("istioctl-*")}
-    wanted = {version: each for version, each in sorted(programs.items()) if version in (options.only or programs)}
+    programs = {path.name.removeprefix("istioctl-"): path.resolve() for path in options.binaries.glob("istioctl-*")}
+    wanted = {
+        version: program for version, program in sorted(programs.items()) if version in (options.only or programs)
+    }
     if not wanted:
         print(f"error: {options.binaries} has no istioctl-VERSION", file=sys.stderr)
         return 1
@@ -291,7 +302,7 @@ def main() -> int:
             for cell in cells(TaggedCluster(cluster, program, version), options.leads or tuple(LEADS)):
                 tried.append(cell)
                 print(cell, flush=True)
-    unknown = sorted({text for cell in tried for text in cell.found} - NOTES.keys())
+    unknown = sorted({text for cell in tried for text in cell.observations} - NOTES.keys())
     print(f"{len(tried)} pairs, {len(unknown)} observations that are not in the notes", *unknown, sep="\n  ")
     if options.write:
         PAGE.write_text(page(keep(tried)))

@@ -29,7 +29,7 @@ class Cell:
         second: the second operation, of the other tool.
         tag: the tag.
         leads: where the webhooks of its revisions lead.
-        found: what is not as one expects.
+        observations: what is not as one expects.
     """
 
     version: str
@@ -38,7 +38,7 @@ class Cell:
     second: str
     tag: str
     leads: str
-    found: tuple[str, ...]
+    observations: tuple[str, ...]
 
 
 HEAD: Final = """# istioctl and injector on the same tags
@@ -57,47 +57,48 @@ and API server defaults. After a `set` or `move` as the second operation, the we
 
 def page(cells: Sequence[Cell]) -> str:
     """Return the page."""
-    versions = sorted({each.version for each in cells}, key=lambda text: tuple(map(int, text.split("-")[0].split("."))))
+    versions = sorted({cell.version for cell in cells}, key=lambda text: tuple(map(int, text.split("-")[0].split("."))))
     notes = {
-        found: str(number) for number, found in enumerate(sorted({text for each in cells for text in each.found}), 1)
+        note: str(number)
+        for number, note in enumerate(sorted({text for cell in cells for text in cell.observations}), 1)
     }
     tools = ("istioctl", "injector")
     rows = []
     for tool, first, second in product(
-        tools, dict.fromkeys(each.first for each in cells), dict.fromkeys(each.second for each in cells)
+        tools, dict.fromkeys(cell.first for cell in cells), dict.fromkeys(cell.second for cell in cells)
     ):
-        other = next(each for each in tools if each != tool)
+        other = next(other for other in tools if other != tool)
         columns = []
         for version in versions:
-            found = [
-                each
-                for each in cells
-                if (each.version, each.tool, each.first, each.second) == (version, tool, first, second)
+            lines = [
+                cell
+                for cell in cells
+                if (cell.version, cell.tool, cell.first, cell.second) == (version, tool, first, second)
             ]
-            numbers = sorted({notes[text] for each in found for text in each.found}, key=int)
-            columns.append(f"see {', '.join(numbers)}" if numbers else "yes" if found else "-")
+            numbers = sorted({notes[text] for cell in lines for text in cell.observations}, key=int)
+            columns.append(f"see {', '.join(numbers)}" if numbers else "yes" if lines else "-")
         rows.append(f"| {tool} {first} | {other} {second} | {' | '.join(columns)} |")
     head = f"| first | second | {' | '.join(versions)} |\n|---|---|{'---|' * len(versions)}\n"
-    tags = " and ".join(f"`{tag}`" for tag in dict.fromkeys(each.tag for each in cells))
+    tags = " and ".join(f"`{tag}`" for tag in dict.fromkeys(cell.tag for cell in cells))
     return "".join(
         [
             HEAD.format(
                 date=time.strftime("%Y-%m-%d", time.gmtime()),
                 tags=tags,
                 count=len(cells),
-                leads=", ".join(dict.fromkeys(each.leads for each in cells)),
+                leads=", ".join(dict.fromkeys(cell.leads for cell in cells)),
             ),
             head,
             *(f"{row}\n" for row in rows),
             "\n## Notes\n\n",
-            *(f"{number}. {NOTES.get(found, found)} ({_where(found, cells)})\n" for found, number in notes.items()),
+            *(f"{number}. {NOTES.get(text, text)} ({_where(text, cells)})\n" for text, number in notes.items()),
         ]
     )
 
 
-def _where(found: str, cells: Sequence[Cell]) -> str:
+def _where(text: str, cells: Sequence[Cell]) -> str:
     """Return the tags and the places where something is seen."""
-    seen = [each for each in cells if found in each.found]
-    tags = " and ".join(f"`{tag}`" for tag in dict.fromkeys(each.tag for each in seen))
-    leads = ", ".join(dict.fromkeys(each.leads for each in seen))
+    matches = [cell for cell in cells if text in cell.observations]
+    tags = " and ".join(f"`{tag}`" for tag in dict.fromkeys(cell.tag for cell in matches))
+    leads = ", ".join(dict.fromkeys(cell.leads for cell in matches))
     return f"tag {tags}; revisions at: {leads}"

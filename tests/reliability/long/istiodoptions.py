@@ -89,7 +89,7 @@ def plane_of(folder: Path, release: str) -> ControlPlane:
     raw = read_folder(folder.resolve())
     settings = raw.settings
     read_proxy_configs(folder / PROXY_CONFIGS)
-    resources = [each for _, each in objects_in(read_nonempty(folder / PROXY_CONFIGS) or "", where=str(folder))]
+    resources = [obj for _, obj in objects_in(read_nonempty(folder / PROXY_CONFIGS) or "", where=str(folder))]
     return ControlPlane(
         settings.get("istioVersion") or format_minor(parse_minor(release)),
         raw.config,

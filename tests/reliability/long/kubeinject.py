@@ -24,7 +24,7 @@ from injector.cli import main as injector
 from injector.istio.behaviours import format_minor, parse_minor
 from tests.e2e.cluster import Cluster, running
 from tests.e2e.controlplane import UNAVAILABLE, missing
-from tests.reliability.long.rows import ROOT, Row, ended, parser
+from tests.reliability.long.rows import ROOT, Row, finish, parser
 
 NAMESPACE = "istio-system"
 CHART = Path("manifests/charts/istio-control/istio-discovery")
@@ -35,7 +35,7 @@ FILES = {
     "--meshConfigFile": ("istio", "mesh"),
 }
 """The flags that istioctl gets, each with the ConfigMap and the key of its file."""
-SHOWN = 3
+PRINTED = 3
 
 
 @dataclass
@@ -49,10 +49,10 @@ class Tally:
 
 def versions(folder: Path, prefix: str, only: Sequence[str] | None) -> dict[str, Path]:
     """Return what a folder has by version: ``PREFIX-VERSION``, all of it or only some versions."""
-    found = {path.name.removeprefix(prefix): path.resolve() for path in sorted(folder.glob(f"{prefix}*"))}
+    programs = {path.name.removeprefix(prefix): path.resolve() for path in sorted(folder.glob(f"{prefix}*"))}
     return {
         version: path
-        for version, path in found.items()
+        for version, path in programs.items()
         if (version in only if only else re.fullmatch(r"\d+\.\d+\.\d+\S*", version))
     }
 
@@ -71,21 +71,21 @@ def installed(cluster: Cluster, checkout: Path, version: str) -> Iterator[None]:
 
 def flags(cluster: Cluster, folder: Path) -> list[str]:
     """Write the keys of the cluster's ConfigMaps into a folder; return the flags that name the files."""
-    found = []
+    arguments = []
     for flag, (config_map, key) in FILES.items():
         file = folder / key
         text = cluster.kubectl(
             "get", "configmap", "-n", NAMESPACE, config_map, "-o", f"jsonpath={{.data.{key}}}"
         ).stdout
         file.write_text(text)
-        found += [flag, str(file)]
-    return found
+        arguments += [flag, str(file)]
+    return arguments
 
 
 def samples(checkout: Path) -> list[Path]:
     """Return the samples of a checkout that have a workload."""
-    found = sorted((checkout / "samples").rglob("*.yaml"))
-    return [path for path in found if WORKLOAD.search(path.read_text())]
+    paths = sorted((checkout / "samples").rglob("*.yaml"))
+    return [path for path in paths if WORKLOAD.search(path.read_text())]
 
 
 def compare(
@@ -131,19 +131,19 @@ def main() -> int:
     runs = {}
     with tempfile.TemporaryDirectory() as name, running(Cluster(Path(name, "cluster"))) as cluster:
         for version, checkout in checkouts.items():
-            able = [each for each in programs if parse_minor(each) >= parse_minor(version)]
+            able = [program for program in programs if parse_minor(program) >= parse_minor(version)]
             if not able:
                 continue
             with installed(cluster, checkout, version):
                 files = flags(cluster, Path(name))
-                for each in able:
-                    minor = parse_minor(each)
+                for program in able:
+                    minor = parse_minor(program)
                     more = [] if minor == parse_minor(version) else ["--istio-version", format_minor(minor)]
-                    tally = compare(cluster, programs[each], files, more, samples(checkout))
-                    print("\n".join(tally.wrong[:SHOWN]), file=sys.stderr)
-                    command = f"scripts/reliability kubeinject --istioctl {each} --chart {version}"
-                    runs[command] = [row(each, version, tally)]
-    return ended(runs, record=options.record) if runs else 1
+                    tally = compare(cluster, programs[program], files, more, samples(checkout))
+                    print("\n".join(tally.wrong[:PRINTED]), file=sys.stderr)
+                    command = f"scripts/reliability kubeinject --istioctl {program} --chart {version}"
+                    runs[command] = [row(program, version, tally)]
+    return finish(runs, record=options.record) if runs else 1
 
 
 def row(istioctl: str, chart: str, tally: Tally) -> Row:

@@ -48,15 +48,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if not options.output or not options.istiod:
         options_of.error("give --istiod, --revision and --output, or --folders and --minor")
-    found = read(options.output) if options.output.exists() else []
-    for target, name in zip(targets(options_of, options), (each.name for each in options.revision), strict=True):
+    recordings = read(options.output) if options.output.exists() else []
+    for target, name in zip(
+        targets(options_of, options), (revision.name for revision in options.revision), strict=True
+    ):
         try:
-            found.append(record(target, name, options.pods))
+            recordings.append(record(target, name, options.pods))
         except NoAnswerError as error:
             print(f"error: {error}", file=sys.stderr)
             return 1
-        write(options.output, found)
-        print(f"{len(found[-1].answers)} answers of Istio {target.release} for {name}")
+        write(options.output, recordings)
+        print(f"{len(recordings[-1].answers)} answers of Istio {target.release} for {name}")
     return 0
 
 
@@ -65,8 +67,8 @@ def record(target: Target, name: str, pods: int) -> Recording:
     plane, own = known(target.plane, name)
     path = next((case.path for case in own), PATH_PREFIX)
     cases = [*own, *(replace(case, path=path) for case in random_cases(plane, f"{plane.minor} {name}", pods))]
-    given = ask(target.address, cases, RUNS)
-    answers = [(case, answer) for case, answer in zip(cases, given, strict=True) if answer is not None]
+    replies = ask(target.address, cases, RUNS)
+    answers = [(case, answer) for case, answer in zip(cases, replies, strict=True) if answer is not None]
     return Recording(target.release, target.commit, time.strftime("%Y-%m-%d", time.gmtime()), name, plane, answers)
 
 
@@ -105,10 +107,10 @@ def write_folders(folder: Path, minor: str) -> None:
         (place / "revision.yaml").write_text(yaml.safe_dump(settings))
         if plane.proxy_configs:
             items = [
-                {"apiVersion": "networking.istio.io/v1beta1", "kind": "ProxyConfig", **each}
-                for each in plane.proxy_configs
+                {"apiVersion": "networking.istio.io/v1beta1", "kind": "ProxyConfig", **proxy_config}
+                for proxy_config in plane.proxy_configs
             ]
-            (place / PROXY_CONFIGS).write_text("---\n".join(json.dumps(each) + "\n" for each in items))
+            (place / PROXY_CONFIGS).write_text("---\n".join(json.dumps(item) + "\n" for item in items))
 
 
 if __name__ == "__main__":

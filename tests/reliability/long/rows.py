@@ -15,7 +15,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[3]
 WIDTH = 110
 """A figure with many kinds of error is cut."""
-KEPT = Path(__file__).with_name("results.json")
+RESULTS = Path(__file__).with_name("results.json")
 HEAD = """# Reliability
 
 {note}
@@ -41,9 +41,9 @@ class Row:
 
 def parser(description: str | None) -> argparse.ArgumentParser:
     """Return a parser of the options of a test, with ``--record``."""
-    made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--record", action="store_true", help="keep the rows for docs/reliability.md")
-    return made
+    options = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--record", action="store_true", help="keep the rows for docs/reliability.md")
+    return options
 
 
 def show(rows: Iterable[Row]) -> None:
@@ -61,11 +61,11 @@ def keep(rows: Sequence[Row], command: str) -> None:
     """Keep the rows of a command instead of those of its run before."""
     runs = _runs()
     run = {"date": time.strftime("%Y-%m-%d", time.gmtime()), "commit": commit(), "rows": [asdict(row) for row in rows]}
-    KEPT.write_text(json.dumps({**runs, command: run}, indent=2, sort_keys=True) + "\n")
+    RESULTS.write_text(json.dumps({**runs, command: run}, indent=2, sort_keys=True) + "\n")
     print("kept for docs/reliability.md: write it with scripts/reference")
 
 
-def ended(runs: Mapping[str, Sequence[Row]], *, record: bool) -> int:
+def finish(runs: Mapping[str, Sequence[Row]], *, record: bool) -> int:
     """Show the rows of runs, and keep them by their commands if asked to; return the exit status."""
     rows = [row for run in runs.values() for row in run]
     show(rows)
@@ -84,7 +84,7 @@ def commit() -> str:
 def page(note: str) -> str:
     """Return docs/reliability.md; ``note`` says who writes it."""
     rows = [(row, run, command) for command, run in _runs().items() for row in run["rows"]]
-    return HEAD.format(note=note) + "".join(_line(*each) for each in sorted(rows, key=_order))
+    return HEAD.format(note=note) + "".join(_line(*entry) for entry in sorted(rows, key=_order))
 
 
 def _line(row: dict[str, Any], run: dict[str, Any], command: str) -> str:
@@ -93,11 +93,11 @@ def _line(row: dict[str, Any], run: dict[str, Any], command: str) -> str:
     return f"| {' | '.join(cells)} | `{command}` |\n"
 
 
-def _order(each: tuple[dict[str, Any], dict[str, Any], str]) -> tuple[int, str, str]:
-    number = re.match(r"T(\d+)", each[0]["test"])
-    return (int(number[1]) if number else 1_000, each[2], each[0]["test"])
+def _order(entry: tuple[dict[str, Any], dict[str, Any], str]) -> tuple[int, str, str]:
+    number = re.match(r"T(\d+)", entry[0]["test"])
+    return (int(number[1]) if number else 1_000, entry[2], entry[0]["test"])
 
 
 def _runs() -> dict[str, dict[str, Any]]:
-    runs: dict[str, dict[str, Any]] = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    runs: dict[str, dict[str, Any]] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     return runs

@@ -43,7 +43,7 @@ from tests.e2e.controlplane import UNAVAILABLE, missing
 from tests.e2e.load import owned_pod
 from tests.factories import make_container, make_review
 from tests.manifests import account_of, namespace_of, revision_maps
-from tests.reliability.long.rows import Row, ended, parser
+from tests.reliability.long.rows import Row, finish, parser
 from tests.reliability.replicas import ROOT, Replica, memory, memory_with_children, processor_time, resident
 
 HOME: Final = "istio-system"
@@ -104,7 +104,7 @@ def main() -> int:
         asyncio.run(filled(cluster, size))
         rows = [*asyncio.run(served(cluster, size, Path(folder))), *commands(cluster, size)]
     print(f"load of the machine: {os.getloadavg()[0]:.2f}")
-    return ended({"scripts/reliability scale": rows}, record=options.record)
+    return finish({"scripts/reliability scale": rows}, record=options.record)
 
 
 def name_of(number: int) -> str:
@@ -148,7 +148,7 @@ def pods(size: Size) -> Iterator[dict[str, Any]]:
             built[wanted] = build(raw_of(*wanted))
         pod = owned_pod(f"web-{workload:05}")
         pod["metadata"] |= {"namespace": f"team-{home:04}"}
-        variables = [{"name": f"SETTING_{each}", "value": "x" * 40} for each in range(10)]
+        variables = [{"name": f"SETTING_{number}", "value": "x" * 40} for number in range(10)]
         pod["spec"]["containers"] = [make_container(env=variables), make_container("helper", env=variables)]
         result = inject_pod(built[wanted], pod, RequestFacts(pod["metadata"]["namespace"]))
         assert isinstance(result, Injected)
@@ -165,9 +165,9 @@ async def filled(cluster: Cluster, size: Size) -> None:
     async with aiohttp.ClientSession(cluster.url, connector=connector) as session:
 
         async def create(objects: Iterable[dict[str, Any]], path: str) -> None:
-            left = iter(objects)
-            while batch := list(islice(left, WRITERS)):
-                await asyncio.gather(*(_create(session, path, each) for each in batch))
+            remaining = iter(objects)
+            while batch := list(islice(remaining, WRITERS)):
+                await asyncio.gather(*(_create(session, path, obj) for obj in batch))
 
         await create([namespace_of(HOME)], f"{core}/namespaces")
         await create(namespaces(size), f"{core}/namespaces")
@@ -200,16 +200,16 @@ class Server:
         """Move a tag to another revision."""
         tag, target = f"tag-{number:03}", name_of(size.revisions - 1 - number)
         path = f"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/istio-revision-tag-{tag}"
-        return await self._seen(path, {"metadata": {"labels": {REVISION_LABEL: target}}}, tag, target)
+        return await self._time_until_served(path, {"metadata": {"labels": {REVISION_LABEL: target}}}, tag, target)
 
     async def changed(self, number: int) -> Spent:
         """Change the image in the values of a revision."""
         raw = raw_of(number, patch=9)
         path = f"/api/v1/namespaces/{HOME}/configmaps/istio-sidecar-injector-{raw.name}"
         wanted = f":{MINORS[number % len(MINORS)]}.9"
-        return await self._seen(path, {"data": {"values": raw.values}}, raw.name, wanted)
+        return await self._time_until_served(path, {"data": {"values": raw.values}}, raw.name, wanted)
 
-    async def _seen(self, path: str, patch: dict[str, Any], name: str, wanted: str) -> Spent:
+    async def _time_until_served(self, path: str, patch: dict[str, Any], name: str, wanted: str) -> Spent:
         """Change an object, and wait until injections by a revision or tag have the text."""
         pid, url = self.replica.pid, f"http://127.0.0.1:{self.replica.port}/inject/{name}"
         await asyncio.sleep(PAUSE)
@@ -249,8 +249,10 @@ async def served(cluster: Cluster, size: Size, folder: Path) -> list[Row]:
     ]
 
 
-def _median(found: Sequence[Spent]) -> Spent:
-    return Spent(statistics.median(each.wall for each in found), statistics.median(each.processor for each in found))
+def _median(times: Sequence[Spent]) -> Spent:
+    return Spent(
+        statistics.median(spent.wall for spent in times), statistics.median(spent.processor for spent in times)
+    )
 
 
 def commands(cluster: Cluster, size: Size) -> list[Row]:

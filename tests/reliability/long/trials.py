@@ -32,27 +32,27 @@ def shared(
 
     A part has to say by itself what its pods are: which process tries it is left to chance.
     """
-    found, begun = TrialResults(), time.monotonic()
-    told = begun
+    results, begun = TrialResults(), time.monotonic()
+    reported_at = begun
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(WORKERS, context, initializer=os.nice, initargs=(LEAST_OF_ALL,)) as pool:
         running = {pool.submit(trial, part) for part in islice(parts, WORKERS * AHEAD)}
         while running:
             done, running = wait(running, return_when=FIRST_COMPLETED)
-            for each in done:
-                result = each.result()
-                found.add(result)
+            for future in done:
+                result = future.result()
+                results.add(result)
                 print(*result.faults, sep="\n", end="\n" * bool(result.faults), file=sys.stderr, flush=True)
             passed = time.monotonic() - begun
-            if found.tried < wanted and passed < minutes * 60:
+            if results.tried < wanted and passed < minutes * 60:
                 running |= {pool.submit(trial, part) for part in islice(parts, len(done))}
-            if time.monotonic() - told >= TELLING:
-                told = time.monotonic()
-                _progress(found, wanted, passed)
-    print(dict(found.came), file=sys.stderr, flush=True)
-    return found
+            if time.monotonic() - reported_at >= TELLING:
+                reported_at = time.monotonic()
+                _progress(results, wanted, passed)
+    print(dict(results.came), file=sys.stderr, flush=True)
+    return results
 
 
-def _progress(found: TrialResults, wanted: float, passed: float) -> None:
-    told = f"{found.tried} of {wanted:.0f} pods in {passed:.0f} s, {len(found.faults)} wrong"
-    print(told, file=sys.stderr, flush=True)
+def _progress(results: TrialResults, wanted: float, passed: float) -> None:
+    line = f"{results.tried} of {wanted:.0f} pods in {passed:.0f} s, {len(results.faults)} wrong"
+    print(line, file=sys.stderr, flush=True)

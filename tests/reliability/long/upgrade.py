@@ -44,7 +44,7 @@ from tests.cluster.fakes import in_fake_time
 from tests.factories import owner_of
 from tests.manifests import namespace_of, revision_maps
 from tests.reliability.kubeapi import KubeApi
-from tests.reliability.long.rows import Row, ended, parser
+from tests.reliability.long.rows import Row, finish, parser
 from tests.reliability.replicas import ROOT
 from tests.upgrade.fleets import DOCUMENT, NEW, OLD, PROD, FakeSurveyor, workload
 
@@ -67,7 +67,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         rows = [asyncio.run(planned(Path(folder), options.workloads)), loaded(options.workloads)]
     print(f"load of the machine: {os.getloadavg()[0]:.2f}")
-    return ended({"scripts/reliability upgrade": rows}, record=options.record)
+    return finish({"scripts/reliability upgrade": rows}, record=options.record)
 
 
 def pods_of(name: str, place: str, revision: str) -> list[dict[str, Any]]:
@@ -138,18 +138,18 @@ class Fleet(FakeApi):
     def fill(self, count: int) -> None:
         for number in range(count):
             name, place = f"web-{number}", f"place-{number % PLACES}"
-            made = deployment(name, place)
-            made["spec"]["replicas"] = REPLICAS
-            self.put(r.DEPLOYMENTS, {**made, "status": _status(1)})
+            obj = deployment(name, place)
+            obj["spec"]["replicas"] = REPLICAS
+            self.put(r.DEPLOYMENTS, {**obj, "status": _status(1)})
             for pod in pods_of(name, place, OLD):
                 self.put(r.PODS, pod)
 
     def move(self, tag: Tag, expected: Tag | None) -> None:
         assert self.tag == expected
         self.tag = tag
-        made = tag_webhook("prod", tag.revision, WebhookOptions())
-        made["metadata"]["annotations"] = tag_annotations(tag)
-        self.put(r.WEBHOOKS, made)
+        webhook = tag_webhook("prod", tag.revision, WebhookOptions())
+        webhook["metadata"]["annotations"] = tag_annotations(tag)
+        self.put(r.WEBHOOKS, webhook)
 
     async def find_resource(self, kind: str, group: str) -> Resource | None: ...
 
@@ -186,7 +186,7 @@ class Fleet(FakeApi):
 
     async def page(self, scope: Scope, *, token: str = "", limit: int = 0) -> Page:
         await self._called("list", scope.resource)
-        return Page([each for key, each in self.objects.items() if key[0] == scope.resource.plural], str(self.version))
+        return Page([obj for key, obj in self.objects.items() if key[0] == scope.resource.plural], str(self.version))
 
     async def watch(self, scope: Scope, *, resource_version: str, seconds: int) -> AsyncGenerator[bytes, None]:
         await self._called("watch", scope.resource)
