@@ -93,7 +93,7 @@ class Cluster:
                 self._admits(self.now - START)
 
     def _admits(self, elapsed: float) -> None:
-        weight = next(each for since, each in reversed(WEIGHTS) if elapsed >= since)
+        weight = next(weights for since, weights in reversed(WEIGHTS) if elapsed >= since)
         workload = f"web-{self.random.randrange(400)}"
         weights = [("1-24", 100 - weight), ("1-30", weight)]
         name = choose(weights, "canary", ("shop", "Deployment", workload))
@@ -120,8 +120,10 @@ class Cluster:
 
     def shadow(self, tag: str) -> None:
         """Let the shadow try one admission."""
-        found = [Change("image", "spec.containers[istio-proxy].image", "a", "b")] if self.random.random() < 0.3 else []
-        if found and self.random.random() < 0.4:
-            found.append(Change("env", "spec.containers[istio-proxy].env[ISTIO_META_X].value", "a", "b"))
+        changes = (
+            [Change("image", "spec.containers[istio-proxy].image", "a", "b")] if self.random.random() < 0.3 else []
+        )
+        if changes and self.random.random() < 0.4:
+            changes.append(Change("env", "spec.containers[istio-proxy].env[ISTIO_META_X].value", "a", "b"))
         facts: Any = RequestFacts("shop")
-        self.shadows.count(Admission(tag, OLD, NEW, {}, facts, Skipped("label", "no"), 1), found)
+        self.shadows.count(Admission(tag, OLD, NEW, {}, facts, Skipped("label", "no"), 1), changes)

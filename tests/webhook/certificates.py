@@ -85,7 +85,7 @@ def issue(order: Order | None = None, issuer: Issued | None = None) -> Issued:
         .not_valid_after(order.now + dt.timedelta(hours=order.until))
     )
     if order.names:
-        builder = builder.add_extension(x509.SubjectAlternativeName([_name(each) for each in order.names]), False)
+        builder = builder.add_extension(x509.SubjectAlternativeName([_name(name) for name in order.names]), False)
     if order.extension is not None:
         builder = builder.add_extension(order.extension, critical=isinstance(order.extension, x509.BasicConstraints))
     return Issued(builder.sign(key if issuer is None else issuer.key, hashes.SHA256()), key)

@@ -25,7 +25,7 @@ LIMIT: Final = 60.0
 _FLAGS: Final = ("--headless=new", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--no-first-run")
 # The page is the project's own, and a container's root may not start the sandbox.
 _NO_SANDBOX: Final = "--no-sandbox"
-_KEPT: Final = 1000
+_LAST_EVENTS: Final = 1000
 """Events that are kept until the next page is opened."""
 _LISTENS: Final = re.compile(rb"DevTools listening on (ws://\S+)\s")
 
@@ -37,7 +37,7 @@ class Page:
         self._socket = socket
         self._numbers = itertools.count(1)
         self._session: str | None = None
-        self._events: deque[dict[str, Any]] = deque(maxlen=_KEPT)
+        self._events: deque[dict[str, Any]] = deque(maxlen=_LAST_EVENTS)
 
     async def call(self, method: str, **params: Any) -> dict[str, Any]:
         """Call a method of the protocol, and return its result."""
@@ -79,14 +79,14 @@ class Page:
             while not any(event.get("method") == "Page.loadEventFired" for event in self._events):
                 self._events.append(await self._socket.receive_json())
         self._events = deque(
-            (event for event in self._events if event.get("method") != "Page.loadEventFired"), maxlen=_KEPT
+            (event for event in self._events if event.get("method") != "Page.loadEventFired"), maxlen=_LAST_EVENTS
         )
 
     async def value(self, expression: str) -> Any:
         """Return what an expression of JavaScript comes to, as JSON data."""
-        found = await self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
-        assert "exceptionDetails" not in found, found["exceptionDetails"]
-        return found["result"].get("value")
+        result = await self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in result, result["exceptionDetails"]
+        return result["result"].get("value")
 
     async def press(self, key: str) -> None:
         """Press a key that types nothing, such as Tab."""
@@ -137,7 +137,7 @@ def _address(process: subprocess.Popen[bytes], log: Path) -> str:
     """Return where the browser listens, once it does."""
     deadline = time.monotonic() + LIMIT
     while time.monotonic() < deadline and process.poll() is None:
-        if found := _LISTENS.search(log.read_bytes()):
-            return found[1].decode()
+        if match := _LISTENS.search(log.read_bytes()):
+            return match[1].decode()
         time.sleep(0.05)
     raise AssertionError(log.read_text(errors="replace"))

@@ -44,10 +44,10 @@ class Core:
     """Stands in for the core: answers what it is told to, and remembers what it was asked."""
 
     answer: Injected | Skipped | Exception
-    asked: list[tuple[str, dict[str, Any], RequestFacts]] = field(default_factory=list)
+    calls: list[tuple[str, dict[str, Any], RequestFacts]] = field(default_factory=list)
 
     def __call__(self, revision: Revision, pod: dict[str, Any], facts: RequestFacts) -> Injected | Skipped:
-        self.asked.append((revision.name, pod, facts))
+        self.calls.append((revision.name, pod, facts))
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
@@ -83,19 +83,19 @@ def metrics(collector: CollectorRegistry) -> Metrics:
 def balanced(collector: CollectorRegistry) -> Iterator[None]:
     """Holds every test to the books: each request has one outcome, and was timed."""
     yield
-    assert {asked: sums for asked, sums in books(collector).items() if len(set(sums)) != 1} == {}
+    assert {labels: sums for labels, sums in books(collector).items() if len(set(sums)) != 1} == {}
 
 
 def books(collector: CollectorRegistry) -> dict[tuple[str, str], tuple[float, float, float]]:
     """Requests, outcomes and timings, by revision and tag."""
-    found: dict[tuple[str, str], list[float]] = {}
+    sums_by_labels: dict[tuple[str, str], list[float]] = {}
     for metric in collector.collect():
         for sample in metric.samples:
             column = _COLUMNS.get(sample.name)
             if column is not None and sample.labels.get("stage", "total") == "total":
-                asked = sample.labels["revision"], sample.labels["tag"]
-                found.setdefault(asked, [0.0, 0.0, 0.0])[column] += sample.value
-    return {asked: (sums[0], sums[1], sums[2]) for asked, sums in found.items()}
+                labels = sample.labels["revision"], sample.labels["tag"]
+                sums_by_labels.setdefault(labels, [0.0, 0.0, 0.0])[column] += sample.value
+    return {labels: (sums[0], sums[1], sums[2]) for labels, sums in sums_by_labels.items()}
 
 
 _COLUMNS = {

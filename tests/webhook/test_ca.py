@@ -37,31 +37,31 @@ def now() -> float:
 
 
 def test_what_an_authority_issues_is_trusted_by_who_trusts_the_authority() -> None:
-    made = new_authority(now(), 365 * DAY)
+    ca = new_authority(now(), 365 * DAY)
 
-    pair = made.issue(NAMES, now=now(), life=7 * DAY)
+    pair = ca.issue(NAMES, now=now(), life=7 * DAY)
 
     for name in NAMES:
-        assert handshake(pair, made.pem, name) == ""
-    assert "Hostname mismatch" in handshake(pair, made.pem, "other.mesh.svc")
+        assert handshake(pair, ca.pem, name) == ""
+    assert "Hostname mismatch" in handshake(pair, ca.pem, "other.mesh.svc")
     assert "certificate verify failed" in handshake(pair, new_authority(now(), DAY).pem, NAMES[0])
 
 
 def test_a_strict_client_takes_both_certificates() -> None:
-    made = new_authority(now(), 365 * DAY)
-    pair = made.issue(NAMES, now=now(), life=7 * DAY)
+    ca = new_authority(now(), 365 * DAY)
+    pair = ca.issue(NAMES, now=now(), life=7 * DAY)
 
-    assert handshake(pair, made.pem, NAMES[0], flags=ssl.VERIFY_X509_STRICT) == ""
+    assert handshake(pair, ca.pem, NAMES[0], flags=ssl.VERIFY_X509_STRICT) == ""
 
 
 def test_an_authority_signs_certificates_alone_and_none_that_sign() -> None:
-    made = new_authority(now(), DAY)
-    constraints = made.certificate.extensions.get_extension_for_class(x509.BasicConstraints)
-    usage = made.certificate.extensions.get_extension_for_class(x509.KeyUsage)
+    ca = new_authority(now(), DAY)
+    constraints = ca.certificate.extensions.get_extension_for_class(x509.BasicConstraints)
+    usage = ca.certificate.extensions.get_extension_for_class(x509.KeyUsage)
 
     assert (constraints.value.ca, constraints.value.path_length, constraints.critical) == (True, 0, True)
     assert (usage.value.key_cert_sign, usage.value.digital_signature, usage.critical) == (True, False, True)
-    assert isinstance(made.key.curve, ec.SECP256R1)
+    assert isinstance(ca.key.curve, ec.SECP256R1)
 
 
 def test_a_certificate_is_for_servers_and_signs_nothing() -> None:
@@ -76,13 +76,13 @@ def test_a_certificate_is_for_servers_and_signs_nothing() -> None:
 
 
 def test_both_begin_an_hour_early_and_the_certificate_ends_with_its_authority() -> None:
-    made = new_authority(1e9, 3 * DAY)
-    (leaf,) = read_certificates(made.issue(NAMES, now=1e9 + DAY, life=7 * DAY).chain)
+    ca = new_authority(1e9, 3 * DAY)
+    (leaf,) = read_certificates(ca.issue(NAMES, now=1e9 + DAY, life=7 * DAY).chain)
 
-    assert (made.created, not_after(made.certificate)) == (1e9, 1e9 + 3 * DAY)
+    assert (ca.created, not_after(ca.certificate)) == (1e9, 1e9 + 3 * DAY)
     assert leaf.not_valid_before_utc.timestamp() == 1e9 + DAY - 3600.0
     assert not_after(leaf) == 1e9 + 3 * DAY
-    assert made.renewal(2 / 3) == 1e9 + 2 * DAY
+    assert ca.renewal(2 / 3) == 1e9 + 2 * DAY
 
 
 @pytest.mark.parametrize(
@@ -105,13 +105,13 @@ def test_no_two_authorities_share_a_name() -> None:
 
 
 def test_an_authority_is_read_as_it_was_written_and_its_key_is_not_shown() -> None:
-    made = new_authority(1e9, DAY)
+    ca = new_authority(1e9, DAY)
 
-    read = read_authority(made.pem, made.key_pem, where="Secret a/b")
+    read = read_authority(ca.pem, ca.key_pem, where="Secret a/b")
 
-    assert read == made
-    assert read.key_pem == made.key_pem
-    assert "key" not in repr(made)
+    assert read == ca
+    assert read.key_pem == ca.key_pem
+    assert "key" not in repr(ca)
 
 
 @pytest.mark.parametrize(
@@ -202,9 +202,9 @@ def test_the_former_one_is_trusted_until_all_that_it_signed_has_expired() -> Non
     held = in_phase_one()
     second = follow(held, RENEWAL + 30.0)
 
-    kept, dropped = follow(second, RENEWAL + 89.0), follow(second, RENEWAL + 90.0)
+    trusted, dropped = follow(second, RENEWAL + 89.0), follow(second, RENEWAL + 90.0)
 
-    assert kept is second
+    assert trusted is second
     assert (dropped.retired, dropped.bundle) == ((), second.signing.pem)
     assert (dropped.signing, dropped.since) == (second.signing, RENEWAL + 30.0)
 

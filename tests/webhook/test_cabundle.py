@@ -46,7 +46,7 @@ class Loop(Observed):
     def counts(self) -> tuple[float, float, float]:
         """Successful patches, failed ones, and the objects that are outdated now."""
         metrics = self.cabundle_attempts, self.cabundle_patches, self.cabundle_outdated
-        attempts, patches, outdated = (next(iter(each.collect())).samples[0].value for each in metrics)
+        attempts, patches, outdated = (next(iter(metric.collect())).samples[0].value for metric in metrics)
         return patches, attempts - patches, outdated
 
     async def run(self, seconds: float) -> None:
@@ -62,7 +62,7 @@ class Loop(Observed):
 
     def bundles_of(self, name: str = "injector") -> list[bytes]:
         hooks = self.api.objects[WEBHOOKS.plural, "", name]["webhooks"]
-        return [base64.b64decode(each["clientConfig"].get("caBundle", "")) for each in hooks]
+        return [base64.b64decode(hook["clientConfig"].get("caBundle", "")) for hook in hooks]
 
 
 @in_fake_time
@@ -126,7 +126,7 @@ async def test_after_errors_it_is_tried_ever_more_rarely_and_told_of_once(caplog
     assert len(waits) > len(RETRIES)
     assert (loop.counts, loop.spread.is_trusted(b"new")) == ((0, len(moments), 1), False)
 
-    assert [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING] == [
+    assert [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING] == [
         "caBundle of MutatingWebhookConfiguration injector: api: told forbidden; wait"
     ]
 
@@ -148,7 +148,7 @@ async def test_an_object_that_is_deleted_while_another_is_patched_is_no_failure(
 
         assert (loop.bundles_of("first"), loop.counts[1:]) == ([b"new"], (0, 0))
 
-    assert [each for each in caplog.records if each.levelno >= logging.WARNING] == []
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
 @in_fake_time
@@ -164,7 +164,7 @@ async def test_an_object_that_is_deleted_before_the_watch_reports_it_is_no_failu
     assert loop.counts == (0, 0, 1)
     assert 1 < len(loop.patches()) <= 31
 
-    assert [each for each in caplog.records if each.levelno >= logging.WARNING] == []
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
 @in_fake_time

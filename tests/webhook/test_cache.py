@@ -80,10 +80,10 @@ def test_the_answers_that_were_not_used_for_longest_go_first(snapshot: Snapshot)
         cache.put(snapshot, key_of(number, 1_000), answer_of(number, 1_000))
         assert cache.get(snapshot, key_of(0, 1_000), "") is not None
 
-    kept = [number for number in range(100) if cache.get(snapshot, key_of(number, 1_000), "") is not None]
-    assert 2 <= len(kept) <= 5
-    assert 99 in kept
-    assert 50 not in kept
+    remaining = [number for number in range(100) if cache.get(snapshot, key_of(number, 1_000), "") is not None]
+    assert 2 <= len(remaining) <= 5
+    assert 99 in remaining
+    assert 50 not in remaining
 
 
 @pytest.mark.parametrize("token_volume", [False, True])
@@ -213,7 +213,7 @@ def test_a_transformed_name_of_the_token_volume_is_that_of_each_pod(
 def test_each_answer_gives_the_pod_that_a_fresh_pipeline_gives(name: str) -> None:
     revision = revision_of(name)
     handler = handler_of(revision)
-    bodies = [body for each in NAMES for body in recorded(each)]
+    bodies = [body for name in NAMES for body in recorded(name)]
 
     for body in (*bodies, *bodies):
         response = response_of(handler, f"/inject/{revision.name}", body)

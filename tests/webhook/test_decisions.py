@@ -44,9 +44,9 @@ def asked_about(pod: dict[str, Any], *, uid: str = UID, namespace: str = "shop")
     )
 
 
-def told(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str, dict[str, Any]]]:
+def log_lines(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str, dict[str, Any]]]:
     """Level, message and fields of what was logged."""
-    return [(each.levelname, each.getMessage(), getattr(each, FIELDS)) for each in caplog.records]
+    return [(record.levelname, record.getMessage(), getattr(record, FIELDS)) for record in caplog.records]
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +60,7 @@ def test_a_decision_says_what_of_whom_by_which_revision_and_how_long_it_took(cap
 
     by = {"revision": "1-24", "tag": "prod", "namespace": "shop", "owner": "Deployment/web"}
     fields = {"outcome": "skip", "reason": "label", **by, "uid": UID, "ms": 1.23}
-    assert told(caplog) == [("INFO", "skipped", fields)]
+    assert log_lines(caplog) == [("INFO", "skipped", fields)]
 
 
 @pytest.mark.parametrize(
@@ -77,13 +77,13 @@ def test_a_failure_is_a_warning_and_a_fault_of_the_injector_an_error(
 ) -> None:
     Decisions(LOGGED["all"]).log(decided(asked_about(OWNED), outcome, reason), 0.0)
 
-    assert [each[:2] for each in told(caplog)] == [(level, word)]
+    assert [line[:2] for line in log_lines(caplog)] == [(level, word)]
 
 
 def test_a_review_without_a_pod_is_told_by_its_uid(caplog: pytest.LogCaptureFixture) -> None:
     Decisions().log(decided(Broken(UID), Outcome.FAILURE, "review", where="AdmissionReview"), 0.0)
 
-    ((_, _, fields),) = told(caplog)
+    ((_, _, fields),) = log_lines(caplog)
     denied = {"outcome": "failure", "reason": "review", "revision": "unknown"}
     assert fields == {**denied, "uid": UID, "ms": 0.0, "at": "AdmissionReview"}
 
@@ -92,7 +92,7 @@ def test_a_review_without_a_pod_is_told_by_its_uid(caplog: pytest.LogCaptureFixt
 def test_a_pod_that_is_none_has_no_owner_and_its_line_all_the_same(caplog: pytest.LogCaptureFixture, meta: Any) -> None:
     Decisions().log(decided(asked_about({"metadata": meta}), Outcome.FAILURE, "pod"), 0.0)
 
-    ((_, _, fields),) = told(caplog)
+    ((_, _, fields),) = log_lines(caplog)
     assert (fields["uid"], fields.get("owner", "")) == (UID, "")
 
 
@@ -102,7 +102,7 @@ def test_long_names_are_cut(caplog: pytest.LogCaptureFixture) -> None:
 
     Decisions().log(decided(review, Outcome.FAILURE, "pod", where="w" * 10_000), 0.0)
 
-    ((_, _, fields),) = told(caplog)
+    ((_, _, fields),) = log_lines(caplog)
     assert len(str(fields)) < 1_500
 
 
@@ -119,13 +119,17 @@ def test_a_setting_says_which_get_a_line_and_a_fault_always_does(
     caplog: pytest.LogCaptureFixture, logged: str, wanted: set[str]
 ) -> None:
     decisions = Decisions(LOGGED[logged])
-    asked = [(Outcome.SUCCESS, ""), (Outcome.SKIP, "label"), *((Outcome.FAILURE, each) for each in ("template", FAULT))]
+    outcomes = [
+        (Outcome.SUCCESS, ""),
+        (Outcome.SKIP, "label"),
+        *((Outcome.FAILURE, reason) for reason in ("template", FAULT)),
+    ]
 
-    for outcome, reason in asked:
+    for outcome, reason in outcomes:
         if decisions.wants(outcome):
             decisions.log(decided(asked_about(OWNED), outcome, reason), 0.0)
 
-    assert {fields.get("reason", "") for _, _, fields in told(caplog)} == wanted
+    assert {fields.get("reason", "") for _, _, fields in log_lines(caplog)} == wanted
 
 
 def test_refusals_are_remembered_once_for_each_workload_and_cause() -> None:
@@ -152,11 +156,11 @@ def test_only_the_last_refusals_are_remembered() -> None:
     for number in range(25):
         decisions.log(decided(asked_about(OWNED, namespace=f"n-{number}"), Outcome.FAILURE, "template"), 0.0)
 
-    assert [each["namespace"] for each in decisions.recent()] == [f"n-{24 - each}" for each in range(20)]
+    assert [decision["namespace"] for decision in decisions.recent()] == [f"n-{24 - number}" for number in range(20)]
 
 
 def test_the_setting_has_the_words_of_the_table() -> None:
-    (setting,) = [each for each in SETTINGS if each.name == "log_decisions"]
+    (setting,) = [setting for setting in SETTINGS if setting.name == "log_decisions"]
 
     assert (setting.choices, LOGGED[setting.default]) == (tuple(LOGGED), frozenset({Outcome.FAILURE, Outcome.SKIP}))
 
@@ -170,11 +174,11 @@ async def test_of_many_that_are_turned_away_in_a_second_one_line_says_how_many(
 
     for reason, status in [*[("overload", 429)] * 98, ("draining", 503)]:
         decisions.log_refusal(reason, status)
-    assert len(told(caplog)) == 1, "the first one is logged at once"
+    assert len(log_lines(caplog)) == 1, "the first one is logged at once"
     await asyncio.sleep(10)
     decisions.log_refusal("draining", 503)
 
-    assert [(message, fields) for _, message, fields in told(caplog)] == [
+    assert [(message, fields) for _, message, fields in log_lines(caplog)] == [
         ("turned away", {"reason": "overload", "status": 429, "requests": 1}),
         ("turned away", {"reason": "overload", "status": 429, "requests": 97}),
         ("turned away", {"reason": "draining", "status": 503, "requests": 1}),
@@ -234,16 +238,16 @@ def test_a_refused_pod_has_its_reason_in_the_audit_log_and_no_warning() -> None:
 
 
 def test_every_value_of_the_flag_means_something_and_off_means_nothing() -> None:
-    (setting,) = (each for each in SETTINGS if each.name == "explain")
+    (setting,) = (setting for setting in SETTINGS if setting.name == "explain")
     assert tuple(DECISION_NOTES) == setting.choices
     assert DECISION_NOTES["off"] is None
-    shown = {
+    notes_by_value = {
         name: (len(response.warnings), bool(response.audit))
-        for name, each in DECISION_NOTES.items()
-        if each is not None
-        for response in (each.note_injected(ANSWER, INJECTED, PLAIN),)
+        for name, note in DECISION_NOTES.items()
+        if note is not None
+        for response in (note.note_injected(ANSWER, INJECTED, PLAIN),)
     }
-    assert shown == {"warnings": (2, False), "audit": (1, True), "both": (2, True)}
+    assert notes_by_value == {"warnings": (2, False), "audit": (1, True), "both": (2, True)}
 
 
 def test_what_is_said_fits_into_what_kubernetes_takes() -> None:
@@ -272,9 +276,9 @@ def test_every_reason_to_skip_has_a_remedy(policy: str, pod: dict[str, Any]) -> 
     never = Selector.compile({"matchLabels": {"never": "me"}})
     rules = Policy(policy, never=(never,))
 
-    found = injection_required(rules, behaviours_of((1, 30)), pod, pod["metadata"].get("namespace", "shop"))
+    decision = injection_required(rules, behaviours_of((1, 30)), pod, pod["metadata"].get("namespace", "shop"))
 
-    assert (found.inject, found.reason in REMEDIES) == (False, True)
+    assert (decision.inject, decision.reason in REMEDIES) == (False, True)
 
 
 async def test_answers_say_nothing_of_it_unless_that_is_wanted(client: Client) -> None:
@@ -289,8 +293,8 @@ async def test_the_answer_to_a_review_has_the_decision(client_of: ClientFactory,
     async def answered(result: Injected | Skipped | Exception) -> dict[str, Any]:
         core.answer = result
         review = make_review(make_pod(labels={"answer": type(result).__name__}))
-        found = (await (await client.post("/inject/prod", json=review)).json())["response"]
-        return {key: found.get(key) for key in ("allowed", "warnings", "auditAnnotations")}
+        answer = (await (await client.post("/inject/prod", json=review)).json())["response"]
+        return {key: answer.get(key) for key in ("allowed", "warnings", "auditAnnotations")}
 
     by = {"revision": "1-24", "tag": "prod"}
     assert await answered(INJECTED) == {

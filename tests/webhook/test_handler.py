@@ -61,8 +61,8 @@ async def answer_of(client: Client, path: str = "/inject", review: dict[str, Any
     """What a review is answered, by HTTP status 200."""
     response = await client.post(path, json=review or make_review(make_pod(labels={"number": str(next(NUMBERS))})))
     assert (response.status, response.content_type) == (200, "application/json"), await response.text()
-    found: dict[str, Any] = await response.json()
-    return found
+    answer: dict[str, Any] = await response.json()
+    return answer
 
 
 def decisions_of(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
@@ -97,7 +97,7 @@ async def test_the_path_chooses_the_revision_and_adds_to_the_proxys_environment(
 ) -> None:
     await answer_of(client, path, make_review(make_pod("hello"), namespace="shop"))
 
-    ((name, pod, facts),) = core.asked
+    ((name, pod, facts),) = core.calls
     assert (name, pod["metadata"]["name"]) == (revision, "hello")
     assert (facts.namespace, dict(facts.proxy_envs), facts.namespace_meta) == ("shop", envs, None)
 
@@ -113,9 +113,9 @@ async def test_a_weighted_tag_leads_every_pod_of_a_workload_to_one_revision(
             pod = created_by(make_pod(labels={"pod-template-hash": pod_hash}), f"{name}-{pod_hash}")
             await answer_of(client, "/inject/prod", make_review(pod, namespace="shop"))
 
-    chosen = [revision for revision, _, _ in core.asked]
-    assert chosen[::2] == chosen[1::2]
-    assert set(chosen) == {"1-24", "1-30"}
+    names = [revision for revision, _, _ in core.calls]
+    assert names[::2] == names[1::2]
+    assert set(names) == {"1-24", "1-30"}
 
 
 @cases("path", "says")
@@ -176,7 +176,7 @@ async def test_an_option_is_that_of_each_request(
     for options in ({}, {option: value}):
         await answer_of(await client_of(**options))
 
-    assert [getattr(facts, option) for _, _, facts in core.asked] == [default, value]
+    assert [getattr(facts, option) for _, _, facts in core.calls] == [default, value]
 
 
 @pytest.mark.parametrize(("guard", "looked"), [("warn", REPLICAS), ("off", 0)])
@@ -197,8 +197,8 @@ async def test_each_replica_of_a_pod_that_the_guard_warns_of_is_told_and_counted
 
     answers = [(await answer_of(client, review=as_sent))["response"] for _ in range(REPLICAS)]
 
-    assert [each["allowed"] for each in answers] == [True] * REPLICAS
-    assert sum("breaks out of the template" in str(each.get("warnings")) for each in answers) == looked
+    assert [answer["allowed"] for answer in answers] == [True] * REPLICAS
+    assert sum("breaks out of the template" in str(answer.get("warnings")) for answer in answers) == looked
     labels = {"revision": "default", "outcome": "warned"}
     assert (collector.get_sample_value("injector_guard_findings_total", labels) or 0) == looked
 
@@ -213,11 +213,11 @@ async def test_a_fault_of_the_injector_is_denied_with_the_uid_and_no_traceback(
     assert (response["uid"], response["allowed"]) == (UID, False)
     assert response["status"]["message"] == f"internal error (KeyError); the injector's log has the uid {UID}"
     assert failures(collector, "internal", "default") == 1
-    (told,) = decisions_of(caplog)
-    assert (told["uid"], told["revision"], told["reason"]) == (UID, "default", "internal")
-    assert told["at"].startswith("KeyError at ")
-    assert "conftest.py:" in told["at"]
-    assert CANARY not in str(told)
+    (decision,) = decisions_of(caplog)
+    assert (decision["uid"], decision["revision"], decision["reason"]) == (UID, "default", "internal")
+    assert decision["at"].startswith("KeyError at ")
+    assert "conftest.py:" in decision["at"]
+    assert CANARY not in str(decision)
 
 
 async def test_a_review_with_a_uid_and_no_pod_is_denied_with_it(client: Client, collector: CollectorRegistry) -> None:
@@ -306,11 +306,11 @@ async def test_other_methods_and_paths_are_nobodys(client: Client, method: str, 
 
 @pytest.mark.parametrize("phase", [Phase.STARTING, Phase.DRAINING])
 async def test_a_connection_is_kept_only_while_serving(client: Client, lifecycle: Lifecycle, phase: Phase) -> None:
-    kept = await client.post("/inject", json=make_review())
+    reused = await client.post("/inject", json=make_review())
     lifecycle.phase = phase
     closed = await client.post("/inject", json=make_review())
 
-    assert (kept.status, kept.headers.get("Connection")) == (200, None)
+    assert (reused.status, reused.headers.get("Connection")) == (200, None)
     assert (closed.status, closed.headers.get("Connection")) == (200, "close")
 
 
@@ -328,18 +328,18 @@ async def test_a_server_that_closes_sends_callers_elsewhere(
 async def test_every_outcome_is_counted_for_the_revision_and_the_tag(
     client: Client, core: Core, collector: CollectorRegistry
 ) -> None:
-    asked = {"revision": "1-24", "tag": "prod"}
+    labels = {"revision": "1-24", "tag": "prod"}
 
     await answer_of(client, "/inject/prod")
     core.answer = Skipped("label", "no")
     await answer_of(client, "/inject/prod")
 
-    assert collector.get_sample_value(REQUESTS, asked) == 2
-    assert collector.get_sample_value("sidecar_injection_success_total", asked) == 1
-    assert collector.get_sample_value("sidecar_injection_skip_total", {**asked, "reason": "label"}) == 1
+    assert collector.get_sample_value(REQUESTS, labels) == 2
+    assert collector.get_sample_value("sidecar_injection_success_total", labels) == 1
+    assert collector.get_sample_value("sidecar_injection_skip_total", {**labels, "reason": "label"}) == 1
     assert collector.get_sample_value(
-        "sidecar_injection_time_seconds_count", {**asked, "stage": "inject", "tag": ""}
-    ) == collector.get_sample_value("sidecar_injection_time_seconds_count", {**asked, "stage": "total"})
+        "sidecar_injection_time_seconds_count", {**labels, "stage": "inject", "tag": ""}
+    ) == collector.get_sample_value("sidecar_injection_time_seconds_count", {**labels, "stage": "total"})
 
 
 @pytest.mark.parametrize(
@@ -356,7 +356,7 @@ async def test_the_log_has_the_requested_name_and_the_refused_annotations(
 
     await answer_of(client, path, make_review(make_pod()))
 
-    assert [each["at"] for each in decisions_of(caplog)] == [place]
+    assert [decision["at"] for decision in decisions_of(caplog)] == [place]
 
 
 async def test_a_denial_is_logged_by_names_and_reason_and_never_by_value(
@@ -368,8 +368,8 @@ async def test_a_denial_is_logged_by_names_and_reason_and_never_by_value(
     with caplog.at_level(logging.DEBUG):
         await answer_of(client, "/inject/prod", make_review(pod))
 
-    (told,) = decisions_of(caplog)
-    assert {**told, "ms": 0} == {
+    (decision,) = decisions_of(caplog)
+    assert {**decision, "ms": 0} == {
         "outcome": "failure",
         "reason": "annotation",
         "revision": "1-24",
@@ -392,7 +392,9 @@ async def test_a_skip_is_logged_with_its_reason_and_an_injection_is_not(
     core.answer = Skipped("host_network", "no")
     await answer_of(client)
 
-    assert [(told["outcome"], told["reason"]) for told in decisions_of(caplog)] == [("skip", "host_network")]
+    assert [(decision["outcome"], decision["reason"]) for decision in decisions_of(caplog)] == [
+        ("skip", "host_network")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -428,7 +430,7 @@ async def test_a_rejected_request_is_told_to_try_again(
     assert (response.status, response.headers["Retry-After"]) == (status, "1")
     assert "Connection" not in response.headers
     assert failures(collector, reason) == 1
-    assert core.asked == []
+    assert core.calls == []
 
 
 async def test_a_body_that_has_no_room_is_told_to_come_back(
@@ -451,7 +453,7 @@ async def test_a_request_whose_deadline_passes_in_the_queue_is_not_injected(
     async with queue.turn(Tenant("default", "other"), 1):
         late = await client.post("/inject?timeout=1ms", json=make_review())
 
-    assert (late.status, core.asked) == (503, [])
+    assert (late.status, core.calls) == (503, [])
     assert failures(collector, "deadline") == 1
     assert (await client.post("/inject?timeout=9s", json=make_review())).status == 200
 
@@ -461,9 +463,9 @@ async def test_an_equal_request_is_answered_from_the_cache_with_its_own_uid(
 ) -> None:
     first, second = [await answer_of(client, review=make_review(uid=uid)) for uid in ("uid-1", "uid-2")]
 
-    assert [each["response"].pop("uid") for each in (first, second)] == ["uid-1", "uid-2"]
+    assert [answer["response"].pop("uid") for answer in (first, second)] == ["uid-1", "uid-2"]
     assert first == second
-    assert len(core.asked) == 1
+    assert len(core.calls) == 1
     assert collector.get_sample_value("injector_answer_cache_hits_total", {"revision": "default"}) == 1
 
 
@@ -478,7 +480,7 @@ async def test_equal_requests_that_wait_for_a_thread_are_injected_once(
 
     await asyncio.gather(*(answer_of(client, review=make_review(uid=f"uid-{number}")) for number in range(5)))
 
-    assert (len(core.asked), handler.cache.hits) == (1, 4)
+    assert (len(core.calls), handler.cache.hits) == (1, 4)
 
 
 @pytest.mark.parametrize(
@@ -496,7 +498,7 @@ async def test_a_request_that_differs_in_anything_is_injected(
     await answer_of(client, review=make_review())
     await answer_of(client, path, review)
 
-    assert len(core.asked) == 2
+    assert len(core.calls) == 2
 
 
 async def test_a_failure_and_a_template_that_is_not_hermetic_are_not_cached(
@@ -505,7 +507,7 @@ async def test_a_failure_and_a_template_that_is_not_hermetic_are_not_cached(
     core.answer = TemplateRenderError("x")
     await answer_of(client, review=make_review())
     await answer_of(client, review=make_review())
-    assert len(core.asked) == 2
+    assert len(core.calls) == 2
 
     core.answer = Skipped("label", "no")
     fake = fake_revision("default")
@@ -513,14 +515,14 @@ async def test_a_failure_and_a_template_that_is_not_hermetic_are_not_cached(
     registry.swap(snapshot_of([fake], {}))
     await answer_of(client, review=make_review())
     await answer_of(client, review=make_review())
-    assert len(core.asked) == 4
+    assert len(core.calls) == 4
 
 
 async def test_the_wait_for_a_turn_is_a_stage_of_its_own(client: Client, collector: CollectorRegistry) -> None:
     await answer_of(client)
 
-    asked = {"revision": "default", "tag": "", "stage": "wait"}
-    assert collector.get_sample_value("sidecar_injection_time_seconds_count", asked) == 1
+    labels = {"revision": "default", "tag": "", "stage": "wait"}
+    assert collector.get_sample_value("sidecar_injection_time_seconds_count", labels) == 1
 
 
 async def test_every_way_that_a_request_ends_is_in_the_books_once(
@@ -568,11 +570,11 @@ async def test_what_a_tag_answers_is_offered_to_its_shadow(shadowed: Client, cor
 
     await answer_of(shadowed, "/inject/prod/net/n1", review)
 
-    (found,) = taken
-    assert (found.tag, found.served.name, found.candidate.name) == ("prod", "1-24", "1-30")
-    assert (found.pod, found.outcome) == (review["request"]["object"], core.answer)
-    assert found.facts == RequestFacts("shop", {"ISTIO_META_NETWORK": "n1"}, None)
-    assert found.size == len(json.dumps(review).encode())
+    (offer,) = taken
+    assert (offer.tag, offer.served.name, offer.candidate.name) == ("prod", "1-24", "1-30")
+    assert (offer.pod, offer.outcome) == (review["request"]["object"], core.answer)
+    assert offer.facts == RequestFacts("shop", {"ISTIO_META_NETWORK": "n1"}, None)
+    assert offer.size == len(json.dumps(review).encode())
 
 
 async def test_what_a_tag_denies_is_offered_too(shadowed: Client, core: Core, taken: Taken) -> None:
@@ -580,7 +582,7 @@ async def test_what_a_tag_denies_is_offered_too(shadowed: Client, core: Core, ta
 
     await answer_of(shadowed, "/inject/prod")
 
-    assert [found.outcome for found in taken] == [core.answer]
+    assert [offer.outcome for offer in taken] == [core.answer]
 
 
 @pytest.mark.parametrize("path", ["/inject/1-24", "/inject/none", "/inject/done", "/inject/nope"])
@@ -644,10 +646,10 @@ async def test_a_pod_that_was_injected_is_kept_as_it_came(client_of: ClientFacto
     await answer_of(client, "/inject/prod/cluster/c1", make_review(POD, namespace="shop"))
 
     assert list(recent.snapshot()) == ["1-24"]
-    (kept,) = recent.snapshot()["1-24"]
+    (pod,) = recent.snapshot()["1-24"]
     envs = {"ISTIO_META_CLUSTER_ID": "c1"}
-    assert (kept.namespace, kept.owner, dict(kept.envs)) == ("shop", "StatefulSet db", envs)
-    assert json.loads(kept.review) == make_review(POD, namespace="shop")
+    assert (pod.namespace, pod.owner, dict(pod.envs)) == ("shop", "StatefulSet db", envs)
+    assert json.loads(pod.review) == make_review(POD, namespace="shop")
 
 
 @pytest.mark.parametrize("answer", [Skipped("label", "the label says so"), ConfigError("broken"), KeyError("fault")])
@@ -677,5 +679,5 @@ async def test_a_dry_run_is_answered_alike_and_remembered_by_nobody(
     answer = await (await client.post("/inject/prod", json=make_review(dryRun=dry_run))).read()
 
     assert answer == real
-    assert all(each == core.asked[0] for each in core.asked)
+    assert all(call == core.calls[0] for call in core.calls)
     assert (len(taken), len(recent.snapshot())) == ((0, 0) if dry_run else (1, 1))

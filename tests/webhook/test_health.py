@@ -44,8 +44,8 @@ class Parts:
 
     @property
     def certificates(self) -> CertificateSource:
-        found = SimpleNamespace(fault=lambda: self.certificate_fault, status=lambda: {"names": ["a.example"]})
-        return cast("CertificateSource", found)
+        certificate = SimpleNamespace(fault=lambda: self.certificate_fault, status=lambda: {"names": ["a.example"]})
+        return cast("CertificateSource", certificate)
 
     @property
     def lag(self) -> LoopLag:
@@ -57,8 +57,8 @@ class Parts:
 
     @property
     def watch(self) -> UnservedNames | None:
-        found = None if self.unserved is None else SimpleNamespace(to_dict=lambda: self.unserved)
-        return cast("UnservedNames | None", found)
+        watch_status = None if self.unserved is None else SimpleNamespace(to_dict=lambda: self.unserved)
+        return cast("UnservedNames | None", watch_status)
 
 
 @pytest.fixture
@@ -153,9 +153,9 @@ async def test_it_does_not_live_while_its_loop_is_stuck(operations: Client, part
 
 @pytest.mark.parametrize("parts", [Parts(), Parts(unserved={"namespaces": 3})])
 async def test_the_status_has_the_certificate_and_the_watched_unserved_names(operations: Client, parts: Parts) -> None:
-    found = await (await operations.get("/status.json")).json()
+    status = await (await operations.get("/status.json")).json()
 
-    assert (found["certificate"], found["unserved"]) == ({"names": ["a.example"]}, parts.unserved)
+    assert (status["certificate"], status["unserved"]) == ({"names": ["a.example"]}, parts.unserved)
 
 
 async def test_metrics_are_those_of_the_injector(operations: Client, metrics: Metrics) -> None:
@@ -184,10 +184,10 @@ async def test_the_status_is_a_page_that_nobody_keeps_or_frames(operations: Clie
 async def test_the_status_is_the_same_json_at_each_address_and_nobody_keeps_it(operations: Client) -> None:
     responses = [await operations.get(path) for path in ("/?format=json", "/status?format=json", "/status.json")]
 
-    found = [await response.json() for response in responses]
-    assert found[0] == found[1] == found[2]
-    assert (found[0]["version"], found[0]["time"]) == ("1.2.3", NOW)
-    assert [each["name"] for each in found[0]["revisions"]] == ["default"]
+    statuses = [await response.json() for response in responses]
+    assert statuses[0] == statuses[1] == statuses[2]
+    assert (statuses[0]["version"], statuses[0]["time"]) == ("1.2.3", NOW)
+    assert [revision["name"] for revision in statuses[0]["revisions"]] == ["default"]
     assert {response.headers["Cache-Control"] for response in responses} == {"no-store"}
 
 
@@ -197,7 +197,7 @@ async def test_the_page_allows_its_own_style_sheet_and_nothing_else(operations: 
 
     (style,) = re.findall(r"<style>(.*?)</style>", text, re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    policy = dict(each.split(" ", 1) for each in response.headers["Content-Security-Policy"].split("; "))
+    policy = dict(word.split(" ", 1) for word in response.headers["Content-Security-Policy"].split("; "))
     assert (policy["default-src"], policy["style-src"]) == ("'none'", f"'sha256-{digest}'")
     assert re.findall(r"<script|\sstyle=|\son\w+=|javascript:|http://|https://", text) == []
 
@@ -221,7 +221,7 @@ async def measured(metrics: Metrics, *late: float) -> tuple[LoopLag, list[str]]:
 
 
 @pytest.mark.parametrize(
-    ("late", "shown"),
+    ("late", "worst"),
     [
         ((0.25,), 0.25),
         ((0.25, 3.0, 0.5), 3.0),
@@ -232,11 +232,11 @@ async def measured(metrics: Metrics, *late: float) -> tuple[LoopLag, list[str]]:
 )
 @in_fake_time
 async def test_the_gauge_has_the_worst_of_the_last_minute(
-    metrics: Metrics, collector: CollectorRegistry, late: tuple[float, ...], shown: float
+    metrics: Metrics, collector: CollectorRegistry, late: tuple[float, ...], worst: float
 ) -> None:
     await measured(metrics, *late)
 
-    assert collector.get_sample_value("injector_event_loop_lag_seconds") == pytest.approx(shown)
+    assert collector.get_sample_value("injector_event_loop_lag_seconds") == pytest.approx(worst)
 
 
 @in_fake_time
@@ -276,9 +276,9 @@ class Health:
     async def written(self) -> bool:
         """Whether it is there after the next write, which takes it away."""
         await asyncio.sleep(2.0)
-        found = self.path.exists() and self.path.read_text() == "ok"
+        is_written = self.path.exists() and self.path.read_text() == "ok"
         self.path.unlink(missing_ok=True)
-        return found
+        return is_written
 
     def follow(self) -> AbstractAsyncContextManager[object]:
         return running(HealthFile(self.path, 2.0).follow(lambda: self.fault))
@@ -289,13 +289,13 @@ async def test_the_file_is_written_at_once_and_each_interval_while_the_injector_
     health = Health(tmp_path / "health")
     async with health.follow():
         await asyncio.sleep(1.0)
-        found = [await health.written(), await health.written()]
+        writes = [await health.written(), await health.written()]
         health.fault = "the event loop is stuck"
-        found.append(await health.written())
+        writes.append(await health.written())
         health.fault = ""
-        found.append(await health.written())
+        writes.append(await health.written())
 
-    assert found == [True, True, False, True]
+    assert writes == [True, True, False, True]
 
 
 @in_fake_time
@@ -311,4 +311,4 @@ async def test_why_it_cannot_be_written_is_told_once_until_it_could_be(
         await asyncio.sleep(4.0)
 
     expected = f"cannot write --healthCheckFile {health.path}: No such file or directory"
-    assert [each.getMessage() for each in caplog.records] == [expected] * 2
+    assert [record.getMessage() for record in caplog.records] == [expected] * 2

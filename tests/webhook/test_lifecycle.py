@@ -33,13 +33,13 @@ class Work:
         self.wait_until_ready = asyncio.Event()
         self.end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    async def run(self, settled: asyncio.Event | None = None) -> None:
+    async def run(self, ready: asyncio.Event | None = None) -> None:
         self.starts.append(asyncio.get_running_loop().time())
         self.runs = True
         try:
-            if settled is not None:
+            if ready is not None:
                 await self.wait_until_ready.wait()
-                settled.set()
+                ready.set()
             await self.end
         finally:
             self.runs = False
@@ -72,11 +72,11 @@ async def started(supervisor: Supervisor, name: str = "cabundle") -> Work:
 @in_fake_time
 async def test_tasks_run_until_they_are_stopped(supervisor: Supervisor) -> None:
     works = [await started(supervisor, name) for name in "ab"]
-    during = [each.runs for each in works]
+    during = [work.runs for work in works]
 
     await supervisor.stop()
 
-    assert (during, [each.runs for each in works], supervisor.fault()) == ([True, True], [False, False], "")
+    assert (during, [work.runs for work in works], supervisor.fault()) == ([True, True], [False, False], "")
 
 
 @in_fake_time
@@ -175,9 +175,9 @@ async def test_works_have_settled_with_the_last_one(supervisor: Supervisor) -> N
 
     async with asyncio.timeout(LIMIT):
         await settling
-    assert [each.runs for each in works.values()] == [True] * 3
+    assert [work.runs for work in works.values()] == [True] * 3
     await supervisor.stop()
-    assert [each.runs for each in works.values()] == [False] * 3
+    assert [work.runs for work in works.values()] == [False] * 3
 
 
 @in_fake_time
@@ -189,8 +189,8 @@ async def test_without_works_there_is_nothing_to_wait_for(supervisor: Supervisor
 @pytest.mark.parametrize("failing", [0, 1])
 @in_fake_time
 async def test_a_failure_before_it_has_settled_is_raised(supervisor: Supervisor, failing: int) -> None:
-    async def fails(settled: asyncio.Event) -> None:
-        del settled
+    async def fails(ready: asyncio.Event) -> None:
+        del ready
         raise ConfigError("no permission")
 
     work = Work()

@@ -53,7 +53,7 @@ class Client:
         except (asyncio.IncompleteReadError, ConnectionError):
             return False
 
-    async def ended(self) -> bool:
+    async def has_ended(self) -> bool:
         """Whether the connection ends."""
         try:
             async with asyncio.timeout(LIMIT):
@@ -84,7 +84,7 @@ class Served:
 
     def receiving(self) -> list[Connection]:
         """The connections that have sent a part of a request."""
-        return [each for each in self.connections if each.state is ConnectionState.RECEIVING]
+        return [connection for connection in self.connections if connection.state is ConnectionState.RECEIVING]
 
     async def connect(self, **options: Any) -> Client:
         client = Client(*await asyncio.open_connection("127.0.0.1", self.port, ssl=self.tls, **options))
@@ -149,8 +149,8 @@ async def nothing(_: web.BaseRequest) -> web.Response:
 @pytest.fixture
 async def served() -> AsyncIterator[Served]:
     """A listener without TLS."""
-    async with serving() as found:
-        yield found
+    async with serving() as listener:
+        yield listener
 
 
 @pytest.fixture
@@ -186,13 +186,13 @@ async def test_at_the_limit_a_new_connection_replaces_the_one_that_was_idle_for_
         first, second = await served.idle(), await served.idle()
 
         third = await served.idle()
-        assert await never_asked.ended()
-        assert [each.is_open() for each in (first, second, third)] == [True] * 3
+        assert await never_asked.has_ended()
+        assert [client.is_open() for client in (first, second, third)] == [True] * 3
 
         assert await first.ask()
         await served.idle()
-        assert await second.ended()
-        assert [await each.ask() for each in (first, third)] == [True, True]
+        assert await second.has_ended()
+        assert [await client.ask() for client in (first, third)] == [True, True]
 
 
 @pytest.mark.parametrize("burst", [10, 50, 200])
@@ -217,10 +217,10 @@ async def test_a_connection_with_a_request_in_work_is_never_closed_for_another_o
         await until(lambda: len(served.bodies) == 2)
 
         refused = await served.connect()
-        assert await refused.ended()
+        assert await refused.has_ended()
         served.go.set()
 
-        assert [await each.answered() for each in working] == [True, True]
+        assert [await client.answered() for client in working] == [True, True]
 
 
 async def test_idle_connections_are_closed_before_one_that_sends_its_request() -> None:
@@ -231,7 +231,7 @@ async def test_idle_connections_are_closed_before_one_that_sends_its_request() -
         idle = await served.idle()
 
         assert await (await served.connect()).ask()
-        assert await idle.ended()
+        assert await idle.has_ended()
         assert await sending.ask(BODY)
 
 
@@ -244,7 +244,7 @@ async def test_without_an_idle_connection_the_slowest_sender_is_closed() -> None
             await until(lambda: len(served.receiving()) == number)  # noqa: B023 -- awaited here
 
         assert await (await served.connect()).ask()
-        assert await sending[0].ended()
+        assert await sending[0].has_ended()
         assert await sending[1].ask(BODY)
 
 
@@ -264,14 +264,14 @@ async def test_handshakes_count_as_idle_connections(tmp_path: Path) -> None:
 
 async def test_handshakes_have_a_limit_of_their_own(tmp_path: Path) -> None:
     async with serving(tls=write_certificate(tmp_path), max_handshakes=3) as served:
-        kept = await served.connect()
+        client_kept = await served.connect()
         silent = [await asyncio.open_connection("127.0.0.1", served.port) for _ in range(5)]
 
         async with asyncio.timeout(LIMIT):
             assert [await reader.read() for reader, _ in silent[:2]] == [b"", b""]
         await until(lambda: len(served.listener.handshakes) == 3)
         assert await (await served.connect()).ask()
-        assert await kept.ask()
+        assert await client_kept.ask()
         for _, writer in silent:
             writer.close()
 
@@ -305,7 +305,7 @@ async def test_a_client_that_does_not_finish_its_request_is_disconnected(
     assert client.is_open()
     await hurry.by(2)
 
-    assert await client.ended()
+    assert await client.has_ended()
 
 
 async def test_a_response_before_the_rest_of_its_request_closes_the_connection(served: Served) -> None:
@@ -316,7 +316,7 @@ async def test_a_response_before_the_rest_of_its_request_closes_the_connection(s
 
     assert b"404 Not Found" in head
     assert b"Connection: close" in head
-    assert await client.ended()
+    assert await client.has_ended()
 
 
 @pytest.mark.parametrize(
@@ -405,7 +405,7 @@ async def test_an_idle_connection_is_closed_in_the_end(served: Served, hurry: Hu
 
     await hurry.by(limits.KEEPALIVE_TIMEOUT + 1)
 
-    assert await client.ended()
+    assert await client.has_ended()
 
 
 async def test_the_read_buffers_of_asyncio_are_small(tmp_path: Path) -> None:
@@ -459,7 +459,7 @@ async def test_a_handshake_that_fails_leaves_nothing_for_the_garbage_collector(
 def left_of_handshakes() -> list[object]:
     """The objects of connections that have not been freed."""
     kinds = (sslproto.SSLProtocol, ssl.SSLObject, Connection)
-    return [each for each in gc.get_objects() if isinstance(each, kinds)]
+    return [obj for obj in gc.get_objects() if isinstance(obj, kinds)]
 
 
 # Listening.
@@ -530,14 +530,14 @@ async def test_a_drain_closes_idle_connections_once_they_are_quiet(served: Serve
     assert await recent.ask()
     draining = asyncio.create_task(served.drain())
 
-    assert [await each.ended() for each in clients] == [True] * 5
+    assert [await client.has_ended() for client in clients] == [True] * 5
     # It may ask again: the next answer closes its connection, or a second without a request.
     assert not draining.done()
     assert await recent.ask()
     await hurry.by(limits.QUIET_TIME + 0.1)
 
     assert await draining == 0
-    assert await recent.ended()
+    assert await recent.has_ended()
 
 
 async def test_a_drain_answers_a_request_that_was_sent_and_not_yet_read(served: Served, hurry: Hurry) -> None:

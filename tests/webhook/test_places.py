@@ -133,10 +133,10 @@ def test_the_path_of_a_shadows_difference_has_no_value_of_an_annotation(spec: st
     served, candidate = revision_of(config=config_with(base)), revision_of(config=config_with(spec))
     admission = Admission("prod", served, candidate, POD, RequestFacts("shop"), injected(served, POD), 1)
 
-    paths = [each.path for each in differences_of(admission)]
+    paths = [change.path for change in differences_of(admission)]
 
     assert CANARY not in str(paths)
-    assert any(each.startswith(path) for each in paths), paths
+    assert any(place.startswith(path) for place in paths), paths
 
 
 def test_the_config_of_the_other_tests_injects() -> None:

@@ -24,14 +24,14 @@ class Work:
         self.seconds = seconds
         self.order: list[str] = []
 
-    async def one(self, namespace: str = "a", *, size: int = 1, left: float = math.inf) -> None:
-        async with self.queue.turn(of(namespace), size, self.clock.now + left):
+    async def one(self, namespace: str = "a", *, size: int = 1, remaining: float = math.inf) -> None:
+        async with self.queue.turn(of(namespace), size, self.clock.now + remaining):
             await asyncio.sleep(0)
             self.clock.now += self.seconds
             self.order.append(namespace)
 
     def start(self, *namespaces: str, size: int = 1) -> list[asyncio.Task[None]]:
-        return [asyncio.create_task(self.one(each, size=size)) for each in namespaces]
+        return [asyncio.create_task(self.one(namespace, size=size)) for namespace in namespaces]
 
     async def held(self, *namespaces: str, size: int = 1) -> tuple[asyncio.Event, list[asyncio.Task[None]]]:
         """Let requests wait behind one that has its turn until the event is set."""
@@ -131,10 +131,10 @@ async def test_a_request_that_cannot_meet_its_deadline_is_rejected_at_once() -> 
     go, tasks = await work.held(*"aaaaa")
 
     with pytest.raises(Rejected) as caught:
-        await work.one("a", left=1.5)
+        await work.one("a", remaining=1.5)
     # Another namespace is served after one more request of the first.
-    tasks.append(asyncio.create_task(work.one("b", left=0.7)))
-    tasks.append(asyncio.create_task(work.one("a", left=2.2)))
+    tasks.append(asyncio.create_task(work.one("b", remaining=0.7)))
+    tasks.append(asyncio.create_task(work.one("a", remaining=2.2)))
     await asyncio.sleep(0)
     go.set()
 
@@ -145,7 +145,7 @@ async def test_a_request_that_cannot_meet_its_deadline_is_rejected_at_once() -> 
 async def test_a_request_whose_deadline_passed_while_it_waited_is_rejected() -> None:
     work = Work()
     go, tasks = await work.held()
-    late = asyncio.create_task(work.one(left=5.0))
+    late = asyncio.create_task(work.one(remaining=5.0))
     await asyncio.sleep(0)
     work.clock.now = 5.0
     go.set()
@@ -225,8 +225,8 @@ class Threads:
     async def _one(self, tenant: Tenant) -> None:
         async with self.queue.turn(tenant, 1):
             self.order.append(tenant.namespace)
-            ended = self.running[tenant] = asyncio.Event()
-            await ended.wait()
+            end = self.running[tenant] = asyncio.Event()
+            await end.wait()
             del self.running[tenant]
 
     async def end(self, tenant: Tenant, seconds: float = 0.0) -> None:

@@ -226,18 +226,18 @@ HOSTILE = [
 ]
 
 
-class Opened(list[str]):
+class OpenedFiles(list[str]):
     """The files that are opened while it is on."""
 
     on = False
 
 
-_OPENED = Opened()
+_OPENED_FILES = OpenedFiles()
 
 
 def _audit(event: str, arguments: tuple[Any, ...]) -> None:
-    if event == "open" and _OPENED.on:
-        _OPENED.append(str(arguments[0]))
+    if event == "open" and _OPENED_FILES.on:
+        _OPENED_FILES.append(str(arguments[0]))
 
 
 # A hook cannot be taken away again, so there is one, which does nothing unless it is asked to.
@@ -245,14 +245,14 @@ sys.addaudithook(_audit)
 
 
 @contextlib.contextmanager
-def watched() -> Iterator[Opened]:
+def watched() -> Iterator[OpenedFiles]:
     """Collects the files that are opened meanwhile."""
-    _OPENED.clear()
-    _OPENED.on = True
+    _OPENED_FILES.clear()
+    _OPENED_FILES.on = True
     try:
-        yield _OPENED
+        yield _OPENED_FILES
     finally:
-        _OPENED.on = False
+        _OPENED_FILES.on = False
 
 
 def own(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
@@ -268,14 +268,14 @@ async def test_a_hostile_name_is_denied_with_the_uid_in_one_line_of_log_and_no_f
     await client.post("/inject/warm", json=make_review())
     caplog.clear()
 
-    with watched() as opened:
+    with watched() as files:
         response = await client.post(URL(f"/inject/{name}", encoded=True), json=make_review())
         answer = (await response.json())["response"]
 
     assert (response.status, answer["uid"], answer["allowed"]) == (200, UID, False)
     assert len(answer["status"]["message"]) < 400
     assert answer["status"]["message"].isprintable()
-    assert opened == []
+    assert files == []
     (record,) = own(caplog)
     for formatter in (TextFormatter(), JsonFormatter()):
         line = formatter.format(record)

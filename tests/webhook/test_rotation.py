@@ -84,7 +84,7 @@ class Replica:
     api: FakeApi
     times: Lifetimes
     ahead: float = 0.0
-    settled: asyncio.Event = field(default_factory=asyncio.Event)
+    ready: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         rollout = BundleRollout()
@@ -129,7 +129,7 @@ class Replica:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Replica]:
         works = (
-            self.secret.follow(self.settled),
+            self.secret.follow(self.ready),
             self.bundles.follow(asyncio.Event()),
             self.certificates.follow(self.metrics),
         )
@@ -144,13 +144,13 @@ class ApiServer:
     """Trusts what the webhook said some time ago."""
 
     api: FakeApi
-    seen: deque[bytes] = field(default_factory=deque)
+    bundles: deque[bytes] = field(default_factory=deque)
 
     def look(self, every: float) -> bytes:
         """Look each ``every`` seconds; what is trusted now."""
         webhook: dict[str, Any] = self.api.objects[WEBHOOKS.plural, "", "injector"]["webhooks"][0]
-        self.seen.append(base64.b64decode(webhook["clientConfig"].get("caBundle", "")))
-        return self.seen.popleft() if len(self.seen) > LAG / every else self.seen[0]
+        self.bundles.append(base64.b64decode(webhook["clientConfig"].get("caBundle", "")))
+        return self.bundles.popleft() if len(self.bundles) > LAG / every else self.bundles[0]
 
 
 def authorities(api: FakeApi) -> tuple[Any, ...]:
@@ -174,7 +174,7 @@ async def test_64_replicas_without_a_secret_serve_one_authority_within_ten_secon
 
         assert api.count("create") > 1
         assert len(authorities(api)) == 1
-        assert {each.authority for each in replicas} == {authorities(api)[0].subject.public_bytes()}
+        assert {replica.authority for replica in replicas} == {authorities(api)[0].subject.public_bytes()}
         assert ApiServer(api).look(LAG) == replicas[0].certificates.bundle
 
 
@@ -184,10 +184,12 @@ async def test_without_the_permission_for_the_secret_each_ends_with_a_clear_erro
     api = FakeApi(fault_of={refused: refusal("forbidden", 403)})
     replicas = [Replica(api, Lifetimes()) for _ in range(8)]
 
-    ended = await asyncio.gather(*(each.secret.follow(each.settled) for each in replicas), return_exceptions=True)
+    errors = await asyncio.gather(
+        *(replica.secret.follow(replica.ready) for replica in replicas), return_exceptions=True
+    )
 
-    assert {str(each) for each in ended} == {"api: told forbidden; wait"}
-    assert all(isinstance(each, ClusterError) for each in ended)
+    assert {str(error) for error in errors} == {"api: told forbidden; wait"}
+    assert all(isinstance(error, ClusterError) for error in errors)
 
 
 @in_fake_time
@@ -200,7 +202,7 @@ async def test_with_a_read_only_account_what_is_there_is_served() -> None:
 
     async with replica.running():
         await asyncio.sleep(30.0)
-        assert replica.settled.is_set()
+        assert replica.ready.is_set()
         assert replica.certificates.fault() == ""
 
 
@@ -217,19 +219,19 @@ async def test_through_two_generations_no_api_server_meets_what_it_does_not_trus
     }
     api = FakeApi()
     api.put(WEBHOOKS, webhook_configuration())
-    server, seen, failed = ApiServer(api), set(), 0
+    server, past_authorities, failed = ApiServer(api), set(), 0
     async with Replica(api, TIMES).running() as one, Replica(api, TIMES, ahead=1.5).running() as other:
         await asyncio.sleep(10.0)
         for second in range(1800):
             if second in events:
                 actions[events[second]](api)
             trusted = server.look(TICK)
-            failed += sum(not each.trusted_by(trusted, one.now()) for each in (one, other))
-            seen |= {one.authority, other.authority}
+            failed += sum(not replica.trusted_by(trusted, one.now()) for replica in (one, other))
+            past_authorities |= {one.authority, other.authority}
             await asyncio.sleep(TICK)
 
     assert failed == 0
-    assert len(seen) >= 3
+    assert len(past_authorities) >= 3
     assert len(authorities(api)) <= 3
 
 
@@ -245,15 +247,17 @@ async def test_a_replica_that_starts_after_the_secret_is_deleted_keeps_others_tr
             server.look(every)
         api.drop(SECRETS, "injector-ca", "injector-system")
         async with Replica(api, Lifetimes()).running() as new:
-            await new.settled.wait()
+            await new.ready.wait()
             patches = api.count("patch")
             for _ in range(200):
                 await asyncio.sleep(every)
                 trusted = server.look(every)
                 rejected["new"] += every * (not new.trusted_by(trusted, new.now()))
-                rejected["old"] += every * (not all(each.trusted_by(trusted, each.now()) for each in (one, other)))
+                rejected["old"] += every * (
+                    not all(replica.trusted_by(trusted, replica.now()) for replica in (one, other))
+                )
 
-            assert {each.authority for each in (one, other)} == {new.authority}
+            assert {replica.authority for replica in (one, other)} == {new.authority}
     assert rejected["old"] <= 1.0
     assert rejected["new"] <= LAG + 1.0
     assert api.count("patch") - patches <= 6
@@ -276,9 +280,9 @@ async def test_a_clock_that_jumps_and_comes_back_leaves_everybody_served(jump: f
 
         one.ahead = 0.0
         await asyncio.sleep(60.0)
-        for each in (one, other):
-            assert each.certificates.fault() == ""
-            assert each.trusted_by(server.look(LAG), each.now())
+        for replica in (one, other):
+            assert replica.certificates.fault() == ""
+            assert replica.trusted_by(server.look(LAG), replica.now())
 
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -365,7 +369,7 @@ async def test_under_rotations_no_handshake_fails_and_every_certificate_is_serve
             await until(lambda: issued[-1].certificate.serial_number in load.serials)
 
     assert load.failed == []
-    assert load.serials == {each.certificate.serial_number for each in issued}
+    assert load.serials == {pair.certificate.serial_number for pair in issued}
     assert load.answered > EVENTS
 
 
@@ -392,7 +396,7 @@ async def test_bad_rotations_fail_no_handshake_and_each_is_counted(
 
     assert load.failed == []
     assert counted("failure") == len(BAD_PAIRS)
-    assert load.serials <= {each.certificate.serial_number for each in good}
+    assert load.serials <= {pair.certificate.serial_number for pair in good}
     assert load.answered > len(BAD_PAIRS)
 
 
@@ -462,9 +466,9 @@ def test_a_process_that_is_stopped_over_its_renewal_renews_once_it_goes_on() -> 
                 time.sleep(0.05)
             resumed = time.time()
             process.send_signal(signal.SIGCONT)
-            while (told := process.stdout.readline().split(maxsplit=1)) and float(told[0]) <= resumed:
+            while (line := process.stdout.readline().split(maxsplit=1)) and float(line[0]) <= resumed:
                 assert time.time() - resumed < 60.0
-            assert told[1].strip() == "''"
+            assert line[1].strip() == "''"
         finally:
             process.kill()
 
@@ -495,13 +499,13 @@ class Served:
 
     folder: Path
     client: Client
-    told: asyncio.Queue[None]
-    shown: asyncio.Queue[LoadReport]
+    changes: asyncio.Queue[None]
+    reports: asyncio.Queue[LoadReport]
 
     async def changed(self) -> LoadReport:
-        self.told.put_nowait(None)
+        self.changes.put_nowait(None)
         async with asyncio.timeout(LIMIT):
-            return await self.shown.get()
+            return await self.reports.get()
 
 
 @pytest.fixture
@@ -517,20 +521,20 @@ async def served(
     registry, recent = Registry(), RecentPods()
     loader = Loader(lambda: read_directory(tmp_path), registry)
     loader.load(0.0)
-    told, shown = asyncio.Queue[None](), asyncio.Queue[LoadReport]()
+    changes, reports = asyncio.Queue[None](), asyncio.Queue[LoadReport]()
 
     async def watch() -> AsyncIterator[None]:
         while True:
-            await told.get()
+            await changes.get()
             yield
 
-    monkeypatch.setattr(metrics, "set_revisions", lambda *_, **__: shown.put_nowait(loader.report))
+    monkeypatch.setattr(metrics, "set_revisions", lambda *_, **__: reports.put_nowait(loader.report))
     follower = Reloader(loader, watch, 30.0, recent, metrics, sleep=FakeClock({0.2}).sleep)
     client = await aiohttp_client(
         RawTestServer(webhook_requests(InjectHandler(registry, metrics, lifecycle, recent=recent)))
     )
     async with running(follower.run()):
-        yield Served(tmp_path / "a", client, told, shown)
+        yield Served(tmp_path / "a", client, changes, reports)
 
 
 async def test_a_hundred_swaps_fail_no_request_and_mix_no_two_configurations(

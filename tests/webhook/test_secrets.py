@@ -71,7 +71,7 @@ RAW = [
 """What is no HTTP, or ends too early."""
 
 
-class Told(logging.Handler):
+class AllRecords(logging.Handler):
     """Every record of every logger, as both formats write it, with the traceback that Python would add."""
 
     def __init__(self) -> None:
@@ -83,9 +83,9 @@ class Told(logging.Handler):
 
 
 @pytest.fixture
-def told() -> Iterator[Told]:
+def log() -> Iterator[AllRecords]:
     """All that is logged, down to DEBUG."""
-    handler, root = Told(), logging.getLogger()
+    handler, root = AllRecords(), logging.getLogger()
     level = root.level
     root.addHandler(handler)
     root.setLevel(logging.DEBUG)
@@ -130,7 +130,11 @@ async def sent_raw(server: Running, tls: ssl.SSLContext, text: str) -> None:
 
 
 async def test_no_canary_comes_out_of_anything_that_goes_wrong(
-    webhook_server: Server, tmp_path: Path, told: Told, monkeypatch: pytest.MonkeyPatch, collector: CollectorRegistry
+    webhook_server: Server,
+    tmp_path: Path,
+    log: AllRecords,
+    monkeypatch: pytest.MonkeyPatch,
+    collector: CollectorRegistry,
 ) -> None:
     source = webhook_server.certificates
     assert source is not None
@@ -156,15 +160,15 @@ async def test_no_canary_comes_out_of_anything_that_goes_wrong(
             await sent_raw(server, trusting, text)
         (tmp_path / "tls.key").write_text(f"-----BEGIN PRIVATE KEY-----\n{CANARY}\n-----END PRIVATE KEY-----\n")
         await until(lambda: source.status().get("error"))
-        seen = [*await pages(server), str(source.status())]
+        texts = [*await pages(server), str(source.status())]
         await server.end()
 
     for metric in collector.collect():
         reasons |= {sample.labels["reason"] for sample in metric.samples if "reason" in sample.labels and sample.value}
     assert {"annotation", "internal", "undecodable", "unknown_revision", "review"} <= reasons
-    assert len(told.lines) > 20
-    assert [text for text in (*told.lines, *seen) if CANARY in text] == []
-    assert [line for line in key_lines for text in (*told.lines, *seen) if line in text] == []
+    assert len(log.lines) > 20
+    assert [text for text in (*log.lines, *texts) if CANARY in text] == []
+    assert [line for line in key_lines for text in (*log.lines, *texts) if line in text] == []
 
 
 def _fails(*_: object) -> None:

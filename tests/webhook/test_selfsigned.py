@@ -116,13 +116,13 @@ def test_with_an_authority_there_is_one_for_a_week(certificates: SelfSigned) -> 
 def test_it_is_renewed_at_two_thirds_of_its_life_and_not_before(certificates: SelfSigned, clock: Clock) -> None:
     certificates.use_rotation(new_ca(START, TIMES))
     certificates.renew_if_due()
-    found = []
+    renewals = []
 
     for days in (1.0, 4.66, 4.67, 4.68):
         clock.now = START + days * DAY
-        found.append(certificates.renew_if_due())
+        renewals.append(certificates.renew_if_due())
 
-    assert found == [None, None, SUCCESS, None]
+    assert renewals == [None, None, SUCCESS, None]
 
 
 @pytest.mark.parametrize("jump", [30 * DAY, 8 * DAY, -1 * DAY, -30 * DAY])
@@ -217,7 +217,7 @@ async def test_it_is_looked_at_again_and_again_and_counted(
         await asyncio.sleep(10.0)
 
     reloads = "injector_certificate_reloads_total"
-    assert [collector.get_sample_value(reloads, {"outcome": each}) for each in (SUCCESS, FAILURE)] == [2, 1]
+    assert [collector.get_sample_value(reloads, {"outcome": outcome}) for outcome in (SUCCESS, FAILURE)] == [2, 1]
     assert collector.get_sample_value(EXPIRY) == START + 12 * DAY
     assert collector.get_sample_value("injector_ca_expiry_timestamp_seconds") == START + 365 * DAY
 
@@ -333,7 +333,7 @@ class Replica:
 
     api: FakeApi
     offset: float = START
-    settled: asyncio.Event = field(default_factory=asyncio.Event)
+    ready: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         rollout = CompleteRollout()
@@ -349,7 +349,7 @@ class Replica:
         """Follow the Secret for so long."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self.secret.follow(self.settled)
+                await self.secret.follow(self.ready)
 
 
 def bundle_of(api: FakeApi) -> bytes:
@@ -456,13 +456,13 @@ async def test_a_damaged_bundle_is_repaired_with_the_known_retired_authorities()
 async def test_an_authority_is_replaced_in_two_phases_by_the_clock() -> None:
     api = FakeApi()
     replica = Replica(api)
-    seen: list[int] = []
+    serials: list[int] = []
     for end in (599.0, 40.0, 40.0, 100.0):
         await replica.run(end)
-        seen.append(len(read_certificates(bundle_of(api))))
-        seen.append(api.count("replace"))
+        serials.append(len(read_certificates(bundle_of(api))))
+        serials.append(api.count("replace"))
 
-    assert seen == [1, 0, 2, 1, 2, 2, 1, 3]
+    assert serials == [1, 0, 2, 1, 2, 2, 1, 3]
 
 
 @in_fake_time
@@ -487,13 +487,13 @@ async def test_an_api_server_that_is_away_is_asked_ever_more_rarely_and_told_of_
 
     moments = [moment for moment, _ in api.calls]
     assert [after - before for before, after in itertools.pairwise(moments)] == [*RETRIES, RETRIES[-1]]
-    assert not replica.settled.is_set()
+    assert not replica.ready.is_set()
 
     api.fault = None
     await replica.run(1.0)
-    assert replica.settled.is_set()
+    assert replica.ready.is_set()
 
-    assert [each.levelno for each in caplog.records if each.levelno >= logging.WARNING] == [logging.WARNING]
+    assert [record.levelno for record in caplog.records if record.levelno >= logging.WARNING] == [logging.WARNING]
 
 
 @pytest.mark.parametrize("reason", ["forbidden"])

@@ -91,7 +91,7 @@ async def running(
     """Run a server for as long as a test needs it."""
     ports: asyncio.Future[tuple[int, int]] = asyncio.get_running_loop().create_future()
     task = asyncio.create_task(
-        webhook_server.serve(listeners, on_start=lambda *found: ports.set_result(found), follow=follow)
+        webhook_server.serve(listeners, on_start=lambda *address: ports.set_result(address), follow=follow)
     )
     waited: list[asyncio.Future[Any]] = [task, ports]
     await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
@@ -134,22 +134,22 @@ async def test_no_response_tells_the_versions_of_its_software(
 
 
 async def test_names_served_elsewhere_and_the_decision_are_told_in_answers(webhook_server: Server) -> None:
-    told = replace(
+    telling = replace(
         webhook_server,
         elsewhere=frozenset({"1-18"}),
         handler=replace(webhook_server.handler, notes=DECISION_NOTES["warnings"]),
     )
 
-    async with running(LISTENERS, told) as server:
+    async with running(LISTENERS, telling) as server:
 
         async def warnings(path: str, name: str) -> list[str]:
             answer = await server.post(path, json=make_review(make_pod(labels={"istio.io/rev": name})))
-            found: list[str] = (await answer.json())["response"].get("warnings", [])
-            return found
+            lines: list[str] = (await answer.json())["response"].get("warnings", [])
+            return lines
 
         assert await warnings("/inject/prod", "prod") == ["injected by revision 1-24 (tag prod)"]
         assert await warnings("/unserved/warn/pod", "1-18") == []
-        assert ["is not a served revision or tag" in each for each in await warnings("/unserved/warn/pod", "1-19")] == [
+        assert ["is not a served revision or tag" in text for text in await warnings("/unserved/warn/pod", "1-19")] == [
             True
         ]
 
@@ -189,10 +189,10 @@ async def test_it_keeps_its_file_its_lag_and_its_certificate_up_to_date(webhook_
         async with asyncio.timeout(LIMIT):
             while 'certificate_reloads_total{outcome="success"} 1.0' not in text or not health_file.path.exists():
                 text = await (await server.get("/metrics")).text()
-        shown = (await (await server.get("/status.json")).json())["certificate"]
+        certificate = (await (await server.get("/status.json")).json())["certificate"]
         await server.end()
 
-    assert (shown["fingerprint"], shown["valid"]) == (source.certificate.fingerprint, True)
+    assert (certificate["fingerprint"], certificate["valid"]) == (source.certificate.fingerprint, True)
     assert "injector_event_loop_lag_seconds" in text
     assert [task for task in asyncio.all_tasks() if task.get_name() == "health-file"] == []
 
@@ -235,7 +235,7 @@ async def test_the_shadow_of_a_tag_tries_its_candidate_and_the_status_tells(
                 requests = (await (await server.get("/status.json")).json())["tags"][0]["shadow"]["requests"]
         await server.end()
 
-    assert (requests, [revision for revision, _, _ in core.asked]) == ({"same": 1}, ["1-24", "1-30"])
+    assert (requests, [revision for revision, _, _ in core.calls]) == ({"same": 1}, ["1-24", "1-30"])
     assert [task for task in asyncio.all_tasks() if task.get_name() == "shadow"] == []
 
 
@@ -383,9 +383,9 @@ async def test_who_is_left_after_a_drain_is_told_of_in_the_log(
 async def test_until_what_it_follows_has_settled_it_listens_and_is_not_ready(webhook_server: Server) -> None:
     go, follower = asyncio.Event(), FakeFollower()
 
-    async def follow(settled: asyncio.Event) -> None:
+    async def follow(ready: asyncio.Event) -> None:
         await go.wait()
-        settled.set()
+        ready.set()
         await follower.run()
 
     starting = running(LISTENERS, webhook_server, {"it": follow})
@@ -405,8 +405,8 @@ async def test_until_what_it_follows_has_settled_it_listens_and_is_not_ready(web
 async def test_a_signal_that_comes_before_it_has_settled_ends_it(webhook_server: Server) -> None:
     follower = FakeFollower()
 
-    async def follow(settled: asyncio.Event) -> None:
-        del settled
+    async def follow(ready: asyncio.Event) -> None:
+        del ready
         os.kill(os.getpid(), signal.SIGTERM)
         await follower.run()
 
@@ -420,12 +420,12 @@ async def test_a_signal_that_comes_before_it_has_settled_ends_it(webhook_server:
 async def test_a_signal_that_comes_as_it_settles_ends_it(webhook_server: Server, turns: int) -> None:
     follower = FakeFollower()
 
-    async def follow(settled: asyncio.Event) -> None:
+    async def follow(ready: asyncio.Event) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         # In one of these turns of the loop the signal is seen just as it settles.
         for _ in range(turns):
             await asyncio.sleep(0)
-        settled.set()
+        ready.set()
         await follower.run()
 
     async with asyncio.timeout(LIMIT):
@@ -435,8 +435,8 @@ async def test_a_signal_that_comes_as_it_settles_ends_it(webhook_server: Server,
 
 
 async def test_what_it_cannot_follow_at_all_ends_it_with_the_reason(webhook_server: Server) -> None:
-    async def follow(settled: asyncio.Event) -> None:
-        del settled
+    async def follow(ready: asyncio.Event) -> None:
+        del ready
         raise InjectorError("no credentials")
 
     with pytest.raises(InjectorError, match="no credentials"):
@@ -447,10 +447,10 @@ async def test_a_reload_may_be_asked_for_before_it_is_ready(webhook_server: Serv
     follower = FakeFollower()
     followed = replace(webhook_server, reloader=cast("Reloader", follower))
 
-    async def follow(settled: asyncio.Event) -> None:
+    async def follow(ready: asyncio.Event) -> None:
         os.kill(os.getpid(), signal.SIGHUP)
-        await follower.asked.wait()
-        settled.set()
+        await follower.follow_called.wait()
+        ready.set()
 
     task = asyncio.create_task(followed.serve(LISTENERS, on_start=lambda *_: None, follow={"it": follow}))
     async with asyncio.timeout(LIMIT):
@@ -488,12 +488,12 @@ class FakeFollower:
 
     def __init__(self) -> None:
         self.running = asyncio.Event()
-        self.asked = asyncio.Event()
+        self.follow_called = asyncio.Event()
         self.cancelled = asyncio.Event()
         self.at_the_end: Callable[[], Awaitable[None]] | None = None
 
     def reload(self) -> None:
-        self.asked.set()
+        self.follow_called.set()
 
     async def run(self) -> None:
         self.running.set()
@@ -512,7 +512,7 @@ async def test_the_configuration_is_followed_until_the_end_and_reloaded_on_a_sig
     async with asyncio.timeout(LIMIT), running(replace(LISTENERS, shutdown_delay=LIMIT), followed) as server:
         await follower.running.wait()
         os.kill(os.getpid(), signal.SIGHUP)
-        await follower.asked.wait()
+        await follower.follow_called.wait()
         assert not follower.cancelled.is_set()
         os.kill(os.getpid(), signal.SIGTERM)
         await server.end()
@@ -520,16 +520,16 @@ async def test_the_configuration_is_followed_until_the_end_and_reloaded_on_a_sig
 
 
 async def test_it_is_unready_before_what_follows_the_configuration_is_closed(webhook_server: Server) -> None:
-    follower, seen = FakeFollower(), asyncio.Queue[int]()
+    follower, phases = FakeFollower(), asyncio.Queue[int]()
     followed = replace(webhook_server, reloader=cast("Reloader", follower))
 
     async with running(LISTENERS, followed) as server:
 
         async def asks_at_the_end() -> None:
-            seen.put_nowait((await server.get("/readyz")).status)
+            phases.put_nowait((await server.get("/readyz")).status)
 
         follower.at_the_end = asks_at_the_end
         await follower.running.wait()
         await server.end()
 
-    assert seen.get_nowait() == 503
+    assert phases.get_nowait() == 503

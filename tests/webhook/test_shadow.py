@@ -110,10 +110,10 @@ async def test_what_the_candidate_makes_is_counted_by_outcome_and_kind(  # noqa:
         shadows.offer(admission(served))
         await worked()
 
-    asked = {"tag": "prod", "revision": "1-30"}
-    assert counted(collector, "requests", **asked, outcome=outcome) == 1
-    seen = [kind for kind in (*KINDS, "error") if counted(collector, "differences", **asked, kind=kind)]
-    assert sorted(seen) == kinds
+    labels = {"tag": "prod", "revision": "1-30"}
+    assert counted(collector, "requests", **labels, outcome=outcome) == 1
+    differing = [kind for kind in (*KINDS, "error") if counted(collector, "differences", **labels, kind=kind)]
+    assert sorted(differing) == kinds
     assert shadows.tally("prod", CANDIDATE).outcomes == Counter({outcome: 1})
 
 
@@ -123,7 +123,7 @@ async def test_the_candidate_gets_the_pod_and_the_facts_of_the_request(core: Cor
         shadows.offer(admission())
         await worked()
 
-    assert core.asked == [("1-30", make_pod(), RequestFacts("shop"))]
+    assert core.calls == [("1-30", make_pod(), RequestFacts("shop"))]
 
 
 @in_fake_time
@@ -133,9 +133,9 @@ async def test_it_rests_in_proportion_to_its_work(core: Core, shadows: Shadows) 
         shadows.offer(admission())
 
         await asyncio.sleep(WORK * 5 - 0.1)
-        assert len(core.asked) == 1
+        assert len(core.calls) == 1
         await asyncio.sleep(0.2)
-        assert len(core.asked) == 2
+        assert len(core.calls) == 2
 
 
 @in_fake_time
@@ -179,7 +179,7 @@ async def test_it_takes_nothing_before_it_works_and_nothing_after(core: Core, sh
         pass
     shadows.offer(admission())
 
-    assert (core.asked, shadows.dropped, shadows._waiting.qsize()) == ([], 0, 0)
+    assert (core.calls, shadows.dropped, shadows._waiting.qsize()) == ([], 0, 0)
 
 
 @in_fake_time
@@ -260,8 +260,8 @@ def test_a_tally_shows_kinds_and_places_and_no_value_of_a_pod() -> None:
     tally.add([Change("decision", "", "injected", "skipped: policy")])
     tally.add([])
 
-    shown = tally.status()
-    assert shown == {
+    status = tally.status()
+    assert status == {
         "requests": {"different": 2, "same": 1},
         "differences": {"decision": 1, "env": 1},
         "last": [
@@ -269,7 +269,7 @@ def test_a_tally_shows_kinds_and_places_and_no_value_of_a_pod() -> None:
             {"kind": "env", "path": "spec.containers[app].env[A].value"},
         ],
     }
-    assert SECRET not in json.dumps(shown)
+    assert SECRET not in json.dumps(status)
     assert SECRET not in repr(tally)
 
 
@@ -281,10 +281,10 @@ def test_a_tally_keeps_the_last_few_places_of_each_kind() -> None:
     tally.add([Change("env", "env[7]" + "x" * 500, 1, 2)])
 
     last = tally.status()["last"]
-    assert [each["path"][:6] for each in last] == ["env[7]", "env[8]", "env[6]", "spec.h"]
-    assert [each["kind"] for each in last] == ["env", "env", "env", "security"]
+    assert [change["path"][:6] for change in last] == ["env[7]", "env[8]", "env[6]", "spec.h"]
+    assert [change["kind"] for change in last] == ["env", "env", "env", "security"]
     assert len(last[:-1]) == 3
-    assert max(len(each["path"]) for each in last) == 200
+    assert max(len(change["path"]) for change in last) == 200
 
 
 @in_fake_time

@@ -39,9 +39,9 @@ from tests.cases import cases
 from tests.revisions.fakes import fake_revision
 
 GOOD = RevisionState("a", fake_revision("a"), None, 12.5, ("policy: none",))
-KEPT = RevisionState("b", fake_revision("b"), ConfigError("is empty", where="b/config"), 1.0)
+BROKEN_SINCE = RevisionState("b", fake_revision("b"), ConfigError("is empty", where="b/config"), 1.0)
 BROKEN = RevisionState("c", None, ConfigError("is missing"))
-REPORT = LoadReport({"a": GOOD, "b": KEPT, "c": BROKEN}, (ConfigError("leads nowhere", where="tag `x`"),))
+REPORT = LoadReport({"a": GOOD, "b": BROKEN_SINCE, "c": BROKEN}, (ConfigError("leads nowhere", where="tag `x`"),))
 ASTRAY = replace(REPORT, webhook_faults=("MutatingWebhookConfiguration prod: it calls istiod",))
 
 
@@ -51,18 +51,20 @@ def test_the_status_says_what_is_served_and_what_is_wrong(metrics: Metrics) -> N
         parse_tags("prod: {weights: {a: 9, b: 1}, namespaces: {payments: a}}\ndefault: b"),
     )
 
-    found = status_data(snapshot, ASTRAY, Phase.SERVING, Shadows(metrics), version="1.2.3")
+    data = status_data(snapshot, ASTRAY, Phase.SERVING, Shadows(metrics), version="1.2.3")
 
-    assert json.loads(json.dumps(found)) == found
-    assert (found["version"], found["phase"], found["default"]) == ("1.2.3", "serving", "default")
-    assert [(each["name"], each["served"], each["valid"], each["error"]) for each in found["revisions"]] == [
+    assert json.loads(json.dumps(data)) == data
+    assert (data["version"], data["phase"], data["default"]) == ("1.2.3", "serving", "default")
+    assert [
+        (revision["name"], revision["served"], revision["valid"], revision["error"]) for revision in data["revisions"]
+    ] == [
         ("a", True, True, None),
         ("b", True, False, "b/config: is empty"),
         ("c", False, False, "is missing"),
     ]
     own = {"name": "a", "writtenRevision": "a", "notes": ["policy: none"], "origin": "revisions/a", "loadedAt": 12.5}
-    assert found["revisions"][0] == {**REVISION, **own}
-    assert found["tags"] == [
+    assert data["revisions"][0] == {**REVISION, **own}
+    assert data["tags"] == [
         {"name": "default", "revision": "b", "weights": {"b": 1}, "salt": "default", "namespaces": {}, "shadow": None},
         {
             "name": "prod",
@@ -73,17 +75,17 @@ def test_the_status_says_what_is_served_and_what_is_wrong(metrics: Metrics) -> N
             "shadow": None,
         },
     ]
-    assert found["tagErrors"] == ["tag `x`: leads nowhere"]
-    assert found["sourceError"] is None
-    assert found["webhookErrors"] == ["MutatingWebhookConfiguration prod: it calls istiod"]
+    assert data["tagErrors"] == ["tag `x`: leads nowhere"]
+    assert data["sourceError"] is None
+    assert data["webhookErrors"] == ["MutatingWebhookConfiguration prod: it calls istiod"]
 
 
 def test_a_source_that_cannot_be_read_is_shown(metrics: Metrics) -> None:
     report = LoadReport({}, (), ConfigError("cannot be read", where="revisions"))
 
-    found = status_data(snapshot_of([], {}), report, Phase.SERVING, Shadows(metrics), version="1.2.3")
+    data = status_data(snapshot_of([], {}), report, Phase.SERVING, Shadows(metrics), version="1.2.3")
 
-    assert found["sourceError"] == "revisions: cannot be read"
+    assert data["sourceError"] == "revisions: cannot be read"
 
 
 def test_a_tag_shows_its_shadow_and_what_that_came_to(metrics: Metrics) -> None:
@@ -92,7 +94,7 @@ def test_a_tag_shows_its_shadow_and_what_that_came_to(metrics: Metrics) -> None:
     admission = Admission("prod", fake_revision("a"), fake_revision("b"), {}, RequestFacts(), Skipped("x", "x"), 1)
     shadows.count(admission, [Change("env", "spec.containers[app].env[A].value", "s3cr3t", "other")])
 
-    found = status_data(
+    data = status_data(
         snapshot_of([fake_revision("a"), fake_revision("b")], tags), REPORT, Phase.SERVING, shadows, version="1.2.3"
     )
 
@@ -105,9 +107,9 @@ def test_a_tag_shows_its_shadow_and_what_that_came_to(metrics: Metrics) -> None:
     }
     weights = {"a": 9, "b": 1}
     tag = {"name": "prod", "revision": "a", "weights": weights, "salt": "x", "namespaces": {}, "shadow": shadow}
-    assert found["tags"] == [tag]
-    assert found["shadowDropped"] == 0
-    assert "s3cr3t" not in json.dumps(found)
+    assert data["tags"] == [tag]
+    assert data["shadowDropped"] == 0
+    assert "s3cr3t" not in json.dumps(data)
 
 
 def test_the_last_reload_is_shown_with_what_was_wrong(metrics: Metrics) -> None:
@@ -398,9 +400,9 @@ HOSTILE = """<script>alert(1)</script>"'&{{ 7 * 7 }}"""
 def renamed(value: Any, name: str) -> Any:
     """The same data with another name for the revision 1-30 or the tag prod, wherever it stands."""
     if isinstance(value, dict):
-        return {renamed(key, name): renamed(each, name) for key, each in value.items()}
+        return {renamed(key, name): renamed(entry, name) for key, entry in value.items()}
     if isinstance(value, list):
-        return [renamed(each, name) for each in value]
+        return [renamed(entry, name) for entry in value]
     return HOSTILE if value == name else value
 
 
@@ -427,7 +429,7 @@ def test_shares_add_up_and_requests_of_a_tag_are_those_of_all_its_revisions() ->
     assert shares({"a": 1, "b": 3, "c": 0}) == {"a": 25, "b": 75, "c": 0}
     assert shares({"a": 0}) == {}
 
-    assert [percent(each) for each in (0, 100 / 3, 100)] == ["0 %", "33.33 %", "100 %"]
+    assert [percent(part) for part in (0, 100 / 3, 100)] == ["0 %", "33.33 %", "100 %"]
 
 
 def test_a_rate_is_never_rounded_up_to_all() -> None:
@@ -438,12 +440,12 @@ def test_a_rate_is_never_rounded_up_to_all() -> None:
 
 def test_figures_and_times_read_the_same_everywhere() -> None:
     assert when(1_700_000_000.9) == "2023-11-14 22:13:20Z"
-    assert [ago(1_000_000 - each, 1_000_000) for each in (0, 119.9, 120, 7200, 200_000)] == [
+    assert [ago(1_000_000 - age, 1_000_000) for age in (0, 119.9, 120, 7200, 200_000)] == [
         "0 s ago", "119 s ago", "2 min ago", "2 h ago", "2 days ago",
     ]  # fmt: skip
     assert ago(1_000_000, 0) == "in 11 days"
-    assert [number(each) for each in (0, 999, 12345)] == ["0", "999", "12,345"]
-    assert [milliseconds(each) for each in (None, 0.00123456, 30.0)] == ["none", "1.23 ms", "30 s"]
+    assert [number(count) for count in (0, 999, 12345)] == ["0", "999", "12,345"]
+    assert [milliseconds(seconds) for seconds in (None, 0.00123456, 30.0)] == ["none", "1.23 ms", "30 s"]
     assert reasons({"a": 1, "b": 1200, "c": 1}) == "b 1,200, a 1, c 1"
 
 
@@ -454,7 +456,7 @@ BOUNDS = [(0.001, 10), (0.002, 60), (0.004, 100), (math.inf, 100)]
 @pytest.mark.parametrize(
     ("bounds", "share", "seconds"),
     [
-        *((BOUNDS, *each) for each in ((0.05, 0.0005), (0.1, 0.001), (0.35, 0.0015), (0.8, 0.003), (1.0, 0.004))),
+        *((BOUNDS, *bounds) for bounds in ((0.05, 0.0005), (0.1, 0.001), (0.35, 0.0015), (0.8, 0.003), (1.0, 0.004))),
         pytest.param([(0.001, 1), (30.0, 1), (math.inf, 100)], 0.5, 30.0, id="beyond the last bound"),
         pytest.param([(0.001, 0), (0.002, 0), (0.004, 4), (math.inf, 4)], 0.5, 0.003, id="empty buckets"),
         pytest.param([], 0.5, None, id="no buckets"),

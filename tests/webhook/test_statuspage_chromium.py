@@ -73,8 +73,8 @@ async def address(aiohttp_raw_server: ServerFactory, operations: Operations) -> 
 async def test_nobody_is_shut_out(
     aiohttp_raw_server: ServerFactory, page: Page, scheme: str, tags: str, request: pytest.FixtureRequest
 ) -> None:
-    shown: Cluster = request.getfixturevalue(tags)
-    url = await address(aiohttp_raw_server, shown.operations())
+    served_cluster: Cluster = request.getfixturevalue(tags)
+    url = await address(aiohttp_raw_server, served_cluster.operations())
 
     for width in WIDTHS:
         await page.open(url, width=width, scheme=scheme)
@@ -115,7 +115,7 @@ async def test_each_fault_would_be_noticed(aiohttp_raw_server: ServerFactory, cl
     for breaks, fault in BREAKS:
         await page.open(url)
         await page.value(f"{breaks}; 0")
-        if not any(each.startswith(fault) for each in await page.value(FAULTS)):
+        if not any(text.startswith(fault) for text in await page.value(FAULTS)):
             unnoticed.append(breaks)
 
     assert unnoticed == []
@@ -190,8 +190,8 @@ async def test_each_revision_is_drawn_in_one_colour_that_no_other_has(
     colours: dict[str, list[str]] = await page.value(COLOURS)
 
     assert sorted(colours) == ["1-24", "1-27", "1-30"]
-    assert all(len(each) == 1 for each in colours.values()), colours
-    assert len({each[0] for each in colours.values()}) == 3
+    assert all(len(colour) == 1 for colour in colours.values()), colours
+    assert len({colour[0] for colour in colours.values()}) == 3
 
 
 async def test_a_hundred_tags_fit_two_screens(aiohttp_raw_server: ServerFactory, fleet: Cluster, page: Page) -> None:

@@ -146,7 +146,7 @@ def test_a_bad_pair_keeps_the_last_good_one_until_it_is_repaired(
     outcomes = [source.poll() for _ in range(3)]
 
     assert outcomes == [FAILURE, None, None]
-    assert [each.levelno for each in caplog.records] == [logging.ERROR]
+    assert [record.levelno for record in caplog.records] == [logging.ERROR]
     assert fault in caplog.text
     assert "BEGIN" not in caplog.text
     assert fault in source.status()["error"]
@@ -257,10 +257,10 @@ def test_what_was_checked_is_what_is_served_though_the_files_change_meanwhile(
     newest: list[Issued] = []
     load = ssl.SSLContext.load_cert_chain
 
-    def change_and_load(self: ssl.SSLContext, *given: Any, **named: Any) -> None:
+    def change_and_load(self: ssl.SSLContext, *arguments: Any, **named: Any) -> None:
         if not newest:
             newest.append(secret.put())
-        load(self, *given, **named)
+        load(self, *arguments, **named)
 
     monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", change_and_load)
 
@@ -386,13 +386,13 @@ def test_a_pair_tells_its_names_its_dates_and_its_fingerprint() -> None:
     order = Order(names=("a.example", "b.example", "10.0.0.1", "2001:db8::1"), since=-2, until=5)
     issued = issue(order)
 
-    found = read_pair(pair_of(issued), FILES)
+    pair = read_pair(pair_of(issued), FILES)
 
-    assert found.names == order.names
-    assert (found.not_before, found.not_after) == pytest.approx(
+    assert pair.names == order.names
+    assert (pair.not_before, pair.not_after) == pytest.approx(
         (order.now.timestamp() - 7200, order.now.timestamp() + 18000), abs=1
     )
-    assert found.fingerprint == issued.fingerprint
+    assert pair.fingerprint == issued.fingerprint
 
 
 @pytest.mark.parametrize("key", [ec_key, rsa_key])

@@ -128,9 +128,9 @@ async def test_another_authority_of_clients_is_taken_up_and_the_former_one_refus
         (tmp_path / "clients.crt").write_bytes(other.chain_pem)
         assert served.source.poll() == "success"
 
-        found = [await served.ask(named("a")), await served.ask(named("a", other))]
+        statuses = [await served.ask(named("a")), await served.ask(named("a", other))]
 
-    assert found == [0, 200]
+    assert statuses == [0, 200]
 
 
 async def test_another_authority_of_clients_may_have_comments_in_any_encoding(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ async def test_an_authority_that_cannot_be_used_leaves_the_one_of_before_and_is_
         assert await served.ask(named("a")) == 200
 
     assert outcomes == ["failure", None, None]
-    assert len([each for each in caplog.records if "rejected new client CA" in each.getMessage()]) == 1
+    assert len([record for record in caplog.records if "rejected new client CA" in record.getMessage()]) == 1
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -185,9 +185,9 @@ async def _session(number: int, context: ssl.SSLContext, session: Any) -> Any:
             connection.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
             return connection.session, connection.recv(100)
 
-    found, answer = await asyncio.to_thread(connect)
+    tls_session, answer = await asyncio.to_thread(connect)
     assert answer.startswith(b"HTTP/1.1 200")
-    return found
+    return tls_session
 
 
 async def _answers(number: int, context: ssl.SSLContext, session: Any) -> bool:
@@ -208,9 +208,9 @@ def test_a_certificate_without_a_name_is_allowed_where_any_is(
 ) -> None:
     (tmp_path / "ca").write_bytes(CLIENT_ROOT.chain_pem)
 
-    found = [ClientAuthority(tmp_path / "ca", names).allows(certificate) for names in ((), ("a",))]
+    verdicts = [ClientAuthority(tmp_path / "ca", names).allows(certificate) for names in ((), ("a",))]
 
-    assert found == [True, False]
+    assert verdicts == [True, False]
 
 
 async def test_a_servers_certificate_is_no_clients(tmp_path: Path) -> None:
@@ -253,7 +253,7 @@ def test_tls_begins_at_1_2() -> None:
 
     context = handshakes.load(pair_of(issue(issuer=ROOT)), where="x")
 
-    assert {each.minimum_version for each in (handshakes.context, context)} == {ssl.TLSVersion.TLSv1_2}
+    assert {tls_context.minimum_version for tls_context in (handshakes.context, context)} == {ssl.TLSVersion.TLSv1_2}
 
 
 def test_a_pair_of_any_size_is_loaded_from_memory() -> None:
@@ -406,21 +406,21 @@ async def test_it_is_probed_each_half_minute_and_a_change_is_told_once(
 ) -> None:
     caplog.set_level("INFO")
     own = source(tmp_path, issue(issuer=ROOT))
-    seen: list[float | None] = []
+    delays: list[float | None] = []
     faults = iter(["", "broken", "broken", "", "", ""])
 
-    class Told(SelfCheck):
+    class Noted(SelfCheck):
         async def fault(self, port: int) -> str:
             assert port == 7
             return next(faults)
 
-    async with running(Told(own, "").follow(metrics, 7)):
+    async with running(Noted(own, "").follow(metrics, 7)):
         for _ in range(5):
             await asyncio.sleep(30.0)
-            seen.append(collector.get_sample_value(PROBED))
+            delays.append(collector.get_sample_value(PROBED))
 
-    assert seen == [1, 0, 0, 1, 1]
-    assert [each.getMessage() for each in caplog.records] == [
+    assert delays == [1, 0, 0, 1, 1]
+    assert [record.getMessage() for record in caplog.records] == [
         "TLS self-check failed on port 7: broken",
         "TLS self-check succeeded on port 7",
     ]

@@ -40,8 +40,8 @@ POD = make_pod(annotations={"key": PRIVATE}, labels={"app": PRIVATE})
 @pytest.fixture
 def collected() -> Iterator[tuple[str, list[ExportTraceServiceRequest]]]:
     """The address of a server that speaks OTLP, and what it received."""
-    with collector() as found:
-        yield found
+    with collector() as spans:
+        yield spans
 
 
 def test_a_server_sends_the_spans_of_a_request_in_the_trace_of_its_caller(
@@ -77,20 +77,20 @@ def test_a_server_sends_the_spans_of_a_request_in_the_trace_of_its_caller(
         assert process.stderr is not None
         assert process.returncode == 0, process.stderr.read().decode()
 
-    (resource,) = [each for message in received for each in message.resource_spans]
-    named = {each.key: each.value.string_value for each in resource.resource.attributes}
+    (resource,) = [resource_span for message in received for resource_span in message.resource_spans]
+    named = {attribute.key: attribute.value.string_value for attribute in resource.resource.attributes}
     assert named["service.name"] == "revision-injector"
     (root, *children) = sorted((span for scope in resource.scope_spans for span in scope.spans), key=lambda s: s.name)
     assert (root.name, root.kind, root.parent_span_id.hex()) == ("POST /inject", 2, CALLER)
-    attributes = {each.key: each.value for each in root.attributes}
+    attributes = {attribute.key: attribute.value for attribute in root.attributes}
     assert attributes["injector.revision"].string_value == "stable"
     assert attributes["injector.outcome"].string_value == "success"
     assert attributes["injector.uid"].string_value == UID
-    assert {"wait", "inject"} <= {each.name for each in children}
-    for each in children:
-        assert (each.trace_id.hex(), each.parent_span_id) == (TRACE, root.span_id)
-        assert root.start_time_unix_nano <= each.start_time_unix_nano <= each.end_time_unix_nano
-        assert each.end_time_unix_nano <= root.end_time_unix_nano
+    assert {"wait", "inject"} <= {span.name for span in children}
+    for span in children:
+        assert (span.trace_id.hex(), span.parent_span_id) == (TRACE, root.span_id)
+        assert root.start_time_unix_nano <= span.start_time_unix_nano <= span.end_time_unix_nano
+        assert span.end_time_unix_nano <= root.end_time_unix_nano
     assert PRIVATE.encode() not in b"".join(message.SerializeToString() for message in received)
 
 
@@ -111,7 +111,7 @@ async def traced(client_of: ClientFactory, spans: InMemorySpanExporter) -> Clien
 async def root_of(spans: InMemorySpanExporter) -> ReadableSpan:
     """Return the span of the only request, which is made after its answer is sent."""
     await asyncio.sleep(0)
-    (root,) = [each for each in spans.get_finished_spans() if each.kind is SpanKind.SERVER]
+    (root,) = [span for span in spans.get_finished_spans() if span.kind is SpanKind.SERVER]
     return root
 
 
@@ -138,7 +138,7 @@ async def test_a_span_has_the_outcome_and_nothing_of_the_pod(
     assert root.status.status_code == (
         StatusCode.ERROR if attributes["injector.outcome"] == "failure" else StatusCode.UNSET
     )
-    assert PRIVATE not in "".join(each.to_json() for each in spans.get_finished_spans())
+    assert PRIVATE not in "".join(span.to_json() for span in spans.get_finished_spans())
 
 
 async def test_a_request_without_a_review_has_a_span_too(traced: Client, spans: InMemorySpanExporter) -> None:
@@ -168,7 +168,7 @@ async def test_each_stage_of_a_request_is_a_span(traced: Client, spans: InMemory
     await traced.post("/inject", json=make_review())
 
     await root_of(spans)
-    assert {"read", "decode", "wait", "inject", "encode"} < {each.name for each in spans.get_finished_spans()}
+    assert {"read", "decode", "wait", "inject", "encode"} < {span.name for span in spans.get_finished_spans()}
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_without_a_collector_that_it_can_reach_there_is_no_tracing(
 ) -> None:
     with caplog.at_level(logging.WARNING):
         assert tracing_of(variables, version="1") is None
-    assert [warns in each for each in caplog.messages] == [True] * bool(warns)
+    assert [warns in message for message in caplog.messages] == [True] * bool(warns)
 
 
 def test_without_the_extra_a_server_starts_and_says_so(

@@ -52,8 +52,8 @@ async def net(
 async def answer_of(client: Client, path: str, review: dict[str, Any]) -> dict[str, Any]:
     response = await client.post(path, json=review)
     assert (response.status, response.content_type) == (200, "application/json"), await response.text()
-    found: dict[str, Any] = (await response.json())["response"]
-    return found
+    answer: dict[str, Any] = (await response.json())["response"]
+    return answer
 
 
 def asking(name: str | None, namespace: str = "plain") -> dict[str, Any]:
@@ -205,7 +205,7 @@ async def test_a_refusal_is_logged_by_names_alone(net: Client, caplog: pytest.Lo
 
     await answer_of(net, "/unserved/deny/pod", review)
 
-    assert [each.getMessage() for each in caplog.records if each.name == "injector.webhook.unserved"] == [
+    assert [record.getMessage() for record in caplog.records if record.name == "injector.webhook.unserved"] == [
         f"denied: uid='{UID}' unknown revision or tag 'prdo\\nforged' of 'the pod'"
     ]
 
