@@ -30,11 +30,11 @@ def rules_of(source: Minor, target: Minor, obj: dict[str, Any]) -> dict[str, str
 def test_what_breaks_is_found_with_its_release_note(minor: Minor, rule: str, says: str, obj: dict[str, Any]) -> None:
     before = (minor[0], minor[1] - 1)
 
-    found = rules_of(before, minor, obj)
-    assert set(found) == {rule}
-    assert found[rule].startswith(f"{obj['kind']} shop/x: ")
-    assert says.replace('"', "") in found[rule]
-    assert f"[Istio 1.{minor[1]}, releasenotes/notes/" in found[rule]
+    rules = rules_of(before, minor, obj)
+    assert set(rules) == {rule}
+    assert rules[rule].startswith(f"{obj['kind']} shop/x: ")
+    assert says.replace('"', "") in rules[rule]
+    assert f"[Istio 1.{minor[1]}, releasenotes/notes/" in rules[rule]
     assert rule in rules_of(OLDEST, NEWEST, obj)
     assert rules_of((1, minor[1] - 2), before, obj).get(rule) is None
     assert rules_of(minor, minor, obj) == {}

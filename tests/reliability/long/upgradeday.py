@@ -37,7 +37,7 @@ from tests.e2e.served import of_cluster
 from tests.e2e.watcher import Watcher
 from tests.factories import make_container
 from tests.manifests import control_plane, make_object, namespace_of, workload
-from tests.reliability.long.rows import Row, ended, parser
+from tests.reliability.long.rows import Row, finish, parser
 from tests.reliability.replicas import Replica, resident
 
 LAST: Final = "1-31"
@@ -129,10 +129,10 @@ class Day:
         error = status.get("runner", {}).get("lastError", "")
         return {"phase": "Running", "wave": 0, "counts": {}, "progress": "", "reason": "", "error": error, **status}
 
-    def until(self, seen: Callable[[dict[str, Any]], object], name: str) -> dict[str, Any]:
+    def until(self, condition: Callable[[dict[str, Any]], object], name: str) -> dict[str, Any]:
         """Wait for a state of an upgrade, and return it."""
         deadline, line = time.monotonic() + LIMIT, ""
-        while not seen(state := self.state(name)):
+        while not condition(state := self.state(name)):
             if line != (line := f"{state['phase']}, {state['progress']}; {state['reason']}; {state['error']}"):
                 self.say(line)
             assert time.monotonic() < deadline, line
@@ -172,7 +172,7 @@ def main() -> int:
         rows = trial(day)
     print(f"load of the machine: {os.getloadavg()[0]:.2f}")
     command = "scripts/reliability upgradeday"
-    return ended(
+    return finish(
         {command if options.only == "day" else f"{command} --only {options.only}": rows}, record=options.record
     )
 
@@ -203,10 +203,10 @@ def day_of(folder: Path, count: int) -> Iterator[Day]:
                         replica.kill()
 
 
-def wait(seen: Callable[[], object]) -> None:
+def wait(condition: Callable[[], object]) -> None:
     """Wait until something is seen."""
     deadline = time.monotonic() + LIMIT
-    while not seen():
+    while not condition():
         assert time.monotonic() < deadline
         time.sleep(1)
 
