@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from injector.cluster.resources import WEBHOOKS
 from injector.errors import DataError, InjectorError, TagError, UsageError
 from injector.fleet.gateways import GatewayView, read_gateways
 from injector.fleet.routing import destination, find_called, pod_labels, requested_name
@@ -14,11 +15,13 @@ from injector.fleet.status import PodStatuses
 from injector.fleet.view import ClusterView, notes_of_unknown_namespaces, read_view
 from injector.fleet.workloads import list_workloads
 from injector.hints import first_of
+from injector.injection.containers import labels_of
 from injector.injection.tools.drift import NOW_REFUSED, OLDER_TEMPLATE, injected_revision
-from injector.istio.labels import REVISION_LABEL
+from injector.istio.labels import REVISION_LABEL, TAG_LABEL
 from injector.kube.pods import has_ended
 from injector.kube.podsecurity import enforced_level
 from injector.revisions.clustersource import Offload, inline
+from injector.revisions.clustertags import owned_lines
 from injector.revisions.tags import Tag, workload_key
 from injector.upgrade.plan import (
     Fleet,
@@ -117,7 +120,8 @@ async def read_fleet(
     skipped = notes_of_unknown_namespaces({workload.namespace for workload in created} - view.namespaces.keys())
     known = [workload for workload in created if workload.namespace in view.namespaces]
     workloads = await offload(lambda: tuple(map(workload_of, known)))
-    notes = (*view.notes, *skipped)
+    of_tag = [item for item in view.configurations if document.tag and labels_of(item).get(TAG_LABEL) == document.tag]
+    notes = (*view.notes, *owned_lines((WEBHOOKS, item) for item in of_tag), *skipped)
     state = view.revisions.state
     gateways = GatewayView()
     if document.tag:

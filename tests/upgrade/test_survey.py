@@ -96,6 +96,19 @@ async def test_a_run_needs_only_the_revision_that_its_pods_get(back: bool) -> No
         await surveyor.survey(upgrade(), state, PROD)
 
 
+async def test_a_plan_notes_the_tool_that_writes_the_tag_again() -> None:
+    api, owned_tag = OneLoop(), tag("prod", OLD)
+    owned_tag["metadata"]["ownerReferences"] = [{"kind": "IstioRevisionTag", "name": "prod", "controller": True}]
+    api.put(WEBHOOKS, owned_tag)
+
+    fleet = await read_fleet(api, RevisionSources(None, HOME), upgrade())
+
+    assert any(
+        "istio-revision-tag-prod belongs to IstioRevisionTag prod, which writes it again" in note
+        for note in fleet.notes
+    )
+
+
 async def test_a_tag_that_another_tool_changed_is_read_with_its_writer_and_overwritten() -> None:
     api = OneLoop()
     (key,) = (key for key in api.objects if key[2] == "istio-revision-tag-prod")
