@@ -103,7 +103,9 @@ class Bodies:
         victim = max(self._arriving, key=lambda arrival: arrival.size * (now - arrival.began))
         victim.is_evicted = True
         self.end(victim)
-        victim.timeout.reschedule(now)
+        # A time limit that has just ended cannot be set again: its task has not run since.
+        if not victim.timeout.expired():
+            victim.timeout.reschedule(now)
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,6 +113,25 @@ async def test_a_body_that_is_arriving_takes_the_room_of_one_that_stopped(lifecy
     await asyncio.gather(*stalled, return_exceptions=True)
 
 
+async def test_a_body_takes_the_room_of_one_whose_time_has_just_ended() -> None:
+    bodies = Bodies(100)
+
+    async def stalled() -> bool:
+        async with asyncio.timeout(0) as ended:
+            late = bodies.begin(ended)
+            assert bodies.receive(late, 40)
+            try:
+                await asyncio.sleep(20.0)
+            except asyncio.CancelledError:
+                assert bodies.receive(bodies.begin(asyncio.timeout(20.0)), 20)
+                assert late.is_evicted
+                raise
+        return True
+
+    with pytest.raises(TimeoutError):
+        await stalled()
+
+
 async def test_the_room_of_bodies_is_free_again_however_they_end(lifecycle: Lifecycle) -> None:
     reader = Reader(lifecycle, Bodies(1000))
     async with asyncio.timeout(20.0):
