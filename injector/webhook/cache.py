@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from injector.kube.admission import CANONICAL_TOKEN_VOLUME, RANDOM_LETTERS
-from injector.webhook.limits import MAX_CACHED
+from injector.webhook.limits import LARGEST_SHARE, MAX_CACHED
 
 if TYPE_CHECKING:
     from injector.kube.admission import Request, Response
@@ -105,8 +105,8 @@ class AnswerCache:
         return answer
 
     def put(self, snapshot: Snapshot, key: CacheKey, answer: CachedAnswer) -> None:
-        """Store an answer of ``snapshot``, unless a newer snapshot is in use."""
-        if snapshot is not self.registry.snapshot:
+        """Store an answer of ``snapshot``, unless it is very large, or a newer snapshot is in use."""
+        if snapshot is not self.registry.snapshot or _size(key, answer) > self.max_bytes // LARGEST_SHARE:
             return
         key = key._replace(pod=_exact(key.pod))
         previous = self._answers.pop(key, None)

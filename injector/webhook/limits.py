@@ -32,6 +32,8 @@ MAX_TENANTS: Final = 4096
 """Pairs of a revision and a namespace whose used time is known."""
 MAX_CACHED: Final = 16 * 1024 * 1024
 """Bytes of the answer cache. A pod takes about 20 KiB, so about 800 workloads can scale at the same time."""
+LARGEST_SHARE: Final = 16
+"""An answer that would take more than this part of the cache is not cached: it would take the places of 50 workloads or more."""
 MAX_SHADOWED: Final = 100
 """Admissions that wait for a shadow, so that a deployment of a hundred pods is compared completely."""
 MAX_SHADOWED_BYTES: Final = 4 * 1024 * 1024
